@@ -4,9 +4,9 @@
 //! kernel and of the host, and each call of a driver, is a place where another may go on.
 #![cfg(shuttle)]
 
-use flight::{Event, Log, Passive, RuleId, What, Who};
-use harness::memory::plug_memory;
-use harness::{Wing, run, softgpu, verified};
+use flight::{Event, Log, Passive, RuleId, EventKind, Component};
+use harness::memory::set_up_memory;
+use harness::{KernelTestbed, run, softgpu, verified};
 use kernel::power::PowerAction;
 use shuttle::scheduler::RandomScheduler;
 use shuttle::{Config, Runner};
@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use thunk::{Client, Create, Destroy};
-use windtunnel::{Bench, On};
+use thunk::{Client, CreateAllocation, DestroyAllocation};
+use windtunnel::{TestClient, HostKind};
 
 /// How many orders there are from each seed; the seeds are drawn from side by side.
 const ORDERS: usize = 2_500;
@@ -56,7 +56,7 @@ fn ends_meet_reversed() -> Vec<Event> {
     })
 }
 
-fn all_at_once(wing: &Wing, at: &mut Passive) {
+fn all_at_once(wing: &KernelTestbed, at: &mut Passive) {
     let bench = Bench::open(Client::new(&wing.kernel), at).expect("a device");
     let context = bench.context(at).expect("a context");
     let made = bench.create_resource(at, 2).expect("a resource");
@@ -75,19 +75,19 @@ fn all_at_once(wing: &Wing, at: &mut Passive) {
     let (kernel, adapter) = (wing.kernel.clone(), wing.adapter);
     let removes = wing.host.spawn("removes", move |at| kernel.remove_adapter(at, adapter));
     assert_eq!(bench.client.destroy_device(at, bench.device), Ok(()));
-    for other in [destroys, creates, removes] {
-        wing.host.park(at, &other, None);
+    for another_client in [destroys, creates, removes] {
+        wing.host.park(at, &another_client, None);
     }
     bench.client.kill(at);
 }
 
 /// In how many orders something was so.
-struct Orders {
+struct EventOrders {
     all: AtomicUsize,
     so: AtomicUsize,
 }
 
-impl Orders {
+impl EventOrders {
     const fn new() -> Self {
         Self { all: AtomicUsize::new(0), so: AtomicUsize::new(0) }
     }
@@ -106,14 +106,14 @@ impl Orders {
 }
 
 /// Whether the create was in time, and whether the removal was first to end the device.
-static CREATED: Orders = Orders::new();
-static REMOVED: Orders = Orders::new();
+static CREATED: EventOrders = EventOrders::new();
+static REMOVED: EventOrders = EventOrders::new();
 
 #[test]
 fn complete_destroy_create_and_removal_meet_in_any_order() {
     in_many_orders(SEEDS, ORDERS, ends_meet, |events| {
         for finding in verified(&events).findings() {
-            assert_eq!(finding.who, Who::Client, "{}", finding.message);
+            assert_eq!(finding.who, Component::Client, "{}", finding.message);
         }
         let place = |name: &str| events.iter().position(|it| it.what.name() == name);
         let created = events.iter().filter(|it| it.what.name() == "allocation.created").count();
@@ -135,13 +135,13 @@ fn ended_by(events: &[Event]) -> Option<u32> {
     events.iter().find(ends).map(|it| it.thread)
 }
 
-static FOUND: Orders = Orders::new();
+static FOUND: EventOrders = EventOrders::new();
 
 #[test]
 fn a_planted_destroy_before_its_close_is_found_in_some_orders() {
     in_many_orders(5..6, ORDERS, ends_meet_reversed, |events| {
         let verifier = verified(&events);
-        let mut ours = verifier.findings().iter().filter(|it| it.who == Who::Kernel);
+        let mut ours = verifier.findings().iter().filter(|it| it.who == Component::Kernel);
         FOUND.count(ours.any(|it| it.rule == RuleId::ALLOC_DESTROY_015));
     });
     FOUND.differ(ORDERS);
@@ -149,7 +149,7 @@ fn a_planted_destroy_before_its_close_is_found_in_some_orders() {
 
 /// A client has memory paged in while its adapter sleeps and wakes.
 fn pages_and_sleeps() -> Vec<Event> {
-    let make = |log: &Arc<Log>| plug_memory(log, MemoryPlan::default()).0;
+    let make = |log: &Arc<Log>| set_up_memory(log, MemoryPlan::default()).0;
     run(On::Free, make, |wing, at| {
         let bench = Bench::open(Client::new(&wing.kernel), at).expect("a device");
         let made = bench.create(at, 2).expect("allocations").allocations;
@@ -167,18 +167,18 @@ fn pages_and_sleeps() -> Vec<Event> {
 }
 
 /// Whether something was paged before the power went, and whether something waited for it to come.
-static BEFORE: Orders = Orders::new();
-static WAITED: Orders = Orders::new();
+static BEFORE: EventOrders = EventOrders::new();
+static WAITED: EventOrders = EventOrders::new();
 
 #[test]
 fn paging_work_and_power_meet_in_any_order() {
     in_many_orders(SEEDS, POWER_ORDERS, pages_and_sleeps, |events| {
         assert_eq!(verified(&events).findings(), []);
-        let (mut sleeps, mut before, mut waited) = (false, false, false);
+        let (mut sleeps, mut before, mut gpu_wait) = (false, false, false);
         let mut flying = BTreeSet::new();
         for event in &events {
             match &event.what {
-                What::AdapterPowered { state } => {
+                EventKind::AdapterPowered { state } => {
                     assert_eq!(
                         flying,
                         BTreeSet::new(),
@@ -186,20 +186,20 @@ fn paging_work_and_power_meet_in_any_order() {
                     );
                     sleeps = state == "d3";
                 }
-                What::DdiCall { name, .. } if sleeps => assert_eq!(name, "DxgkDdiSetPowerState"),
-                What::PagingPlanned { .. } => waited |= sleeps,
-                What::PagingSubmitted { paging, .. } => {
+                EventKind::DdiCall { name, .. } if sleeps => assert_eq!(name, "DxgkDdiSetPowerState"),
+                EventKind::PagingPlanned { .. } => gpu_wait |= sleeps,
+                EventKind::PagingSubmitted { paging, .. } => {
                     flying.insert(*paging);
-                    before |= !waited;
+                    before |= !gpu_wait;
                 }
-                What::PagingEnded { .. } => {
+                EventKind::PagingEnded { .. } => {
                     flying.remove(&event.subject);
                 }
                 _ => (),
             }
         }
         BEFORE.count(before);
-        WAITED.count(waited);
+        WAITED.count(gpu_wait);
     });
     let all = POWER_ORDERS * SEEDS.count();
     BEFORE.differ(all);

@@ -3,8 +3,8 @@
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{Kind, find, free, list, take};
-use crate::memory::{MEMORY, SavedContext, build_paging_buffer, context, query_memory};
-use crate::operation::Given;
+use crate::memory::{MEMORY, ContextWithArea, build_paging_buffer, context, query_memory};
+use crate::operation::OperationData;
 use crate::table::Adapter;
 use abi::display::{
     DXGK_DRIVERCAPS, DXGK_GPUMMUCAPS, DXGK_GPUMMUCAPS_FLAGS as Caps,
@@ -23,13 +23,13 @@ use abi::status::{
 };
 use abi::{HANDLE, NTSTATUS};
 use flight::TableRoot;
-use kernel::mmu::{TableAt, UpdateMode};
+use kernel::mmu::{TableAddress, UpdateMode};
 use kernel::operation::Operation;
 use softgpu::{LOCAL, MmuPlan, encode_entry};
 use std::ptr;
 
 /// The driver.
-pub(crate) const VIRTUAL: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+pub(crate) const GPUMMU: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiQueryAdapterInfo: Some(query_tables),
     DxgkDdiCreateProcess: Some(create_process),
     DxgkDdiDestroyProcess: Some(destroy_process),
@@ -117,7 +117,7 @@ unsafe extern "win64-unwind" fn query_tables(
 }
 
 /// How many bytes of addresses one leaf page table of the board translates.
-pub(crate) fn leaf(adapter: &Adapter) -> u64 {
+pub(crate) fn leaf_table_span(adapter: &Adapter) -> u64 {
     let levels = adapter.board().mmu.map(|it| it.features().levels).unwrap_or_default();
     levels.first().map_or(0, |it| 4096 << it.index_bits)
 }
@@ -147,7 +147,7 @@ pub(crate) unsafe extern "win64-unwind" fn create_process(
     };
     // SAFETY: It is a structure, and the driver's for the call.
     let args = unsafe { &mut *args };
-    let span = leaf(adapter);
+    let span = leaf_table_span(adapter);
     let own = DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE {
         hDxgkProcess: args.hDxgkProcess,
         SizeInBytes: 2 * span,
@@ -219,7 +219,7 @@ unsafe extern "win64-unwind" fn map_cpu_host_aperture(
         window.iter().map(|it| u64::from(*it)).zip(memory.iter().copied()).collect();
     // SAFETY: The word is the adapter's, which outlives the call.
     let known = unsafe { find::<Adapter>(adapter) };
-    let shown = known.is_some_and(|it| it.board().gpu.show_window(&pairs));
+    let shown = known.is_some_and(|it| it.board().gpu.map_host_aperture(&pairs));
     if shown && u32::from(args.SegmentId) == LOCAL {
         STATUS_SUCCESS
     } else {
@@ -239,7 +239,7 @@ unsafe extern "win64-unwind" fn unmap_cpu_host_aperture(
     let pages: Vec<u64> = window.iter().map(|it| u64::from(*it)).collect();
     // SAFETY: The word is the adapter's, which outlives the call.
     let known = unsafe { find::<Adapter>(adapter) };
-    let hidden = known.is_some_and(|it| it.board().gpu.hide_window(&pages));
+    let hidden = known.is_some_and(|it| it.board().gpu.unmap_host_aperture(&pages));
     if hidden { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
 }
 
@@ -251,7 +251,7 @@ pub(crate) unsafe extern "win64-unwind" fn set_root_page_table(
     // SAFETY: It is a structure.
     let args = unsafe { args.read() };
     // SAFETY: The word is the context's, which outlives the call.
-    let Some((SavedContext { number, area, .. }, _, adapter)) = (unsafe { context(args.hContext) })
+    let Some((ContextWithArea { number, area, .. }, _, adapter)) = (unsafe { context(args.hContext) })
     else {
         return;
     };
@@ -278,12 +278,12 @@ pub(crate) unsafe extern "win64-unwind" fn build_with_tables(
         return unsafe { build_paging_buffer(adapter, args) };
     }
     // SAFETY: What the operation points at is there for the call.
-    let carried = unsafe { Given::read(given) };
+    let carried = unsafe { OperationData::read(given) };
     // SAFETY: As above.
     let Some(Operation::UpdateTable(it)) = (unsafe { carried.operation(given) }) else {
         return STATUS_NOT_SUPPORTED;
     };
-    let TableAt::Cpu(start) = it.table else {
+    let TableAddress::Cpu(start) = it.table else {
         // SAFETY: The arguments are the kernel's.
         return unsafe { build_paging_buffer(adapter, args) };
     };

@@ -15,7 +15,7 @@ use abi::status::{
 };
 use abi::ukm::D3DDDIFMT_A8;
 use abi::{HANDLE, NTSTATUS};
-use kernel::miniport::Refusal;
+use kernel::miniport::DriverError;
 use softgpu::format::{self, DESCRIPTION_SIZE, STANDARD_RESOURCE, STANDARD_RESOURCE_SIZE};
 use std::{mem, ptr};
 
@@ -49,10 +49,10 @@ impl Kind for Resource {
 }
 
 /// The status that says why.
-fn status(why: Refusal) -> NTSTATUS {
+fn status(why: DriverError) -> NTSTATUS {
     match why {
-        Refusal::NoMemory => STATUS_NO_MEMORY,
-        Refusal::Mismatch => STATUS_GRAPHICS_DRIVER_MISMATCH,
+        DriverError::NoMemory => STATUS_NO_MEMORY,
+        DriverError::Mismatch => STATUS_GRAPHICS_DRIVER_MISMATCH,
         _ => STATUS_INVALID_PARAMETER,
     }
 }
@@ -64,7 +64,7 @@ pub(crate) unsafe extern "win64-unwind" fn create_allocation(
     // SAFETY: It is a structure.
     let before = unsafe { (*args).hResource };
     // SAFETY: The arguments are the kernel's.
-    let status = unsafe { create_some(adapter, args) };
+    let status = unsafe { create_until_failure(adapter, args) };
     if status != STATUS_SUCCESS {
         // SAFETY: The arguments are the kernel's, and nobody has seen what was made.
         unsafe { undo_create(adapter, args, before) };
@@ -78,7 +78,7 @@ pub(crate) unsafe extern "win64-unwind" fn create_allocation(
 /// # Safety
 ///
 /// As of `create_allocation`.
-pub(crate) unsafe fn create_some(adapter: HANDLE, args: *mut DXGKARG_CREATEALLOCATION) -> NTSTATUS {
+pub(crate) unsafe fn create_until_failure(adapter: HANDLE, args: *mut DXGKARG_CREATEALLOCATION) -> NTSTATUS {
     // SAFETY: It is a structure, and the driver's for the call.
     let args = unsafe { &mut *args };
     // SAFETY: The kernel gives so many elements.
@@ -125,7 +125,7 @@ unsafe fn create_one(adapter: HANDLE, info: &mut DXGK_ALLOCATIONINFO) -> NTSTATU
     let private = unsafe { bytes(info.pPrivateDriverData, info.PrivateDriverDataSize) };
     // Where it is to be is said on a board with memory only.
     let size = if known.board().has_memory() {
-        format::read_shape(private).map(|it| it.size)
+        format::read_allocation_info(private).map(|it| it.size)
     } else {
         format::read_description(private)
     };
@@ -155,14 +155,14 @@ unsafe fn undo_create(adapter: HANDLE, args: *mut DXGKARG_CREATEALLOCATION, befo
     // SAFETY: The kernel gives so many elements.
     let infos = unsafe { list_mut(args.pAllocationInfo, args.NumAllocations) };
     for info in infos.iter_mut().rev() {
-        let made = mem::replace(&mut info.hAllocation, ptr::null_mut());
+        let created = mem::replace(&mut info.hAllocation, ptr::null_mut());
         // SAFETY: The allocation is this call's own, or none.
-        unsafe { end_allocation(adapter, made) };
+        unsafe { destroy_one_allocation(adapter, created) };
     }
-    let made = mem::replace(&mut args.hResource, before);
-    if made != before {
+    let created = mem::replace(&mut args.hResource, before);
+    if created != before {
         // SAFETY: The resource is this call's own.
-        unsafe { end_resource(made) };
+        unsafe { destroy_resource(created) };
     }
 }
 
@@ -171,7 +171,7 @@ unsafe fn undo_create(adapter: HANDLE, args: *mut DXGKARG_CREATEALLOCATION, befo
 /// # Safety
 ///
 /// The handles are the adapter's and an allocation's, which is not used afterwards.
-pub(crate) unsafe fn end_allocation(adapter: HANDLE, handle: HANDLE) -> bool {
+pub(crate) unsafe fn destroy_one_allocation(adapter: HANDLE, handle: HANDLE) -> bool {
     // SAFETY: The caller promises the same.
     let known = unsafe { find::<Adapter>(adapter) };
     // SAFETY: The caller promises the same.
@@ -188,7 +188,7 @@ pub(crate) unsafe fn end_allocation(adapter: HANDLE, handle: HANDLE) -> bool {
 /// # Safety
 ///
 /// The handle is a resource's, which is not used afterwards.
-unsafe fn end_resource(handle: HANDLE) -> bool {
+unsafe fn destroy_resource(handle: HANDLE) -> bool {
     // SAFETY: The caller promises the same.
     let known = unsafe { find::<Resource>(handle) }.is_some();
     if known {
@@ -209,11 +209,11 @@ pub(crate) unsafe extern "win64-unwind" fn destroy_allocation(
     let mut known = true;
     for allocation in doomed {
         // SAFETY: The words are the adapter's and an allocation's, which ends here.
-        known &= unsafe { end_allocation(adapter, *allocation) };
+        known &= unsafe { destroy_one_allocation(adapter, *allocation) };
     }
     if args.Flags.has(DXGK_DESTROYALLOCATIONFLAGS::DestroyResource) {
         // SAFETY: The word is the resource's, which ends here.
-        known &= unsafe { end_resource(args.hResource) };
+        known &= unsafe { destroy_resource(args.hResource) };
     }
     if known { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
 }
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn an_allocation_is_described_as_a_row_of_bytes() {
-        Pool::new(Arc::new(Log::new())).inside(|| {
+        Pool::new(Arc::new(Log::new())).run_driver(|| {
             let handle = take(Allocation { owner: ptr::null_mut(), size: 8192, memory: 1 });
             let describe = |handle| {
                 let mut args = DXGKARG_DESCRIBEALLOCATION {

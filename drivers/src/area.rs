@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{Kind, find, free, take, value};
-use crate::memory::ANYWHERE;
+use crate::memory::ALL_SEGMENTS;
 use crate::table::Adapter;
 use abi::display::DXGKARGCB_CREATECONTEXTALLOCATION;
 use abi::status::{STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
@@ -24,7 +24,7 @@ impl Kind for Area {
 }
 
 /// Has the kernel make a save area for a context; both are named as the kernel does.
-pub(crate) fn make_area(
+pub(crate) fn create_area(
     adapter: &Adapter,
     device: HANDLE,
     context: HANDLE,
@@ -62,7 +62,7 @@ pub(crate) fn order(
         hContext: context,
         hDriverAllocation: area,
         Size: usize::try_from(AREA_SIZE).unwrap_or(0),
-        SupportedSegmentSet: ANYWHERE,
+        SupportedSegmentSet: ALL_SEGMENTS,
         ..DXGKARGCB_CREATECONTEXTALLOCATION::ZERO
     }
 }

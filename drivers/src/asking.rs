@@ -21,12 +21,12 @@ use abi::status::{STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
 use abi::{D3DKMT_HANDLE, HANDLE, NTSTATUS, PHYSICAL_ADDRESS, PVOID};
 use std::ptr;
 
-pub(crate) const ASKS: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+pub(crate) const HANDLE_QUERIES: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiStartDevice: Some(start_and_map),
     DxgkDdiStopDevice: Some(unmap_and_stop),
     DxgkDdiCreateAllocation: Some(with_flags::<{ FlagsWddm2::Capture }>),
-    DxgkDdiOpenAllocation: Some(open_with_kin),
-    DxgkDdiDpcRoutine: Some(and_indicate),
+    DxgkDdiOpenAllocation: Some(open_with_handle_queries),
+    DxgkDdiDpcRoutine: Some(dpc_and_indicate),
     ..GOOD
 };
 
@@ -73,7 +73,7 @@ unsafe extern "win64-unwind" fn unmap_and_stop(context: PVOID) -> NTSTATUS {
 
 /// Finds each allocation among the members of its resource, and asks where it is: nowhere, for
 /// the board has no segments.
-unsafe extern "win64-unwind" fn open_with_kin(
+unsafe extern "win64-unwind" fn open_with_handle_queries(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
@@ -99,7 +99,7 @@ unsafe extern "win64-unwind" fn open_with_kin(
 }
 
 /// Says in its DPC that something is plugged in.
-unsafe extern "win64-unwind" fn and_indicate(context: PVOID) {
+unsafe extern "win64-unwind" fn dpc_and_indicate(context: PVOID) {
     // SAFETY: The word is the adapter's, which lives while its hardware runs.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         indicate(it);

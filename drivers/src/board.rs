@@ -10,13 +10,13 @@
 //! 2. The board keeps the memory; packets look for it and find it gone.
 //! 3. The lock is never held while the engines are called.
 
-use flight::{Fence, InCall, Line, Machine, Passive, Ram, TableEntry, TableRoot};
+use flight::{Fence, CallGuard, InterruptLine, HardwareModel, Passive, Ram, TableEntry, TableRoot};
 use kernel::handle::Handle;
-use kernel::miniport::Refusal;
+use kernel::miniport::DriverError;
 use kernel::operation::PAGE;
 use kernel::segment::MemoryFeatures;
 use softgpu::format::Command;
-use softgpu::{Ended, Gpu, Memory, MemoryPlan, MmuPlan, NODES, Packet, Target};
+use softgpu::{Completion, Gpu, Memory, MemoryPlan, MmuPlan, NODES, Packet, Target};
 use std::collections::BTreeMap;
 use std::mem;
 use std::ops::Range;
@@ -39,7 +39,7 @@ pub(crate) struct State {
     last: u64,
     memory: BTreeMap<u64, Arc<Memory>>,
     /// Where it is in the GPU's addresses, if it is in memory of the GPU's.
-    pub(crate) places: BTreeMap<u64, u64>,
+    pub(crate) addresses: BTreeMap<u64, u64>,
     /// What each name means, in each space.
     spaces: BTreeMap<u64, BTreeMap<u32, u64>>,
     /// The root of each context's addresses, by its number.
@@ -64,13 +64,13 @@ impl Board {
     pub fn with_memory(ram: Arc<dyn Ram>, plan: MemoryPlan) -> Option<Self> {
         let plan = plan.whole();
         let gpu = Gpu::with_memory(ram, &plan)?;
-        let features = gpu.cpu().map(|it| plan.features(it));
+        let features = gpu.cpu_address().map(|it| plan.features(it));
         Some(Self { gpu, features, mmu: plan.mmu, ..Self::default() })
     }
 
     /// Whether it has video memory.
     pub fn has_memory(&self) -> bool {
-        self.gpu.cpu().is_some()
+        self.gpu.cpu_address().is_some()
     }
 
     /// Sets memory aside and answers its number, which is not zero.
@@ -85,7 +85,7 @@ impl Board {
     pub fn release(&self, memory: u64) {
         let mut state = self.state();
         state.memory.remove(&memory);
-        state.places.remove(&memory);
+        state.addresses.remove(&memory);
     }
 
     /// Opens an address space and answers its number.
@@ -125,13 +125,13 @@ impl Board {
         node: u32,
         fence: Fence,
         commands: Vec<Command>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), DriverError> {
         if node >= NODES {
-            return Err(Refusal::Invalid);
+            return Err(DriverError::Invalid);
         }
         let commands = {
             let state = self.state();
-            let find = |name: Handle| state.find(space, name.0).ok_or(Refusal::Invalid);
+            let find = |name: Handle| state.find(space, name.0).ok_or(DriverError::Invalid);
             commands.into_iter().map(|it| it.resolve(find)).collect::<Result<_, _>>()?
         };
         self.gpu.push(Packet { node, fence, commands });
@@ -141,14 +141,14 @@ impl Board {
     /// Whether a node's engine has ended packets since this was last asked: what the interrupt
     /// was for, which is acknowledged by reading it.
     pub fn acknowledge(&self, node: u32) -> bool {
-        let (ended, mut over) = (self.gpu.take_ended(node), false);
+        let (ended, mut over) = (self.gpu.take_completions(node), false);
         let (mut state, node) = (self.state(), node as usize);
         for it in &ended {
             // What faulted is over as well.
-            let (Ended::Done(fence) | Ended::Faulted(fence, _) | Ended::PageFaulted(fence, _)) =
+            let (Completion::Done(fence) | Completion::Faulted(fence, _) | Completion::PageFaulted(fence, _)) =
                 *it
             else {
-                if let (Ended::Preempted(by), Some(place)) = (it, state.preempted.get_mut(node)) {
+                if let (Completion::Preempted(by), Some(place)) = (it, state.preempted.get_mut(node)) {
                     *place = Some(*by);
                 }
                 continue;
@@ -158,9 +158,9 @@ impl Board {
                 *done = fence.0;
             }
             let address = match it {
-                Ended::Faulted(..) => Some(0),
-                Ended::PageFaulted(_, address) => Some(*address),
-                Ended::Done(_) | Ended::Preempted(_) => None,
+                Completion::Faulted(..) => Some(0),
+                Completion::PageFaulted(_, address) => Some(*address),
+                Completion::Done(_) | Completion::Preempted(_) => None,
             };
             if let (Some(address), Some(faulted)) = (address, state.faulted.get_mut(node)) {
                 faulted.push((fence, address));
@@ -172,14 +172,14 @@ impl Board {
     /// The fences acknowledged of packets that faulted, since this was last asked, in their order,
     /// each with the virtual address where it did, or zero.
     pub fn faulted(&self, node: u32) -> Vec<(Fence, u64)> {
-        InCall::touch();
+        CallGuard::touch();
         self.state().faulted.get_mut(node as usize).map(mem::take).unwrap_or_default()
     }
 
     /// The request by which a node has given back what it had, if it has since this was last
     /// asked; it is acknowledged with what the node has ended.
     pub fn preempted(&self, node: u32) -> Option<Fence> {
-        InCall::touch();
+        CallGuard::touch();
         self.state().preempted.get_mut(node as usize)?.take()
     }
 
@@ -191,7 +191,7 @@ impl Board {
     }
 
     /// Takes that fence for the last one of a node that is over, whatever is.
-    pub fn remember(&self, node: u32, over: Fence) {
+    pub fn set_last_fence(&self, node: u32, over: Fence) {
         self.state().forget(node, over);
     }
 
@@ -206,7 +206,7 @@ impl Board {
 
     /// Whether there is a vsync to acknowledge.
     pub fn shows_vsync(&self) -> bool {
-        self.gpu.shows_vsync()
+        self.gpu.is_vsync_asserted()
     }
 
     /// Has the display interrupt at its vsyncs, or not any more.
@@ -229,7 +229,7 @@ impl Board {
     /// The register that holds the last fence of a node acknowledged. Packets of a node end in
     /// order, so it stands for those before it.
     pub fn done(&self, node: u32) -> Fence {
-        InCall::touch();
+        CallGuard::touch();
         Fence(self.state().done.get(node as usize).copied().unwrap_or_default())
     }
 
@@ -248,7 +248,7 @@ impl Board {
 
     /// Its power comes: the same, but its fences go on where they were.
     pub fn wake(&self) {
-        self.gpu.wake();
+        self.gpu.start_after_power();
         for node in 0..NODES {
             let over = self.gpu.done(node);
             self.state().forget(node, over);
@@ -317,7 +317,7 @@ impl State {
     pub(crate) fn target(&self, space: u64, name: u32) -> Option<Target> {
         let number = self.spaces.get(&space)?.get(&name)?;
         let size = self.memory.get(number)?.size();
-        Some(Target { word: None, address: self.places.get(number).copied(), size })
+        Some(Target { driver_handle: None, address: self.addresses.get(number).copied(), size })
     }
 
     fn find(&self, space: u64, name: u32) -> Option<Weak<Memory>> {
@@ -326,21 +326,21 @@ impl State {
     }
 }
 
-impl Machine for Board {
+impl HardwareModel for Board {
     fn idle(&self) -> bool {
         self.gpu.idle()
     }
 
-    fn step(&self, at: &mut Passive, line: &dyn Line) {
+    fn step(&self, at: &mut Passive, line: &dyn InterruptLine) {
         self.gpu.step(at, line);
     }
 
-    fn asserted(&self) -> Option<bool> {
-        self.gpu.asserted()
+    fn interrupt_asserted(&self) -> Option<bool> {
+        self.gpu.interrupt_asserted()
     }
 
-    fn holds(&self, node: Option<u32>) -> Option<bool> {
-        self.gpu.holds(node)
+    fn holds_work(&self, node: Option<u32>) -> Option<bool> {
+        self.gpu.holds_work(node)
     }
 
     fn ram(&self) -> Option<Arc<dyn Ram>> {
@@ -367,19 +367,19 @@ impl Machine for Board {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flight::{Log, Stepped};
+    use flight::{Log, DeterministicHost};
 
     const NAME: Handle = Handle(0x4000_0040);
     const FILL: Command = Command::Fill { target: NAME, offset: 1, length: 2, value: 7 };
 
     struct Nobody;
 
-    impl Line for Nobody {
+    impl InterruptLine for Nobody {
         fn raise(&self, _at: &mut Passive) {}
     }
 
     fn run(board: &Board) {
-        let flown = Stepped::fly(0, &Arc::new(Log::silent()), |_, at| {
+        let flown = DeterministicHost::fly(0, &Arc::new(Log::silent()), |_, at| {
             while !board.idle() {
                 board.step(at, &Nobody);
             }
@@ -392,8 +392,8 @@ mod tests {
         let board = Board::new();
         let (space, other, memory) = (board.open_space(), board.open_space(), board.allocate(4));
         board.map(space, NAME.0, memory);
-        assert_eq!(board.submit(other, 0, Fence(1), vec![FILL]), Err(Refusal::Invalid));
-        assert_eq!(board.submit(space, 2, Fence(1), vec![FILL]), Err(Refusal::Invalid));
+        assert_eq!(board.submit(other, 0, Fence(1), vec![FILL]), Err(DriverError::Invalid));
+        assert_eq!(board.submit(space, 2, Fence(1), vec![FILL]), Err(DriverError::Invalid));
         assert_eq!(board.submit(space, 0, Fence(1), vec![FILL]), Ok(()));
         assert!(!board.acknowledge(0));
         run(&board);
@@ -411,7 +411,7 @@ mod tests {
         board.release(memory);
         run(&board);
         assert_eq!((board.faults(), board.read(NAME, 0..1)), (1, None));
-        assert_eq!(board.submit(space, 0, Fence(2), vec![FILL]), Err(Refusal::Invalid));
+        assert_eq!(board.submit(space, 0, Fence(2), vec![FILL]), Err(DriverError::Invalid));
         board.close_space(space);
         assert!(board.is_empty());
     }
@@ -420,10 +420,10 @@ mod tests {
     fn a_name_that_came_round_outlives_what_had_it() {
         let board = Board::new();
         let space = board.open_space();
-        let (old, new) = (board.allocate(4), board.allocate(8));
-        board.map(space, NAME.0, old);
+        let (first_instance, new) = (board.allocate(4), board.allocate(8));
+        board.map(space, NAME.0, first_instance);
         board.map(space, NAME.0, new);
-        board.unmap(space, NAME.0, old);
+        board.unmap(space, NAME.0, first_instance);
         assert_eq!(board.read(NAME, 0..8), Some(vec![0; 8]));
         board.unmap(space, NAME.0, new);
         assert_eq!(board.read(NAME, 0..8), None);

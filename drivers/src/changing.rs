@@ -1,7 +1,7 @@
 //! A driver that gives its contexts other save areas while they run.
 
 use flight::Passive;
-use kernel::miniport::{Answer, Births, Born, Miniport};
+use kernel::miniport::{DriverResult, CreateAllocationArgs, CreatedAllocations, Miniport};
 use softgpu::SoftGpu;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl Miniport for Changing {
         Some(&*self.inner)
     }
 
-    fn create_allocations(&self, at: &mut Passive, births: Births<'_>) -> Answer<Born> {
+    fn create_allocations(&self, at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
         let born = self.inner.create_allocations(at, births)?;
         // Contexts that keep what they have are as good.
         let _ = self.inner.change_areas(at, true);

@@ -35,7 +35,7 @@ mod view;
 mod wrapped;
 
 pub use board::Board;
-pub use native::{load_umd, umd_of};
+pub use native::{load_umd, umd_from_rust};
 pub use plug::plug;
 pub use registry::{ALL, Listed, find};
 pub use stream::{ListedStream, STREAMS, find_stream};

@@ -4,7 +4,7 @@
 
 use crate::area::Area;
 use crate::block::{bytes, find, list, value};
-use crate::memory::{MEMORY, context, create_saved_context, query_memory, submit_paging};
+use crate::memory::{MEMORY, context, create_context_with_area, query_memory, submit_paging};
 use crate::told::tell_user_mode;
 use crate::view::View;
 use abi::display::{
@@ -21,15 +21,15 @@ use abi::ukm::D3DDDI_PATCHLOCATIONLIST;
 use abi::{HANDLE, NTSTATUS};
 use flight::Fence;
 use kernel::Handle;
-use kernel::listed::{Listing, PatchLocation};
-use kernel::miniport::Refusal;
-use softgpu::format::place_in_list;
-use softgpu::{Area as Saves, Stream, Writing};
+use kernel::listed::{AllocationListEntry, PatchLocation};
+use kernel::miniport::DriverError;
+use softgpu::format::list_index;
+use softgpu::{SaveTarget as Saves, Stream, RenderOutput};
 use std::slice;
 
 /// The driver.
-pub(crate) const LISTED: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiQueryAdapterInfo: Some(query_listed),
+pub(crate) const ALLOCATION_LISTS: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiQueryAdapterInfo: Some(query_with_lists),
     DxgkDdiCreateContext: Some(create_listed_context),
     DxgkDdiRender: Some(render),
     DxgkDdiPatch: Some(patch),
@@ -45,7 +45,7 @@ const INFO: DXGK_CONTEXTINFO = DXGK_CONTEXTINFO {
     ..DXGK_CONTEXTINFO::ZERO
 };
 
-unsafe extern "win64-unwind" fn query_listed(
+unsafe extern "win64-unwind" fn query_with_lists(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
@@ -64,7 +64,7 @@ unsafe extern "win64-unwind" fn create_listed_context(
     args: *mut DXGKARG_CREATECONTEXT,
 ) -> NTSTATUS {
     // SAFETY: The arguments are the kernel's.
-    let status = unsafe { create_saved_context(device, args) };
+    let status = unsafe { create_context_with_area(device, args) };
     // SAFETY: It is a structure, and the driver's for the call.
     let args = unsafe { &mut *args };
     if status == STATUS_SUCCESS && !args.Flags.has(ContextFlags::VirtualAddressing) {
@@ -73,9 +73,9 @@ unsafe extern "win64-unwind" fn create_listed_context(
     status
 }
 
-fn listing(it: &DXGK_ALLOCATIONLIST) -> Listing {
-    Listing {
-        view: it.hDeviceSpecificAllocation.addr(),
+fn allocation_list_entry(it: &DXGK_ALLOCATIONLIST) -> AllocationListEntry {
+    AllocationListEntry {
+        view_handle: it.hDeviceSpecificAllocation.addr(),
         write: it.write_operation(),
         segment: it.segment_id(),
         address: it.PhysicalAddress.cast_unsigned(),
@@ -96,41 +96,41 @@ pub(crate) unsafe extern "win64-unwind" fn render(
     let commands = unsafe { bytes(args.pCommand.cast_mut(), args.CommandLength) }.to_vec();
     // SAFETY: The kernel gives so many elements.
     let allocations = unsafe { list(args.pAllocationList.cast_const(), args.AllocationListSize) };
-    let listings: Vec<Listing> = allocations.iter().map(listing).collect();
+    let listings: Vec<AllocationListEntry> = allocations.iter().map(allocation_list_entry).collect();
     // SAFETY: There are so many bytes, and the driver's for the call.
     let buffer =
         unsafe { slice::from_raw_parts_mut(args.pDmaBuffer.cast(), args.DmaSize as usize) };
     let (mut written, mut patches) = (0, Vec::new());
-    let mut writing = Writing {
+    let mut writing = RenderOutput {
         buffer,
         written: &mut written,
         patches: &mut patches,
-        most_patches: args.PatchLocationListOutSize,
+        max_patches: args.PatchLocationListOutSize,
         multipass: &mut args.MultipassOffset,
     };
     let find_view = |name: Handle| {
-        let place = place_in_list(name).and_then(|it| allocations.get(it));
+        let place = list_index(name).and_then(|it| allocations.get(it));
         // SAFETY: The words are those of views, which outlive the call.
         let view = place.and_then(|it| unsafe { find::<View>(it.hDeviceSpecificAllocation) });
         let name = view.map_or(name, |it| Handle(it.name));
         let target = adapter.board().state().target(device.space, name.0);
-        let size = target.ok_or(Refusal::NoHandle)?.size;
+        let size = target.ok_or(DriverError::NoHandle)?.size;
         let named = allocations.iter().map(|it| it.hDeviceSpecificAllocation).find(|it| {
             // SAFETY: The words are those of views, which outlive the call.
             unsafe { find::<View>(*it) }.is_some_and(|it| it.name == name.0)
         });
-        Ok((named.ok_or(Refusal::Invalid)?.addr(), size))
+        Ok((named.ok_or(DriverError::Invalid)?.addr(), size))
     };
     let answer = softgpu::translate(&commands, &listings, &mut writing, find_view);
     args.pDmaBuffer = args.pDmaBuffer.wrapping_byte_add(written as usize);
     for it in patches {
         let entry = D3DDDI_PATCHLOCATIONLIST {
-            AllocationIndex: it.allocation,
-            Value: it.slot,
-            DriverId: it.driver,
-            AllocationOffset: it.offset,
-            PatchOffset: it.place,
-            SplitOffset: it.split,
+            AllocationIndex: it.allocation_index,
+            Value: it.slot_id,
+            DriverId: it.driver_id,
+            AllocationOffset: it.allocation_offset,
+            PatchOffset: it.patch_offset,
+            SplitOffset: it.split_offset,
         };
         // SAFETY: It is one of as many as there is room for.
         unsafe { args.pPatchLocationListOut.write_unaligned(entry) };
@@ -138,10 +138,10 @@ pub(crate) unsafe extern "win64-unwind" fn render(
     }
     match answer {
         Ok(()) => STATUS_SUCCESS,
-        Err(Refusal::NoRoom) => STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER,
-        Err(Refusal::NoHandle) => STATUS_INVALID_HANDLE,
-        Err(Refusal::Privileged) => STATUS_PRIVILEGED_INSTRUCTION,
-        Err(Refusal::Illegal) => STATUS_ILLEGAL_INSTRUCTION,
+        Err(DriverError::NoRoom) => STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER,
+        Err(DriverError::NoHandle) => STATUS_INVALID_HANDLE,
+        Err(DriverError::Privileged) => STATUS_PRIVILEGED_INSTRUCTION,
+        Err(DriverError::Illegal) => STATUS_ILLEGAL_INSTRUCTION,
         Err(_) => STATUS_INVALID_PARAMETER,
     }
 }
@@ -157,16 +157,16 @@ pub(crate) unsafe extern "win64-unwind" fn patch(
     }
     // SAFETY: The kernel gives so many elements.
     let allocations = unsafe { list(args.pAllocationList, args.AllocationListSize) };
-    let listings: Vec<Listing> = allocations.iter().map(listing).collect();
+    let listings: Vec<AllocationListEntry> = allocations.iter().map(allocation_list_entry).collect();
     // SAFETY: As above.
     let patches = unsafe { list(args.pPatchLocationList, args.PatchLocationListSize) };
     let patches: Vec<PatchLocation> = patches
         .iter()
         .map(|it| PatchLocation {
-            allocation: it.AllocationIndex,
-            offset: it.AllocationOffset,
-            place: it.PatchOffset,
-            split: it.SplitOffset,
+            allocation_index: it.AllocationIndex,
+            allocation_offset: it.AllocationOffset,
+            patch_offset: it.PatchOffset,
+            split_offset: it.SplitOffset,
             ..PatchLocation::default()
         })
         .collect();
@@ -198,12 +198,12 @@ unsafe extern "win64-unwind" fn submit_listed(
     let board = adapter.board();
     let start = told.DmaBufferSubmissionStartOffset;
     let null = told.Flags.has(SubmitFlags::NullRendering);
-    let place = board.state().places.get(&number).copied();
+    let place = board.state().addresses.get(&number).copied();
     board.gpu.push_stream(Stream {
         node: told.NodeOrdinal,
         fence: Fence(told.SubmissionFenceId),
         context: context.number,
-        area: place.map_or(Saves::Absent(word), Saves::At),
+        area: place.map_or(Saves::NotResident(word), Saves::At),
         commands: told.DmaBufferPhysicalAddress.cast_unsigned() + u64::from(start),
         length: if null { 0 } else { told.DmaBufferSubmissionEndOffset - start },
         hung: false,

@@ -3,10 +3,10 @@
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::allocation::{Allocation, create_allocation};
-use crate::area::{Area, free_area, make_area};
+use crate::area::{Area, free_area, create_area};
 use crate::block::{Kind, bytes, find, free, list_mut, take, value};
 use crate::context::{Device, INFO, device_and_adapter};
-use crate::operation::{Given, Moved, moved};
+use crate::operation::{OperationData, Relocation, moved};
 use crate::table::{Adapter, GOOD, query_adapter_info};
 use abi::display::{
     DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 as AllocationFlags, DXGK_CREATECONTEXTFLAGS as ContextFlags,
@@ -23,31 +23,31 @@ use abi::status::{
 use abi::ukm::D3DDDI_ALLOCATIONPRIORITY_NORMAL;
 use abi::{HANDLE, NTSTATUS};
 use flight::Fence;
-use kernel::miniport::Refusal;
-use kernel::operation::Building;
-use kernel::segment::SegmentShape;
+use kernel::miniport::DriverError;
+use kernel::operation::BuildPagingBufferArgs;
+use kernel::segment::SegmentInfo;
 use softgpu::format::{self, anywhere};
-use softgpu::{Area as Saves, Drawing, NODES, Paging};
+use softgpu::{SaveTarget as Saves, RenderWork, NODES, Paging};
 use std::{ptr, slice};
 
 /// The driver.
 pub(crate) const MEMORY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiQueryAdapterInfo: Some(query_memory),
-    DxgkDdiCreateAllocation: Some(create_anywhere),
-    DxgkDdiCreateContext: Some(create_saved_context),
-    DxgkDdiDestroyContext: Some(destroy_saved_context),
+    DxgkDdiCreateAllocation: Some(create_in_any_segment),
+    DxgkDdiCreateContext: Some(create_context_with_area),
+    DxgkDdiDestroyContext: Some(destroy_context_with_area),
     DxgkDdiBuildPagingBuffer: Some(build_paging_buffer),
     DxgkDdiSubmitCommand: Some(submit_paging),
-    DxgkDdiSubmitCommandVirtual: Some(submit_drawing),
+    DxgkDdiSubmitCommandVirtual: Some(submit_commands),
     ..GOOD
 };
 
 /// All segments of the board.
-pub(crate) const ANYWHERE: u32 = 0b111;
+pub(crate) const ALL_SEGMENTS: u32 = 0b111;
 
 /// A context (`hContext`).
 #[repr(C)]
-pub(crate) struct SavedContext {
+pub(crate) struct ContextWithArea {
     /// The device it is of.
     pub(crate) device: HANDLE,
     /// Its number on the board.
@@ -56,7 +56,7 @@ pub(crate) struct SavedContext {
     pub(crate) area: HANDLE,
 }
 
-impl Kind for SavedContext {
+impl Kind for ContextWithArea {
     const SIGNATURE: u32 = u32::from_le_bytes(*b"save");
 }
 
@@ -81,11 +81,11 @@ pub(crate) unsafe extern "win64-unwind" fn query_memory(
         out.NbSegment = u32::try_from(features.segments.len()).unwrap_or(0);
         return STATUS_SUCCESS;
     }
-    for (at, shape) in features.segments.iter().enumerate() {
+    for (at, layout) in features.segments.iter().enumerate() {
         let far = at * out.SegmentDescriptorStride;
         let place = out.pSegmentDescriptor.cast::<u8>().wrapping_add(far);
         // SAFETY: The kernel has made room for the segments that were announced.
-        unsafe { place.cast::<DXGK_SEGMENTDESCRIPTOR4>().write_unaligned(descriptor(shape)) };
+        unsafe { place.cast::<DXGK_SEGMENTDESCRIPTOR4>().write_unaligned(descriptor(layout)) };
     }
     out.PagingBufferSegmentId = 1;
     out.PagingBufferSize = features.paging.buffer;
@@ -93,31 +93,31 @@ pub(crate) unsafe extern "win64-unwind" fn query_memory(
     STATUS_SUCCESS
 }
 
-fn descriptor(shape: &SegmentShape) -> DXGK_SEGMENTDESCRIPTOR4 {
+fn descriptor(layout: &SegmentInfo) -> DXGK_SEGMENTDESCRIPTOR4 {
     let bit = |set: bool, flag| if set { flag } else { 0 };
-    let size = usize::try_from(shape.size).unwrap_or(usize::MAX);
+    let size = usize::try_from(layout.size).unwrap_or(usize::MAX);
     let mut it = DXGK_SEGMENTDESCRIPTOR4 {
         Flags: Flags {
-            Value: bit(shape.flags.aperture, Flags::Aperture)
-                | bit(shape.flags.coherent, Flags::CacheCoherent)
-                | bit(shape.flags.cpu_visible, Flags::CpuVisible)
-                | bit(shape.flags.host_aperture, Flags::SupportsCpuHostAperture)
-                | bit(shape.flags.application_target, Flags::ApplicationTarget),
+            Value: bit(layout.flags.aperture, Flags::Aperture)
+                | bit(layout.flags.coherent, Flags::CacheCoherent)
+                | bit(layout.flags.cpu_visible, Flags::CpuVisible)
+                | bit(layout.flags.host_aperture, Flags::SupportsCpuHostAperture)
+                | bit(layout.flags.application_target, Flags::ApplicationTarget),
         },
-        BaseAddress: shape.base.cast_signed(),
+        BaseAddress: layout.base.cast_signed(),
         Size: size,
         CommitLimit: size,
         ..DXGK_SEGMENTDESCRIPTOR4::ZERO
     };
-    if let Some(cpu) = shape.cpu {
+    if let Some(cpu) = layout.cpu_address {
         it.set_cpu_translated_address(cpu.cast_signed());
     }
-    it.CpuHostAperture.SizeInPages = u32::try_from(shape.window).unwrap_or(0);
+    it.CpuHostAperture.SizeInPages = u32::try_from(layout.window).unwrap_or(0);
     it
 }
 
 /// Allocations are where their clients want them, or in any segment.
-unsafe extern "win64-unwind" fn create_anywhere(
+unsafe extern "win64-unwind" fn create_in_any_segment(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
@@ -130,7 +130,7 @@ unsafe extern "win64-unwind" fn create_anywhere(
         for info in unsafe { list_mut(args.pAllocationInfo, args.NumAllocations) } {
             // SAFETY: The kernel gives the private data with its size.
             let private = unsafe { bytes(info.pPrivateDriverData, info.PrivateDriverDataSize) };
-            let wants = format::read_shape(private).map_or_else(|_| anywhere(), |it| it.wants);
+            let wants = format::read_allocation_info(private).map_or_else(|_| anywhere(), |it| it.requirements);
             let set = wants.segments.0;
             (info.SupportedReadSegmentSet, info.SupportedWriteSegmentSet) = (set, set);
             if wants.flags.cpu_visible {
@@ -142,7 +142,7 @@ unsafe extern "win64-unwind" fn create_anywhere(
     status
 }
 
-pub(crate) unsafe extern "win64-unwind" fn create_saved_context(
+pub(crate) unsafe extern "win64-unwind" fn create_context_with_area(
     device: HANDLE,
     args: *mut DXGKARG_CREATECONTEXT,
 ) -> NTSTATUS {
@@ -160,13 +160,13 @@ pub(crate) unsafe extern "win64-unwind" fn create_saved_context(
     let area = if system {
         ptr::null_mut()
     } else {
-        match make_area(adapter, known.kernel, args.hContext) {
+        match create_area(adapter, known.kernel, args.hContext) {
             Ok(area) => area,
             Err(status) => return status,
         }
     };
     let number = adapter.board().state().next();
-    let context = take(SavedContext { device, number, area });
+    let context = take(ContextWithArea { device, number, area });
     if context.is_null() {
         // SAFETY: The area is this call's own.
         unsafe { free_area(adapter, area) };
@@ -177,7 +177,7 @@ pub(crate) unsafe extern "win64-unwind" fn create_saved_context(
     STATUS_SUCCESS
 }
 
-pub(crate) unsafe extern "win64-unwind" fn destroy_saved_context(handle: HANDLE) -> NTSTATUS {
+pub(crate) unsafe extern "win64-unwind" fn destroy_context_with_area(handle: HANDLE) -> NTSTATUS {
     // SAFETY: The word is the context's, which ends here and not before.
     let Some((context, _, adapter)) = (unsafe { context(handle) }) else {
         return STATUS_INVALID_PARAMETER;
@@ -196,9 +196,9 @@ pub(crate) unsafe extern "win64-unwind" fn destroy_saved_context(handle: HANDLE)
 /// The handle is a context's, and none of them ends while the answer is used.
 pub(crate) unsafe fn context<'a>(
     handle: HANDLE,
-) -> Option<(&'a SavedContext, &'a Device, &'a Adapter)> {
+) -> Option<(&'a ContextWithArea, &'a Device, &'a Adapter)> {
     // SAFETY: The caller promises the same.
-    let context = unsafe { find::<SavedContext>(handle) }?;
+    let context = unsafe { find::<ContextWithArea>(handle) }?;
     // SAFETY: A device outlives its contexts.
     let (device, adapter) = unsafe { device_and_adapter(context.device) }?;
     Some((context, device, adapter))
@@ -216,28 +216,28 @@ pub(crate) unsafe extern "win64-unwind" fn build_paging_buffer(
         return STATUS_INVALID_PARAMETER;
     };
     // SAFETY: What the operation points at is there for the call.
-    let given = unsafe { Given::read(args) };
+    let given = unsafe { OperationData::read(args) };
     // SAFETY: As above.
     let Some(operation) = (unsafe { given.operation(&told) }) else { return STATUS_NOT_SUPPORTED };
-    if let Some(Moved { word, address, comes }) = moved(&operation, known.board()) {
+    if let Some(Relocation { word, address, arrives }) = moved(&operation, known.board()) {
         // SAFETY: The word is that of an allocation or an area, which lives until it was freed.
         if let Some(number) = unsafe { number(word) } {
-            let places = &mut known.board().state().places;
-            if comes {
-                places.insert(number, address);
-            } else if places.get(&number) == Some(&address) {
-                places.remove(&number);
+            let addresses = &mut known.board().state().addresses;
+            if arrives {
+                addresses.insert(number, address);
+            } else if addresses.get(&number) == Some(&address) {
+                addresses.remove(&number);
             }
         }
     }
     // SAFETY: There are so many bytes, and the driver's for the call.
     let buffer =
         unsafe { slice::from_raw_parts_mut(args.pDmaBuffer.cast(), args.DmaSize as usize) };
-    let mut building = Building {
+    let mut building = BuildPagingBufferArgs {
         operation,
         buffer,
         address: args.DmaBufferGpuVirtualAddress,
-        before: 0,
+        used: 0,
         written: 0,
         multipass: &mut args.MultipassOffset,
         private: &mut [],
@@ -248,7 +248,7 @@ pub(crate) unsafe extern "win64-unwind" fn build_paging_buffer(
     args.pDmaBuffer = args.pDmaBuffer.wrapping_byte_add(written);
     match answer {
         Ok(()) => STATUS_SUCCESS,
-        Err(Refusal::NoRoom) => STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER,
+        Err(DriverError::NoRoom) => STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER,
         Err(_) => STATUS_NOT_SUPPORTED,
     }
 }
@@ -289,7 +289,7 @@ pub(crate) unsafe extern "win64-unwind" fn submit_paging(
     STATUS_SUCCESS
 }
 
-pub(crate) unsafe extern "win64-unwind" fn submit_drawing(
+pub(crate) unsafe extern "win64-unwind" fn submit_commands(
     _adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
 ) -> NTSTATUS {
@@ -308,21 +308,21 @@ pub(crate) unsafe extern "win64-unwind" fn submit_drawing(
     let board = adapter.board();
     let drawing = {
         let state = board.state();
-        let find = |it: kernel::Handle| state.target(device.space, it.0).ok_or(Refusal::Invalid);
+        let find = |it: kernel::Handle| state.target(device.space, it.0).ok_or(DriverError::Invalid);
         let resolved = commands.into_iter().map(|it| it.resolve(find)).collect();
         let Ok(commands) = resolved else { return STATUS_INVALID_PARAMETER };
-        Drawing {
+        RenderWork {
             node: args.NodeOrdinal,
             fence: Fence(args.SubmissionFenceId),
             context: context.number,
-            area: state.places.get(&area).map_or(Saves::Absent(word), |it| Saves::At(*it)),
+            area: state.addresses.get(&area).map_or(Saves::NotResident(word), |it| Saves::At(*it)),
             commands,
             root: state.roots.get(&context.number).copied(),
             fetch: (args.DmaBufferSize > 0 && board.mmu.is_some())
                 .then_some((args.DmaBufferVirtualAddress, args.DmaBufferSize)),
-            begun: false,
+            started: false,
         }
     };
-    board.gpu.push_drawing(drawing);
+    board.gpu.push_render(drawing);
     STATUS_SUCCESS
 }

@@ -12,14 +12,14 @@ use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::STATUS_SUCCESS;
 use abi::{HANDLE, NTSTATUS};
 
-pub(crate) const MOVES_RESOURCE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiCreateAllocation: Some(create_and_move),
-    DxgkDdiDestroyAllocation: Some(destroy_and_move),
+pub(crate) const RESOURCE_HANDLE_CHANGES: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiCreateAllocation: Some(create_and_change_handle),
+    DxgkDdiDestroyAllocation: Some(destroy_and_change_handle),
     ..GOOD
 };
 
 /// Gives the resource that new allocations joined another handle.
-unsafe extern "win64-unwind" fn create_and_move(
+unsafe extern "win64-unwind" fn create_and_change_handle(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
@@ -37,7 +37,7 @@ unsafe extern "win64-unwind" fn create_and_move(
 }
 
 /// Gives a resource that stays another handle.
-unsafe extern "win64-unwind" fn destroy_and_move(
+unsafe extern "win64-unwind" fn destroy_and_change_handle(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {

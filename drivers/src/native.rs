@@ -1,9 +1,9 @@
 //! User-mode drivers of others: a file, or safe Rust.
 #![expect(unsafe_code, reason = "loads code that the user asked for, and vouches for safe code")]
 
-use runtime::{NotLoaded, Umd};
+use runtime::{LoadError, Umd};
 use std::path::Path;
-use umd::{Shown, UserDriver};
+use umd::{VisibleMemory, UserDriver};
 
 /// Loads a user-mode driver from a shared object of this machine, which exports `OpenAdapter`
 /// with the Windows calling convention.
@@ -12,27 +12,27 @@ use umd::{Shown, UserDriver};
 /// pointers are not believed where it calls back, but what it does with its own is its own: one
 /// that writes where it should not can end the process, as a driver on Windows ends its
 /// application.
-pub fn load_umd(path: &Path) -> Result<Umd, NotLoaded> {
+pub fn load_umd(path: &Path) -> Result<Umd, LoadError> {
     // SAFETY: Whoever names a file vouches for it: to run it is what was asked for.
     unsafe { Umd::load(path) }
 }
 
 /// A user-mode driver that is written in safe Rust.
-pub fn umd_of<D: UserDriver>() -> Umd {
+pub fn umd_from_rust<D: UserDriver>() -> Umd {
     // SAFETY: The functions are those of `umd`: what they call back with is good, whatever the
     // driver does, and what the runtime shows they touch through the runtime.
-    unsafe { Umd::of(umd::open_adapter::<D, Sight>) }
+    unsafe { Umd::new(umd::open_adapter::<D, RuntimeMemory>) }
 }
 
 /// What the runtime shows to the driver that this thread is in.
-pub(crate) struct Sight;
+pub(crate) struct RuntimeMemory;
 
-impl Shown for Sight {
+impl VisibleMemory for RuntimeMemory {
     fn read(address: usize, bytes: &mut [u8]) -> bool {
-        runtime::read_shown(address, bytes)
+        runtime::read_visible(address, bytes)
     }
 
     fn write(address: usize, bytes: &[u8]) -> bool {
-        runtime::write_shown(address, bytes)
+        runtime::write_visible(address, bytes)
     }
 }

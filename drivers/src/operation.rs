@@ -15,20 +15,20 @@ use abi::display::{
 };
 use abi::{HANDLE, MDL, PVOID};
 use flight::Run;
-use kernel::mmu::{Entry, EntryCopy, TableAt, TableUpdate};
-use kernel::operation::{End, Operation, PAGE, Pages, Transfer};
+use kernel::mmu::{PageTableEntry, EntryCopy, TableAddress, TableUpdate};
+use kernel::operation::{TransferEnd, Operation, PAGE, Pages, Transfer};
 use softgpu::AREA_SIZE;
 use std::{ptr, slice};
 
 /// What an operation points at.
 #[derive(Default)]
-pub(crate) struct Given {
+pub(crate) struct OperationData {
     runs: Vec<Run>,
-    entries: Vec<Entry>,
+    entries: Vec<PageTableEntry>,
     copies: Vec<EntryCopy>,
 }
 
-impl Given {
+impl OperationData {
     /// Reads them.
     ///
     /// # Safety
@@ -72,7 +72,7 @@ impl Given {
     ///
     /// # Safety
     ///
-    /// As of [`Given::read`], and the answer is used during the call only.
+    /// As of [`OperationData::read`], and the answer is used during the call only.
     pub(crate) unsafe fn operation<'a>(
         &'a self,
         args: &'a DXGKARG_BUILDPAGINGBUFFER,
@@ -89,7 +89,7 @@ impl Given {
                 let it = unsafe { about.Transfer };
                 let pages = pages(it.MdlOffset, it.TransferSize / 4096);
                 Operation::Transfer(Transfer {
-                    word: word(it.hAllocation),
+                    driver_handle: word(it.hAllocation),
                     offset: it.TransferOffset.into(),
                     bytes: it.TransferSize as u64,
                     from: end(&it.Source, pages),
@@ -97,14 +97,14 @@ impl Given {
                     start: false,
                     end: false,
                     idle: false,
-                    special: false,
+                    special_lock: false,
                 })
             }
             DXGK_OPERATION_FILL => {
                 // SAFETY: As above.
                 let it = unsafe { about.Fill };
                 Operation::Fill {
-                    word: it.hAllocation.addr(),
+                    driver_handle: it.hAllocation.addr(),
                     segment: it.Destination.SegmentId,
                     address: it.Destination.SegmentAddress.cast_unsigned(),
                     bytes: it.FillSize as u64,
@@ -116,13 +116,13 @@ impl Given {
                 let it = unsafe { about.DiscardContent };
                 let address = it.SegmentAddress.cast_unsigned();
                 let word = it.hAllocation.addr();
-                Operation::Discard { word, segment: it.SegmentId, address, idle: true }
+                Operation::Discard { driver_handle: word, segment: it.SegmentId, address, idle: true }
             }
             DXGK_OPERATION_MAP_APERTURE_SEGMENT => {
                 // SAFETY: As above.
                 let it = unsafe { about.MapApertureSegment };
                 Operation::MapAperture {
-                    word: word(it.hAllocation),
+                    driver_handle: word(it.hAllocation),
                     segment: it.SegmentId,
                     page: it.OffsetInPages as u64,
                     pages: pages(it.MdlOffset, it.NumberOfPages),
@@ -133,7 +133,7 @@ impl Given {
                 // SAFETY: As above.
                 let it = unsafe { about.UnmapApertureSegment };
                 Operation::UnmapAperture {
-                    word: word(it.hAllocation),
+                    driver_handle: word(it.hAllocation),
                     segment: it.SegmentId,
                     page: it.OffsetInPages as u64,
                     pages: it.NumberOfPages as u64,
@@ -144,19 +144,19 @@ impl Given {
                 // SAFETY: As above.
                 let it = unsafe { about.InitContextResource };
                 let to = it.Destination;
-                let place = End::Segment { number: to.SegmentId, address: to.pMdl.addr() as u64 };
+                let place = TransferEnd::Segment { number: to.SegmentId, address: to.pMdl.addr() as u64 };
                 let word = it.hAllocation.addr();
-                Operation::InitContext { word, place, cpu: None, bytes: AREA_SIZE }
+                Operation::InitContext { driver_handle: word, location: place, cpu: None, bytes: AREA_SIZE }
             }
             DXGK_OPERATION_UPDATE_CONTEXT_ALLOCATION => {
                 // SAFETY: As above.
                 let it = unsafe { about.UpdateContextAllocation };
-                let place = End::Segment { number: 1, address: it.ContextAllocation };
+                let place = TransferEnd::Segment { number: 1, address: it.ContextAllocation };
                 // SAFETY: The private data is there for the call.
                 let private = unsafe { bytes(it.pDriverPrivateData, it.DriverPrivateDataSize) };
                 Operation::UpdateContext {
-                    word: 0,
-                    place,
+                    driver_handle: 0,
+                    location: place,
                     bytes: it.ContextAllocationSize,
                     private,
                 }
@@ -165,7 +165,7 @@ impl Given {
                 // SAFETY: As above.
                 let it = unsafe { about.NotifyResidency };
                 Operation::Notify {
-                    word: it.hAllocation.addr(),
+                    driver_handle: it.hAllocation.addr(),
                     segment: it.PhysicalAddress.SegmentId,
                     address: it.PhysicalAddress.SegmentOffset,
                     resident: it.Flags.has(NotifyFlags::Resident),
@@ -195,14 +195,14 @@ impl Given {
                 let place = it.PageTableAddress.GpuPhysical;
                 let table = match it.UpdateMode {
                     DXGK_PAGETABLEUPDATE_CPU_VIRTUAL => {
-                        TableAt::Cpu(it.PageTableAddress.gpu_virtual())
+                        TableAddress::Cpu(it.PageTableAddress.gpu_virtual())
                     }
                     DXGK_PAGETABLEUPDATE_GPU_VIRTUAL => {
-                        TableAt::Virtual(it.PageTableAddress.gpu_virtual())
+                        TableAddress::Virtual(it.PageTableAddress.gpu_virtual())
                     }
                     _ => {
                         let base = softgpu::segment_base(place.SegmentId)?;
-                        TableAt::Physical(place.SegmentId, base + place.SegmentOffset)
+                        TableAddress::Physical(place.SegmentId, base + place.SegmentOffset)
                     }
                 };
                 Operation::UpdateTable(TableUpdate {
@@ -216,7 +216,7 @@ impl Given {
                     initial: false,
                     evicts: false,
                     address: it.FirstPteVirtualAddress,
-                    word: None,
+                    driver_handle: None,
                     offset: 0,
                     protection: it.DriverProtection,
                 })
@@ -237,7 +237,7 @@ impl Given {
                 // SAFETY: As above.
                 let it = unsafe { about.TransferVirtual };
                 Operation::VirtualTransfer {
-                    word: word(it.hAllocation),
+                    driver_handle: word(it.hAllocation),
                     offset: it.AllocationOffsetInBytes,
                     from: it.SourceVirtualAddress,
                     to: it.DestinationVirtualAddress,
@@ -248,7 +248,7 @@ impl Given {
                 // SAFETY: As above.
                 let it = unsafe { about.FillVirtual };
                 Operation::VirtualFill {
-                    word: word(it.hAllocation),
+                    driver_handle: word(it.hAllocation),
                     offset: it.AllocationOffsetInBytes,
                     address: it.DestinationVirtualAddress,
                     bytes: it.FillSizeInBytes,
@@ -260,9 +260,9 @@ impl Given {
     }
 }
 
-fn entry(it: &DXGK_PTE) -> Entry {
+fn entry(it: &DXGK_PTE) -> PageTableEntry {
     let has = |flag: u64| it.Flags & flag != 0;
-    Entry {
+    PageTableEntry {
         valid: has(DXGK_PTE::Valid),
         zero: has(DXGK_PTE::Zero),
         coherent: has(DXGK_PTE::CacheCoherent),
@@ -282,54 +282,54 @@ fn copy(it: &DXGK_BUILDPAGINGBUFFER_COPY_RANGE) -> EntryCopy {
 }
 
 /// Where an operation leaves something.
-pub(crate) struct Moved {
+pub(crate) struct Relocation {
     /// The driver's word for it.
     pub(crate) word: usize,
     /// The GPU's address.
     pub(crate) address: u64,
     /// It has come there; otherwise it has left.
-    pub(crate) comes: bool,
+    pub(crate) arrives: bool,
 }
 
 /// What an operation says about where something is.
-pub(crate) fn moved(operation: &Operation<'_>, board: &Board) -> Option<Moved> {
+pub(crate) fn moved(operation: &Operation<'_>, board: &Board) -> Option<Relocation> {
     let mapped = |segment: u32, page: u64| {
         let segments = &board.features.as_ref()?.segments;
         let at = usize::try_from(segment).ok()?.checked_sub(1)?;
         Some(segments.get(at)?.base + page * PAGE)
     };
-    let (word, address, comes) = match *operation {
+    let (word, address, arrives) = match *operation {
         Operation::Transfer(ref it) => match (it.from, it.to) {
-            (_, End::Segment { address, .. }) => (it.word?, address, true),
-            (End::Segment { address, .. }, _) => (it.word?, address, false),
+            (_, TransferEnd::Segment { address, .. }) => (it.driver_handle?, address, true),
+            (TransferEnd::Segment { address, .. }, _) => (it.driver_handle?, address, false),
             _ => return None,
         },
-        Operation::Fill { word, address, .. } => (word, address, true),
-        Operation::VirtualFill { word, address, .. } => (word?, board.physical(address)?, true),
-        Operation::VirtualTransfer { word, offset, to, .. } => {
+        Operation::Fill { driver_handle: word, address, .. } => (word, address, true),
+        Operation::VirtualFill { driver_handle: word, address, .. } => (word?, board.physical(address)?, true),
+        Operation::VirtualTransfer { driver_handle: word, offset, to, .. } => {
             (word?, board.physical(to.checked_sub(offset)?)?, true)
         }
-        Operation::Discard { word, address, .. } => (word, address, false),
-        Operation::InitContext { word, place: End::Segment { address, .. }, .. } => {
+        Operation::Discard { driver_handle: word, address, .. } => (word, address, false),
+        Operation::InitContext { driver_handle: word, location: TransferEnd::Segment { address, .. }, .. } => {
             (word, address, true)
         }
-        Operation::MapAperture { word, segment, page, .. } => (word?, mapped(segment, page)?, true),
-        Operation::UnmapAperture { word, segment, page, .. } => {
+        Operation::MapAperture { driver_handle: word, segment, page, .. } => (word?, mapped(segment, page)?, true),
+        Operation::UnmapAperture { driver_handle: word, segment, page, .. } => {
             (word?, mapped(segment, page)?, false)
         }
         _ => return None,
     };
-    Some(Moved { word, address, comes })
+    Some(Relocation { word, address, arrives })
 }
 
 fn word(handle: HANDLE) -> Option<usize> {
     (!handle.is_null()).then(|| handle.addr())
 }
 
-fn end<'a>(place: &PagingPlace, pages: Pages<'a>) -> End<'a> {
+fn end<'a>(place: &PagingPlace, pages: Pages<'a>) -> TransferEnd<'a> {
     match place.SegmentId {
-        0 => End::System(pages),
-        number => End::Segment { number, address: place.segment_address().cast_unsigned() },
+        0 => TransferEnd::System(pages),
+        number => TransferEnd::Segment { number, address: place.segment_address().cast_unsigned() },
     }
 }
 

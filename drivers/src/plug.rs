@@ -4,15 +4,15 @@
 use crate::bad::memory::{self, Memory};
 use crate::bad::paging::{Crooked, Flaw};
 use crate::bad::render;
-use crate::bad::starts::StartsAgain;
-use crate::bad::tables::{self, Tables};
-use crate::blunt::Blunt;
+use crate::bad::starts::LeaksOnTransferStart;
+use crate::bad::tables::{self, PageTableFlawDriver};
+use crate::blunt::WholeEngineReset;
 use crate::board::Board;
 use crate::changing::Changing;
-use crate::wrapped::{Fault, Wrapped};
+use crate::wrapped::{Fault, FaultyDriver};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use flight::{Log, Ram as _};
-use kernel::Plugged;
+use kernel::DriverSetup;
 use kernel::miniport::Miniport;
 use nt::{Pool, Ram};
 use port::{Hardware, TableDriver};
@@ -26,7 +26,7 @@ const MACHINE_MEMORY: u64 = 256 << 20;
 const REGISTERS: u64 = 64 << 10;
 
 /// What the memory of hardware that translates holds at first: entries that look valid.
-const SCRIBBLE: u32 = 0xdddd_dddd;
+const INITIAL_BYTE: u32 = 0xdddd_dddd;
 
 /// How long its configuration space is.
 const CONFIG: usize = 256;
@@ -40,9 +40,9 @@ pub(crate) const BOARD_ID: [u8; 4] = *b"WtBo";
 ///
 /// The table is [`GOOD`](crate::GOOD), or one with other functions in some of its places: each
 /// takes what the DDI of its slot says, knows its physical device for a [`Board`], and stays.
-pub unsafe fn plug(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> (Plugged, Arc<Board>) {
+pub unsafe fn plug(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> (DriverSetup, Arc<Board>) {
     // SAFETY: The caller promises the same.
-    unsafe { plug_on(Board::new(), table, log) }
+    unsafe { set_up_on(Board::new(), table, log) }
 }
 
 /// The same, on a board that is there.
@@ -50,13 +50,13 @@ pub unsafe fn plug(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> (Plugg
 /// # Safety
 ///
 /// As of [`plug`].
-unsafe fn plug_on(
+unsafe fn set_up_on(
     board: Board,
     table: &DRIVER_INITIALIZATION_DATA,
     log: &Arc<Log>,
-) -> (Plugged, Arc<Board>) {
+) -> (DriverSetup, Arc<Board>) {
     // SAFETY: The caller promises the same.
-    unsafe { plug_shown(board, table, hardware(), log) }
+    unsafe { set_up_with_hardware(board, table, hardware(), log) }
 }
 
 /// The same, with what the bus shows of it.
@@ -64,60 +64,60 @@ unsafe fn plug_on(
 /// # Safety
 ///
 /// As of [`plug`].
-unsafe fn plug_shown(
+unsafe fn set_up_with_hardware(
     board: Board,
     table: &DRIVER_INITIALIZATION_DATA,
     hardware: Hardware,
     log: &Arc<Log>,
-) -> (Plugged, Arc<Board>) {
+) -> (DriverSetup, Arc<Board>) {
     let (board, pool) = (Arc::new(board), Pool::new(log.clone()));
     let address = Arc::as_ptr(&board).expose_provenance();
     // SAFETY: The caller promises the same; the board is kept with the driver.
     let driver = unsafe { TableDriver::with_hardware(*table, address, pool.clone(), hardware) };
     let driver = driver.expect("a table like the good one is taken");
-    let miniport = Wrapped::keeping(driver, board.clone());
-    (Plugged { miniport, machine: board.clone(), pool }, board)
+    let miniport = FaultyDriver::with_board(driver, board.clone());
+    (DriverSetup { miniport, machine: board.clone(), pool }, board)
 }
 
 /// What the bus shows of a board: registers, and a configuration space.
 fn hardware() -> Hardware {
     let ram = Ram::new(REGISTERS).expect("the machine has memory");
-    let run = ram.take(REGISTERS).expect("nobody else takes of it");
+    let run = ram.allocate(REGISTERS).expect("nobody else takes of it");
     let mut config = vec![0; CONFIG];
     config[..4].copy_from_slice(&BOARD_ID);
     Hardware { memory: Some((ram, run)), config, ram: None }
 }
 
 /// A driver with a table of ours.
-pub(crate) fn table(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> Plugged {
+pub(crate) fn table(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> DriverSetup {
     // SAFETY: The tables of this crate are the good one and changes of it.
     let (plugged, _board) = unsafe { plug(table, log) };
     plugged
 }
 
 /// A driver with a table of ours, on a board with memory.
-pub(crate) fn table_memory(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> Plugged {
+pub(crate) fn table_memory(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> DriverSetup {
     let board = Board::with_memory(ram(), MemoryPlan::default()).expect("it has as much as that");
     // SAFETY: The tables of this crate are the good one and changes of it.
-    let (plugged, _board) = unsafe { plug_on(board, table, log) };
+    let (plugged, _board) = unsafe { set_up_on(board, table, log) };
     plugged
 }
 
 /// A driver with a table of ours, on a board with memory and virtual addresses.
-pub(crate) fn table_virtual(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> Plugged {
-    let (ram, plan) = (ram(), virtual_plan(MmuPlan::default()));
+pub(crate) fn table_gpummu(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> DriverSetup {
+    let (ram, plan) = (ram(), gpummu_plan(MmuPlan::default()));
     let board = Board::with_memory(ram.clone(), plan).expect("it has as much as that");
-    board.gpu.scribble(SCRIBBLE);
+    board.gpu.fill_local(INITIAL_BYTE);
     let shown = Hardware { ram: Some(ram), ..hardware() };
     // SAFETY: The tables of this crate are the good one and changes of it.
-    let (plugged, _board) = unsafe { plug_shown(board, table, shown, log) };
+    let (plugged, _board) = unsafe { set_up_with_hardware(board, table, shown, log) };
     plugged
 }
 
 /// The driver in safe Rust.
-pub(crate) fn softgpu(log: &Arc<Log>) -> Plugged {
+pub(crate) fn softgpu(log: &Arc<Log>) -> DriverSetup {
     let (miniport, machine) = SoftGpu::new();
-    Plugged { miniport, machine, pool: Pool::new(log.clone()) }
+    DriverSetup { miniport, machine, pool: Pool::new(log.clone()) }
 }
 
 /// The machine's memory.
@@ -130,19 +130,19 @@ fn around(
     plan: MemoryPlan,
     log: &Arc<Log>,
     wrap: impl FnOnce(Arc<SoftGpu>, &Arc<Pool>) -> Arc<dyn Miniport>,
-) -> Plugged {
-    let (good, machine) = SoftGpu::with_memory(ram(), plan);
+) -> DriverSetup {
+    let (inner, machine) = SoftGpu::with_memory(ram(), plan);
     let pool = Pool::new(log.clone());
-    Plugged { miniport: wrap(good, &pool), machine, pool }
+    DriverSetup { miniport: wrap(inner, &pool), machine, pool }
 }
 
 /// The driver in safe Rust, whose hardware has memory of its own.
-pub(crate) fn softgpu_memory(log: &Arc<Log>) -> Plugged {
-    around(MemoryPlan::default(), log, |good, _| good)
+pub(crate) fn softgpu_memory(log: &Arc<Log>) -> DriverSetup {
+    around(MemoryPlan::default(), log, |inner, _| inner)
 }
 
 /// Little memory, so that packets have to take turns.
-fn little_memory() -> MemoryPlan {
+fn small_memory() -> MemoryPlan {
     MemoryPlan { visible: 1 << 20, local: 64 << 12, aperture: 1 << 20, ..MemoryPlan::default() }
 }
 
@@ -150,19 +150,19 @@ fn little_memory() -> MemoryPlan {
 pub(crate) fn listed(
     log: &Arc<Log>,
     wrap: impl FnOnce(Arc<SoftGpu>) -> Arc<dyn Miniport>,
-) -> Plugged {
-    let (good, machine) = SoftGpu::with_lists(ram(), little_memory());
-    Plugged { miniport: wrap(good), machine, pool: Pool::new(log.clone()) }
+) -> DriverSetup {
+    let (inner, machine) = SoftGpu::with_lists(ram(), small_memory());
+    DriverSetup { miniport: wrap(inner), machine, pool: Pool::new(log.clone()) }
 }
 
 /// The driver in safe Rust as one of WDDM 1.x.
-pub(crate) fn softgpu_listed(log: &Arc<Log>) -> Plugged {
-    listed(log, |good| good)
+pub(crate) fn softgpu_allocation_lists(log: &Arc<Log>) -> DriverSetup {
+    listed(log, |inner| inner)
 }
 
 /// The same, with a flaw in what it does with lists.
-pub(crate) fn listless(flaw: render::Flaw, log: &Arc<Log>) -> Plugged {
-    listed(log, |good| render::Listless::new(good, flaw))
+pub(crate) fn render_flaw(flaw: render::Flaw, log: &Arc<Log>) -> DriverSetup {
+    listed(log, |inner| render::RenderFlawDriver::new(inner, flaw))
 }
 
 /// Small buffers, so that operations take several.
@@ -171,61 +171,61 @@ fn small_buffers() -> MemoryPlan {
 }
 
 /// The same, with a flaw in its paging.
-pub(crate) fn crooked(flaw: Flaw, log: &Arc<Log>) -> Plugged {
-    around(small_buffers(), log, |good, _| Crooked::new(good, flaw))
+pub(crate) fn paging_flaw(flaw: Flaw, log: &Arc<Log>) -> DriverSetup {
+    around(small_buffers(), log, |inner, _| Crooked::new(inner, flaw))
 }
 
 /// Not so much memory, since all of it is written to at first.
-fn virtual_plan(mmu: MmuPlan) -> MemoryPlan {
+fn gpummu_plan(mmu: MmuPlan) -> MemoryPlan {
     MemoryPlan { visible: 8 << 20, local: 8 << 20, mmu: Some(mmu), ..MemoryPlan::default() }
 }
 
 /// A driver around the one in safe Rust, whose hardware translates addresses, and whose memory
 /// holds anything at first.
-fn around_tables(
+fn wrap_gpummu(
     mmu: MmuPlan,
     log: &Arc<Log>,
     wrap: impl FnOnce(Arc<SoftGpu>) -> Arc<dyn Miniport>,
-) -> Plugged {
-    let (good, machine) = SoftGpu::with_memory(ram(), virtual_plan(mmu));
-    machine.scribble(SCRIBBLE);
-    Plugged { miniport: wrap(good), machine, pool: Pool::new(log.clone()) }
+) -> DriverSetup {
+    let (inner, machine) = SoftGpu::with_memory(ram(), gpummu_plan(mmu));
+    machine.fill_local(INITIAL_BYTE);
+    DriverSetup { miniport: wrap(inner), machine, pool: Pool::new(log.clone()) }
 }
 
 /// The driver in safe Rust, whose hardware translates addresses.
-pub(crate) fn softgpu_virtual(mmu: MmuPlan, log: &Arc<Log>) -> Plugged {
-    around_tables(mmu, log, |good| good)
+pub(crate) fn softgpu_gpummu(mmu: MmuPlan, log: &Arc<Log>) -> DriverSetup {
+    wrap_gpummu(mmu, log, |inner| inner)
 }
 
 /// The same, with a flaw in its page tables.
-pub(crate) fn tables(mmu: MmuPlan, flaw: tables::Flaw, log: &Arc<Log>) -> Plugged {
-    around_tables(mmu, log, |good| Tables::new(good, flaw))
+pub(crate) fn tables(mmu: MmuPlan, flaw: tables::Flaw, log: &Arc<Log>) -> DriverSetup {
+    wrap_gpummu(mmu, log, |inner| PageTableFlawDriver::new(inner, flaw))
 }
 
 /// The same, with save areas that it changes for others.
-pub(crate) fn changing(log: &Arc<Log>) -> Plugged {
-    around(MemoryPlan::default(), log, |good, _| Changing::around(good))
+pub(crate) fn changing(log: &Arc<Log>) -> DriverSetup {
+    around(MemoryPlan::default(), log, |inner, _| Changing::around(inner))
 }
 
 /// The same, which resets engines with all they have.
-pub(crate) fn blunt(log: &Arc<Log>) -> Plugged {
-    let (good, machine) = SoftGpu::with_memory(ram(), MemoryPlan::default());
-    let miniport = Blunt::around(good, machine.clone());
-    Plugged { miniport, machine, pool: Pool::new(log.clone()) }
+pub(crate) fn blunt(log: &Arc<Log>) -> DriverSetup {
+    let (inner, machine) = SoftGpu::with_memory(ram(), MemoryPlan::default());
+    let miniport = WholeEngineReset::around(inner, machine.clone());
+    DriverSetup { miniport, machine, pool: Pool::new(log.clone()) }
 }
 
 /// The same, which takes a pool block with each start of a transfer.
-pub(crate) fn starts_again(log: &Arc<Log>) -> Plugged {
-    around(small_buffers(), log, |good, pool| StartsAgain::new(good, pool.clone()))
+pub(crate) fn leaks_on_transfer_start(log: &Arc<Log>) -> DriverSetup {
+    around(small_buffers(), log, |inner, pool| LeaksOnTransferStart::new(inner, pool.clone()))
 }
 
 /// The same, with a fault.
-pub(crate) fn faulty_memory(fault: memory::Fault, log: &Arc<Log>) -> Plugged {
-    around(MemoryPlan::default(), log, |good, _| Memory::new(good, fault))
+pub(crate) fn faulty_memory(fault: memory::Fault, log: &Arc<Log>) -> DriverSetup {
+    around(MemoryPlan::default(), log, |inner, _| Memory::new(inner, fault))
 }
 
 /// The driver in safe Rust, with a fault.
-pub(crate) fn faulty(fault: Fault, log: &Arc<Log>) -> Plugged {
-    let good = softgpu(log);
-    Plugged { miniport: Wrapped::bad(good.miniport.clone(), fault), ..good }
+pub(crate) fn faulty(fault: Fault, log: &Arc<Log>) -> DriverSetup {
+    let inner = softgpu(log);
+    DriverSetup { miniport: FaultyDriver::bad(inner.miniport.clone(), fault), ..inner }
 }

@@ -115,7 +115,7 @@ pub(crate) unsafe extern "win64-unwind" fn query_engine_status(
     };
     // SAFETY: It is a structure, and the driver's for the call.
     let args = unsafe { &mut *args };
-    args.EngineStatus.Responsive = known.board().gpu.answers(args.NodeOrdinal).into();
+    args.EngineStatus.Responsive = known.board().gpu.is_responsive(args.NodeOrdinal).into();
     STATUS_SUCCESS
 }
 

@@ -111,7 +111,7 @@ pub(crate) struct Adapter {
     /// Where its registers are mapped, for a driver that uses them.
     pub(crate) registers: PVOID,
     /// Its hardware was pulled out: it is not touched any more.
-    pulled: bool,
+    surprise_removed: bool,
 }
 
 impl Kind for Adapter {
@@ -123,7 +123,7 @@ impl Adapter {
     pub(crate) fn new(device: PDEVICE_OBJECT) -> Self {
         let board = device.cast_const().cast();
         let (interface, registers) = (DXGKRNL_INTERFACE::ZERO, ptr::null_mut());
-        Self { board, interface, registers, pulled: false }
+        Self { board, interface, registers, surprise_removed: false }
     }
 
     /// Its hardware.
@@ -251,7 +251,7 @@ pub(crate) unsafe extern "win64-unwind" fn stop_device(context: PVOID) -> NTSTAT
     let Some(adapter) = (unsafe { find::<Adapter>(context) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    if !adapter.pulled {
+    if !adapter.surprise_removed {
         adapter.board().reset();
     }
     STATUS_SUCCESS
@@ -284,7 +284,7 @@ pub(crate) unsafe extern "win64-unwind" fn notify_surprise_removal(
     // SAFETY: The word is the adapter's.
     if let Some(adapter) = unsafe { pointer::<Adapter>(context) } {
         // SAFETY: The adapter lives, and no other call of it runs.
-        unsafe { (*adapter).pulled = true };
+        unsafe { (*adapter).surprise_removed = true };
     }
     STATUS_SUCCESS
 }

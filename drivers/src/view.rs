@@ -43,9 +43,9 @@ pub(crate) unsafe extern "win64-unwind" fn open_allocation(
         let status = unsafe { open_one(device, &mut infos[at]) };
         if status != STATUS_SUCCESS {
             for info in infos[..at].iter_mut().rev() {
-                let made = mem::replace(&mut info.hDeviceSpecificAllocation, ptr::null_mut());
+                let created = mem::replace(&mut info.hDeviceSpecificAllocation, ptr::null_mut());
                 // SAFETY: The view is this call's own.
-                unsafe { end_view(device, made) };
+                unsafe { end_view(device, created) };
             }
             return status;
         }

@@ -5,14 +5,14 @@ use flight::{DeviceLevel, Dispatch, Fence, Passive};
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
-    DriverDevice, DriverResource, DriverView, Miniport, Opening, Refusal, Shape,
+    DriverResult, CreateAllocationArgs, HandleSlot, CreatedAllocations, CreateContextArgs, DestroyAllocationArgs, DriverAllocation, DriverContext,
+    DriverDevice, DriverResource, DriverView, Miniport, OpenAllocationArgs, DriverError, AllocationInfo,
 };
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A driver around another one.
-pub(crate) struct Wrapped {
+pub(crate) struct FaultyDriver {
     inner: Arc<dyn Miniport>,
     fault: Option<Fault>,
     /// How many devices there are.
@@ -27,39 +27,39 @@ pub(crate) struct Wrapped {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Says that an allocation has no bytes.
-    ZeroSize,
+    ReturnsZeroSize,
     /// Says that an allocation has fewer bytes where pitches are aligned.
-    SmallPitch,
+    ReturnsSmallPitchAlignedSize,
     /// Writes to private data that it may only read: when somebody else opens it.
-    EditsOnOpen,
+    EditsPrivateDataOnOpen,
     /// Destroys everything and answers that it was busy.
-    FailsDestroy,
+    FailsDestroyAllocation,
     /// Takes every interrupt for somebody else's.
-    NeverCompletes,
+    NeverReportsFence,
     /// Answers that every interrupt is its own.
-    ClaimsInterrupts,
+    ClaimsEveryInterrupt,
     /// Does nothing in its DPC.
-    IdleDpc,
+    OmitsNotifyDpc,
     /// Ends a device and answers that it was busy.
-    FailsDeviceEnd,
+    FailsDestroyDevice,
     /// Refuses a second device.
     OneDevice,
     /// Refuses every context.
-    RefusesContexts,
+    FailsCreateContext,
     /// Finds new allocations in its table, where destroyed ones still are.
-    StaleTable,
+    KeepsDestroyedHandles,
     /// Opens nothing for a device that did not create it.
-    OnlyItsMaker,
+    RejectsSecondDeviceOpen,
 }
 
-impl Wrapped {
+impl FaultyDriver {
     /// A driver that does one thing wrong.
     pub(crate) fn bad(inner: Arc<dyn Miniport>, fault: Fault) -> Arc<Self> {
         Self::new(inner, Some(fault), None)
     }
 
     /// A driver that keeps the hardware of the inner one.
-    pub(crate) fn keeping(inner: Arc<dyn Miniport>, board: Arc<Board>) -> Arc<Self> {
+    pub(crate) fn with_board(inner: Arc<dyn Miniport>, board: Arc<Board>) -> Arc<Self> {
         Self::new(inner, None, Some(board))
     }
 
@@ -68,67 +68,67 @@ impl Wrapped {
         Arc::new(Self { inner, fault, devices, remembered, _board: board })
     }
 
-    fn destroy(&self, at: &mut Passive, doomed: Doomed<'_>) -> Answer<Option<DriverResource>> {
+    fn destroy(&self, at: &mut Passive, doomed: DestroyAllocationArgs<'_>) -> DriverResult<Option<DriverResource>> {
         let changed = self.inner.destroy_allocations(at, doomed)?;
-        if self.fault == Some(Fault::FailsDestroy) { Err(Refusal::Busy) } else { Ok(changed) }
+        if self.fault == Some(Fault::FailsDestroyAllocation) { Err(DriverError::Busy) } else { Ok(changed) }
     }
 
-    fn remembered(&self) -> MutexGuard<'_, (Vec<usize>, usize)> {
+    fn destroyed_handles(&self) -> MutexGuard<'_, (Vec<usize>, usize)> {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is in the table for an allocation on its own, as if it were a new one.
-    fn found(&self, births: &Births<'_>) -> Option<usize> {
+    fn find_destroyed(&self, births: &CreateAllocationArgs<'_>) -> Option<usize> {
         let alone = births.allocations.len() == 1 && births.resource.is_none();
-        let looks = alone && self.fault == Some(Fault::StaleTable);
-        looks.then(|| self.remembered().0.pop()).flatten()
+        let looks = alone && self.fault == Some(Fault::KeepsDestroyedHandles);
+        looks.then(|| self.destroyed_handles().0.pop()).flatten()
     }
 }
 
-impl Miniport for Wrapped {
+impl Miniport for FaultyDriver {
     fn stands_on(&self) -> Option<&dyn Miniport> {
         Some(&*self.inner)
     }
 
-    fn create_device(&self, at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {
+    fn create_device(&self, at: &mut Passive, word: HandleSlot<'_, Device>) -> DriverResult<DriverDevice> {
         if self.fault == Some(Fault::OneDevice) && self.devices.load(SeqCst) > 0 {
-            return Err(Refusal::Unsupported);
+            return Err(DriverError::Unsupported);
         }
         let device = self.inner.create_device(at, word)?;
         self.devices.fetch_add(1, SeqCst);
         Ok(device)
     }
 
-    fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> Answer<()> {
+    fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> DriverResult<()> {
         self.devices.fetch_sub(1, SeqCst);
         self.inner.destroy_device(at, device)?;
-        if self.fault == Some(Fault::FailsDeviceEnd) { Err(Refusal::Busy) } else { Ok(()) }
+        if self.fault == Some(Fault::FailsDestroyDevice) { Err(DriverError::Busy) } else { Ok(()) }
     }
 
     fn create_context(
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &ContextOrder,
-        word: Blank<'_, Context>,
-    ) -> Answer<(DriverContext, u32)> {
-        if self.fault == Some(Fault::RefusesContexts) {
-            return Err(Refusal::Unsupported);
+        order: &CreateContextArgs,
+        word: HandleSlot<'_, Context>,
+    ) -> DriverResult<(DriverContext, u32)> {
+        if self.fault == Some(Fault::FailsCreateContext) {
+            return Err(DriverError::Unsupported);
         }
         self.inner.create_context(at, device, order, word)
     }
 
-    fn create_allocations(&self, at: &mut Passive, births: Births<'_>) -> Answer<Born> {
-        if let Some(word) = self.found(&births) {
-            let shape = Shape { size: 4096, alignment: 4096, ..Shape::default() };
-            let found = births.allocations.into_iter().map(|it| (it.word.fill(word), shape));
-            return Ok(Born { allocations: found.collect(), resource: None });
+    fn create_allocations(&self, at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
+        if let Some(word) = self.find_destroyed(&births) {
+            let layout = AllocationInfo { size: 4096, alignment: 4096, ..AllocationInfo::default() };
+            let found = births.allocations.into_iter().map(|it| (it.slot.fill(word), layout));
+            return Ok(CreatedAllocations { allocations: found.collect(), resource: None });
         }
         let mut born = self.inner.create_allocations(at, births)?;
-        for (_, shape) in &mut born.allocations {
+        for (_, layout) in &mut born.allocations {
             match self.fault {
-                Some(Fault::ZeroSize) => shape.size = 0,
-                Some(Fault::SmallPitch) => shape.pitch_aligned_size = shape.size / 2,
+                Some(Fault::ReturnsZeroSize) => layout.size = 0,
+                Some(Fault::ReturnsSmallPitchAlignedSize) => layout.pitch_aligned_size = layout.size / 2,
                 _ => (),
             }
         }
@@ -138,31 +138,31 @@ impl Miniport for Wrapped {
     fn destroy_allocations(
         &self,
         at: &mut Passive,
-        mut doomed: Doomed<'_>,
-    ) -> Answer<Option<DriverResource>> {
-        if self.fault != Some(Fault::StaleTable) {
+        mut doomed: DestroyAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
+        if self.fault != Some(Fault::KeepsDestroyedHandles) {
             return self.destroy(at, doomed);
         }
         let mut tokens: Vec<DriverAllocation> = doomed.allocations.by_ref().collect();
-        self.remembered().0.extend(tokens.iter().map(DriverAllocation::word));
-        self.destroy(at, Doomed { allocations: tokens.drain(..), resource: doomed.resource })
+        self.destroyed_handles().0.extend(tokens.iter().map(DriverAllocation::word));
+        self.destroy(at, DestroyAllocationArgs { allocations: tokens.drain(..), resource: doomed.resource })
     }
 
     fn open_allocations(
         &self,
         at: &mut Passive,
-        mut opening: Opening<'_>,
-    ) -> Answer<Vec<DriverView>> {
+        mut opening: OpenAllocationArgs<'_>,
+    ) -> DriverResult<Vec<DriverView>> {
         let device = opening.device.word();
-        if self.fault == Some(Fault::OnlyItsMaker) {
-            let maker = &mut self.remembered().1;
+        if self.fault == Some(Fault::RejectsSecondDeviceOpen) {
+            let maker = &mut self.destroyed_handles().1;
             if opening.create {
                 *maker = device;
             } else if *maker != device {
-                return Err(Refusal::Invalid);
+                return Err(DriverError::Invalid);
             }
         }
-        if self.fault == Some(Fault::EditsOnOpen) && !opening.create {
+        if self.fault == Some(Fault::EditsPrivateDataOnOpen) && !opening.create {
             for byte in opening.views.iter_mut().filter_map(|it| it.private.first_mut()) {
                 *byte = byte.wrapping_add(1);
             }
@@ -170,22 +170,22 @@ impl Miniport for Wrapped {
         self.inner.open_allocations(at, opening)
     }
 
-    fn current_fence(&self, at: &mut Passive, node: u32) -> Answer<Fence> {
-        if self.fault == Some(Fault::NeverCompletes) {
-            return Err(Refusal::Busy);
+    fn current_fence(&self, at: &mut Passive, node: u32) -> DriverResult<Fence> {
+        if self.fault == Some(Fault::NeverReportsFence) {
+            return Err(DriverError::Busy);
         }
         self.inner.current_fence(at, node)
     }
 
-    fn interrupt(&self, at: &mut DeviceLevel) -> Answer<bool> {
-        if self.fault == Some(Fault::NeverCompletes) {
+    fn interrupt(&self, at: &mut DeviceLevel) -> DriverResult<bool> {
+        if self.fault == Some(Fault::NeverReportsFence) {
             return Ok(false);
         }
         let ours = self.inner.interrupt(at)?;
-        Ok(ours || self.fault == Some(Fault::ClaimsInterrupts))
+        Ok(ours || self.fault == Some(Fault::ClaimsEveryInterrupt))
     }
 
-    fn dpc(&self, at: &mut Dispatch) -> Answer<()> {
-        if self.fault == Some(Fault::IdleDpc) { Ok(()) } else { self.inner.dpc(at) }
+    fn dpc(&self, at: &mut Dispatch) -> DriverResult<()> {
+        if self.fault == Some(Fault::OmitsNotifyDpc) { Ok(()) } else { self.inner.dpc(at) }
     }
 }

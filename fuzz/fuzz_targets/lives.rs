@@ -3,5 +3,5 @@
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let case = harness::Case::told(bytes);
-    assert!(case.fly().is_ok(), "{}", case.shrunk().text());
+    assert!(case.fly().is_ok(), "{}", case.shrink().text());
 });

@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    harness::read_as_told(bytes);
+    harness::read_as_trace_and_steps(bytes);
 });

@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    harness::call_as_told(bytes);
+    harness::call_from_bytes(bytes);
 });

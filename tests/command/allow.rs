@@ -64,12 +64,12 @@ fn rule_place_driver_and_scenario_are_exact() {
         allow("KMD-DESTROY-002", PLACE, "driver = \"table\""),
         allow("KMD-DESTROY-002", PLACE, "scenario = \"killed\""),
     ];
-    for (number, other) in others.iter().enumerate() {
-        let (code, report) = flown(LEAKS, &file(&format!("other-{number}.toml"), other));
-        assert_eq!((code, &report["allow"]["allowed"]), (1, &0.into()), "{other}");
+    for (number, another_client) in others.iter().enumerate() {
+        let (code, report) = flown(LEAKS, &file(&format!("other-{number}.toml"), another_client));
+        assert_eq!((code, &report["allow"]["allowed"]), (1, &0.into()), "{another_client}");
         // What is about another driver or scenario had no occasion to occur.
         let idle = report["allow"]["did_not_occur"].as_array().unwrap().len();
-        assert_eq!(idle, usize::from(number < 2), "{other}");
+        assert_eq!(idle, usize::from(number < 2), "{another_client}");
     }
 }
 

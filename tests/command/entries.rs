@@ -4,13 +4,13 @@
 #![expect(unsafe_code, reason = "plays an application that passes any number as a pointer")]
 
 use abi::status::{STATUS_SUCCESS, name};
-use flight::{Free, Log, Passive};
-use kernel::{Kernel, Manner, Plugged};
+use flight::{ThreadedHost, Log, Passive};
+use kernel::{Kernel, ProcessExit, DriverSetup};
 use softgpu::{MemoryPlan, SoftGpu};
 use std::ffi::c_void;
 use std::ptr::without_provenance_mut;
 use std::sync::Arc;
-use thunk::{Client, Create, ENTRIES, Line, Session};
+use thunk::{Client, CreateAllocation, ENTRIES, EntryRow, Session};
 
 /// How many structures each entry point is called with.
 const ROUNDS: usize = 300;
@@ -21,32 +21,32 @@ const MOST_WORDS: usize = 256;
 /// Runs `body` with a client of a kernel that has one adapter.
 fn with_an_adapter(body: impl FnOnce(&Client, &mut Passive)) {
     let log = Arc::new(Log::new());
-    let flown = Free::fly(&log, |host, at| {
+    let flown = ThreadedHost::fly(&log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
         let ram = nt::Ram::new(1 << 30).unwrap();
         let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
         let pool = nt::Pool::new(log.clone());
-        let (worker, bell) = (kernel.clone(), kernel.bell());
-        host.serve("system", bell, move |at| worker.work(at));
-        let adapter = kernel.add_adapter(at, Plugged { miniport, machine, pool }).unwrap();
-        let crew: Arc<dyn flight::Crew> = host.clone();
-        kernel.attend(&crew, adapter);
-        let client = Client::of(Session::guarded(&kernel));
+        let (worker, bell) = (kernel.clone(), kernel.work_available());
+        host.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
+        let adapter = kernel.add_adapter(at, DriverSetup { miniport, machine, pool }).unwrap();
+        let crew: Arc<dyn flight::Spawner> = host.clone();
+        kernel.start_workers(&crew, adapter);
+        let client = Client::from_session(Session::guarded(&kernel));
         body(&client, at);
         let process = client.session().process();
-        kernel.end_process(at, process, Manner::Killed);
+        kernel.end_process(at, process, ProcessExit::Killed);
     });
     flown.unwrap();
 }
 
 /// The entry points whose callers promise nothing but valid pointers.
-fn rows() -> impl Iterator<Item = &'static Line> {
+fn rows() -> impl Iterator<Item = &'static EntryRow> {
     ENTRIES.iter().filter(|row| row.requires.is_empty())
 }
 
 /// Checks an answer. What a driver answers is not in the row.
-fn check(row: &Line, status: abi::NTSTATUS, with: &str) {
-    let listed = row.answers.contains(&status) || !row.passes_on.is_empty();
+fn check(row: &EntryRow, status: abi::NTSTATUS, with: &str) {
+    let listed = row.statuses.contains(&status) || !row.forwards_errors_of.is_empty();
     let text = name(status).unwrap_or("a status without a name");
     assert!(status == STATUS_SUCCESS || listed, "{} answered {text} to {with}", row.name);
 }
@@ -60,7 +60,7 @@ fn an_argument_that_is_not_mapped_is_refused_as_the_row_says() {
                 // SAFETY: The session is guarded, and nothing is mapped there.
                 let status = unsafe { (row.call)(client.session(), at, args) };
                 assert_ne!(status, STATUS_SUCCESS, "{} with {address:#x}", row.name);
-                assert!(row.answers.contains(&status), "{} answered {status:#x}", row.name);
+                assert!(row.statuses.contains(&status), "{} answered {status:#x}", row.name);
             }
         }
     });
@@ -73,7 +73,7 @@ fn a_made_up_structure_is_answered_as_the_row_says() {
         let device = client.create_device(at, adapter).unwrap();
         let context = client.create_context(at, device, 0).unwrap();
         let allocations = vec![softgpu::format::describe(4096)];
-        let create = Create { device, allocations, ..Create::default() };
+        let create = CreateAllocation { device, allocations, ..CreateAllocation::default() };
         let created = client.create(at, &create).unwrap();
         // No two of these words are together an address that could be mapped.
         let words = [

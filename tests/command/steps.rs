@@ -41,8 +41,8 @@ fn a_bad_line_is_said_with_its_number_and_what_was_expected() {
         ("", 1, "found no step at all"),
     ] {
         let bad = read(text).unwrap_err();
-        assert_eq!(bad.line, line, "{text:?}: {}", bad.why);
-        assert!(bad.why.contains(expected), "{text:?}: {}", bad.why);
+        assert_eq!(bad.line, line, "{text:?}: {}", bad.reason);
+        assert!(bad.reason.contains(expected), "{text:?}: {}", bad.reason);
     }
 }
 

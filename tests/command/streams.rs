@@ -1,16 +1,16 @@
 //! The page on `AVStream` minidrivers: its driver flies clean, and what it quotes is real.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
-use flight::{Log, Stepped, What};
+use flight::{Log, DeterministicHost, EventKind};
 use harness::command::text;
 use harness::pages::{blocks, compare, read};
 use minidriver::{BYTES, Camera, gray};
 use std::sync::Arc;
 use stream::{
     DeviceDescriptor, Entry, ExtendedFraming, FramingForm, FramingItem, Minidriver, PinDescriptor,
-    Plugged, Refused, Span, State, Stream, SystemMemory,
+    DriverSetup, StreamError, SizeRange, PinState, Stream, SystemMemory,
 };
-use windtunnel::{On, SCENARIOS, StreamFlight};
+use windtunnel::{HostKind, SCENARIOS, StreamFlight};
 
 #[path = "../tutorial/minidriver.rs"]
 mod minidriver;
@@ -18,15 +18,15 @@ mod minidriver;
 #[test]
 fn my_minidriver_shows_its_pictures() {
     let flown = StreamFlight::new(Arc::new(Camera::default()), gray()).fly(|studio| {
-        let device = studio.add()?;
+        let device = studio.add_device()?;
         let graph = studio.open(device)?; // its first filter, and its first pin
-        studio.go(graph.pin, State::Run)?;
-        studio.film(graph.pin, 5)?;
+        studio.set_state(graph.pin, PinState::Run)?;
+        studio.receive_frames(graph.pin, 5)?;
         studio.close(graph)?;
-        studio.remove(device)
+        studio.remove_device(device)
     });
     flown.assert_clean();
-    for (number, picture) in (0..).zip(&flown.pictures) {
+    for (number, picture) in (0..).zip(&flown.frames) {
         assert_eq!(picture.bytes, [number; BYTES as usize]);
     }
 }
@@ -35,9 +35,9 @@ fn my_minidriver_shows_its_pictures() {
 fn my_minidriver_flies_clean() {
     let all = SCENARIOS.iter().copied().flatten().filter(|it| it.streams());
     for scenario in all.filter(|it| it.breaks.is_empty()) {
-        for on in [On::Stepped(1), On::Pressed(2), On::Free] {
+        for on in [HostKind::Deterministic(1), HostKind::DeterministicPressure(2), HostKind::Threaded] {
             let flight = StreamFlight::new(Arc::new(Camera::default()), gray());
-            let flown = flight.on(on).through(scenario);
+            let flown = flight.host(on).fly_scenario(scenario);
             if !NOT_FLOWN.contains(&scenario.name) {
                 flown.assert_clean();
             }
@@ -64,7 +64,7 @@ fn code_in_the_page_is_code_of_these_files() {
 struct Shaped(Camera, fn(&mut PinDescriptor));
 
 impl Minidriver for Shaped {
-    fn stands_on(&self) -> Option<&dyn Minidriver> {
+    fn delegate(&self) -> Option<&dyn Minidriver> {
         Some(&self.0)
     }
 
@@ -94,7 +94,7 @@ const IMPOSSIBLE: [(&str, Spoil); 7] = [
     }),
     ("an item that can allocate, no allocator", |it| it.allocator = None),
     ("a range that ends before it begins", |it| {
-        item(it, |items| items[0].framing = Span { least: BYTES + 1, most: BYTES });
+        item(it, |items| items[0].framing = SizeRange { min: BYTES + 1, max: BYTES });
     }),
     ("an impossible alignment", |it| item(it, |items| items[0].alignment = 6)),
     ("no items", |it| item(it, Vec::clear)),
@@ -108,17 +108,17 @@ fn bad_descriptors_are_answered_as_the_page_says() {
     let mut table = String::new();
     for (what, change) in IMPOSSIBLE {
         let log = Arc::new(Log::new());
-        let added = Stepped::fly(1, &log, |host, at| {
+        let added = DeterministicHost::fly(1, &log, |host, at| {
             let minidriver = Arc::new(Shaped(Camera::default(), change));
-            let plugged = Plugged { minidriver, memory: Arc::new(SystemMemory::default()) };
+            let plugged = DriverSetup { minidriver, memory: Arc::new(SystemMemory::default()) };
             Stream::new(host.clone(), log.clone()).add_device(at, plugged).err()
         });
-        let Some(why @ Refused::Descriptor(_)) = added.unwrap() else { panic!("{what}: added") };
+        let Some(why @ StreamError::Descriptor(_)) = added.unwrap() else { panic!("{what}: added") };
         let events = log.take();
-        let called = events.iter().any(|it| matches!(it.what, What::KsCall { .. }));
+        let called = events.iter().any(|it| matches!(it.kind, EventKind::KsCall { .. }));
         assert!(!called, "{what}: its driver was called");
-        let rule = events.iter().find_map(|it| match &it.what {
-            What::RuleBroken { rule, .. } => Some(format!(" ({})", rule.name())),
+        let rule = events.iter().find_map(|it| match &it.kind {
+            EventKind::RuleBroken { rule, .. } => Some(format!(" ({})", rule.name())),
             _ => None,
         });
         let row = format!("| {what} | {why}{} |\n", rule.unwrap_or_default());

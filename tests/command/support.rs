@@ -2,7 +2,7 @@
 //! tables say. What a page quotes of a trace is in it. `cargo xtask docs` rewrites both pages.
 
 use abi::NTSTATUS;
-use flight::What;
+use flight::EventKind;
 use harness::flown;
 use harness::pages::{compare, read, unnumbered};
 use kernel::ddi::TABLE;
@@ -35,10 +35,10 @@ fn quoted_traces_are_real() {
 }
 
 /// Whether the table of an entry has the answer: its own, or one that a DDI may give.
-fn says(entry: &thunk::Line, status: NTSTATUS) -> bool {
-    let Err(why) = port::answer(status) else { return true };
-    let asked = TABLE.iter().filter(|it| entry.passes_on.contains(&it.name));
-    entry.answers.contains(&status) || asked.map(|it| it.legal).any(|it| it.allows(why))
+fn says(entry: &thunk::EntryRow, status: NTSTATUS) -> bool {
+    let Err(why) = port::result_from_status(status) else { return true };
+    let asked = TABLE.iter().filter(|it| entry.forwards_errors_of.contains(&it.name));
+    entry.statuses.contains(&status) || asked.map(|it| it.legal).any(|it| it.allows(why))
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn every_answer_of_every_scenario_is_in_the_table() {
     for scenario in SCENARIOS.iter().copied().flatten() {
         for driver in ["softgpu", "table", "softgpu-memory"] {
             for event in flown(driver, scenario.name, 1).events {
-                let What::Leave { call, status } = &event.what else { continue };
+                let EventKind::Leave { call, status } = &event.kind else { continue };
                 let line = thunk::ENTRIES.iter().find(|it| it.name == *call);
                 let line = line.unwrap_or_else(|| panic!("{call} has no line"));
                 let status = status.0.cast_signed();

@@ -5,18 +5,18 @@ mod broken;
 #[path = "../tutorial/miniport.rs"]
 mod miniport;
 
-use broken::{Empty, Forgets, Hesitates, Hoards, Hurries};
+use broken::{ReturnsZeroSize, LeaksViews, FailsDestroy, LeaksDestroyedAllocations, FreesDeviceTwice};
 use harness::pages::{blocks, compare, read};
 use miniport::Keeper;
 use std::sync::Arc;
 use windtunnel::prelude::*;
-use windtunnel::{On, SCENARIOS};
+use windtunnel::{HostKind, SCENARIOS};
 
 #[test]
 fn my_miniport_flies_clean() {
     let driver = Arc::new(Keeper::default());
     let flown = Flight::new(driver, Arc::new(NoHardware)).fly(|tunnel| {
-        let bench = tunnel.bench()?; // a client with a device
+        let bench = tunnel.test_client()?; // a client with a device
         let made = bench.create_resource(tunnel.at, 2)?;
         bench.destroy_resource(tunnel.at, made.resource)?;
         bench.close(tunnel.at, &[])
@@ -28,17 +28,17 @@ fn my_miniport_flies_clean() {
 fn my_miniport_flies_through_every_scenario_it_has_the_entries_for() {
     let mut clean = 0;
     for scenario in SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.is_empty()) {
-        let plugged = plug(Arc::new(Keeper::default()), Arc::new(NoHardware));
-        let flown = fly_plugged(plugged, scenario, 1).unwrap();
+        let plugged = set_up(Arc::new(Keeper::default()), Arc::new(NoHardware));
+        let flown = fly_setup(plugged, scenario, 1).unwrap();
         assert!(flown.findings.is_empty(), "{}", flown.report());
         clean += usize::from(flown.outcome == Outcome::Clean);
     }
     assert!(clean > 5, "{clean} scenarios were flown to their end");
 }
 
-fn fly(driver: impl Miniport + 'static, on: On) -> Flown {
-    Flight::new(Arc::new(driver), Arc::new(NoHardware)).on(on).fly(|tunnel| {
-        let bench = tunnel.bench()?;
+fn fly(driver: impl Miniport + 'static, on: HostKind) -> FlightResult {
+    Flight::new(Arc::new(driver), Arc::new(NoHardware)).host(on).fly(|tunnel| {
+        let bench = tunnel.test_client()?;
         let made = bench.create_resource(tunnel.at, 2)?;
         bench.destroy_resource(tunnel.at, made.resource)?;
         bench.close(tunnel.at, &[])
@@ -47,25 +47,25 @@ fn fly(driver: impl Miniport + 'static, on: On) -> Flown {
 
 #[test]
 fn my_broken_miniports_are_named() {
-    for on in [On::Stepped(1), On::Stepped(2), On::Free] {
-        fly(Empty::default(), on).assert_finding("KMD-ALLOC-002");
-        fly(Hoards::default(), on).assert_finding("KMD-DESTROY-002");
-        fly(Hesitates::default(), on).assert_finding("KMD-DESTROY-009");
-        fly(Forgets::default(), on).assert_finding("KMD-PNP-005");
-        fly(Hurries::default(), on).assert_finding("WT-POOL-001");
+    for on in [HostKind::Deterministic(1), HostKind::Deterministic(2), HostKind::Threaded] {
+        fly(ReturnsZeroSize::default(), on).assert_finding("KMD-ALLOC-002");
+        fly(LeaksDestroyedAllocations::default(), on).assert_finding("KMD-DESTROY-002");
+        fly(FailsDestroy::default(), on).assert_finding("KMD-DESTROY-009");
+        fly(LeaksViews::default(), on).assert_finding("KMD-PNP-005");
+        fly(FreesDeviceTwice::default(), on).assert_finding("WT-POOL-001");
     }
 }
 
 #[test]
 #[should_panic(expected = "is not freed")]
 fn a_failed_assertion_shows_the_report() {
-    fly(Hoards::default(), On::Stepped(1)).assert_clean();
+    fly(LeaksDestroyedAllocations::default(), HostKind::Deterministic(1)).assert_clean();
 }
 
 #[test]
 #[should_panic(expected = "KMD-DESTROY-2 is not the name of a live rule")]
 fn a_rule_that_is_not_there_cannot_be_asked_for() {
-    fly(Hoards::default(), On::Stepped(1)).assert_finding("KMD-DESTROY-2");
+    fly(LeaksDestroyedAllocations::default(), HostKind::Deterministic(1)).assert_finding("KMD-DESTROY-2");
 }
 
 #[test]
@@ -93,13 +93,13 @@ fn code_in_the_pages_is_code_of_these_files() {
 
 #[test]
 fn reports_in_the_tutorial_are_what_is_said() {
-    let on = On::Stepped(1);
+    let on = HostKind::Deterministic(1);
     let reports = [
-        fly(Empty::default(), on).report(),
-        fly(Hoards::default(), on).report(),
-        fly(Hesitates::default(), on).report(),
-        fly(Forgets::default(), on).report(),
-        fly(Hurries::default(), on).report(),
+        fly(ReturnsZeroSize::default(), on).report(),
+        fly(LeaksDestroyedAllocations::default(), on).report(),
+        fly(FailsDestroy::default(), on).report(),
+        fly(LeaksViews::default(), on).report(),
+        fly(FreesDeviceTwice::default(), on).report(),
     ];
     let name = "docs/tutorial.md";
     let page = read(name);

@@ -11,8 +11,8 @@ use maker::Maker;
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
-use windtunnel::runtime::Surfaces;
-use windtunnel::{Flight, umd_of};
+use windtunnel::runtime::ResourceDescription;
+use windtunnel::{Flight, umd_from_rust};
 
 fn so(flaw: Option<&str>) -> String {
     c_umd(flaw).display().to_string()
@@ -139,11 +139,11 @@ fn tables_and_explanations_have_them() {
 #[test]
 fn my_user_mode_driver_flies_clean() {
     let below = drivers::find("softgpu-listed").unwrap(); // Any miniport.
-    let umd = umd_of::<Maker>(); // For a file: load_umd(path)
-    let flown = Flight::of(below.make).umd(umd).fly(|tunnel| {
+    let umd = umd_from_rust::<Maker>(); // For a file: load_umd(path)
+    let flown = Flight::with_setup(below.make).umd(umd).fly(|tunnel| {
         let app = tunnel.application()?; // A process with a device, through the driver.
-        let chain = app.make(tunnel.at, &Surfaces::group(3, 32, 32))?;
-        app.drop(tunnel.at, chain)?;
+        let chain = app.create_resource(tunnel.at, &ResourceDescription::group(3, 32, 32))?;
+        app.destroy_resource(tunnel.at, chain)?;
         app.close(tunnel.at)
     });
     flown.assert_clean();

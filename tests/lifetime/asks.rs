@@ -4,25 +4,25 @@
 
 use abi::NTSTATUS;
 use abi::status::{STATUS_DEVICE_REMOVED, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
-use flight::{Event, Log, Passive, RuleId, What, Who};
+use flight::{Event, Log, Passive, RuleId, EventKind, Component};
 use harness::{flown, run, softgpu, verified};
-use kernel::Plugged;
+use kernel::DriverSetup;
 use kernel::context::Context;
 use kernel::listed::BufferSizes;
 use kernel::miniport::{
-    Answer, Blank, ContextOrder, DriverContext, DriverDevice, Miniport, Refusal,
+    DriverResult, HandleSlot, CreateContextArgs, DriverContext, DriverDevice, Miniport, DriverError,
 };
 use softgpu::format::{HARDWARE_INFO_SIZE, HardwareInfo, read_hardware_info};
 use softgpu::{Gpu, MemoryPlan, SoftGpu};
 use std::sync::{Arc, Mutex};
 use thunk::Client;
-use windtunnel::{Bench, On};
+use windtunnel::{TestClient, HostKind};
 
 /// Runs a story on a driver, by name.
-fn with(driver: &str, on: On, story: impl FnOnce(&Bench, &mut Passive)) -> Vec<Event> {
+fn with(driver: &str, on: HostKind, story: impl FnOnce(&TestClient, &mut Passive)) -> Vec<Event> {
     let make = drivers::find(driver).unwrap().make;
     run(on, make, |wing, at| {
-        let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
+        let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
         story(&bench, at);
         bench.close(at, &[]).unwrap();
     })
@@ -47,7 +47,7 @@ fn each_driver_tells_what_its_hardware_can_do() {
         ("softgpu-listed", HardwareInfo { resident: false, ..info(true, false, true) }),
         ("table-listed", info(true, false, true)),
     ] {
-        for on in [On::Stepped(1), On::Free] {
+        for on in [HostKind::Deterministic(1), HostKind::Threaded] {
             let events = with(driver, on, |bench, at| {
                 let mut data = [0xaa; HARDWARE_INFO_SIZE + 3];
                 bench.client.query_private(at, bench.adapter, &mut data).unwrap();
@@ -68,12 +68,12 @@ fn each_driver_tells_what_its_hardware_can_do() {
 
 #[test]
 fn user_mode_asks_at_level_zero_in_its_process() {
-    let events = with("table", On::Stepped(1), |bench, at| {
+    let events = with("table", HostKind::Deterministic(1), |bench, at| {
         let mut data = [0; HARDWARE_INFO_SIZE];
         bench.client.query_private(at, bench.adapter, &mut data).unwrap();
     });
-    let of = |event: &Event| match &event.what {
-        What::DdiCall { name, class, process, .. } if name == "DxgkDdiQueryAdapterInfo" => {
+    let of = |event: &Event| match &event.kind {
+        EventKind::DdiCall { name, threading_level: class, process, .. } if name == "DxgkDdiQueryAdapterInfo" => {
             Some((class.to_string(), process.is_some()))
         }
         _ => None,
@@ -86,22 +86,22 @@ fn user_mode_asks_at_level_zero_in_its_process() {
 /// The built-in driver, which answers user mode so and keeps what contexts come with.
 struct Terse {
     driver: Arc<SoftGpu>,
-    answer: Answer<()>,
+    answer: DriverResult<()>,
     orders: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Terse {
     fn plug(
         (driver, machine): (Arc<SoftGpu>, Arc<Gpu>),
-        answer: Answer<()>,
+        answer: DriverResult<()>,
         log: &Arc<Log>,
-    ) -> (Arc<Self>, Plugged) {
+    ) -> (Arc<Self>, DriverSetup) {
         let it = Arc::new(Self { driver, answer, orders: Mutex::default() });
         let pool = nt::Pool::new(log.clone());
-        (it.clone(), Plugged { miniport: it, machine, pool })
+        (it.clone(), DriverSetup { miniport: it, machine, pool })
     }
 
-    fn keep(&self, order: &ContextOrder) {
+    fn keep(&self, order: &CreateContextArgs) {
         // The system has contexts, too.
         if !order.private.is_empty() {
             self.orders.lock().unwrap().push(order.private.clone());
@@ -114,7 +114,7 @@ impl Miniport for Terse {
         Some(&*self.driver)
     }
 
-    fn tell_user_mode(&self, _at: &mut Passive, data: &mut [u8]) -> Answer<()> {
+    fn tell_user_mode(&self, _at: &mut Passive, data: &mut [u8]) -> DriverResult<()> {
         data.reverse();
         self.answer
     }
@@ -123,9 +123,9 @@ impl Miniport for Terse {
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &ContextOrder,
-        word: Blank<'_, Context>,
-    ) -> Answer<(DriverContext, u32)> {
+        order: &CreateContextArgs,
+        word: HandleSlot<'_, Context>,
+    ) -> DriverResult<(DriverContext, u32)> {
         self.keep(order);
         self.driver.create_context(at, device, order, word)
     }
@@ -134,9 +134,9 @@ impl Miniport for Terse {
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &ContextOrder,
-        word: Blank<'_, Context>,
-    ) -> Answer<(DriverContext, BufferSizes)> {
+        order: &CreateContextArgs,
+        word: HandleSlot<'_, Context>,
+    ) -> DriverResult<(DriverContext, BufferSizes)> {
         self.keep(order);
         self.driver.create_listed_context(at, device, order, word)
     }
@@ -144,11 +144,11 @@ impl Miniport for Terse {
 
 #[test]
 fn what_was_sent_comes_to_the_driver_and_its_refusal_is_the_answer() {
-    let answered = |answer: Answer<()>| {
+    let answered = |answer: DriverResult<()>| {
         let mut said = None;
         let make = |log: &Arc<Log>| Terse::plug(SoftGpu::new(), answer, log).1;
         run(1, make, |wing, at| {
-            let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
+            let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
             let mut data = *b"one two";
             let answer = bench.client.query_private(at, bench.adapter, &mut data);
             said = Some((answer, data));
@@ -159,10 +159,10 @@ fn what_was_sent_comes_to_the_driver_and_its_refusal_is_the_answer() {
     assert_eq!(answered(Ok(())), (Ok(()), *b"owt eno"));
     let number: NTSTATUS = 0xc000_0123_u32.cast_signed();
     for (why, status) in [
-        (Refusal::Unsupported, STATUS_NOT_SUPPORTED),
-        (Refusal::Absent, STATUS_NOT_SUPPORTED),
-        (Refusal::Invalid, STATUS_INVALID_PARAMETER),
-        (Refusal::Other(number.cast_unsigned()), number),
+        (DriverError::Unsupported, STATUS_NOT_SUPPORTED),
+        (DriverError::Absent, STATUS_NOT_SUPPORTED),
+        (DriverError::Invalid, STATUS_INVALID_PARAMETER),
+        (DriverError::Other(number.cast_unsigned()), number),
     ] {
         assert_eq!(answered(Err(why)), (Err(status), *b"one two"), "{why:?}");
     }
@@ -184,10 +184,10 @@ fn the_private_data_of_a_context_comes_to_the_driver() {
             plugged
         };
         run(1, make, |wing, at| {
-            let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
+            let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
             let (client, device) = (&bench.client, bench.device);
             let context = if lists {
-                client.create_listed_context_with(at, device, 0, b"of mine").unwrap().context
+                client.create_context_with_lists_and_data(at, device, 0, b"of mine").unwrap().context
             } else {
                 client.create_context_with(at, device, 0, b"of mine").unwrap()
             };
@@ -218,19 +218,19 @@ fn an_adapter_that_is_gone_tells_nothing() {
 
 #[test]
 fn whoever_a_session_calls_for_is_named() {
-    let events = with("softgpu", On::Stepped(1), |bench, at| {
+    let events = with("softgpu", HostKind::Deterministic(1), |bench, at| {
         let session = bench.client.session();
-        let driver = Client::of(session.on_behalf_of(Who::Umd));
+        let driver = Client::from_session(session.for_component(Component::Umd));
         assert_eq!(driver.session().process(), session.process());
-        assert_eq!((session.who(), driver.session().who()), (Who::Client, Who::Umd));
+        assert_eq!((session.component(), driver.session().component()), (Component::Client, Component::Umd));
         for client in [&driver, &bench.client] {
             let wrong = client.query_private(at, bench.device, &mut []);
             assert_eq!(wrong, Err(STATUS_INVALID_PARAMETER));
         }
     });
     let verifier = verified(&events);
-    let named: Vec<_> = verifier.findings().iter().map(|it| (it.rule, it.who)).collect();
-    assert_eq!(named, [Who::Umd, Who::Client].map(|who| (RuleId::DEV_LIFE_001, who)));
+    let named: Vec<_> = verifier.findings().iter().map(|it| (it.rule, it.component)).collect();
+    assert_eq!(named, [Component::Umd, Component::Client].map(|who| (RuleId::DEV_LIFE_001, who)));
 }
 
 #[test]
@@ -245,6 +245,6 @@ fn a_driver_that_believes_user_mode_or_writes_too_far_is_named() {
         let findings = flown(driver, "asks-driver", 1).findings;
         let named: Vec<_> = findings.iter().map(|it| it.rule.name()).collect();
         assert_eq!(named, rules, "{driver}");
-        assert_eq!((&*findings[0].message, findings[0].who), (message, Who::Driver), "{driver}");
+        assert_eq!((&*findings[0].message, findings[0].component), (message, Component::Driver), "{driver}");
     }
 }

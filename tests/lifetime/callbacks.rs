@@ -1,21 +1,21 @@
 //! What a driver is answered when it calls back from the middle of a call.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
-use flight::{Passive, What};
+use flight::{Passive, EventKind};
 use harness::run;
-use kernel::miniport::{Answer, Births, Born, Home, Miniport, Refusal};
-use kernel::services::Services;
-use kernel::{Handle, Plugged};
+use kernel::miniport::{DriverResult, CreateAllocationArgs, CreatedAllocations, OwningResource, Miniport, DriverError};
+use kernel::services::KernelCallbacks;
+use kernel::{Handle, DriverSetup};
 use softgpu::format::describe;
 use softgpu::{MemoryPlan, SoftGpu};
 use std::sync::{Arc, Mutex, OnceLock};
-use thunk::{Client, Create};
-use windtunnel::{Bench, On};
+use thunk::{Client, CreateAllocation};
+use windtunnel::{TestClient, HostKind};
 
 /// The built-in driver; in a create that joins a resource, it looks up the resource's handle.
 struct Asks {
     driver: Arc<SoftGpu>,
-    services: OnceLock<Arc<Services>>,
+    services: OnceLock<Arc<KernelCallbacks>>,
     resource: OnceLock<Handle>,
     /// The word it was lent, and the one it was answered.
     answers: Mutex<Vec<(usize, Option<usize>)>>,
@@ -26,13 +26,13 @@ impl Miniport for Asks {
         Some(&*self.driver)
     }
 
-    fn add_device(&self, at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
+    fn add_device(&self, at: &mut Passive, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
         self.services.get_or_init(|| services.clone());
         self.driver.add_device(at, services)
     }
 
-    fn create_allocations(&self, at: &mut Passive, births: Births<'_>) -> Answer<Born> {
-        if let (Some(Home::Known(word, _)), Some(handle)) = (&births.resource, self.resource.get())
+    fn create_allocations(&self, at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
+        if let (Some(OwningResource::Existing(word, _)), Some(handle)) = (&births.resource, self.resource.get())
         {
             let found = self.services.get().unwrap().handle_data(at, *handle, false);
             self.answers.lock().unwrap().push((word.word(), found));
@@ -43,18 +43,18 @@ impl Miniport for Asks {
 
 #[test]
 fn a_driver_finds_a_resource_while_its_word_is_lent() {
-    for on in [On::Stepped(1), On::Free] {
+    for on in [HostKind::Deterministic(1), HostKind::Threaded] {
         let (driver, machine) = SoftGpu::new();
         let (services, resource, answers) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         let asks = Arc::new(Asks { driver, services, resource, answers });
         let miniport = asks.clone();
-        let plug = |log: &_| Plugged { miniport, machine, pool: nt::Pool::new(Arc::clone(log)) };
+        let plug = |log: &_| DriverSetup { miniport, machine, pool: nt::Pool::new(Arc::clone(log)) };
         run(on, plug, |wing, at| {
-            let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
+            let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
             let made = bench.create_resource(at, 1).unwrap();
             asks.resource.get_or_init(|| Handle(made.resource));
-            let more = Create::on(bench.device, vec![describe(4096)]).into_resource(made.resource);
-            bench.make(at, &more).unwrap();
+            let more = CreateAllocation::new(bench.device, vec![describe(4096)]).into_resource(made.resource);
+            bench.create_with(at, &more).unwrap();
             bench.destroy_resource(at, made.resource).unwrap();
             bench.close(at, &[]).unwrap();
         });
@@ -68,9 +68,9 @@ fn a_driver_finds_a_resource_while_its_word_is_lent() {
 /// first is whenever it creates another.
 struct Captures {
     driver: Arc<SoftGpu>,
-    services: OnceLock<Arc<Services>>,
+    services: OnceLock<Arc<KernelCallbacks>>,
     first: OnceLock<Handle>,
-    answers: Mutex<Vec<Answer<(u32, u64)>>>,
+    answers: Mutex<Vec<DriverResult<(u32, u64)>>>,
 }
 
 impl Miniport for Captures {
@@ -78,18 +78,18 @@ impl Miniport for Captures {
         Some(&*self.driver)
     }
 
-    fn add_device(&self, at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
+    fn add_device(&self, at: &mut Passive, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
         self.services.get_or_init(|| services.clone());
         self.driver.add_device(at, services)
     }
 
-    fn create_allocations(&self, at: &mut Passive, births: Births<'_>) -> Answer<Born> {
+    fn create_allocations(&self, at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
         if let Some(first) = self.first.get() {
             let answer = self.services.get().unwrap().capture_address(at, *first);
             self.answers.lock().unwrap().push(answer);
         }
         let mut born = self.driver.create_allocations(at, births)?;
-        born.allocations.iter_mut().for_each(|(_, it)| it.wants.flags.capture = true);
+        born.allocations.iter_mut().for_each(|(_, it)| it.requirements.flags.capture = true);
         Ok(born)
     }
 }
@@ -101,31 +101,31 @@ fn a_driver_hears_where_video_is_captured_into() {
     let (services, first, answers) = Default::default();
     let captures = Arc::new(Captures { driver, services, first, answers });
     let miniport = captures.clone();
-    let plug = |log: &_| Plugged { miniport, machine, pool: nt::Pool::new(Arc::clone(log)) };
-    let flown = run(On::Stepped(1), plug, |wing, at| {
+    let plug = |log: &_| DriverSetup { miniport, machine, pool: nt::Pool::new(Arc::clone(log)) };
+    let flown = run(HostKind::Deterministic(1), plug, |wing, at| {
         let client = Client::new(&wing.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
         let make = |at: &mut Passive| {
-            let made = client.create(at, &Create::on(device, vec![describe(4096)]));
+            let made = client.create(at, &CreateAllocation::new(device, vec![describe(4096)]));
             made.unwrap().allocations[0]
         };
         let name = make(at);
         captures.first.get_or_init(|| Handle(name));
         make(at);
-        let queue = client.create_queue(at, device, 0).unwrap();
+        let queue = client.create_paging_queue(at, device, 0).unwrap();
         client.make_resident(at, queue.queue, &[name], 0).unwrap();
         make(at);
         client.destroy_device(at, device).unwrap();
         client.close_adapter(at, adapter).unwrap();
         client.end(at);
     });
-    let placed = flown.iter().find_map(|it| match it.what {
-        What::MemoryPlaced { segment, address, .. } => Some((segment.number, address)),
+    let placed = flown.iter().find_map(|it| match it.kind {
+        EventKind::MemoryPlaced { segment, address, .. } => Some((segment.number, address)),
         _ => None,
     });
     let answers = captures.answers.lock().unwrap();
-    assert_eq!(answers[0], Err(Refusal::Unsupported), "it is nowhere yet");
+    assert_eq!(answers[0], Err(DriverError::Unsupported), "it is nowhere yet");
     assert_eq!(answers[1].ok(), placed);
     assert!(placed.is_some());
     assert_eq!(answers.len(), 2);

@@ -1,7 +1,7 @@
 //! What fuzzers found worth keeping (`fuzz/corpus`), without a fuzzer: it breaks nothing, and a
 //! planted bug it finds.
 
-use harness::{Case, call_as_told, call_unguarded, read_as_told};
+use harness::{Case, call_from_bytes, call_unguarded, read_as_trace_and_steps};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ fn bytes(file: &Path) -> Vec<u8> {
 #[test]
 fn hostile_calls_break_nothing() {
     let files = corpus("thunk");
-    let good: usize = files.iter().map(|it| call_as_told(&bytes(it))).sum();
+    let good: usize = files.iter().map(|it| call_from_bytes(&bytes(it))).sum();
     assert!(files.len() >= 30, "{} in the corpus", files.len());
     assert!(good >= 100, "honest calls succeed: {good}");
 }
@@ -32,7 +32,7 @@ fn lives_go_as_the_model_says() {
     let files = corpus("lives");
     for file in &files {
         let case = Case::told(&bytes(file));
-        assert!(case.fly().is_ok(), "{}:\n{}", file.display(), case.shrunk().text());
+        assert!(case.fly().is_ok(), "{}:\n{}", file.display(), case.shrink().text());
     }
     assert!(files.len() >= 30, "{} in the corpus", files.len());
 }
@@ -40,7 +40,7 @@ fn lives_go_as_the_model_says() {
 #[test]
 fn texts_are_read_or_refused() {
     let files = corpus("texts");
-    let read = files.iter().filter(|it| read_as_told(&bytes(it))).count();
+    let read = files.iter().filter(|it| read_as_trace_and_steps(&bytes(it))).count();
     assert!(read >= 10 && files.len() - read >= 10, "{read} of {}", files.len());
 }
 

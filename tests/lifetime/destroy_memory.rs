@@ -2,12 +2,12 @@
 //! of events that is drawn, each stage waits for what it has to wait for, and for no more.
 #![forbid(unsafe_code)]
 
-use flight::{Event, Subject, What};
+use flight::{Event, Subject, EventKind};
 use harness::flown;
-use windtunnel::{On, Outcome};
+use windtunnel::{HostKind, Outcome};
 
 /// A flight of a good client, in the order of its events.
-fn events(scenario: &str, on: On) -> Vec<Event> {
+fn events(scenario: &str, on: HostKind) -> Vec<Event> {
     let flown = flown("softgpu-memory", scenario, on);
     let locked = scenario == "destroy-locked";
     assert!(locked || flown.outcome == Outcome::Clean, "{scenario}, {on:?}: {:?}", flown.findings);
@@ -16,8 +16,8 @@ fn events(scenario: &str, on: On) -> Vec<Event> {
 }
 
 /// Every order there is.
-fn orders() -> impl Iterator<Item = On> {
-    (1..=20).map(On::Stepped).chain((1..=10).map(On::Pressed)).chain([On::Free; 5])
+fn orders() -> impl Iterator<Item = HostKind> {
+    (1..=20).map(HostKind::Deterministic).chain((1..=10).map(HostKind::DeterministicPressure)).chain([HostKind::Threaded; 5])
 }
 
 /// The end of one allocation with one view, by the places of its events.
@@ -36,20 +36,20 @@ impl<'a> End<'a> {
     fn all(events: &'a [Event]) -> Vec<Self> {
         let view = |retirement: Subject| {
             let mut views = events.iter().filter(
-                |it| matches!(it.what, What::ViewUnnamed { retirement: by, .. } if by == retirement),
+                |it| matches!(it.kind, EventKind::ViewRetiring { retirement: by, .. } if by == retirement),
             );
             let view = views.next()?.subject;
             assert!(views.next().is_none(), "each of these stories destroys one at a time");
             Some(view)
         };
         let allocation = |view: Subject| {
-            events.iter().find_map(|it| match it.what {
-                What::ViewOpened { allocation, .. } if it.subject == view => Some(allocation),
+            events.iter().find_map(|it| match it.kind {
+                EventKind::ViewOpened { allocation, .. } if it.subject == view => Some(allocation),
                 _ => None,
             })
         };
         let end = |(asked, it): (usize, &Event)| {
-            let What::RetireAsked { assume, sync, .. } = it.what else { return None };
+            let EventKind::RetireRequested { assume_not_in_use: assume, synchronous: sync, .. } = it.kind else { return None };
             let (retirement, view) = (it.subject, view(it.subject)?);
             let allocation = allocation(view)?;
             Some(Self { events, allocation, view, retirement, asked, assume, sync })
@@ -59,7 +59,7 @@ impl<'a> End<'a> {
 
     /// Where the one event of that name is that happened to the subject.
     fn one(&self, subject: Subject, name: &str) -> usize {
-        let mut all = self.places(|it| it.subject == subject && it.what.name() == name);
+        let mut all = self.places(|it| it.subject == subject && it.kind.name() == name);
         let first = all.next().unwrap_or_else(|| panic!("{subject} has no {name}"));
         assert!(all.next().is_none(), "{subject} has two {name}");
         first
@@ -73,29 +73,29 @@ impl<'a> End<'a> {
     /// Where paging operations on it are done.
     fn done(&self, name: &str) -> Vec<usize> {
         let of = self.allocation;
-        let is = |it: &Event| match &it.what {
-            What::PagingDone { operation, of: on, .. } => *on == of && operation == name,
+        let is = |it: &Event| match &it.kind {
+            EventKind::PagingDone { operation, of: on, .. } => *on == of && operation == name,
             _ => false,
         };
         self.places(is).collect()
     }
 
     /// What is true of every end.
-    fn check(&self, on: On) {
+    fn check(&self, on: HostKind) {
         let what = format!("{}, {on:?}", self.allocation);
         let idle = self.one(self.view, "view.idle");
         let freed = self.one(self.allocation, "memory.freed");
-        let unplaced = self.one(self.allocation, "allocation.unplaced");
+        let unplaced = self.one(self.allocation, "allocation.decommitted");
         let closes = self.one(self.view, "ddi.closes");
         let closed = self.one(self.view, "view.closed");
         let destroys = self.one(self.allocation, "ddi.destroys");
-        let gone = self.one(self.allocation, "allocation.gone");
+        let gone = self.one(self.allocation, "allocation.destroyed");
         let over = self.one(self.retirement, "retire.done");
         let order = [self.asked, idle, freed, unplaced, closes, closed, destroys, gone, over];
         assert!(order.is_sorted(), "{what}: {order:?}");
         let named = |it: &Event| {
-            let of = match it.what {
-                What::PagingBuilt { of, .. } | What::PagingDone { of, .. } => Some(of),
+            let of = match it.kind {
+                EventKind::PagingBuilt { of, .. } | EventKind::PagingDone { of, .. } => Some(of),
                 _ => None,
             };
             of == Some(self.allocation)
@@ -103,13 +103,13 @@ impl<'a> End<'a> {
         let late = self.places(named).filter(|it| *it > freed).count();
         assert_eq!(late, 0, "{what}: nothing pages what has no memory any more");
         if self.sync {
-            let answered = self.one(self.retirement, "retire.answered");
+            let answered = self.one(self.retirement, "retire.returned");
             assert!(answered > over, "{what}: the call waits for the end");
         }
         if self.assume {
             // The client's word is taken: the view is idle before anybody else has a turn.
             let behind = self.places(|it| {
-                it.subject == self.retirement && matches!(it.what, What::RetireBehind { .. })
+                it.subject == self.retirement && matches!(it.kind, EventKind::RetireWaits { .. })
             });
             assert_eq!(behind.count(), 0, "{what}");
         }
@@ -133,7 +133,7 @@ fn ends(scenario: &str, count: usize, also: impl Fn(&End<'_>)) {
 fn a_lock_is_dropped_before_its_allocation_waits_for_anything() {
     ends("destroy-locked", 2, |it| {
         let dropped = |event: &Event| {
-            let ended = matches!(event.what, What::LockEnded { dropped: true, .. });
+            let ended = matches!(event.kind, EventKind::LockEnded { dropped: true, .. });
             event.subject == it.view && ended
         };
         let dropped: Vec<usize> = it.places(dropped).collect();
@@ -145,7 +145,7 @@ fn a_lock_is_dropped_before_its_allocation_waits_for_anything() {
 #[test]
 fn an_unlocked_one_has_no_lock_to_drop() {
     ends("destroy-unlocked", 1, |it| {
-        let dropped = |event: &Event| matches!(event.what, What::LockEnded { dropped: true, .. });
+        let dropped = |event: &Event| matches!(event.kind, EventKind::LockEnded { dropped: true, .. });
         assert_eq!(it.places(dropped).count(), 0);
     });
 }
@@ -154,7 +154,7 @@ fn an_unlocked_one_has_no_lock_to_drop() {
 fn an_offered_one_is_not_thrown_away_first() {
     ends("destroy-offered", 2, |it| {
         let evicted = |event: &Event| {
-            event.subject == it.allocation && matches!(event.what, What::MemoryEvicted { .. })
+            event.subject == it.allocation && matches!(event.kind, EventKind::MemoryEvicted { .. })
         };
         let since = it.places(evicted).filter(|place| *place > it.asked).count();
         // Under pressure it may have been in an aperture: then it is unmapped.
@@ -166,7 +166,7 @@ fn an_offered_one_is_not_thrown_away_first() {
 fn an_evicted_one_pages_nothing() {
     ends("destroy-evicted", 1, |it| {
         let over = it.one(it.retirement, "retire.done");
-        let planned = it.places(|it| matches!(it.what, What::PagingPlanned { .. }));
+        let planned = it.places(|it| matches!(it.kind, EventKind::PagingPlanned { .. }));
         assert_eq!(planned.filter(|place| (it.asked..over).contains(place)).count(), 0);
     });
 }
@@ -180,11 +180,11 @@ fn a_mapped_one_is_unmapped_before_it_is_closed() {
         assert!(idle < unmapped[0] && unmapped[0] < closes, "{}", it.allocation);
         let evicted = it.one(it.allocation, "memory.evicted");
         assert!(evicted > idle, "it stays mapped while work may use it");
-        let planned = &it.events[evicted + 1].what;
-        if !matches!(planned, What::PagingPlanned { .. }) {
+        let planned = &it.events[evicted + 1].kind;
+        if !matches!(planned, EventKind::PagingPlanned { .. }) {
             return; // Threads side by side: another one came between.
         }
-        assert!(matches!(planned, What::PagingPlanned { behind: 0, .. }), "{planned:?}");
+        assert!(matches!(planned, EventKind::PagingPlanned { waits: 0, .. }), "{planned:?}");
     });
 }
 
@@ -194,12 +194,12 @@ fn one_in_transfer_ends_when_it_has_arrived() {
         let idle = it.one(it.view, "view.idle");
         // Nothing of the device's runs, so its own work is no reason to wait.
         let mut next = it.events[it.asked..idle].iter();
-        assert!(next.all(|it| !matches!(it.what, What::PagingDone { .. })));
+        assert!(next.all(|it| !matches!(it.kind, EventKind::PagingDone { .. })));
     });
-    let seen = events("destroy-in-transfer", On::Stepped(1));
+    let seen = events("destroy-in-transfer", HostKind::Deterministic(1));
     let late = |it: &End<'_>| {
-        let done = |event: &Event| match event.what {
-            What::PagingDone { of, .. } => of == it.allocation,
+        let done = |event: &Event| match event.kind {
+            EventKind::PagingDone { of, .. } => of == it.allocation,
             _ => false,
         };
         it.places(done).any(|place| place > it.asked)
@@ -208,7 +208,7 @@ fn one_in_transfer_ends_when_it_has_arrived() {
     assert_eq!(all.iter().filter(|it| late(it)).count(), 8, "all were in transfer");
     let parked = |it: &&End<'_>| {
         let is = |event: &Event| {
-            event.subject == it.retirement && matches!(event.what, What::WaitParked { .. })
+            event.subject == it.retirement && matches!(event.kind, EventKind::WaitParked { .. })
         };
         it.places(is).next().is_some()
     };

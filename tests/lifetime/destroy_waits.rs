@@ -4,16 +4,16 @@
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
 use abi::status::STATUS_UNSUCCESSFUL;
-use flight::{Event, Passive, RuleId, Subject, What};
-use harness::{Wing, run, verified};
-use kernel::Plugged;
+use flight::{Event, Passive, RuleId, Subject, EventKind};
+use harness::{KernelTestbed, run, verified};
+use kernel::DriverSetup;
 use std::sync::Arc;
-use thunk::{Client, Destroy, SyncObject};
-use windtunnel::{Bench, On};
+use thunk::{Client, DestroyAllocation, SyncObject};
+use windtunnel::{TestClient, HostKind};
 
 /// A client with a context on each node and a third one that waits for the CPU.
 struct Desk {
-    bench: Bench,
+    bench: TestClient,
     contexts: [u32; 3],
     fence: u32,
     resource: u32,
@@ -21,9 +21,9 @@ struct Desk {
 
 impl Desk {
     /// Has work in flight on both nodes, and a packet behind a wait that only the CPU can end.
-    fn new(wing: &Wing, at: &mut Passive) -> Self {
-        let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
-        let contexts = [0, 1, 0].map(|node| bench.context_on(at, node).unwrap());
+    fn new(wing: &KernelTestbed, at: &mut Passive) -> Self {
+        let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
+        let contexts = [0, 1, 0].map(|node| bench.create_context_on(at, node).unwrap());
         let fence = bench.client.create_sync(at, bench.device, SyncObject::Monitored(0), 0);
         let fence = fence.unwrap().object;
         let resource = bench.create_resource(at, 1).unwrap().resource;
@@ -35,13 +35,13 @@ impl Desk {
         Self { bench, contexts, fence, resource }
     }
 
-    fn destroy(&self, assume: bool, synchronous: bool) -> Destroy {
-        Destroy {
+    fn destroy(&self, assume: bool, synchronous: bool) -> DestroyAllocation {
+        DestroyAllocation {
             device: self.bench.device,
             resource: self.resource,
             assume_not_in_use: assume,
             synchronous,
-            ..Destroy::default()
+            ..DestroyAllocation::default()
         }
     }
 
@@ -69,22 +69,22 @@ struct Order {
 }
 
 fn order(events: &[Event]) -> Order {
-    let first = Subject { number: 1, ..flight::Kind::Retirement.nr(1) };
+    let first = Subject { number: 1, ..flight::Kind::Retirement.subject(1) };
     let of_first =
-        |name: &str| place(events, name, |it| it.subject == first && it.what.name() == name);
+        |name: &str| place(events, name, |it| it.subject == first && it.kind.name() == name);
     let packet = |context: u32| {
-        let subject = flight::Kind::Context.nr(context);
+        let subject = flight::Kind::Context.subject(context);
         place(events, "packet.done", |it| {
-            it.subject == subject && matches!(it.what, What::PacketDone { packet: 1, .. })
+            it.subject == subject && matches!(it.kind, EventKind::PacketDone { packet: 1, .. })
         })
     };
-    let behind = |it: &&Event| it.subject == first && it.what.name() == "retire.behind";
+    let behind = |it: &&Event| it.subject == first && it.kind.name() == "retire.waits";
     Order {
-        asked: of_first("retire.asked"),
+        asked: of_first("retire.requested"),
         idle: of_first("retire.idle"),
         done: of_first("retire.done"),
-        answered: of_first("retire.answered"),
-        signalled: place(events, "sync.signalled", |it| it.what.name() == "sync.signalled"),
+        answered: of_first("retire.returned"),
+        signalled: place(events, "sync.signalled", |it| it.kind.name() == "sync.signalled"),
         packets: [1, 2, 3].map(packet),
         behind: events.iter().filter(behind).count(),
     }
@@ -92,8 +92,8 @@ fn order(events: &[Event]) -> Order {
 
 /// Flies one combination of flags. The CPU signals when nothing else can happen.
 fn fly(
-    on: On,
-    make: fn(&Arc<flight::Log>) -> Plugged,
+    on: HostKind,
+    make: fn(&Arc<flight::Log>) -> DriverSetup,
     assume: bool,
     synchronous: bool,
 ) -> Vec<Event> {
@@ -102,23 +102,23 @@ fn fly(
         let (client, device, fence) = (desk.bench.client.clone(), desk.bench.device, desk.fence);
         let host = wing.host.clone();
         let signals = wing.host.spawn("signals", move |at| {
-            host.quiet(at);
+            host.run_until_idle(at);
             client.signal_cpu(at, device, &[(fence, 7)], 0).unwrap();
         });
-        desk.bench.destroy(at, &desk.destroy(assume, synchronous)).unwrap();
+        desk.bench.destroy_with(at, &desk.destroy(assume, synchronous)).unwrap();
         wing.host.park(at, &signals, None);
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         desk.close(at);
     });
     assert_eq!(verified(&events).findings(), [], "{on:?}, {assume}, {synchronous}");
     events
 }
 
-fn all(check: impl Fn(On, &dyn Fn(On, bool, bool) -> Vec<Event>)) {
-    let drivers: [fn(&Arc<flight::Log>) -> Plugged; 2] =
+fn all(check: impl Fn(HostKind, &dyn Fn(HostKind, bool, bool) -> Vec<Event>)) {
+    let drivers: [fn(&Arc<flight::Log>) -> DriverSetup; 2] =
         [harness::softgpu, drivers::find("table").unwrap().make];
-    let orders = (0..20).map(On::Stepped).chain((0..10).map(On::Pressed));
-    for on in orders.chain(std::iter::repeat_n(On::Free, 10)) {
+    let orders = (0..20).map(HostKind::Deterministic).chain((0..10).map(HostKind::DeterministicPressure));
+    for on in orders.chain(std::iter::repeat_n(HostKind::Threaded, 10)) {
         for make in drivers {
             check(on, &|on, assume, synchronous| fly(on, make, assume, synchronous));
         }
@@ -182,7 +182,7 @@ fn a_caller_that_waits_for_what_it_would_signal_is_stuck_and_named() {
             // The end goes on waiting, and comes when the client signals after all.
             let list = [(desk.fence, 7)];
             desk.bench.client.signal_cpu(at, desk.bench.device, &list, 0).unwrap();
-            wing.host.quiet(at);
+            wing.host.run_until_idle(at);
             desk.close(at);
         });
         let said = stuck(&events);
@@ -199,8 +199,8 @@ fn a_caller_that_waits_for_what_it_would_signal_is_stuck_and_named() {
 #[test]
 fn two_contexts_that_wait_for_one_another_are_named_both() {
     let events = run(1, harness::softgpu, |wing, at| {
-        let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
-        let [one, two] = [0, 1].map(|node| bench.context_on(at, node).unwrap());
+        let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
+        let [one, two] = [0, 1].map(|node| bench.create_context_on(at, node).unwrap());
         let fence = || SyncObject::Monitored(0);
         let [left, right] = [(); 2]
             .map(|()| bench.client.create_sync(at, bench.device, fence(), 0).unwrap().object);
@@ -211,10 +211,10 @@ fn two_contexts_that_wait_for_one_another_are_named_both() {
             bench.client.signal_gpu(at, context, &[(signals, 1)]).unwrap();
         }
         let destroy =
-            Destroy { device: bench.device, resource, synchronous: true, ..Destroy::default() };
+            DestroyAllocation { device: bench.device, resource, synchronous: true, ..DestroyAllocation::default() };
         assert_eq!(bench.client.destroy(at, &destroy), Err(STATUS_UNSUCCESSFUL));
         bench.client.signal_cpu(at, bench.device, &[(left, 1)], 0).unwrap();
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         for fence in [left, right] {
             bench.client.destroy_sync(at, fence).unwrap();
         }

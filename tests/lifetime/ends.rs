@@ -2,17 +2,17 @@
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_NO_MEMORY};
-use flight::{Event, Fence, Kind, Passive, RuleId, What};
-use harness::{Variant, Wing, flown, run, softgpu, verified};
+use flight::{Event, Fence, Kind, Passive, RuleId, EventKind};
+use harness::{VariantDriver, KernelTestbed, flown, run, softgpu, verified};
 use kernel::miniport::Generation;
 use softgpu::format::{Command, describe};
 use std::sync::Arc;
-use thunk::{Client, Create, Destroy};
+use thunk::{Client, CreateAllocation, DestroyAllocation};
 use verify::Severity;
-use windtunnel::Bench;
+use windtunnel::TestClient;
 
-fn bench(wing: &Wing, at: &mut Passive) -> Bench {
-    Bench::open(Client::new(&wing.kernel), at).unwrap()
+fn bench(wing: &KernelTestbed, at: &mut Passive) -> TestClient {
+    TestClient::open(Client::new(&wing.kernel), at).unwrap()
 }
 
 /// The place of the first event that is so.
@@ -22,9 +22,9 @@ fn place(events: &[Event], what: &str, is: impl Fn(&Event) -> bool) -> usize {
 
 /// The calls of the driver, in order, from the first client call of that name on.
 fn calls_after(events: &[Event], call: &str) -> Vec<String> {
-    let entered = |it: &&Event| !matches!(&it.what, What::Enter { call: name } if name == call);
-    let name = |it: &Event| match &it.what {
-        What::DdiCall { name, .. } => Some(name.to_string()),
+    let entered = |it: &&Event| !matches!(&it.kind, EventKind::Enter { call: name } if name == call);
+    let name = |it: &Event| match &it.kind {
+        EventKind::DdiCall { name, .. } => Some(name.to_string()),
         _ => None,
     };
     events.iter().skip_while(entered).filter_map(name).collect()
@@ -34,27 +34,27 @@ fn calls_after(events: &[Event], call: &str) -> Vec<String> {
 fn a_synchronous_destroy_behind_work_that_never_ends_is_answered_after_a_reset() {
     let events = run(1, softgpu, |wing, at| {
         let bench = bench(wing, at);
-        let context = bench.context(at).unwrap();
+        let context = bench.create_context(at).unwrap();
         let made = bench.create_resource(at, 1).unwrap();
         bench.submit(at, context, &[Command::Hang]).unwrap();
-        let destroy = Destroy {
+        let destroy = DestroyAllocation {
             device: bench.device,
             resource: made.resource,
             synchronous: true,
-            ..Destroy::default()
+            ..DestroyAllocation::default()
         };
         // The engine is reset meanwhile, and with that the work is over.
         assert_eq!(bench.client.destroy(at, &destroy), Ok(()));
         bench.close(at, &[context]).unwrap();
     });
     assert_eq!(verified(&events).findings(), []);
-    let behind = |it: &Event| match &it.what {
-        What::WaitParked { why } => why.contains("behind packet 1 of context 1"),
+    let behind = |it: &Event| match &it.kind {
+        EventKind::WaitParked { why } => why.contains("behind packet 1 of context 1"),
         _ => false,
     };
-    let reset = place(&events, "node.reset", |it| matches!(it.what, What::NodeReset { .. }));
+    let reset = place(&events, "node.reset", |it| matches!(it.kind, EventKind::NodeReset { .. }));
     assert!(place(&events, "a wait", behind) < reset);
-    assert!(place(&events, "its end", |it| it.what == What::ResourceGone {}) > reset);
+    assert!(place(&events, "its end", |it| it.kind == EventKind::ResourceDestroyed {}) > reset);
 }
 
 #[test]
@@ -62,20 +62,20 @@ fn a_resource_goes_with_the_last_of_its_members_whichever_call_that_is() {
     for seed in 0..50 {
         let events = flown("softgpu", "member-in-flight", seed).events;
         let gone = |number| {
-            let subject = Kind::Allocation.nr(number);
-            place(&events, "gone", |it| it.subject == subject && it.what == What::AllocationGone {})
+            let subject = Kind::Allocation.subject(number);
+            place(&events, "gone", |it| it.subject == subject && it.kind == EventKind::AllocationDestroyed {})
         };
-        let goes = |it: &Event| matches!(it.what, What::DdiResource { goes: true, .. });
+        let goes = |it: &Event| matches!(it.kind, EventKind::DdiResource { destroy: true, .. });
         let carried: Vec<&Event> = events.iter().filter(|it| goes(it)).collect();
         assert_eq!(carried.len(), 1, "seed {seed}");
-        let end = place(&events, "resource.gone", |it| it.what == What::ResourceGone {});
+        let end = place(&events, "resource.destroyed", |it| it.kind == EventKind::ResourceDestroyed {});
         assert!(end > gone(1) && end > gone(2), "seed {seed}");
     }
     // Behind the work, the member that assumes nothing goes first, and the resource does not.
     let events = flown("softgpu", "member-in-flight", 1).events;
-    let stays = |it: &Event| matches!(it.what, What::DdiResource { goes: false, .. });
+    let stays = |it: &Event| matches!(it.kind, EventKind::DdiResource { destroy: false, .. });
     let stays = place(&events, "the resource stays", stays);
-    let passed = |it: &Event| it.what == What::FencePassed { fence: Fence(2) };
+    let passed = |it: &Event| it.kind == EventKind::FencePassed { fence: Fence(2) };
     assert!(stays < place(&events, "the work has passed", passed));
 }
 
@@ -84,21 +84,21 @@ fn an_end_behind_two_nodes_waits_for_both() {
     let mut behind_both = 0;
     for seed in 0..50 {
         let events = flown("softgpu", "two-nodes", seed).events;
-        for retirement in [1, 2].map(|it| Kind::Retirement.nr(it)) {
-            let idle = |it: &Event| it.subject == retirement && it.what == What::RetireIdle {};
+        for retirement in [1, 2].map(|it| Kind::Retirement.subject(it)) {
+            let idle = |it: &Event| it.subject == retirement && it.kind == EventKind::RetireIdle {};
             let idle = place(&events, "idle", idle);
             let behind: Vec<_> = events
                 .iter()
                 .filter(|it| it.subject == retirement)
-                .filter_map(|it| match it.what {
-                    What::RetireBehind { context, packet } => Some((context, packet)),
+                .filter_map(|it| match it.kind {
+                    EventKind::RetireWaits { context, packet } => Some((context, packet)),
                     _ => None,
                 })
                 .collect();
             for (context, packet) in &behind {
                 let done = |it: &Event| {
-                    let last = |it: &What| matches!(it, What::PacketDone { packet: it, .. } if it == packet);
-                    it.subject == *context && last(&it.what)
+                    let last = |it: &EventKind| matches!(it, EventKind::PacketDone { packet: it, .. } if it == packet);
+                    it.subject == *context && last(&it.kind)
                 };
                 assert!(place(&events, "done", done) < idle, "seed {seed}: {context}");
             }
@@ -110,22 +110,22 @@ fn an_end_behind_two_nodes_waits_for_both() {
 
 #[test]
 fn what_was_created_is_destroyed_when_it_cannot_be_opened() {
-    let variant = Variant::of(Generation::Two);
+    let variant = VariantDriver::of(Generation::Two);
     let events = run(
         1,
         |log| variant.plug(log),
         |wing, at| {
             let bench = bench(wing, at);
             let home = bench.create_resource(at, 1).unwrap();
-            variant.refuse_to_open(true);
+            variant.set_fail_open(true);
             let pages = vec![describe(4096); 2];
-            let alone = Create::on(bench.device, pages.clone());
+            let alone = CreateAllocation::new(bench.device, pages.clone());
             for create in
                 [alone.clone(), alone.clone().with_resource(), alone.into_resource(home.resource)]
             {
                 assert_eq!(bench.client.create(at, &create).err(), Some(STATUS_NO_MEMORY));
             }
-            variant.refuse_to_open(false);
+            variant.set_fail_open(false);
             bench.destroy_resource(at, home.resource).unwrap();
             bench.close(at, &[]).unwrap();
         },
@@ -147,8 +147,8 @@ fn what_was_created_is_destroyed_when_it_cannot_be_opened() {
     assert_eq!(names[..expected.concat().len()], expected.concat());
     let fates: Vec<bool> = events
         .iter()
-        .filter_map(|it| match it.what {
-            What::DdiResource { goes, .. } => Some(goes),
+        .filter_map(|it| match it.kind {
+            EventKind::DdiResource { destroy: goes, .. } => Some(goes),
             _ => None,
         })
         .collect();
@@ -159,16 +159,16 @@ fn what_was_created_is_destroyed_when_it_cannot_be_opened() {
 /// Two threads create into a resource, another destroys it; the driver takes its time. Answers
 /// the creates' refusals, in the order of their threads.
 fn create_or_destroy(seed: u64) -> (Vec<Event>, Vec<Option<i32>>) {
-    let variant = Variant::of(Generation::Two);
+    let variant = VariantDriver::of(Generation::Two);
     let (said, heard) = std::sync::mpsc::channel();
-    let story = |wing: &Wing, at: &mut Passive| {
+    let story = |wing: &KernelTestbed, at: &mut Passive| {
         let bench = bench(wing, at);
         let resource = bench.create_resource(at, 1).unwrap().resource;
-        variant.linger_on(&wing.host);
+        variant.yield_in_calls(&wing.host);
         let creates = |name: &'static str| {
             let (bench, said) = (bench.clone(), said.clone());
             wing.host.spawn(name, move |at| {
-                let more = Create::on(bench.device, vec![describe(4096)]).into_resource(resource);
+                let more = CreateAllocation::new(bench.device, vec![describe(4096)]).into_resource(resource);
                 said.send((name, bench.client.create(at, &more).err())).unwrap();
             })
         };
@@ -191,7 +191,7 @@ fn create_or_destroy(seed: u64) -> (Vec<Event>, Vec<Option<i32>>) {
 
 #[test]
 fn a_create_whose_resource_was_destroyed_meanwhile_is_undone() {
-    let (mut undone, mut waited, mut made) = (0, 0, 0);
+    let (mut undone, mut gpu_wait, mut made) = (0, 0, 0);
     for seed in 0..300 {
         let (events, answers) = create_or_destroy(seed);
         let verifier = verified(&events);
@@ -199,22 +199,22 @@ fn a_create_whose_resource_was_destroyed_meanwhile_is_undone() {
         let mut rules = verifier.findings().iter().map(|it| it.rule);
         assert!(rules.all(|it| it == RuleId::ALLOC_CREATE_003), "seed {seed}");
         for (answer, thread) in answers.into_iter().zip(3..) {
-            let mine = || events.iter().filter(|it| it.thread == thread).map(|it| &it.what);
+            let mine = || events.iter().filter(|it| it.thread == thread).map(|it| &it.kind);
             let called = |name: &str| {
-                mine().any(|it| matches!(it, What::DdiCall { name: called, .. } if called == name))
+                mine().any(|it| matches!(it, EventKind::DdiCall { name: called, .. } if called == name))
             };
-            let parked = mine().any(|it| matches!(it, What::WaitParked { .. }));
+            let parked = mine().any(|it| matches!(it, EventKind::WaitParked { .. }));
             match answer {
                 None => made += 1,
                 Some(status) => {
                     assert_eq!(status, STATUS_INVALID_HANDLE, "seed {seed}");
                     undone += usize::from(called("DxgkDdiDestroyAllocation"));
-                    waited += usize::from(parked && !called("DxgkDdiCreateAllocation"));
+                    gpu_wait += usize::from(parked && !called("DxgkDdiCreateAllocation"));
                 }
             }
         }
     }
-    assert!(made > 0 && undone > 0 && waited > 0, "{made} made, {undone} undone, {waited} waited");
+    assert!(made > 0 && undone > 0 && gpu_wait > 0, "{made} made, {undone} undone, {gpu_wait} waited");
 }
 
 #[test]
@@ -222,18 +222,18 @@ fn a_changed_hresource_is_used_from_then_on() {
     let flights = ["growing", "members", "empty-resource"].map(|scenario| {
         let flown = flown("table-moves-resource", scenario, 1);
         assert!(flown.findings.is_empty(), "{:?}", flown.findings);
-        assert!(flown.tally.of(RuleId::KMD_ALLOC_010) > 0);
+        assert!(flown.rule_counts.count_of(RuleId::KMD_ALLOC_010) > 0);
         flown.events
     });
     for events in flights {
-        let words = events.iter().filter_map(|it| match it.what {
-            What::WordGiven { to } if to == Kind::Resource.nr(1) => Some(it.subject),
+        let words = events.iter().filter_map(|it| match it.kind {
+            EventKind::DriverHandleSet { of: to } if to == Kind::Resource.subject(1) => Some(it.subject),
             _ => None,
         });
         let words: Vec<_> = words.collect();
         assert!(words.len() > 1, "the word changed");
-        let last = events.iter().rev().find_map(|it| match it.what {
-            What::DdiResource { word, goes: true, .. } => Some(word),
+        let last = events.iter().rev().find_map(|it| match it.kind {
+            EventKind::DdiResource { driver_handle: word, destroy: true, .. } => Some(word),
             _ => None,
         });
         assert_eq!(last.as_ref(), words.last(), "the last one travels with the end");
@@ -243,19 +243,19 @@ fn a_changed_hresource_is_used_from_then_on() {
 #[test]
 fn a_driver_may_call_back_on_what_it_is_building() {
     let events = flown("table", "alone", 1).events;
-    let open = |it: &Event| matches!(&it.what, What::DdiCall { name, .. } if name == "DxgkDdiOpenAllocation");
+    let open = |it: &Event| matches!(&it.kind, EventKind::DdiCall { name, .. } if name == "DxgkDdiOpenAllocation");
     let call = place(&events, "open", open);
     let number = events[call].call;
-    let back = |it: &Event| matches!(&it.what, What::Callback { name } if name == "DxgkCbAcquireHandleData");
+    let back = |it: &Event| matches!(&it.kind, EventKind::Callback { name } if name == "DxgkCbAcquireHandleData");
     assert!(events.iter().any(|it| it.call == number && back(it)), "it asks inside the call");
     let given = place(
         &events,
         "name",
-        |it| matches!(it.what, What::NameGiven { to, .. } if to == Kind::View.nr(1)),
+        |it| matches!(it.kind, EventKind::HandlePublished { of: to, .. } if to == Kind::View.subject(1)),
     );
     assert!(call < given, "before clients have the name");
     let opened =
-        place(&events, "opened", |it| matches!(it.what, What::ViewOpened { answered: true, .. }));
+        place(&events, "opened", |it| matches!(it.kind, EventKind::ViewOpened { handle_set: true, .. }));
     assert!(opened < given);
 }
 
@@ -266,7 +266,7 @@ fn a_driver_that_refuses_to_destroy_does_not_get_it_again() {
     assert_eq!(rule, Some((RuleId::KMD_DESTROY_009, Severity::Warning)));
     for number in 1..=3 {
         let given = |it: &&Event| {
-            it.subject == Kind::Allocation.nr(number) && matches!(it.what, What::DdiDestroys { .. })
+            it.subject == Kind::Allocation.subject(number) && matches!(it.kind, EventKind::DdiDestroys { .. })
         };
         assert_eq!(flown.events.iter().filter(given).count(), 1);
     }
@@ -277,20 +277,20 @@ fn a_driver_that_refuses_to_destroy_does_not_get_it_again() {
 fn the_bytes_are_real() {
     let (driver, machine) = softgpu::SoftGpu::new();
     let seen = driver.clone();
-    let plug = |log: &Arc<flight::Log>| kernel::Plugged {
+    let plug = |log: &Arc<flight::Log>| kernel::DriverSetup {
         miniport: driver,
         machine,
         pool: nt::Pool::new(log.clone()),
     };
     run(1, plug, |wing, at| {
         let bench = bench(wing, at);
-        let context = bench.context(at).unwrap();
+        let context = bench.create_context(at).unwrap();
         let made = bench.create(at, 2).unwrap();
         let (from, to) = (kernel::Handle(made.allocations[0]), kernel::Handle(made.allocations[1]));
         let fill = Command::Fill { target: from, offset: 16, length: 8, value: 0x5a };
         let copy = Command::Copy { from, from_offset: 12, to, to_offset: 0, length: 8 };
         bench.submit(at, context, &[fill, copy]).unwrap();
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         assert_eq!(seen.read(to, 0..10).unwrap(), [0, 0, 0, 0, 0x5a, 0x5a, 0x5a, 0x5a, 0, 0]);
         bench.destroy_list(at, &made.allocations).unwrap();
         bench.close(at, &[context]).unwrap();

@@ -4,52 +4,52 @@
 
 use abi::status::{STATUS_DEVICE_REMOVED, STATUS_INVALID_PARAMETER};
 use abi::ukm::D3DDDI_ESCAPEFLAGS as Flags;
-use flight::{Event, Passive, What, Who};
-use harness::{Wing, flown, run, softgpu, verified};
+use flight::{Event, Passive, EventKind, Component};
+use harness::{KernelTestbed, flown, run, softgpu, verified};
 use softgpu::format::{self, Command};
-use thunk::{Client, Escape};
-use windtunnel::Bench;
+use thunk::{Client, EscapeCall};
+use windtunnel::TestClient;
 
-fn bench(wing: &Wing, at: &mut Passive) -> Bench {
-    Bench::open(Client::new(&wing.kernel), at).unwrap()
+fn bench(wing: &KernelTestbed, at: &mut Passive) -> TestClient {
+    TestClient::open(Client::new(&wing.kernel), at).unwrap()
 }
 
-fn asks(bench: &Bench, asked: format::Escape, flags: u32) -> Escape {
+fn asks(bench: &TestClient, asked: format::Escape, flags: u32) -> EscapeCall {
     let private = format::escape(asked);
-    Escape { adapter: bench.adapter, flags, private, ..Escape::default() }
+    EscapeCall { adapter: bench.adapter, flags, private, ..EscapeCall::default() }
 }
 
 /// How many escapes came to the driver.
 fn delivered(events: &[Event]) -> usize {
-    events.iter().filter(|it| matches!(it.what, What::DdiEscapes { .. })).count()
+    events.iter().filter(|it| matches!(it.kind, EventKind::DdiEscapes { .. })).count()
 }
 
 #[test]
 fn at_level_two_nobody_else_is_inside_and_no_packet_flies() {
-    let (mut twos, mut waited) = (0, 0);
+    let (mut twos, mut gpu_wait) = (0, 0);
     for driver in ["softgpu", "table"] {
         for seed in 0..50 {
             let flown = flown(driver, "escapes-with-work", seed);
             assert_eq!(flown.findings, [], "{driver}, seed {seed}");
             let (mut inside, mut flying) = (0, 0);
             for event in &flown.events {
-                match &event.what {
-                    What::DdiCall { class, .. } if class == "two" => {
+                match &event.kind {
+                    EventKind::DdiCall { threading_level: class, .. } if class == "two" => {
                         assert_eq!((inside, flying), (0, 0), "{driver}, seed {seed}: {event}");
                         (inside, twos) = (inside + 1, twos + 1);
                     }
-                    What::DdiCall { class, .. } if class != "none" => inside += 1,
-                    What::DdiReturn { name, .. } if !is_interrupt(name) => inside -= 1,
-                    What::PacketSubmitted { .. } => flying += 1,
-                    What::PacketDone { .. } => flying -= 1,
-                    What::WaitParked { why } => waited += usize::from(why.contains("the work on")),
+                    EventKind::DdiCall { threading_level: class, .. } if class != "none" => inside += 1,
+                    EventKind::DdiReturn { name, .. } if !is_interrupt(name) => inside -= 1,
+                    EventKind::PacketSubmitted { .. } => flying += 1,
+                    EventKind::PacketDone { .. } => flying -= 1,
+                    EventKind::WaitParked { why } => gpu_wait += usize::from(why.contains("the work on")),
                     _ => (),
                 }
             }
         }
     }
     assert_eq!(twos, 2 * 50 * 3);
-    assert!(waited > 0, "some had to wait for work");
+    assert!(gpu_wait > 0, "some had to wait for work");
 }
 
 fn is_interrupt(name: &str) -> bool {
@@ -60,7 +60,7 @@ fn is_interrupt(name: &str) -> bool {
 fn work_that_never_ends_is_reset_for_level_two() {
     let events = run(1, softgpu, |wing, at| {
         let (bench, other) = (bench(wing, at), bench(wing, at));
-        let context = bench.context(at).unwrap();
+        let context = bench.create_context(at).unwrap();
         bench.submit(at, context, &[Command::Hang]).unwrap();
         let mirror = format::Escape::Mirror(1);
         let plain = asks(&other, mirror, 0);
@@ -72,7 +72,7 @@ fn work_that_never_ends_is_reset_for_level_two() {
         assert!(other.client.escape(at, &two).is_ok());
         assert_ne!(bench.client.device_state(at, bench.device), Ok(fine), "it is lost");
         assert_eq!(other.client.device_state(at, other.device), Ok(fine), "that one is not");
-        let lost = Escape { device: bench.device, ..asks(&bench, mirror, 0) };
+        let lost = EscapeCall { device: bench.device, ..asks(&bench, mirror, 0) };
         assert_eq!(bench.client.escape(at, &lost), Err(STATUS_DEVICE_REMOVED));
         bench.close(at, &[context]).unwrap();
         other.close(at, &[]).unwrap();
@@ -88,21 +88,21 @@ fn what_does_not_belong_together_comes_to_nobody() {
         let log = wing.kernel.log().clone();
         let second = wing.kernel.add_adapter(at, softgpu(&log)).unwrap();
         let bench = bench(wing, at);
-        let (context, device) = (bench.context(at).unwrap(), bench.device(at).unwrap());
+        let (context, device) = (bench.create_context(at).unwrap(), bench.create_device(at).unwrap());
         let mirror = asks(&bench, format::Escape::Mirror(1), 0);
         let adapters = bench.client.adapters(at).unwrap();
         for escape in [
-            Escape { adapter: 0, ..mirror.clone() },
-            Escape { adapter: bench.device, ..mirror.clone() },
-            Escape { device: bench.adapter, ..mirror.clone() },
-            Escape { device, context, ..mirror.clone() },
-            Escape { adapter: adapters[1], device, ..mirror.clone() },
-            Escape { adapter: adapters[1], context, ..mirror.clone() },
+            EscapeCall { adapter: 0, ..mirror.clone() },
+            EscapeCall { adapter: bench.device, ..mirror.clone() },
+            EscapeCall { device: bench.adapter, ..mirror.clone() },
+            EscapeCall { device, context, ..mirror.clone() },
+            EscapeCall { adapter: adapters[1], device, ..mirror.clone() },
+            EscapeCall { adapter: adapters[1], context, ..mirror.clone() },
         ] {
             let answer = bench.client.escape(at, &escape);
             assert_eq!(answer, Err(STATUS_INVALID_PARAMETER), "{escape:?}");
         }
-        assert!(bench.client.escape(at, &Escape { adapter: adapters[1], ..mirror }).is_ok());
+        assert!(bench.client.escape(at, &EscapeCall { adapter: adapters[1], ..mirror }).is_ok());
         bench.client.destroy_device(at, device).unwrap();
         for adapter in adapters {
             bench.client.close_adapter(at, adapter).unwrap();
@@ -111,7 +111,7 @@ fn what_does_not_belong_together_comes_to_nobody() {
         wing.kernel.remove_adapter(at, second);
     });
     assert_eq!(delivered(&events), 1);
-    let blamed = |it: &verify::Finding| it.who == Who::Kernel;
+    let blamed = |it: &verify::Finding| it.component == Component::Kernel;
     assert!(!verified(&events).findings().iter().any(blamed));
 }
 
@@ -122,7 +122,7 @@ fn a_removed_adapter_answers_no_escape() {
         wing.kernel.remove_adapter(at, wing.adapter);
         for (device, flags) in [(0, 0), (0, Flags::HardwareAccess), (bench.device, 0)] {
             let mirror = asks(&bench, format::Escape::Mirror(1), flags);
-            let answer = bench.client.escape(at, &Escape { device, ..mirror });
+            let answer = bench.client.escape(at, &EscapeCall { device, ..mirror });
             assert_eq!(answer, Err(STATUS_DEVICE_REMOVED), "{device:x} {flags}");
         }
         bench.close(at, &[]).unwrap();

@@ -1,6 +1,6 @@
 //! A hostile caller does anything that a seed draws.
 
-use harness::{call_as_told, repeats};
+use harness::{call_from_bytes, repeats};
 
 #[test]
 fn thousands_of_drawn_calls_break_nothing() {
@@ -14,7 +14,7 @@ fn thousands_of_drawn_calls_break_nothing() {
     let mut good = 0;
     for _ in 0..callers {
         let bytes: Vec<u8> = (0..200).map(|_| draw()).collect();
-        good += call_as_told(&bytes);
+        good += call_from_bytes(&bytes);
     }
     let good = u64::try_from(good).expect("a count");
     assert!(good > 10 * callers, "it gets further than the door: {good}");

@@ -4,17 +4,17 @@
 //! of the driver's, and of nobody else's: what the kernel does afterwards is right.
 
 use drivers::Listed;
-use flight::{DeviceLevel, Dispatch, Log, Passive, Who};
+use flight::{DeviceLevel, Dispatch, Log, Passive, Component};
 use harness::good_scenarios;
-use kernel::Plugged;
+use kernel::DriverSetup;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice, DriverResource,
-    DriverView, Features, Generation, Miniport, Opening, Refusal, Standard, Submission,
+    DriverResult, CreateAllocationArgs, HandleSlot, CreatedAllocations, CreateContextArgs, DestroyAllocationArgs, DriverContext, DriverDevice, DriverResource,
+    DriverView, Features, Generation, Miniport, OpenAllocationArgs, DriverError, StandardAllocationArgs, SubmitCommandVirtualArgs,
 };
-use kernel::power::PowerOrder;
-use kernel::services::Services;
+use kernel::power::SetPowerArgs;
+use kernel::services::KernelCallbacks;
 use std::cell::{Cell, RefCell};
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -46,16 +46,16 @@ struct Faulty {
 }
 
 impl Faulty {
-    fn call<T>(&self, body: impl FnOnce(&dyn Miniport) -> Answer<T>) -> Answer<T> {
+    fn call<T>(&self, body: impl FnOnce(&dyn Miniport) -> DriverResult<T>) -> DriverResult<T> {
         let fault = (self.calls.fetch_add(1, SeqCst) + 1 == self.nth).then_some(self.fault);
         let answer = match fault {
             Some(Fault::PanicsBefore) => unwind(),
-            Some(Fault::RefusesBefore) => return Err(Refusal::NoMemory),
+            Some(Fault::RefusesBefore) => return Err(DriverError::NoMemory),
             _ => body(&*self.good),
         };
         match fault {
             Some(Fault::PanicsAfter) => unwind(),
-            Some(Fault::RefusesAfter) => Err(Refusal::NoMemory),
+            Some(Fault::RefusesAfter) => Err(DriverError::NoMemory),
             _ => answer,
         }
     }
@@ -76,7 +76,7 @@ macro_rules! calls {
             fn offers(&self) -> Vec<&'static str> {
                 self.good.offers()
             }
-            $(fn $name(&self, $($arg: $type),*) -> Answer<$answer> {
+            $(fn $name(&self, $($arg: $type),*) -> DriverResult<$answer> {
                 self.call(|good| good.$name($($arg),*))
             })*
         }
@@ -84,30 +84,30 @@ macro_rules! calls {
 }
 
 calls! {
-    add_device(at: &mut Passive, services: &Arc<Services>) -> ();
+    add_device(at: &mut Passive, services: &Arc<KernelCallbacks>) -> ();
     start_device(at: &mut Passive) -> ();
     query_adapter(at: &mut Passive) -> Features;
     stop_device(at: &mut Passive) -> ();
     remove_device(at: &mut Passive) -> ();
     unload(at: &mut Passive) -> ();
-    set_power(at: &mut Passive, order: PowerOrder) -> ();
+    set_power(at: &mut Passive, order: SetPowerArgs) -> ();
     pulled_out(at: &mut Passive) -> ();
     stop_and_release(at: &mut Passive, target: u32) -> ();
     reset_device(at: &mut DeviceLevel) -> ();
-    create_device(at: &mut Passive, word: Blank<'_, Device>) -> DriverDevice;
+    create_device(at: &mut Passive, word: HandleSlot<'_, Device>) -> DriverDevice;
     destroy_device(at: &mut Passive, device: DriverDevice) -> ();
     create_context(
-        at: &mut Passive, device: &DriverDevice, order: &ContextOrder, word: Blank<'_, Context>
+        at: &mut Passive, device: &DriverDevice, order: &CreateContextArgs, word: HandleSlot<'_, Context>
     ) -> (DriverContext, u32);
     destroy_context(at: &mut Passive, context: DriverContext) -> ();
-    standard_data(at: &mut Passive, standard: &mut Standard) -> ();
-    create_allocations(at: &mut Passive, births: Births<'_>) -> Born;
-    destroy_allocations(at: &mut Passive, doomed: Doomed<'_>) -> Option<DriverResource>;
-    open_allocations(at: &mut Passive, opening: Opening<'_>) -> Vec<DriverView>;
+    standard_data(at: &mut Passive, standard: &mut StandardAllocationArgs) -> ();
+    create_allocations(at: &mut Passive, births: CreateAllocationArgs<'_>) -> CreatedAllocations;
+    destroy_allocations(at: &mut Passive, doomed: DestroyAllocationArgs<'_>) -> Option<DriverResource>;
+    open_allocations(at: &mut Passive, opening: OpenAllocationArgs<'_>) -> Vec<DriverView>;
     close_allocations(
         at: &mut Passive, device: &DriverDevice, views: Drain<'_, DriverView>
     ) -> ();
-    submit(at: &mut Dispatch, packet: &Submission<'_>) -> ();
+    submit(at: &mut Dispatch, packet: &SubmitCommandVirtualArgs<'_>) -> ();
     interrupt(at: &mut DeviceLevel) -> bool;
     dpc(at: &mut Dispatch) -> ();
 }
@@ -120,13 +120,13 @@ thread_local! {
     static CALLS: RefCell<Arc<AtomicU64>> = RefCell::default();
 }
 
-fn make(log: &Arc<Log>) -> Plugged {
+fn make(log: &Arc<Log>) -> DriverSetup {
     let (name, fault, nth) = NEXT.get();
     let good = (drivers::find(name).expect("a good driver").make)(log);
     let calls = Arc::new(AtomicU64::new(0));
     CALLS.replace(calls.clone());
     let miniport = Arc::new(Faulty { good: good.miniport, fault, nth, calls });
-    Plugged { miniport, ..good }
+    DriverSetup { miniport, ..good }
 }
 
 /// Flies the driver with a fault at its `nth` call. Answers whether there was such a call.
@@ -138,7 +138,7 @@ fn fly_with(driver: &'static str, scenario: &'static Scenario, fault: Fault, nth
     let flown = fly(&listed, scenario, 1).unwrap_or_else(|why| panic!("{which}: {}", why.0));
     assert_eq!(flown.live.count(), 0, "{which}: {}", flown.live);
     for finding in &flown.findings {
-        assert_eq!(finding.who, Who::Driver, "{which}: {}", finding.message);
+        assert_eq!(finding.component, Component::Driver, "{which}: {}", finding.message);
     }
     CALLS.with_borrow(|it| it.load(SeqCst)) >= nth
 }

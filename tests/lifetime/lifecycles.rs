@@ -2,7 +2,7 @@
 //! refused, who is alive, and that nobody is left. A failure shrinks to a few steps, as a file
 //! that `windtunnel check --scenario` flies.
 
-use harness::{Case, Dice, Fault, Faulty, Seen, life};
+use harness::{Case, Rng, Fault, Faulty, Seen, life};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -13,7 +13,7 @@ fn search(cases: u32, forgetful: bool) -> Result<BTreeSet<String>, Case> {
     let (next, all) = (AtomicU32::new(0), Mutex::new(BTreeSet::new()));
     let keep = |flown: Result<Seen, String>| {
         flown.map(|seen| {
-            all.lock().expect("nobody panics while holding it").extend(seen.came);
+            all.lock().expect("nobody panics while holding it").extend(seen.outcomes);
             seen.calls
         })
     };
@@ -24,7 +24,7 @@ fn search(cases: u32, forgetful: bool) -> Result<BTreeSet<String>, Case> {
                 return None;
             }
             let seed = u64::from(number);
-            let mut dice = Dice::Seed(seed);
+            let mut dice = Rng::Seed(seed);
             let well = Case { seed, fault: None, steps: life(&mut dice), forgetful };
             let Ok(calls) = keep(well.fly()) else { return Some(well) };
             // Of some lives every call fails, each in a flight of its own; of most, one.
@@ -49,26 +49,26 @@ fn search(cases: u32, forgetful: bool) -> Result<BTreeSet<String>, Case> {
             .min_by_key(|it| it.seed)
     });
     match found {
-        Some(case) => Err(case.shrunk()),
+        Some(case) => Err(case.shrink()),
         None => Ok(all.into_inner().expect("nobody panicked while holding it")),
     }
 }
 
 #[test]
 fn lives_go_as_the_model_says_whatever_fails() {
-    let came = search(2000, false).unwrap_or_else(|case| panic!("{}", case.text()));
+    let outcomes = search(2000, false).unwrap_or_else(|case| panic!("{}", case.text()));
     // So the lives are not empty ones: everything was done, was refused, and failed.
     for step in ["create alone", "create resource", "create shared", "create into", "open", "fill"]
     {
         for told in ["Done", "Refused"] {
-            assert!(came.contains(&format!("{step} {told}")), "{step} {told}: {came:?}");
+            assert!(outcomes.contains(&format!("{step} {told}")), "{step} {told}: {outcomes:?}");
         }
     }
     for what in ["resource", "list"] {
         for flags in ["", " assume", " sync", " assume sync"] {
             for told in ["Done", "Refused", "Skipped"] {
                 let step = format!("destroy {what}{flags} {told}");
-                assert!(came.contains(&step), "{step}: {came:?}");
+                assert!(outcomes.contains(&step), "{step}: {outcomes:?}");
             }
         }
     }
@@ -76,10 +76,10 @@ fn lives_go_as_the_model_says_whatever_fails() {
         .iter()
         .flat_map(|it| [format!("destroy context {it}"), format!("destroy device {it}")])
     {
-        assert!(came.contains(&told), "{told}: {came:?}");
+        assert!(outcomes.contains(&told), "{told}: {outcomes:?}");
     }
     for failed in Faulty::CALLS {
-        assert!(came.contains(*failed), "{failed}: {came:?}");
+        assert!(outcomes.contains(*failed), "{failed}: {outcomes:?}");
     }
 }
 

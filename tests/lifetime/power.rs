@@ -3,27 +3,27 @@
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::ukm::D3DDDI_EVICT_FLAGS as EvictFlags;
-use flight::{Event, Log, Passive, Ticket, What};
-use harness::{PausableGpu, Wing, run, verified};
+use flight::{Event, Log, Passive, WaitToken, EventKind};
+use harness::{PausableGpu, KernelTestbed, run, verified};
 use kernel::power::PowerAction;
-use kernel::{Handle, Plugged};
+use kernel::{Handle, DriverSetup};
 use softgpu::format::{Command, describe_in, only_in};
 use softgpu::{LOCAL, MemoryPlan, SoftGpu};
 use std::sync::Arc;
-use thunk::{Client, Create, Made, SyncObject};
-use windtunnel::Bench;
+use thunk::{Client, CreateAllocation, PagingStatus, SyncObject};
+use windtunnel::TestClient;
 
 /// The built-in driver on hardware with memory that can rest.
-fn slow() -> (Arc<SoftGpu>, Arc<PausableGpu>, impl FnOnce(&Arc<Log>) -> Plugged) {
+fn slow() -> (Arc<SoftGpu>, Arc<PausableGpu>, impl FnOnce(&Arc<Log>) -> DriverSetup) {
     plug(MemoryPlan::default())
 }
 
-fn plug(plan: MemoryPlan) -> (Arc<SoftGpu>, Arc<PausableGpu>, impl FnOnce(&Arc<Log>) -> Plugged) {
+fn plug(plan: MemoryPlan) -> (Arc<SoftGpu>, Arc<PausableGpu>, impl FnOnce(&Arc<Log>) -> DriverSetup) {
     let ram = nt::Ram::new(256 << 20).unwrap();
     let (driver, gpu) = SoftGpu::with_memory(ram, plan);
     let slow = PausableGpu::new(gpu);
     let (miniport, machine) = (driver.clone(), slow.clone());
-    (driver, slow, |log: &Arc<Log>| Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) })
+    (driver, slow, |log: &Arc<Log>| DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) })
 }
 
 fn fill(target: u32, value: u8) -> Command {
@@ -31,34 +31,34 @@ fn fill(target: u32, value: u8) -> Command {
 }
 
 /// Two pages of memory that keeps nothing without power.
-fn hidden(bench: &Bench, at: &mut Passive) -> u32 {
+fn hidden(bench: &TestClient, at: &mut Passive) -> u32 {
     let mut wants = only_in(&[LOCAL]);
     wants.flags.cpu_visible = false;
-    let create = Create::on(bench.device, vec![describe_in(8192, 4096, &wants)]);
-    bench.make(at, &create).unwrap().allocations[0]
+    let create = CreateAllocation::new(bench.device, vec![describe_in(8192, 4096, &wants)]);
+    bench.create_with(at, &create).unwrap().allocations[0]
 }
 
 /// A client with a filled allocation in memory that keeps nothing without power.
-fn filled(wing: &Wing, at: &mut Passive) -> (Bench, u32, u32) {
-    let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
-    let context = bench.context(at).unwrap();
+fn filled(wing: &KernelTestbed, at: &mut Passive) -> (TestClient, u32, u32) {
+    let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
+    let context = bench.create_context(at).unwrap();
     let it = hidden(&bench, at);
     bench.submit(at, context, &[fill(it, 0x5a)]).unwrap();
-    wing.host.quiet(at);
+    wing.host.run_until_idle(at);
     (bench, context, it)
 }
 
-fn sleep(wing: &Wing, at: &mut Passive) {
+fn sleep(wing: &KernelTestbed, at: &mut Passive) {
     assert!(wing.kernel.power_down(at, wing.adapter, PowerAction::Sleep));
     assert!(wing.kernel.power_up(at, wing.adapter));
 }
 
 fn count(events: &[Event], name: &str) -> usize {
-    events.iter().filter(|it| it.what.name() == name).count()
+    events.iter().filter(|it| it.kind.name() == name).count()
 }
 
 fn called(events: &[Event], ddi: &str) -> usize {
-    let called = |it: &&Event| matches!(&it.what, What::DdiCall { name, .. } if name == ddi);
+    let called = |it: &&Event| matches!(&it.kind, EventKind::DdiCall { name, .. } if name == ddi);
     events.iter().filter(called).count()
 }
 
@@ -74,9 +74,9 @@ fn what_a_node_is_asked_for_it_answers_before_its_power_goes() {
             bench.close(at, &[context]).unwrap();
         });
         assert_eq!(verified(&events).findings(), []);
-        let place = |name: &str| events.iter().position(|it| it.what.name() == name);
+        let place = |name: &str| events.iter().position(|it| it.kind.name() == name);
         assert!(place("node.preempted").unwrap() < place("adapter.powered").unwrap());
-        assert_eq!(count(&events, "node.late"), 0);
+        assert_eq!(count(&events, "node.timed-out"), 0);
     }
 }
 
@@ -106,9 +106,9 @@ fn a_reset_that_is_wanted_in_sleep_comes_after_it() {
             let (bench, context, _) = filled(wing, at);
             assert!(wing.kernel.power_down(at, wing.adapter, PowerAction::Sleep));
             wing.kernel.force_reset(wing.adapter);
-            wing.host.quiet(at);
+            wing.host.run_until_idle(at);
             assert!(wing.kernel.power_up(at, wing.adapter));
-            wing.host.quiet(at);
+            wing.host.run_until_idle(at);
             bench.close(at, &[context]).unwrap();
         });
         assert_eq!(verified(&events).findings(), []);
@@ -128,24 +128,24 @@ fn a_node_that_is_asked_in_sleep_is_not_late() {
             // Its wait ends with the sleep.
             let one = bench.clone();
             let waits = wing.host.spawn("waits", move |at| {
-                let other = one.context(at).unwrap();
+                let other = one.create_context(at).unwrap();
                 one.client.destroy_context(at, other).unwrap();
             });
             let minute = wing.host.now() + 600_000_000;
-            wing.host.park(at, &Ticket::new("a minute"), Some(minute));
+            wing.host.park(at, &WaitToken::new("a minute"), Some(minute));
             assert!(wing.kernel.power_up(at, wing.adapter));
             wing.host.park(at, &waits, None);
             bench.close(at, &[context]).unwrap();
         });
         assert_eq!(verified(&events).findings(), []);
         assert_eq!(count(&events, "node.preempted"), 1);
-        assert_eq!(count(&events, "node.late"), 0);
+        assert_eq!(count(&events, "node.timed-out"), 0);
     }
 }
 
 /// A packet that fills an allocation, of a context that waits for a fence first. Only the packet
 /// needs the allocation any more.
-fn late_fill(bench: &Bench, at: &mut Passive, context: u32, target: u32, value: u8) -> u32 {
+fn late_fill(bench: &TestClient, at: &mut Passive, context: u32, target: u32, value: u8) -> u32 {
     let (client, device) = (&bench.client, bench.device);
     let fence = client.create_sync(at, device, SyncObject::Monitored(0), 0).unwrap().object;
     client.wait_gpu(at, context, &[(fence, 1)]).unwrap();
@@ -167,7 +167,7 @@ fn what_a_packet_that_was_not_sent_uses_sleeps_and_comes_back() {
             sleep(wing, at);
             assert!(driver.read(Handle(it), 0..8192).unwrap() == [0x5a; 8192]);
             bench.client.signal_cpu(at, bench.device, &[(fence, 1)], 0).unwrap();
-            wing.host.quiet(at);
+            wing.host.run_until_idle(at);
             assert!(driver.read(Handle(it), 0..8192).unwrap() == [0xa5; 8192]);
             bench.client.destroy_sync(at, fence).unwrap();
             bench.close(at, &[context]).unwrap();
@@ -188,21 +188,21 @@ fn power_goes_after_the_packets_that_paging_work_waits_for() {
             let (bench, context, it) = filled(wing, at);
             let fence = late_fill(&bench, at, context, it, 0xa5);
             let other = hidden(&bench, at);
-            let queue = bench.queue(at).unwrap();
+            let queue = bench.paging_queue(at).unwrap();
             let made = bench.client.make_resident(at, queue.queue, &[other], 0).unwrap();
-            let Made::Pending(value) = made else { panic!("{made:?}") };
+            let PagingStatus::Pending(value) = made else { panic!("{made:?}") };
             let (kernel, adapter) = (wing.kernel.clone(), wing.adapter);
             let sleeps = wing.host.spawn("sleeps", move |at| {
                 assert!(kernel.power_down(at, adapter, PowerAction::Sleep));
                 assert!(kernel.power_up(at, adapter));
             });
-            wing.host.quiet(at);
+            wing.host.run_until_idle(at);
             bench.client.signal_cpu(at, bench.device, &[(fence, 1)], 0).unwrap();
             bench.client.wait(at, bench.device, queue.fence, value).unwrap();
             wing.host.park(at, &sleeps, None);
             assert!(driver.read(Handle(other), 0..8192).unwrap() == [0; 8192]);
             bench.client.evict(at, bench.device, &[other], 0).unwrap();
-            bench.resident(at, &[it]).unwrap();
+            bench.make_resident(at, &[it]).unwrap();
             assert!(driver.read(Handle(it), 0..8192).unwrap() == [0xa5; 8192]);
             bench.client.destroy_sync(at, fence).unwrap();
             bench.close(at, &[context]).unwrap();

@@ -13,34 +13,34 @@ use abi::status::{
 };
 use abi::ukm::{D3DDDI_OPENALLOCATIONINFO, D3DDDI_OPENALLOCATIONINFO2};
 use abi::{D3DKMT_HANDLE, NTSTATUS};
-use flight::{Kind, Passive, What};
-use harness::{Variant, Wing, run, softgpu, verified};
+use flight::{Kind, Passive, EventKind};
+use harness::{VariantDriver, KernelTestbed, run, softgpu, verified};
 use kernel::miniport::Generation;
 use softgpu::format::{Command, describe};
-use thunk::{Client, Create, Created, Destroy};
-use windtunnel::Bench;
+use thunk::{Client, CreateAllocation, CreatedAllocation, DestroyAllocation};
+use windtunnel::TestClient;
 
 const RUNTIME: &[u8] = b"1234";
 
-fn bench(wing: &Wing, at: &mut Passive) -> Bench {
-    Bench::open(Client::new(&wing.kernel), at).unwrap()
+fn bench(wing: &KernelTestbed, at: &mut Passive) -> TestClient {
+    TestClient::open(Client::new(&wing.kernel), at).unwrap()
 }
 
 /// A shared standard allocation with four bytes of runtime data.
-fn standard(bench: &Bench, at: &mut Passive, flags: u32) -> Created {
-    let create = Create::standard(bench.device, 0x1000_0000, 0x1000).with_resource();
+fn standard(bench: &TestClient, at: &mut Passive, flags: u32) -> CreatedAllocation {
+    let create = CreateAllocation::new_standard(bench.device, 0x1000_0000, 0x1000).with_resource();
     let flags = create.flags | Flags::CreateShared | flags;
-    bench.make(at, &Create { flags, runtime: RUNTIME.to_vec(), ..create }).unwrap()
+    bench.create_with(at, &CreateAllocation { flags, runtime: RUNTIME.to_vec(), ..create }).unwrap()
 }
 
-fn query(bench: &Bench, at: &mut Passive, args: &mut D3DKMT_QUERYRESOURCEINFO) -> NTSTATUS {
+fn query(bench: &TestClient, at: &mut Passive, args: &mut D3DKMT_QUERYRESOURCEINFO) -> NTSTATUS {
     // SAFETY: `args` lives, and its buffer is NULL or lives with it.
     unsafe { thunk::D3DKMTQueryResourceInfo(bench.client.session(), at, args) }
 }
 
 /// An open call with room for everything, spoiled by `change` before it is made.
 fn open(
-    bench: &Bench,
+    bench: &TestClient,
     at: &mut Passive,
     global: D3DKMT_HANDLE,
     change: impl FnOnce(&mut D3DKMT_OPENRESOURCE),
@@ -176,9 +176,9 @@ fn a_resource_outlives_its_maker_and_its_driver_is_told_once() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         let events = run(1, softgpu, |wing, at| {
             let benches = [bench(wing, at), bench(wing, at), bench(wing, at)];
-            let create = Create::on(benches[0].device, vec![describe(4096); 2]).with_resource();
+            let create = CreateAllocation::new(benches[0].device, vec![describe(4096); 2]).with_resource();
             let flags = create.flags | Flags::CreateShared;
-            let made = benches[0].make(at, &Create { flags, ..create }).unwrap();
+            let made = benches[0].create_with(at, &CreateAllocation { flags, ..create }).unwrap();
             let mut names = vec![made.resource];
             for it in &benches[1..] {
                 let opened = it.client.open_resource(at, it.device, made.global).unwrap();
@@ -190,32 +190,32 @@ fn a_resource_outlives_its_maker_and_its_driver_is_told_once() {
             }
         });
         assert!(verified(&events).findings().is_empty(), "{order:?}");
-        let told = events.iter().filter(|it| matches!(it.what, What::DdiDestroys { .. })).count();
+        let told = events.iter().filter(|it| matches!(it.kind, EventKind::DdiDestroys { .. })).count();
         assert_eq!(told, 2, "each allocation once, {order:?}");
-        let gone = events.iter().position(|it| it.what == What::ResourceGone {}).unwrap();
-        let last = Kind::ResourceView.nr(u32::try_from(order[2] + 1).unwrap());
+        let gone = events.iter().position(|it| it.kind == EventKind::ResourceDestroyed {}).unwrap();
+        let last = Kind::ResourceView.subject(u32::try_from(order[2] + 1).unwrap());
         let closed = events
             .iter()
-            .position(|it| it.subject == last && it.what == What::ResourceViewClosed {});
+            .position(|it| it.subject == last && it.kind == EventKind::ResourceViewClosed {});
         assert!(closed.unwrap() < gone, "it goes with the last view, {order:?}");
     }
 }
 
 #[test]
 fn an_open_that_fails_leaves_the_others_alone() {
-    let variant = Variant::of(Generation::Two);
+    let variant = VariantDriver::of(Generation::Two);
     let events = run(
         1,
         |log| variant.plug(log),
         |wing, at| {
             let (maker, opener) = (bench(wing, at), bench(wing, at));
-            let create = Create::on(maker.device, vec![describe(4096); 2]).with_resource();
+            let create = CreateAllocation::new(maker.device, vec![describe(4096); 2]).with_resource();
             let flags = create.flags | Flags::CreateShared;
-            let made = maker.make(at, &Create { flags, ..create }).unwrap();
-            variant.refuse_to_open(true);
+            let made = maker.create_with(at, &CreateAllocation { flags, ..create }).unwrap();
+            variant.set_fail_open(true);
             let refused = opener.client.open_resource(at, opener.device, made.global);
             assert_eq!(refused.err(), Some(STATUS_NO_MEMORY));
-            variant.refuse_to_open(false);
+            variant.set_fail_open(false);
             opener.client.open_resource(at, opener.device, made.global).unwrap();
             maker.close(at, &[]).unwrap();
             opener.close(at, &[]).unwrap();
@@ -230,7 +230,7 @@ fn a_lost_device_says_why_and_never_works_again() {
         let bench = bench(wing, at);
         let state = |at: &mut Passive| bench.client.device_state(at, bench.device).unwrap();
         assert_eq!(state(at), D3DKMT_DEVICEEXECUTION_ACTIVE);
-        let context = bench.context(at).unwrap();
+        let context = bench.create_context(at).unwrap();
         let submitted = bench.client.submit(at, context, b"nonsense");
         assert_eq!(submitted, Err(STATUS_DEVICE_REMOVED));
         assert_eq!(state(at), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
@@ -240,14 +240,14 @@ fn a_lost_device_says_why_and_never_works_again() {
     });
     run(1, softgpu, |wing, at| {
         let bench = bench(wing, at);
-        let (context, other) = (bench.context(at).unwrap(), bench.context(at).unwrap());
+        let (context, other) = (bench.create_context(at).unwrap(), bench.create_context(at).unwrap());
         bench.submit(at, context, &[Command::Hang]).unwrap();
         let made = bench.create(at, 1).unwrap();
-        let destroy = Destroy {
+        let destroy = DestroyAllocation {
             device: bench.device,
             list: made.allocations,
             synchronous: true,
-            ..Destroy::default()
+            ..DestroyAllocation::default()
         };
         assert_eq!(bench.client.destroy(at, &destroy), Ok(()));
         let state = bench.client.device_state(at, bench.device);
@@ -261,9 +261,9 @@ fn a_lost_device_says_why_and_never_works_again() {
 fn there_is_no_ceiling_for_devices_and_contexts() {
     run(1, softgpu, |wing, at| {
         let bench = bench(wing, at);
-        let devices: Vec<_> = (0..3000).map(|_| bench.device(at).unwrap()).collect();
+        let devices: Vec<_> = (0..3000).map(|_| bench.create_device(at).unwrap()).collect();
         for _ in 0..3000 {
-            bench.context(at).unwrap();
+            bench.create_context(at).unwrap();
         }
         for device in devices {
             bench.client.destroy_device(at, device).unwrap();

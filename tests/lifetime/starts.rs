@@ -2,19 +2,19 @@
 //! afterwards, nothing is called that must not be, and nobody has the driver's memory.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
-use flight::{Event, Kind, Log, Passive, RuleId, What, Who};
-use harness::{Wing, flown, run, verified};
-use kernel::miniport::{Answer, Features, Miniport, Refusal};
+use flight::{Event, Kind, Log, Passive, RuleId, EventKind, Component};
+use harness::{KernelTestbed, flown, run, verified};
+use kernel::miniport::{DriverResult, Features, Miniport, DriverError};
 use kernel::power::PowerAction;
-use kernel::services::Services;
-use kernel::{Handle, Kernel, Plugged};
+use kernel::services::KernelCallbacks;
+use kernel::{Handle, Kernel, DriverSetup};
 use softgpu::format::{Command, describe_in, only_in};
 use softgpu::{LOCAL, MemoryPlan, SoftGpu};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
-use thunk::{Client, Create, Made};
-use windtunnel::{Bench, On};
+use thunk::{Client, CreateAllocation, PagingStatus};
+use windtunnel::{TestClient, HostKind};
 
 const GOOD: [&str; 4] = ["softgpu", "table", "softgpu-memory", "table-memory"];
 
@@ -51,17 +51,17 @@ impl Failing {
     fn step<T>(
         &self,
         step: &'static str,
-        body: impl FnOnce(&dyn Miniport) -> Answer<T>,
-    ) -> Answer<T> {
+        body: impl FnOnce(&dyn Miniport) -> DriverResult<T>,
+    ) -> DriverResult<T> {
         let now = step == self.step && self.asked.fetch_add(1, SeqCst) + 1 == self.nth;
         let way = now.then_some(self.way);
         let answer = match way {
-            Some(Way::RefusesBefore) => return Err(Refusal::NoMemory),
+            Some(Way::RefusesBefore) => return Err(DriverError::NoMemory),
             Some(Way::PanicsBefore) => resume_unwind(Box::new("on purpose")),
             _ => body(&*self.good),
         };
         match way {
-            Some(Way::RefusesAfter) => Err(Refusal::NoMemory),
+            Some(Way::RefusesAfter) => Err(DriverError::NoMemory),
             Some(Way::PanicsAfter) => resume_unwind(Box::new("on purpose")),
             _ => answer,
         }
@@ -73,32 +73,32 @@ impl Miniport for Failing {
         Some(&*self.good)
     }
 
-    fn add_device(&self, at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
+    fn add_device(&self, at: &mut Passive, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
         self.step(ADD, |it| it.add_device(at, services))
     }
 
-    fn start_device(&self, at: &mut Passive) -> Answer<()> {
+    fn start_device(&self, at: &mut Passive) -> DriverResult<()> {
         self.step(START, |it| it.start_device(at))
     }
 
-    fn query_adapter(&self, at: &mut Passive) -> Answer<Features> {
+    fn query_adapter(&self, at: &mut Passive) -> DriverResult<Features> {
         self.step(QUERY, |it| it.query_adapter(at))
     }
 }
 
-fn plug(log: &Arc<Log>, driver: &str, step: &'static str, way: Way, nth: u32) -> Plugged {
+fn plug(log: &Arc<Log>, driver: &str, step: &'static str, way: Way, nth: u32) -> DriverSetup {
     let good = (drivers::find(driver).unwrap().make)(log);
     let asked = AtomicU32::new(0);
     let miniport = Arc::new(Failing { good: good.miniport, step, way, nth, asked });
-    Plugged { miniport, ..good }
+    DriverSetup { miniport, ..good }
 }
 
 /// The DDIs that were called, in order.
 fn calls(events: &[Event]) -> Vec<&str> {
     events
         .iter()
-        .filter_map(|it| match &it.what {
-            What::DdiCall { name, .. } => Some(&**name),
+        .filter_map(|it| match &it.kind {
+            EventKind::DdiCall { name, .. } => Some(&**name),
             _ => None,
         })
         .collect()
@@ -107,12 +107,12 @@ fn calls(events: &[Event]) -> Vec<&str> {
 /// What is found is the driver's; one that refuses before it did anything has done nothing wrong.
 fn judge(events: &[Event], way: Way, which: &str) {
     let verifier = verified(events);
-    windtunnel::keep_tally(verifier.tally());
+    windtunnel::keep_tally(verifier.rule_counts());
     for finding in verifier.findings() {
-        assert_eq!(finding.who, Who::Driver, "{which}: {}", finding.message);
+        assert_eq!(finding.component, Component::Driver, "{which}: {}", finding.message);
         assert_ne!(way, Way::RefusesBefore, "{which}: {}", finding.message);
     }
-    let left = events.iter().any(|it| it.what == What::PoolLeft {});
+    let left = events.iter().any(|it| it.kind == EventKind::PoolLeaked {});
     // What a driver took and does not know of any more nobody gives back.
     let lost = matches!(way, Way::RefusesAfter | Way::PanicsAfter);
     assert!(!left || lost, "{which}: its pool is not empty");
@@ -131,11 +131,11 @@ fn a_start_that_fails_at_any_step_is_undone() {
                 let which = format!("{driver}, {step} {way:?}");
                 let log = Arc::new(Log::new());
                 let plugged = plug(&log, driver, step, way, 1);
-                let fly = On::Stepped(1).fly(&log, |host, at| {
+                let fly = HostKind::Deterministic(1).fly(&log, |host, at| {
                     let kernel = Kernel::new(host.clone(), log.clone());
                     let refused = kernel.add_adapter(at, plugged).unwrap_err();
                     assert_eq!(refused.entry, *step, "{which}");
-                    assert_eq!(kernel.census().count(), 0, "{which}");
+                    assert_eq!(kernel.live_objects().count(), 0, "{which}");
                     assert!(kernel.adapters().is_empty(), "{which}");
                 });
                 fly.unwrap_or_else(|why| panic!("{which}: {}", why.0));
@@ -163,7 +163,7 @@ fn an_adapter_that_does_not_start_again_is_removed() {
                         let refused = wing.kernel.start_adapter(at, wing.adapter).unwrap_err();
                         assert_eq!(refused.entry, step, "{which}");
                         let again = wing.kernel.start_adapter(at, wing.adapter);
-                        assert_eq!(again.unwrap_err().why, Refusal::Busy, "{which}");
+                        assert_eq!(again.unwrap_err().why, DriverError::Busy, "{which}");
                         client.close_adapter(at, adapter).unwrap();
                         client.end(at);
                     },
@@ -203,24 +203,24 @@ fn what_hands_the_display_on_comes_first_and_the_plain_stop_only_if_that_failed(
     assert_eq!(bad.findings.first().map(|it| it.rule), Some(RuleId::KMD_PNP_007));
 }
 
-fn with_memory() -> (Arc<SoftGpu>, impl FnOnce(&Arc<Log>) -> Plugged) {
+fn with_memory() -> (Arc<SoftGpu>, impl FnOnce(&Arc<Log>) -> DriverSetup) {
     let ram = nt::Ram::new(256 << 20).unwrap();
     let (driver, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
     let miniport = driver.clone();
-    (driver, |log: &Arc<Log>| Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) })
+    (driver, |log: &Arc<Log>| DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) })
 }
 
 /// A client with a filled allocation in memory that keeps nothing without power.
-fn filled(wing: &Wing, at: &mut Passive) -> (Bench, u32, u32) {
-    let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
-    let context = bench.context(at).unwrap();
+fn filled(wing: &KernelTestbed, at: &mut Passive) -> (TestClient, u32, u32) {
+    let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
+    let context = bench.create_context(at).unwrap();
     let mut wants = only_in(&[LOCAL]);
     wants.flags.cpu_visible = false;
-    let create = Create::on(bench.device, vec![describe_in(8192, 4096, &wants)]);
-    let it = bench.make(at, &create).unwrap().allocations[0];
+    let create = CreateAllocation::new(bench.device, vec![describe_in(8192, 4096, &wants)]);
+    let it = bench.create_with(at, &create).unwrap().allocations[0];
     let fill = Command::Fill { target: Handle(it), offset: 0, length: 8192, value: 0x5a };
     bench.submit(at, context, &[fill]).unwrap();
-    wing.host.quiet(at);
+    wing.host.run_until_idle(at);
     (bench, context, it)
 }
 
@@ -229,7 +229,7 @@ fn bytes_and_addresses_are_the_same_after_sleep() {
     let (driver, plug) = with_memory();
     let events = run(1, plug, |wing, at| {
         let (bench, context, it) = filled(wing, at);
-        let where_it_is = |bench: &Bench| {
+        let where_it_is = |bench: &TestClient| {
             let session = bench.client.session();
             wing.kernel.address_of(session.process(), Handle(it))
         };
@@ -253,15 +253,15 @@ fn what_takes_a_place_meanwhile_does_not_take_bytes() {
         let (bench, context, it) = filled(wing, at);
         let mut wants = only_in(&[LOCAL]);
         wants.flags.cpu_visible = false;
-        let create = Create::on(bench.device, vec![describe_in(8192, 4096, &wants)]);
-        let other = bench.make(at, &create).unwrap().allocations[0];
-        let queue = bench.queue(at).unwrap();
+        let create = CreateAllocation::new(bench.device, vec![describe_in(8192, 4096, &wants)]);
+        let other = bench.create_with(at, &create).unwrap().allocations[0];
+        let queue = bench.paging_queue(at).unwrap();
         assert!(wing.kernel.power_down(at, wing.adapter, PowerAction::Sleep));
         // It is given the place that the other one had.
         let made = bench.client.make_resident(at, queue.queue, &[other], 0).unwrap();
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         assert!(wing.kernel.power_up(at, wing.adapter));
-        let Made::Pending(value) = made else { panic!("{made:?}") };
+        let PagingStatus::Pending(value) = made else { panic!("{made:?}") };
         bench.client.wait(at, bench.device, queue.fence, value).unwrap();
         assert_eq!(driver.read(Handle(it), 0..8192).unwrap(), vec![0x5a; 8192]);
         assert_eq!(driver.read(Handle(other), 0..8192).unwrap(), vec![0; 8192]);
@@ -273,20 +273,20 @@ fn what_takes_a_place_meanwhile_does_not_take_bytes() {
 #[test]
 fn nobody_is_inside_a_driver_that_sleeps() {
     for driver in GOOD {
-        let mut waited = 0;
+        let mut gpu_wait = 0;
         for seed in 0..20 {
             let events = flown(driver, "power-while-working", seed).events;
             let mut sleeps = false;
             for event in &events {
-                match &event.what {
-                    What::AdapterPowered { state } => sleeps = state == "d3",
-                    What::DdiCall { name, .. } if sleeps => assert_eq!(name, POWER, "seed {seed}"),
-                    What::WaitParked { .. } if sleeps => waited += 1,
+                match &event.kind {
+                    EventKind::AdapterPowered { state } => sleeps = state == "d3",
+                    EventKind::DdiCall { name, .. } if sleeps => assert_eq!(name, POWER, "seed {seed}"),
+                    EventKind::WaitParked { .. } if sleeps => gpu_wait += 1,
                     _ => (),
                 }
             }
         }
-        assert!(waited > 0, "{driver}: somebody wanted to");
+        assert!(gpu_wait > 0, "{driver}: somebody wanted to");
     }
 }
 
@@ -297,7 +297,7 @@ fn an_adapter_that_sleeps_can_be_removed_stopped_and_pulled_out() {
         (Kernel::remove_adapter, true),
         (Kernel::stop_adapter, true),
         (Kernel::reset_adapter, true),
-        (Kernel::pull_adapter, false),
+        (Kernel::surprise_remove_adapter, false),
     ];
     for (end, wakes) in ends {
         let (_, plug) = with_memory();
@@ -307,7 +307,7 @@ fn an_adapter_that_sleeps_can_be_removed_stopped_and_pulled_out() {
             end(&wing.kernel, at, wing.adapter);
             bench.close(at, &[context]).unwrap();
         });
-        let woken = events.iter().any(|it| it.what == What::AdapterPowered { state: "d0".into() });
+        let woken = events.iter().any(|it| it.kind == EventKind::AdapterPowered { state: "d0".into() });
         assert_eq!(woken, wakes);
         assert_eq!(verified(&events).findings(), []);
     }
@@ -325,14 +325,14 @@ fn hardware_that_was_pulled_out_has_nothing_to_do_any_more() {
     for driver in GOOD {
         for seed in 0..20 {
             let flown = flown(driver, "surprise-removal", seed);
-            assert!(flown.tally.of(RuleId::KMD_PNP_010) > 0);
-            let pulled = |it: &Event| it.what == What::AdapterPulled {};
+            assert!(flown.rule_counts.count_of(RuleId::KMD_PNP_010) > 0);
+            let pulled = |it: &Event| it.kind == EventKind::AdapterSurpriseRemoved {};
             let at = flown.events.iter().position(pulled).unwrap();
             let after = calls(&flown.events[at..]);
             assert!(after.iter().all(|it| !TOUCH.contains(it)), "{driver}, {seed}: {after:?}");
             assert_eq!(after[after.len() - 3..], [STOP, REMOVE, UNLOAD], "{driver}, seed {seed}");
             let about = |it: &&Event| it.subject.kind == Kind::Device;
-            let lost = flown.events.iter().filter(about).any(|it| it.what.name() == "device.lost");
+            let lost = flown.events.iter().filter(about).any(|it| it.kind.name() == "device.lost");
             assert!(lost, "{driver}, seed {seed}: its work was in flight");
         }
     }
@@ -352,7 +352,7 @@ fn whoever_ends_an_adapter_second_waits_for_the_first() {
             let ends = [
                 spawn("stops", Kernel::stop_adapter),
                 spawn("removes", Kernel::remove_adapter),
-                spawn("pulls", Kernel::pull_adapter),
+                spawn("pulls", Kernel::surprise_remove_adapter),
             ];
             for end in &ends {
                 wing.host.park(at, end, None);
@@ -371,15 +371,15 @@ fn no_rule_of_this_family_is_left_to_chance() {
     let drivers = ["table", "table-memory", "softgpu-memory"];
     let stories = ["start-stop-start", "surprise-removal", "power-down-and-up", "reset-device"];
     let pnp = RuleId::LIVE.iter().filter(|it| it.name().starts_with("KMD-PNP-"));
-    let mut tally = flight::Tally::default();
+    let mut tally = flight::RuleCounts::default();
     for driver in drivers {
         for story in stories {
-            tally.add(&flown(driver, story, 1).tally);
+            tally.add(&flown(driver, story, 1).rule_counts);
         }
     }
     let pnp: Vec<&RuleId> = pnp.collect();
     assert_eq!(pnp.len(), 11);
     for rule in pnp {
-        assert!(tally.of(*rule) > 0, "{} judged nothing", rule.name());
+        assert!(tally.count_of(*rule) > 0, "{} judged nothing", rule.name());
     }
 }

@@ -1,15 +1,15 @@
 //! Ends that come while others are in the middle of something, in many orders and on real
 //! threads: nothing is left alive, and neither the driver nor the kernel breaks a rule.
 
-use flight::{Event, Passive, Ticket, What, Who};
-use harness::{Variant, Wing, run, verified};
+use flight::{Event, Passive, WaitToken, EventKind, Component};
+use harness::{VariantDriver, KernelTestbed, run, verified};
 use kernel::miniport::Generation;
 use softgpu::format::{Command, describe};
-use thunk::{Client, Create, Destroy};
-use windtunnel::{Bench, On};
+use thunk::{Client, CreateAllocation, DestroyAllocation};
+use windtunnel::{TestClient, HostKind};
 
 /// What happens to a kernel whose driver takes its time.
-type Story = fn(&Wing, &mut Passive);
+type Story = fn(&KernelTestbed, &mut Passive);
 
 /// What a thread does meanwhile; it says when it is in the middle of it.
 type Thread = Box<dyn FnOnce(&mut Passive, &dyn Fn()) + Send>;
@@ -17,18 +17,18 @@ type Thread = Box<dyn FnOnce(&mut Passive, &dyn Fn()) + Send>;
 /// Tells a story in so many orders, and as often on real threads; answers each one's events.
 fn tell(generation: Generation, times: u64, story: Story) -> Vec<Vec<Event>> {
     let mut told = Vec::new();
-    for on in (0..times).flat_map(|seed| [On::Stepped(seed), On::Free]) {
-        let driver = Variant::of(generation);
+    for on in (0..times).flat_map(|seed| [HostKind::Deterministic(seed), HostKind::Threaded]) {
+        let driver = VariantDriver::of(generation);
         let events = run(
             on,
             |log| driver.plug(log),
             |wing, at| {
-                driver.linger_on(&wing.host);
+                driver.yield_in_calls(&wing.host);
                 story(wing, at);
             },
         );
         for finding in verified(&events).findings() {
-            assert_eq!(finding.who, Who::Client, "{on:?}: {}", finding.message);
+            assert_eq!(finding.component, Component::Client, "{on:?}: {}", finding.message);
         }
         told.push(events);
     }
@@ -37,21 +37,21 @@ fn tell(generation: Generation, times: u64, story: Story) -> Vec<Vec<Event>> {
 
 /// Starts threads; when one is in the middle of it, `meanwhile`; then waits for all of them.
 fn with<const N: usize>(
-    wing: &Wing,
+    wing: &KernelTestbed,
     at: &mut Passive,
     threads: [Thread; N],
     meanwhile: impl FnOnce(&mut Passive),
 ) {
-    let going = Ticket::new("a thread in the middle of it");
+    let going = WaitToken::new("a thread in the middle of it");
     let spawn = |(number, body): (usize, Thread)| {
         let (host, going) = (wing.host.clone(), going.clone());
         wing.host.spawn(&format!("client {number}"), move |at| {
-            let say = || host.ring(&going);
+            let say = || host.wake(&going);
             body(at, &say);
             say();
         })
     };
-    let ends: Vec<Ticket> = (1..).zip(threads).map(spawn).collect();
+    let ends: Vec<WaitToken> = (1..).zip(threads).map(spawn).collect();
     wing.host.park(at, &going, None);
     meanwhile(at);
     for end in &ends {
@@ -70,24 +70,24 @@ fn again(mut body: impl FnMut(&mut Passive) -> Option<()> + Send + 'static) -> T
 
 /// A device's whole life, as far as it gets.
 fn life(client: &Client, at: &mut Passive) -> Option<()> {
-    let bench = Bench::open(client.clone(), at).ok()?;
+    let bench = TestClient::open(client.clone(), at).ok()?;
     on_device(&bench, at);
     client.destroy_device(at, bench.device).ok()
 }
 
 /// What one does with a device, as far as it gets.
-fn on_device(bench: &Bench, at: &mut Passive) -> Option<()> {
-    let context = bench.context(at).ok()?;
+fn on_device(bench: &TestClient, at: &mut Passive) -> Option<()> {
+    let context = bench.create_context(at).ok()?;
     let made = bench.create_resource(at, 2).ok()?;
     bench.fill(at, context, made.allocations[0]).ok()?;
-    let more = Create::on(bench.device, vec![describe(4096)]).into_resource(made.resource);
+    let more = CreateAllocation::new(bench.device, vec![describe(4096)]).into_resource(made.resource);
     bench.client.create(at, &more).ok()?;
-    let destroy = Destroy { device: bench.device, resource: made.resource, ..Destroy::default() };
-    bench.destroy(at, &Destroy { synchronous: true, ..destroy }).ok()?;
+    let destroy = DestroyAllocation { device: bench.device, resource: made.resource, ..DestroyAllocation::default() };
+    bench.destroy_with(at, &DestroyAllocation { synchronous: true, ..destroy }).ok()?;
     bench.client.destroy_context(at, context).ok()
 }
 
-fn adapter_stops(wing: &Wing, at: &mut Passive) {
+fn adapter_stops(wing: &KernelTestbed, at: &mut Passive) {
     let clients = [Client::new(&wing.kernel), Client::new(&wing.kernel)];
     let lives = clients.clone().map(|client| again(move |at| life(&client, at)));
     with(wing, at, lives, |at| {
@@ -105,7 +105,7 @@ fn an_adapter_stops_while_devices_come_and_go() {
     }
 }
 
-fn process_is_killed(wing: &Wing, at: &mut Passive) {
+fn process_is_killed(wing: &KernelTestbed, at: &mut Passive) {
     let client = Client::new(&wing.kernel);
     let lives = [client.clone(), client.clone()].map(|it| again(move |at| life(&it, at)));
     with(wing, at, lives, |at| {
@@ -117,16 +117,16 @@ fn process_is_killed(wing: &Wing, at: &mut Passive) {
 fn a_process_is_killed_while_its_threads_are_inside() {
     for generation in [Generation::One, Generation::Two] {
         for events in tell(generation, 100, process_is_killed) {
-            let ended = |it: &Event| it.what == What::ProcessEnded {};
+            let ended = |it: &Event| it.kind == EventKind::ProcessEnded {};
             let late = events.iter().skip_while(|it| !ended(it)).skip(1);
-            let for_it = |it: &&Event| matches!(it.what, What::DdiCall { process: Some(_), .. });
+            let for_it = |it: &&Event| matches!(it.kind, EventKind::DdiCall { process: Some(_), .. });
             assert_eq!(late.filter(for_it).count(), 0, "the driver is called for it no more");
         }
     }
 }
 
-fn device_is_destroyed(wing: &Wing, at: &mut Passive) {
-    let Ok(bench) = Bench::open(Client::new(&wing.kernel), at) else { return };
+fn device_is_destroyed(wing: &KernelTestbed, at: &mut Passive) {
+    let Ok(bench) = TestClient::open(Client::new(&wing.kernel), at) else { return };
     let lives = [bench.clone(), bench.clone()].map(|it| again(move |at| on_device(&it, at)));
     with(wing, at, lives, |at| {
         assert_eq!(bench.client.destroy_device(at, bench.device), Ok(()));
@@ -142,9 +142,9 @@ fn a_device_is_destroyed_while_threads_are_inside() {
 }
 
 /// A device is lost with work in the hardware, which nothing waits for any more.
-fn work_outlives_its_device(wing: &Wing, at: &mut Passive) {
-    let Ok(bench) = Bench::open(Client::new(&wing.kernel), at) else { return };
-    let Ok(context) = bench.context(at) else { return };
+fn work_outlives_its_device(wing: &KernelTestbed, at: &mut Passive) {
+    let Ok(bench) = TestClient::open(Client::new(&wing.kernel), at) else { return };
+    let Ok(context) = bench.create_context(at) else { return };
     for _ in 0..20 {
         let _ = bench.submit(at, context, &[]);
     }
@@ -158,7 +158,7 @@ fn no_interrupt_comes_when_the_driver_has_forgotten_its_adapter() {
     for events in tell(Generation::Two, 100, work_outlives_its_device) {
         let calls = |name: &str| {
             let called =
-                |it: &Event| matches!(&it.what, What::DdiCall { name: it, .. } if it == name);
+                |it: &Event| matches!(&it.kind, EventKind::DdiCall { name: it, .. } if it == name);
             events.iter().rposition(called)
         };
         let removed = calls("DxgkDdiRemoveDevice");
@@ -168,9 +168,9 @@ fn no_interrupt_comes_when_the_driver_has_forgotten_its_adapter() {
 }
 
 /// Two threads end one thing; one of them is told that it is gone.
-fn both_end_it(wing: &Wing, at: &mut Passive) {
-    let Ok(bench) = Bench::open(Client::new(&wing.kernel), at) else { return };
-    let Ok(context) = bench.context(at) else { return };
+fn both_end_it(wing: &KernelTestbed, at: &mut Passive) {
+    let Ok(bench) = TestClient::open(Client::new(&wing.kernel), at) else { return };
+    let Ok(context) = bench.create_context(at) else { return };
     let Ok(made) = bench.create_resource(at, 2) else { return };
     let _ = bench.submit(
         at,
@@ -186,9 +186,9 @@ fn both_end_it(wing: &Wing, at: &mut Passive) {
     let ends = [(), ()].map(|()| -> Thread {
         let (bench, made, said) = (bench.clone(), made.clone(), said.clone());
         Box::new(move |at, _| {
-            let of = Destroy { device: bench.device, synchronous: true, ..Destroy::default() };
-            let list = Destroy { list: made.allocations, ..of.clone() };
-            let whole = Destroy { resource: made.resource, ..of };
+            let of = DestroyAllocation { device: bench.device, synchronous: true, ..DestroyAllocation::default() };
+            let list = DestroyAllocation { list: made.allocations, ..of.clone() };
+            let whole = DestroyAllocation { resource: made.resource, ..of };
             let answers = [
                 bench.client.destroy(at, &list).is_ok(),
                 bench.client.destroy(at, &whole).is_ok(),
@@ -213,10 +213,10 @@ fn what_two_threads_end_ends_once() {
 }
 
 /// A context is destroyed while threads submit to it and create, again and again.
-fn context_is_destroyed(wing: &Wing, at: &mut Passive) {
-    let Ok(bench) = Bench::open(Client::new(&wing.kernel), at) else { return };
+fn context_is_destroyed(wing: &KernelTestbed, at: &mut Passive) {
+    let Ok(bench) = TestClient::open(Client::new(&wing.kernel), at) else { return };
     for _ in 0..5 {
-        let Ok(context) = bench.context(at) else { return };
+        let Ok(context) = bench.create_context(at) else { return };
         let (one, two, creates) = (bench.clone(), bench.clone(), bench.clone());
         let threads: [Thread; 3] = [
             again(move |at| one.submit(at, context, &[]).ok()),
@@ -239,8 +239,8 @@ fn context_is_destroyed(wing: &Wing, at: &mut Passive) {
 fn a_context_is_destroyed_while_threads_submit_to_it() {
     let first = tell(Generation::One, 50, context_is_destroyed);
     for events in first.into_iter().chain(tell(Generation::Two, 50, context_is_destroyed)) {
-        let made = events.iter().filter(|it| it.what.name() == "context.created").count();
-        let told = |it: &&Event| matches!(&it.what, What::DdiCall { name, .. } if name == "DxgkDdiDestroyContext");
+        let made = events.iter().filter(|it| it.kind.name() == "context.created").count();
+        let told = |it: &&Event| matches!(&it.kind, EventKind::DdiCall { name, .. } if name == "DxgkDdiDestroyContext");
         assert_eq!(made, events.iter().filter(told).count(), "the driver is told of each end");
     }
 }
@@ -248,7 +248,7 @@ fn a_context_is_destroyed_while_threads_submit_to_it() {
 #[test]
 fn an_adapter_is_removed_by_three_at_once() {
     tell(Generation::Two, 100, |wing, at| {
-        let bench = Bench::open(Client::new(&wing.kernel), at).ok();
+        let bench = TestClient::open(Client::new(&wing.kernel), at).ok();
         let (kernel, adapter) = (wing.kernel.clone(), wing.adapter);
         let others = [kernel.clone(), kernel].map(|kernel| -> Thread {
             Box::new(move |at, _| {

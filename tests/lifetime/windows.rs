@@ -18,14 +18,14 @@ use abi::status::{
 };
 use abi::ukm::{D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO2};
 use abi::{D3DKMT_HANDLE, NTSTATUS};
-use flight::{Event, Passive, RuleId, What, Who};
-use harness::{Variant, Wing, run, softgpu, verified};
-use kernel::Plugged;
+use flight::{Event, Passive, RuleId, EventKind, Component};
+use harness::{VariantDriver, KernelTestbed, run, softgpu, verified};
+use kernel::DriverSetup;
 use softgpu::format;
 use std::collections::BTreeSet;
 use std::ptr;
 use std::sync::Arc;
-use thunk::{Client, Create, Destroy, Escape, Session};
+use thunk::{Client, CreateAllocation, DestroyAllocation, EscapeCall, Session};
 use verify::Severity;
 
 const STEP: u32 = 0x40;
@@ -34,7 +34,7 @@ const PAGE: usize = 0x1000;
 
 /// A process with a device.
 struct Desk<'a> {
-    wing: &'a Wing,
+    wing: &'a KernelTestbed,
     at: &'a mut Passive,
     client: Client,
     adapter: D3DKMT_HANDLE,
@@ -47,7 +47,7 @@ fn at_a_desk(story: impl FnOnce(&mut Desk<'_>)) -> Vec<Event> {
 }
 
 fn with_a_driver(
-    make: impl FnOnce(&Arc<flight::Log>) -> Plugged,
+    make: impl FnOnce(&Arc<flight::Log>) -> DriverSetup,
     story: impl FnOnce(&mut Desk<'_>),
 ) -> Vec<Event> {
     run(1, make, |wing, at| {
@@ -68,19 +68,19 @@ impl Desk<'_> {
     }
 
     /// `count` allocations of a page, which is what the driver agrees to with a client.
-    fn pages(&self, count: usize) -> Create {
-        Create::on(self.device, vec![format::describe(PAGE as u64); count])
+    fn pages(&self, count: usize) -> CreateAllocation {
+        CreateAllocation::new(self.device, vec![format::describe(PAGE as u64); count])
     }
 
     fn destroy(&mut self, resource: D3DKMT_HANDLE, list: &[D3DKMT_HANDLE]) -> NTSTATUS {
         let destroy =
-            Destroy { device: self.device, resource, list: list.to_vec(), ..Destroy::default() };
+            DestroyAllocation { device: self.device, resource, list: list.to_vec(), ..DestroyAllocation::default() };
         self.client.destroy_v1(self.at, &destroy).err().unwrap_or(SUCCESS)
     }
 
     /// How many things are alive.
     fn alive(&self) -> usize {
-        self.wing.kernel.census().count()
+        self.wing.kernel.live_objects().count()
     }
 }
 
@@ -227,7 +227,7 @@ fn broken(events: &[Event]) -> BTreeSet<(&'static str, Severity)> {
     let verifier = verified(events);
     let findings = verifier.findings().iter();
     findings
-        .inspect(|it| assert_eq!(it.who, Who::Client, "{}", it.message))
+        .inspect(|it| assert_eq!(it.component, Component::Client, "{}", it.message))
         .map(|it| (it.rule.name(), it.severity))
         .collect()
 }
@@ -246,7 +246,7 @@ fn handles_look_and_follow_each_other_as_on_windows() {
 
         // Row 3: a global name ends in 2, and has one of the top bits (row 1) as well.
         let shared = desk.pages(1).with_resource();
-        let shared = Create { flags: shared.flags | Flags::CreateShared, ..shared };
+        let shared = CreateAllocation { flags: shared.flags | Flags::CreateShared, ..shared };
         let shared = desk.client.create(desk.at, &shared).unwrap();
         assert!(shared.global & 0x3f == 2 && shared.global >> 30 != 0, "{:x}", shared.global);
         let (a, b) = (shared.resource, shared.allocations[0]);
@@ -258,10 +258,10 @@ fn handles_look_and_follow_each_other_as_on_windows() {
         assert_eq!(next, b + STEP);
 
         // Row 6: calls that fail use up no number: refused by us, or half-way by the driver.
-        let mut foreign = desk.pages(3).with_resource();
-        foreign.allocations[2][4] ^= 0xff;
+        let mut client_frames = desk.pages(3).with_resource();
+        client_frames.allocations[2][4] ^= 0xff;
         for _ in 0..3 {
-            let refused = desk.client.create(desk.at, &foreign);
+            let refused = desk.client.create(desk.at, &client_frames);
             assert_eq!(refused, Err(STATUS_GRAPHICS_DRIVER_MISMATCH));
             assert_eq!(Ask::on(0).call(desk, Version::One).status, INVALID);
         }
@@ -281,11 +281,11 @@ fn an_escape_for_a_context_that_is_not_there_is_refused_whatever_its_type_is() {
         let context = desk.client.create_context(desk.at, desk.device, 0).unwrap();
         let before = desk.alive();
         let private = format::escape(format::Escape::Mirror(1));
-        let escape = Escape { adapter: desk.adapter, private, ..Escape::default() };
+        let escape = EscapeCall { adapter: desk.adapter, private, ..EscapeCall::default() };
         // Row 42: two private types with a bad hContext; and others, and other bad ones.
         for kind in [0, 1, 0x8000_i32, 0x1234_5678, -1] {
             for context in [GARBAGE, desk.device, context + STEP, 1, u32::MAX] {
-                let escape = Escape { kind, context, ..escape.clone() };
+                let escape = EscapeCall { kind, context, ..escape.clone() };
                 assert_eq!(
                     desk.client.escape(desk.at, &escape),
                     Err(INVALID),
@@ -294,20 +294,20 @@ fn an_escape_for_a_context_that_is_not_there_is_refused_whatever_its_type_is() {
             }
         }
         assert_eq!(desk.alive(), before, "and nothing else happened");
-        assert!(desk.client.escape(desk.at, &Escape { context, ..escape }).is_ok());
+        assert!(desk.client.escape(desk.at, &EscapeCall { context, ..escape }).is_ok());
         assert_eq!(desk.client.destroy_context(desk.at, context), Ok(()));
     });
     assert_eq!(broken(&events), BTreeSet::new());
-    assert_eq!(verified(&events).tally().of(RuleId::DEV_LIFE_014), 25);
-    let came = events.iter().filter(|it| matches!(it.what, What::DdiEscapes { .. })).count();
-    assert_eq!(came, 1, "only the last came to the driver");
+    assert_eq!(verified(&events).rule_counts().count_of(RuleId::DEV_LIFE_014), 25);
+    let outcomes = events.iter().filter(|it| matches!(it.kind, EventKind::DdiEscapes { .. })).count();
+    assert_eq!(outcomes, 1, "only the last came to the driver");
 }
 
 /// `D3DKMTEnumAdapters2` with room for so many; without an array for `None`.
-fn enumerate(desk: &mut Desk<'_>, room: Option<u32>) -> (NTSTATUS, u32, Vec<D3DKMT_ADAPTERINFO>) {
-    let mut list = vec![D3DKMT_ADAPTERINFO::ZERO; room.unwrap_or(0) as usize];
-    let pAdapters = if room.is_some() { list.as_mut_ptr() } else { ptr::null_mut() };
-    let mut args = D3DKMT_ENUMADAPTERS2 { NumAdapters: room.unwrap_or(0), pAdapters };
+fn enumerate(desk: &mut Desk<'_>, command_capacity: Option<u32>) -> (NTSTATUS, u32, Vec<D3DKMT_ADAPTERINFO>) {
+    let mut list = vec![D3DKMT_ADAPTERINFO::ZERO; command_capacity.unwrap_or(0) as usize];
+    let pAdapters = if command_capacity.is_some() { list.as_mut_ptr() } else { ptr::null_mut() };
+    let mut args = D3DKMT_ENUMADAPTERS2 { NumAdapters: command_capacity.unwrap_or(0), pAdapters };
     let session = desk.session();
     // SAFETY: `args` lives here, and so does its array, which is NULL or as long as it says.
     let status = unsafe { thunk::D3DKMTEnumAdapters2(&session, desk.at, &raw mut args) };
@@ -401,9 +401,9 @@ fn devices_are_made_on_an_adapter_and_destroyed_once() {
 const UNSHARED: (&str, Severity) = ("ALLOC-CREATE-011", Severity::Note);
 
 /// An ask that is refused: its row, the answer, the rule, and what is wrong with it.
-type Refusal = (&'static str, NTSTATUS, &'static str, fn(&mut Ask));
+type DriverError = (&'static str, NTSTATUS, &'static str, fn(&mut Ask));
 
-const REFUSED: [Refusal; 9] = [
+const REFUSED: [DriverError; 9] = [
     ("row 141: no device", INVALID, "ALLOC-CREATE-023", |it| it.device = 0),
     // An hResource that is none is a bad handle, not a bad parameter; with CreateResource too.
     ("row 142: no such resource", NO_HANDLE, "ALLOC-CREATE-003", |it| it.resource = GARBAGE),
@@ -511,7 +511,7 @@ fn allocations_are_created_and_destroyed_as_on_windows() {
 }
 
 fn count(events: &[Event], name: &str) -> usize {
-    events.iter().filter(|it| it.what.name() == name).count()
+    events.iter().filter(|it| it.kind.name() == name).count()
 }
 
 #[test]
@@ -540,9 +540,9 @@ fn a_resource_outlives_its_list_and_its_members_do_not_outlive_it() {
         assert_eq!(desk.destroy(got.args.hResource, &[]), SUCCESS);
         assert_eq!(desk.destroy(got.args.hResource, &[]), INVALID);
     });
-    assert_eq!((count(&events, "resource.created"), count(&events, "resource.gone")), (2, 2));
-    assert_eq!((count(&events, "allocation.created"), count(&events, "allocation.gone")), (4, 4));
-    let goes = |it: &&Event| matches!(it.what, What::DdiResource { goes: true, .. });
+    assert_eq!((count(&events, "resource.created"), count(&events, "resource.destroyed")), (2, 2));
+    assert_eq!((count(&events, "allocation.created"), count(&events, "allocation.destroyed")), (4, 4));
+    let goes = |it: &&Event| matches!(it.kind, EventKind::DdiResource { destroy: true, .. });
     assert_eq!(events.iter().filter(goes).count(), 2, "the driver was told once of each");
     assert_eq!(broken(&events), [UNSHARED, ("ALLOC-DESTROY-001", Severity::Error)].into());
 }
@@ -574,7 +574,7 @@ fn a_list_is_destroyed_whole_or_not_at_all() {
         let other = desk.client.create_device(desk.at, desk.adapter).unwrap();
         let good = desk.client.create(desk.at, &desk.pages(4)).unwrap().allocations;
         let member = desk.client.create(desk.at, &desk.pages(1).with_resource()).unwrap();
-        let theirs = Create { device: other, ..desk.pages(1) };
+        let theirs = CreateAllocation { device: other, ..desk.pages(1) };
         let theirs = desk.client.create(desk.at, &theirs).unwrap().allocations[0];
         let stale = good[3];
         assert_eq!(desk.destroy(0, &[stale]), SUCCESS);
@@ -606,7 +606,7 @@ fn a_list_is_destroyed_whole_or_not_at_all() {
 
 #[test]
 fn what_the_driver_writes_into_private_data_comes_back_and_no_more() {
-    let driver = Variant::signing();
+    let driver = VariantDriver::writing_private_data();
     let events = with_a_driver(
         |log| driver.plug(log),
         |desk| {

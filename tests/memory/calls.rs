@@ -17,36 +17,36 @@ use abi::ukm::{
     D3DDDI_MAKERESIDENT_FLAGS as Flags, D3DDDI_RECLAIM_RESULT_OK, D3DDDICB_LOCKFLAGS as LockFlags,
 };
 use flight::{Event, Passive, RuleId};
-use harness::{Wing, run, softgpu, verified};
+use harness::{KernelTestbed, run, softgpu, verified};
 use softgpu::LOCAL;
 use softgpu::format::{anywhere, describe_in, only_in};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use thunk::{Client, Create, Made, Names};
-use windtunnel::Bench;
+use thunk::{Client, CreateAllocation, PagingStatus, AllocationSelection};
+use windtunnel::TestClient;
 
 const MIB: u64 = 1 << 20;
 const LOCAL_GROUP: i32 = 0;
 
 /// Tells a story of a client with a device on an adapter with memory.
-fn with_memory(story: impl FnOnce(&Wing, &mut Passive, &Bench)) -> Vec<Event> {
+fn with_memory(story: impl FnOnce(&KernelTestbed, &mut Passive, &TestClient)) -> Vec<Event> {
     run(1, drivers::find("softgpu-memory").unwrap().make, |wing, at| {
-        let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
+        let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
         story(wing, at, &bench);
         bench.close(at, &[]).unwrap();
     })
 }
 
 /// An allocation of so many MiB that can be in hidden local memory only.
-fn hidden(bench: &Bench, at: &mut Passive, mib: u64) -> u32 {
+fn hidden(bench: &TestClient, at: &mut Passive, mib: u64) -> u32 {
     let mut wants = only_in(&[LOCAL]);
     wants.flags.cpu_visible = false;
-    let create = Create::on(bench.device, vec![describe_in(mib * MIB, 0, &wants)]);
-    bench.make(at, &create).unwrap().allocations[0]
+    let create = CreateAllocation::new(bench.device, vec![describe_in(mib * MIB, 0, &wants)]);
+    bench.create_with(at, &create).unwrap().allocations[0]
 }
 
-fn residency(bench: &Bench, at: &mut Passive, list: &[u32]) -> Vec<i32> {
-    bench.client.residency(at, Names::of(bench.device, list)).unwrap()
+fn residency(bench: &TestClient, at: &mut Passive, list: &[u32]) -> Vec<i32> {
+    bench.client.residency(at, AllocationSelection::of(bench.device, list)).unwrap()
 }
 
 #[test]
@@ -97,10 +97,10 @@ fn what_is_reserved_is_said_and_no_more_than_there_is() {
 #[test]
 fn an_adapter_without_memory_says_so() {
     run(1, softgpu, |wing, at| {
-        let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
+        let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
         let sizes = bench.client.segment_sizes(at, bench.adapter).unwrap();
         assert_eq!((sizes.DedicatedVideoMemorySize, sizes.SharedSystemMemorySize), (0, 0));
-        let queue = bench.client.create_queue(at, bench.device, 0);
+        let queue = bench.client.create_paging_queue(at, bench.device, 0);
         assert_eq!(queue, Err(STATUS_NOT_IMPLEMENTED));
         bench.close(at, &[]).unwrap();
     });
@@ -111,9 +111,9 @@ fn an_adapter_without_memory_says_so() {
 fn a_request_that_finds_no_room_changes_nothing() {
     with_memory(|_, at, bench| {
         let (first, second) = (hidden(bench, at, 24), hidden(bench, at, 16));
-        bench.resident(at, &[first]).unwrap();
-        let queue = bench.queue(at).unwrap().queue;
-        let Made::NoRoom(bytes) =
+        bench.make_resident(at, &[first]).unwrap();
+        let queue = bench.paging_queue(at).unwrap().queue;
+        let PagingStatus::NoMemory(bytes) =
             bench.client.make_resident(at, queue, &[first, second], 0).unwrap()
         else {
             panic!("there is room for both")
@@ -123,7 +123,7 @@ fn a_request_that_finds_no_room_changes_nothing() {
         // The first was counted once, so one call takes it off.
         bench.client.evict(at, bench.device, &[first], 0).unwrap();
         assert_eq!(bench.client.evict(at, bench.device, &[first], 0), Err(INVALID));
-        bench.resident(at, &[second]).unwrap();
+        bench.make_resident(at, &[second]).unwrap();
         assert_eq!(residency(bench, at, &[second]), [HERE]);
         bench.destroy_list(at, &[first, second]).unwrap();
     });
@@ -134,15 +134,15 @@ fn a_request_that_finds_no_room_changes_nothing() {
 fn a_request_that_must_succeed_and_does_not_ends_its_device() {
     with_memory(|_, at, bench| {
         let (first, second) = (hidden(bench, at, 24), hidden(bench, at, 16));
-        bench.resident(at, &[first]).unwrap();
+        bench.make_resident(at, &[first]).unwrap();
         let state = |at: &mut Passive| bench.client.device_state(at, bench.device).unwrap();
-        let (queue, client) = (bench.queue(at).unwrap().queue, &bench.client);
+        let (queue, client) = (bench.paging_queue(at).unwrap().queue, &bench.client);
         let may = client.make_resident(at, queue, &[second], Flags::CantTrimFurther).unwrap();
-        assert!(matches!(may, Made::NoRoom(_)));
+        assert!(matches!(may, PagingStatus::NoMemory(_)));
         assert_eq!(state(at), D3DKMT_DEVICEEXECUTION_ACTIVE);
         let flags = Flags::CantTrimFurther | Flags::MustSucceed;
         let must = client.make_resident(at, queue, &[second], flags).unwrap();
-        assert!(matches!(must, Made::NoRoom(_)));
+        assert!(matches!(must, PagingStatus::NoMemory(_)));
         assert_eq!(state(at), D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY);
         let late = client.make_resident(at, queue, &[first], 0);
         assert_eq!(late, Err(STATUS_DEVICE_REMOVED));
@@ -155,18 +155,18 @@ fn a_request_that_must_succeed_and_does_not_ends_its_device() {
 fn a_queue_and_its_fence_go_together() {
     with_memory(|_, at, bench| {
         let (client, device) = (&bench.client, bench.device);
-        let queue = client.create_queue(at, device, 0).unwrap();
+        let queue = client.create_paging_queue(at, device, 0).unwrap();
         assert_ne!(queue.value, 0);
         client.wait(at, device, queue.fence, 0).unwrap();
-        client.destroy_queue(at, queue.queue).unwrap();
-        assert_eq!(client.destroy_queue(at, queue.queue), Err(INVALID));
+        client.destroy_paging_queue(at, queue.queue).unwrap();
+        assert_eq!(client.destroy_paging_queue(at, queue.queue), Err(INVALID));
         assert_eq!(client.wait(at, device, queue.fence, 0), Err(INVALID));
-        let other = bench.device(at).unwrap();
-        let queue = client.create_queue(at, other, 1).unwrap();
+        let other = bench.create_device(at).unwrap();
+        let queue = client.create_paging_queue(at, other, 1).unwrap();
         client.destroy_device(at, other).unwrap();
-        assert_eq!(client.destroy_queue(at, queue.queue), Err(INVALID));
+        assert_eq!(client.destroy_paging_queue(at, queue.queue), Err(INVALID));
         assert_eq!(client.wait(at, device, queue.fence, 0), Err(INVALID));
-        assert_eq!(client.create_queue(at, device, 2).unwrap_err(), INVALID);
+        assert_eq!(client.create_paging_queue(at, device, 2).unwrap_err(), INVALID);
     });
 }
 
@@ -177,8 +177,8 @@ fn the_cpu_sees_what_is_for_it_only() {
         let (client, device) = (&bench.client, bench.device);
         let hidden = hidden(bench, at, 1);
         assert_eq!(client.lock2(at, device, hidden, 0), Err(INVALID));
-        let seen = Create::on(device, vec![describe_in(4096, 0, &anywhere())]);
-        let seen = bench.make(at, &seen).unwrap().allocations[0];
+        let seen = CreateAllocation::new(device, vec![describe_in(4096, 0, &anywhere())]);
+        let seen = bench.create_with(at, &seen).unwrap().allocations[0];
         let address = client.lock2(at, device, seen, 0).unwrap();
         assert_ne!(address, 0);
         assert_eq!(client.lock2(at, device, seen, 0), Ok(address), "a lock counts");
@@ -193,14 +193,14 @@ fn a_resource_is_resident_when_all_of_it_is() {
     with_memory(|_, at, bench| {
         let made = bench.create_resource(at, 2).unwrap();
         let resources = &[made.resource];
-        let names = Names { device: bench.device, resources, list: &[] };
+        let names = AllocationSelection { device: bench.device, resources, list: &[] };
         let client = &bench.client;
-        bench.resident(at, &made.allocations[..1]).unwrap();
+        bench.make_resident(at, &made.allocations[..1]).unwrap();
         assert_eq!(client.residency(at, names).unwrap(), [AWAY]);
-        bench.resident(at, &made.allocations[1..]).unwrap();
+        bench.make_resident(at, &made.allocations[1..]).unwrap();
         assert_eq!(client.residency(at, names).unwrap(), [HERE]);
         client.set_priorities(at, names, &[0x2800_0000]).unwrap();
-        let list = Names::of(bench.device, &made.allocations);
+        let list = AllocationSelection::of(bench.device, &made.allocations);
         assert_eq!(client.priorities(at, list).unwrap(), [0x2800_0000; 2]);
         client.set_priorities(at, list, &[5, 6]).unwrap();
         assert_eq!(client.priorities(at, list).unwrap(), [5, 6]);
@@ -213,12 +213,12 @@ fn what_is_offered_comes_back_by_either_call() {
     with_memory(|_, at, bench| {
         let made = bench.create_resource(at, 2).unwrap();
         let (client, device) = (&bench.client, bench.device);
-        let whole = Names { device, resources: &[made.resource], list: &[] };
-        bench.resident(at, &made.allocations).unwrap();
+        let whole = AllocationSelection { device, resources: &[made.resource], list: &[] };
+        bench.make_resident(at, &made.allocations).unwrap();
         client.offer(at, whole, 1).unwrap();
         assert_eq!(client.reclaim(at, whole), Ok(vec![false]), "one answer for a resource");
-        client.offer(at, Names::of(device, &made.allocations), 2).unwrap();
-        let queue = bench.queue(at).unwrap();
+        client.offer(at, AllocationSelection::of(device, &made.allocations), 2).unwrap();
+        let queue = bench.paging_queue(at).unwrap();
         let (results, value) = client.reclaim2(at, queue.queue, &made.allocations).unwrap();
         assert_eq!(results, [D3DDDI_RECLAIM_RESULT_OK; 2]);
         client.wait(at, device, queue.fence, value).unwrap();
@@ -239,19 +239,19 @@ fn who_uses_too_much_is_told_when_memory_is_short() {
         let registration = client.register_trim(at, device, unwinds).unwrap();
         // Two processes share the budget, so this one uses more than its part.
         let mine = [hidden(bench, at, 16), hidden(bench, at, 14)];
-        bench.resident(at, &mine).unwrap();
-        let other = Bench::open(Client::new(&wing.kernel), at).unwrap();
+        bench.make_resident(at, &mine).unwrap();
+        let other = TestClient::open(Client::new(&wing.kernel), at).unwrap();
         let theirs = hidden(&other, at, 16);
-        let queue = other.queue(at).unwrap().queue;
+        let queue = other.paging_queue(at).unwrap().queue;
         let made = other.client.make_resident(at, queue, &[theirs], 0).unwrap();
-        assert!(matches!(made, Made::NoRoom(_)), "{made:?}");
-        wing.host.quiet(at);
+        assert!(matches!(made, PagingStatus::NoMemory(_)), "{made:?}");
+        wing.host.run_until_idle(at);
         assert!(told.load(SeqCst) > 0);
         client.unregister_trim(at, registration).unwrap();
         assert_eq!(client.unregister_trim(at, registration), Err(INVALID));
         told.store(0, SeqCst);
         assert!(other.client.make_resident(at, queue, &[theirs], 0).is_ok());
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         assert_eq!(told.load(SeqCst), 0, "nobody is told any more");
         other.destroy_list(at, &[theirs]).unwrap();
         other.close(at, &[]).unwrap();
@@ -265,10 +265,10 @@ fn good_calls_are_counted_and_nothing_is_found() {
     let events = with_memory(|wing, at, bench| {
         kernel = Some(wing.kernel.clone());
         let (client, device) = (&bench.client, bench.device);
-        let create = Create::on(device, vec![describe_in(4096, 0, &anywhere())]);
-        let list = bench.make(at, &create).unwrap().allocations;
-        let names = Names::of(device, &list);
-        bench.resident(at, &list).unwrap();
+        let create = CreateAllocation::new(device, vec![describe_in(4096, 0, &anywhere())]);
+        let list = bench.create_with(at, &create).unwrap().allocations;
+        let names = AllocationSelection::of(device, &list);
+        bench.make_resident(at, &list).unwrap();
         let entire = LockFlags::LockEntire;
         for flags in [entire, entire | LockFlags::IgnoreSync] {
             client.lock(at, device, list[0], flags, &[]).unwrap();
@@ -292,9 +292,9 @@ fn good_calls_are_counted_and_nothing_is_found() {
         client.unregister_trim(at, registration).unwrap();
         bench.destroy_list(at, &list).unwrap();
     });
-    let (verifier, judged) = (verified(&events), kernel.unwrap().log().judged());
+    let (verifier, judged) = (verified(&events), kernel.unwrap().log().rule_counts());
     for rule in JUDGED {
-        assert_ne!(judged.of(*rule), 0, "{} was not judged", rule.name());
+        assert_ne!(judged.count_of(*rule), 0, "{} was not judged", rule.name());
         let found = verifier.findings().iter().find(|it| it.rule == *rule);
         assert!(found.is_none(), "{found:?}");
     }

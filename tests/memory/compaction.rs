@@ -2,14 +2,14 @@
 #![forbid(unsafe_code)]
 
 use abi::ukm::D3DDDI_EVICT_FLAGS as EvictFlags;
-use flight::{Event, Passive, What};
+use flight::{Event, Passive, EventKind};
 use harness::flown;
 use harness::memory::hidden;
-use harness::sight::{Bay, PAGE, in_good_bay, peek};
-use kernel::Room;
+use harness::sight::{MemoryTestbed, PAGE, with_clean_memory_testbed, peek};
+use kernel::SegmentSpace;
 use softgpu::format::only_in;
 use softgpu::{APERTURE, LOCAL, MemoryPlan};
-use windtunnel::{On, Outcome};
+use windtunnel::{HostKind, Outcome};
 
 const SMALL: MemoryPlan = MemoryPlan {
     visible: 16 * PAGE,
@@ -20,49 +20,49 @@ const SMALL: MemoryPlan = MemoryPlan {
     mmu: None,
 };
 
-fn orders() -> impl Iterator<Item = On> {
-    (1..=5).map(On::Stepped).chain([On::Free; 3])
+fn orders() -> impl Iterator<Item = HostKind> {
+    (1..=5).map(HostKind::Deterministic).chain([HostKind::Threaded; 3])
 }
 
-fn local(bay: &Bay<'_>) -> Room {
-    let rooms = bay.wing.kernel.rooms(bay.wing.adapter);
+fn local(bay: &MemoryTestbed<'_>) -> SegmentSpace {
+    let rooms = bay.wing.kernel.segment_space(bay.wing.adapter);
     *rooms.iter().find(|it| it.segment == LOCAL).expect("it has local memory")
 }
 
 /// Allocations of these sizes side by side, each with its own bytes; then those with an odd place
 /// are destroyed. Answers the others, with their size and value.
-fn holes(bay: &Bay<'_>, at: &mut Passive, sizes: &[u64]) -> Vec<(u32, u64, u8)> {
+fn holes(bay: &MemoryTestbed<'_>, at: &mut Passive, sizes: &[u64]) -> Vec<(u32, u64, u8)> {
     let make = |(value, pages): (u8, &u64)| {
         let it = bay.resident(at, *pages, &hidden());
         bay.fill(at, it, *pages, value);
         (it, *pages, value)
     };
     let all: Vec<(u32, u64, u8)> = (1..).zip(sizes).map(make).collect();
-    bay.settle(at);
+    bay.run_until_idle(at);
     let odd: Vec<u32> = all.iter().skip(1).step_by(2).map(|it| it.0).collect();
     bay.bench.destroy_list(at, &odd).expect("they end");
-    bay.settle(at);
+    bay.run_until_idle(at);
     all.into_iter().step_by(2).collect()
 }
 
 /// Those may be moved out, but are not.
-fn let_go(bay: &Bay<'_>, at: &mut Passive, held: &[(u32, u64, u8)]) {
+fn let_go(bay: &MemoryTestbed<'_>, at: &mut Passive, held: &[(u32, u64, u8)]) {
     for (it, ..) in held {
         bay.evict(at, *it, EvictFlags::EvictOnlyIfNecessary);
     }
 }
 
-fn compare(bay: &Bay<'_>, at: &mut Passive, held: &[(u32, u64, u8)]) {
+fn compare(bay: &MemoryTestbed<'_>, at: &mut Passive, held: &[(u32, u64, u8)]) {
     for (it, pages, value) in held {
-        bay.bench.resident(at, &[*it]).expect("room");
+        bay.bench.make_resident(at, &[*it]).expect("room");
         let bytes = usize::try_from(pages * PAGE).expect("it is small");
         assert_eq!(bay.held(*it, bytes / 4096), Some(vec![*value; bytes]));
     }
 }
 
 fn transfers(events: &[Event]) -> usize {
-    let is = |it: &&Event| match &it.what {
-        What::PagingDone { operation, .. } => operation == "transfer",
+    let is = |it: &&Event| match &it.kind {
+        EventKind::PagingDone { operation, .. } => operation == "transfer",
         _ => false,
     };
     events.iter().filter(is).count()
@@ -73,7 +73,7 @@ fn what_is_free_lies_together_and_bytes_are_right() {
     for on in orders() {
         // Holes that the next one fits into, and holes that are too small for it.
         for sizes in [[4, 5, 4, 6, 4, 7, 3, 5], [2, 1, 6, 1, 7, 2, 9, 1]] {
-            let events = in_good_bay(on, SMALL, |bay, at| {
+            let events = with_clean_memory_testbed(on, SMALL, |bay, at| {
                 let held = holes(bay, at, &sizes);
                 let before = local(bay);
                 let_go(bay, at, &held);
@@ -94,7 +94,7 @@ fn what_is_free_lies_together_and_bytes_are_right() {
 
 #[test]
 fn what_is_listed_locked_or_offered_is_not_moved() {
-    in_good_bay(1, SMALL, |bay, at| {
+    with_clean_memory_testbed(1, SMALL, |bay, at| {
         let held = holes(bay, at, &[4, 5, 4, 6, 4, 7, 3, 5]);
         let places: Vec<_> = held.iter().map(|it| bay.address(it.0)).collect();
         assert_eq!(bay.wing.kernel.compact(at, bay.wing.adapter), 0, "all are listed");
@@ -117,7 +117,7 @@ fn what_is_listed_locked_or_offered_is_not_moved() {
 #[test]
 fn work_that_may_use_it_passes_first() {
     for on in orders() {
-        in_good_bay(on, SMALL, |bay, at| {
+        with_clean_memory_testbed(on, SMALL, |bay, at| {
             let held = holes(bay, at, &[4, 5, 4, 6, 4, 7, 3, 5]);
             for (it, pages, value) in &held {
                 bay.fill(at, *it, *pages, value + 100);
@@ -135,10 +135,10 @@ fn work_that_may_use_it_passes_first() {
 #[test]
 fn a_flight_is_compacted_and_clean() {
     for seed in 1..=10 {
-        let flown = flown("softgpu-memory", "memory-compacted", On::Stepped(seed));
+        let flown = flown("softgpu-memory", "memory-compacted", HostKind::Deterministic(seed));
         assert_eq!(flown.outcome, Outcome::Clean, "{:?}", flown.findings);
-        let moved = |it: &&Event| match &it.what {
-            What::MemoryEvicted { why, .. } => why == "memory is compacted",
+        let moved = |it: &&Event| match &it.kind {
+            EventKind::MemoryEvicted { why, .. } => why == "memory is compacted",
             _ => false,
         };
         assert_eq!(flown.events.iter().filter(moved).count(), 3, "the first is where it was");

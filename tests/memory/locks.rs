@@ -3,13 +3,13 @@
 
 use abi::status::{STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_INVALID_PARAMETER};
 use abi::ukm::D3DDDICB_LOCKFLAGS as LockFlags;
-use flight::{Event, What};
-use harness::sight::{Bay, PAGE, in_bay, in_good_bay, peek, poke};
-use kernel::segment::Wants;
+use flight::{Event, EventKind};
+use harness::sight::{MemoryTestbed, PAGE, with_memory_testbed, with_clean_memory_testbed, peek, write_cpu};
+use kernel::segment::PlacementRequirements;
 use softgpu::format::{anywhere, only_in};
 use softgpu::{APERTURE, LOCAL, MemoryPlan, VISIBLE};
-use thunk::Destroy;
-use windtunnel::On;
+use thunk::DestroyAllocation;
+use windtunnel::HostKind;
 
 /// Where the GPU's addresses of apertures begin; those of memory are below.
 const APERTURES: u64 = 0x30_0000_0000;
@@ -17,7 +17,7 @@ const PAGES: u64 = 3;
 const BYTES: usize = 3 * 4096;
 
 /// Every place at which an allocation can be when it is locked.
-fn homes() -> [(&'static str, Wants); 4] {
+fn homes() -> [(&'static str, PlacementRequirements); 4] {
     [
         ("an aperture", only_in(&[APERTURE])),
         ("memory that the CPU sees", only_in(&[VISIBLE, APERTURE])),
@@ -27,31 +27,31 @@ fn homes() -> [(&'static str, Wants); 4] {
 }
 
 /// In every order, threads side by side and memory short included.
-fn orders() -> impl Iterator<Item = On> {
-    (1..=5).map(On::Stepped).chain((1..=5).map(On::Pressed)).chain([On::Free; 3])
+fn orders() -> impl Iterator<Item = HostKind> {
+    (1..=5).map(HostKind::Deterministic).chain((1..=5).map(HostKind::DeterministicPressure)).chain([HostKind::Threaded; 3])
 }
 
-fn count(events: &[Event], is: impl Fn(&What) -> bool) -> usize {
-    events.iter().filter(|it| is(&it.what)).count()
+fn count(events: &[Event], is: impl Fn(&EventKind) -> bool) -> usize {
+    events.iter().filter(|it| is(&it.kind)).count()
 }
 
 #[test]
 fn the_cpu_and_the_gpu_see_the_same_bytes() {
     for on in orders() {
-        in_good_bay(on, MemoryPlan::default(), |bay, at| {
+        with_clean_memory_testbed(on, MemoryPlan::default(), |bay, at| {
             for (home, wants) in homes() {
                 let it = bay.resident(at, PAGES, &wants);
                 let copy = bay.resident(at, PAGES, &only_in(&[VISIBLE, APERTURE]));
                 bay.fill(at, it, PAGES, 0x11);
-                bay.settle(at);
+                bay.run_until_idle(at);
                 let address = bay.lock(at, it);
                 assert_eq!(peek(address, BYTES), Some(vec![0x11; BYTES]), "{home}, {on:?}");
                 let written: Vec<u8> = (0..=250).cycle().take(BYTES).collect();
-                assert!(poke(address, &written));
+                assert!(write_cpu(address, &written));
                 // What is listed stays resident for the GPU, wherever the CPU sees it.
                 bay.copy(at, it, copy, PAGES);
                 bay.fill(at, it, 1, 0x22);
-                bay.settle(at);
+                bay.run_until_idle(at);
                 let other = bay.lock(at, copy);
                 assert_eq!(peek(other, BYTES).as_ref(), Some(&written), "{home}, {on:?}");
                 assert_eq!(peek(address, 4096), Some(vec![0x22; 4096]), "{home}, {on:?}");
@@ -68,14 +68,14 @@ fn the_cpu_and_the_gpu_see_the_same_bytes() {
 #[test]
 fn what_was_never_resident_is_zero_and_keeps_what_the_cpu_writes() {
     for on in orders() {
-        in_good_bay(on, MemoryPlan::default(), |bay, at| {
+        with_clean_memory_testbed(on, MemoryPlan::default(), |bay, at| {
             for (home, wants) in homes() {
                 let it = bay.create(at, PAGES, &wants);
                 let address = bay.lock(at, it);
                 assert_eq!(peek(address, BYTES), Some(vec![0; BYTES]), "{home}");
-                assert!(poke(address, &[7; BYTES]));
+                assert!(write_cpu(address, &[7; BYTES]));
                 bay.unlock(at, it);
-                bay.bench.resident(at, &[it]).unwrap();
+                bay.bench.make_resident(at, &[it]).unwrap();
                 assert_eq!(bay.held(it, 3), Some(vec![7; BYTES]), "{home}, {on:?}");
                 bay.bench.destroy_list(at, &[it]).unwrap();
             }
@@ -88,26 +88,26 @@ fn what_was_never_resident_is_zero_and_keeps_what_the_cpu_writes() {
 #[test]
 fn an_address_stays_while_its_allocation_moves() {
     for on in orders() {
-        in_good_bay(on, MemoryPlan::default(), |bay, at| {
+        with_clean_memory_testbed(on, MemoryPlan::default(), |bay, at| {
             for (home, wants) in homes() {
                 let it = bay.resident(at, PAGES, &wants);
                 bay.fill(at, it, PAGES, 1);
-                bay.settle(at);
+                bay.run_until_idle(at);
                 let address = bay.lock(at, it);
                 let mapped = bay.address(it).unwrap() >= APERTURES;
                 assert!(mapped || wants.segments.has(VISIBLE), "{home}, {on:?}");
                 for turn in 2..6 {
                     assert_eq!(peek(address, BYTES), Some(vec![turn - 1; BYTES]), "{home}");
                     bay.evict(at, it, 0);
-                    bay.settle(at);
+                    bay.run_until_idle(at);
                     // What is locked in memory stays there, so that no byte is lost on its way.
                     assert_eq!(bay.address(it).is_none(), mapped, "{home}, {on:?}");
                     assert_eq!(peek(address, BYTES), Some(vec![turn - 1; BYTES]), "{home}");
-                    assert!(poke(address, &[turn; 4096]));
-                    bay.bench.resident(at, &[it]).unwrap();
+                    assert!(write_cpu(address, &[turn; 4096]));
+                    bay.bench.make_resident(at, &[it]).unwrap();
                     assert_eq!(peek(address, 4096), Some(vec![turn; 4096]), "{home}, {on:?}");
                     bay.fill(at, it, PAGES, turn);
-                    bay.settle(at);
+                    bay.run_until_idle(at);
                 }
                 assert_eq!(bay.lock(at, it), address, "a second lock answers the same");
                 bay.unlock(at, it);
@@ -123,10 +123,10 @@ fn an_address_stays_while_its_allocation_moves() {
 /// ALLOC-LOCK-012.
 #[test]
 fn a_lock_in_a_hurry_is_refused_while_the_device_is_busy() {
-    in_good_bay(1, MemoryPlan::default(), |bay, at| {
+    with_clean_memory_testbed(1, MemoryPlan::default(), |bay, at| {
         let it = bay.resident(at, PAGES, &only_in(&[VISIBLE, APERTURE]));
         bay.fill(at, it, PAGES, 1);
-        bay.settle(at);
+        bay.run_until_idle(at);
         bay.fill(at, it, PAGES, 2);
         let (client, device) = (&bay.bench.client, bay.bench.device);
         let entire = LockFlags::LockEntire;
@@ -145,7 +145,7 @@ fn a_lock_in_a_hurry_is_refused_while_the_device_is_busy() {
 /// ALLOC-LOCK-013.
 #[test]
 fn a_lock_that_may_move_nothing_is_refused_where_the_cpu_does_not_see() {
-    let events = in_good_bay(1, MemoryPlan::default(), |bay, at| {
+    let events = with_clean_memory_testbed(1, MemoryPlan::default(), |bay, at| {
         let hidden = bay.resident(at, PAGES, &only_in(&[LOCAL, APERTURE]));
         let seen = bay.resident(at, PAGES, &only_in(&[VISIBLE, APERTURE]));
         let (client, device) = (&bay.bench.client, bay.bench.device);
@@ -158,16 +158,16 @@ fn a_lock_that_may_move_nothing_is_refused_where_the_cpu_does_not_see() {
         bay.bench.destroy_list(at, &[hidden, seen]).unwrap();
         bay.close(at);
     });
-    assert_eq!(count(&events, |it| matches!(it, What::MemoryEvicted { .. })), 0);
+    assert_eq!(count(&events, |it| matches!(it, EventKind::MemoryEvicted { .. })), 0);
 }
 
 #[test]
 fn a_lock_moves_what_is_hidden_once_its_work_is_done() {
-    let events = in_good_bay(1, MemoryPlan::default(), |bay, at| {
+    let events = with_clean_memory_testbed(1, MemoryPlan::default(), |bay, at| {
         let it = bay.resident(at, PAGES, &only_in(&[LOCAL, APERTURE]));
         let local = bay.address(it).unwrap();
         bay.fill(at, it, PAGES, 1);
-        bay.settle(at);
+        bay.run_until_idle(at);
         bay.fill(at, it, PAGES, 9);
         // The packet is on its way, and finds its allocation where it was.
         let address = bay.lock(at, it);
@@ -182,20 +182,20 @@ fn a_lock_moves_what_is_hidden_once_its_work_is_done() {
         assert_eq!(info.CurrentUsage, 0, "it counts no more where it counted");
         bay.close(at);
     });
-    assert_eq!(count(&events, |it| matches!(it, What::DeviceLost { .. })), 0);
+    assert_eq!(count(&events, |it| matches!(it, EventKind::DeviceLost { .. })), 0);
 }
 
 /// With the places full at which the CPU would see it, a lock is refused and nothing is lost.
 #[test]
 fn a_lock_without_room_is_refused_and_what_is_listed_stays_resident() {
     let plan = MemoryPlan { aperture: 4 * PAGE, ..MemoryPlan::default() };
-    in_good_bay(1, plan, |bay, at| {
+    with_clean_memory_testbed(1, plan, |bay, at| {
         let full = bay.resident(at, 4, &only_in(&[APERTURE]));
         let it = bay.resident(at, PAGES, &only_in(&[LOCAL, APERTURE]));
         bay.fill(at, it, PAGES, 3);
-        bay.settle(at);
+        bay.run_until_idle(at);
         assert!(bay.bench.client.lock2(at, bay.bench.device, it, 0).is_err());
-        bay.settle(at);
+        bay.run_until_idle(at);
         assert_eq!(bay.held(it, 3), Some(vec![3; BYTES]));
         bay.evict(at, full, 0);
         let address = bay.lock(at, it);
@@ -209,14 +209,14 @@ fn a_lock_without_room_is_refused_and_what_is_listed_stays_resident() {
 #[test]
 fn what_is_offered_is_locked_once_it_is_reclaimed() {
     for on in orders() {
-        in_bay(on, MemoryPlan::default(), |bay, at| {
+        with_memory_testbed(on, MemoryPlan::default(), |bay, at| {
             let it = bay.resident(at, PAGES, &only_in(&[VISIBLE, APERTURE]));
             bay.fill(at, it, PAGES, 4);
-            bay.settle(at);
+            bay.run_until_idle(at);
             let (client, device) = (&bay.bench.client, bay.bench.device);
             client.offer(at, bay.names(&[it]), 1).unwrap();
             assert_eq!(client.lock2(at, device, it, 0), Err(STATUS_INVALID_PARAMETER));
-            let queue = bay.bench.queue(at).unwrap();
+            let queue = bay.bench.paging_queue(at).unwrap();
             let (results, _) = client.reclaim2(at, queue.queue, &[it]).unwrap();
             // At once, whether the fence is signalled or not.
             let address = bay.lock(at, it);
@@ -231,20 +231,20 @@ fn what_is_offered_is_locked_once_it_is_reclaimed() {
 /// The client breaks ALLOC-DESTROY-022; what it has kept is an address of nothing.
 #[test]
 fn an_address_is_nothing_once_its_allocation_is_destroyed() {
-    in_bay(1, MemoryPlan::default(), |bay, at| {
+    with_memory_testbed(1, MemoryPlan::default(), |bay, at| {
         for (home, wants) in homes() {
             let it = bay.resident(at, PAGES, &wants);
             let address = bay.lock(at, it);
-            assert!(poke(address, &[1]), "{home}");
+            assert!(write_cpu(address, &[1]), "{home}");
             let (device, list) = (bay.bench.device, vec![it]);
-            let destroy = Destroy { device, list, synchronous: true, ..Destroy::default() };
-            bay.bench.destroy(at, &destroy).unwrap();
+            let destroy = DestroyAllocation { device, list, synchronous: true, ..DestroyAllocation::default() };
+            bay.bench.destroy_with(at, &destroy).unwrap();
             // Nobody else gets the address, either.
             let others = [(); 4].map(|()| bay.create(at, PAGES, &anywhere()));
             let others = others.map(|it| bay.lock(at, it));
             assert!(!others.contains(&address), "{home}");
             assert_eq!(peek(address, 1), None, "{home}");
-            assert!(!poke(address, &[1]), "{home}");
+            assert!(!write_cpu(address, &[1]), "{home}");
         }
         bay.close(at);
     });
@@ -253,7 +253,7 @@ fn an_address_is_nothing_once_its_allocation_is_destroyed() {
 /// More of them than are remembered: the oldest are the system's again.
 #[test]
 fn a_client_that_never_unlocks_does_not_use_up_the_addresses() {
-    in_bay(1, MemoryPlan::default(), |bay: &Bay<'_>, at| {
+    with_memory_testbed(1, MemoryPlan::default(), |bay: &MemoryTestbed<'_>, at| {
         for _ in 0..600 {
             let it = bay.create(at, 1, &anywhere());
             let address = bay.lock(at, it);

@@ -1,22 +1,22 @@
 //! Video memory: allocations come, go, are moved and come back, and every byte is right.
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
-use flight::{Event, Log, Passive, What};
-use harness::{Wing, run, verified};
-use kernel::{EvictOrder, Handle, LockOrder, Plugged, Refused, Residency, ResidentOrder};
+use flight::{Event, Log, Passive, EventKind};
+use harness::{KernelTestbed, run, verified};
+use kernel::{EvictRequest, Handle, LockRequest, DriverSetup, KernelError, Residency, MakeResidentRequest};
 use softgpu::format::{self, Command};
 use softgpu::{MemoryPlan, SoftGpu};
 use std::sync::Arc;
-use thunk::{Client, Create, Destroy};
+use thunk::{Client, CreateAllocation, DestroyAllocation};
 
 const PAGE: u64 = 4096;
 
 /// The built-in driver with so much memory.
-fn plug(log: &Arc<Log>, plan: MemoryPlan) -> (Plugged, Arc<SoftGpu>) {
+fn plug(log: &Arc<Log>, plan: MemoryPlan) -> (DriverSetup, Arc<SoftGpu>) {
     let ram = nt::Ram::new(1 << 30).unwrap();
     let (miniport, machine) = SoftGpu::with_memory(ram, plan);
     let pool = nt::Pool::new(log.clone());
-    (Plugged { miniport: miniport.clone(), machine, pool }, miniport)
+    (DriverSetup { miniport: miniport.clone(), machine, pool }, miniport)
 }
 
 struct Bench {
@@ -29,24 +29,24 @@ struct Bench {
 }
 
 impl Bench {
-    fn open(wing: &Wing, at: &mut Passive) -> Self {
+    fn open(wing: &KernelTestbed, at: &mut Passive) -> Self {
         let client = Client::new(&wing.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
         let context = client.create_context(at, device, 0).unwrap();
         let queue =
-            wing.kernel.create_queue(client.session().process(), Handle(device), 0).unwrap();
+            wing.kernel.create_paging_queue(client.session().process(), Handle(device), 0).unwrap();
         Self { client, device, adapter, queue: queue.queue, fence: queue.fence, context }
     }
 
     fn create(&self, at: &mut Passive, bytes: u64) -> u32 {
-        let create = Create::on(self.device, vec![format::describe(bytes)]);
+        let create = CreateAllocation::new(self.device, vec![format::describe(bytes)]);
         self.client.create(at, &create).unwrap().allocations[0]
     }
 
-    fn resident(&self, wing: &Wing, at: &mut Passive, list: &[u32]) -> Residency {
+    fn resident(&self, wing: &KernelTestbed, at: &mut Passive, list: &[u32]) -> Residency {
         let list = list.iter().map(|it| Handle(*it)).collect();
-        let order = ResidentOrder { queue: self.queue, list, ..ResidentOrder::default() };
+        let order = MakeResidentRequest { queue: self.queue, list, ..MakeResidentRequest::default() };
         let process = self.client.session().process();
         let answer = wing.kernel.make_resident(process, &order).unwrap();
         if let Residency::Pending(value) = answer {
@@ -55,17 +55,17 @@ impl Bench {
         answer
     }
 
-    fn evict(&self, wing: &Wing, list: &[u32]) {
+    fn evict(&self, wing: &KernelTestbed, list: &[u32]) {
         let list = list.iter().map(|it| Handle(*it)).collect();
-        let order = EvictOrder { device: Handle(self.device), list, ..EvictOrder::default() };
+        let order = EvictRequest { device: Handle(self.device), list, ..EvictRequest::default() };
         wing.kernel.evict(self.client.session().process(), &order).unwrap();
     }
 
-    fn evict_lazily(&self, wing: &Wing, list: &[u32]) {
+    fn evict_lazily(&self, wing: &KernelTestbed, list: &[u32]) {
         let list = list.iter().map(|it| Handle(*it)).collect();
         let lazily = true;
         let order =
-            EvictOrder { device: Handle(self.device), list, lazily, ..EvictOrder::default() };
+            EvictRequest { device: Handle(self.device), list, only_if_necessary: lazily, ..EvictRequest::default() };
         wing.kernel.evict(self.client.session().process(), &order).unwrap();
     }
 
@@ -82,7 +82,7 @@ impl Bench {
     }
 }
 
-fn told(plan: MemoryPlan, story: impl FnOnce(&Wing, &mut Passive, &SoftGpu)) -> Vec<Event> {
+fn told(plan: MemoryPlan, story: impl FnOnce(&KernelTestbed, &mut Passive, &SoftGpu)) -> Vec<Event> {
     let (mut driver, keep) = (None, std::cell::RefCell::new(None));
     let events = run(
         1,
@@ -99,7 +99,7 @@ fn told(plan: MemoryPlan, story: impl FnOnce(&Wing, &mut Passive, &SoftGpu)) -> 
     let findings = verified(&events);
     assert!(findings.findings().is_empty(), "{:?}", findings.findings());
     for event in &events {
-        assert!(!matches!(event.what, What::RuleBroken { .. }), "{event}");
+        assert!(!matches!(event.kind, EventKind::RuleBroken { .. }), "{event}");
     }
     events
 }
@@ -111,15 +111,15 @@ fn bytes_survive_an_eviction() {
         let it = bench.create(at, 3 * PAGE);
         assert_eq!(bench.resident(wing, at, &[it]), Residency::Pending(1));
         bench.fill(at, it, 3 * PAGE, 0x5a);
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         assert_eq!(gpu.read(Handle(it), 0..3 * PAGE), Some(vec![0x5a; 3 * 4096]));
         bench.evict(wing, &[it]);
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         assert_eq!(gpu.read(Handle(it), 0..1), None, "it is not there any more");
         bench.resident(wing, at, &[it]);
         assert_eq!(gpu.read(Handle(it), 0..3 * PAGE), Some(vec![0x5a; 3 * 4096]));
         let list = vec![it];
-        let destroy = Destroy { device: bench.device, list, ..Destroy::default() };
+        let destroy = DestroyAllocation { device: bench.device, list, ..DestroyAllocation::default() };
         bench.client.destroy(at, &destroy).unwrap();
         bench.close(at);
     });
@@ -146,7 +146,7 @@ fn four_times_the_memory_goes_round() {
             bench.fill(at, *it, bytes(place), value(place));
             bench.evict_lazily(wing, &[*it]);
         }
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         for (place, it) in all.iter().enumerate().rev() {
             bench.resident(wing, at, &[*it]);
             let read = gpu.read(Handle(*it), 0..bytes(place)).unwrap();
@@ -156,7 +156,7 @@ fn four_times_the_memory_goes_round() {
         }
         bench.close(at);
     });
-    let moved = events.iter().filter(|it| matches!(it.what, What::MemoryEvicted { .. })).count();
+    let moved = events.iter().filter(|it| matches!(it.kind, EventKind::MemoryEvicted { .. })).count();
     assert!(moved > 100, "{moved} were moved out");
 }
 
@@ -165,22 +165,22 @@ fn four_times_the_memory_goes_round() {
 fn only_its_creator_locks_a_shared_allocation() {
     told(MemoryPlan::default(), |wing, at, _| {
         let (maker, opener) = (Bench::open(wing, at), Bench::open(wing, at));
-        let create = Create::on(maker.device, vec![format::describe(PAGE)]).with_resource();
+        let create = CreateAllocation::new(maker.device, vec![format::describe(PAGE)]).with_resource();
         let flags = create.flags | abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS::CreateShared;
-        let made = maker.client.create(at, &Create { flags, ..create }).unwrap();
+        let made = maker.client.create(at, &CreateAllocation { flags, ..create }).unwrap();
         let opened = opener.client.open_resource(at, opener.device, made.global).unwrap();
         let mut lock = |bench: &Bench, view: u32| {
             let (device, view) = (Handle(bench.device), Handle(view));
-            let order = LockOrder { device, view, ..LockOrder::default() };
+            let order = LockRequest { device, view, ..LockRequest::default() };
             wing.kernel.lock(at, bench.client.session().process(), &order)
         };
         let view = opened.allocations[0];
-        assert!(matches!(lock(&opener, view), Err(Refused::NotCreator(_))));
+        assert!(matches!(lock(&opener, view), Err(KernelError::NotCreator(_))));
         assert!(lock(&maker, made.allocations[0]).is_ok());
         let (process, device) = (maker.client.session().process(), Handle(maker.device));
         wing.kernel.unlock(process, device, &[Handle(made.allocations[0])]).unwrap();
         for (bench, resource) in [(&opener, opened.resource), (&maker, made.resource)] {
-            let destroy = Destroy { device: bench.device, resource, ..Destroy::default() };
+            let destroy = DestroyAllocation { device: bench.device, resource, ..DestroyAllocation::default() };
             bench.client.destroy(at, &destroy).unwrap();
             bench.close(at);
         }
@@ -188,24 +188,24 @@ fn only_its_creator_locks_a_shared_allocation() {
 }
 
 /// What one of several clients does over and over: more than the memory holds, in every way.
-fn thrash(wing: &Wing, at: &mut Passive, bench: &Bench) {
+fn thrash(wing: &KernelTestbed, at: &mut Passive, bench: &Bench) {
     let (kernel, process) = (&wing.kernel, bench.client.session().process());
     let device = Handle(bench.device);
     let all: Vec<u32> = (0..12).map(|it| bench.create(at, (1 + it % 4) * PAGE)).collect();
     for turn in 0..3 {
         for (place, it) in all.iter().enumerate() {
             let list = vec![Handle(*it)];
-            let order = ResidentOrder {
+            let order = MakeResidentRequest {
                 queue: bench.queue,
                 list: list.clone(),
-                ..ResidentOrder::default()
+                ..MakeResidentRequest::default()
             };
             match kernel.make_resident(process, &order) {
                 Ok(Residency::Pending(value)) => {
                     kernel.wait_queue(at, process, bench.fence, value).unwrap();
                 }
                 Ok(Residency::Resident) => (),
-                Err(Refused::NoRoom { .. }) => continue,
+                Err(KernelError::NoMemory { .. }) => continue,
                 Err(why) => panic!("{why:?}"),
             }
             bench.fill(at, *it, PAGE, 1);
@@ -216,13 +216,13 @@ fn thrash(wing: &Wing, at: &mut Passive, bench: &Bench) {
             }
             if (place + turn) % 4 == 0 {
                 let view = Handle(*it);
-                let order = LockOrder { device, view, waits: true, ..LockOrder::default() };
+                let order = LockRequest { device, view, wait: true, ..LockRequest::default() };
                 if kernel.lock(at, process, &order).is_ok() {
                     kernel.unlock(process, device, &list).unwrap();
                 }
             }
             let (lazily, clean) = (place % 2 == 0, false);
-            kernel.evict(process, &EvictOrder { device, list, lazily, clean }).unwrap();
+            kernel.evict(process, &EvictRequest { device, list, only_if_necessary: lazily, not_written: clean }).unwrap();
         }
     }
     bench.close(at);
@@ -238,7 +238,7 @@ fn several_clients_share_little_memory() {
         paging_buffer: 128,
         ..MemoryPlan::default()
     };
-    let orders = (1..=6).map(windtunnel::On::Stepped).chain([windtunnel::On::Free]);
+    let orders = (1..=6).map(windtunnel::HostKind::Deterministic).chain([windtunnel::HostKind::Threaded]);
     for on in orders {
         let events = run(
             on,
@@ -248,7 +248,7 @@ fn several_clients_share_little_memory() {
                     let (kernel, adapter) = (wing.kernel.clone(), wing.adapter);
                     let host = wing.host.clone();
                     wing.host.spawn(name, move |at| {
-                        let wing = Wing { kernel, adapter, host };
+                        let wing = KernelTestbed { kernel, adapter, host };
                         let bench = Bench::open(&wing, at);
                         thrash(&wing, at, &bench);
                     })
@@ -260,7 +260,7 @@ fn several_clients_share_little_memory() {
         );
         let verifier = verified(&events);
         assert!(verifier.findings().is_empty(), "{on:?}: {:#?}", verifier.findings());
-        let evicted = |it: &&Event| matches!(it.what, What::MemoryEvicted { .. });
+        let evicted = |it: &&Event| matches!(it.kind, EventKind::MemoryEvicted { .. });
         assert!(events.iter().filter(evicted).count() > 10, "{on:?}");
     }
 }
@@ -273,20 +273,20 @@ fn not_written_to_counts_for_one_time_on_the_list() {
         let it = bench.create(at, 2 * PAGE);
         bench.resident(wing, at, &[it]);
         bench.fill(at, it, 2 * PAGE, 1);
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         bench.evict(wing, &[it]);
         // It comes back, stays, and is said not to be written to.
         bench.resident(wing, at, &[it]);
         let list = vec![Handle(it)];
         let device = Handle(bench.device);
-        let order = EvictOrder { device, list, lazily: true, clean: true };
+        let order = EvictRequest { device, list, only_if_necessary: true, not_written: true };
         wing.kernel.evict(bench.client.session().process(), &order).unwrap();
         // Then it is listed again, and written to.
         bench.resident(wing, at, &[it]);
         bench.fill(at, it, 2 * PAGE, 2);
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         bench.evict(wing, &[it]);
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         bench.resident(wing, at, &[it]);
         assert_eq!(gpu.read(Handle(it), 0..2 * PAGE), Some(vec![2; 2 * 4096]));
         bench.close(at);
@@ -300,25 +300,25 @@ fn what_leaves_before_it_has_arrived_keeps_its_bytes() {
         let ram = nt::Ram::new(1 << 30).unwrap();
         let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
         let gpu = miniport.clone();
-        let plug = |log: &Arc<Log>| Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) };
+        let plug = |log: &Arc<Log>| DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) };
         let events = run(seed, plug, |wing, at| {
-            wing.kernel.watch_bytes(verify::Oracle::new(wing.kernel.log().clone()));
+            wing.kernel.set_observer(verify::Oracle::new(wing.kernel.log().clone()));
             let bench = Bench::open(wing, at);
             let it = bench.create(at, 4 * PAGE);
             bench.resident(wing, at, &[it]);
             bench.fill(at, it, 4 * PAGE, 9);
-            wing.host.quiet(at);
+            wing.host.run_until_idle(at);
             for _ in 0..3 {
                 bench.evict(wing, &[it]);
                 let list = vec![Handle(it)];
-                let order = ResidentOrder { queue: bench.queue, list, ..ResidentOrder::default() };
+                let order = MakeResidentRequest { queue: bench.queue, list, ..MakeResidentRequest::default() };
                 wing.kernel.make_resident(bench.client.session().process(), &order).unwrap();
             }
-            wing.host.quiet(at);
+            wing.host.run_until_idle(at);
             assert_eq!(gpu.read(Handle(it), 0..4 * PAGE), Some(vec![9; 4 * 4096]));
             bench.close(at);
         });
-        let broken = events.iter().find(|it| matches!(it.what, What::RuleBroken { .. }));
+        let broken = events.iter().find(|it| matches!(it.kind, EventKind::RuleBroken { .. }));
         assert!(broken.is_none(), "seed {seed}: {broken:?}");
     }
 }

@@ -6,17 +6,17 @@
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as CreateFlags;
 use abi::status::{STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_INVALID_PARAMETER};
 use abi::ukm::{D3DDDI_ALLOCATIONINFO2_FLAGS as InfoFlags, D3DDDICB_LOCKFLAGS as LockFlags};
-use flight::{Crew, Event, Log, Passive, What};
+use flight::{Spawner, Event, Log, Passive, EventKind};
 use harness::memory::pages_of_each;
-use harness::sight::{PAGE, peek, poke};
+use harness::sight::{PAGE, peek, write_cpu};
 use harness::{run, verified};
-use kernel::segment::Wants;
-use kernel::{Handle, Kernel, Plugged};
-use softgpu::format::{Command, describe_in, encode, listed, only_in};
+use kernel::segment::PlacementRequirements;
+use kernel::{Handle, Kernel, DriverSetup};
+use softgpu::format::{Command, describe_in, encode, list_handle, only_in};
 use softgpu::{APERTURE, LOCAL, MemoryPlan, SoftGpu, VISIBLE};
 use std::sync::Arc;
-use thunk::{Client, Create, Destroy, Listed, ListedContext, Names, SyncObject};
-use windtunnel::On;
+use thunk::{Client, CreateAllocation, DestroyAllocation, RenderCommand, RenderContext, AllocationSelection, SyncObject};
+use windtunnel::HostKind;
 
 const UNNAMED: u32 = LockFlags::NoExistingReference;
 
@@ -24,35 +24,35 @@ const UNNAMED: u32 = LockFlags::NoExistingReference;
 const SMALL: MemoryPlan = pages_of_each(20);
 
 /// In every order, threads side by side and memory short included.
-fn orders() -> impl Iterator<Item = (On, MemoryPlan)> {
-    let stepped = (1..=6).map(|it| (On::Stepped(it), SMALL));
-    let pressed = (1..=6).map(|it| (On::Pressed(it), MemoryPlan::default()));
-    stepped.chain(pressed).chain([(On::Free, SMALL); 3])
+fn orders() -> impl Iterator<Item = (HostKind, MemoryPlan)> {
+    let stepped = (1..=6).map(|it| (HostKind::Deterministic(it), SMALL));
+    let pressed = (1..=6).map(|it| (HostKind::DeterministicPressure(it), MemoryPlan::default()));
+    stepped.chain(pressed).chain([(HostKind::Threaded, SMALL); 3])
 }
 
 /// Every place where an allocation can be that a client fills.
-fn homes() -> [Wants; 3] {
+fn homes() -> [PlacementRequirements; 3] {
     [only_in(&[VISIBLE, APERTURE]), only_in(&[APERTURE]), only_in(&[LOCAL, APERTURE])]
 }
 
 /// A client of a driver of WDDM 1.x, with a device and a context with lists.
 struct Studio {
     kernel: Arc<Kernel>,
-    host: Arc<dyn Crew>,
+    host: Arc<dyn Spawner>,
     client: Client,
     device: u32,
-    context: ListedContext,
+    context: RenderContext,
 }
 
 impl Studio {
-    fn create(&self, at: &mut Passive, pages: u64, wants: &Wants) -> u32 {
+    fn create(&self, at: &mut Passive, pages: u64, wants: &PlacementRequirements) -> u32 {
         let private = vec![describe_in(pages * PAGE, PAGE, wants)];
-        self.client.create(at, &Create::on(self.device, private)).unwrap().allocations[0]
+        self.client.create(at, &CreateAllocation::new(self.device, private)).unwrap().allocations[0]
     }
 
     fn render(&mut self, at: &mut Passive, command: Command, list: &[u32]) {
         let list = list.iter().map(|it| (*it, true)).collect();
-        let packet = Listed { commands: encode(&[command]), list, ..Listed::default() };
+        let packet = RenderCommand { commands: encode(&[command]), list, ..RenderCommand::default() };
         self.client.render(at, &mut self.context, &packet).unwrap();
     }
 
@@ -63,7 +63,7 @@ impl Studio {
             locked = self.client.lock_discard(at, self.device, it, UNNAMED);
         }
         let (name, address) = locked.unwrap();
-        assert!(poke(address, &[value; 64]));
+        assert!(write_cpu(address, &[value; 64]));
         self.unlock(at, name);
         name
     }
@@ -81,7 +81,7 @@ impl Studio {
     }
 
     fn destroy(&self, at: &mut Passive, list: &[u32]) {
-        let list = Destroy { device: self.device, list: list.to_vec(), ..Destroy::default() };
+        let list = DestroyAllocation { device: self.device, list: list.to_vec(), ..DestroyAllocation::default() };
         self.client.destroy(at, &list).unwrap();
     }
 
@@ -95,7 +95,7 @@ impl Studio {
 
     fn go_on(&self, at: &mut Passive, fence: u32) {
         self.client.signal_cpu(at, self.device, &[(fence, 1)], 0).unwrap();
-        self.host.quiet(at);
+        self.host.run_until_idle(at);
         self.client.destroy_sync(at, fence).unwrap();
     }
 }
@@ -107,7 +107,7 @@ fn copy(from: u32, to: u32, place: u64) -> Command {
 
 /// Tells a story of a client that may leave things behind: they end with its device.
 fn in_studio(
-    on: On,
+    on: HostKind,
     plan: MemoryPlan,
     story: impl FnOnce(&mut Studio, &mut Passive),
 ) -> Vec<Event> {
@@ -117,13 +117,13 @@ fn in_studio(
 /// The same, in a machine of so many pages.
 fn with_ram(
     pages: u64,
-    on: On,
+    on: HostKind,
     plan: MemoryPlan,
     story: impl FnOnce(&mut Studio, &mut Passive),
 ) -> Vec<Event> {
     let ram = nt::Ram::new(pages * PAGE).unwrap();
     let (driver, machine) = SoftGpu::with_lists(ram.clone(), plan);
-    let plug = move |log: &Arc<Log>| Plugged {
+    let plug = move |log: &Arc<Log>| DriverSetup {
         miniport: driver,
         machine,
         pool: nt::Pool::new(log.clone()),
@@ -132,7 +132,7 @@ fn with_ram(
         let client = Client::new(&wing.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
-        let context = client.create_listed_context(at, device, 0).unwrap();
+        let context = client.create_context_with_lists(at, device, 0).unwrap();
         let (kernel, host) = (wing.kernel.clone(), wing.host.clone());
         let mut studio = Studio { kernel, host, client, device, context };
         story(&mut studio, at);
@@ -143,25 +143,25 @@ fn with_ram(
         client.close_adapter(at, adapter).unwrap();
         client.end(at);
     });
-    assert_eq!(ram.taken(), 0, "{on:?}: pages of the machine's memory were left behind");
+    assert_eq!(ram.allocated_bytes(), 0, "{on:?}: pages of the machine's memory were left behind");
     events
 }
 
 /// The same, of a client that breaks no rule.
 fn in_good_studio(
-    on: On,
+    on: HostKind,
     plan: MemoryPlan,
     story: impl FnOnce(&mut Studio, &mut Passive),
 ) -> Vec<Event> {
     let events = in_studio(on, plan, story);
     assert_eq!(verified(&events).findings(), [], "{on:?}");
-    let broken = events.iter().find(|it| matches!(it.what, What::RuleBroken { .. }));
+    let broken = events.iter().find(|it| matches!(it.kind, EventKind::RuleBroken { .. }));
     assert!(broken.is_none(), "{on:?}: {broken:?}");
     events
 }
 
 fn made(events: &[Event]) -> usize {
-    events.iter().filter(|it| matches!(it.what, What::InstanceMade { .. })).count()
+    events.iter().filter(|it| matches!(it.kind, EventKind::InstanceCreated { .. })).count()
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn every_packet_sees_what_was_written_for_it() {
         for (home, wants) in homes().into_iter().enumerate() {
             for instances in [0, 2, 3] {
                 let events = in_good_studio(on, plan, |studio, at| {
-                    let first = studio.create(at, 4, &Wants { instances, ..wants });
+                    let first = studio.create(at, 4, &PlacementRequirements { instances, ..wants });
                     let target = studio.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
                     let mut newest = first;
                     for turn in 0..16_u8 {
@@ -202,7 +202,7 @@ fn whoever_discards_does_not_wait_while_there_may_be_more() {
                     .client
                     .lock_discard(at, studio.device, names[names.len() - 1], 0)
                     .unwrap();
-                assert!(poke(address, &[turn + 1; 64]));
+                assert!(write_cpu(address, &[turn + 1; 64]));
                 studio.unlock(at, name);
                 studio.render(at, copy(first, target, turn.into()), &[name, target]);
                 names.push(name);
@@ -225,12 +225,12 @@ fn one_that_commands_may_name_is_not_given_again() {
     for (on, plan) in orders() {
         in_good_studio(on, plan, |studio, at| {
             let (client, device) = (studio.client.clone(), studio.device);
-            let wants = Wants { instances: 3, ..only_in(&[VISIBLE, APERTURE]) };
+            let wants = PlacementRequirements { instances: 3, ..only_in(&[VISIBLE, APERTURE]) };
             let first = studio.create(at, 1, &wants);
             let (second, _) = client.lock_discard(at, device, first, 0).unwrap();
             let (third, address) = client.lock_discard(at, device, second, 0).unwrap();
             assert!(first != second && second != third && first != third);
-            assert!(poke(address, &[3; 64]));
+            assert!(write_cpu(address, &[3; 64]));
             // Nothing was submitted, so the client may have written commands for all of them.
             let hurried = [0, LockFlags::DonotWait, LockFlags::DonotWait | LockFlags::IgnoreSync];
             for flags in hurried {
@@ -261,7 +261,7 @@ fn where_there_can_be_one_only_it_waits_for_packets() {
     for (on, plan) in orders() {
         let events = in_good_studio(on, plan, |studio, at| {
             let (client, device) = (studio.client.clone(), studio.device);
-            let one = Wants { instances: 1, ..only_in(&[VISIBLE, APERTURE]) };
+            let one = PlacementRequirements { instances: 1, ..only_in(&[VISIBLE, APERTURE]) };
             let it = studio.create(at, 1, &one);
             let target = studio.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
             for turn in 0..6_u8 {
@@ -270,7 +270,7 @@ fn where_there_can_be_one_only_it_waits_for_packets() {
                 let flags = UNNAMED | LockFlags::DonotWait;
                 let (name, address) = client.lock_discard(at, device, it, flags).unwrap();
                 assert_eq!(name, it);
-                assert!(poke(address, &[turn + 1; 64]));
+                assert!(write_cpu(address, &[turn + 1; 64]));
                 studio.unlock(at, it);
                 studio.render(at, copy(it, target, turn.into()), &[it, target]);
             }
@@ -290,21 +290,21 @@ fn an_older_one_is_unlocked_and_nothing_else() {
             let entire = LockFlags::LockEntire;
             let before = client.lock(at, device, first, entire, &[]).unwrap();
             let (newest, address) = client.lock_discard(at, device, first, 0).unwrap();
-            assert!(poke(before, &[1; 64]) && poke(address, &[2; 64]) && before != address);
+            assert!(write_cpu(before, &[1; 64]) && write_cpu(address, &[2; 64]) && before != address);
             assert_eq!(peek(before, 1), Some(vec![1]), "{on:?}");
             let refused = Err(STATUS_INVALID_PARAMETER);
             assert_eq!(client.lock(at, device, first, entire, &[]).map(drop), refused);
-            let destroy = |it| Destroy { device, list: vec![it], ..Destroy::default() };
+            let destroy = |it| DestroyAllocation { device, list: vec![it], ..DestroyAllocation::default() };
             assert_eq!(client.destroy(at, &destroy(first)), refused);
-            assert_eq!(client.offer(at, Names::of(device, &[first]), 1), refused);
+            assert_eq!(client.offer(at, AllocationSelection::of(device, &[first]), 1), refused);
             studio.unlock(at, first);
             assert_eq!(client.unlock(at, device, &[first]), refused, "it is not locked any more");
             assert_eq!(client.unlock(at, device, &[newest, newest]), refused, "not twice");
             studio.unlock(at, newest);
             // What is offered is the newest.
-            client.offer(at, Names::of(device, &[newest]), 1).unwrap();
+            client.offer(at, AllocationSelection::of(device, &[newest]), 1).unwrap();
             assert_eq!(client.lock_discard(at, device, newest, 0).map(drop), refused);
-            let thrown = client.reclaim(at, Names::of(device, &[newest])).unwrap()[0];
+            let thrown = client.reclaim(at, AllocationSelection::of(device, &[newest])).unwrap()[0];
             assert!(thrown || studio.seen(at, newest, 64) == [2; 64], "{on:?}");
             client.destroy(at, &destroy(newest)).unwrap();
             assert_eq!(client.destroy(at, &destroy(newest)), refused);
@@ -329,14 +329,14 @@ fn of_what_is_shared_a_primary_or_pinned_there_is_one() {
                 wants.flags.pinned = pinned;
                 let private = vec![describe_in(PAGE, PAGE, &wants)];
                 let allocation_flags = vec![info];
-                let create = Create { flags, allocation_flags, ..Create::on(device, private) };
+                let create = CreateAllocation { flags, allocation_flags, ..CreateAllocation::new(device, private) };
                 let made = client.create(at, &create).unwrap();
                 let it = made.allocations[0];
                 let (name, _) = client.lock_discard(at, device, it, 0).unwrap();
                 assert_eq!(name == it, flags != resource || pinned, "{on:?}, {flags}, {info}");
                 studio.unlock(at, name);
                 let list = if made.resource == 0 { vec![it] } else { Vec::new() };
-                let all = Destroy { device, resource: made.resource, list, ..Destroy::default() };
+                let all = DestroyAllocation { device, resource: made.resource, list, ..DestroyAllocation::default() };
                 client.destroy(at, &all).unwrap();
             }
         });
@@ -347,7 +347,7 @@ fn of_what_is_shared_a_primary_or_pinned_there_is_one() {
 #[test]
 fn where_memory_is_short_it_waits_and_makes_no_more() {
     let plan = MemoryPlan { aperture: 80 * PAGE, ..SMALL };
-    for on in (1..=6).map(On::Stepped).chain([On::Free; 3]) {
+    for on in (1..=6).map(HostKind::Deterministic).chain([HostKind::Threaded; 3]) {
         let events = with_ram(40 + 3 * 64 + 40, on, plan, |studio, at| {
             let first = studio.create(at, 64, &only_in(&[APERTURE]));
             let target = studio.create(at, 1, &only_in(&[VISIBLE]));
@@ -355,7 +355,7 @@ fn where_memory_is_short_it_waits_and_makes_no_more() {
             let (client, device, host) =
                 (studio.client.clone(), studio.device, studio.host.clone());
             let signals = studio.host.spawn("signals", move |at| {
-                host.quiet(at); // Its client waits: now it may go on.
+                host.run_until_idle(at); // Its client waits: now it may go on.
                 client.signal_cpu(at, device, &[(fence, 1)], 0).unwrap();
             });
             let mut newest = first;
@@ -394,7 +394,7 @@ fn all_instances_end_with_the_allocation_whoever_uses_them() {
                 if end > 0 {
                     let (device, assume_not_in_use) = (studio.device, end > 1);
                     let list = vec![target, last.0];
-                    let destroy = Destroy { device, list, assume_not_in_use, ..Destroy::default() };
+                    let destroy = DestroyAllocation { device, list, assume_not_in_use, ..DestroyAllocation::default() };
                     studio.client.destroy(at, &destroy).unwrap();
                 }
             });
@@ -411,10 +411,10 @@ fn threads_fill_their_own() {
                 let (kernel, host) = (studio.kernel.clone(), studio.host.clone());
                 let client = client.clone();
                 studio.host.spawn(name, move |at| {
-                    let context = client.create_listed_context(at, device, 0).unwrap();
-                    let wants = Wants { instances: 3, ..only_in(&[VISIBLE, APERTURE]) };
+                    let context = client.create_context_with_lists(at, device, 0).unwrap();
+                    let wants = PlacementRequirements { instances: 3, ..only_in(&[VISIBLE, APERTURE]) };
                     let private = vec![describe_in(PAGE, PAGE, &wants); 2];
-                    let made = client.create(at, &Create::on(device, private)).unwrap();
+                    let made = client.create(at, &CreateAllocation::new(device, private)).unwrap();
                     let (first, target) = (made.allocations[0], made.allocations[1]);
                     let mut studio = Studio { kernel, host, client, device, context };
                     let mut newest = first;
@@ -441,7 +441,7 @@ fn a_lock_that_waits_finds_its_allocation_gone() {
     for (on, plan) in orders() {
         in_studio(on, plan, |studio, at| {
             let (client, device) = (studio.client.clone(), studio.device);
-            let one = Wants { instances: 1, ..only_in(&[VISIBLE, APERTURE]) };
+            let one = PlacementRequirements { instances: 1, ..only_in(&[VISIBLE, APERTURE]) };
             let it = studio.create(at, 1, &one);
             let fence = studio.stall(at);
             studio.render(at, copy(it, it, 2), &[it]);
@@ -450,8 +450,8 @@ fn a_lock_that_waits_finds_its_allocation_gone() {
                 let locked = waits.lock_discard(at, device, it, UNNAMED);
                 assert_eq!(locked, Err(STATUS_INVALID_PARAMETER), "{on:?}");
             });
-            studio.host.quiet(at);
-            let list = Destroy { device, list: vec![it], ..Destroy::default() };
+            studio.host.run_until_idle(at);
+            let list = DestroyAllocation { device, list: vec![it], ..DestroyAllocation::default() };
             client.destroy(at, &list).unwrap();
             studio.go_on(at, fence);
             studio.host.park(at, &ended, None);
@@ -472,14 +472,14 @@ fn one_packet_uses_two_instances() {
                 let one = studio.refill(at, older, value + 1);
                 let two = studio.refill(at, one, value + 2);
                 let part = |place, to| {
-                    let (from, to_offset) = (listed(place), 64 * (2 * turn + to));
-                    Command::Copy { from, from_offset: 0, to: listed(2), to_offset, length: 64 }
+                    let (from, to_offset) = (list_handle(place), 64 * (2 * turn + to));
+                    Command::Copy { from, from_offset: 0, to: list_handle(2), to_offset, length: 64 }
                 };
-                let packet = Listed {
+                let packet = RenderCommand {
                     commands: encode(&[part(0, 0), part(1, 1)]),
                     list: vec![(one, false), (two, false), (target, true)],
                     patches: vec![(0, 8), (1, 8)],
-                    ..Listed::default()
+                    ..RenderCommand::default()
                 };
                 studio.client.render(at, &mut studio.context, &packet).unwrap();
                 older = two;

@@ -4,51 +4,51 @@
 
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as CreateFlags;
 use abi::ukm::{D3DDDI_EVICT_FLAGS as EvictFlags, D3DDDI_RECLAIM_RESULT_DISCARDED as DISCARDED};
-use flight::{Event, What};
+use flight::{Event, EventKind};
 use harness::memory::{hidden, pages_of_each};
-use harness::sight::{Bay, PAGE, in_bay, in_good_bay, peek, poke};
+use harness::sight::{MemoryTestbed, PAGE, with_memory_testbed, with_clean_memory_testbed, peek, write_cpu};
 use softgpu::format::{anywhere, describe_in, only_in};
 use softgpu::{APERTURE, MemoryPlan, VISIBLE};
-use thunk::{Create, Made};
-use windtunnel::On;
+use thunk::{CreateAllocation, PagingStatus};
+use windtunnel::HostKind;
 
 /// Sixteen pages of each kind.
 const SMALL: MemoryPlan = pages_of_each(16);
 
-fn orders() -> impl Iterator<Item = On> {
-    (1..=5).map(On::Stepped).chain([On::Free; 3])
+fn orders() -> impl Iterator<Item = HostKind> {
+    (1..=5).map(HostKind::Deterministic).chain([HostKind::Threaded; 3])
 }
 
-fn place(events: &[Event], is: impl Fn(&What) -> bool) -> Option<usize> {
-    events.iter().position(|it| is(&it.what))
+fn place(events: &[Event], is: impl Fn(&EventKind) -> bool) -> Option<usize> {
+    events.iter().position(|it| is(&it.kind))
 }
 
 /// RESID-OFFER-009.
 #[test]
 fn what_was_thrown_away_comes_back_as_zeroes_and_is_said_to() {
     for on in orders() {
-        in_good_bay(on, SMALL, |bay, at| {
+        with_clean_memory_testbed(on, SMALL, |bay, at| {
             // A page between is what the context saves into.
             for (wants, rest) in [(hidden(), 8), (only_in(&[APERTURE]), 12)] {
                 let list = [(); 2].map(|()| bay.resident(at, 4, &wants));
                 for it in list {
                     bay.fill(at, it, 4, 0x77);
                 }
-                bay.settle(at);
+                bay.run_until_idle(at);
                 let client = &bay.bench.client;
                 client.offer(at, bay.names(&list), 1).unwrap();
                 let other = bay.resident(at, rest, &wants);
-                let queue = bay.bench.queue(at).unwrap();
+                let queue = bay.bench.paging_queue(at).unwrap();
                 let (results, _) = client.reclaim2(at, queue.queue, &list).unwrap();
                 assert_eq!(results, [DISCARDED; 2], "{on:?}");
                 bay.bench.destroy_list(at, &[other]).unwrap();
-                bay.settle(at);
-                bay.bench.resident(at, &list).unwrap();
+                bay.run_until_idle(at);
+                bay.bench.make_resident(at, &list).unwrap();
                 for it in list {
                     assert_eq!(bay.held(it, 4), Some(vec![0; 4 * 4096]), "{on:?}");
                 }
                 bay.bench.destroy_list(at, &list).unwrap();
-                bay.settle(at);
+                bay.run_until_idle(at);
             }
             bay.close(at);
         });
@@ -58,25 +58,25 @@ fn what_was_thrown_away_comes_back_as_zeroes_and_is_said_to() {
 /// RESID-OFFER-004.
 #[test]
 fn an_offer_behind_work_counts_when_the_work_is_done() {
-    let events = in_good_bay(1, SMALL, |bay, at| {
+    let events = with_clean_memory_testbed(1, SMALL, |bay, at| {
         let it = bay.resident(at, 12, &hidden());
         bay.fill(at, it, 12, 1);
-        bay.settle(at);
+        bay.run_until_idle(at);
         bay.fill(at, it, 12, 2);
         let client = &bay.bench.client;
         client.offer(at, bay.names(&[it]), 1).unwrap();
         // It is not for others yet: the work writes to it.
         let other = bay.create(at, 12, &hidden());
-        let queue = bay.bench.queue(at).unwrap();
+        let queue = bay.bench.paging_queue(at).unwrap();
         let made = client.make_resident(at, queue.queue, &[other], 0).unwrap();
-        assert!(matches!(made, Made::NoRoom(_)), "{made:?}");
-        bay.settle(at);
-        bay.bench.resident(at, &[other]).unwrap();
+        assert!(matches!(made, PagingStatus::NoMemory(_)), "{made:?}");
+        bay.run_until_idle(at);
+        bay.bench.make_resident(at, &[other]).unwrap();
         assert_eq!(client.reclaim2(at, queue.queue, &[it]).unwrap().0, [DISCARDED]);
         bay.close(at);
     });
-    let ready = place(&events, |it| matches!(it, What::OfferReady {})).unwrap();
-    let thrown = place(&events, |it| matches!(it, What::MemoryEvicted { .. })).unwrap();
+    let ready = place(&events, |it| matches!(it, EventKind::OfferReady {})).unwrap();
+    let thrown = place(&events, |it| matches!(it, EventKind::MemoryEvicted { .. })).unwrap();
     assert!(ready < thrown);
 }
 
@@ -84,19 +84,19 @@ fn an_offer_behind_work_counts_when_the_work_is_done() {
 #[test]
 fn as_many_evicts_as_requests_take_it_off_the_list() {
     for on in orders() {
-        in_good_bay(on, SMALL, |bay, at| {
+        with_clean_memory_testbed(on, SMALL, |bay, at| {
             let it = bay.resident(at, 4, &hidden());
-            bay.bench.resident(at, &[it, it]).unwrap();
+            bay.bench.make_resident(at, &[it, it]).unwrap();
             bay.fill(at, it, 4, 5);
             for _ in 0..2 {
                 bay.evict(at, it, 0);
-                bay.settle(at);
+                bay.run_until_idle(at);
                 assert_eq!(bay.held(it, 4), Some(vec![5; 4 * 4096]), "{on:?}");
             }
             bay.evict(at, it, 0);
-            bay.settle(at);
+            bay.run_until_idle(at);
             assert_eq!(bay.address(it), None, "{on:?}");
-            bay.bench.resident(at, &[it]).unwrap();
+            bay.bench.make_resident(at, &[it]).unwrap();
             assert_eq!(bay.held(it, 4), Some(vec![5; 4 * 4096]), "{on:?}");
             bay.close(at);
         });
@@ -107,23 +107,23 @@ fn as_many_evicts_as_requests_take_it_off_the_list() {
 #[test]
 fn what_was_not_written_to_is_as_it_was() {
     for on in orders() {
-        let events = in_good_bay(on, SMALL, |bay, at| {
+        let events = with_clean_memory_testbed(on, SMALL, |bay, at| {
             let it = bay.resident(at, 4, &hidden());
             bay.fill(at, it, 4, 6);
             bay.evict(at, it, 0);
-            bay.settle(at);
-            bay.bench.resident(at, &[it, it]).unwrap();
+            bay.run_until_idle(at);
+            bay.bench.make_resident(at, &[it, it]).unwrap();
             bay.fill(at, it, 4, 7);
-            bay.settle(at);
+            bay.run_until_idle(at);
             bay.evict(at, it, EvictFlags::NotWrittenTo);
             bay.evict(at, it, 0);
-            bay.settle(at);
-            bay.bench.resident(at, &[it]).unwrap();
+            bay.run_until_idle(at);
+            bay.bench.make_resident(at, &[it]).unwrap();
             assert_eq!(bay.held(it, 4), Some(vec![6; 4 * 4096]), "{on:?}");
             bay.close(at);
         });
         let discards =
-            events.iter().filter(|it| matches!(it.what, What::MemoryEvicted { discard: true, .. }));
+            events.iter().filter(|it| matches!(it.kind, EventKind::MemoryEvicted { discard: true, .. }));
         assert_eq!(discards.count(), 1, "{on:?}");
     }
 }
@@ -131,27 +131,27 @@ fn what_was_not_written_to_is_as_it_was() {
 #[test]
 fn what_two_devices_list_stays_until_both_have_evicted_it() {
     for on in orders() {
-        in_good_bay(on, SMALL, |bay, at| {
+        with_clean_memory_testbed(on, SMALL, |bay, at| {
             let private = vec![describe_in(4 * PAGE, PAGE, &hidden())];
-            let create = Create::on(bay.bench.device, private).with_resource();
+            let create = CreateAllocation::new(bay.bench.device, private).with_resource();
             let flags = create.flags | CreateFlags::CreateShared;
-            let made = bay.bench.make(at, &Create { flags, ..create }).unwrap();
-            let other = bay.other(at);
+            let made = bay.bench.create_with(at, &CreateAllocation { flags, ..create }).unwrap();
+            let other = bay.another_client(at);
             let opened = other.bench.client.open_resource(at, other.bench.device, made.global);
             let opened = opened.unwrap().allocations;
             let (mine, theirs) = (made.allocations[0], opened[0]);
-            bay.bench.resident(at, &[mine]).unwrap();
-            other.bench.resident(at, &[theirs]).unwrap();
+            bay.bench.make_resident(at, &[mine]).unwrap();
+            other.bench.make_resident(at, &[theirs]).unwrap();
             bay.fill(at, mine, 4, 8);
-            bay.settle(at);
+            bay.run_until_idle(at);
             bay.evict(at, mine, 0);
-            bay.settle(at);
+            bay.run_until_idle(at);
             assert_eq!(other.held(theirs, 4), Some(vec![8; 4 * 4096]), "{on:?}");
             other.fill(at, theirs, 2, 9);
             other.evict(at, theirs, 0);
-            bay.settle(at);
+            bay.run_until_idle(at);
             assert_eq!(other.address(theirs), None, "{on:?}");
-            bay.bench.resident(at, &[mine]).unwrap();
+            bay.bench.make_resident(at, &[mine]).unwrap();
             let held = bay.held(mine, 4).unwrap();
             assert_eq!((held[0], held[2 * 4096]), (9, 8), "{on:?}");
             other.close(at);
@@ -164,26 +164,26 @@ fn what_two_devices_list_stays_until_both_have_evicted_it() {
 /// The GPU touches what is not there: the device is lost, and what it had is free for others.
 #[test]
 fn a_lost_device_frees_its_memory_when_it_ends() {
-    in_bay(1, SMALL, |bay, at| {
+    with_memory_testbed(1, SMALL, |bay, at| {
         let mine = bay.resident(at, 12, &hidden());
         let away = bay.create(at, 1, &hidden());
         bay.fill(at, away, 1, 1);
-        bay.settle(at);
+        bay.run_until_idle(at);
         let refused = bay.bench.client.evict(at, bay.bench.device, &[mine], 0);
         assert!(refused.is_err(), "the device is lost");
         bay.close(at);
-        bay.settle(at);
-        let other = bay.other(at);
+        bay.run_until_idle(at);
+        let other = bay.another_client(at);
         let theirs = other.resident(at, 12, &hidden());
         other.fill(at, theirs, 12, 3);
-        other.settle(at);
+        other.run_until_idle(at);
         assert_eq!(other.held(theirs, 12), Some(vec![3; 12 * 4096]));
         other.close(at);
     });
 }
 
 /// One of everything: resident, locked, offered, evicted, mapped.
-fn fill_up(bay: &Bay<'_>, at: &mut flight::Passive) -> usize {
+fn fill_up(bay: &MemoryTestbed<'_>, at: &mut flight::Passive) -> usize {
     bay.resident(at, 2, &hidden());
     bay.resident(at, 2, &only_in(&[APERTURE]));
     let offered = bay.resident(at, 2, &anywhere());
@@ -197,14 +197,14 @@ fn fill_up(bay: &Bay<'_>, at: &mut flight::Passive) -> usize {
     bay.lock(at, locked)
 }
 
-/// What was taken is counted by `in_bay`, and who is alive by what it calls.
+/// What was taken is counted by `with_memory_testbed`, and who is alive by what it calls.
 #[test]
 fn an_adapter_goes_with_everything_that_is_in_its_memory() {
     for on in orders() {
-        in_bay(on, SMALL, |bay, at| {
-            let before = bay.ram.taken();
+        with_memory_testbed(on, SMALL, |bay, at| {
+            let before = bay.ram.allocated_bytes();
             let address = fill_up(bay, at);
-            assert!(poke(address, &[1]) && bay.ram.taken() > before, "{on:?}");
+            assert!(write_cpu(address, &[1]) && bay.ram.allocated_bytes() > before, "{on:?}");
             bay.wing.kernel.remove_adapter(at, bay.wing.adapter);
             // From here on the address is the system's, who may give it to anybody.
             bay.bench.client.kill(at);
@@ -215,12 +215,12 @@ fn an_adapter_goes_with_everything_that_is_in_its_memory() {
 #[test]
 fn a_process_goes_with_everything_that_it_has_in_memory() {
     for on in orders() {
-        in_bay(on, SMALL, |bay, at| {
+        with_memory_testbed(on, SMALL, |bay, at| {
             let address = fill_up(bay, at);
             bay.bench.client.kill(at);
-            bay.settle(at);
+            bay.run_until_idle(at);
             assert_eq!(peek(address, 1), None, "{on:?}");
-            let other = bay.other(at);
+            let other = bay.another_client(at);
             let all = [hidden(), only_in(&[APERTURE])].map(|it| other.resident(at, 15, &it));
             assert!(all.iter().all(|it| other.address(*it).is_some()), "all of it is free again");
             other.close(at);

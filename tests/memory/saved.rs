@@ -2,17 +2,17 @@
 //! freed at any moment, and kept as long as an engine can reach it.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
-use flight::{Event, Kind, Passive, RuleId, Subject, What};
+use flight::{Event, Kind, Passive, RuleId, Subject, EventKind};
 use harness::memory::pages_of_each;
-use harness::{Keeper, When, Wing, flown, good_scenarios, run, verified};
-use kernel::miniport::Refusal;
-use kernel::{Handle, Residency, ResidentOrder};
+use harness::{Keeper, HookPoint, KernelTestbed, flown, good_scenarios, run, verified};
+use kernel::miniport::DriverError;
+use kernel::{Handle, Residency, MakeResidentRequest};
 use softgpu::format::{self, Command};
 use softgpu::{MemoryPlan, Registers, SAVED_AT};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use thunk::{Client, Create};
-use windtunnel::{On, Outcome};
+use thunk::{Client, CreateAllocation};
+use windtunnel::{HostKind, Outcome};
 
 const PAGE: u64 = 4096;
 /// The word of allocations that the tests make beside the driver.
@@ -29,7 +29,7 @@ struct Desk {
 }
 
 impl Desk {
-    fn open(wing: &Wing, at: &mut Passive, keeper: &Arc<Keeper>) -> Self {
+    fn open(wing: &KernelTestbed, at: &mut Passive, keeper: &Arc<Keeper>) -> Self {
         let client = Client::new(&wing.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
@@ -46,14 +46,14 @@ impl Desk {
     }
 
     /// Makes new allocations resident until no page is free.
-    fn press(&self, wing: &Wing, at: &mut Passive, pages: usize) {
+    fn press(&self, wing: &KernelTestbed, at: &mut Passive, pages: usize) {
         let process = self.client.session().process();
-        let queue = wing.kernel.create_queue(process, Handle(self.device), 0).unwrap();
+        let queue = wing.kernel.create_paging_queue(process, Handle(self.device), 0).unwrap();
         for _ in 0..pages {
-            let create = Create::on(self.device, vec![format::describe(PAGE)]);
+            let create = CreateAllocation::new(self.device, vec![format::describe(PAGE)]);
             let list = self.client.create(at, &create).unwrap().allocations;
             let list = list.iter().map(|it| Handle(*it)).collect();
-            let order = ResidentOrder { queue: queue.queue, list, ..ResidentOrder::default() };
+            let order = MakeResidentRequest { queue: queue.queue, list, ..MakeResidentRequest::default() };
             if let Ok(Residency::Pending(value)) = wing.kernel.make_resident(process, &order) {
                 wing.kernel.wait_queue(at, process, queue.fence, value).unwrap();
             }
@@ -79,7 +79,7 @@ impl Desk {
 fn told(
     seed: u64,
     plan: MemoryPlan,
-    story: impl FnOnce(&Wing, &mut Passive, &Arc<Keeper>),
+    story: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<Keeper>),
 ) -> Vec<Event> {
     let keeper = Keeper::new(plan);
     let events = run(seed, |log| keeper.plug(log), |wing, at| story(wing, at, &keeper));
@@ -91,7 +91,7 @@ fn told(
 fn kept(
     seed: u64,
     plan: MemoryPlan,
-    story: impl FnOnce(&Wing, &mut Passive, &Arc<Keeper>),
+    story: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<Keeper>),
 ) -> Vec<Event> {
     let events = told(seed, plan, story);
     let findings = verified(&events);
@@ -102,8 +102,8 @@ fn kept(
 
 /// The rules that were broken, and by whom.
 fn broken(events: &[Event]) -> Vec<(RuleId, Subject)> {
-    let broken = |it: &Event| match it.what {
-        What::RuleBroken { rule, .. } => Some((rule, it.subject)),
+    let broken = |it: &Event| match it.kind {
+        EventKind::RuleBroken { rule, .. } => Some((rule, it.subject)),
         _ => None,
     };
     events.iter().filter_map(broken).collect()
@@ -114,13 +114,13 @@ fn place(events: &[Event], what: impl Fn(&Event) -> bool) -> usize {
 }
 
 fn is(number: u32, name: &'static str) -> impl Fn(&Event) -> bool {
-    move |it| it.subject == Kind::Saved.nr(number) && it.what.name() == name
+    move |it| it.subject == Kind::ContextAllocation.subject(number) && it.kind.name() == name
 }
 
 fn built(operation: &'static str, number: u32) -> impl Fn(&Event) -> bool {
     move |it| {
-        let of = Kind::Saved.nr(number);
-        matches!(&it.what, What::PagingBuilt { operation: o, of: f, .. } if *o == operation && *f == of)
+        let of = Kind::ContextAllocation.subject(number);
+        matches!(&it.kind, EventKind::PagingBuilt { operation: o, of: f, .. } if *o == operation && *f == of)
     }
 }
 
@@ -132,29 +132,29 @@ fn an_area_is_initialised_before_the_first_packet_and_saved_into_at_a_switch() {
         assert_eq!(desk.packets(), [None, None], "nothing is there yet");
         desk.packet(at, a);
         desk.packet(at, a);
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         assert_eq!(desk.packets(), [Some(0), None], "initialised, and still in the engine");
         desk.packet(at, b);
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         let first = Registers { packets: 2, commands: 0, fence: 2 };
         assert_eq!(desk.keeper.driver.saved(), [Some(first), Some(Registers::default())]);
         desk.packet(at, a);
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         assert_eq!(desk.packets(), [Some(2), Some(1)]);
         desk.close(at, &[a, b]);
     });
     let created = place(&events, is(1, "context-allocation.created"));
     let entered = place(
         &events,
-        |it| matches!(&it.what, What::DdiCall { name, .. } if *name == "DxgkDdiCreateContext"),
+        |it| matches!(&it.kind, EventKind::DdiCall { name, .. } if *name == "DxgkDdiCreateContext"),
     );
-    let left = place(&events, |it| it.what.name() == "context.created");
+    let left = place(&events, |it| it.kind.name() == "context.created");
     assert!(entered < created && created < left, "inside the call that makes its context");
     let done = place(
         &events,
-        |it| matches!(&it.what, What::PagingDone { operation, of, .. } if *operation == "init-context" && *of == Kind::Saved.nr(1)),
+        |it| matches!(&it.kind, EventKind::PagingDone { operation, of, .. } if *operation == "init-context" && *of == Kind::ContextAllocation.subject(1)),
     );
-    let given = place(&events, |it| it.what.name() == "packet.submitted");
+    let given = place(&events, |it| it.kind.name() == "packet.submitted");
     assert!(done < given, "initialised before the first packet");
 }
 
@@ -166,10 +166,10 @@ fn what_was_saved_survives_an_eviction() {
         for context in [a, a, a, b] {
             desk.packet(at, context);
         }
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         assert_eq!(desk.packets(), [Some(3), Some(0)]);
         desk.press(wing, at, 6);
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         assert_eq!(desk.packets(), [None, Some(0)], "the one at rest had to go");
         desk.close(at, &[]);
         let desk = Desk::open(wing, at, keeper);
@@ -189,20 +189,20 @@ fn an_evicted_area_comes_back_with_its_bytes() {
         for round in 1..=3 {
             for context in &all {
                 desk.packet(at, *context);
-                wing.host.quiet(at);
+                wing.host.run_until_idle(at);
             }
             let there = desk.packets().into_iter().flatten().max();
             assert_eq!(there, Some(round));
         }
         for (number, context) in all.iter().enumerate() {
             desk.packet(at, *context);
-            wing.host.quiet(at);
+            wing.host.run_until_idle(at);
             // What the engine loaded is still in the area: it saves when the next one comes.
             assert_eq!(desk.packets()[number], Some(3), "context {number}");
         }
         desk.close(at, &all);
     });
-    let moved = events.iter().filter(|it| it.what.name() == "memory.evicted").count();
+    let moved = events.iter().filter(|it| it.kind.name() == "memory.evicted").count();
     assert!(moved >= 20, "{moved} were moved out");
 }
 
@@ -214,22 +214,22 @@ fn a_freed_area_is_kept_until_the_switch_has_passed() {
         let a = desk.context(at, 0);
         desk.packet(at, a);
         keeper.driver.change_areas(at, false).unwrap();
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         assert_eq!(desk.packets(), [], "it has none any more");
         desk.packet(at, a);
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         desk.close(at, &[a]);
     });
-    let address = events.iter().find_map(|it| match it.what {
-        What::MemoryPlaced { address, .. } if it.subject == Kind::Saved.nr(1) => Some(address),
+    let address = events.iter().find_map(|it| match it.kind {
+        EventKind::MemoryPlaced { address, .. } if it.subject == Kind::ContextAllocation.subject(1) => Some(address),
         _ => None,
     });
     assert!(address.is_some());
     let freed = place(&events, is(1, "context-allocation.freed"));
-    let done = place(&events, |it| it.what.name() == "packet.done");
-    let asked = place(&events, |it| matches!(it.what, What::PagingSubmitted { switch: true, .. }));
-    let switched = place(&events, |it| matches!(it.what, What::NodeSwitched { to: None }));
-    let gone = place(&events, is(1, "context-allocation.gone"));
+    let done = place(&events, |it| it.kind.name() == "packet.done");
+    let asked = place(&events, |it| matches!(it.kind, EventKind::PagingSubmitted { switch: true, .. }));
+    let switched = place(&events, |it| matches!(it.kind, EventKind::NodeSwitched { to: None }));
+    let gone = place(&events, is(1, "context-allocation.destroyed"));
     assert!(freed < done && done < asked && asked < switched && switched < gone);
 }
 
@@ -241,12 +241,12 @@ fn an_engine_saves_into_an_area_that_was_freed_under_it() {
         let desk = Desk::open(wing, at, keeper);
         let a = desk.context(at, 0);
         desk.packet(at, a);
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         let area = desk.keeper.driver.area_addresses()[0].unwrap();
         keeper.driver.change_areas(at, false).unwrap();
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         let mut bytes = [0; softgpu::REGISTERS_SIZE];
-        assert!(flight::Machine::peek(&*keeper.hardware, area + SAVED_AT, &mut bytes));
+        assert!(flight::HardwareModel::peek(&*keeper.hardware, area + SAVED_AT, &mut bytes));
         at_address = Registers::decode(&bytes);
         desk.close(at, &[a]);
     });
@@ -262,9 +262,9 @@ fn one_that_is_made_anew_while_its_context_runs_is_saved_into() {
             desk.packet(at, a);
             keeper.driver.change_areas(at, true).unwrap();
             desk.packet(at, a);
-            wing.host.quiet(at);
+            wing.host.run_until_idle(at);
             desk.packet(at, b);
-            wing.host.quiet(at);
+            wing.host.run_until_idle(at);
             let saved = desk.packets();
             assert!(saved[0].is_some_and(|it| (1..=2).contains(&it)), "{saved:?}");
             desk.close(at, &[a, b]);
@@ -278,11 +278,11 @@ fn what_a_driver_freed_it_does_not_hear_of_again() {
         let name = keeper.share(at, WORD).unwrap();
         let a = desk.context(at, 0);
         desk.packet(at, a);
-        wing.host.quiet(at);
-        let before = keeper.heard().len();
-        keeper.services().destroy_context_memory(at, name).unwrap();
+        wing.host.run_until_idle(at);
+        let before = keeper.paging_operations().len();
+        keeper.services().destroy_context_allocation(at, name).unwrap();
         desk.packet(at, a);
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         desk.close(at, &[a]);
         before
     });
@@ -290,13 +290,13 @@ fn what_a_driver_freed_it_does_not_hear_of_again() {
 }
 
 /// The words a driver heard after so many operations.
-fn kept_words(story: impl FnOnce(&Wing, &mut Passive, &Arc<Keeper>, &Desk) -> usize) -> Vec<usize> {
+fn kept_words(story: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<Keeper>, &Desk) -> usize) -> Vec<usize> {
     let mut heard = Vec::new();
     let aperture = MemoryPlan { visible: PAGE, local: PAGE, ..MemoryPlan::default() };
     kept(1, aperture, |wing, at, keeper| {
         let desk = Desk::open(wing, at, keeper);
         let before = story(wing, at, keeper, &desk);
-        heard = keeper.heard().split_off(before).into_iter().map(|it| it.1).collect();
+        heard = keeper.paging_operations().split_off(before).into_iter().map(|it| it.1).collect();
     });
     heard
 }
@@ -306,25 +306,25 @@ fn a_shared_one_is_there_for_every_context_of_its_device() {
     let events = kept(1, SMALL, |wing, at, keeper| {
         let slot = Arc::new(AtomicUsize::new(0));
         let name = slot.clone();
-        keeper.on(When::DeviceMade, move |keeper, at| {
+        keeper.on(HookPoint::CreateDevice, move |keeper, at| {
             name.store(keeper.share(at, WORD)?, SeqCst);
             Ok(())
         });
         let name = slot.clone();
-        keeper.on(When::DeviceEnds, move |keeper, at| {
-            keeper.services().destroy_context_memory(at, name.load(SeqCst))
+        keeper.on(HookPoint::DestroyDevice, move |keeper, at| {
+            keeper.services().destroy_context_allocation(at, name.load(SeqCst))
         });
         let desk = Desk::open(wing, at, keeper);
         let (a, b) = (desk.context(at, 0), desk.context(at, 1));
         desk.packet(at, a);
         desk.packet(at, b);
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         desk.press(wing, at, 5);
-        assert!(keeper.services().map_context_memory(at, slot.load(SeqCst), 0, 1).is_some());
+        assert!(keeper.services().map_context_allocation(at, slot.load(SeqCst), 0, 1).is_some());
         desk.close(at, &[a, b]);
     });
     let first = place(&events, built("init-context", 1));
-    assert!(first < place(&events, |it| it.what.name() == "packet.submitted"));
+    assert!(first < place(&events, |it| it.kind.name() == "packet.submitted"));
     let freed = place(&events, is(1, "context-allocation.freed"));
     let moved = events.iter().take(freed).any(is(1, "memory.evicted"));
     assert!(!moved, "both nodes have its device current");
@@ -348,14 +348,14 @@ fn registers_are_right_after_many_switches() {
                     done[one] += 1;
                 }
                 if dice >> 40 & 1 == 0 {
-                    wing.host.quiet(at);
+                    wing.host.run_until_idle(at);
                 }
             }
-            wing.host.quiet(at);
+            wing.host.run_until_idle(at);
             // One after the other becomes current and saves when the one before it does.
             for (number, context) in all.iter().enumerate() {
                 desk.packet(at, *context);
-                wing.host.quiet(at);
+                wing.host.run_until_idle(at);
                 assert_eq!(desk.packets()[number].map(|it| it <= done[number]), Some(true));
                 done[number] += 1;
             }
@@ -364,12 +364,12 @@ fn registers_are_right_after_many_switches() {
                 desk.packet(at, *context);
                 done[number] += 1;
                 desk.packet(at, after[number % 2]);
-                wing.host.quiet(at);
+                wing.host.run_until_idle(at);
                 assert_eq!(desk.packets()[number], Some(done[number]), "context {number}");
             }
             desk.close(at, &all);
         });
-        let moved = events.iter().filter(|it| it.what.name() == "memory.evicted").count();
+        let moved = events.iter().filter(|it| it.kind.name() == "memory.evicted").count();
         assert!(moved > 10, "{moved} were moved out");
     }
 }
@@ -378,18 +378,18 @@ fn registers_are_right_after_many_switches() {
 fn what_a_refused_create_left_behind_is_named_and_reclaimed() {
     let events = told(1, MemoryPlan::default(), |wing, at, keeper| {
         let desk = Desk::open(wing, at, keeper);
-        keeper.on(When::ContextMade, |keeper, at| {
+        keeper.on(HookPoint::CreateContext, |keeper, at| {
             let context = keeper.context(0);
-            let order = kernel::operation::ContextMemoryOrder { context, ..keeper.order(WORD) };
-            keeper.services().create_context_memory(at, &order)?;
-            Err(Refusal::NoMemory)
+            let order = kernel::operation::CreateContextAllocationArgs { context, ..keeper.order(WORD) };
+            keeper.services().create_context_allocation(at, &order)?;
+            Err(DriverError::NoMemory)
         });
         assert!(desk.client.create_context(at, desk.device, 0).is_err());
         desk.close(at, &[]);
     });
-    assert_eq!(broken(&events), [(RuleId::CB_CTXALLOC_013, Kind::Context.nr(1))]);
-    let freed = place(&events, |it| matches!(it.what, What::SavedFreed { forgotten: true }));
-    assert!(freed < place(&events, is(1, "context-allocation.gone")));
+    assert_eq!(broken(&events), [(RuleId::CB_CTXALLOC_013, Kind::Context.subject(1))]);
+    let freed = place(&events, |it| matches!(it.kind, EventKind::ContextAllocationFreed { owner_ended: true }));
+    assert!(freed < place(&events, is(1, "context-allocation.destroyed")));
 }
 
 #[test]
@@ -399,13 +399,13 @@ fn what_a_driver_forgets_is_named_at_its_owner() {
         keeper.share(at, WORD).unwrap();
         let a = desk.context(at, 0);
         let context = keeper.context(0);
-        let order = kernel::operation::ContextMemoryOrder { context, ..keeper.order(WORD + 1) };
-        keeper.services().create_context_memory(at, &order).unwrap();
+        let order = kernel::operation::CreateContextAllocationArgs { context, ..keeper.order(WORD + 1) };
+        keeper.services().create_context_allocation(at, &order).unwrap();
         desk.packet(at, a);
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         desk.close(at, &[a]);
     });
-    let owners = [Kind::Context.nr(1), Kind::Device.nr(1)];
+    let owners = [Kind::Context.subject(1), Kind::Device.subject(1)];
     assert_eq!(broken(&events), owners.map(|it| (RuleId::CB_CTXALLOC_013, it)));
 }
 
@@ -423,8 +423,8 @@ fn an_adapter_goes_with_memory_that_was_freed_and_is_current() {
             let _ = desk.client.close_adapter(at, desk.adapter);
             desk.client.end(at);
         });
-        let gone = events.iter().rposition(|it| it.what.name() == "context-allocation.gone");
-        let stopped = events.iter().position(|it| it.what.name() == "adapter.stopped");
+        let gone = events.iter().rposition(|it| it.kind.name() == "context-allocation.destroyed");
+        let stopped = events.iter().position(|it| it.kind.name() == "adapter.stopped");
         assert!(gone < stopped);
     }
 }
@@ -435,17 +435,17 @@ fn names_that_are_stale_or_foreign_are_refused_and_named() {
         let desk = Desk::open(wing, at, keeper);
         let name = keeper.share(at, WORD).unwrap();
         let services = keeper.services();
-        assert_eq!(services.destroy_context_memory(at, WORD), Err(Refusal::Invalid));
-        assert_eq!(services.destroy_context_memory(at, keeper.device(0)), Err(Refusal::Invalid));
-        assert_eq!(services.destroy_context_memory(at, name), Ok(()));
-        assert_eq!(services.destroy_context_memory(at, name), Err(Refusal::Invalid));
-        assert_eq!(services.update_context_memory(at, name, &[]), Err(Refusal::Invalid));
-        assert_eq!(services.map_context_memory(at, name, 0, 1), None);
+        assert_eq!(services.destroy_context_allocation(at, WORD), Err(DriverError::Invalid));
+        assert_eq!(services.destroy_context_allocation(at, keeper.device(0)), Err(DriverError::Invalid));
+        assert_eq!(services.destroy_context_allocation(at, name), Ok(()));
+        assert_eq!(services.destroy_context_allocation(at, name), Err(DriverError::Invalid));
+        assert_eq!(services.update_context_allocation(at, name, &[]), Err(DriverError::Invalid));
+        assert_eq!(services.map_context_allocation(at, name, 0, 1), None);
         desk.close(at, &[]);
         // Its device is gone, and the name of that with it.
-        assert_eq!(keeper.share(at, WORD), Err(Refusal::Invalid));
+        assert_eq!(keeper.share(at, WORD), Err(DriverError::Invalid));
     });
-    let adapter = Kind::Adapter.nr(1);
+    let adapter = Kind::Adapter.subject(1);
     let mut expected = vec![(RuleId::CB_CTXALLOC_009, adapter); 5];
     expected.push((RuleId::CB_CTXALLOC_003, adapter));
     assert_eq!(broken(&events), expected);
@@ -465,14 +465,14 @@ fn what_another_adapter_has_is_refused_and_named() {
         let second = wing.kernel.add_adapter(at, other.plug(&log)).unwrap();
         let desk = Desk::open(wing, at, &keeper);
         let name = keeper.share(at, WORD).unwrap();
-        assert_eq!(other.services().destroy_context_memory(at, name), Err(Refusal::Invalid));
+        assert_eq!(other.services().destroy_context_allocation(at, name), Err(DriverError::Invalid));
         let order = keeper.order(WORD + 1);
-        assert_eq!(other.services().create_context_memory(at, &order), Err(Refusal::Invalid));
-        assert_eq!(keeper.services().destroy_context_memory(at, name), Ok(()));
+        assert_eq!(other.services().create_context_allocation(at, &order), Err(DriverError::Invalid));
+        assert_eq!(keeper.services().destroy_context_allocation(at, name), Ok(()));
         desk.close(at, &[]);
         wing.kernel.remove_adapter(at, second);
     });
-    let second = Kind::Adapter.nr(2);
+    let second = Kind::Adapter.subject(2);
     let rules = [RuleId::CB_CTXALLOC_009, RuleId::CB_CTXALLOC_002, RuleId::CB_CTXALLOC_003];
     assert_eq!(broken(&events), rules.map(|it| (it, second)));
 }
@@ -480,16 +480,16 @@ fn what_another_adapter_has_is_refused_and_named() {
 /// A driver frees what it likes inside any call, also the one that makes or ends the owner.
 #[test]
 fn one_is_freed_inside_every_call_about_its_owner() {
-    for when in [When::DeviceMade, When::ContextMade, When::ContextEnds, When::DeviceEnds] {
+    for when in [HookPoint::CreateDevice, HookPoint::CreateContext, HookPoint::DestroyContext, HookPoint::DestroyDevice] {
         kept(1, MemoryPlan::default(), |wing, at, keeper| {
             keeper.on(when, |keeper, at| {
                 let name = keeper.share(at, WORD)?;
-                keeper.services().destroy_context_memory(at, name)
+                keeper.services().destroy_context_allocation(at, name)
             });
             let desk = Desk::open(wing, at, keeper);
             let a = desk.context(at, 0);
             desk.packet(at, a);
-            wing.host.quiet(at);
+            wing.host.run_until_idle(at);
             desk.close(at, &[a]);
         });
     }
@@ -501,12 +501,12 @@ fn an_update_is_done_when_the_call_returns_and_carries_its_bytes() {
         let desk = Desk::open(wing, at, keeper);
         let name = keeper.share(at, WORD).unwrap();
         let services = keeper.services();
-        services.update_context_memory(at, name, b"as the driver said").unwrap();
-        let place = services.map_context_memory(at, name, 0, 1).unwrap();
+        services.update_context_allocation(at, name, b"as the driver said").unwrap();
+        let place = services.map_context_allocation(at, name, 0, 1).unwrap();
         let mut bytes = [0; 18];
-        assert!(flight::Machine::peek(&*keeper.hardware, place, &mut bytes));
+        assert!(flight::HardwareModel::peek(&*keeper.hardware, place, &mut bytes));
         assert_eq!(&bytes, b"as the driver said");
-        services.destroy_context_memory(at, name).unwrap();
+        services.destroy_context_allocation(at, name).unwrap();
         desk.close(at, &[]);
     });
     assert!(place(&events, built("init-context", 1)) < place(&events, built("update-context", 1)));
@@ -526,8 +526,8 @@ fn an_area_of_a_lost_device_is_kept_until_its_packets_have_passed() {
             assert!(desk.client.submit(at, a, &format::encode(&[nobody])).is_err());
             desk.close(at, &[a]);
         });
-        let gone = place(&events, is(1, "context-allocation.gone"));
-        let switched = place(&events, |it| matches!(it.what, What::NodeSwitched { to: None }));
+        let gone = place(&events, is(1, "context-allocation.destroyed"));
+        let switched = place(&events, |it| matches!(it.kind, EventKind::NodeSwitched { to: None }));
         assert!(switched < gone, "{seed}");
     }
 }
@@ -552,7 +552,7 @@ fn drivers_with_save_areas_fly_clean_side_by_side() {
     for driver in ["softgpu-memory", "table-memory"] {
         for scenario in good_scenarios(driver) {
             for _ in 0..5 {
-                let flown = flown(driver, scenario.name, On::Free);
+                let flown = flown(driver, scenario.name, HostKind::Threaded);
                 let said = || format!("{driver}, {}", scenario.name);
                 assert_eq!(flown.outcome, Outcome::Clean, "{}: {:?}", said(), flown.findings);
             }
@@ -573,6 +573,6 @@ fn what_a_hung_engine_could_save_into_is_reclaimed_after_its_reset() {
         assert!(keeper.hardware.faults() == 0, "nothing was saved");
     });
     assert_eq!(broken(&events), []);
-    let gone = place(&events, is(1, "context-allocation.gone"));
-    assert!(gone > place(&events, |it| it.what.name() == "device.lost"));
+    let gone = place(&events, is(1, "context-allocation.destroyed"));
+    assert!(gone > place(&events, |it| it.kind.name() == "device.lost"));
 }

@@ -8,7 +8,7 @@ use abi::ukm::{
 use flight::RuleId;
 use harness::{flown, good_scenarios};
 use thunk::Client;
-use windtunnel::{On, Scenario};
+use windtunnel::{HostKind, Scenario};
 
 /// Each driver that gets page tables wrong, and a scenario that shows it.
 const CASES: &[(&str, &str, RuleId)] = &[
@@ -41,9 +41,9 @@ fn a_driver_that_gets_page_tables_wrong_is_named() {
         let flown = flown(driver, scenario, 1);
         let found = flown.findings.iter().find(|it| it.rule == *rule);
         let found = found.unwrap_or_else(|| panic!("{driver}: {:?}", flown.findings));
-        assert_eq!(found.who, flight::Who::Driver, "{driver}");
+        assert_eq!(found.component, flight::Component::Driver, "{driver}");
         let others: Vec<_> =
-            flown.findings.iter().filter(|it| it.who != flight::Who::Driver).collect();
+            flown.findings.iter().filter(|it| it.component != flight::Component::Driver).collect();
         assert!(others.is_empty(), "{driver}: {others:?}");
     }
 }
@@ -57,7 +57,7 @@ fn at_addresses(driver: &str) -> impl Iterator<Item = &'static Scenario> {
     good_scenarios(driver).into_iter().filter(move |it| it.needs.contains(&root))
 }
 
-fn clean(driver: &str, scenario: &str, on: On) {
+fn clean(driver: &str, scenario: &str, on: HostKind) {
     let flown = flown(driver, scenario, on);
     let said = (&flown.findings, &flown.needs);
     assert!(said.0.is_empty() && said.1.is_empty(), "{driver}, {scenario}, {on:?}: {said:?}");
@@ -68,7 +68,7 @@ fn clean(driver: &str, scenario: &str, on: On) {
 fn good_drivers_keep_every_rule_in_many_orders() {
     for driver in GOOD {
         for scenario in at_addresses(driver) {
-            (1..6).for_each(|seed| clean(driver, scenario.name, On::from(seed)));
+            (1..6).for_each(|seed| clean(driver, scenario.name, HostKind::from(seed)));
         }
     }
 }
@@ -77,7 +77,7 @@ fn good_drivers_keep_every_rule_in_many_orders() {
 fn good_drivers_keep_every_rule_when_memory_is_short() {
     for driver in GOOD {
         for scenario in at_addresses(driver) {
-            (1..4).for_each(|seed| clean(driver, scenario.name, On::Pressed(seed)));
+            (1..4).for_each(|seed| clean(driver, scenario.name, HostKind::DeterministicPressure(seed)));
         }
     }
 }
@@ -86,7 +86,7 @@ fn good_drivers_keep_every_rule_when_memory_is_short() {
 fn good_drivers_keep_every_rule_when_threads_run_side_by_side() {
     for driver in GOOD {
         for scenario in at_addresses(driver) {
-            (0..3).for_each(|_| clean(driver, scenario.name, On::Free));
+            (0..3).for_each(|_| clean(driver, scenario.name, HostKind::Threaded));
         }
     }
 }
@@ -98,7 +98,7 @@ fn what_a_driver_keeps_is_a_clients_if_it_says_so() {
         let client = Client::new(&wing.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
-        let queue = client.create_queue(at, device, 0).unwrap().queue;
+        let queue = client.create_paging_queue(at, device, 0).unwrap().queue;
         // The driver keeps two leaf tables behind the first entry of the root, and shows one.
         let (hidden, leaf) = (1 << 30, 2 << 20);
         let zeroes = |base, size: u64| D3DDDI_MAPGPUVIRTUALADDRESS {

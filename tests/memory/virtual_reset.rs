@@ -8,18 +8,18 @@ use abi::status::STATUS_DEVICE_REMOVED;
 use abi::ukm::{
     D3DDDI_MAPGPUVIRTUALADDRESS as Map, D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE as Protection,
 };
-use flight::{Dispatch, Fence, Log, Machine, Passive};
-use harness::{Wing, run, verified};
-use kernel::miniport::{Answer, Features, Miniport};
-use kernel::operation::PagingSubmission;
-use kernel::{Handle, Plugged};
+use flight::{Dispatch, Fence, Log, HardwareModel, Passive};
+use harness::{KernelTestbed, run, verified};
+use kernel::miniport::{DriverResult, Features, Miniport};
+use kernel::operation::SubmitPagingArgs;
+use kernel::{Handle, DriverSetup};
 use softgpu::format::{Command, anywhere, describe_in, encode};
 use softgpu::{Gpu, MemoryPlan, MmuPlan, SoftGpu};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use thunk::{Client, Create, Made, PagingQueue};
+use thunk::{Client, CreateAllocation, PagingStatus, PagingQueue};
 use verify::{Finding, Oracle, Severity};
-use windtunnel::On;
+use windtunnel::HostKind;
 
 const PAGE: u64 = 4096;
 const PAGES: u64 = 24;
@@ -39,15 +39,15 @@ impl Miniport for Whole {
         Some(&*self.0)
     }
 
-    fn query_adapter(&self, at: &mut Passive) -> Answer<Features> {
+    fn query_adapter(&self, at: &mut Passive) -> DriverResult<Features> {
         let mut features = self.0.query_adapter(at)?;
-        features.scheduling.resets_engines = false;
+        features.scheduling.engine_reset = false;
         Ok(features)
     }
 
-    fn reset(&self, at: &mut Passive) -> Answer<()> {
+    fn reset(&self, at: &mut Passive) -> DriverResult<()> {
         self.0.reset(at)?;
-        self.1.scribble(NOISE);
+        self.1.fill_local(NOISE);
         Ok(())
     }
 }
@@ -68,9 +68,9 @@ impl Desk {
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
         let context = client.create_context(at, device, 0).unwrap();
-        let queue = client.create_queue(at, device, 0).unwrap();
+        let queue = client.create_paging_queue(at, device, 0).unwrap();
         let private = vec![describe_in(PAGES * PAGE, PAGE, &anywhere())];
-        let allocation = client.create(at, &Create::on(device, private)).unwrap().allocations[0];
+        let allocation = client.create(at, &CreateAllocation::new(device, private)).unwrap().allocations[0];
         let client = client.clone();
         let mut desk = Self { client, adapter, device, context, queue, allocation, address: 0 };
         let order = Map {
@@ -89,19 +89,19 @@ impl Desk {
         desk
     }
 
-    fn wait(&self, at: &mut Passive, when: Made) {
-        if let Made::Pending(value) = when {
+    fn wait(&self, at: &mut Passive, when: PagingStatus) {
+        if let PagingStatus::Pending(value) = when {
             self.client.wait(at, self.device, self.queue.fence, value).unwrap();
         }
     }
 
     /// Draws through addresses, and looks where that went.
-    fn draw(&self, wing: &Wing, at: &mut Passive, gpu: &dyn Machine, value: u8) {
+    fn draw(&self, wing: &KernelTestbed, at: &mut Passive, gpu: &dyn HardwareModel, value: u8) {
         let fill = Command::FillAt { address: self.address, length: PAGE, value };
         let (from, to) = (self.address, self.address + (PAGES - 1) * PAGE);
         let copy = Command::CopyAt { from, to, length: PAGE };
         self.client.submit(at, self.context, &encode(&[fill, copy])).unwrap();
-        wing.host.quiet(at);
+        wing.host.run_until_idle(at);
         let process = self.client.session().process();
         let place = wing.kernel.address_of(process, Handle(self.allocation)).unwrap();
         for page in [0, PAGES - 1] {
@@ -122,27 +122,27 @@ impl Desk {
 }
 
 /// Lets seconds pass, until the node that stands still was asked, preempted, and given up.
-fn give_up(wing: &Wing, at: &mut Passive) {
+fn give_up(wing: &KernelTestbed, at: &mut Passive) {
     let start = wing.host.now();
     for turn in 0..6 {
-        wing.kernel.tick(wing.adapter, start + 3 * turn * SECOND);
-        wing.host.quiet(at);
+        wing.kernel.check_timeouts(wing.adapter, start + 3 * turn * SECOND);
+        wing.host.run_until_idle(at);
     }
 }
 
-fn reset(on: On, mmu: MmuPlan) {
+fn reset(on: HostKind, mmu: MmuPlan) {
     let ram = nt::Ram::new(256 * MIB).unwrap();
     let plan =
         MemoryPlan { visible: 8 * MIB, local: 8 * MIB, mmu: Some(mmu), ..MemoryPlan::default() };
     let (good, machine) = SoftGpu::with_memory(ram, plan);
-    machine.scribble(NOISE);
+    machine.fill_local(NOISE);
     let gpu = machine.clone();
     let plug = |log: &Arc<Log>| {
         let miniport = Arc::new(Whole(good, machine.clone()));
-        Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
+        DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) }
     };
     let events = run(on, plug, |wing, at| {
-        wing.kernel.watch_bytes(Oracle::new(wing.kernel.log().clone()));
+        wing.kernel.set_observer(Oracle::new(wing.kernel.log().clone()));
         let (one, two) = (Client::new(&wing.kernel), Client::new(&wing.kernel));
         let (hangs, works) = (Desk::open(&one, at), Desk::open(&two, at));
         works.draw(wing, at, &*gpu, 7);
@@ -172,10 +172,10 @@ fn reset(on: On, mmu: MmuPlan) {
             client.end(at);
         }
     });
-    let count = |name: &str| events.iter().filter(|it| it.what.name() == name).count();
+    let count = |name: &str| events.iter().filter(|it| it.kind.name() == name).count();
     assert_eq!(count("adapter.reset"), 1, "{on:?}");
     let verifier = verified(&events);
-    windtunnel::keep_tally(verifier.tally());
+    windtunnel::keep_tally(verifier.rule_counts());
     // What binds the kernel in a reset is the drill's.
     let loud = |it: &&Finding| it.severity > Severity::Note;
     assert_eq!(verifier.findings().iter().find(loud), None, "{on:?}, {mmu:?}");
@@ -184,7 +184,7 @@ fn reset(on: On, mmu: MmuPlan) {
 #[test]
 fn after_a_reset_of_the_adapter_addresses_lead_where_they_should() {
     for mmu in [MmuPlan::default(), MmuPlan::TWO_LEVELS, MmuPlan::BY_CPU] {
-        for on in (1..6).map(On::Stepped).chain([On::Pressed(1), On::Pressed(2), On::Free]) {
+        for on in (1..6).map(HostKind::Deterministic).chain([HostKind::DeterministicPressure(1), HostKind::DeterministicPressure(2), HostKind::Threaded]) {
             reset(on, mmu);
         }
     }
@@ -201,21 +201,21 @@ impl Miniport for Deaf {
         Some(&*self.driver)
     }
 
-    fn query_adapter(&self, at: &mut Passive) -> Answer<Features> {
+    fn query_adapter(&self, at: &mut Passive) -> DriverResult<Features> {
         let mut features = self.driver.query_adapter(at)?;
-        features.scheduling.resets_engines = false;
+        features.scheduling.engine_reset = false;
         Ok(features)
     }
 
-    fn submit_paging(&self, at: &mut Dispatch, packet: &PagingSubmission<'_>) -> Answer<()> {
+    fn submit_paging(&self, at: &mut Dispatch, packet: &SubmitPagingArgs<'_>) -> DriverResult<()> {
         if self.now.load(SeqCst) { Ok(()) } else { self.driver.submit_paging(at, packet) }
     }
 
-    fn preempt(&self, at: &mut Dispatch, node: u32, preemption: Fence) -> Answer<()> {
+    fn preempt(&self, at: &mut Dispatch, node: u32, preemption: Fence) -> DriverResult<()> {
         if self.now.load(SeqCst) { Ok(()) } else { self.driver.preempt(at, node, preemption) }
     }
 
-    fn reset(&self, at: &mut Passive) -> Answer<()> {
+    fn reset(&self, at: &mut Passive) -> DriverResult<()> {
         self.now.store(false, SeqCst);
         self.driver.reset(at)
     }
@@ -225,14 +225,14 @@ impl Miniport for Deaf {
 /// the adapter has to be reset, which waits for nobody inside.
 #[test]
 fn who_waits_for_page_tables_inside_a_call_does_not_hold_up_their_reset() {
-    for on in (1..20).map(On::Stepped).chain([On::Free]) {
+    for on in (1..20).map(HostKind::Deterministic).chain([HostKind::Threaded]) {
         let ram = nt::Ram::new(256 * MIB).unwrap();
         let mmu = Some(MmuPlan::default());
         let plan = MemoryPlan { visible: 8 * MIB, local: 8 * MIB, mmu, ..MemoryPlan::default() };
         let (driver, machine) = SoftGpu::with_memory(ram, plan);
         let miniport = Arc::new(Deaf { driver, now: AtomicBool::new(false) });
         let plugged = miniport.clone();
-        let plug = |log: &Arc<Log>| Plugged {
+        let plug = |log: &Arc<Log>| DriverSetup {
             miniport: plugged,
             machine,
             pool: nt::Pool::new(log.clone()),
@@ -243,14 +243,14 @@ fn who_waits_for_page_tables_inside_a_call_does_not_hold_up_their_reset() {
             miniport.now.store(true, SeqCst);
             let device = client.create_device(at, adapter).unwrap();
             assert_eq!(client.create_context(at, device, 0), Err(STATUS_DEVICE_REMOVED), "{on:?}");
-            wing.host.quiet(at);
+            wing.host.run_until_idle(at);
             client.destroy_device(at, device).unwrap();
             client.close_adapter(at, adapter).unwrap();
             // It works again.
             Desk::open(&client, at).close(at);
             client.end(at);
         });
-        let named = |name: &str| events.iter().any(|it| it.what.name() == name);
+        let named = |name: &str| events.iter().any(|it| it.kind.name() == name);
         assert!(named("adapter.restarted") && !named("wait.stuck"), "{on:?}");
     }
 }

@@ -17,20 +17,20 @@ use abi::ukm::{
     D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO as RESERVE_ZERO,
 };
 use flight::{
-    Flushed, Host, Log, Machine, Moving, Passive, RuleId, Subject, Tabled, Ticket, Who, Witness,
-    Woken, draw,
+    TlbFlush, Host, Log, HardwareModel, PagingMove, Passive, RuleId, Subject, PageTableWrite, WaitToken, Component, MemoryObserver,
+    WaitResult, next_random,
 };
 use harness::memory::random_wants;
-use harness::{Wing, attempt, verified};
+use harness::{KernelTestbed, attempt, verified};
 use kernel::mmu::UpdateMode;
-use kernel::segment::Wants;
-use kernel::{Handle, Kernel, Plugged};
+use kernel::segment::PlacementRequirements;
+use kernel::{Handle, Kernel, DriverSetup};
 use softgpu::format::{Command, anywhere, describe_in, encode};
 use softgpu::{MemoryPlan, MmuPlan, SoftGpu};
 use std::sync::{Arc, Mutex, OnceLock};
-use thunk::{Client, CpuWait, Create, Destroy, Made, PagingQueue, SyncObject};
+use thunk::{Client, CpuWait, CreateAllocation, DestroyAllocation, PagingStatus, PagingQueue, SyncObject};
 use verify::{Finding, Oracle, Severity};
-use windtunnel::On;
+use windtunnel::HostKind;
 
 const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
@@ -94,7 +94,7 @@ impl Half {
         // Each its node: packets of two nodes would run in any order.
         let node = u32::try_from(seed % 2).unwrap();
         let context = client.create_context(at, device, node)?;
-        let queue = client.create_queue(at, device, 0)?;
+        let queue = client.create_paging_queue(at, device, 0)?;
         let passed = (client.create_sync(at, device, SyncObject::Monitored(0), 0)?.object, 0);
         let nothing = || Held { handle: 0, address: 0, pages: Vec::new() };
         let mut half = Self {
@@ -130,9 +130,9 @@ impl Half {
     }
 
     /// One of so many pages, mapped anywhere, and empty.
-    fn create(&mut self, at: &mut Passive, pages: u64, wants: &Wants) -> Tried<Held> {
+    fn create(&mut self, at: &mut Passive, pages: u64, wants: &PlacementRequirements) -> Tried<Held> {
         let private = vec![describe_in(pages * PAGE, PAGE, wants)];
-        let made = self.client.create(at, &Create::on(self.device, private))?;
+        let made = self.client.create(at, &CreateAllocation::new(self.device, private))?;
         let pages = vec![0; usize::try_from(pages).unwrap()];
         let mut it = Held { handle: made.allocations[0], address: 0, pages };
         it.address = self.map(at, &self.whole(&it))?;
@@ -141,8 +141,8 @@ impl Half {
 
     /// One of 4 to 512 KiB, most of them in local memory.
     fn create_any(&mut self, at: &mut Passive) -> Tried<Held> {
-        let largest = 1 << draw(&mut self.random, 8);
-        let pages = 1 + draw(&mut self.random, largest);
+        let largest = 1 << next_random(&mut self.random, 8);
+        let pages = 1 + next_random(&mut self.random, largest);
         let wants = random_wants(&mut self.random);
         self.create(at, pages, &wants)
     }
@@ -165,11 +165,11 @@ impl Half {
         Ok(address)
     }
 
-    fn wait(&self, at: &mut Passive, when: Made) -> Tried<()> {
+    fn wait(&self, at: &mut Passive, when: PagingStatus) -> Tried<()> {
         match when {
-            Made::Resident => Ok(()),
-            Made::Pending(value) => self.client.wait(at, self.device, self.queue.fence, value),
-            Made::NoRoom(bytes) => panic!("{bytes} bytes are missing, though little is listed"),
+            PagingStatus::Resident => Ok(()),
+            PagingStatus::Pending(value) => self.client.wait(at, self.device, self.queue.fence, value),
+            PagingStatus::NoMemory(bytes) => panic!("{bytes} bytes are missing, though little is listed"),
         }
     }
 
@@ -185,11 +185,11 @@ impl Half {
     fn resident(&self, at: &mut Passive, list: &[u32]) -> Tried<()> {
         for _ in 0..PATIENCE {
             let when = self.client.make_resident(at, self.queue.queue, list, 0)?;
-            if !matches!(when, Made::NoRoom(_)) {
+            if !matches!(when, PagingStatus::NoMemory(_)) {
                 return self.wait(at, when);
             }
             let until = self.host.now() + MOMENT;
-            self.host.park(at, &Ticket::new("room in memory"), Some(until));
+            self.host.park(at, &WaitToken::new("room in memory"), Some(until));
         }
         panic!("there is no room for {list:?}, though little is listed");
     }
@@ -219,18 +219,18 @@ impl Half {
     /// One of all allocations.
     fn any(&mut self) -> usize {
         let count = u64::try_from(self.held.len()).unwrap();
-        usize::try_from(draw(&mut self.random, count)).unwrap()
+        usize::try_from(next_random(&mut self.random, count)).unwrap()
     }
 
     fn some_pages(&mut self, of: usize) -> (u64, u64) {
         let pages = u64::try_from(self.held[of].pages.len()).unwrap();
-        let first = draw(&mut self.random, pages);
-        (first, 1 + draw(&mut self.random, pages - first))
+        let first = next_random(&mut self.random, pages);
+        (first, 1 + next_random(&mut self.random, pages - first))
     }
 
     /// Something to do.
     fn turn(&mut self, at: &mut Passive) -> Tried<()> {
-        match draw(&mut self.random, 24) {
+        match next_random(&mut self.random, 24) {
             0 => self.map_elsewhere(at),
             1 => self.free_a_part(at),
             2 => self.through_the_window(at),
@@ -249,7 +249,7 @@ impl Half {
     /// Commands that fill pages of one allocation, and copy pages to another.
     fn commands(&mut self) -> (Vec<u32>, [Command; 2]) {
         let (from, to) = (self.any(), self.any());
-        let value = u8::try_from(draw(&mut self.random, 255)).unwrap() + 1;
+        let value = u8::try_from(next_random(&mut self.random, 255)).unwrap() + 1;
         let (first, length) = self.some_pages(from);
         let fill = Command::FillAt {
             address: self.held[from].address + first * PAGE,
@@ -258,7 +258,7 @@ impl Half {
         };
         set(&mut self.held[from].pages, first, &vec![value; usize::try_from(length).unwrap()]);
         let pages = self.held[from].pages.len().min(self.held[to].pages.len());
-        let moved = 1 + draw(&mut self.random, u64::try_from(pages).unwrap());
+        let moved = 1 + next_random(&mut self.random, u64::try_from(pages).unwrap());
         let [source, target] = [from, to].map(|it| self.held[it].address);
         let copy = Command::CopyAt { from: source, to: target, length: moved * PAGE };
         let bytes = self.held[from].pages[..usize::try_from(moved).unwrap()].to_vec();
@@ -287,7 +287,7 @@ impl Half {
         self.idle(at)?;
         let (address, size) = (self.held[it].address, self.held[it].pages.len() as u64 * PAGE);
         self.client.free_address(at, self.adapter, address, size)?;
-        let lowest = draw(&mut self.random, 6 * 1024) * MIB;
+        let lowest = next_random(&mut self.random, 6 * 1024) * MIB;
         let order = Map { MinimumAddress: lowest, ..self.whole(&self.held[it]) };
         self.held[it].address = self.map(at, &order)?;
         Ok(())
@@ -324,7 +324,7 @@ impl Half {
                 operation(COPY, &[base, size, copied]),
             ],
         )?;
-        let value = u8::try_from(draw(&mut self.random, 255)).unwrap() + 1;
+        let value = u8::try_from(next_random(&mut self.random, 255)).unwrap() + 1;
         let address = base + first * PAGE;
         let fill = Command::FillAt { address, length: length * PAGE, value };
         set(&mut self.held[it].pages, first, &vec![value; usize::try_from(length).unwrap()]);
@@ -351,13 +351,13 @@ impl Half {
     fn replace(&mut self, at: &mut Passive) -> Tried<()> {
         let it = self.any();
         let list = vec![self.held[it].handle];
-        self.client.destroy(at, &Destroy { device: self.device, list, ..Destroy::default() })?;
+        self.client.destroy(at, &DestroyAllocation { device: self.device, list, ..DestroyAllocation::default() })?;
         self.held[it] = self.create_any(at)?;
         Ok(())
     }
 
     /// Reads everything back: through its addresses, and where it is.
-    fn compare(&mut self, at: &mut Passive, kernel: &Kernel, gpu: &dyn Machine) -> Tried<()> {
+    fn compare(&mut self, at: &mut Passive, kernel: &Kernel, gpu: &dyn HardwareModel) -> Tried<()> {
         let process = self.client.session().process();
         let peek = |handle: u32, pages: &[u8], what: &str| {
             let address = kernel.address_of(process, Handle(handle)).unwrap();
@@ -424,29 +424,29 @@ struct Story {
 /// Looks at page tables, and at nothing else.
 struct OnlyTables(Arc<Oracle>);
 
-impl Witness for OnlyTables {
-    fn begins(&self, _it: &Moving<'_>) {}
+impl MemoryObserver for OnlyTables {
+    fn paging_started(&self, _it: &PagingMove<'_>) {}
 
-    fn ends(&self, _it: &Moving<'_>) {}
+    fn paging_finished(&self, _it: &PagingMove<'_>) {}
 
-    fn works(&self) {}
+    fn packet_ran(&self) {}
 
     fn forget(&self, _of: Subject) {}
 
-    fn table_begins(&self, it: &Tabled<'_>) {
-        self.0.table_begins(it);
+    fn table_write_started(&self, it: &PageTableWrite<'_>) {
+        self.0.table_write_started(it);
     }
 
-    fn table_ends(&self, it: &Tabled<'_>) {
-        self.0.table_ends(it);
+    fn table_write_finished(&self, it: &PageTableWrite<'_>) {
+        self.0.table_write_finished(it);
     }
 
     fn table_forgotten(&self, table: (u32, u64), of: Subject) {
         self.0.table_forgotten(table, of);
     }
 
-    fn flushed(&self, it: &Flushed<'_>) {
-        self.0.flushed(it);
+    fn tlb_flushed(&self, it: &TlbFlush<'_>) {
+        self.0.tlb_flushed(it);
     }
 }
 
@@ -455,7 +455,7 @@ impl Story {
         self,
         at: &mut Passive,
         kernel: &Arc<Kernel>,
-        gpu: &dyn Machine,
+        gpu: &dyn HardwareModel,
         seed: u64,
     ) -> Tried<()> {
         let mut half = Half::open(kernel, at, seed, self.allocations / 2)?;
@@ -472,7 +472,7 @@ impl Story {
         self,
         at: &mut Passive,
         half: &mut Half,
-        (kernel, gpu): (&Kernel, &dyn Machine),
+        (kernel, gpu): (&Kernel, &dyn HardwareModel),
         seed: u64,
     ) -> Tried<()> {
         for turn in 0..self.turns / 2 {
@@ -503,7 +503,7 @@ struct Told {
 }
 
 /// Tells a story on a driver. Each process has its own thread; page tables are looked at, too.
-fn tell(on: On, make: impl FnOnce(&Arc<Log>) -> Plugged, story: Story) -> Told {
+fn tell(on: HostKind, make: impl FnOnce(&Arc<Log>) -> DriverSetup, story: Story) -> Told {
     let (kept, machine) = (OnceLock::new(), OnceLock::new());
     let plug = |log: &Arc<Log>| {
         let plugged = make(log);
@@ -512,12 +512,12 @@ fn tell(on: On, make: impl FnOnce(&Arc<Log>) -> Plugged, story: Story) -> Told {
         plugged
     };
     let refused = Arc::new(Mutex::new(Vec::new()));
-    let flown = attempt(on, plug, |wing: &Wing, at| {
+    let flown = attempt(on, plug, |wing: &KernelTestbed, at| {
         let oracle = Oracle::new(wing.kernel.log().clone());
         if story.watched {
-            wing.kernel.watch_bytes(oracle);
+            wing.kernel.set_observer(oracle);
         } else {
-            wing.kernel.watch_bytes(Arc::new(OnlyTables(oracle)));
+            wing.kernel.set_observer(Arc::new(OnlyTables(oracle)));
         }
         let work = |seed: u64| {
             let (kernel, gpu) = (wing.kernel.clone(), machine.get().cloned().unwrap());
@@ -528,7 +528,7 @@ fn tell(on: On, make: impl FnOnce(&Arc<Log>) -> Plugged, story: Story) -> Told {
             })
         };
         for end in [work(1), work(2)] {
-            assert_eq!(wing.host.park(at, &end, None), Woken::Rung);
+            assert_eq!(wing.host.park(at, &end, None), WaitResult::Woken);
         }
         Ok(())
     });
@@ -537,24 +537,24 @@ fn tell(on: On, make: impl FnOnce(&Arc<Log>) -> Plugged, story: Story) -> Told {
         Err(why) => (kept.get().unwrap().take(), Some(why)),
     };
     let verifier = verified(&events);
-    windtunnel::keep_tally(verifier.tally());
-    windtunnel::keep_tally(&kept.get().unwrap().judged());
+    windtunnel::keep_tally(verifier.rule_counts());
+    windtunnel::keep_tally(&kept.get().unwrap().rule_counts());
     let loud = verifier.findings().iter().filter(|it| it.severity > Severity::Note);
     let refused = std::mem::take(&mut *refused.lock().unwrap());
     Told { refused, left, findings: loud.cloned().collect() }
 }
 
 /// A story on good hardware with so much memory that all allocations are four times as much.
-fn go(on: On, mmu: MmuPlan, allocations: usize, turns: usize) {
+fn go(on: HostKind, mmu: MmuPlan, allocations: usize, turns: usize) {
     let ram = nt::Ram::new(1 << 30).unwrap();
     let share = 4096 / allocations as u64;
     let all = plan(mmu);
     let plan = MemoryPlan { visible: all.visible / share, local: all.local / share, ..all };
     let (miniport, machine) = SoftGpu::with_memory(ram.clone(), plan);
-    machine.scribble(0xdddd_dddd);
-    let before = ram.taken();
+    machine.fill_local(0xdddd_dddd);
+    let before = ram.allocated_bytes();
     let _gpu = machine.clone(); // Its memory is taken as long as it is there.
-    let plug = |log: &Arc<Log>| Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) };
+    let plug = |log: &Arc<Log>| DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) };
     let told = tell(
         on,
         plug,
@@ -562,36 +562,36 @@ fn go(on: On, mmu: MmuPlan, allocations: usize, turns: usize) {
     );
     assert_eq!((told.findings, told.left), (Vec::new(), None), "nobody is to blame, all is gone");
     assert_eq!(told.refused, Vec::<NTSTATUS>::new(), "every call is good");
-    assert_eq!(ram.taken(), before, "pages of the machine's memory were left behind");
+    assert_eq!(ram.allocated_bytes(), before, "pages of the machine's memory were left behind");
 }
 
 #[test]
 fn every_byte_is_right_in_an_order_drawn_from_a_seed() {
-    go(On::Stepped(1), MmuPlan::default(), 1024, 1000);
+    go(HostKind::Deterministic(1), MmuPlan::default(), 1024, 1000);
 }
 
 #[test]
 fn every_byte_is_right_with_threads_side_by_side() {
-    go(On::Free, MmuPlan::default(), 1024, 1000);
+    go(HostKind::Threaded, MmuPlan::default(), 1024, 1000);
 }
 
 #[test]
 fn every_byte_is_right_under_pressure() {
-    go(On::Pressed(7), MmuPlan::default(), 512, 600);
+    go(HostKind::DeterministicPressure(7), MmuPlan::default(), 512, 600);
 }
 
 #[test]
 fn every_byte_is_right_whoever_writes_the_tables() {
     let by_address = MmuPlan { mode: UpdateMode::Virtual, ..MmuPlan::default() };
     for mmu in [MmuPlan::TWO_LEVELS, MmuPlan::BY_CPU, by_address] {
-        for on in [On::Stepped(2), On::Pressed(3), On::Free] {
+        for on in [HostKind::Deterministic(2), HostKind::DeterministicPressure(3), HostKind::Threaded] {
             go(on, mmu, 128, 120);
         }
     }
 }
 
 /// A driver of the registry in a small story of that kind.
-fn planted(driver: &str, on: On, hasty: bool) -> Told {
+fn planted(driver: &str, on: HostKind, hasty: bool) -> Told {
     let make = drivers::find(driver).unwrap().make;
     let compares = driver == "table-virtual";
     let story = Story { allocations: 256, turns: 240, compares, hasty, watched: false };
@@ -599,12 +599,12 @@ fn planted(driver: &str, on: On, hasty: bool) -> Told {
 }
 
 /// Whose fault it is, the rule that is found first, and what is said of it.
-fn named(told: &Told, who: Who, rule: RuleId, said: &[&str]) {
+fn named(told: &Told, who: Component, rule: RuleId, said: &[&str]) {
     let first = told.findings.first().unwrap_or_else(|| panic!("{} is not found", rule.name()));
-    assert_eq!((first.rule.name(), first.who), (rule.name(), who), "{}", first.message);
+    assert_eq!((first.rule.name(), first.component), (rule.name(), who), "{}", first.message);
     let lacks = said.iter().find(|it| !first.message.contains(**it));
     assert_eq!(lacks, None, "{}", first.message);
-    let others: Vec<_> = told.findings.iter().filter(|it| it.who != who).collect();
+    let others: Vec<_> = told.findings.iter().filter(|it| it.component != who).collect();
     assert!(others.is_empty(), "{others:?}");
     assert_eq!(told.left, None);
 }
@@ -613,17 +613,17 @@ fn named(told: &Told, who: Who, rule: RuleId, said: &[&str]) {
 fn a_translation_that_is_not_forgotten_is_named() {
     let said = &["after the flush from 0x", " of process ", "the GPU finds page 0x", " at 0x"];
     for driver in ["never-flushes", "flushes-a-page"] {
-        let told = planted(driver, On::Stepped(1), false);
-        named(&told, Who::Driver, RuleId::WT_TABLES_001, said);
+        let told = planted(driver, HostKind::Deterministic(1), false);
+        named(&told, Component::Driver, RuleId::WT_TABLES_001, said);
     }
-    let told = planted("flushes-nothing", On::Stepped(1), false);
+    let told = planted("flushes-nothing", HostKind::Deterministic(1), false);
     let said = &["after the flush of the whole address space of space ", " of process ", " at 0x"];
-    named(&told, Who::Driver, RuleId::KMD_PAGING_024, said);
+    named(&told, Component::Driver, RuleId::KMD_PAGING_024, said);
 }
 
 #[test]
 fn an_entry_in_a_wrong_unit_is_named() {
-    let told = planted("writes-addresses", On::Stepped(1), false);
+    let told = planted("writes-addresses", HostKind::Deterministic(1), false);
     let said = &[
         "the update (paging ",
         " of a table of level 2 ",
@@ -631,15 +631,15 @@ fn an_entry_in_a_wrong_unit_is_named() {
         " of process ",
         "left entry 0 as page 0x2000 of segment 3 where page 0x2 of segment 3 must be",
     ];
-    named(&told, Who::Driver, RuleId::WT_TABLES_001, said);
+    named(&told, Component::Driver, RuleId::WT_TABLES_001, said);
 }
 
 #[test]
 fn addresses_freed_under_a_packet_are_named() {
-    for on in [On::Stepped(1), On::Stepped(2), On::Pressed(1)] {
+    for on in [HostKind::Deterministic(1), HostKind::Deterministic(2), HostKind::DeterministicPressure(1)] {
         let told = planted("softgpu-virtual", on, true);
         let said = &["a packet of context ", " touched address 0x", "which was freed while it was"];
-        named(&told, Who::Client, RuleId::GPUVA_FREE_002, said);
+        named(&told, Component::Client, RuleId::GPUVA_FREE_002, said);
         // Its device is lost, and only that.
         assert_eq!(told.refused, [STATUS_DEVICE_REMOVED]);
     }
@@ -647,7 +647,7 @@ fn addresses_freed_under_a_packet_are_named() {
 
 #[test]
 fn a_driver_with_a_table_gets_it_right() {
-    for on in [On::Stepped(1), On::Pressed(2), On::Free] {
+    for on in [HostKind::Deterministic(1), HostKind::DeterministicPressure(2), HostKind::Threaded] {
         let told = planted("table-virtual", on, false);
         assert_eq!((told.findings, told.left), (Vec::new(), None));
         assert_eq!(told.refused, Vec::<NTSTATUS>::new());

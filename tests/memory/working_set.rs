@@ -1,15 +1,15 @@
 //! Four times the video memory in a random working set of two processes: every byte is right.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
-use flight::{Log, Machine, Passive, Woken, draw};
+use flight::{Log, HardwareModel, Passive, WaitResult, next_random};
 use harness::memory::random_wants;
-use harness::{Wing, run};
-use kernel::{Handle, Kernel, Plugged};
+use harness::{KernelTestbed, run};
+use kernel::{Handle, Kernel, DriverSetup};
 use softgpu::format::{Command, describe_in, encode};
 use softgpu::{MemoryPlan, SoftGpu};
 use std::sync::Arc;
-use thunk::{Client, Create, Made, PagingQueue};
-use windtunnel::On;
+use thunk::{Client, CreateAllocation, PagingStatus, PagingQueue};
+use windtunnel::HostKind;
 
 const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
@@ -47,7 +47,7 @@ impl Half {
         // Each its node: packets of two nodes would run in any order.
         let node = u32::try_from(seed % 2).unwrap();
         let context = client.create_context(at, device, node).unwrap();
-        let queue = client.create_queue(at, device, 0).unwrap();
+        let queue = client.create_paging_queue(at, device, 0).unwrap();
         let mut half =
             Self { client, adapter, device, context, queue, held: Vec::new(), random: seed };
         for _ in 0..count {
@@ -58,11 +58,11 @@ impl Half {
 
     /// One of 4 to 512 KiB, most of them in local memory.
     fn create(&mut self, at: &mut Passive) {
-        let largest = 1 << draw(&mut self.random, 8);
-        let pages = 1 + draw(&mut self.random, largest.max(1));
+        let largest = 1 << next_random(&mut self.random, 8);
+        let pages = 1 + next_random(&mut self.random, largest.max(1));
         let wants = random_wants(&mut self.random);
         let private = vec![describe_in(pages * PAGE, PAGE, &wants)];
-        let made = self.client.create(at, &Create::on(self.device, private)).unwrap();
+        let made = self.client.create(at, &CreateAllocation::new(self.device, private)).unwrap();
         let pages = vec![0; usize::try_from(pages).unwrap()];
         self.held.push(Held { handle: made.allocations[0], pages });
     }
@@ -70,11 +70,11 @@ impl Half {
     /// Has these resident, and waits until they are.
     fn resident(&self, at: &mut Passive, list: &[u32]) {
         match self.client.make_resident(at, self.queue.queue, list, 0).unwrap() {
-            Made::Resident => (),
-            Made::Pending(value) => {
+            PagingStatus::Resident => (),
+            PagingStatus::Pending(value) => {
                 self.client.wait(at, self.device, self.queue.fence, value).unwrap();
             }
-            Made::NoRoom(bytes) => panic!("{bytes} bytes are missing, though little is listed"),
+            PagingStatus::NoMemory(bytes) => panic!("{bytes} bytes are missing, though little is listed"),
         }
     }
 
@@ -87,8 +87,8 @@ impl Half {
     /// A packet that fills pages of one allocation, and copies pages to another.
     fn packet(&mut self, at: &mut Passive) {
         let count = u64::try_from(self.held.len()).unwrap();
-        let [from, to] = [0; 2].map(|_| usize::try_from(draw(&mut self.random, count)).unwrap());
-        let value = u8::try_from(draw(&mut self.random, 255)).unwrap() + 1;
+        let [from, to] = [0; 2].map(|_| usize::try_from(next_random(&mut self.random, count)).unwrap());
+        let value = u8::try_from(next_random(&mut self.random, 255)).unwrap() + 1;
         let (first, length) = self.some_pages(from);
         let fill = Command::Fill {
             target: Handle(self.held[from].handle),
@@ -98,7 +98,7 @@ impl Half {
         };
         set(&mut self.held[from].pages, first, &vec![value; usize::try_from(length).unwrap()]);
         let pages = self.held[from].pages.len().min(self.held[to].pages.len());
-        let moved = 1 + draw(&mut self.random, u64::try_from(pages).unwrap());
+        let moved = 1 + next_random(&mut self.random, u64::try_from(pages).unwrap());
         let copy = Command::Copy {
             from: Handle(self.held[from].handle),
             from_offset: 0,
@@ -117,12 +117,12 @@ impl Half {
 
     fn some_pages(&mut self, of: usize) -> (u64, u64) {
         let pages = u64::try_from(self.held[of].pages.len()).unwrap();
-        let first = draw(&mut self.random, pages);
-        (first, 1 + draw(&mut self.random, pages - first))
+        let first = next_random(&mut self.random, pages);
+        (first, 1 + next_random(&mut self.random, pages - first))
     }
 
     /// Reads everything back.
-    fn compare(&self, at: &mut Passive, kernel: &Kernel, gpu: &dyn Machine) {
+    fn compare(&self, at: &mut Passive, kernel: &Kernel, gpu: &dyn HardwareModel) {
         for (place, it) in self.held.iter().enumerate() {
             self.resident(at, &[it.handle]);
             let process = self.client.session().process();
@@ -145,13 +145,13 @@ impl Half {
 }
 
 /// Two processes, each with its own thread, and so many packets of each.
-fn go(on: On, allocations: usize, packets: usize) {
+fn go(on: HostKind, allocations: usize, packets: usize) {
     let ram = nt::Ram::new(1 << 30).unwrap();
     let (miniport, machine) = SoftGpu::with_memory(ram.clone(), PLAN);
-    let before = ram.taken();
-    let gpu: Arc<dyn Machine> = machine.clone();
-    let plug = |log: &Arc<Log>| Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) };
-    run(on, plug, |wing: &Wing, at| {
+    let before = ram.allocated_bytes();
+    let gpu: Arc<dyn HardwareModel> = machine.clone();
+    let plug = |log: &Arc<Log>| DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) };
+    run(on, plug, |wing: &KernelTestbed, at| {
         let work = |seed: u64| {
             let (kernel, gpu) = (wing.kernel.clone(), gpu.clone());
             wing.host.spawn(&format!("client {seed}"), move |at| {
@@ -169,25 +169,25 @@ fn go(on: On, allocations: usize, packets: usize) {
             })
         };
         for end in [work(1), work(2)] {
-            assert_eq!(wing.host.park(at, &end, None), Woken::Rung);
+            assert_eq!(wing.host.park(at, &end, None), WaitResult::Woken);
         }
     });
-    assert_eq!(ram.taken(), before, "pages of the machine's memory were left behind");
+    assert_eq!(ram.allocated_bytes(), before, "pages of the machine's memory were left behind");
 }
 
 #[test]
 fn every_byte_is_right_in_an_order_drawn_from_a_seed() {
-    go(On::Stepped(1), 4096, 10_000);
+    go(HostKind::Deterministic(1), 4096, 10_000);
 }
 
 #[test]
 fn every_byte_is_right_with_threads_side_by_side() {
-    go(On::Free, 4096, 10_000);
+    go(HostKind::Threaded, 4096, 10_000);
 }
 
 #[test]
 fn every_byte_is_right_under_pressure() {
-    go(On::Pressed(7), 2048, 2_000);
+    go(HostKind::DeterministicPressure(7), 2048, 2_000);
 }
 
 fn set(pages: &mut [u8], first: u64, values: &[u8]) {

@@ -8,8 +8,8 @@ mod client;
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use client::{Flown, fly, fly_with};
 use drivers::{ALL, GOOD, Listed, find, plug};
-use flight::{Log, RuleId, What};
-use kernel::CreateOrder;
+use flight::{Log, RuleId, EventKind};
+use kernel::CreateAllocationRequest;
 use softgpu::format::Command;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -76,23 +76,23 @@ fn what_a_driver_holds_is_not_destroyed_before_it_is_let_go() {
     let rules: BTreeSet<RuleId> = flown.findings.iter().map(|it| it.rule).collect();
     // The kernel waits, and takes the hold back when the device goes.
     assert!(rules.contains(&RuleId::CB_HANDLE_005) && !rules.contains(&RuleId::ALLOC_DESTROY_019));
-    let first = |name: &str| flown.events.iter().position(|it| it.what.name() == name).unwrap();
-    let held = |it: &&flight::Event| matches!(it.what, What::HandleAcquired { hold: 1, .. });
+    let first = |name: &str| flown.events.iter().position(|it| it.kind.name() == name).unwrap();
+    let held = |it: &&flight::Event| matches!(it.kind, EventKind::HandleDataAcquired { reference: 1, .. });
     let subject = flown.events.iter().find(held).unwrap().subject;
     let of = |name: &str| {
-        let it = |it: &flight::Event| it.subject == subject && it.what.name() == name;
+        let it = |it: &flight::Event| it.subject == subject && it.kind.name() == name;
         flown.events.iter().rposition(it).unwrap()
     };
-    assert!(first("retire.idle") < of("handle.released"), "the destroy was asked for before");
-    assert!(of("handle.released") < of("ddi.destroys"));
+    assert!(first("retire.idle") < of("handle-data.released"), "the destroy was asked for before");
+    assert!(of("handle-data.released") < of("ddi.destroys"));
 }
 
 #[test]
 fn the_table_writes_real_bytes_and_leaves_nothing_on_its_board() {
     let log = Arc::new(Log::new());
     // SAFETY: It is the good table.
-    let (plugged, board) = unsafe { plug(&GOOD, &log) };
-    let seen = board.clone();
+    let (plugged, state) = unsafe { plug(&GOOD, &log) };
+    let seen = state.clone();
     let flown = fly_with(&log, &plugged, 1, |client, at| {
         let made = client.create(at, client.order(&[4096, 4096])).unwrap();
         let [from, to] = made.allocations[..] else { panic!("{made:?}") };
@@ -106,8 +106,8 @@ fn the_table_writes_real_bytes_and_leaves_nothing_on_its_board() {
         assert!(!seen.is_empty());
     });
     assert_eq!((said(&flown), flown.census), (Vec::new(), String::new()));
-    assert!(board.is_empty());
-    assert_eq!(board.faults(), 0);
+    assert!(state.is_empty());
+    assert_eq!(state.faults(), 0);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_driver_that_cannot_describe_is_named_for_its_primaries_only() {
     let (plugged, _board) = unsafe { plug(&table, &log) };
     let flown = fly_with(&log, &plugged, 1, |client, at| {
         client.create(at, client.order(&[4096])).unwrap();
-        let made = client.create(at, CreateOrder { primaries: vec![1], ..client.order(&[1, 1]) });
+        let made = client.create(at, CreateAllocationRequest { primaries: vec![1], ..client.order(&[1, 1]) });
         assert_eq!(made.map(|it| it.allocations.len()), Some(2), "it is made all the same");
     });
     let found: Vec<_> = flown.findings.iter().map(|it| (it.rule, it.count)).collect();

@@ -16,12 +16,12 @@ mod render;
 mod stream;
 mod sync;
 
-use flight::{Event, Passive, RuleId, Subject, What, Who};
-use harness::{Variant, Wing, flown, run, softgpu, verified};
+use flight::{Event, Passive, RuleId, Subject, EventKind, Component};
+use harness::{VariantDriver, KernelTestbed, flown, run, softgpu, verified};
 use kernel::miniport::Generation;
 use softgpu::format;
 use std::collections::{BTreeMap, BTreeSet};
-use thunk::{Client, Create, Destroy};
+use thunk::{Client, CreateAllocation, DestroyAllocation};
 use verify::{Severity, rule};
 
 /// One event of a trace, changed. Events are named by words of their lines: the first line that
@@ -58,37 +58,37 @@ const CASES: &[Case] = &[
         RuleId::HANDLE_FORM_001,
         "resource",
         "a local name that ends in one",
-        Set("name.given to=device:1", "handle", "0x40000041"),
+        Set("handle.published to=device:1", "handle", "0x40000041"),
     ),
     case(
         RuleId::HANDLE_FORM_002,
         "shared",
         "a global name that looks like a local one",
-        Set("name.shared", "handle", "0x40000040"),
+        Set("handle.shared", "handle", "0x40000040"),
     ),
     case(
         RuleId::HANDLE_FORM_003,
         "resource",
         "a number is left out",
-        Set("name.reserved handle=0x40000040", "handle", "0x40000080"),
+        Set("handle.reserved handle=0x40000040", "handle", "0x40000080"),
     ),
     case(
         RuleId::HANDLE_FORM_004,
         MANY_NAMES,
         "a name comes again right after it was closed",
-        Set("name.reserved handle=0x4000e080", "handle", "0x40000080"),
+        Set("handle.reserved handle=0x4000e080", "handle", "0x40000080"),
     ),
     case(
         RuleId::HANDLE_FORM_005,
         "refused-create",
         "a refused create keeps a name",
-        Missing("name.returned"),
+        Missing("handle.cancelled"),
     ),
     case(
         RuleId::ALLOC_CREATE_007,
         "resource",
         "a resource is named to another device",
-        Set("resource-view.unnamed", "by", "device:9"),
+        Set("resource-view.retiring", "by", "device:9"),
     ),
     case(
         RuleId::ALLOC_CREATE_008,
@@ -112,7 +112,7 @@ const CASES: &[Case] = &[
         RuleId::ALLOC_DESTROY_002,
         "resource",
         "a resource goes before its members",
-        Early("resource.gone", "ddi.call name=DxgkDdiDestroyAllocation"),
+        Early("resource.destroyed", "ddi.call name=DxgkDdiDestroyAllocation"),
     ),
     case(
         RuleId::ALLOC_DESTROY_006,
@@ -130,25 +130,25 @@ const CASES: &[Case] = &[
         RuleId::ALLOC_DESTROY_009,
         "destroy-sync",
         "a synchronous call is answered before the end",
-        Early("retire.answered", "view.closed"),
+        Early("retire.returned", "view.closed"),
     ),
     case(
         RuleId::ALLOC_DESTROY_010,
         "resource",
         "one name is closed twice, another never",
-        Set("view:2 view.unnamed", "subject", "view:1"),
+        Set("view:2 view.retiring", "subject", "view:1"),
     ),
     case(
         RuleId::ALLOC_DESTROY_011,
         "destroy-sync",
         "a call that was not synchronous waits",
-        Set("retire.asked", "sync", "false"),
+        Set("retire.requested", "sync", "false"),
     ),
     case(
         RuleId::ALLOC_DESTROY_013,
         "first-version",
         "a call without flags is taken as one with a flag",
-        Set("retire.asked", "assume", "true"),
+        Set("retire.requested", "assume", "true"),
     ),
     case(
         RuleId::ALLOC_DESTROY_015,
@@ -160,7 +160,7 @@ const CASES: &[Case] = &[
         RuleId::ALLOC_DESTROY_016,
         "destroy-deferred",
         "memory is given back before the view is idle",
-        Early("allocation.unplaced", "view.idle"),
+        Early("allocation.decommitted", "view.idle"),
     ),
     case(
         RuleId::ALLOC_DESTROY_017,
@@ -172,21 +172,21 @@ const CASES: &[Case] = &[
         RuleId::ALLOC_DESTROY_019,
         "resource",
         "an allocation is destroyed while its driver holds its data",
-        Missing("handle.released"),
+        Missing("handle-data.released"),
     ),
     case(
         RuleId::CB_HANDLE_003,
         "resource",
         "the data behind a handle is somebody else's",
-        Set("handle.acquired", "word", "word:99"),
+        Set("handle-data.acquired", "word", "driver-pointer:99"),
     ),
     case(
         RuleId::ALLOC_DESTROY_025,
         "empty-resource",
         "a resource goes with its last member, while it has its name",
-        Early("resource.gone", "resource-view.unnamed"),
+        Early("resource.destroyed", "resource-view.retiring"),
     ),
-    case(RuleId::WT_GONE_001, "resource", "a resource never goes", Missing("resource.gone")),
+    case(RuleId::WT_GONE_001, "resource", "a resource never goes", Missing("resource.destroyed")),
     case(
         RuleId::ALLOC_SHARE_004,
         "share",
@@ -197,13 +197,13 @@ const CASES: &[Case] = &[
         RuleId::ALLOC_SHARE_001,
         "share",
         "a query copies the runtime's data",
-        Set("share.told", "copied", "14"),
+        Set("share.queried", "copied", "14"),
     ),
     case(
         RuleId::ALLOC_SHARE_002,
         "share",
         "a sum past 32 bits is said",
-        Set("share.kept", "total", "4294967328"),
+        Set("share.recorded", "total", "4294967328"),
     ),
     case(
         RuleId::ALLOC_SHARE_005,
@@ -215,7 +215,7 @@ const CASES: &[Case] = &[
         RuleId::DEV_LIFE_007,
         "lost-device",
         "a device works before it is lost, but is said not to",
-        Set("device.told state=active", "state", "hung"),
+        Set("device.state-queried state=active", "state", "hung"),
     ),
     Case {
         rule: RuleId::DEV_LIFE_008,
@@ -264,7 +264,7 @@ const CASES: &[Case] = &[
         RuleId::KMD_ALLOC_010,
         "members",
         "a call carries a word that is not the resource's",
-        Set("ddi.resource goes=true", "word", "word:99"),
+        Set("ddi.resource goes=true", "word", "driver-pointer:99"),
     ),
     case(
         RuleId::KMD_DESTROY_001,
@@ -328,7 +328,7 @@ const CASES: &[Case] = &[
         RuleId::DEV_LIFE_014,
         "escapes",
         "an escape that names what is not there comes to the driver",
-        Set("escape.asked", "resolved", "false"),
+        Set("escape.requested", "resolved", "false"),
     ),
     case(
         RuleId::KMD_LEVEL_002,
@@ -405,7 +405,7 @@ fn check(case: &Case, events: &[Event]) {
     let verifier = verified(events);
     let loud = |it: &&verify::Finding| it.severity > Severity::Note;
     assert_eq!(verifier.findings().iter().find(loud), None, "{what}");
-    assert_ne!(verifier.tally().of(case.rule), 0, "{what}: not judged");
+    assert_ne!(verifier.rule_counts().count_of(case.rule), 0, "{what}: not judged");
 
     let changed = case.change.apply(events);
     assert!(changed != events, "{what}: nothing changed");
@@ -415,7 +415,7 @@ fn check(case: &Case, events: &[Event]) {
     let together: BTreeSet<RuleId> = findings
         .by_ref()
         .take_while(|it| it.events.last() == first.events.last())
-        .inspect(|it| assert_eq!(it.who, Who::Kernel, "{what}: {}", it.message))
+        .inspect(|it| assert_eq!(it.component, Component::Kernel, "{what}: {}", it.message))
         .map(|it| it.rule)
         .collect();
     let expected = case.along.iter().copied().chain([case.rule]).collect();
@@ -480,7 +480,7 @@ fn recorded(flight: &'static str) -> Vec<Event> {
         FIRST_GENERATION => side_by_side(Generation::One),
         pnp::TABLE => return flown("table", "start-stop-start", 1).events,
         sync::SEEN => return flown("softgpu-memory", "sync-cpu", 1).events,
-        memory::PAGED => harness::memory::paged(4096),
+        memory::PAGED => harness::memory::fly_paging(4096),
         memory::LOCKED => harness::memory::locked(),
         memory::TOLD => harness::memory::told(),
         memory::RECLAIMED => harness::memory::reclaimed(),
@@ -494,20 +494,20 @@ fn recorded(flight: &'static str) -> Vec<Event> {
             return flown(driver, scenario, 1).events;
         }
     };
-    windtunnel::keep_tally(verified(&events).tally());
+    windtunnel::keep_tally(verified(&events).rule_counts());
     events
 }
 
-fn many_names(wing: &Wing, at: &mut Passive) {
+fn many_names(wing: &KernelTestbed, at: &mut Passive) {
     let client = Client::new(&wing.kernel);
     let adapter = client.adapters(at).unwrap()[0];
     let device = client.create_device(at, adapter).unwrap();
-    let many = Create::on(device, vec![format::describe(1); 896]);
+    let many = CreateAllocation::new(device, vec![format::describe(1); 896]);
     let mut list = client.create(at, &many).unwrap().allocations;
     let first = list.remove(0);
-    let destroy = |list| Destroy { device, list, ..Destroy::default() };
+    let destroy = |list| DestroyAllocation { device, list, ..DestroyAllocation::default() };
     client.destroy(at, &destroy(vec![first])).unwrap();
-    let one = Create::on(device, vec![format::describe(1)]);
+    let one = CreateAllocation::new(device, vec![format::describe(1)]);
     list.extend(client.create(at, &one).unwrap().allocations);
     client.destroy(at, &destroy(list)).unwrap();
     client.destroy_device(at, device).unwrap();
@@ -517,9 +517,9 @@ fn many_names(wing: &Wing, at: &mut Passive) {
 
 /// Two threads of one process on one device, in a driver that takes its time.
 fn side_by_side(generation: Generation) -> Vec<Event> {
-    let driver = Variant::of(generation);
-    let story = |wing: &Wing, at: &mut Passive| {
-        driver.linger_on(&wing.host);
+    let driver = VariantDriver::of(generation);
+    let story = |wing: &KernelTestbed, at: &mut Passive| {
+        driver.yield_in_calls(&wing.host);
         let client = Client::new(&wing.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
@@ -539,9 +539,9 @@ fn side_by_side(generation: Generation) -> Vec<Event> {
 
 fn live(client: &Client, at: &mut Passive, device: u32) {
     for _ in 0..3 {
-        let create = Create::on(device, vec![format::describe(4096); 2]).with_resource();
+        let create = CreateAllocation::new(device, vec![format::describe(4096); 2]).with_resource();
         let resource = client.create(at, &create).unwrap().resource;
-        client.destroy(at, &Destroy { device, resource, ..Destroy::default() }).unwrap();
+        client.destroy(at, &DestroyAllocation { device, resource, ..DestroyAllocation::default() }).unwrap();
     }
 }
 
@@ -550,12 +550,12 @@ fn overlaps(events: &[Event]) -> usize {
     let mut inside: BTreeMap<Subject, Subject> = BTreeMap::new();
     let mut overlaps = 0;
     for event in events {
-        match event.what {
-            What::DdiCall { process: Some(process), .. } => {
+        match event.kind {
+            EventKind::DdiCall { process: Some(process), .. } => {
                 overlaps += usize::from(inside.values().any(|it| *it == process));
                 inside.insert(event.subject, process);
             }
-            What::DdiReturn { .. } => drop(inside.remove(&event.subject)),
+            EventKind::DdiReturn { .. } => drop(inside.remove(&event.subject)),
             _ => (),
         }
     }
@@ -596,13 +596,13 @@ fn every_live_rule_is_broken_by_a_driver_a_client_or_a_changed_trace() {
 #[test]
 fn a_bad_client_of_memory_is_named_with_its_rule_alone() {
     let below = harness::memory::BAD_CLIENTS.iter();
-    let below = below.map(|(rule, story)| (rule, harness::memory::told_by(*story)));
+    let below = below.map(|(rule, story)| (rule, harness::memory::fly_client(*story)));
     let alone = harness::memory::BAD_FLIGHTS.iter().chain(harness::sync::BAD_FLIGHTS);
     let alone = alone.map(|(rule, fly)| (rule, fly()));
     for (rule, events) in below.chain(alone) {
         let verifier = verified(&events);
-        windtunnel::keep_tally(verifier.tally());
-        let found: Vec<_> = verifier.findings().iter().map(|it| (it.rule, it.who)).collect();
-        assert_eq!(found, [(*rule, Who::Client)], "{:?}", verifier.findings());
+        windtunnel::keep_tally(verifier.rule_counts());
+        let found: Vec<_> = verifier.findings().iter().map(|it| (it.rule, it.component)).collect();
+        assert_eq!(found, [(*rule, Component::Client)], "{:?}", verifier.findings());
     }
 }

@@ -4,11 +4,11 @@
 
 use drivers::stream::pattern::{BYTES, INTERVAL, format, picture, wrong};
 use drivers::stream::{ListedStream, Make, STREAMS, find_stream};
-use flight::{Crew, Event, Free, Log, Passive, Pool as _, RuleId, Stepped, What};
+use flight::{Spawner, Event, ThreadedHost, Log, Passive, Pool as _, RuleId, DeterministicHost, EventKind};
 use port::KsDriver;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use stream::{DeviceId, Format, Graph, State, Stream, Wish};
+use stream::{DeviceId, Format, Graph, PinState, Stream, FramingRequest};
 use verify::{Finding, Severity, Verifier};
 
 fn tables() -> impl Iterator<Item = &'static ListedStream> {
@@ -36,7 +36,7 @@ impl Flown {
     }
 
     fn calls(&self, entry: &str) -> usize {
-        let named = |it: &&Event| matches!(&it.what, What::KsCall { name, .. } if name == entry);
+        let named = |it: &&Event| matches!(&it.kind, EventKind::KsCall { name, .. } if name == entry);
         self.events.iter().filter(named).count()
     }
 }
@@ -49,30 +49,30 @@ struct Pilot {
 
 impl Pilot {
     fn add(&self, at: &mut Passive) -> Option<DeviceId> {
-        self.stream.add_device(at, self.driver.plug()).ok()
+        self.stream.add_device(at, self.driver.set_up()).ok()
     }
 
     fn open(&self, at: &mut Passive, device: DeviceId, format: &Format) -> Option<Graph> {
-        Graph::open(&self.stream, at, device, format, &Wish::default()).ok()
+        Graph::open(&self.stream, at, device, format, &FramingRequest::default()).ok()
     }
 }
 
 fn fly(table: &ListedStream, seed: u64, story: impl FnOnce(&Pilot, &mut Passive)) -> Flown {
     let log = Arc::new(Log::new());
     let driver = make(table, &log);
-    Stepped::fly(seed, &log, |host, at| {
+    DeterministicHost::fly(seed, &log, |host, at| {
         let stream = Stream::new(host.clone(), log.clone());
-        let crew: Arc<dyn Crew> = host.clone();
-        stream.attend(&crew);
+        let crew: Arc<dyn Spawner> = host.clone();
+        stream.start_workers(&crew);
         let pilot = Pilot { stream, driver: driver.clone() };
         story(&pilot, at);
-        let census = pilot.stream.census();
+        let census = pilot.stream.live_objects();
         assert_eq!(census.count(), 0, "{}: {census}", table.name);
         pilot.stream.validate().unwrap();
     })
     .unwrap();
-    assert_eq!(driver.pool().live(), 0, "{}: its pool is not empty", table.name);
-    assert_eq!(driver.interfaces(), 0, "{}", table.name);
+    assert_eq!(driver.pool().live_blocks(), 0, "{}: its pool is not empty", table.name);
+    assert_eq!(driver.clock_interfaces(), 0, "{}", table.name);
     driver.pool().close();
     let events = log.take();
     let mut verifier = Verifier::new();
@@ -91,7 +91,7 @@ fn story(pilot: &Pilot, at: &mut Passive) {
         let _ = graph.run(at, 4);
         pilot.stream.validate().unwrap();
         let _ = pilot.stream.cancel_frames(at, graph.pin);
-        let _ = pilot.stream.refill(at, graph.pin);
+        let _ = pilot.stream.requeue_cancelled_frames(at, graph.pin);
         let _ = graph.run(at, 2);
         let _ = graph.stop(at);
         let _ = pilot.stream.set_format(at, graph.pin, &format(0));
@@ -104,7 +104,7 @@ fn story(pilot: &Pilot, at: &mut Passive) {
         && let Some(graph) = pilot.open(at, device, &format(3))
     {
         let _ = graph.run(at, 9);
-        let _ = pilot.stream.pull_device(at, device);
+        let _ = pilot.stream.surprise_remove_device(at, device);
     } else {
         let _ = pilot.stream.remove_device(at, device);
     }
@@ -152,11 +152,11 @@ fn frames_arrive_with_the_right_pattern_and_time_stamps() {
             for (number, it) in (0..).zip(&pictures) {
                 assert_eq!(it.bytes, picture(number), "{:?}", wrong(&it.bytes));
                 let header = it.header;
-                assert_eq!((header.duration, header.used), (INTERVAL, BYTES));
+                assert_eq!((header.duration, header.data_used), (INTERVAL, BYTES));
                 assert_eq!(header.time, (number + 1) * INTERVAL, "{name}: {number}");
-                assert_eq!((header.discontinuity, header.end), (number == 0, number == 6));
+                assert_eq!((header.discontinuity, header.end_of_stream), (number == 0, number == 6));
             }
-            assert_eq!(pilot.stream.state(graph.pin).unwrap(), (State::Run, State::Run));
+            assert_eq!(pilot.stream.state(graph.pin).unwrap(), (PinState::Run, PinState::Run));
             graph.stop(at).unwrap();
             graph.close(at).unwrap();
             pilot.stream.remove_device(at, device).unwrap();
@@ -165,8 +165,8 @@ fn frames_arrive_with_the_right_pattern_and_time_stamps() {
         let states: Vec<String> = flown
             .events
             .iter()
-            .filter_map(|it| match &it.what {
-                What::PinState { from, to, .. } => Some(format!("{from}>{to}")),
+            .filter_map(|it| match &it.kind {
+                EventKind::PinStateChanged { from, to, .. } => Some(format!("{from}>{to}")),
                 _ => None,
             })
             .collect();
@@ -217,14 +217,14 @@ fn a_flight_repeats() {
 fn a_larger_format_makes_the_frames_of_one_pin_larger() {
     let flown = fly(find_stream("table-capture").unwrap(), 1, |pilot, at| {
         let device = pilot.add(at).unwrap();
-        let large = Format { sample: BYTES * 2, ..format(0) };
+        let large = Format { sample_size: BYTES * 2, ..format(0) };
         let graph = pilot.open(at, device, &large).unwrap();
         assert_eq!(graph.framing.bytes, BYTES * 2);
         assert_eq!(graph.run(at, 2).unwrap()[1].bytes, picture(1));
         graph.close(at).unwrap();
         let graph = pilot.open(at, device, &format(0)).unwrap();
         assert_eq!(graph.framing.bytes, BYTES, "the others have what they had");
-        pilot.stream.pull_device(at, device).unwrap();
+        pilot.stream.surprise_remove_device(at, device).unwrap();
     });
     assert_eq!(flown.said(), Vec::<String>::new());
 }
@@ -254,7 +254,7 @@ fn what_is_shown_of_frames_ends_with_them() {
             for _ in 0..3 {
                 graph.run(at, 3).unwrap();
                 graph.stop(at).unwrap();
-                assert_eq!(pilot.driver.shown(), (0, 0), "{}", table.name);
+                assert_eq!(pilot.driver.shown_counts(), (0, 0), "{}", table.name);
             }
             graph.close(at).unwrap();
             pilot.stream.remove_device(at, device).unwrap();
@@ -275,7 +275,7 @@ fn stop_close_and_removal_at_every_call_leave_nothing() {
                     0 => graph.close(at).unwrap(),
                     1 => graph.stop(at).unwrap(),
                     2 => pilot.stream.stop_device(at, device).unwrap(),
-                    _ => pilot.stream.pull_device(at, device).unwrap(),
+                    _ => pilot.stream.surprise_remove_device(at, device).unwrap(),
                 }
                 let _ = pilot.stream.remove_device(at, device);
             });
@@ -290,10 +290,10 @@ fn threads_side_by_side_show_the_same_pictures() {
     for table in tables().filter(|it| it.breaks.is_empty()) {
         let log = Arc::new(Log::new());
         let driver = make(table, &log);
-        Free::fly(&log, |host, at| {
+        ThreadedHost::fly(&log, |host, at| {
             let stream = Stream::new(host.clone(), log.clone());
-            let crew: Arc<dyn Crew> = host.clone();
-            stream.attend(&crew);
+            let crew: Arc<dyn Spawner> = host.clone();
+            stream.start_workers(&crew);
             let pilot = Pilot { stream, driver: driver.clone() };
             let device = pilot.add(at).unwrap();
             for _ in 0..5 {
@@ -304,11 +304,11 @@ fn threads_side_by_side_show_the_same_pictures() {
                 graph.close(at).unwrap();
             }
             pilot.stream.remove_device(at, device).unwrap();
-            assert_eq!(pilot.stream.census().count(), 0, "{}", table.name);
+            assert_eq!(pilot.stream.live_objects().count(), 0, "{}", table.name);
         })
         .unwrap();
-        assert_eq!(driver.pool().live(), 0, "{}", table.name);
-        let broken = log.take().into_iter().filter(|it| it.what.name() == "rule.broken");
+        assert_eq!(driver.pool().live_blocks(), 0, "{}", table.name);
+        let broken = log.take().into_iter().filter(|it| it.kind.name() == "rule.broken");
         assert_eq!(broken.map(|it| it.to_string()).collect::<Vec<_>>(), Vec::<String>::new());
     }
 }
@@ -316,6 +316,6 @@ fn threads_side_by_side_show_the_same_pictures() {
 #[test]
 fn what_is_absent_is_said_by_its_name() {
     let flown = fly(find_stream("table-capture-hostile").unwrap(), 2, story);
-    let absent = flown.events.iter().any(|it| matches!(&it.what, What::Absent { .. }));
+    let absent = flown.events.iter().any(|it| matches!(&it.kind, EventKind::EntryMissing { .. }));
     assert!(absent);
 }

@@ -1,10 +1,10 @@
 //! User-mode drivers: each bad one is named by its rule, and good ones keep all of them.
 
-use flight::{RuleId, Who};
+use flight::{RuleId, Component};
 use harness::flown;
 use std::collections::BTreeSet;
 use verify::Severity;
-use windtunnel::{Flown, On, Outcome, SCENARIOS, Scenario};
+use windtunnel::{FlightResult, HostKind, Outcome, SCENARIOS, Scenario};
 
 /// Every scenario with a user-mode driver in it.
 fn scenarios() -> impl Iterator<Item = &'static Scenario> {
@@ -27,7 +27,7 @@ fn rules() -> impl Iterator<Item = RuleId> {
     RuleId::LIVE.iter().copied().filter(of_umd)
 }
 
-fn assert_clean(flown: &Flown, said: &str) {
+fn assert_clean(flown: &FlightResult, said: &str) {
     assert_eq!(flown.outcome, Outcome::Clean, "{said}: {:?}", flown.findings);
     assert!(flown.findings.is_empty(), "{said}: {:?}", flown.findings);
     assert_eq!(flown.live.count(), 0, "{said}:\n{}", flown.live);
@@ -38,12 +38,12 @@ fn every_bad_user_mode_driver_is_named_first_by_its_rule() {
     let mut broken = BTreeSet::new();
     for driver in drivers::ALL.iter().filter(|it| it.name.starts_with("umd-")) {
         let rule = driver.breaks[0];
-        let flights: Vec<Flown> =
+        let flights: Vec<FlightResult> =
             good_scenarios().map(|it| flown(driver.name, it.name, 1)).collect();
         let findings: Vec<_> = flights.iter().flat_map(|it| &it.findings).collect();
         let first = findings.iter().find(|it| it.severity > Severity::Note);
         let first = first.or(findings.first()).unwrap_or_else(|| panic!("{}", driver.name));
-        assert_eq!((first.rule, first.who), (rule, Who::Umd), "{}: {}", driver.name, first.message);
+        assert_eq!((first.rule, first.component), (rule, Component::Umd), "{}: {}", driver.name, first.message);
         broken.insert(rule);
     }
     for scenario in scenarios() {
@@ -59,10 +59,10 @@ fn good_user_mode_drivers_keep_every_rule() {
     for driver in good_drivers() {
         for scenario in good_scenarios() {
             for seed in 1..=4 {
-                for on in [On::Stepped(seed), On::Pressed(seed)] {
+                for on in [HostKind::Deterministic(seed), HostKind::DeterministicPressure(seed)] {
                     let flown = flown(driver, scenario.name, on);
                     assert_clean(&flown, &format!("{driver}, {}, {on:?}", scenario.name));
-                    judged.extend(rules().filter(|it| flown.tally.of(*it) > 0));
+                    judged.extend(rules().filter(|it| flown.rule_counts.count_of(*it) > 0));
                 }
             }
         }
@@ -76,7 +76,7 @@ fn good_user_mode_drivers_fly_clean_side_by_side() {
     for driver in good_drivers() {
         for scenario in good_scenarios() {
             for run in 0..3 {
-                let flown = flown(driver, scenario.name, On::Free);
+                let flown = flown(driver, scenario.name, HostKind::Threaded);
                 assert_clean(&flown, &format!("{driver}, {}, run {run}", scenario.name));
             }
         }
@@ -88,8 +88,8 @@ fn bad_applications_are_named_on_every_driver() {
     for driver in good_drivers() {
         for scenario in scenarios().filter(|it| !it.breaks.is_empty()) {
             let flown = flown(driver, scenario.name, 1);
-            let first = flown.findings.first().map(|it| (it.rule, it.who));
-            let expected = (scenario.breaks[0], Who::Client);
+            let first = flown.findings.first().map(|it| (it.rule, it.component));
+            let expected = (scenario.breaks[0], Component::Client);
             assert_eq!(first, Some(expected), "{driver}, {}", scenario.name);
         }
     }

@@ -1,14 +1,14 @@
 //! Threads side by side: whatever the machine does, a good driver flies clean and leaves nothing.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
-use flight::{Event, Free, Log, RuleId, Subject, What};
-use harness::{Variant, flown, good_scenarios, repeats, run, softgpu, verified};
+use flight::{Event, ThreadedHost, Log, RuleId, Subject, EventKind};
+use harness::{VariantDriver, flown, good_scenarios, repeats, run, softgpu, verified};
 use kernel::Kernel;
 use kernel::miniport::Generation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use thunk::Client;
-use windtunnel::{Bench, On, Outcome, SCENARIOS};
+use windtunnel::{TestClient, HostKind, Outcome, SCENARIOS};
 
 /// Flies every good scenario so many times; answers how often a rule was judged.
 fn many(driver: &str, runs: u64, rule: RuleId) -> u64 {
@@ -16,12 +16,12 @@ fn many(driver: &str, runs: u64, rule: RuleId) -> u64 {
     let mut judged = 0;
     for run in 0..runs {
         for scenario in &good {
-            let flown = flown(driver, scenario.name, On::Free);
+            let flown = flown(driver, scenario.name, HostKind::Threaded);
             let said = || format!("{driver}, {}, run {run}", scenario.name);
             assert_eq!(flown.outcome, Outcome::Clean, "{}: {:?}", said(), flown.findings);
             assert!(flown.findings.is_empty(), "{}: {:?}", said(), flown.findings);
             assert_eq!(flown.live.count(), 0, "{}:\n{}", said(), flown.live);
-            judged += flown.tally.of(rule);
+            judged += flown.rule_counts.count_of(rule);
         }
     }
     judged
@@ -62,16 +62,16 @@ fn rush(generation: Generation, call: &str, seen: impl Fn(&Seen) -> bool) -> See
     let mut all = Seen { inside: 0, parked: 0, judged: BTreeMap::new() };
     // How often they meet is up to the machine; that they never do in all of these is not.
     for _ in 0..500 {
-        let driver = Variant::of(generation);
+        let driver = VariantDriver::of(generation);
         let events = run(
-            On::Free,
+            HostKind::Threaded,
             |log| driver.plug(log),
             |wing, at| {
-                driver.linger_on(&wing.host);
-                let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
-                let rush = |bench: Bench, node| {
+                driver.yield_in_calls(&wing.host);
+                let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
+                let rush = |bench: TestClient, node| {
                     move |at: &mut flight::Passive| {
-                        let context = bench.context_on(at, node).unwrap();
+                        let context = bench.create_context_on(at, node).unwrap();
                         for _ in 0..10 {
                             bench.submit(at, context, &[]).unwrap();
                             let made = bench.create_resource(at, 1).unwrap();
@@ -90,13 +90,13 @@ fn rush(generation: Generation, call: &str, seen: impl Fn(&Seen) -> bool) -> See
         );
         let verifier = verified(&events);
         assert!(verifier.findings().is_empty(), "{:?}", verifier.findings());
-        windtunnel::keep_tally(verifier.tally());
+        windtunnel::keep_tally(verifier.rule_counts());
         for rule in [RuleId::KMD_LEVEL_003, RuleId::KMD_LEVEL_004, RuleId::KMD_LEVEL_006] {
-            *all.judged.entry(rule.name()).or_default() += verifier.tally().of(rule);
+            *all.judged.entry(rule.name()).or_default() += verifier.rule_counts().count_of(rule);
         }
         all.inside += overlaps(&events, call);
-        let parked = |it: &&Event| match &it.what {
-            What::WaitParked { why } => why.starts_with("a pass"),
+        let parked = |it: &&Event| match &it.kind {
+            EventKind::WaitParked { why } => why.starts_with("a pass"),
             _ => false,
         };
         all.parked += events.iter().filter(parked).count();
@@ -112,12 +112,12 @@ fn overlaps(events: &[Event], call: &str) -> usize {
     let mut inside: Vec<Subject> = Vec::new();
     let mut overlaps = 0;
     for event in events {
-        match &event.what {
-            What::DdiCall { name, .. } if name == call => {
+        match &event.kind {
+            EventKind::DdiCall { name, .. } if name == call => {
                 overlaps += usize::from(!inside.is_empty());
                 inside.push(event.subject);
             }
-            What::DdiReturn { .. } => inside.retain(|it| *it != event.subject),
+            EventKind::DdiReturn { .. } => inside.retain(|it| *it != event.subject),
             _ => (),
         }
     }
@@ -151,7 +151,7 @@ fn every_bad_driver_is_named_when_threads_run_side_by_side() {
     let good = || SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.is_empty());
     for driver in drivers::ALL.iter().filter(|it| !it.breaks.is_empty()) {
         let names = |scenario: &windtunnel::Scenario| {
-            let flown = flown(driver.name, scenario.name, On::Free);
+            let flown = flown(driver.name, scenario.name, HostKind::Threaded);
             flown.findings.iter().any(|it| driver.breaks.contains(&it.rule))
         };
         assert!(good().any(names), "{} is not named", driver.name);
@@ -162,20 +162,20 @@ fn every_bad_driver_is_named_when_threads_run_side_by_side() {
 #[test]
 fn threads_of_a_program_call_a_kernel_that_is_always_there() {
     let log = Arc::new(Log::new());
-    let host = Free::new(&log);
+    let host = ThreadedHost::new(&log);
     let kernel = Kernel::new(host.clone(), log.clone());
     let worker = kernel.clone();
-    host.serve("system", kernel.bell(), move |at| worker.work(at));
+    host.spawn_worker("system", kernel.work_available(), move |at| worker.run_pending_work(at));
     let adapter = host.adopt("starts", |at| kernel.add_adapter(at, softgpu(&log)).unwrap());
-    let crew: Arc<dyn flight::Crew> = host.clone();
-    kernel.attend(&crew, adapter);
+    let crew: Arc<dyn flight::Spawner> = host.clone();
+    kernel.start_workers(&crew, adapter);
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
                 // Adopted for each call anew.
-                let open = |at: &mut _| Bench::open(Client::new(&kernel), at).unwrap();
+                let open = |at: &mut _| TestClient::open(Client::new(&kernel), at).unwrap();
                 let bench = host.adopt("program", open);
-                let context = host.adopt("program", |at| bench.context_on(at, 1).unwrap());
+                let context = host.adopt("program", |at| bench.create_context_on(at, 1).unwrap());
                 for _ in 0..10 {
                     let made = host.adopt("program", |at| bench.create_resource(at, 2).unwrap());
                     let target = made.allocations[0];
@@ -187,11 +187,11 @@ fn threads_of_a_program_call_a_kernel_that_is_always_there() {
         }
     });
     host.adopt("stops", |at| {
-        host.quiet(at);
+        host.run_until_idle(at);
         kernel.remove_adapter(at, adapter);
     });
     host.end().unwrap();
-    let left = kernel.census();
+    let left = kernel.live_objects();
     assert_eq!(left.count(), 0, "{left}");
     let events = log.take();
     assert!(verified(&events).findings().is_empty());

@@ -3,24 +3,24 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
-use flight::{DeviceLevel, Fence, Log, Passive, RuleId, Tally, What, Who};
-use harness::{Wing, flown, good_scenarios, run, verified};
-use kernel::Plugged;
-use kernel::miniport::{Answer, Interrupt, Miniport, Refusal};
-use kernel::services::Services;
+use flight::{DeviceLevel, Fence, Log, Passive, RuleId, RuleCounts, EventKind, Component};
+use harness::{KernelTestbed, flown, good_scenarios, run, verified};
+use kernel::DriverSetup;
+use kernel::miniport::{DriverResult, Interrupt, Miniport, DriverError};
+use kernel::services::KernelCallbacks;
 use softgpu::{Gpu, MemoryPlan, NODES, SoftGpu};
 use std::sync::{Arc, Mutex, OnceLock};
 use thunk::Client;
-use windtunnel::{Bench, On, Outcome};
+use windtunnel::{TestClient, HostKind, Outcome};
 
 /// What the interrupt routine of a [`Reporter`] does.
-type Routine = fn(&Reporter, &mut DeviceLevel, &Services) -> bool;
+type Routine = fn(&Reporter, &mut DeviceLevel, &KernelCallbacks) -> bool;
 
 /// The built-in driver, with another interrupt routine.
 struct Reporter {
     driver: Arc<SoftGpu>,
     gpu: Arc<Gpu>,
-    services: OnceLock<Arc<Services>>,
+    services: OnceLock<Arc<KernelCallbacks>>,
     routine: Routine,
     answers: Mutex<Vec<bool>>,
 }
@@ -33,9 +33,9 @@ impl Reporter {
         Arc::new(Self { driver, gpu, services, routine, answers })
     }
 
-    fn plug(self: &Arc<Self>, log: &Arc<Log>) -> Plugged {
+    fn plug(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
         let (miniport, machine) = (self.clone(), self.gpu.clone());
-        Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
+        DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) }
     }
 }
 
@@ -44,37 +44,37 @@ impl Miniport for Reporter {
         Some(&*self.driver)
     }
 
-    fn add_device(&self, at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
+    fn add_device(&self, at: &mut Passive, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
         self.services.get_or_init(|| services.clone());
         self.driver.add_device(at, services)
     }
 
-    fn interrupt(&self, at: &mut DeviceLevel) -> Answer<bool> {
+    fn interrupt(&self, at: &mut DeviceLevel) -> DriverResult<bool> {
         Ok((self.routine)(self, at, self.services.get().unwrap()))
     }
 }
 
 /// A device fills an allocation.
-fn fill(wing: &Wing, at: &mut Passive) {
-    let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
-    let context = bench.context(at).unwrap();
+fn fill(wing: &KernelTestbed, at: &mut Passive) {
+    let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
+    let context = bench.create_context(at).unwrap();
     let one = bench.create(at, 1).unwrap().allocations[0];
     bench.fill(at, context, one).unwrap();
-    wing.host.quiet(at);
+    wing.host.run_until_idle(at);
     bench.close(at, &[context]).unwrap();
 }
 
 #[test]
 fn good_flights_judge_every_rule_on_interrupts() {
     let judged = |driver: &str| {
-        let mut tally = Tally::default();
+        let mut tally = RuleCounts::default();
         for scenario in good_scenarios(driver) {
             let flown = flown(driver, scenario.name, 1);
             assert_eq!(flown.outcome, Outcome::Clean, "{driver}, {}", scenario.name);
-            tally.add(&flown.tally);
+            tally.add(&flown.rule_counts);
         }
         let live = RuleId::LIVE.iter().filter(|it| it.name().starts_with("KMD-ISR"));
-        live.filter(|it| tally.of(**it) == 0).map(|it| it.name()).collect::<Vec<_>>()
+        live.filter(|it| tally.count_of(**it) == 0).map(|it| it.name()).collect::<Vec<_>>()
     };
     // Without memory nothing is at fault.
     assert_eq!(judged("table"), ["KMD-ISR-010"]);
@@ -86,14 +86,14 @@ fn good_flights_judge_every_rule_on_interrupts() {
 #[test]
 fn a_page_fault_is_reported_by_a_driver_with_a_table() {
     let flown = flown("table-memory", "never-resident", 1);
-    let found: Vec<_> = flown.findings.iter().map(|it| (it.rule, it.who)).collect();
-    assert_eq!(found, [(RuleId::RESID_MAKE_005, Who::Client)]);
-    assert_ne!(flown.tally.of(RuleId::KMD_ISR_010), 0);
+    let found: Vec<_> = flown.findings.iter().map(|it| (it.rule, it.component)).collect();
+    assert_eq!(found, [(RuleId::RESID_MAKE_005, Component::Client)]);
+    assert_ne!(flown.rule_counts.count_of(RuleId::KMD_ISR_010), 0);
 }
 
 #[test]
 fn a_further_request_for_the_dpc_is_answered_false_and_does_nothing() {
-    for on in [On::Stepped(1), On::Free] {
+    for on in [HostKind::Deterministic(1), HostKind::Threaded] {
         let driver = Reporter::new(|it, at, services| {
             let ours = it.driver.interrupt(at).unwrap();
             if ours {
@@ -106,8 +106,8 @@ fn a_further_request_for_the_dpc_is_answered_false_and_does_nothing() {
         let answers = driver.answers.lock().unwrap();
         assert!(!answers.is_empty() && answers.iter().all(|fresh| !fresh), "{answers:?}");
         let called = |name: &str| {
-            let is = |it: &What| matches!(it, What::DdiCall { name: it, .. } if *it == *name);
-            events.iter().filter(|it| is(&it.what)).count()
+            let is = |it: &EventKind| matches!(it, EventKind::DdiCall { name: it, .. } if *it == *name);
+            events.iter().filter(|it| is(&it.kind)).count()
         };
         assert_eq!(called("DxgkDdiDpcRoutine"), called("DxgkDdiInterruptRoutine"));
         assert_eq!(called("DxgkDdiDpcRoutine"), answers.len());
@@ -115,10 +115,10 @@ fn a_further_request_for_the_dpc_is_answered_false_and_does_nothing() {
 }
 
 /// Reports what ended as faults of packets that the driver does not know.
-fn unknown_faults(it: &Reporter, at: &mut DeviceLevel, services: &Services) -> bool {
+fn unknown_faults(it: &Reporter, at: &mut DeviceLevel, services: &KernelCallbacks) -> bool {
     let mut ours = false;
     for node in 0..NODES {
-        for _ in it.gpu.take_ended(node) {
+        for _ in it.gpu.take_completions(node) {
             services.notify_unknown_fault(at, node);
             ours = true;
         }
@@ -136,11 +136,11 @@ fn a_fault_of_an_unknown_packet_is_one_of_the_oldest() {
     let fences: Vec<Fence> = events
         .iter()
         .filter_map(
-            |it| if let What::FenceReported { fence } = it.what { Some(fence) } else { None },
+            |it| if let EventKind::FenceReported { fence } = it.kind { Some(fence) } else { None },
         )
         .collect();
     assert!(fences.len() > 1, "paging and a packet");
-    let lost = events.iter().filter(|it| it.what.name() == "device.lost");
+    let lost = events.iter().filter(|it| it.kind.name() == "device.lost");
     assert_eq!(lost.count(), 1, "of the packet, not of paging");
     let kept = |rule| verified(&events).findings().iter().all(|it| it.rule != rule);
     assert!(kept(RuleId::KMD_ISR_008) && kept(RuleId::KMD_ISR_009));
@@ -150,7 +150,7 @@ fn a_fault_of_an_unknown_packet_is_one_of_the_oldest() {
 fn vsyncs_come_when_they_are_switched_on() {
     for driver in ["softgpu", "table", "softgpu-memory"] {
         let flown = flown(driver, "vsync", 1);
-        let names: Vec<&str> = flown.events.iter().map(|it| it.what.name()).collect();
+        let names: Vec<&str> = flown.events.iter().map(|it| it.kind.name()).collect();
         let last = |name: &str| names.iter().rposition(|it| *it == name).unwrap();
         assert!(last("vsync.reported") < last("vsync.switched"), "{driver}");
     }
@@ -165,9 +165,9 @@ fn what_is_not_vsync_is_not_switched() {
         |wing, at| {
             let switch =
                 |at: &mut Passive, of| wing.kernel.control_interrupt(at, wing.adapter, of, true);
-            assert_eq!(switch(at, Interrupt::Completed), Err(Refusal::Unimplemented));
+            assert_eq!(switch(at, Interrupt::Completed), Err(DriverError::Unimplemented));
             assert_eq!(switch(at, Interrupt::Vsync), Ok(()));
-            wing.host.quiet(at);
+            wing.host.run_until_idle(at);
         },
     );
 }
@@ -201,6 +201,6 @@ fn a_bad_driver_is_told_what_it_did() {
     ] {
         let flown = flown(driver, scenario, 1);
         assert_eq!(flown.findings[0].message, said, "{driver}");
-        assert_eq!(flown.findings[0].who, Who::Driver, "{driver}");
+        assert_eq!(flown.findings[0].component, Component::Driver, "{driver}");
     }
 }

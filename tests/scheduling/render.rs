@@ -4,16 +4,16 @@
 
 use abi::kmt::D3DKMT_RENDERFLAGS as Flags;
 use abi::status::STATUS_INVALID_PARAMETER;
-use flight::{Event, Log, Machine, Passive, What};
+use flight::{Event, Log, HardwareModel, Passive, EventKind};
 use harness::memory::{hidden, pages_of_each};
-use harness::{Wing, flown, run};
-use kernel::{Handle, Plugged};
+use harness::{KernelTestbed, flown, run};
+use kernel::{Handle, DriverSetup};
 use softgpu::format::{Command, describe_in, encode};
 use softgpu::{Gpu, MemoryPlan, SoftGpu};
 use std::sync::Arc;
-use thunk::{Client, Create, Listed, ListedContext};
+use thunk::{Client, CreateAllocation, RenderCommand, RenderContext};
 use verify::Verifier;
-use windtunnel::{On, Outcome, SCENARIOS};
+use windtunnel::{HostKind, Outcome, SCENARIOS};
 
 const PAGE: u64 = 4096;
 const SIZE: u64 = 6 * PAGE;
@@ -23,22 +23,22 @@ const SMALL: MemoryPlan = pages_of_each(16);
 
 /// A client with a device, a context with lists, and what it sees of its hardware.
 struct Studio<'a> {
-    wing: &'a Wing,
+    wing: &'a KernelTestbed,
     gpu: Arc<Gpu>,
     client: Client,
     device: u32,
-    context: ListedContext,
+    context: RenderContext,
 }
 
 impl Studio<'_> {
     fn create(&self, at: &mut Passive, count: usize) -> Vec<u32> {
         let private = vec![describe_in(SIZE, PAGE, &hidden()); count];
-        self.client.create(at, &Create::on(self.device, private)).unwrap().allocations
+        self.client.create(at, &CreateAllocation::new(self.device, private)).unwrap().allocations
     }
 
     fn render(&mut self, at: &mut Passive, commands: &[Command], list: &[u32], flags: u32) -> u32 {
         let list = list.iter().map(|it| (*it, true)).collect();
-        let packet = Listed { commands: encode(commands), list, flags, ..Listed::default() };
+        let packet = RenderCommand { commands: encode(commands), list, flags, ..RenderCommand::default() };
         self.client.render(at, &mut self.context, &packet).unwrap()
     }
 
@@ -61,11 +61,11 @@ fn copy(from: u32, to: u32) -> Command {
 }
 
 /// Tells a story with a client of a driver of WDDM 1.x that has little memory.
-fn in_studio(on: impl Into<On>, story: impl FnOnce(&mut Studio<'_>, &mut Passive)) -> Vec<Event> {
+fn in_studio(on: impl Into<HostKind>, story: impl FnOnce(&mut Studio<'_>, &mut Passive)) -> Vec<Event> {
     let ram = nt::Ram::new(16 << 20).unwrap();
     let (driver, gpu) = SoftGpu::with_lists(ram, SMALL);
     let machine = gpu.clone();
-    let plug = move |log: &Arc<Log>| Plugged {
+    let plug = move |log: &Arc<Log>| DriverSetup {
         miniport: driver,
         machine,
         pool: nt::Pool::new(log.clone()),
@@ -74,7 +74,7 @@ fn in_studio(on: impl Into<On>, story: impl FnOnce(&mut Studio<'_>, &mut Passive
         let client = Client::new(&wing.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
-        let context = client.create_listed_context(at, device, 0).unwrap();
+        let context = client.create_context_with_lists(at, device, 0).unwrap();
         let mut studio = Studio { wing, gpu, client, device, context };
         story(&mut studio, at);
         let Studio { client, device, context, .. } = studio;
@@ -93,7 +93,7 @@ fn in_studio(on: impl Into<On>, story: impl FnOnce(&mut Studio<'_>, &mut Passive
 
 #[test]
 fn what_packets_list_is_there_though_memory_holds_two_of_three() {
-    for on in (1..=6).map(On::Stepped).chain([On::Free; 2]) {
+    for on in (1..=6).map(HostKind::Deterministic).chain([HostKind::Threaded; 2]) {
         let events = in_studio(on, |studio, at| {
             let list = studio.create(at, 3);
             for turn in 0..9_u8 {
@@ -101,16 +101,16 @@ fn what_packets_list_is_there_though_memory_holds_two_of_three() {
                 let commands = [fill(one, 0, turn + 1), copy(one, two)];
                 studio.render(at, &commands, &[one, two], 0);
             }
-            studio.wing.host.quiet(at);
+            studio.wing.host.run_until_idle(at);
             // The last packet used the third and the first.
             let seen = [studio.peek(list[2], 0), studio.peek(list[0], PAGE)];
             assert_eq!(seen, [Some(9), Some(9)], "{on:?}");
             // Another one has it back, as its own last packet left it.
             studio.render(at, &[], &[list[1]], 0);
-            studio.wing.host.quiet(at);
+            studio.wing.host.run_until_idle(at);
             assert_eq!(studio.peek(list[1], 0), Some(8), "{on:?}");
         });
-        let left = |it: &Event| matches!(it.what, What::MemoryEvicted { .. });
+        let left = |it: &Event| matches!(it.kind, EventKind::MemoryEvicted { .. });
         assert!(events.iter().any(left), "{on:?}: nobody had to leave");
     }
 }
@@ -121,10 +121,10 @@ fn a_packet_that_is_not_to_be_rendered_changes_nothing_and_is_done() {
         let list = studio.create(at, 1);
         studio.render(at, &[fill(list[0], 0, 5)], &list, 0);
         studio.render(at, &[fill(list[0], 0, 6)], &list, Flags::NullRendering);
-        studio.wing.host.quiet(at);
+        studio.wing.host.run_until_idle(at);
         assert_eq!(studio.peek(list[0], 0), Some(5));
     });
-    let done = |it: &&Event| matches!(it.what, What::PacketDone { .. });
+    let done = |it: &&Event| matches!(it.kind, EventKind::PacketDone { .. });
     assert_eq!(events.iter().filter(done).count(), 2);
 }
 
@@ -132,16 +132,16 @@ fn a_packet_that_is_not_to_be_rendered_changes_nothing_and_is_done() {
 fn what_does_not_fit_into_a_buffer_goes_on_in_the_next() {
     in_studio(1, |studio, at| {
         let list = studio.create(at, 1);
-        let resize = Listed {
+        let resize = RenderCommand {
             flags: Flags::ResizeCommandBuffer,
             resize: (1 << 20, 0, 0),
-            ..Listed::default()
+            ..RenderCommand::default()
         };
         studio.client.render(at, &mut studio.context, &resize).unwrap();
         assert_eq!(studio.context.commands.1, 2048, "a part of what was asked for");
         let many: Vec<Command> = (0..60).map(|it| fill(list[0], u64::from(it) * 64, it)).collect();
         assert_eq!(studio.render(at, &many, &list, 0), 2, "two buffers");
-        studio.wing.host.quiet(at);
+        studio.wing.host.run_until_idle(at);
         for it in 0..60 {
             assert_eq!(studio.peek(list[0], u64::from(it) * 64), Some(it));
         }
@@ -154,14 +154,14 @@ fn addresses_are_patched_where_something_moved_and_may_be_left_where_not() {
         let list = studio.create(at, 2);
         for turn in 0..12 {
             studio.render(at, &[fill(list[0], 0, turn), copy(list[0], list[1])], &list, 0);
-            studio.wing.host.quiet(at);
+            studio.wing.host.run_until_idle(at);
             assert_eq!(studio.peek(list[1], PAGE), Some(turn));
         }
     });
-    let count = |name: &str| events.iter().filter(|it| it.what.name() == name).count();
+    let count = |name: &str| events.iter().filter(|it| it.kind.name() == name).count();
     let (patched, started) = (count("packet.patched"), count("packet.started"));
     assert!(0 < patched && patched < started, "{patched} of {started}");
-    let moved = |it: &&Event| matches!(&it.what, What::MemoryEvicted { why, .. } if why.contains("elsewhere"));
+    let moved = |it: &&Event| matches!(&it.kind, EventKind::MemoryEvicted { why, .. } if why.contains("elsewhere"));
     assert!(events.iter().filter(moved).count() > 1);
 }
 
@@ -170,7 +170,7 @@ fn what_is_refused_leaves_new_buffers_and_a_context_that_works() {
     in_studio(1, |studio, at| {
         let list = studio.create(at, 1);
         let before = studio.context;
-        let packet = Listed { commands: vec![1, 2, 3], ..Listed::default() };
+        let packet = RenderCommand { commands: vec![1, 2, 3], ..RenderCommand::default() };
         let refused = studio.client.render(at, &mut studio.context, &packet);
         assert_eq!(refused, Err(STATUS_INVALID_PARAMETER));
         assert_ne!(studio.context.commands.0, before.commands.0, "the buffers change places");
@@ -178,7 +178,7 @@ fn what_is_refused_leaves_new_buffers_and_a_context_that_works() {
         assert_eq!(refused, Err(STATUS_INVALID_PARAMETER));
         assert_eq!(studio.context.commands.0, before.commands.0);
         studio.render(at, &[fill(list[0], 0, 5)], &list, 0);
-        studio.wing.host.quiet(at);
+        studio.wing.host.run_until_idle(at);
         assert_eq!(studio.peek(list[0], 0), Some(5));
     });
 }
@@ -190,21 +190,21 @@ fn a_process_that_is_killed_leaves_no_buffer() {
         let (driver, machine) = SoftGpu::with_lists(ram, SMALL);
         let plug = move |log: &Arc<Log>| {
             let pool = nt::Pool::new(log.clone());
-            Plugged { miniport: driver, machine, pool }
+            DriverSetup { miniport: driver, machine, pool }
         };
         run(seed, plug, |wing, at| {
             let client = Client::new(&wing.kernel);
             let adapter = client.adapters(at).unwrap()[0];
             let device = client.create_device(at, adapter).unwrap();
-            let mut context = client.create_listed_context(at, device, 0).unwrap();
+            let mut context = client.create_context_with_lists(at, device, 0).unwrap();
             let private = vec![describe_in(SIZE, PAGE, &hidden()); 3];
-            let list = client.create(at, &Create::on(device, private)).unwrap().allocations;
+            let list = client.create(at, &CreateAllocation::new(device, private)).unwrap().allocations;
             for turn in 0..6 {
                 let (one, two) = (list[turn % 3], list[(turn + 1) % 3]);
-                let packet = Listed {
+                let packet = RenderCommand {
                     commands: encode(&[copy(one, two)]),
                     list: vec![(one, false), (two, true)],
-                    ..Listed::default()
+                    ..RenderCommand::default()
                 };
                 client.render(at, &mut context, &packet).unwrap();
             }
@@ -241,7 +241,7 @@ fn good_clients_are_quiet_in_many_orders_and_under_pressure() {
             if !scenario.needs.contains(&"DxgkDdiRender") || !scenario.breaks.is_empty() {
                 continue;
             }
-            for on in (1..6).flat_map(|it| [On::Stepped(it), On::Pressed(it)]).chain([On::Free]) {
+            for on in (1..6).flat_map(|it| [HostKind::Deterministic(it), HostKind::DeterministicPressure(it)]).chain([HostKind::Threaded]) {
                 let flown = flown(driver, scenario.name, on);
                 let what = format!("{driver}, {}, {on:?}", scenario.name);
                 assert_eq!(flown.outcome, Outcome::Clean, "{what}: {:?}", flown.findings);

@@ -4,14 +4,14 @@
 
 use abi::status::STATUS_UNSUCCESSFUL;
 use abi::ukm::{D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS as Flags, D3DDDICB_SIGNALFLAGS as SignalFlags};
-use flight::{Event, Passive, RuleId, What, Who};
-use harness::{Dice, Wing, run, softgpu, verified};
+use flight::{Event, Passive, RuleId, EventKind, Component};
+use harness::{Rng, KernelTestbed, run, softgpu, verified};
 use thunk::{Client, CpuWait, SyncObject};
 
 /// What the graphs of stuck waits say.
 fn graphs(events: &[Event]) -> Vec<String> {
-    let graph = |it: &Event| match &it.what {
-        What::WaitStuck { graph } => Some(graph.to_string()),
+    let graph = |it: &Event| match &it.kind {
+        EventKind::WaitStuck { graph } => Some(graph.to_string()),
         _ => None,
     };
     events.iter().filter_map(graph).collect()
@@ -37,8 +37,8 @@ fn a_wait_of_the_cpu_that_nothing_ends_says_what_it_lacks() {
             client.create_sync(at, device, SyncObject::Monitored(value), 0).unwrap().object
         };
         let (one, other) = (make(at, 2), make(at, 7));
-        let waited = client.wait_cpu(at, device, &[(one, 5), (other, 7)], CpuWait::default());
-        assert_eq!(waited, Err(STATUS_UNSUCCESSFUL));
+        let gpu_wait = client.wait_cpu(at, device, &[(one, 5), (other, 7)], CpuWait::default());
+        assert_eq!(gpu_wait, Err(STATUS_UNSUCCESSFUL));
         client.destroy_sync(at, one).unwrap();
         client.destroy_sync(at, other).unwrap();
     });
@@ -79,11 +79,11 @@ struct Life<'a> {
 
 impl Life<'_> {
     /// One of them, if there is one.
-    fn one<T: Copy>(dice: &mut Dice<'_>, list: &[T]) -> Option<T> {
+    fn one<T: Copy>(dice: &mut Rng<'_>, list: &[T]) -> Option<T> {
         if list.is_empty() { None } else { Some(list[dice.of(list.len())]) }
     }
 
-    fn create(&mut self, dice: &mut Dice<'_>) {
+    fn create(&mut self, dice: &mut Rng<'_>) {
         let whose = dice.of(self.clients.len());
         let event = self.events.iter().find(|it| it.0 == whose).map_or(0, |it| it.1);
         let object = match dice.of(5) {
@@ -111,7 +111,7 @@ impl Life<'_> {
     }
 
     /// One step. Whatever it is answered is fine.
-    fn step(&mut self, dice: &mut Dice<'_>) {
+    fn step(&mut self, dice: &mut Rng<'_>) {
         let value = dice.of(6) as u64;
         let what = dice.of(14);
         match what {
@@ -172,8 +172,8 @@ fn whatever_clients_do_nothing_is_left_and_the_kernel_keeps_its_rules() {
         // On every second one the CPU sees the values of fences.
         let driver = if seed % 2 == 0 { "softgpu-memory" } else { "softgpu" };
         let make = drivers::find(driver).unwrap().make;
-        let events = run(seed, make, |wing: &Wing, at| {
-            let mut dice = Dice::Seed(seed);
+        let events = run(seed, make, |wing: &KernelTestbed, at| {
+            let mut dice = Rng::Seed(seed);
             let mut life = Life {
                 at,
                 clients: Vec::new(),
@@ -201,9 +201,9 @@ fn whatever_clients_do_nothing_is_left_and_the_kernel_keeps_its_rules() {
             }
         });
         let verifier = verified(&events);
-        let ours = verifier.findings().iter().find(|it| it.who == Who::Kernel);
+        let ours = verifier.findings().iter().find(|it| it.component == Component::Kernel);
         assert_eq!(ours, None, "seed {seed}");
-        let counts = |it: &&Event| matches!(it.what, What::SyncSignalled { .. });
+        let counts = |it: &&Event| matches!(it.kind, EventKind::SyncSignalled { .. });
         signalled += events.iter().filter(counts).count();
     }
     assert!(signalled > 500, "{signalled}");

@@ -7,46 +7,46 @@ use abi::kmt::{
     D3DKMT_DEVICEEXECUTION_STATE,
 };
 use abi::status::STATUS_DEVICE_REMOVED;
-use flight::{Event, Log, Passive, RuleId, Ticket, What};
-use harness::{Keeper, PausableGpu, When, Wing, flown, good_scenarios, run, softgpu, verified};
-use kernel::{Handle, Plugged};
+use flight::{Event, Log, Passive, RuleId, WaitToken, EventKind};
+use harness::{Keeper, PausableGpu, HookPoint, KernelTestbed, flown, good_scenarios, run, softgpu, verified};
+use kernel::{Handle, DriverSetup};
 use softgpu::format::{self, Command};
 use softgpu::{MemoryPlan, SoftGpu};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use thunk::Client;
-use windtunnel::{Bench, On, Outcome};
+use windtunnel::{TestClient, HostKind, Outcome};
 
 /// A second, in the host's time.
 const SECOND: u64 = 10_000_000;
 
-fn bench(wing: &Wing, at: &mut Passive) -> Bench {
-    Bench::open(Client::new(&wing.kernel), at).unwrap()
+fn bench(wing: &KernelTestbed, at: &mut Passive) -> TestClient {
+    TestClient::open(Client::new(&wing.kernel), at).unwrap()
 }
 
 /// Lets so many seconds pass.
-fn pass(wing: &Wing, at: &mut Passive, seconds: u64) {
+fn pass(wing: &KernelTestbed, at: &mut Passive, seconds: u64) {
     let deadline = wing.host.now() + seconds * SECOND;
-    wing.host.park(at, &Ticket::new("some time"), Some(deadline));
-    wing.host.quiet(at);
+    wing.host.park(at, &WaitToken::new("some time"), Some(deadline));
+    wing.host.run_until_idle(at);
 }
 
-fn state(bench: &Bench, at: &mut Passive) -> D3DKMT_DEVICEEXECUTION_STATE {
+fn state(bench: &TestClient, at: &mut Passive) -> D3DKMT_DEVICEEXECUTION_STATE {
     bench.client.device_state(at, bench.device).unwrap()
 }
 
 fn count(events: &[Event], name: &str) -> usize {
-    events.iter().filter(|it| it.what.name() == name).count()
+    events.iter().filter(|it| it.kind.name() == name).count()
 }
 
 fn called(events: &[Event], ddi: &str) -> usize {
-    let called = |it: &&Event| matches!(&it.what, What::DdiCall { name, .. } if name == ddi);
+    let called = |it: &&Event| matches!(&it.kind, EventKind::DdiCall { name, .. } if name == ddi);
     events.iter().filter(called).count()
 }
 
 fn quiet(events: &[Event]) {
     let verifier = verified(events);
-    windtunnel::keep_tally(verifier.tally());
+    windtunnel::keep_tally(verifier.rule_counts());
     assert_eq!(verifier.findings(), [], "nobody is to blame");
 }
 
@@ -55,21 +55,21 @@ fn fill(target: u32, offset: u64, value: u8) -> Command {
 }
 
 /// The built-in driver, and the one whose bytes can be read.
-fn with_sight() -> (Arc<SoftGpu>, impl FnOnce(&Arc<Log>) -> Plugged) {
+fn with_sight() -> (Arc<SoftGpu>, impl FnOnce(&Arc<Log>) -> DriverSetup) {
     let (miniport, machine) = SoftGpu::new();
     let driver = miniport.clone();
     let make =
-        move |log: &Arc<Log>| Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) };
+        move |log: &Arc<Log>| DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) };
     (driver, make)
 }
 
 #[test]
 fn a_stuck_engine_is_reset_and_others_keep_their_bytes() {
-    for on in (0..20).map(On::Stepped).chain([On::Free, On::Free]) {
+    for on in (0..20).map(HostKind::Deterministic).chain([HostKind::Threaded, HostKind::Threaded]) {
         let (driver, make) = with_sight();
         let events = run(on, make, |wing, at| {
             let (bad, good) = (bench(wing, at), bench(wing, at));
-            let (hangs, works) = (bad.context(at).unwrap(), good.context(at).unwrap());
+            let (hangs, works) = (bad.create_context(at).unwrap(), good.create_context(at).unwrap());
             let made = good.create(at, 1).unwrap().allocations[0];
             bad.submit(at, hangs, &[Command::Hang]).unwrap();
             bad.submit(at, hangs, &[]).unwrap();
@@ -84,7 +84,7 @@ fn a_stuck_engine_is_reset_and_others_keep_their_bytes() {
             assert_eq!(driver.read(Handle(made), 0..32), Some(right));
             let later = bad.client.submit(at, hangs, &format::encode(&[]));
             assert_eq!(later, Err(STATUS_DEVICE_REMOVED));
-            let again = bad.client.create(at, &thunk::Create::on(bad.device, vec![vec![]]));
+            let again = bad.client.create(at, &thunk::CreateAllocation::new(bad.device, vec![vec![]]));
             assert_eq!(again.err(), Some(STATUS_DEVICE_REMOVED));
             good.destroy_list(at, &[made]).unwrap();
             good.close(at, &[works]).unwrap();
@@ -102,10 +102,10 @@ fn a_slow_engine_is_asked_and_preempted_but_not_reset() {
         let (miniport, gpu) = SoftGpu::new();
         let (driver, slow) = (miniport.clone(), PausableGpu::new(gpu));
         let machine = slow.clone();
-        let make = |log: &Arc<Log>| Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) };
+        let make = |log: &Arc<Log>| DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) };
         let events = run(seed, make, |wing, at| {
             let bench = bench(wing, at);
-            let context = bench.context(at).unwrap();
+            let context = bench.create_context(at).unwrap();
             let made = bench.create(at, 1).unwrap().allocations[0];
             slow.pause();
             for turn in 0..4_u8 {
@@ -114,7 +114,7 @@ fn a_slow_engine_is_asked_and_preempted_but_not_reset() {
             // Longer than a node may stand still, and less than twice as long.
             pass(wing, at, 3);
             slow.resume();
-            wing.host.ring(&wing.kernel.machine_bell(wing.adapter).unwrap());
+            wing.host.wake(&wing.kernel.hardware_work_available(wing.adapter).unwrap());
             pass(wing, at, 10);
             assert_eq!(state(&bench, at), D3DKMT_DEVICEEXECUTION_ACTIVE);
             let right: Vec<u8> = (1..=4).flat_map(|it| [it; 4]).collect();
@@ -152,11 +152,11 @@ fn a_lying_driver_is_named_and_everybody_gets_an_answer() {
 
 #[test]
 fn an_adapter_is_reset_for_all_who_use_it() {
-    for on in (0..10).map(On::Stepped).chain([On::Free]) {
+    for on in (0..10).map(HostKind::Deterministic).chain([HostKind::Threaded]) {
         let make = |log: &Arc<Log>| (drivers::find("table-unable").unwrap().make)(log);
         let events = run(on, make, |wing, at| {
             let (bad, good) = (bench(wing, at), bench(wing, at));
-            let context = bad.context(at).unwrap();
+            let context = bad.create_context(at).unwrap();
             bad.submit(at, context, &[Command::Hang]).unwrap();
             pass(wing, at, 30);
             assert_eq!(state(&bad, at), D3DKMT_DEVICEEXECUTION_HUNG);
@@ -205,7 +205,7 @@ fn an_adapter_that_cannot_be_reset_holds_nobody() {
             let make = |log: &Arc<Log>| (drivers::find(driver).unwrap().make)(log);
             let events = run(seed, make, |wing, at| {
                 let (bad, good) = (bench(wing, at), bench(wing, at));
-                let (hangs, works) = (bad.context(at).unwrap(), good.context_on(at, 1).unwrap());
+                let (hangs, works) = (bad.create_context(at).unwrap(), good.create_context_on(at, 1).unwrap());
                 let made = good.create(at, 1).unwrap();
                 bad.submit(at, hangs, &[Command::Hang]).unwrap();
                 pass(wing, at, 30);
@@ -230,7 +230,7 @@ fn a_context_with_a_higher_priority_overtakes_and_nothing_is_done_twice() {
         let (driver, make) = with_sight();
         let events = run(seed, make, |wing, at| {
             let bench = bench(wing, at);
-            let (low, high) = (bench.context(at).unwrap(), bench.context(at).unwrap());
+            let (low, high) = (bench.create_context(at).unwrap(), bench.create_context(at).unwrap());
             bench.client.set_context_priority(at, high, 3).unwrap();
             assert_eq!(bench.client.context_priority(at, high), Ok(3));
             assert_eq!(bench.client.context_priority(at, low), Ok(0));
@@ -242,7 +242,7 @@ fn a_context_with_a_higher_priority_overtakes_and_nothing_is_done_twice() {
             for turn in 0..3_u8 {
                 bench.submit(at, high, &[fill(made, 4, turn + 1)]).unwrap();
             }
-            wing.host.quiet(at);
+            wing.host.run_until_idle(at);
             assert_eq!(
                 driver.read(Handle(made), 0..12),
                 Some(vec![10, 10, 10, 10, 3, 3, 3, 3, 1, 1, 1, 1])
@@ -253,8 +253,8 @@ fn a_context_with_a_higher_priority_overtakes_and_nothing_is_done_twice() {
         quiet(&events);
         assert_eq!(count(&events, "packet.done"), 13, "seed {seed}: each once");
         for context in 1..=2 {
-            let mine = |it: &Event| match it.what {
-                What::PacketDone { packet, .. } if it.subject.number == context => Some(packet),
+            let mine = |it: &Event| match it.kind {
+                EventKind::PacketDone { packet, .. } if it.subject.number == context => Some(packet),
                 _ => None,
             };
             let done: Vec<u64> = events.iter().filter_map(mine).collect();
@@ -280,7 +280,7 @@ fn good_drivers_recover_clean_in_many_orders() {
     for driver in ["softgpu", "table", "softgpu-memory", "table-memory", "softgpu-blunt"] {
         let good = good_scenarios(driver);
         for scenario in good.iter().filter(|it| NAMES.contains(&it.name)) {
-            for on in (0..8).map(On::Stepped).chain([On::Free, On::Free]) {
+            for on in (0..8).map(HostKind::Deterministic).chain([HostKind::Threaded, HostKind::Threaded]) {
                 let flown = flown(driver, scenario.name, on);
                 let said = format!("{driver}, {}: {:?}", scenario.name, flown.findings);
                 assert_eq!(flown.outcome, Outcome::Clean, "{said}");
@@ -298,23 +298,23 @@ fn a_driver_that_holds_up_its_own_recovery_is_said_to_be_stuck() {
         |log| keeper.plug(log),
         |wing, at| {
             let bench = bench(wing, at);
-            let context = bench.context(at).unwrap();
+            let context = bench.create_context(at).unwrap();
             bench.submit(at, context, &[]).unwrap();
-            wing.host.quiet(at);
+            wing.host.run_until_idle(at);
             let made = bench.create(at, 1).unwrap().allocations[0];
             bench.submit(at, context, &[Command::Hang]).unwrap();
-            let held = Ticket::new("something outside");
+            let held = WaitToken::new("something outside");
             let (on, ticket) = (wing.host.clone(), held.clone());
             let first = AtomicBool::new(true);
-            keeper.on(When::Pages, move |_, at| {
+            keeper.on(HookPoint::Pages, move |_, at| {
                 if first.swap(false, SeqCst) {
                     on.park(at, &ticket, None);
                 }
                 Ok(())
             });
             // Nobody can ask the node, and time that passes for ever would help nobody.
-            assert!(bench.resident(at, &[made]).is_err());
-            wing.host.ring(&held);
+            assert!(bench.make_resident(at, &[made]).is_err());
+            wing.host.wake(&held);
             pass(wing, at, 30);
             assert_eq!(state(&bench, at), D3DKMT_DEVICEEXECUTION_HUNG);
             bench.close(at, &[context]).unwrap();

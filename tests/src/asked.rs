@@ -2,7 +2,7 @@
 
 use abi::HRESULT;
 use flight::Passive;
-use runtime::{Device, LockOrder, Rect, Resource, Surfaces};
+use runtime::{Device, LockRequest, Rect, Resource, ResourceDescription};
 
 /// A result, for people.
 pub fn text(answer: HRESULT) -> String {
@@ -17,12 +17,12 @@ pub const WHOLE: Rect = Rect { left: 0, top: 0, right: 8, bottom: 8 };
 
 /// Every function that a device has but the first, and how an application gets there.
 pub const CALLS: &[(&str, Call)] = &[
-    ("pfnCreateResource", |it, at, _| it.create_resource(at, &Surfaces::texture(8, 8)).map(drop)),
+    ("pfnCreateResource", |it, at, _| it.create_resource(at, &ResourceDescription::texture(8, 8)).map(drop)),
     ("pfnCreateResource2", |it, at, _| {
-        it.create_resource(at, &Surfaces { flags2: 1, ..Surfaces::texture(8, 8) }).map(drop)
+        it.create_resource(at, &ResourceDescription { flags2: 1, ..ResourceDescription::texture(8, 8) }).map(drop)
     }),
     ("pfnDestroyResource", |it, at, one| it.destroy_resource(at, one)),
-    ("pfnLock", |it, at, one| it.lock(at, (one, 0), LockOrder::default()).map(drop)),
+    ("pfnLock", |it, at, one| it.lock(at, (one, 0), LockRequest::default()).map(drop)),
     ("pfnUnlock", |it, at, one| it.unlock(at, (one, 0))),
     ("pfnLockAsync", |it, at, one| it.lock_async(at, (one, 0), true).map(drop)),
     ("pfnUnlockAsync", |it, at, one| it.unlock_async(at, (one, 0))),

@@ -1,15 +1,15 @@
 //! The built-in driver with memory, which uses more of the interface than it has to.
 
 use flight::{Log, Passive};
-use kernel::Plugged;
+use kernel::DriverSetup;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    Answer, Blank, ContextOrder, DriverContext, DriverDevice, Features, Miniport, Refusal,
+    DriverResult, HandleSlot, CreateContextArgs, DriverContext, DriverDevice, Features, Miniport, DriverError,
 };
-use kernel::operation::{Building, ContextMemoryOrder, Operation};
-use kernel::segment::{Wants, WantsFlags};
-use kernel::services::Services;
+use kernel::operation::{BuildPagingBufferArgs, CreateContextAllocationArgs, Operation};
+use kernel::segment::{PlacementRequirements, PlacementFlags};
+use kernel::services::KernelCallbacks;
 use softgpu::{AREA_SIZE, Gpu, MemoryPlan, SoftGpu, format};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The built-in driver with memory. It has an allocation for all contexts of a device, which it
 /// brings up to date, finds each allocation busy that is to come back, until it is told otherwise,
 /// and counts in the private data of its paging buffers.
-pub struct Careful {
+pub struct SharedContextAllocationDriver {
     driver: Arc<SoftGpu>,
     hardware: Arc<Gpu>,
     state: Mutex<State>,
@@ -25,12 +25,12 @@ pub struct Careful {
 
 #[derive(Default)]
 struct State {
-    services: Option<Arc<Services>>,
+    services: Option<Arc<KernelCallbacks>>,
     /// What each device has for its contexts: the kernel's name for it, by the device's word.
     shared: BTreeMap<usize, usize>,
 }
 
-impl Careful {
+impl SharedContextAllocationDriver {
     /// One with so much memory.
     pub fn new(plan: MemoryPlan) -> Arc<Self> {
         let ram = nt::Ram::new(1 << 30).unwrap_or_else(|why| panic!("{why}"));
@@ -39,31 +39,31 @@ impl Careful {
     }
 
     /// It, in a slot.
-    pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> Plugged {
+    pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
         let (miniport, machine) = (self.clone(), self.hardware.clone());
-        Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
+        DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) }
     }
 
     fn state<R>(&self, body: impl FnOnce(&mut State) -> R) -> R {
         body(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn services(&self) -> Answer<Arc<Services>> {
-        self.state(|it| it.services.clone()).ok_or(Refusal::Invalid)
+    fn services(&self) -> DriverResult<Arc<KernelCallbacks>> {
+        self.state(|it| it.services.clone()).ok_or(DriverError::Invalid)
     }
 }
 
-impl Miniport for Careful {
+impl Miniport for SharedContextAllocationDriver {
     fn stands_on(&self) -> Option<&dyn Miniport> {
         Some(&*self.driver)
     }
 
-    fn add_device(&self, at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
+    fn add_device(&self, at: &mut Passive, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
         self.state(|it| it.services = Some(services.clone()));
         self.driver.add_device(at, services)
     }
 
-    fn query_adapter(&self, at: &mut Passive) -> Answer<Features> {
+    fn query_adapter(&self, at: &mut Passive) -> DriverResult<Features> {
         let mut features = self.driver.query_adapter(at)?;
         if let Some(memory) = &mut features.memory {
             memory.paging.private = 8;
@@ -71,33 +71,33 @@ impl Miniport for Careful {
         Ok(features)
     }
 
-    fn remove_device(&self, at: &mut Passive) -> Answer<()> {
+    fn remove_device(&self, at: &mut Passive) -> DriverResult<()> {
         let services = self.state(|it| it.services.take());
         drop(services);
         self.driver.remove_device(at)
     }
 
-    fn create_device(&self, at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {
+    fn create_device(&self, at: &mut Passive, word: HandleSlot<'_, Device>) -> DriverResult<DriverDevice> {
         let name = word.kernel_name();
         let device = self.driver.create_device(at, word)?;
-        let flags = WantsFlags { physical: true, notify: true, ..WantsFlags::default() };
-        let order = ContextMemoryOrder {
+        let flags = PlacementFlags { physical: true, notify: true, ..PlacementFlags::default() };
+        let order = CreateContextAllocationArgs {
             device: name,
             shared: true,
             size: AREA_SIZE,
-            wants: Wants { flags, ..format::anywhere() },
-            word: device.word() + 1, // In the device's own block, where nothing else begins.
-            ..ContextMemoryOrder::default()
+            requirements: PlacementRequirements { flags, ..format::anywhere() },
+            driver_handle: device.word() + 1, // In the device's own block, where nothing else begins.
+            ..CreateContextAllocationArgs::default()
         };
-        let shared = self.services()?.create_context_memory(at, &order)?;
+        let shared = self.services()?.create_context_allocation(at, &order)?;
         self.state(|it| it.shared.insert(device.word(), shared));
         Ok(device)
     }
 
-    fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> Answer<()> {
+    fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> DriverResult<()> {
         let shared = self.state(|it| it.shared.remove(&device.word()));
         if let Some(shared) = shared {
-            self.services()?.destroy_context_memory(at, shared)?;
+            self.services()?.destroy_context_allocation(at, shared)?;
         }
         self.driver.destroy_device(at, device)
     }
@@ -106,23 +106,23 @@ impl Miniport for Careful {
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &ContextOrder,
-        word: Blank<'_, Context>,
-    ) -> Answer<(DriverContext, u32)> {
+        order: &CreateContextArgs,
+        word: HandleSlot<'_, Context>,
+    ) -> DriverResult<(DriverContext, u32)> {
         let context = self.driver.create_context(at, device, order, word)?;
         let shared = self.state(|it| it.shared.get(&device.word()).copied());
         if let Some(shared) = shared {
-            self.services()?.update_context_memory(at, shared, b"one more context")?;
+            self.services()?.update_context_allocation(at, shared, b"one more context")?;
         }
         Ok(context)
     }
 
-    fn build_paging(&self, at: &mut Passive, building: &mut Building<'_>) -> Answer<()> {
+    fn build_paging(&self, at: &mut Passive, building: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
         if let Some(count) = building.private.first_mut() {
             *count = count.wrapping_add(1);
         }
         if matches!(&building.operation, Operation::Transfer(it) if !it.idle) {
-            return Err(Refusal::Busy);
+            return Err(DriverError::Busy);
         }
         if let Some(calls) = building.private.first_mut() {
             *calls = calls.wrapping_add(1);

@@ -1,12 +1,12 @@
 //! Cases: a life, and what goes wrong in it, flown next to a model that knows only names. One
 //! that fails shrinks to a few steps, as a file that `windtunnel check --scenario` flies.
 
-use crate::life::{Dice, life};
-use crate::{Fault, Faulty, Model, Wing, attempt, verified};
-use flight::{Kind, Who};
+use crate::life::{Rng, life};
+use crate::{Fault, Faulty, Model, KernelTestbed, attempt, verified};
+use flight::{Kind, Component};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use windtunnel::steps::{Step, Teller, write};
+use windtunnel::steps::{Step, StepRunner, write};
 
 /// What a flight has seen.
 #[derive(Default)]
@@ -14,7 +14,7 @@ pub struct Seen {
     /// How many calls the driver had.
     pub calls: u32,
     /// Steps with what came of them, and calls of the driver that failed.
-    pub came: BTreeSet<String>,
+    pub outcomes: BTreeSet<String>,
 }
 
 /// A step without its names.
@@ -40,7 +40,7 @@ pub struct Case {
 impl Case {
     /// The case that bytes tell: the first three are the order, and the driver's fault.
     pub fn told(bytes: &[u8]) -> Self {
-        let mut dice = Dice::Bytes(bytes);
+        let mut dice = Rng::Bytes(bytes);
         let seed = dice.of(256) as u64;
         let (call, panics) = (u32::try_from(dice.of(64)).unwrap_or_default(), dice.one_in(2));
         let fault = (call > 0).then_some(Fault { call, panics });
@@ -51,15 +51,15 @@ impl Case {
     pub fn fly(&self) -> Result<Seen, String> {
         let driver = Faulty::new(self.fault);
         let mut seen = Seen::default();
-        let story = |wing: &Wing, at: &mut _| {
-            let mut teller = Teller::new(&wing.kernel, &wing.host);
+        let story = |wing: &KernelTestbed, at: &mut _| {
+            let mut teller = StepRunner::new(&wing.kernel, &wing.host);
             let mut model = Model::default();
             model.forgetful = self.forgetful;
             for step in &self.steps {
-                let told = teller.tell(at, step);
+                let told = teller.run_step(at, step);
                 let failed = driver.failed();
-                seen.came.insert(format!("{} {told:?}", kind(step)));
-                seen.came.extend(failed.map(str::to_owned));
+                seen.outcomes.insert(format!("{} {told:?}", kind(step)));
+                seen.outcomes.extend(failed.map(str::to_owned));
                 let expected = model.step(step, failed, told);
                 wing.kernel.validate().map_err(|why| format!("after '{step}': {why}"))?;
                 if model.deaf {
@@ -70,12 +70,12 @@ impl Case {
                 }
                 compare(wing, &model, step)?;
             }
-            teller.end(at);
+            teller.kill_processes(at);
             Ok(())
         };
         let events = attempt(self.seed, |log| driver.plug(log), story)?;
         let verifier = verified(&events);
-        let ours = verifier.findings().iter().find(|it| it.who == Who::Kernel);
+        let ours = verifier.findings().iter().find(|it| it.component == Component::Kernel);
         seen.calls = driver.calls();
         ours.map_or(Ok(seen), |it| Err(format!("{}: {}", it.rule.name(), it.message)))
     }
@@ -86,8 +86,8 @@ impl Case {
         let mut steps = self.steps.clone();
         steps.drain(from..(from + count).min(steps.len()));
         steps.retain(|it| {
-            let told = it.uses().iter().all(|name| known.iter().any(|it| it == name));
-            known.extend(it.gives().filter(|_| told).map(str::to_owned));
+            let told = it.used_names().iter().all(|name| known.iter().any(|it| it == name));
+            known.extend(it.defined_name().filter(|_| told).map(str::to_owned));
             told
         });
         Self { steps, ..self.clone() }
@@ -95,7 +95,7 @@ impl Case {
 
     /// As few steps as fail still, and the driver well if it need not be ill.
     #[must_use]
-    pub fn shrunk(mut self) -> Self {
+    pub fn shrink(mut self) -> Self {
         let well = Self { fault: None, ..self.clone() };
         if well.fly().is_err() {
             self = well;
@@ -106,7 +106,7 @@ impl Case {
             while count > 0 {
                 let mut from = 0;
                 while from < self.steps.len() {
-                    match self.fewer(from, count) {
+                    match self.without_if_failing(from, count) {
                         Some(fewer) => self = fewer,
                         None => from += count,
                     }
@@ -120,7 +120,7 @@ impl Case {
     }
 
     /// The same without these steps, if it fails still. The driver's call that fails moves along.
-    fn fewer(&self, from: usize, count: usize) -> Option<Self> {
+    fn without_if_failing(&self, from: usize, count: usize) -> Option<Self> {
         let fewer = self.without(from, count);
         let calls = self.fault.map_or(0, |it| it.call);
         let earlier = (0..calls).map(|it| Self {
@@ -146,16 +146,16 @@ impl Case {
 }
 
 /// Compares who is alive with who should be: to the last one once everything has settled.
-fn compare(wing: &Wing, model: &Model, step: &Step) -> Result<(), String> {
-    let census = wing.kernel.census();
-    let count = |kind: Kind| census.live.iter().filter(|it| it.subject.kind == kind).count();
+fn compare(wing: &KernelTestbed, model: &Model, step: &Step) -> Result<(), String> {
+    let census = wing.kernel.live_objects();
+    let count = |kind: Kind| census.objects.iter().filter(|it| it.subject.kind == kind).count();
     let kinds = [Kind::View, Kind::ResourceView, Kind::Context, Kind::Device];
     for (kind, expected) in kinds.into_iter().zip(model.alive()) {
         let (there, later) = (count(kind), matches!(kind, Kind::View | Kind::ResourceView));
         // What was destroyed behind work ends with the work.
-        let fits = there == expected || (there > expected && later && *step != Step::Settle);
+        let fits = there == expected || (there > expected && later && *step != Step::RunUntilIdle);
         if !fits {
-            let kind = kind.nr(0);
+            let kind = kind.subject(0);
             return Err(format!("after '{step}': {there} of the kind of {kind}, not {expected}"));
         }
     }

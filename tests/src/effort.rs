@@ -1,7 +1,7 @@
 //! How much work the long proofs do.
 
-/// How often a long proof repeats: `usual` in each run of the tests, `long` with
+/// How often a long proof repeats: `default_size` in each run of the tests, `long` with
 /// `cargo xtask test --long`, which sets `WINDTUNNEL_LONG`.
-pub fn repeats(usual: u64, long: u64) -> u64 {
-    if std::env::var_os("WINDTUNNEL_LONG").is_some() { long } else { usual }
+pub fn repeats(default_size: u64, long: u64) -> u64 {
+    if std::env::var_os("WINDTUNNEL_LONG").is_some() { long } else { default_size }
 }

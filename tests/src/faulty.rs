@@ -1,12 +1,12 @@
 //! The built-in driver, which fails once.
 
 use flight::{DeviceLevel, Dispatch, Log, Passive};
-use kernel::Plugged;
+use kernel::DriverSetup;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice, DriverResource,
-    DriverView, Miniport, Opening, Refusal, Submission,
+    DriverResult, CreateAllocationArgs, HandleSlot, CreatedAllocations, CreateContextArgs, DestroyAllocationArgs, DriverContext, DriverDevice, DriverResource,
+    DriverView, Miniport, OpenAllocationArgs, DriverError, SubmitCommandVirtualArgs,
 };
 use softgpu::{Gpu, SoftGpu};
 use std::panic::resume_unwind;
@@ -56,9 +56,9 @@ impl Faulty {
     }
 
     /// It, in a slot.
-    pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> Plugged {
+    pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
         let (miniport, machine) = (self.clone(), self.hardware.clone());
-        Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
+        DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) }
     }
 
     /// How many calls came.
@@ -71,7 +71,7 @@ impl Faulty {
         self.failed.lock().ok()?.take()
     }
 
-    fn count(&self, name: &'static str) -> Answer<()> {
+    fn count(&self, name: &'static str) -> DriverResult<()> {
         let call = self.calls.fetch_add(1, SeqCst) + 1;
         let Some(fault) = self.fault.filter(|it| it.call == call) else { return Ok(()) };
         if let Ok(mut failed) = self.failed.lock() {
@@ -80,7 +80,7 @@ impl Faulty {
         if fault.panics {
             resume_unwind(Box::new(name)); // As `panic!`, but nobody prints it.
         }
-        Err(Refusal::NoMemory)
+        Err(DriverError::NoMemory)
     }
 }
 
@@ -89,12 +89,12 @@ impl Miniport for Faulty {
         Some(&*self.driver)
     }
 
-    fn create_device(&self, at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {
+    fn create_device(&self, at: &mut Passive, word: HandleSlot<'_, Device>) -> DriverResult<DriverDevice> {
         self.count("create_device")?;
         self.driver.create_device(at, word)
     }
 
-    fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> Answer<()> {
+    fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> DriverResult<()> {
         self.count("destroy_device")?;
         self.driver.destroy_device(at, device)
     }
@@ -103,19 +103,19 @@ impl Miniport for Faulty {
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &ContextOrder,
-        word: Blank<'_, Context>,
-    ) -> Answer<(DriverContext, u32)> {
+        order: &CreateContextArgs,
+        word: HandleSlot<'_, Context>,
+    ) -> DriverResult<(DriverContext, u32)> {
         self.count("create_context")?;
         self.driver.create_context(at, device, order, word)
     }
 
-    fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> Answer<()> {
+    fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> DriverResult<()> {
         self.count("destroy_context")?;
         self.driver.destroy_context(at, context)
     }
 
-    fn create_allocations(&self, at: &mut Passive, births: Births<'_>) -> Answer<Born> {
+    fn create_allocations(&self, at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
         self.count("create_allocations")?;
         self.driver.create_allocations(at, births)
     }
@@ -123,13 +123,13 @@ impl Miniport for Faulty {
     fn destroy_allocations(
         &self,
         at: &mut Passive,
-        doomed: Doomed<'_>,
-    ) -> Answer<Option<DriverResource>> {
+        doomed: DestroyAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
         self.count("destroy_allocations")?;
         self.driver.destroy_allocations(at, doomed)
     }
 
-    fn open_allocations(&self, at: &mut Passive, opening: Opening<'_>) -> Answer<Vec<DriverView>> {
+    fn open_allocations(&self, at: &mut Passive, opening: OpenAllocationArgs<'_>) -> DriverResult<Vec<DriverView>> {
         self.count("open_allocations")?;
         self.driver.open_allocations(at, opening)
     }
@@ -139,22 +139,22 @@ impl Miniport for Faulty {
         at: &mut Passive,
         device: &DriverDevice,
         views: Drain<'_, DriverView>,
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         self.count("close_allocations")?;
         self.driver.close_allocations(at, device, views)
     }
 
-    fn submit(&self, at: &mut Dispatch, packet: &Submission<'_>) -> Answer<()> {
+    fn submit(&self, at: &mut Dispatch, packet: &SubmitCommandVirtualArgs<'_>) -> DriverResult<()> {
         self.count("submit")?;
         self.driver.submit(at, packet)
     }
 
-    fn interrupt(&self, at: &mut DeviceLevel) -> Answer<bool> {
+    fn interrupt(&self, at: &mut DeviceLevel) -> DriverResult<bool> {
         self.count("interrupt")?;
         self.driver.interrupt(at)
     }
 
-    fn dpc(&self, at: &mut Dispatch) -> Answer<()> {
+    fn dpc(&self, at: &mut Dispatch) -> DriverResult<()> {
         self.count("dpc")?;
         self.driver.dpc(at)
     }

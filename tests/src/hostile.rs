@@ -7,8 +7,8 @@
 
 use crate::{run, verified};
 use abi::ukm::{D3DDDI_MONITORED_FENCE, D3DDDI_SYNCHRONIZATION_MUTEX};
-use flight::{Event, Passive, What, Who};
-use kernel::{Kernel, Manner};
+use flight::{Event, Passive, EventKind, Component};
+use kernel::{Kernel, ProcessExit};
 use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::Arc;
 use thunk::Session;
@@ -113,7 +113,7 @@ impl Arena {
 
     /// No word is the address of something that is not the arena's: pieces of addresses were
     /// copied about.
-    fn defuse(&self) {
+    fn disarm(&self) {
         let ours = self.address(0)..=self.address(LENGTH);
         for place in (0..USED).step_by(8) {
             let word = self.get::<u64>(place);
@@ -333,7 +333,7 @@ const NUMBERS: [u32; 10] =
 
 /// Does what the bytes say, five for a step. Afterwards nothing may be alive, and the kernel has
 /// broken no rule. Answers how many calls succeeded.
-pub fn call_as_told(bytes: &[u8]) -> usize {
+pub fn call_from_bytes(bytes: &[u8]) -> usize {
     call_through(bytes, Session::guarded)
 }
 
@@ -361,7 +361,7 @@ fn call_through(bytes: &[u8], open: fn(&Arc<Kernel>) -> Session) -> usize {
                 0..4 => {
                     let number = usize::from(a) % PLACES.len();
                     let own = arena.address(PLACES[number]);
-                    arena.defuse();
+                    arena.disarm();
                     call(&session, at, number, if b < 220 { own } else { arena.pick(c) });
                 }
                 4 => arena.pass_on_handles(),
@@ -370,11 +370,11 @@ fn call_through(bytes: &[u8], open: fn(&Arc<Kernel>) -> Session) -> usize {
                 _ => arena.set(place(a, b), arena.pick(c)),
             }
         }
-        wing.kernel.end_process(at, session.process(), Manner::Killed);
+        wing.kernel.end_process(at, session.process(), ProcessExit::Killed);
     });
     for finding in verified(&events).findings() {
-        assert_ne!(finding.who, Who::Kernel, "{}", finding.message);
+        assert_ne!(finding.component, Component::Kernel, "{}", finding.message);
     }
-    let good = |it: &&Event| matches!(&it.what, What::Leave { status, .. } if status.0 == 0);
+    let good = |it: &&Event| matches!(&it.kind, EventKind::Leave { status, .. } if status.0 == 0);
     events.iter().filter(good).count()
 }

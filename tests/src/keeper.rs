@@ -1,35 +1,35 @@
 //! The built-in driver with memory, and somebody who makes context allocations beside it.
 
 use flight::{Log, Passive};
-use kernel::Plugged;
+use kernel::DriverSetup;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    Answer, Blank, ContextOrder, DriverContext, DriverDevice, Miniport, Refusal,
+    DriverResult, HandleSlot, CreateContextArgs, DriverContext, DriverDevice, Miniport, DriverError,
 };
-use kernel::operation::{Building, ContextMemoryOrder, Operation};
-use kernel::segment::{SegmentSet, Wants};
-use kernel::services::Services;
+use kernel::operation::{BuildPagingBufferArgs, CreateContextAllocationArgs, Operation};
+use kernel::segment::{SegmentSet, PlacementRequirements};
+use kernel::services::KernelCallbacks;
 use softgpu::{Gpu, MemoryPlan, SoftGpu};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// When a [`Keeper`] does something of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub enum HookPoint {
     /// In `DxgkDdiCreateDevice`.
-    DeviceMade,
+    CreateDevice,
     /// In `DxgkDdiDestroyDevice`.
-    DeviceEnds,
+    DestroyDevice,
     /// In `DxgkDdiCreateContext`.
-    ContextMade,
+    CreateContext,
     /// In `DxgkDdiDestroyContext`.
-    ContextEnds,
+    DestroyContext,
     /// In `DxgkDdiBuildPagingBuffer`.
     Pages,
 }
 
 /// What it does then.
-type Hook = Arc<dyn Fn(&Keeper, &mut Passive) -> Answer<()> + Send + Sync>;
+type Hook = Arc<dyn Fn(&Keeper, &mut Passive) -> DriverResult<()> + Send + Sync>;
 
 /// The built-in driver with memory. What it is asked to do besides, it does inside its calls.
 pub struct Keeper {
@@ -42,11 +42,11 @@ pub struct Keeper {
 
 #[derive(Default)]
 struct State {
-    services: Option<Arc<Services>>,
-    hooks: Vec<(When, Hook)>,
+    services: Option<Arc<KernelCallbacks>>,
+    hooks: Vec<(HookPoint, Hook)>,
     devices: Vec<usize>,
     contexts: Vec<usize>,
-    heard: Vec<(&'static str, usize)>,
+    paging_operations: Vec<(&'static str, usize)>,
 }
 
 impl Keeper {
@@ -58,22 +58,22 @@ impl Keeper {
     }
 
     /// It, in a slot.
-    pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> Plugged {
+    pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
         let (miniport, machine) = (self.clone(), self.hardware.clone());
-        Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
+        DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) }
     }
 
     /// From now on it does this then.
     pub fn on(
         &self,
-        when: When,
-        hook: impl Fn(&Keeper, &mut Passive) -> Answer<()> + Send + Sync + 'static,
+        when: HookPoint,
+        hook: impl Fn(&Keeper, &mut Passive) -> DriverResult<()> + Send + Sync + 'static,
     ) {
         self.state().hooks.push((when, Arc::new(hook)));
     }
 
     /// What the kernel gave its adapter.
-    pub fn services(&self) -> Arc<Services> {
+    pub fn services(&self) -> Arc<KernelCallbacks> {
         self.state().services.clone().unwrap_or_else(|| panic!("it has no adapter"))
     }
 
@@ -90,24 +90,24 @@ impl Keeper {
     }
 
     /// Makes an allocation of a page for the newest device, shared across its contexts.
-    pub fn share(&self, at: &mut Passive, word: usize) -> Answer<usize> {
-        let order = ContextMemoryOrder { shared: true, ..self.order(word) };
-        self.services().create_context_memory(at, &order)
+    pub fn share(&self, at: &mut Passive, word: usize) -> DriverResult<usize> {
+        let order = CreateContextAllocationArgs { shared: true, ..self.order(word) };
+        self.services().create_context_allocation(at, &order)
     }
 
     /// An order for a page, shared by nobody and of no context.
-    pub fn order(&self, word: usize) -> ContextMemoryOrder {
-        let wants = Wants { segments: SegmentSet::of(&[1, 2, 3]), ..Wants::default() };
+    pub fn order(&self, word: usize) -> CreateContextAllocationArgs {
+        let wants = PlacementRequirements { segments: SegmentSet::of(&[1, 2, 3]), ..PlacementRequirements::default() };
         let device = self.device(0);
-        ContextMemoryOrder { device, size: 4096, wants, word, ..ContextMemoryOrder::default() }
+        CreateContextAllocationArgs { device, size: 4096, requirements: wants, driver_handle: word, ..CreateContextAllocationArgs::default() }
     }
 
     /// The operations it was asked to build, and the words they were about.
-    pub fn heard(&self) -> Vec<(&'static str, usize)> {
-        self.state().heard.clone()
+    pub fn paging_operations(&self) -> Vec<(&'static str, usize)> {
+        self.state().paging_operations.clone()
     }
 
-    fn run(&self, when: When, at: &mut Passive) -> Answer<()> {
+    fn run(&self, when: HookPoint, at: &mut Passive) -> DriverResult<()> {
         let hooks: Vec<Hook> = {
             let state = self.state();
             state.hooks.iter().filter(|it| it.0 == when).map(|it| it.1.clone()).collect()
@@ -125,25 +125,25 @@ impl Miniport for Keeper {
         Some(&*self.driver)
     }
 
-    fn add_device(&self, at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
+    fn add_device(&self, at: &mut Passive, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
         self.state().services = Some(services.clone());
         self.driver.add_device(at, services)
     }
 
-    fn remove_device(&self, at: &mut Passive) -> Answer<()> {
+    fn remove_device(&self, at: &mut Passive) -> DriverResult<()> {
         let services = self.state().services.take();
         drop(services);
         self.driver.remove_device(at)
     }
 
-    fn create_device(&self, at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {
+    fn create_device(&self, at: &mut Passive, word: HandleSlot<'_, Device>) -> DriverResult<DriverDevice> {
         self.state().devices.push(word.kernel_name());
-        self.run(When::DeviceMade, at)?;
+        self.run(HookPoint::CreateDevice, at)?;
         self.driver.create_device(at, word)
     }
 
-    fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> Answer<()> {
-        self.run(When::DeviceEnds, at)?;
+    fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> DriverResult<()> {
+        self.run(HookPoint::DestroyDevice, at)?;
         self.driver.destroy_device(at, device)
     }
 
@@ -151,40 +151,40 @@ impl Miniport for Keeper {
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &ContextOrder,
-        word: Blank<'_, Context>,
-    ) -> Answer<(DriverContext, u32)> {
+        order: &CreateContextArgs,
+        word: HandleSlot<'_, Context>,
+    ) -> DriverResult<(DriverContext, u32)> {
         self.state().contexts.push(word.kernel_name());
-        self.run(When::ContextMade, at)?;
+        self.run(HookPoint::CreateContext, at)?;
         self.driver.create_context(at, device, order, word)
     }
 
-    fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> Answer<()> {
-        self.run(When::ContextEnds, at)?;
+    fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> DriverResult<()> {
+        self.run(HookPoint::DestroyContext, at)?;
         self.driver.destroy_context(at, context)
     }
 
-    fn build_paging(&self, at: &mut Passive, building: &mut Building<'_>) -> Answer<()> {
+    fn build_paging(&self, at: &mut Passive, building: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
         let word = word(&building.operation);
-        self.state().heard.push((building.operation.name(), word));
-        self.run(When::Pages, at).map_err(|_| Refusal::Invalid)?;
+        self.state().paging_operations.push((building.operation.name(), word));
+        self.run(HookPoint::Pages, at).map_err(|_| DriverError::Invalid)?;
         self.driver.build_paging(at, building)
     }
 }
 
 fn word(operation: &Operation<'_>) -> usize {
     match *operation {
-        Operation::Transfer(ref it) => it.word.unwrap_or(0),
-        Operation::Fill { word, .. }
-        | Operation::Discard { word, .. }
-        | Operation::InitContext { word, .. }
-        | Operation::UpdateContext { word, .. }
-        | Operation::Notify { word, .. } => word,
-        Operation::MapAperture { word, .. }
-        | Operation::UnmapAperture { word, .. }
-        | Operation::VirtualTransfer { word, .. }
-        | Operation::VirtualFill { word, .. } => word.unwrap_or(0),
-        Operation::UpdateTable(ref it) => it.word.unwrap_or(0),
+        Operation::Transfer(ref it) => it.driver_handle.unwrap_or(0),
+        Operation::Fill { driver_handle: word, .. }
+        | Operation::Discard { driver_handle: word, .. }
+        | Operation::InitContext { driver_handle: word, .. }
+        | Operation::UpdateContext { driver_handle: word, .. }
+        | Operation::Notify { driver_handle: word, .. } => word,
+        Operation::MapAperture { driver_handle: word, .. }
+        | Operation::UnmapAperture { driver_handle: word, .. }
+        | Operation::VirtualTransfer { driver_handle: word, .. }
+        | Operation::VirtualFill { driver_handle: word, .. } => word.unwrap_or(0),
+        Operation::UpdateTable(ref it) => it.driver_handle.unwrap_or(0),
         Operation::FlushTlb { .. } | Operation::CopyEntries(_) => 0,
     }
 }

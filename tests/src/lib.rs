@@ -23,28 +23,28 @@ mod texts;
 mod variant;
 mod watch;
 
-pub use careful::Careful;
+pub use careful::SharedContextAllocationDriver;
 pub use case::{Case, Seen};
 pub use effort::repeats;
 pub use faulty::{Fault, Faulty};
-pub use hostile::{call_as_told, call_unguarded};
-pub use keeper::{Keeper, When};
-pub use life::{Dice, life};
+pub use hostile::{call_from_bytes, call_unguarded};
+pub use keeper::{Keeper, HookPoint};
+pub use life::{Rng, life};
 pub use model::Model;
 pub use pausable::PausableGpu;
 pub use picture::Picture;
-pub use texts::read_as_told;
-pub use variant::Variant;
-pub use watch::{Watch, Watched};
+pub use texts::read_as_trace_and_steps;
+pub use variant::VariantDriver;
+pub use watch::{Watch, WatchState};
 
-use flight::{Crew, Event, Log, Passive};
-use kernel::{AdapterId, Kernel, Plugged};
+use flight::{Spawner, Event, Log, Passive};
+use kernel::{AdapterId, Kernel, DriverSetup};
 use std::sync::Arc;
 use verify::Verifier;
-use windtunnel::{Driver, Flown, On, SCENARIOS, Scenario, find_scenario, fly_driver};
+use windtunnel::{Driver, FlightResult, HostKind, SCENARIOS, Scenario, find_scenario, fly_driver};
 
 /// Flies a driver through a scenario, both by name.
-pub fn flown(driver: &str, scenario: &str, on: impl Into<On>) -> Flown {
+pub fn flown(driver: &str, scenario: &str, on: impl Into<HostKind>) -> FlightResult {
     let driver = Driver::find(driver).unwrap_or_else(|| panic!("there is no driver {driver}"));
     let story = find_scenario(scenario).unwrap_or_else(|| panic!("no scenario {scenario}"));
     fly_driver(driver, story, on).unwrap_or_else(|why| panic!("{scenario}: {}", why.0))
@@ -59,23 +59,23 @@ pub fn good_scenarios(driver: &str) -> Vec<&'static Scenario> {
 }
 
 /// A kernel with a driver in it, for stories that are not scenarios.
-pub struct Wing {
+pub struct KernelTestbed {
     /// The kernel.
     pub kernel: Arc<Kernel>,
     /// Its one adapter.
     pub adapter: AdapterId,
     /// Who runs it.
-    pub host: Arc<dyn Crew>,
+    pub host: Arc<dyn Spawner>,
 }
 
 /// Runs a story on a started driver; afterwards the adapter is removed, nothing may be alive,
 /// and the events are answered.
 pub fn run(
-    on: impl Into<On>,
-    make: impl FnOnce(&Arc<Log>) -> Plugged,
-    story: impl FnOnce(&Wing, &mut Passive),
+    on: impl Into<HostKind>,
+    make: impl FnOnce(&Arc<Log>) -> DriverSetup,
+    story: impl FnOnce(&KernelTestbed, &mut Passive),
 ) -> Vec<Event> {
-    let story = |wing: &Wing, at: &mut Passive| {
+    let story = |wing: &KernelTestbed, at: &mut Passive| {
         story(wing, at);
         Ok(())
     };
@@ -84,60 +84,60 @@ pub fn run(
 
 /// The same, but what is wrong is an answer.
 pub fn attempt(
-    on: impl Into<On>,
-    make: impl FnOnce(&Arc<Log>) -> Plugged,
-    story: impl FnOnce(&Wing, &mut Passive) -> Result<(), String>,
+    on: impl Into<HostKind>,
+    make: impl FnOnce(&Arc<Log>) -> DriverSetup,
+    story: impl FnOnce(&KernelTestbed, &mut Passive) -> Result<(), String>,
 ) -> Result<Vec<Event>, String> {
     let log = Arc::new(Log::new());
     let plugged = make(&log);
     let on = on.into();
     let flown = on.fly(&log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
-        if let On::Pressed(seed) = on {
-            kernel.press(seed);
+        if let HostKind::DeterministicPressure(seed) = on {
+            kernel.set_pressure(seed);
         }
-        let (worker, bell) = (kernel.clone(), kernel.bell());
-        host.serve("system", bell, move |at| worker.work(at));
+        let (worker, bell) = (kernel.clone(), kernel.work_available());
+        host.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
         let adapter = kernel.add_adapter(at, plugged).map_err(|why| format!("{why:?}"))?;
-        kernel.attend(host, adapter);
-        let wing = Wing { kernel, adapter, host: host.clone() };
+        kernel.start_workers(host, adapter);
+        let wing = KernelTestbed { kernel, adapter, host: host.clone() };
         story(&wing, at)?;
         wing.kernel.validate()?;
         wing.kernel.remove_adapter(at, adapter);
-        wing.host.quiet(at);
-        let left = wing.kernel.census();
+        wing.host.run_until_idle(at);
+        let left = wing.kernel.live_objects();
         if left.count() == 0 { Ok(()) } else { Err(format!("left alive:\n{left}")) }
     });
     flown.map_err(|why| why.0)??;
     let events = log.take();
-    all_gone(&events)?;
+    check_no_leaks(&events)?;
     Ok(events)
 }
 
 /// A census lists what its owners still know. This is what the events say: whatever came, went.
-fn all_gone(events: &[Event]) -> Result<(), String> {
+fn check_no_leaks(events: &[Event]) -> Result<(), String> {
     const LIVES: [(&str, &str); 9] = [
         ("device.created", "device.destroyed"),
         ("context.created", "context.destroyed"),
-        ("resource.created", "resource.gone"),
+        ("resource.created", "resource.destroyed"),
         ("resource-view.opened", "resource-view.closed"),
-        ("allocation.created", "allocation.gone"),
+        ("allocation.created", "allocation.destroyed"),
         ("view.opened", "view.closed"),
-        ("context-allocation.created", "context-allocation.gone"),
-        ("keyed.created", "keyed.gone"),
-        ("instance.made", "instance.gone"),
+        ("context-allocation.created", "context-allocation.destroyed"),
+        ("keyed-mutex.created", "keyed-mutex.destroyed"),
+        ("instance.created", "instance.destroyed"),
     ];
-    let count = |name: &str| events.iter().filter(|it| it.what.name() == name).count();
-    match LIVES.iter().find(|(came, went)| count(came) != count(went)) {
+    let count = |name: &str| events.iter().filter(|it| it.kind.name() == name).count();
+    match LIVES.iter().find(|(outcomes, went)| count(outcomes) != count(went)) {
         None => Ok(()),
-        Some((came, went)) => Err(format!("{} {came}, {} {went}", count(came), count(went))),
+        Some((outcomes, went)) => Err(format!("{} {outcomes}, {} {went}", count(outcomes), count(went))),
     }
 }
 
 /// The built-in driver.
-pub fn softgpu(log: &Arc<Log>) -> Plugged {
+pub fn softgpu(log: &Arc<Log>) -> DriverSetup {
     let (miniport, machine) = softgpu::SoftGpu::new();
-    Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
+    DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) }
 }
 
 /// What the verifier says of events.

@@ -1,20 +1,20 @@
 //! A client on an adapter with memory, and flights of one.
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
-use crate::careful::Careful;
-use crate::{Variant, Wing, run};
+use crate::careful::SharedContextAllocationDriver;
+use crate::{VariantDriver, KernelTestbed, run};
 use abi::status::STATUS_NOT_IMPLEMENTED;
-use flight::{Event, Log, Passive, RuleId, draw};
+use flight::{Event, Log, Passive, RuleId, next_random};
 use kernel::miniport::Generation;
-use kernel::segment::Wants;
+use kernel::segment::PlacementRequirements;
 use kernel::{
-    Budget, EvictOrder, Group, Handle, Kernel, LockOrder, Plugged, ProcessId, Refused, Residency,
-    ResidentOrder, Trimmed,
+    Budget, EvictRequest, SegmentGroup, Handle, Kernel, LockRequest, DriverSetup, ProcessId, KernelError, Residency,
+    MakeResidentRequest, TrimCallback,
 };
 use softgpu::format::{self, Command, only_in};
 use softgpu::{APERTURE, LOCAL, MemoryPlan, SoftGpu, VISIBLE};
 use std::sync::{Arc, Mutex, PoisonError};
-use thunk::{Client, Create, Destroy, Names};
+use thunk::{Client, CreateAllocation, DestroyAllocation, AllocationSelection};
 
 /// The size of a page.
 pub const PAGE: u64 = 4096;
@@ -33,20 +33,20 @@ pub const fn pages_of_each(pages: u64) -> MemoryPlan {
 }
 
 /// Local memory that the CPU does not see.
-pub fn hidden() -> Wants {
+pub fn hidden() -> PlacementRequirements {
     hidden_in(&[LOCAL])
 }
 
 /// One of these segments, where the CPU need not see it.
-fn hidden_in(segments: &[u32]) -> Wants {
+fn hidden_in(segments: &[u32]) -> PlacementRequirements {
     let mut wants = only_in(segments);
     wants.flags.cpu_visible = false;
     wants
 }
 
 /// Any requirements, most of them for local memory, drawn from a seed.
-pub fn random_wants(random: &mut u64) -> Wants {
-    match draw(random, 8) {
+pub fn random_wants(random: &mut u64) -> PlacementRequirements {
+    match next_random(random, 8) {
         0 => only_in(&[APERTURE]),
         1 => only_in(&[VISIBLE, APERTURE]),
         2..5 => format::anywhere(),
@@ -55,16 +55,16 @@ pub fn random_wants(random: &mut u64) -> Wants {
 }
 
 /// The built-in driver with so much memory.
-pub fn plug_memory(log: &Arc<Log>, plan: MemoryPlan) -> (Plugged, Arc<SoftGpu>) {
+pub fn set_up_memory(log: &Arc<Log>, plan: MemoryPlan) -> (DriverSetup, Arc<SoftGpu>) {
     let ram = nt::Ram::new(1 << 30).unwrap_or_else(|why| panic!("{why}"));
     let (miniport, machine) = SoftGpu::with_memory(ram, plan);
     let pool = nt::Pool::new(log.clone());
-    (Plugged { miniport: miniport.clone(), machine, pool }, miniport)
+    (DriverSetup { miniport: miniport.clone(), machine, pool }, miniport)
 }
 
 /// A client with a device, a context and a queue of paging work.
-pub struct MemoryBench<'a> {
-    wing: &'a Wing,
+pub struct MemoryClient<'a> {
+    wing: &'a KernelTestbed,
     client: Client,
     adapter: u32,
     /// The device.
@@ -74,9 +74,9 @@ pub struct MemoryBench<'a> {
     fence: Handle,
 }
 
-impl<'a> MemoryBench<'a> {
+impl<'a> MemoryClient<'a> {
     /// One of a new process.
-    pub fn open(wing: &'a Wing, at: &mut Passive) -> Self {
+    pub fn open(wing: &'a KernelTestbed, at: &mut Passive) -> Self {
         let client = Client::new(&wing.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         Self::on(wing, at, client, adapter)
@@ -88,30 +88,30 @@ impl<'a> MemoryBench<'a> {
         Self::on(self.wing, at, self.client.clone(), self.adapter)
     }
 
-    fn on(wing: &'a Wing, at: &mut Passive, client: Client, adapter: u32) -> Self {
+    fn on(wing: &'a KernelTestbed, at: &mut Passive, client: Client, adapter: u32) -> Self {
         let device = client.create_device(at, adapter).unwrap();
         let context = client.create_context(at, device, 0).unwrap();
-        let made = wing.kernel.create_queue(client.session().process(), Handle(device), 0).unwrap();
+        let made = wing.kernel.create_paging_queue(client.session().process(), Handle(device), 0).unwrap();
         let (queue, fence) = (made.queue, made.fence);
         Self { wing, client, adapter, device, context, queue, fence }
     }
 
     /// An allocation of some pages that can be where it wants.
-    pub fn create(&self, at: &mut Passive, pages: u64, wants: &Wants) -> u32 {
+    pub fn create(&self, at: &mut Passive, pages: u64, wants: &PlacementRequirements) -> u32 {
         let private = format::describe_in(pages * PAGE, 0, wants);
-        self.client.create(at, &Create::on(self.device, vec![private])).unwrap().allocations[0]
+        self.client.create(at, &CreateAllocation::new(self.device, vec![private])).unwrap().allocations[0]
     }
 
     /// Asks for residency.
-    pub fn ask(&self, list: &[u32], must: bool) -> Result<Residency, Refused> {
+    pub fn request_residency(&self, list: &[u32], must: bool) -> Result<Residency, KernelError> {
         let list = list.iter().map(|it| Handle(*it)).collect();
-        let order = ResidentOrder { queue: self.queue, list, must };
+        let order = MakeResidentRequest { queue: self.queue, list, must_succeed: must };
         self.wing.kernel.make_resident(self.client.session().process(), &order)
     }
 
     /// Asks for residency, and waits for it.
     pub fn resident(&self, at: &mut Passive, list: &[u32]) {
-        if let Residency::Pending(value) = self.ask(list, false).unwrap() {
+        if let Residency::Pending(value) = self.request_residency(list, false).unwrap() {
             let process = self.client.session().process();
             self.wing.kernel.wait_queue(at, process, self.fence, value).unwrap();
         }
@@ -120,7 +120,7 @@ impl<'a> MemoryBench<'a> {
     /// Lets go of something, `lazily` or at once, written to or not.
     pub fn evict(&self, list: &[u32], lazily: bool, clean: bool) {
         let list = list.iter().map(|it| Handle(*it)).collect();
-        let order = EvictOrder { device: Handle(self.device), list, lazily, clean };
+        let order = EvictRequest { device: Handle(self.device), list, only_if_necessary: lazily, not_written: clean };
         self.wing.kernel.evict(self.client.session().process(), &order).unwrap();
     }
 
@@ -131,9 +131,9 @@ impl<'a> MemoryBench<'a> {
     }
 
     /// Locks an allocation.
-    pub fn lock(&self, at: &mut Passive, view: u32, hurries: bool) -> Result<usize, Refused> {
+    pub fn lock(&self, at: &mut Passive, view: u32, do_not_wait: bool) -> Result<usize, KernelError> {
         let (device, view) = (Handle(self.device), Handle(view));
-        let order = LockOrder { device, view, waits: hurries, hurries, ..LockOrder::default() };
+        let order = LockRequest { device, view, wait: do_not_wait, do_not_wait, ..LockRequest::default() };
         let shown = self.wing.kernel.lock(at, self.client.session().process(), &order)?;
         Ok(shown.address)
     }
@@ -145,9 +145,9 @@ impl<'a> MemoryBench<'a> {
     }
 
     /// Asks what it has of the adapter's own memory.
-    pub fn tell_budget(&self) -> Budget {
+    pub fn query_budget(&self) -> Budget {
         let process = self.client.session().process();
-        self.wing.kernel.budget(process, Handle(self.adapter), Group::Local).unwrap()
+        self.wing.kernel.budget(process, Handle(self.adapter), SegmentGroup::Local).unwrap()
     }
 
     /// Offers an allocation.
@@ -165,30 +165,30 @@ impl<'a> MemoryBench<'a> {
 
     /// Destroys allocations.
     pub fn destroy(&self, at: &mut Passive, list: Vec<u32>) {
-        let destroy = Destroy { device: self.device, list, ..Destroy::default() };
+        let destroy = DestroyAllocation { device: self.device, list, ..DestroyAllocation::default() };
         self.client.destroy(at, &destroy).unwrap();
     }
 
     /// Lists more than its part of the memory, is told so when another process has no room, and
     /// lets go of something, or does not.
-    fn crowd(&self, at: &mut Passive, trims: bool) {
+    fn exceed_budget(&self, at: &mut Passive, trims: bool) {
         let process = self.client.session().process();
         let list: Vec<u32> = (0..3).map(|_| self.create(at, 4, &hidden())).collect();
         let seen = self.create(at, 8, &only_in(&[VISIBLE, APERTURE]));
         self.resident(at, &[&list[..], &[seen]].concat());
         let device = Handle(self.device);
-        let order = EvictOrder { device, list: vec![Handle(seen)], ..EvictOrder::default() };
+        let order = EvictRequest { device, list: vec![Handle(seen)], ..EvictRequest::default() };
         let kernel = self.wing.kernel.clone();
-        let told: Arc<dyn Trimmed> = if trims {
-            Arc::new(Obedient { kernel, process, order: Mutex::new(Some(order)) })
+        let told: Arc<dyn TrimCallback> = if trims {
+            Arc::new(EvictOnTrim { kernel, process, order: Mutex::new(Some(order)) })
         } else {
             Arc::new(Deaf)
         };
         let registered = self.wing.kernel.register_trim(process, device, told).unwrap();
-        let other = MemoryBench::open(self.wing, at);
+        let other = MemoryClient::open(self.wing, at);
         let theirs = other.create(at, 16, &hidden());
-        assert!(other.ask(&[theirs], false).is_err(), "this process has it");
-        self.wing.host.quiet(at);
+        assert!(other.request_residency(&[theirs], false).is_err(), "this process has it");
+        self.wing.host.run_until_idle(at);
         assert!(self.wing.kernel.unregister_trim(at, process, registered));
         other.close(at);
     }
@@ -208,18 +208,18 @@ impl<'a> MemoryBench<'a> {
 }
 
 /// Little memory: sixteen pages of each kind.
-fn little(paging_buffer: u32) -> MemoryPlan {
+fn small_memory(paging_buffer: u32) -> MemoryPlan {
     MemoryPlan { paging_buffer, ..pages_of_each(16) }
 }
 
 /// What comes, goes, makes room, and is thrown away.
-pub fn paged(paging_buffer: u32) -> Vec<Event> {
-    let driver = Careful::new(little(paging_buffer));
+pub fn fly_paging(paging_buffer: u32) -> Vec<Event> {
+    let driver = SharedContextAllocationDriver::new(small_memory(paging_buffer));
     run(
         1,
         |log| driver.plug(log),
         |wing, at| {
-            let bench = MemoryBench::open(wing, at);
+            let bench = MemoryClient::open(wing, at);
             let unseen = |order: &[u32]| {
                 let mut wants = only_in(order);
                 wants.flags.cpu_visible = false;
@@ -244,16 +244,16 @@ pub fn paged(paging_buffer: u32) -> Vec<Event> {
             bench.resident(at, &[two]); // There is room for one of them.
             bench.fill(at, two);
             bench.offer(two);
-            assert!(bench.ask(&[one], false).is_err(), "the offer waits for the fill");
-            wing.host.quiet(at);
+            assert!(bench.request_residency(&[one], false).is_err(), "the offer waits for the fill");
+            wing.host.run_until_idle(at);
             bench.resident(at, &[one]);
             bench.evict(&[one], false, false);
             assert!(bench.reclaim(two), "it was thrown away");
-            wing.host.quiet(at);
-            bench.tell_budget();
+            wing.host.run_until_idle(at);
+            bench.query_budget();
             let other = bench.another(at);
             let large = other.create(at, 20, &unseen(&[LOCAL]));
-            assert!(other.ask(&[large], true).is_err(), "it does not fit");
+            assert!(other.request_residency(&[large], true).is_err(), "it does not fit");
             other.close_device(at);
             bench.destroy(at, vec![one, two, mapped]);
             bench.close(at);
@@ -263,18 +263,18 @@ pub fn paged(paging_buffer: u32) -> Vec<Event> {
 
 /// What the CPU sees, wherever it is.
 pub fn locked() -> Vec<Event> {
-    let driver = Careful::new(little(4096));
+    let driver = SharedContextAllocationDriver::new(small_memory(4096));
     run(
         1,
         |log| driver.plug(log),
         |wing, at| {
-            let bench = MemoryBench::open(wing, at);
+            let bench = MemoryClient::open(wing, at);
             let seen = bench.create(at, 2, &only_in(&[VISIBLE, APERTURE]));
             bench.resident(at, &[seen]);
             bench.fill(at, seen);
             let refused = bench.lock(at, seen, true);
-            assert!(matches!(refused, Err(Refused::InUse(_))), "{refused:?}");
-            wing.host.quiet(at);
+            assert!(matches!(refused, Err(KernelError::InUse(_))), "{refused:?}");
+            wing.host.run_until_idle(at);
             bench.lock(at, seen, true).unwrap();
             bench.unlock(seen);
             let hidden = bench.create(at, 2, &only_in(&[LOCAL, APERTURE]));
@@ -292,26 +292,26 @@ pub fn locked() -> Vec<Event> {
 
 /// What clients are told: where things are, how much they may use, how much too much they do.
 pub fn told() -> Vec<Event> {
-    let driver = Careful::new(little(4096));
+    let driver = SharedContextAllocationDriver::new(small_memory(4096));
     run(
         1,
         |log| driver.plug(log),
         |wing, at| {
-            let bench = MemoryBench::open(wing, at);
+            let bench = MemoryClient::open(wing, at);
             let (client, device) = (&bench.client, bench.device);
             let private = vec![format::describe_in(2 * PAGE, 0, &hidden()); 2];
-            let made = client.create(at, &Create::on(device, private).with_resource()).unwrap();
-            let resource = Names { device, resources: &[made.resource], list: &[] };
+            let made = client.create(at, &CreateAllocation::new(device, private).with_resource()).unwrap();
+            let resource = AllocationSelection { device, resources: &[made.resource], list: &[] };
             bench.resident(at, &made.allocations);
             client.residency(at, resource).unwrap();
             bench.evict(&made.allocations[..1], false, false);
-            wing.host.quiet(at);
+            wing.host.run_until_idle(at);
             client.residency(at, resource).unwrap();
-            let destroy = Destroy { device, resource: made.resource, ..Destroy::default() };
+            let destroy = DestroyAllocation { device, resource: made.resource, ..DestroyAllocation::default() };
             client.destroy(at, &destroy).unwrap();
             let process = client.session().process();
-            wing.kernel.budget(process, Handle(bench.adapter), Group::Local).unwrap();
-            bench.crowd(at, true);
+            wing.kernel.budget(process, Handle(bench.adapter), SegmentGroup::Local).unwrap();
+            bench.exceed_budget(at, true);
             bench.close(at);
         },
     )
@@ -319,17 +319,17 @@ pub fn told() -> Vec<Event> {
 
 /// What is taken back is locked at once.
 pub fn reclaimed() -> Vec<Event> {
-    let driver = Careful::new(little(4096));
+    let driver = SharedContextAllocationDriver::new(small_memory(4096));
     run(
         1,
         |log| driver.plug(log),
         |wing, at| {
-            let bench = MemoryBench::open(wing, at);
+            let bench = MemoryClient::open(wing, at);
             let wants = only_in(&[APERTURE]);
             let (one, two) = (bench.create(at, 10, &wants), bench.create(at, 10, &wants));
             bench.resident(at, &[one]);
             bench.offer(one);
-            wing.host.quiet(at);
+            wing.host.run_until_idle(at);
             bench.resident(at, &[two]); // There is room for one of them.
             bench.evict(&[two], false, false);
             let process = bench.client.session().process();
@@ -346,8 +346,8 @@ pub fn reclaimed() -> Vec<Event> {
 }
 
 /// A client of a driver of WDDM 1.x asks for a paging queue.
-fn queue_of_the_first() -> Vec<Event> {
-    let driver = Variant::with_memory(Generation::One);
+fn fly_wddm1_paging_queue() -> Vec<Event> {
+    let driver = VariantDriver::with_memory(Generation::One);
     run(
         1,
         |log| driver.plug(log),
@@ -355,7 +355,7 @@ fn queue_of_the_first() -> Vec<Event> {
             let client = Client::new(&wing.kernel);
             let adapter = client.adapters(at).unwrap()[0];
             let device = client.create_device(at, adapter).unwrap();
-            assert_eq!(client.create_queue(at, device, 0).err(), Some(STATUS_NOT_IMPLEMENTED));
+            assert_eq!(client.create_paging_queue(at, device, 0).err(), Some(STATUS_NOT_IMPLEMENTED));
             client.destroy_device(at, device).unwrap();
             client.close_adapter(at, adapter).unwrap();
             client.end(at);
@@ -367,9 +367,9 @@ fn queue_of_the_first() -> Vec<Event> {
 fn short(story: Story) -> Vec<Event> {
     run(
         1,
-        |log| plug_memory(log, little(4096)).0,
+        |log| set_up_memory(log, small_memory(4096)).0,
         |wing, at| {
-            let bench = MemoryBench::open(wing, at);
+            let bench = MemoryClient::open(wing, at);
             story(&bench, at);
             bench.close(at);
         },
@@ -381,48 +381,48 @@ type Flown = fn() -> Vec<Event>;
 
 /// Clients that break one rule each, in flights of their own.
 pub const BAD_FLIGHTS: &[(RuleId, Flown)] = &[
-    (RuleId::PAGQ_LIFE_007, queue_of_the_first),
+    (RuleId::PAGQ_LIFE_007, fly_wddm1_paging_queue),
     (RuleId::RESID_OFFER_005, || {
         short(|bench, at| {
             let (one, two) = (bench.create(at, 10, &hidden()), bench.create(at, 10, &hidden()));
             bench.resident(at, &[one]);
             bench.offer(one);
-            bench.wing.host.quiet(at);
+            bench.wing.host.run_until_idle(at);
             bench.resident(at, &[two]); // There is room for one of them.
             bench.fill(at, one);
-            bench.wing.host.quiet(at);
+            bench.wing.host.run_until_idle(at);
         })
     }),
-    (RuleId::RESID_TRIM_004, || short(|bench, at| bench.crowd(at, false))),
+    (RuleId::RESID_TRIM_004, || short(|bench, at| bench.exceed_budget(at, false))),
 ];
 
 /// What a client does wrong with memory.
-type Story = fn(&MemoryBench<'_>, &mut Passive);
+type Story = fn(&MemoryClient<'_>, &mut Passive);
 
 /// Clients that break one rule each, below the door of the thunks.
 pub const BAD_CLIENTS: &[(RuleId, Story)] = &[
     (RuleId::RESID_MAKE_005, |bench, at| {
         let it = bench.create(at, 1, &format::anywhere());
         bench.fill(at, it);
-        bench.wing.host.quiet(at);
+        bench.wing.host.run_until_idle(at);
     }),
     (RuleId::RESID_EVICT_001, |bench, at| {
         let it = bench.create(at, 1, &format::anywhere());
-        let order = EvictOrder {
+        let order = EvictRequest {
             device: Handle(bench.device),
             list: vec![Handle(it)],
-            ..EvictOrder::default()
+            ..EvictRequest::default()
         };
         let refused = bench.wing.kernel.evict(bench.client.session().process(), &order);
-        assert!(matches!(refused, Err(Refused::NotResident(_))), "{refused:?}");
+        assert!(matches!(refused, Err(KernelError::NotResident(_))), "{refused:?}");
     }),
     (RuleId::RESID_EVICT_002, |bench, at| {
         let it = bench.create(at, 1, &format::anywhere());
         bench.resident(at, &[it]);
         bench.evict(&[it], false, false);
-        bench.wing.host.quiet(at);
+        bench.wing.host.run_until_idle(at);
         bench.fill(at, it);
-        bench.wing.host.quiet(at);
+        bench.wing.host.run_until_idle(at);
     }),
     (RuleId::RESID_TRIM_001, |bench, _| {
         let process = bench.client.session().process();
@@ -436,13 +436,13 @@ pub const BAD_CLIENTS: &[(RuleId, Story)] = &[
 ];
 
 /// Somebody who lets go of what it can, once.
-struct Obedient {
+struct EvictOnTrim {
     kernel: Arc<Kernel>,
     process: ProcessId,
-    order: Mutex<Option<EvictOrder>>,
+    order: Mutex<Option<EvictRequest>>,
 }
 
-impl Trimmed for Obedient {
+impl TrimCallback for EvictOnTrim {
     fn trim(&self, _bytes: u64) {
         let order = self.order.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(order) = order {
@@ -454,17 +454,17 @@ impl Trimmed for Obedient {
 /// Somebody who does nothing about memory that is short.
 struct Deaf;
 
-impl Trimmed for Deaf {
+impl TrimCallback for Deaf {
     fn trim(&self, _bytes: u64) {}
 }
 
 /// The flight of a bad client.
-pub fn told_by(story: Story) -> Vec<Event> {
+pub fn fly_client(story: Story) -> Vec<Event> {
     run(
         1,
-        |log| plug_memory(log, MemoryPlan::default()).0,
+        |log| set_up_memory(log, MemoryPlan::default()).0,
         |wing, at| {
-            let bench = MemoryBench::open(wing, at);
+            let bench = MemoryClient::open(wing, at);
             story(&bench, at);
             bench.close(at);
         },

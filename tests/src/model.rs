@@ -2,7 +2,7 @@
 
 use State::{Ended, Lost, Works};
 use std::collections::{BTreeMap, BTreeSet};
-use windtunnel::steps::{Act, Home, Place, Step, Told, What};
+use windtunnel::steps::{Action, OwnerKind, DeviceLocation, Step, StepOutcome, DestroyTarget};
 
 /// Who should be alive.
 #[derive(Default)]
@@ -12,8 +12,8 @@ pub struct Model {
     /// The hardware was not heard, so nothing is known of what waits for it.
     pub deaf: bool,
     dead: BTreeSet<u32>,
-    devices: BTreeMap<Place, State>,
-    contexts: BTreeMap<Place, State>,
+    devices: BTreeMap<DeviceLocation, State>,
+    contexts: BTreeMap<DeviceLocation, State>,
     things: BTreeMap<String, Thing>,
 }
 
@@ -24,9 +24,9 @@ enum State { Works, Lost, Ended }
 /// What a step gave a name.
 #[derive(Clone)]
 struct Thing {
-    place: Place,
+    place: DeviceLocation,
     /// The resource they belong to, by the name it was created under; whether it is shared.
-    home: Option<String>,
+    resource: Option<String>,
     shared: bool,
     /// It names a resource: still, or not any more.
     named: Option<bool>,
@@ -36,18 +36,18 @@ struct Thing {
 }
 
 impl Model {
-    /// What a step comes to in which this call failed; `came` counts where both may be.
-    pub fn step(&mut self, step: &Step, failed: Option<&str>, came: Told) -> Told {
+    /// What a step comes to in which this call failed; `outcomes` counts where both may be.
+    pub fn step(&mut self, step: &Step, failed: Option<&str>, outcomes: StepOutcome) -> StepOutcome {
         self.deaf |= matches!(failed, Some("interrupt" | "dpc"));
         let done = match step {
-            Step::Settle => Some(true),
+            Step::RunUntilIdle => Some(true),
             Step::Kill(process) => {
                 self.dead.insert(*process);
                 Some(self.end(|it| it.process == *process))
             }
-            Step::On(place, act) => self.act(*place, act, failed, came),
+            Step::OnDevice(place, act) => self.act(*place, act, failed, outcomes),
         };
-        done.map_or(Told::Skipped, |it| if it { Told::Done } else { Told::Refused })
+        done.map_or(StepOutcome::Skipped, |it| if it { StepOutcome::Done } else { StepOutcome::Failed })
     }
 
     /// How many views, resources, contexts and devices have a name.
@@ -58,41 +58,41 @@ impl Model {
         [views, resources, there(&self.contexts), there(&self.devices)]
     }
 
-    fn act(&mut self, at: Place, act: &Act, failed: Option<&str>, came: Told) -> Option<bool> {
+    fn act(&mut self, at: DeviceLocation, act: &Action, failed: Option<&str>, outcomes: StepOutcome) -> Option<bool> {
         let made = !matches!(failed, Some("create_allocations" | "open_allocations"));
         let mine = |it: &&Thing| it.place.process == at.process;
         let given = |name: &String| self.things.get(name).filter(mine).cloned();
         let resource = |name: &String| given(name).filter(|it| it.named.is_some());
         let there = |it: &Thing| it.named == Some(true) && it.place == at;
         Some(match act {
-            Act::Create { home, name, count } => {
-                let (new, shared) = (*home != Home::Alone, *home == Home::Shared);
+            Action::Create { home, name, count } => {
+                let (new, shared) = (*home != OwnerKind::Standalone, *home == OwnerKind::Shared);
                 let (named, live, count) = (new.then_some(true), true, *count);
                 let own = new.then(|| name.clone());
-                let mut thing = Thing { place: at, home: own, shared, named, live, count };
+                let mut thing = Thing { place: at, resource: own, shared, named, live, count };
                 let mut can = made;
-                if let Home::Into(home) = home {
+                if let OwnerKind::Into(home) = home {
                     let into = resource(home)?;
                     can &= there(&into) && !into.shared;
-                    (thing.home, thing.named) = (into.home, None);
+                    (thing.resource, thing.named) = (into.resource, None);
                 }
                 can &= self.is(at, failed, Works);
                 can && self.things.insert(name.clone(), thing).is_none()
             }
-            Act::Open { shared, name } => {
+            Action::Open { shared, name } => {
                 let of = self.things.get(shared).filter(|it| it.shared)?.clone();
-                let own = of.home.as_ref().filter(|it| *it == shared)?;
-                let open = |it: &Thing| it.home.as_ref() == Some(own) && it.named == Some(true);
+                let own = of.resource.as_ref().filter(|it| *it == shared)?;
+                let open = |it: &Thing| it.resource.as_ref() == Some(own) && it.named == Some(true);
                 let mut can = made && self.things.values().any(open);
                 let thing = Thing { place: at, named: Some(true), live: true, ..of };
                 can &= self.is(at, failed, Works);
                 can && self.things.insert(name.clone(), thing).is_none()
             }
-            Act::Destroy { what: What::Resource(name), .. } => {
+            Action::Destroy { what: DestroyTarget::Resource(name), .. } => {
                 let thing = resource(name)?;
                 let done = self.is(at, failed, Lost) && there(&thing);
                 // A device that opens it twice has two names of it, each with its own members.
-                let member = |it: &&mut Thing| it.home == thing.home && !it.shared;
+                let member = |it: &&mut Thing| it.resource == thing.resource && !it.shared;
                 let members = self.things.values_mut().filter(|_| done).filter(member);
                 members.for_each(|it| it.live = false);
                 if let Some(it) = self.things.get_mut(name).filter(|_| done) {
@@ -100,20 +100,20 @@ impl Model {
                 }
                 done
             }
-            Act::Destroy { what: What::List(names), .. } => {
+            Action::Destroy { what: DestroyTarget::List(names), .. } => {
                 let all: Vec<Thing> = names.iter().map(given).collect::<Option<_>>()?;
                 let good = |it: &Thing| it.live && it.place == at && !it.shared;
                 let once = names.iter().collect::<BTreeSet<_>>().len() == names.len();
-                let good = all.iter().all(|it| good(it) && it.home == all[0].home) && once;
+                let good = all.iter().all(|it| good(it) && it.resource == all[0].resource) && once;
                 let done = self.is(at, failed, Lost) && good;
                 let listed = self.things.iter_mut().filter(|it| done && names.contains(it.0));
                 listed.for_each(|(_, it)| it.live = false);
                 done
             }
-            Act::Fill(name) => {
+            Action::Fill(name) => {
                 let thing = given(name)?;
                 // What waits for its end has no name, but its driver may know it still.
-                let known = (thing.live && thing.place == at) || came == Told::Done;
+                let known = (thing.live && thing.place == at) || outcomes == StepOutcome::Done;
                 let mut given = self.is(at, failed, Works);
                 if given && failed != Some("create_context") {
                     self.contexts.entry(at).or_insert(Works);
@@ -124,20 +124,20 @@ impl Model {
                 }
                 given && self.devices[&at] == Works
             }
-            Act::DestroyContext => std::mem::replace(self.contexts.get_mut(&at)?, Ended) != Ended,
-            Act::DestroyDevice => *self.devices.get(&at)? != Ended && self.end(|it| it == at),
+            Action::DestroyContext => std::mem::replace(self.contexts.get_mut(&at)?, Ended) != Ended,
+            Action::DestroyDevice => *self.devices.get(&at)? != Ended && self.end(|it| it == at),
         })
     }
 
     /// Whether the device, made if it never was, works or is at least this.
-    fn is(&mut self, at: Place, failed: Option<&str>, least: State) -> bool {
+    fn is(&mut self, at: DeviceLocation, failed: Option<&str>, least: State) -> bool {
         if !self.dead.contains(&at.process) && failed != Some("create_device") {
             self.devices.entry(at).or_insert(Works);
         }
         self.devices.get(&at).is_some_and(|it| *it == Works || *it == least)
     }
 
-    fn end(&mut self, which: impl Fn(Place) -> bool) -> bool {
+    fn end(&mut self, which: impl Fn(DeviceLocation) -> bool) -> bool {
         let all = self.devices.iter_mut().chain(&mut self.contexts);
         all.filter(|it| which(*it.0)).for_each(|it| *it.1 = Ended);
         for it in self.things.values_mut().filter(|it| which(it.place)) {

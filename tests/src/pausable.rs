@@ -1,6 +1,6 @@
 //! Hardware that can be paused.
 
-use flight::{Line, Machine, Passive, Ram};
+use flight::{InterruptLine, HardwareModel, Passive, Ram};
 use softgpu::Gpu;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -29,17 +29,17 @@ impl PausableGpu {
     }
 }
 
-impl Machine for PausableGpu {
+impl HardwareModel for PausableGpu {
     fn idle(&self) -> bool {
         self.paused.load(SeqCst) || self.gpu.idle()
     }
 
-    fn step(&self, at: &mut Passive, line: &dyn Line) {
+    fn step(&self, at: &mut Passive, line: &dyn InterruptLine) {
         self.gpu.step(at, line);
     }
 
-    fn holds(&self, node: Option<u32>) -> Option<bool> {
-        self.gpu.holds(node)
+    fn holds_work(&self, node: Option<u32>) -> Option<bool> {
+        self.gpu.holds_work(node)
     }
 
     fn ram(&self) -> Option<Arc<dyn Ram>> {

@@ -4,7 +4,7 @@ use runtime::{Rect, Surface};
 use std::collections::VecDeque;
 
 /// How much is remembered of what was done with a surface.
-const REMEMBERED: usize = 8;
+const MAX_NOTES: usize = 8;
 
 /// A surface, as it must be.
 pub struct Picture {
@@ -23,7 +23,7 @@ pub struct Picture {
 impl Picture {
     /// What was done with it, and where.
     pub fn note(&mut self, what: &'static str, area: Rect) {
-        if self.last.len() == REMEMBERED {
+        if self.last.len() == MAX_NOTES {
             self.last.pop_front();
         }
         self.last.push_back((what, area));

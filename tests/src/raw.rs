@@ -22,14 +22,14 @@ use runtime::Umd;
 use softgpu::format::describe;
 use std::ptr::without_provenance_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use torment::{nearly_right, torment};
+use torment::{call_with_one_error, torment};
 
-pub use torment::served;
+pub use torment::is_served;
 
 /// Stories share one driver: one at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-static BOARD: Mutex<Board> = Mutex::new(Board::NEW);
+static STATE: Mutex<Board> = Mutex::new(Board::NEW);
 
 fn held<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
     it.lock().unwrap_or_else(PoisonError::into_inner)
@@ -37,9 +37,9 @@ fn held<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// How the driver's `OpenAdapter` answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opens {
+pub enum OpenBehaviour {
     /// As it should.
-    Well,
+    Success,
     /// With this.
     Fails(HRESULT),
     /// With this `DriverVersion`.
@@ -51,14 +51,14 @@ pub enum Opens {
     /// Without `pfnCloseAdapter`.
     WithNoCloseAdapter,
     /// As it should, and asks for the hardware with the later callback only.
-    AskingLater,
+    QueriesCapsWithCb2,
 }
 
 /// What the driver does, and what it was told.
 #[derive(Clone, Debug)]
 pub struct Board {
     /// How it opens an adapter.
-    pub opens: Opens,
+    pub open_behaviour: OpenBehaviour,
     /// Whether it calls everything with anything, wherever it is.
     pub hostile: bool,
     /// The function that panics.
@@ -83,7 +83,7 @@ pub struct Board {
 
 impl Board {
     const NEW: Self = Self {
-        opens: Opens::Well,
+        open_behaviour: OpenBehaviour::Success,
         hostile: false,
         panics: None,
         lacks: None,
@@ -101,13 +101,13 @@ impl Board {
 }
 
 /// What the board says now.
-pub fn board() -> Board {
-    held(&BOARD).clone()
+pub fn state() -> Board {
+    held(&STATE).clone()
 }
 
 /// Changes what the driver does.
 pub fn change(change: impl FnOnce(&mut Board)) {
-    change(&mut held(&BOARD));
+    change(&mut held(&STATE));
 }
 
 /// A new board, for as long as the answer lives: it keeps others waiting.
@@ -117,9 +117,9 @@ pub fn start(set: impl FnOnce(&mut Board)) -> impl Drop {
         fn drop(&mut self) {}
     }
     let alone = held(&ALONE);
-    let board = &mut *held(&BOARD);
-    *board = Board::NEW;
-    set(board);
+    let state = &mut *held(&STATE);
+    *state = Board::NEW;
+    set(state);
     Alone(alone)
 }
 
@@ -134,7 +134,7 @@ const OWN_RESOURCE: usize = 0x53_0000;
 
 /// In a function of the driver: it panics if that is what it does.
 fn enter(place: &'static str) {
-    let panics = held(&BOARD).panics;
+    let panics = held(&STATE).panics;
     assert!(panics != Some(place), "a driver that panics in {place}");
     torment(place);
 }
@@ -145,13 +145,13 @@ unsafe extern "win64-unwind" fn open_adapter(args: *mut D3DDDIARG_OPENADAPTER) -
     // SAFETY: So is its table.
     let callbacks = unsafe { asked.pAdapterCallbacks.read() };
     {
-        let mut board = held(&BOARD);
-        board.adapter = asked.hAdapter.addr();
-        board.adapter_callbacks = callbacks;
+        let mut state = held(&STATE);
+        state.adapter = asked.hAdapter.addr();
+        state.adapter_callbacks = callbacks;
     }
     enter("OpenAdapter");
-    let opens = held(&BOARD).opens;
-    if let Opens::Fails(answer) = opens {
+    let open_behaviour = held(&STATE).open_behaviour;
+    if let OpenBehaviour::Fails(answer) = open_behaviour {
         return answer;
     }
     let mut functions = D3DDDI_ADAPTERFUNCS {
@@ -159,10 +159,10 @@ unsafe extern "win64-unwind" fn open_adapter(args: *mut D3DDDIARG_OPENADAPTER) -
         pfnCreateDevice: Some(create_device),
         pfnCloseAdapter: Some(close_adapter),
     };
-    match opens {
-        Opens::WithNoTable => functions = D3DDDI_ADAPTERFUNCS::ZERO,
-        Opens::WithNoCreateDevice => functions.pfnCreateDevice = None,
-        Opens::WithNoCloseAdapter => functions.pfnCloseAdapter = None,
+    match open_behaviour {
+        OpenBehaviour::WithNoTable => functions = D3DDDI_ADAPTERFUNCS::ZERO,
+        OpenBehaviour::WithNoCreateDevice => functions.pfnCreateDevice = None,
+        OpenBehaviour::WithNoCloseAdapter => functions.pfnCloseAdapter = None,
         _ => (),
     }
     let mut told = [0_u8; 32];
@@ -170,7 +170,7 @@ unsafe extern "win64-unwind" fn open_adapter(args: *mut D3DDDIARG_OPENADAPTER) -
         pPrivateDriverData: told.as_mut_ptr().cast(),
         PrivateDriverDataSize: 32,
     };
-    if let (Opens::AskingLater, Some(ask)) = (opens, callbacks.pfnQueryAdapterInfoCb2) {
+    if let (OpenBehaviour::QueriesCapsWithCb2, Some(ask)) = (open_behaviour, callbacks.pfnQueryAdapterInfoCb2) {
         // SAFETY: It is the runtime's, and looks at no arguments.
         let answer = unsafe { ask() };
         assert_eq!(answer, E_NOTIMPL, "it is a trap");
@@ -180,8 +180,8 @@ unsafe extern "win64-unwind" fn open_adapter(args: *mut D3DDDIARG_OPENADAPTER) -
         assert_eq!(answer, S_OK, "the hardware is asked for");
     }
     asked.hAdapter = handle(OWN_ADAPTER);
-    asked.DriverVersion = match opens {
-        Opens::WithVersion(version) => version,
+    asked.DriverVersion = match open_behaviour {
+        OpenBehaviour::WithVersion(version) => version,
         _ => D3D_UMD_INTERFACE_VERSION_WDDM2_0,
     };
     // SAFETY: As above.
@@ -216,7 +216,7 @@ fn device_functions() -> D3DDDI_DEVICEFUNCS {
         pfnDestroyDevice: Some(destroy_device),
         ..D3DDDI_DEVICEFUNCS::ZERO
     };
-    match held(&BOARD).lacks {
+    match held(&STATE).lacks {
         Some("pfnCreateResource") => all.pfnCreateResource = None,
         Some("pfnCreateResource2") => all.pfnCreateResource2 = None,
         Some("pfnOpenResource") => all.pfnOpenResource = None,
@@ -247,15 +247,15 @@ unsafe extern "win64-unwind" fn create_device(
     let callbacks = unsafe { asked.pCallbacks.read() };
     let device = asked.hDevice.addr();
     {
-        let mut board = held(&BOARD);
-        board.callbacks = callbacks;
-        board.devices.push(device);
-        board.inside = device;
+        let mut state = held(&STATE);
+        state.callbacks = callbacks;
+        state.devices.push(device);
+        state.inside = device;
     }
     enter("pfnCreateDevice");
     let context = new_context(&callbacks, asked.hDevice);
     assert_ne!(context, 0, "a context");
-    held(&BOARD).contexts.push((device, context));
+    held(&STATE).contexts.push((device, context));
     asked.hDevice = handle(OWN_DEVICE + device);
     // SAFETY: As above.
     unsafe { asked.pDeviceFuncs.write(device_functions()) };
@@ -265,14 +265,14 @@ unsafe extern "win64-unwind" fn create_device(
 }
 
 /// The driver's handle of a device says which of the runtime's it is.
-fn within(device: HANDLE) {
-    held(&BOARD).inside = device.addr() - OWN_DEVICE;
+fn device_from_handle(device: HANDLE) {
+    held(&STATE).inside = device.addr() - OWN_DEVICE;
 }
 
 unsafe extern "win64-unwind" fn destroy_device(device: HANDLE) -> HRESULT {
-    within(device);
+    device_from_handle(device);
     enter("pfnDestroyDevice");
-    let it = board();
+    let it = state();
     for (_, context) in it.contexts.iter().filter(|one| one.0 == it.inside) {
         let args = ends(*context);
         if let Some(destroy) = it.callbacks.pfnDestroyContextCb {
@@ -280,15 +280,15 @@ unsafe extern "win64-unwind" fn destroy_device(device: HANDLE) -> HRESULT {
             let _ = unsafe { destroy(handle(it.inside), &raw const args) };
         }
     }
-    let mut board = held(&BOARD);
-    board.devices.retain(|one| *one != it.inside);
-    (board.gone, board.inside) = (it.inside, 0);
+    let mut state = held(&STATE);
+    state.devices.retain(|one| *one != it.inside);
+    (state.gone, state.inside) = (it.inside, 0);
     S_OK
 }
 
 /// Makes a resource of one page.
 fn make(runtime: HANDLE) -> Result<usize, HRESULT> {
-    let it = board();
+    let it = state();
     let mut private = describe(4096);
     let mut info = D3DDDI_ALLOCATIONINFO {
         pPrivateDriverData: private.as_mut_ptr().cast(),
@@ -307,7 +307,7 @@ fn make(runtime: HANDLE) -> Result<usize, HRESULT> {
     if !succeeded(answer) {
         return Err(answer);
     }
-    held(&BOARD).resources.push((it.inside, runtime.addr()));
+    held(&STATE).resources.push((it.inside, runtime.addr()));
     Ok(OWN_RESOURCE + runtime.addr())
 }
 
@@ -315,7 +315,7 @@ unsafe extern "win64-unwind" fn create_resource(
     device: HANDLE,
     args: *mut D3DDDIARG_CREATERESOURCE,
 ) -> HRESULT {
-    within(device);
+    device_from_handle(device);
     enter("pfnCreateResource");
     // SAFETY: The runtime's structure is there for the call.
     let mut asked = unsafe { args.read() };
@@ -329,9 +329,9 @@ unsafe extern "win64-unwind" fn create_resource(
 }
 
 unsafe extern "win64-unwind" fn destroy_resource(device: HANDLE, resource: HANDLE) -> HRESULT {
-    within(device);
+    device_from_handle(device);
     enter("pfnDestroyResource");
-    let it = board();
+    let it = state();
     let args = D3DDDICB_DEALLOCATE {
         hResource: handle(resource.addr() - OWN_RESOURCE),
         ..D3DDDICB_DEALLOCATE::ZERO
@@ -342,12 +342,12 @@ unsafe extern "win64-unwind" fn destroy_resource(device: HANDLE, resource: HANDL
 }
 
 unsafe extern "win64-unwind" fn flush(device: HANDLE) -> HRESULT {
-    within(device);
+    device_from_handle(device);
     enter("pfnFlush");
-    let hostile = held(&BOARD).hostile;
+    let hostile = held(&STATE).hostile;
     if hostile {
-        let wrong = nearly_right();
-        held(&BOARD).wrong.extend(wrong);
+        let wrong = call_with_one_error();
+        held(&STATE).wrong.extend(wrong);
     }
     S_OK
 }
@@ -356,7 +356,7 @@ unsafe extern "win64-unwind" fn flush(device: HANDLE) -> HRESULT {
 macro_rules! idle {
     ($($function:ident $name:literal ($($args:ty)?);)*) => {$(
         unsafe extern "win64-unwind" fn $function(device: HANDLE $(, _: $args)?) -> HRESULT {
-            within(device);
+            device_from_handle(device);
             enter($name);
             S_OK
         }
@@ -407,5 +407,5 @@ fn new_context(callbacks: &D3DDDI_DEVICECALLBACKS, device: HANDLE) -> usize {
 /// The driver, as one that is doubted.
 pub fn umd() -> Umd {
     // SAFETY: Its functions stay, and answer what such functions answer.
-    unsafe { Umd::doubted(open_adapter) }
+    unsafe { Umd::untrusted(open_adapter) }
 }

@@ -3,17 +3,17 @@
 //! The operating system copies for it: an address at which nothing is is an answer.
 #![expect(unsafe_code, reason = "plays an application that reads and writes what it has locked")]
 
-use crate::{Wing, run, verified};
-use flight::{Event, Log, Machine, Passive, What};
-use kernel::segment::Wants;
-use kernel::{Handle, Plugged};
+use crate::{KernelTestbed, run, verified};
+use flight::{Event, Log, HardwareModel, Passive, EventKind};
+use kernel::segment::PlacementRequirements;
+use kernel::{Handle, DriverSetup};
 use softgpu::format::{Command, describe_in, encode};
 use softgpu::{MemoryPlan, SoftGpu};
 use std::cell::RefCell;
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::Arc;
-use thunk::{Client, Create, Names};
-use windtunnel::{Bench, On};
+use thunk::{Client, CreateAllocation, AllocationSelection};
+use windtunnel::{TestClient, HostKind};
 
 /// A page.
 pub const PAGE: u64 = 4096;
@@ -32,7 +32,7 @@ pub fn peek(address: usize, length: usize) -> Option<Vec<u8>> {
 }
 
 /// Has the CPU write at an address that a lock answered. Answers whether all of it is there.
-pub fn poke(address: usize, bytes: &[u8]) -> bool {
+pub fn write_cpu(address: usize, bytes: &[u8]) -> bool {
     let base = bytes.as_ptr().cast_mut().cast();
     let here = libc::iovec { iov_base: base, iov_len: bytes.len() };
     let there =
@@ -46,39 +46,39 @@ pub fn poke(address: usize, bytes: &[u8]) -> bool {
 }
 
 /// A client with a device and a context, on the built-in GPU with memory.
-pub struct Bay<'a> {
+pub struct MemoryTestbed<'a> {
     /// The kernel it is a client of.
-    pub wing: &'a Wing,
+    pub wing: &'a KernelTestbed,
     /// The machine's memory.
     pub ram: Arc<nt::Ram>,
     /// The hardware.
-    pub gpu: Arc<dyn Machine>,
+    pub gpu: Arc<dyn HardwareModel>,
     /// The client, with its device.
-    pub bench: Bench,
+    pub bench: TestClient,
     /// Its context.
     pub context: u32,
 }
 
-impl<'a> Bay<'a> {
+impl<'a> MemoryTestbed<'a> {
     /// Another client of the same hardware.
     #[must_use]
-    pub fn other(&self, at: &mut Passive) -> Bay<'a> {
-        let bench = Bench::open(Client::new(&self.wing.kernel), at).expect("a device");
-        let context = bench.context(at).expect("a context");
-        Bay { wing: self.wing, ram: self.ram.clone(), gpu: self.gpu.clone(), bench, context }
+    pub fn another_client(&self, at: &mut Passive) -> MemoryTestbed<'a> {
+        let bench = TestClient::open(Client::new(&self.wing.kernel), at).expect("a device");
+        let context = bench.create_context(at).expect("a context");
+        MemoryTestbed { wing: self.wing, ram: self.ram.clone(), gpu: self.gpu.clone(), bench, context }
     }
 
     /// An allocation of so many pages, wanted so.
-    pub fn create(&self, at: &mut Passive, pages: u64, wants: &Wants) -> u32 {
+    pub fn create(&self, at: &mut Passive, pages: u64, wants: &PlacementRequirements) -> u32 {
         let private = vec![describe_in(pages * PAGE, PAGE, wants)];
-        let made = self.bench.make(at, &Create::on(self.bench.device, private));
+        let made = self.bench.create_with(at, &CreateAllocation::new(self.bench.device, private));
         made.expect("an allocation").allocations[0]
     }
 
     /// The same, resident.
-    pub fn resident(&self, at: &mut Passive, pages: u64, wants: &Wants) -> u32 {
+    pub fn resident(&self, at: &mut Passive, pages: u64, wants: &PlacementRequirements) -> u32 {
         let it = self.create(at, pages, wants);
-        self.bench.resident(at, &[it]).expect("room");
+        self.bench.make_resident(at, &[it]).expect("room");
         it
     }
 
@@ -100,8 +100,8 @@ impl<'a> Bay<'a> {
     }
 
     /// Lets everything run that can.
-    pub fn settle(&self, at: &mut Passive) {
-        self.wing.host.quiet(at);
+    pub fn run_until_idle(&self, at: &mut Passive) {
+        self.wing.host.run_until_idle(at);
     }
 
     /// Locks it (`D3DKMTLock2`).
@@ -120,8 +120,8 @@ impl<'a> Bay<'a> {
     }
 
     /// These allocations of its device, as calls name them.
-    pub fn names<'n>(&self, list: &'n [u32]) -> Names<'n> {
-        Names::of(self.bench.device, list)
+    pub fn names<'n>(&self, list: &'n [u32]) -> AllocationSelection<'n> {
+        AllocationSelection::of(self.bench.device, list)
     }
 
     /// Where it is for the GPU, if it is resident.
@@ -144,39 +144,39 @@ impl<'a> Bay<'a> {
 
 /// Tells a story of a client on hardware with so much memory. Afterwards no page of the
 /// machine's is left behind. The events are answered.
-pub fn in_bay(
-    on: impl Into<On>,
+pub fn with_memory_testbed(
+    on: impl Into<HostKind>,
     plan: MemoryPlan,
-    story: impl FnOnce(&Bay<'_>, &mut Passive),
+    story: impl FnOnce(&MemoryTestbed<'_>, &mut Passive),
 ) -> Vec<Event> {
     let ram = nt::Ram::new(1 << 30).expect("the machine has memory");
     let kept = RefCell::new(None);
     let make = |log: &Arc<Log>| {
         let (miniport, machine) = SoftGpu::with_memory(ram.clone(), plan);
-        *kept.borrow_mut() = Some((machine.clone(), ram.taken()));
-        Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
+        *kept.borrow_mut() = Some((machine.clone(), ram.allocated_bytes()));
+        DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) }
     };
     let events = run(on, make, |wing, at| {
-        let gpu: Arc<dyn Machine> = kept.borrow().as_ref().expect("it is plugged in").0.clone();
-        let bench = Bench::open(Client::new(&wing.kernel), at).expect("a device");
-        let context = bench.context(at).expect("a context");
-        story(&Bay { wing, ram: ram.clone(), gpu, bench, context }, at);
+        let gpu: Arc<dyn HardwareModel> = kept.borrow().as_ref().expect("it is plugged in").0.clone();
+        let bench = TestClient::open(Client::new(&wing.kernel), at).expect("a device");
+        let context = bench.create_context(at).expect("a context");
+        story(&MemoryTestbed { wing, ram: ram.clone(), gpu, bench, context }, at);
     });
     let before = kept.borrow().as_ref().map(|it| it.1);
-    assert_eq!(Some(ram.taken()), before, "pages of the machine's memory were left behind");
+    assert_eq!(Some(ram.allocated_bytes()), before, "pages of the machine's memory were left behind");
     events
 }
 
 /// The same for a good client of a good driver: nothing is found.
-pub fn in_good_bay(
-    on: impl Into<On>,
+pub fn with_clean_memory_testbed(
+    on: impl Into<HostKind>,
     plan: MemoryPlan,
-    story: impl FnOnce(&Bay<'_>, &mut Passive),
+    story: impl FnOnce(&MemoryTestbed<'_>, &mut Passive),
 ) -> Vec<Event> {
-    let events = in_bay(on, plan, story);
+    let events = with_memory_testbed(on, plan, story);
     let verifier = verified(&events);
     assert!(verifier.findings().is_empty(), "{:?}", verifier.findings());
-    let broken = events.iter().find(|it| matches!(it.what, What::RuleBroken { .. }));
+    let broken = events.iter().find(|it| matches!(it.kind, EventKind::RuleBroken { .. }));
     assert!(broken.is_none(), "{broken:?}");
     events
 }

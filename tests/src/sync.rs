@@ -2,12 +2,12 @@
 //! of 32 bits.
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
-use crate::sight::poke;
-use crate::{Wing, run};
+use crate::sight::write_cpu;
+use crate::{KernelTestbed, run};
 use abi::status::STATUS_INVALID_PARAMETER;
 use flight::{Event, Log, Passive, RuleId};
-use kernel::Plugged;
-use kernel::miniport::{Answer, Features, Miniport};
+use kernel::DriverSetup;
+use kernel::miniport::{DriverResult, Features, Miniport};
 use softgpu::{Gpu, SoftGpu};
 use std::sync::Arc;
 use thunk::{Client, CpuWait, SyncObject};
@@ -17,27 +17,27 @@ type Flown = fn() -> Vec<Event>;
 
 /// Clients that break one rule each, in flights of their own.
 pub const BAD_FLIGHTS: &[(RuleId, Flown)] =
-    &[(RuleId::SYNC_CREATE_006, written), (RuleId::SYNC_CREATE_007, || narrow(too_far))];
+    &[(RuleId::SYNC_CREATE_006, written), (RuleId::SYNC_CREATE_007, || narrow(fly_wide_fence_value))];
 
 /// The built-in driver, on a GPU that writes 32 bits.
-struct Narrow(Arc<SoftGpu>);
+struct Fence32Driver(Arc<SoftGpu>);
 
-impl Miniport for Narrow {
+impl Miniport for Fence32Driver {
     fn stands_on(&self) -> Option<&dyn Miniport> {
         Some(&*self.0)
     }
 
-    fn query_adapter(&self, at: &mut Passive) -> Answer<Features> {
+    fn query_adapter(&self, at: &mut Passive) -> DriverResult<Features> {
         let mut features = self.0.query_adapter(at)?;
-        features.scheduling.narrow = true;
+        features.scheduling.fences_32_bit = true;
         Ok(features)
     }
 }
 
 /// Tells a story of a client with a device, of a driver.
 fn told(
-    make: impl FnOnce(&Arc<Log>) -> Plugged,
-    story: impl FnOnce(&Wing, &mut Passive, &Client, u32),
+    make: impl FnOnce(&Arc<Log>) -> DriverSetup,
+    story: impl FnOnce(&KernelTestbed, &mut Passive, &Client, u32),
 ) -> Vec<Event> {
     run(1, make, |wing, at| {
         let client = Client::new(&wing.kernel);
@@ -51,10 +51,10 @@ fn told(
 }
 
 /// Tells a story of a client whose fences have 32 bits.
-pub fn narrow(story: fn(&Wing, &mut Passive, &Client, u32)) -> Vec<Event> {
+pub fn narrow(story: fn(&KernelTestbed, &mut Passive, &Client, u32)) -> Vec<Event> {
     let plug = |log: &Arc<Log>| {
         let (driver, machine): (Arc<SoftGpu>, Arc<Gpu>) = SoftGpu::new();
-        Plugged { miniport: Arc::new(Narrow(driver)), machine, pool: nt::Pool::new(log.clone()) }
+        DriverSetup { miniport: Arc::new(Fence32Driver(driver)), machine, pool: nt::Pool::new(log.clone()) }
     };
     told(plug, story)
 }
@@ -64,14 +64,14 @@ fn written() -> Vec<Event> {
     let make = drivers::find("softgpu-memory").unwrap().make;
     told(make, |_, at, client, device| {
         let fence = client.create_sync(at, device, SyncObject::Monitored(1), 0).unwrap();
-        assert!(poke(fence.value, &2_u64.to_le_bytes()));
+        assert!(write_cpu(fence.value, &2_u64.to_le_bytes()));
         client.signal_cpu(at, device, &[(fence.object, 3)], 0).unwrap();
         client.destroy_sync(at, fence.object).unwrap();
     })
 }
 
 /// A client that goes further with a value than 32 bits can tell.
-fn too_far(_: &Wing, at: &mut Passive, client: &Client, device: u32) {
+fn fly_wide_fence_value(_: &KernelTestbed, at: &mut Passive, client: &Client, device: u32) {
     let fence = client.create_sync(at, device, SyncObject::Monitored(5), 0).unwrap().object;
     let half = u64::from(u32::MAX / 2);
     client.signal_cpu(at, device, &[(fence, half)], 0).unwrap();

@@ -5,7 +5,7 @@ use windtunnel::steps;
 
 /// Reads bytes as a trace and as steps. A trace that is one comes back the same and is judged, for
 /// a trace may be anybody's; steps that are some come back the same. Answers whether it was either.
-pub fn read_as_told(bytes: &[u8]) -> bool {
+pub fn read_as_trace_and_steps(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let trace = trace::read(&text);
     if let Ok(events) = &trace {

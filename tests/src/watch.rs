@@ -9,12 +9,12 @@ use verify::Verifier;
 #[derive(Debug)]
 pub struct Watch {
     log: Arc<Log>,
-    seen: Mutex<Watched>,
+    seen: Mutex<WatchState>,
 }
 
 /// What it has seen.
 #[derive(Debug, Default)]
-pub struct Watched {
+pub struct WatchState {
     /// Who judged it.
     pub verifier: Verifier,
     /// How many events there were.
@@ -30,7 +30,7 @@ impl Watch {
     }
 
     /// What was seen up to now.
-    pub fn seen(&self) -> MutexGuard<'_, Watched> {
+    pub fn seen(&self) -> MutexGuard<'_, WatchState> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -40,11 +40,11 @@ impl Watch {
         for event in self.log.take() {
             seen.verifier.observe(&event);
             seen.events += 1;
-            let (life, change) = match event.what.name() {
+            let (life, change) = match event.kind.name() {
                 "resource.created" => ("resources", 1),
-                "resource.gone" => ("resources", -1),
+                "resource.destroyed" => ("resources", -1),
                 "allocation.created" => ("allocations", 1),
-                "allocation.gone" => ("allocations", -1),
+                "allocation.destroyed" => ("allocations", -1),
                 "view.opened" => ("views", 1),
                 "view.closed" => ("views", -1),
                 "user-device.created" => ("devices", 1),

@@ -6,14 +6,14 @@ use windtunnel::prelude::*;
 
 /// Says that an allocation has no bytes.
 #[derive(Default)]
-pub(crate) struct Empty(Keeper);
+pub(crate) struct ReturnsZeroSize(Keeper);
 
-impl Miniport for Empty {
+impl Miniport for ReturnsZeroSize {
     fn stands_on(&self) -> Option<&dyn Miniport> {
         Some(&self.0)
     }
 
-    fn create_allocations(&self, at: &mut Passive, births: Births<'_>) -> Answer<Born> {
+    fn create_allocations(&self, at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
         let mut born = self.0.create_allocations(at, births)?;
         born.allocations.iter_mut().for_each(|(_, shape)| shape.size = 0);
         Ok(born)
@@ -22,9 +22,9 @@ impl Miniport for Empty {
 
 /// Does not free what it is told to destroy.
 #[derive(Default)]
-pub(crate) struct Hoards(Keeper);
+pub(crate) struct LeaksDestroyedAllocations(Keeper);
 
-impl Miniport for Hoards {
+impl Miniport for LeaksDestroyedAllocations {
     fn stands_on(&self) -> Option<&dyn Miniport> {
         Some(&self.0)
     }
@@ -32,17 +32,17 @@ impl Miniport for Hoards {
     fn destroy_allocations(
         &self,
         _at: &mut Passive,
-        _doomed: Doomed<'_>,
-    ) -> Answer<Option<DriverResource>> {
+        _doomed: DestroyAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
         Ok(None)
     }
 }
 
 /// Destroys, and answers that it could not.
 #[derive(Default)]
-pub(crate) struct Hesitates(Keeper);
+pub(crate) struct FailsDestroy(Keeper);
 
-impl Miniport for Hesitates {
+impl Miniport for FailsDestroy {
     fn stands_on(&self) -> Option<&dyn Miniport> {
         Some(&self.0)
     }
@@ -50,18 +50,18 @@ impl Miniport for Hesitates {
     fn destroy_allocations(
         &self,
         at: &mut Passive,
-        doomed: Doomed<'_>,
-    ) -> Answer<Option<DriverResource>> {
+        doomed: DestroyAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
         self.0.destroy_allocations(at, doomed)?;
-        Err(Refusal::Busy)
+        Err(DriverError::Busy)
     }
 }
 
 /// Does not free the words of views.
 #[derive(Default)]
-pub(crate) struct Forgets(Keeper);
+pub(crate) struct LeaksViews(Keeper);
 
-impl Miniport for Forgets {
+impl Miniport for LeaksViews {
     fn stands_on(&self) -> Option<&dyn Miniport> {
         Some(&self.0)
     }
@@ -71,21 +71,21 @@ impl Miniport for Forgets {
         _at: &mut Passive,
         _device: &DriverDevice,
         _views: Drain<'_, DriverView>,
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         Ok(())
     }
 }
 
 /// Frees a device's word when the device is made, and once more when it ends.
 #[derive(Default)]
-pub(crate) struct Hurries(Keeper);
+pub(crate) struct FreesDeviceTwice(Keeper);
 
-impl Miniport for Hurries {
+impl Miniport for FreesDeviceTwice {
     fn stands_on(&self) -> Option<&dyn Miniport> {
         Some(&self.0)
     }
 
-    fn create_device(&self, at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {
+    fn create_device(&self, at: &mut Passive, word: HandleSlot<'_, Device>) -> DriverResult<DriverDevice> {
         let device = self.0.create_device(at, word)?;
         self.0.words.free([device.word()])?;
         Ok(device)

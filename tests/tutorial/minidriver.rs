@@ -9,7 +9,7 @@ pub(crate) const BYTES: u32 = 32;
 
 /// What the pin carries: in your driver these are the GUIDs of a `KSDATAFORMAT`.
 pub(crate) fn gray() -> Format {
-    Format { major: 1, sub: 2, sample: BYTES, ..Format::default() }
+    Format { major: 1, sub_format: 2, sample_size: BYTES, ..Format::default() }
 }
 
 #[derive(Default)]
@@ -21,8 +21,8 @@ pub(crate) struct Camera {
 }
 
 impl Camera {
-    fn services(&self) -> Answer<Arc<Services>> {
-        self.services.lock().unwrap().clone().ok_or(Refusal::NotReady)
+    fn services(&self) -> DriverResult<Arc<Services>> {
+        self.services.lock().unwrap().clone().ok_or(DriverError::NotReady)
     }
 }
 
@@ -33,7 +33,7 @@ impl Minidriver for Camera {
             can_allocate: true,
             frames: 3,
             alignment: 15, // A mask: sixteen bytes.
-            framing: Span { least: BYTES, most: BYTES },
+            framing: SizeRange { min: BYTES, max: BYTES },
             ..FramingItem::default()
         };
         let pin = PinDescriptor {
@@ -51,24 +51,24 @@ impl Minidriver for Camera {
         &self,
         _at: &mut Passive,
         services: &Arc<Services>,
-        _word: Blank<'_, DeviceId>,
-    ) -> Answer<Option<DriverDevice>> {
+        _word: HandleSlot<'_, DeviceId>,
+    ) -> DriverResult<Option<DriverDevice>> {
         *self.services.lock().unwrap() = Some(services.clone());
         Ok(None) // It needs no context.
     }
 
-    fn set_state(&self, _at: &mut Passive, _pin: &PinView, _to: State, _from: State) -> Answer<()> {
+    fn set_state(&self, _at: &mut Passive, _pin: &PinView, _to: PinState, _from: PinState) -> DriverResult<()> {
         Ok(()) // It holds nothing that a state would have to end.
     }
 
-    fn process_pin(&self, pin: &PinView) -> Answer<()> {
+    fn process_pin(&self, pin: &PinView) -> DriverResult<()> {
         let services = self.services()?;
         while let Some(edge) = services.leading_edge(pin.pin, true) {
             let mut number = self.pictures.lock().unwrap();
-            let used = services.look(edge)?.bytes.min(BYTES); // A client's frames may be smaller.
+            let used = services.pointer_view(edge)?.bytes.min(BYTES); // A client's frames may be smaller.
             services.write(edge, 0, &[*number; BYTES as usize][..used as usize])?;
             let (time, duration) = (services.now(), 333_333);
-            let header = Header { time, duration, used, ..Header::default() };
+            let header = Header { time, duration, data_used: used, ..Header::default() };
             services.set_header(edge, header)?;
             *number = number.wrapping_add(1);
             services.advance_offsets(edge, used, false)?; // Nothing is left: it goes on.
@@ -81,29 +81,29 @@ impl Minidriver for Camera {
         _at: &mut Passive,
         _pin: &PinView,
         framing: &Framing,
-        word: Blank<'_, AllocatorId>,
-    ) -> Answer<DriverAllocator> {
+        word: HandleSlot<'_, AllocatorId>,
+    ) -> DriverResult<DriverAllocator> {
         *self.framing.lock().unwrap() = *framing;
-        let context = self.services()?.make_memory(64, 15, MemoryKind::NonPaged);
-        Ok(word.fill(context.ok_or(Refusal::NoMemory)?))
+        let context = self.services()?.allocate_memory(64, 15, MemoryKind::NonPaged);
+        Ok(word.set(context.ok_or(DriverError::NoMemory)?))
     }
 
     fn allocate(
         &self,
         _allocator: &DriverAllocator,
-        word: Blank<'_, FrameId>,
+        word: HandleSlot<'_, FrameId>,
     ) -> Option<DriverFrame> {
         let it = *self.framing.lock().unwrap();
-        let frame = self.services().ok()?.make_memory(it.bytes, it.alignment, it.kind)?;
-        Some(word.fill(frame))
+        let frame = self.services().ok()?.allocate_memory(it.bytes, it.alignment, it.kind)?;
+        Some(word.set(frame))
     }
 
     fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
-        let _ = self.services().and_then(|it| it.free_memory(frame.word()));
+        let _ = self.services().and_then(|it| it.free_memory(frame.value()));
     }
 
     fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
         // Every frame is home. What is left is the context.
-        let _ = self.services().and_then(|it| it.free_memory(allocator.word()));
+        let _ = self.services().and_then(|it| it.free_memory(allocator.value()));
     }
 }

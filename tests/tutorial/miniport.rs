@@ -7,7 +7,7 @@ use windtunnel::{kernel::ddi, prelude::*};
 /// The driver. Each thing it makes has a word, and a word is a block of pool memory.
 #[derive(Default)]
 pub(crate) struct Keeper {
-    pub(crate) words: Words,
+    pub(crate) words: HandleAllocator,
 }
 
 impl Miniport for Keeper {
@@ -15,54 +15,54 @@ impl Miniport for Keeper {
         ddi::REQUIRED.to_vec()
     }
 
-    fn add_device(&self, _at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
-        self.words.meet(services)
+    fn add_device(&self, _at: &mut Passive, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
+        self.words.attach(services)
     }
 
-    fn query_adapter(&self, _at: &mut Passive) -> Answer<Features> {
+    fn query_adapter(&self, _at: &mut Passive) -> DriverResult<Features> {
         Ok(Features { nodes: 1, ..Features::default() })
     }
 
-    fn remove_device(&self, _at: &mut Passive) -> Answer<()> {
-        self.words.part()
+    fn remove_device(&self, _at: &mut Passive) -> DriverResult<()> {
+        self.words.detach()
     }
 
-    fn create_device(&self, _at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {
-        Ok(word.fill(self.words.one()?))
+    fn create_device(&self, _at: &mut Passive, word: HandleSlot<'_, Device>) -> DriverResult<DriverDevice> {
+        Ok(word.fill(self.words.allocate_one()?))
     }
 
-    fn destroy_device(&self, _at: &mut Passive, device: DriverDevice) -> Answer<()> {
+    fn destroy_device(&self, _at: &mut Passive, device: DriverDevice) -> DriverResult<()> {
         self.words.free([device.word()])
     }
 
-    fn create_allocations(&self, _at: &mut Passive, births: Births<'_>) -> Answer<Born> {
+    fn create_allocations(&self, _at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
         let new = match births.resource {
-            Some(Home::New(blank)) => Some(blank),
-            Some(Home::Known(..)) | None => None,
+            Some(OwningResource::New(uninitialised)) => Some(uninitialised),
+            Some(OwningResource::Existing(..)) | None => None,
         };
-        let mut words = self.words.take(births.allocations.len() + usize::from(new.is_some()))?;
-        let shape = Shape { size: 4096, alignment: 4096, ..Shape::default() };
+        let mut words = self.words.allocate(births.allocations.len() + usize::from(new.is_some()))?;
+        let shape = AllocationInfo { size: 4096, alignment: 4096, ..AllocationInfo::default() };
         let allocations = births.allocations.into_iter().zip(words.by_ref());
-        let allocations = allocations.map(|(birth, word)| (birth.word.fill(word), shape)).collect();
-        let resource = new.zip(words.next()).map(|(blank, word)| blank.fill(word));
-        Ok(Born { allocations, resource })
+        let allocations = allocations.map(|(birth, word)| (birth.slot.fill(word), shape)).collect();
+        let resource = new.zip(words.next()).map(|(uninitialised, word)| uninitialised.fill(word));
+        Ok(CreatedAllocations { allocations, resource })
     }
 
     fn destroy_allocations(
         &self,
         _at: &mut Passive,
-        doomed: Doomed<'_>,
-    ) -> Answer<Option<DriverResource>> {
+        doomed: DestroyAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
         self.words.free(doomed.allocations.map(|it| it.word()))?;
-        if let Some(Fate::Goes(resource)) = doomed.resource {
+        if let Some(ResourceDisposition::Destroy(resource)) = doomed.resource {
             self.words.free([resource.word()])?;
         }
         Ok(None)
     }
 
-    fn open_allocations(&self, _at: &mut Passive, opening: Opening<'_>) -> Answer<Vec<DriverView>> {
-        let words = self.words.take(opening.views.len())?;
-        Ok(opening.views.into_iter().zip(words).map(|(view, it)| view.word.fill(it)).collect())
+    fn open_allocations(&self, _at: &mut Passive, opening: OpenAllocationArgs<'_>) -> DriverResult<Vec<DriverView>> {
+        let words = self.words.allocate(opening.views.len())?;
+        Ok(opening.views.into_iter().zip(words).map(|(view, it)| view.slot.fill(it)).collect())
     }
 
     fn close_allocations(
@@ -70,7 +70,7 @@ impl Miniport for Keeper {
         _at: &mut Passive,
         _device: &DriverDevice,
         views: Drain<'_, DriverView>,
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         self.words.free(views.map(|it| it.word()))
     }
 }

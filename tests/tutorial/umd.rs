@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use windtunnel::abi::hresult::E_INVALIDARG;
 use windtunnel::softgpu::format::{HARDWARE_INFO_SIZE, describe};
 use windtunnel::umd::{
-    AdapterCallbacks, Allocation, Answer, Callbacks, NewDevice, NewResource, OpenAdapter, Release,
+    AdapterCallbacks, NewAllocation, UmdResult, Callbacks, CreateDeviceArgs, CreateResourceArgs, OpenAdapterArgs, DeallocateRequest,
     Resource, RuntimeResource, Surface, UserAdapter, UserDevice, UserDriver,
 };
 
 pub(crate) struct Maker;
 
 impl UserDriver for Maker {
-    fn open(_order: &OpenAdapter, callbacks: AdapterCallbacks) -> Answer<Box<dyn UserAdapter>> {
+    fn open(_order: &OpenAdapterArgs, callbacks: AdapterCallbacks) -> UmdResult<Box<dyn UserAdapter>> {
         let mut told = [0; HARDWARE_INFO_SIZE];
         callbacks.query_adapter_info(&mut told)?; // What the hardware is: before any device.
         Ok(Box::new(Maker))
@@ -19,15 +19,15 @@ impl UserDriver for Maker {
 }
 
 impl UserAdapter for Maker {
-    fn caps(&self, _kind: i32, _answer: &mut [u8]) -> Answer<()> {
+    fn caps(&self, _kind: i32, _answer: &mut [u8]) -> UmdResult<()> {
         Ok(())
     }
 
     fn create_device(
         &self,
-        _order: &NewDevice,
+        _order: &CreateDeviceArgs,
         callbacks: Callbacks,
-    ) -> Answer<Box<dyn UserDevice>> {
+    ) -> UmdResult<Box<dyn UserDevice>> {
         Ok(Box::new(Made { callbacks, resources: BTreeMap::new(), last: 0 }))
     }
 }
@@ -40,30 +40,30 @@ struct Made {
 }
 
 impl UserDevice for Made {
-    fn create_resource(&mut self, order: &NewResource) -> Answer<u64> {
+    fn create_resource(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
         let surface = |it: &Surface| {
             let bytes = u64::from(it.width) * u64::from(it.height) * 4;
-            Allocation { private: describe(bytes.next_multiple_of(4096)), ..Allocation::default() }
+            NewAllocation { private: describe(bytes.next_multiple_of(4096)), ..NewAllocation::default() }
         };
-        let mut all: Vec<Allocation> = order.surfaces.iter().map(surface).collect();
+        let mut all: Vec<NewAllocation> = order.surfaces.iter().map(surface).collect();
         self.callbacks.allocate(order.runtime, &[], &mut all)?; // One call for all surfaces.
         self.last += 1;
         self.resources.insert(self.last, order.runtime);
         Ok(self.last)
     }
 
-    fn destroy_resource(&mut self, resource: Resource) -> Answer<()> {
+    fn destroy_resource(&mut self, resource: Resource) -> UmdResult<()> {
         let runtime = self.resources.get(&resource.number).copied().ok_or(E_INVALIDARG)?;
-        self.callbacks.deallocate(&Release { resource: runtime, ..Release::default() })?;
+        self.callbacks.deallocate(&DeallocateRequest { resource: runtime, ..DeallocateRequest::default() })?;
         self.resources.remove(&resource.number);
         Ok(())
     }
 
-    fn flush(&mut self) -> Answer<()> {
+    fn flush(&mut self) -> UmdResult<()> {
         Ok(()) // It collects nothing.
     }
 
-    fn end(&mut self) -> Answer<()> {
+    fn end(&mut self) -> UmdResult<()> {
         Ok(()) // What is left is destroyed before.
     }
 }

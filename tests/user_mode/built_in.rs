@@ -8,7 +8,7 @@ use abi::hresult::{
     E_NOTIMPL, E_OUTOFMEMORY,
 };
 use abi::umd::{
-    D3DDDI_LOCKASYNCFLAGS as Async, D3DDDI_LOCKFLAGS as Lock, D3DDDI_RESOURCEFLAGS as Flags,
+    D3DDDI_LOCKASYNCFLAGS as Async, D3DDDI_LOCKFLAGS as LockArgs, D3DDDI_RESOURCEFLAGS as Flags,
 };
 use drivers::UmdFlaw as Flaw;
 use fake::Flown;
@@ -80,7 +80,7 @@ fn with_lists_of_wddm_2_the_driver_waits_and_renames() {
     let it = flown.create(&[8], 0).unwrap();
     flown.fill((it, 0), 8, 1).unwrap();
     flown.notes();
-    flown.lock(it, Lock::Discard).unwrap();
+    flown.lock(it, LockArgs::Discard).unwrap();
     assert_eq!(flown.notes(), ["allocate 0: 1", "resident [2]", "wait 91 7", "lock2 2"]);
     flown.unlock(it).unwrap();
     flown.fill((it, 0), 8, 2).unwrap();
@@ -141,14 +141,14 @@ fn a_lock_waits_or_says_that_the_gpu_draws() {
     let it = flown.create(&[8], 0).unwrap();
     flown.fill((it, 0), 8, 1).unwrap();
     flown.notes();
-    assert_eq!(flown.lock(it, Lock::DoNotWait), Err(D3DDDIERR_WASSTILLDRAWING));
+    assert_eq!(flown.lock(it, LockArgs::DoNotWait), Err(D3DDDIERR_WASSTILLDRAWING));
     assert_eq!(flown.notes().len(), 2, "what is waited for is submitted");
-    assert!(flown.lock(it, Lock::NoOverwrite).is_ok());
+    assert!(flown.lock(it, LockArgs::NoOverwrite).is_ok());
     flown.unlock(it).unwrap();
     assert_eq!(flown.notes(), ["lock2 1", "unlock2 1"]);
     let at = flown.lock(it, 0).unwrap();
     assert_eq!(flown.notes(), ["wait f 1", "lock2 1"]);
-    assert_eq!(flown.lock(it, Lock::DoNotWait), Ok(at), "a second lock does not fail");
+    assert_eq!(flown.lock(it, LockArgs::DoNotWait), Ok(at), "a second lock does not fail");
     flown.unlock(it).unwrap();
     assert_eq!(flown.notes(), [""; 0]);
     flown.unlock(it).unwrap();
@@ -165,7 +165,7 @@ fn what_is_discarded_while_the_gpu_uses_it_is_other_memory_which_comes_back() {
     flown.fill((it, 0), 8, 1).unwrap();
     flown.notes();
     let discard = |flown: &Flown| {
-        flown.lock(it, Lock::Discard).unwrap();
+        flown.lock(it, LockArgs::Discard).unwrap();
         flown.unlock(it).unwrap();
         flown.notes()
     };
@@ -203,7 +203,7 @@ fn a_refused_instance_is_waited_for_but_a_removed_device_is_said() {
         let it = flown.create(&[8], 0).unwrap();
         flown.fill((it, 0), 8, 1).unwrap();
         flown.refuse(Some(("allocate", code)));
-        assert_eq!(flown.lock(it, Lock::Discard).is_ok(), waits);
+        assert_eq!(flown.lock(it, LockArgs::Discard).is_ok(), waits);
         flown.close();
     }
 }
@@ -214,7 +214,7 @@ fn with_lists_the_runtime_renames() {
     let it = flown.create(&[8], 0).unwrap();
     flown.fill((it, 0), 8, 1).unwrap();
     flown.notes();
-    flown.lock(it, Lock::Discard).unwrap();
+    flown.lock(it, LockArgs::Discard).unwrap();
     flown.unlock(it).unwrap();
     assert_eq!(flown.notes(), ["lock 1 80", "unlock [2]"]);
     flown.fill((it, 0), 8, 2).unwrap();
@@ -222,11 +222,11 @@ fn with_lists_the_runtime_renames() {
     assert_eq!(flown.notes(), ["render fill 1+0 256 1, fill 2+0 256 2 uses [1, 2]"]);
     flown.fill((it, 0), 8, 3).unwrap();
     flown.refuse(Some(("lock", E_OUTOFMEMORY)));
-    assert_eq!(flown.lock(it, Lock::Discard), Err(E_OUTOFMEMORY));
+    assert_eq!(flown.lock(it, LockArgs::Discard), Err(E_OUTOFMEMORY));
     let tried = ["lock 2 80", "render fill 2+0 256 3 uses [2]", "lock 2 180"];
     assert_eq!(flown.notes(), tried);
     flown.refuse(None);
-    flown.lock(it, Lock::NoOverwrite).unwrap();
+    flown.lock(it, LockArgs::NoOverwrite).unwrap();
     assert_eq!(flown.notes(), ["lock 2 c"]);
     flown.destroy(it).unwrap();
     assert_eq!(flown.notes(), ["unlock [2]", "free 1001 []"]);
@@ -353,22 +353,22 @@ fn flaws_show_where_a_resource_ends() {
     let check = |flaw: Flaw, expected: &[&str]| {
         assert_eq!(ends(flaw, LISTS), expected, "{flaw:?}");
     };
-    check(Flaw::ReleasesBeforeFlush, &["free 1001 []", render]);
-    check(Flaw::FreesTheListOnly, &[render, "free 0 [1, 2]"]);
+    check(Flaw::FreesBeforeFlush, &["free 1001 []", render]);
+    check(Flaw::FreesListLeaksResource, &[render, "free 0 [1, 2]"]);
     check(Flaw::FreesTwice, &[render, "free 1001 []"]);
     check(Flaw::FreesLocked, &[render, "lock 1 0", "free 1001 []"]);
-    check(Flaw::FreesOneOfGroup, &[render, "free 0 [1]"]);
-    check(Flaw::FreesOneByOne, &[render, "free 0 [1]", "free 0 [2]"]);
-    check(Flaw::DefersForever, &[render]);
-    check(Flaw::FreesAndFails, &[render, "free 1001 []", &format!("answers {E_OUTOFMEMORY:x}")]);
-    check(Flaw::FailsOddly, &[&format!("answers {E_NOTIMPL:x}")]);
-    check(Flaw::ResourceAndList, &[render, "free 1001 [1, 2]"]);
-    check(Flaw::WrongThread, &[render, "free 1001 []"]);
+    check(Flaw::FreesOneAllocationOnly, &[render, "free 0 [1]"]);
+    check(Flaw::FreesAllocationsIndividually, &[render, "free 0 [1]", "free 0 [2]"]);
+    check(Flaw::NeverFreesDeferred, &[render]);
+    check(Flaw::FailsAfterFree, &[render, "free 1001 []", &format!("answers {E_OUTOFMEMORY:x}")]);
+    check(Flaw::ReturnsIllegalDestroyError, &[&format!("answers {E_NOTIMPL:x}")]);
+    check(Flaw::FreesResourceWithList, &[render, "free 1001 [1, 2]"]);
+    check(Flaw::SubmitsOnOwnThread, &[render, "free 1001 []"]);
 }
 
 #[test]
 fn one_calls_after_its_device() {
-    let flown = open(Flaw::CallsAfterDevice, LISTS);
+    let flown = open(Flaw::CallsBackAfterDestroy, LISTS);
     let notes = flown.close();
     assert_eq!(notes[notes.len() - 2..], ["free 0 []", "render  uses []"]);
 }
@@ -381,7 +381,7 @@ fn every_driver_opens_draws_and_closes() {
             let list = [0, 1].map(|_| flown.create(&[8, 4], 0).unwrap());
             for it in list {
                 let _ = flown.fill((it, 0), 8, 1);
-                if flown.lock(it, Lock::Discard).is_ok() {
+                if flown.lock(it, LockArgs::Discard).is_ok() {
                     let _ = flown.lock(it, 0);
                     let _ = flown.unlock(it);
                     let _ = flown.unlock(it);

@@ -85,7 +85,7 @@ fn each_flaw_is_what_its_name_says() {
         "calls-after-device" => "CloseAdapter\ndeallocate\n",
         "wrong-thread" => "DestroyResource\nrender, elsewhere\n",
         "resource-and-list" => "Flush\ndeallocate resource and list of 2\n",
-        other => panic!("nobody knows how {other} looks"),
+        another_client => panic!("nobody knows how {another_client} looks"),
     };
     for flaw in FLAWS {
         let driver = driver(Some(flaw));

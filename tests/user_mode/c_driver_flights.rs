@@ -1,16 +1,16 @@
 //! The user-mode driver in C, flown for real: through the runtime, on the built-in GPU.
 
-use flight::{RuleId, Who};
+use flight::{RuleId, Component};
 use harness::c_umd::{FLAWS, load};
 use runtime::Umd;
-use windtunnel::{Flown, Outcome, SCENARIOS, Scenario, find_scenario, fly_with};
+use windtunnel::{FlightResult, Outcome, SCENARIOS, Scenario, find_scenario, fly_with_umd};
 
 /// Kernel-mode drivers to which work goes each of the three ways.
 const BELOW: [&str; 4] = ["softgpu-listed", "softgpu-virtual", "softgpu-memory", "table-memory"];
 
-fn flown(umd: &Umd, below: &str, scenario: &'static Scenario, seed: u64) -> Flown {
+fn flown(umd: &Umd, below: &str, scenario: &'static Scenario, seed: u64) -> FlightResult {
     let driver = drivers::find(below).unwrap_or_else(|| panic!("there is no driver {below}"));
-    let flown = fly_with(driver.make, Some(umd.clone()), scenario, seed);
+    let flown = fly_with_umd(driver.make, Some(umd.clone()), scenario, seed);
     flown.unwrap_or_else(|why| panic!("{below} {}: {}", scenario.name, why.0))
 }
 
@@ -64,7 +64,7 @@ fn each_flaw_breaks_its_rule_and_nobody_else_is_blamed() {
             let (found, rule) = (&flown.findings, breaks(flaw));
             let named = found.iter().any(|it| it.rule == rule);
             assert!(named, "{flaw} on {below}: no {} in {found:#?}", rule.name());
-            let other = found.iter().find(|it| it.who != Who::Umd);
+            let other = found.iter().find(|it| it.component != Component::Umd);
             assert!(other.is_none(), "{flaw} on {below}: {other:#?}");
         }
     }

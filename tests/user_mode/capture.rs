@@ -5,7 +5,7 @@
 
 use drivers::stream::{Capture, VideoMemory, pattern};
 use drivers::{ListedStream, STREAMS, find_stream};
-use flight::{Crew, Event, Irql, Log, Passive, RuleId, Ticket, What, Who};
+use flight::{Spawner, Event, Irql, Log, Passive, RuleId, WaitToken, EventKind, Component};
 use harness::{flown, verified};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,10 +13,10 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use stream::{
-    DeviceId, Entry, FilterId, FrameMemory, Graph, MemoryKind, Minidriver, PinId, Plugged, Refusal,
-    State, Stream, SystemMemory, Wish,
+    DeviceId, Entry, FilterId, FrameMemory, Graph, MemoryKind, Minidriver, PinId, DriverSetup, DriverError,
+    PinState, Stream, SystemMemory, FramingRequest,
 };
-use windtunnel::{Flown, On, Outcome, SCENARIOS, Scenario};
+use windtunnel::{FlightResult, HostKind, Outcome, SCENARIOS, Scenario};
 
 /// The first device, if it is live; else an id that no device has.
 fn first_device(stream: &Stream) -> DeviceId {
@@ -46,7 +46,7 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
 }
 
 /// Nothing is wrong, and nothing is left. Frames in device memory are for those who offer them.
-fn assert_clean(flown: &Flown, what: &str) {
+fn assert_clean(flown: &FlightResult, what: &str) {
     let device_memory = flown.scenario == "stream-video-memory"
         && flown.needs.iter().all(|it| it.contains("the other side") && it.contains("device"));
     let fine = flown.outcome == Outcome::Clean || device_memory && flown.findings.is_empty();
@@ -60,7 +60,7 @@ fn good_minidrivers_fly_clean_in_many_orders() {
     for driver in good() {
         let seeds = if driver.name == "capture" { 40 } else { 8 };
         for scenario in scenarios() {
-            for on in (0..seeds).map(On::Stepped).chain((0..4).map(On::Pressed)) {
+            for on in (0..seeds).map(HostKind::Deterministic).chain((0..4).map(HostKind::DeterministicPressure)) {
                 let flown = flown(driver.name, scenario.name, on);
                 assert_clean(&flown, &format!("{}, {}, {on:?}", driver.name, scenario.name));
             }
@@ -72,7 +72,7 @@ fn good_minidrivers_fly_clean_in_many_orders() {
 fn good_minidrivers_fly_clean_when_threads_run_side_by_side() {
     for driver in good() {
         for scenario in scenarios() {
-            let flown = flown(driver.name, scenario.name, On::Free);
+            let flown = flown(driver.name, scenario.name, HostKind::Threaded);
             assert_clean(&flown, &format!("{}, {}, free", driver.name, scenario.name));
         }
     }
@@ -82,8 +82,8 @@ fn good_minidrivers_fly_clean_when_threads_run_side_by_side() {
 fn frames_have_the_right_pattern_and_rising_time_stamps() {
     for seed in 0..40 {
         let flown = flown("capture", "stream-states", seed);
-        assert_eq!(flown.pictures.len(), 5);
-        for (number, it) in (0..).zip(&flown.pictures) {
+        assert_eq!(flown.frames.len(), 5);
+        for (number, it) in (0..).zip(&flown.frames) {
             assert_eq!(it.bytes, pattern::picture(number), "seed {seed}, picture {number}");
             assert_eq!(it.header.time, (number + 1) * pattern::INTERVAL);
             assert_eq!(it.header.discontinuity, number == 0);
@@ -104,8 +104,8 @@ fn a_bad_minidriver_is_named_by_its_rule_first() {
             wrong.push(format!("{} is first named by {:?}", driver.name, all.first()));
         }
         for (scenario, it) in all {
-            if !driver.breaks.contains(&it.rule) || it.who != Who::Driver {
-                let (rule, who) = (it.rule.name(), it.who.name());
+            if !driver.breaks.contains(&it.rule) || it.component != Component::Driver {
+                let (rule, who) = (it.rule.name(), it.component.name());
                 wrong.push(format!("{}, {scenario}: {rule}, {who}: {}", driver.name, it.message));
             }
         }
@@ -117,7 +117,7 @@ fn a_bad_minidriver_is_named_by_its_rule_first() {
 fn a_bad_minidriver_is_named_when_threads_run_side_by_side() {
     for driver in bad() {
         let named = scenarios().any(|scenario| {
-            let flown = flown(driver.name, scenario.name, On::Free);
+            let flown = flown(driver.name, scenario.name, HostKind::Threaded);
             flown.findings.iter().any(|it| driver.breaks.contains(&it.rule))
         });
         assert!(named, "{} is not named", driver.name);
@@ -128,13 +128,13 @@ fn a_bad_minidriver_is_named_when_threads_run_side_by_side() {
 fn frames_come_and_go_at_both_levels_under_pressure() {
     let (mut levels, mut named) = (BTreeMap::<String, BTreeSet<Irql>>::new(), BTreeSet::new());
     for seed in 0..6 {
-        let flown = flown("table-capture", "stream-states", On::Pressed(seed));
+        let flown = flown("table-capture", "stream-states", HostKind::DeterministicPressure(seed));
         for it in &flown.events {
-            if let What::KsCall { name, level, .. } = &it.what {
+            if let EventKind::KsCall { name, level, .. } = &it.kind {
                 levels.entry(name.to_string()).or_default().insert(*level);
             }
         }
-        let waits = harness::flown("capture-waits-for-memory", "stream-states", On::Pressed(seed));
+        let waits = harness::flown("capture-waits-for-memory", "stream-states", HostKind::DeterministicPressure(seed));
         named.extend(waits.findings.iter().map(|it| it.rule));
     }
     let (low, both) = ([Irql::Passive], [Irql::Passive, Irql::Dispatch]);
@@ -152,8 +152,8 @@ fn frames_come_and_go_at_both_levels_under_pressure() {
 #[test]
 fn a_bad_client_is_named() {
     let flown = flown("capture", "stream-close-order", 1);
-    let found: Vec<_> = flown.findings.iter().map(|it| (it.rule, it.who)).collect();
-    assert_eq!(found, [(RuleId::KS_PIN_013, Who::Client)]);
+    let found: Vec<_> = flown.findings.iter().map(|it| (it.rule, it.component)).collect();
+    assert_eq!(found, [(RuleId::KS_PIN_013, Component::Client)]);
 }
 
 #[test]
@@ -161,15 +161,15 @@ fn frames_in_video_memory_are_allocations_and_go_with_their_allocator() {
     for seed in 0..20 {
         let flown = flown("capture", "stream-video-memory", seed);
         assert_eq!(flown.outcome, Outcome::Clean, "{}", flown.report());
-        let count = |name: &str| flown.events.iter().filter(|it| it.what.name() == name).count();
-        assert_eq!((count("allocation.created"), count("allocation.gone")), (3, 3));
-        assert_eq!((count("frame.made"), count("frame.freed")), (3, 3));
+        let count = |name: &str| flown.events.iter().filter(|it| it.kind.name() == name).count();
+        assert_eq!((count("allocation.created"), count("allocation.destroyed")), (3, 3));
+        assert_eq!((count("frame.created"), count("frame.freed")), (3, 3));
         let destroys = flown.events.iter().filter(
-            |it| matches!(&it.what, What::Enter { call } if call == "D3DKMTDestroyAllocation2"),
+            |it| matches!(&it.kind, EventKind::Enter { call } if call == "D3DKMTDestroyAllocation2"),
         );
         assert_eq!(destroys.count(), 3, "each by itself");
         assert_eq!(flown.live.count(), 0, "{}", flown.live);
-        for (number, it) in (0..).zip(&flown.pictures) {
+        for (number, it) in (0..).zip(&flown.frames) {
             assert_eq!(it.bytes, pattern::picture(number));
         }
     }
@@ -187,8 +187,8 @@ fn order(events: &[Event]) -> Result<(), String> {
     let mut lives: BTreeMap<u32, Life> = BTreeMap::new();
     let mut calls: BTreeMap<u32, (String, u32)> = BTreeMap::new();
     for event in events {
-        match &event.what {
-            What::KsCall { name, about, .. } => {
+        match &event.kind {
+            EventKind::KsCall { name, about, .. } => {
                 calls.insert(event.subject.number, (name.to_string(), about.number));
                 let known = lives.contains_key(&about.number);
                 match (&**name, lives.get_mut(&about.number)) {
@@ -212,7 +212,7 @@ fn order(events: &[Event]) -> Result<(), String> {
                     _ => (),
                 }
             }
-            What::KsReturn { answer, .. } => {
+            EventKind::KsReturn { result: answer, .. } => {
                 let Some((name, of)) = calls.remove(&event.subject.number) else { continue };
                 match (name.as_str(), &**answer, lives.get_mut(&of)) {
                     ("AVStrMiniInitializeAllocator", "ok", Some(it)) => it.ready = true,
@@ -234,7 +234,7 @@ fn order(events: &[Event]) -> Result<(), String> {
 }
 
 /// The flight that is cut short: what is answered does not matter, what is left does.
-fn story(stream: &Arc<Stream>, at: &mut Passive, plugged: Plugged, wish: &Wish) {
+fn story(stream: &Arc<Stream>, at: &mut Passive, plugged: DriverSetup, wish: &FramingRequest) {
     let Ok(device) = stream.add_device(at, plugged) else { return };
     let format = pattern::format(0);
     if let Ok(graph) = Graph::open(stream, at, device, &format, wish) {
@@ -245,7 +245,7 @@ fn story(stream: &Arc<Stream>, at: &mut Passive, plugged: Plugged, wish: &Wish) 
     }
     let _ = stream.remove_device(at, device);
     // One whose driver refuses to be removed is pulled out.
-    let _ = stream.pull_device(at, device);
+    let _ = stream.surprise_remove_device(at, device);
 }
 
 /// A driver of which somebody hears at the beginning of each call.
@@ -255,7 +255,7 @@ struct Heard {
 }
 
 impl Minidriver for Heard {
-    fn stands_on(&self) -> Option<&dyn Minidriver> {
+    fn delegate(&self) -> Option<&dyn Minidriver> {
         (self.hear)();
         Some(&*self.driver)
     }
@@ -269,16 +269,16 @@ type Blow = fn(&Stream, &mut Passive);
 
 /// Flies the story with somebody else on another thread, who strikes when the bell rings.
 fn hit(
-    (host, at, log): (&Arc<dyn Crew>, &mut Passive, &Arc<Log>),
-    plug: impl FnOnce(Ring) -> Plugged,
-    wish: &Wish,
+    (host, at, log): (&Arc<dyn Spawner>, &mut Passive, &Arc<Log>),
+    plug: impl FnOnce(Ring) -> DriverSetup,
+    wish: &FramingRequest,
     blow: Blow,
 ) {
     let stream = Stream::new(host.clone(), log.clone());
-    stream.attend(host);
-    let bell = Ticket::new("a call of the driver");
+    stream.start_workers(host);
+    let bell = WaitToken::new("a call of the driver");
     let (ringer, ring) = (host.clone(), bell.clone());
-    let plugged = plug(Box::new(move || ringer.ring(&ring)));
+    let plugged = plug(Box::new(move || ringer.wake(&ring)));
     let memory = plugged.memory.clone();
     let (waits, other, theirs) = (bell.clone(), stream.clone(), host.clone());
     let ended = host.spawn("somebody else", move |at| {
@@ -286,28 +286,28 @@ fn hit(
         blow(&other, at);
     });
     story(&stream, at, plugged, wish);
-    host.ring(&bell); // If the call never came.
+    host.wake(&bell); // If the call never came.
     host.park(at, &ended, None);
-    let _ = stream.pull_device(at, first_device(&stream));
-    let census = stream.census();
+    let _ = stream.surprise_remove_device(at, first_device(&stream));
+    let census = stream.live_objects();
     assert_eq!(census.count(), 0, "{census}");
-    assert_eq!(memory.pieces(), 0, "memory is left");
+    assert_eq!(memory.allocation_count(), 0, "memory is left");
     memory.close();
     stream.validate().unwrap();
 }
 
 /// Flies that with frames in the system's memory.
-fn cut(seed: u64, plug: impl FnOnce(&Arc<Log>, Ring) -> Plugged, blow: Blow) -> Vec<Event> {
+fn cut(seed: u64, plug: impl FnOnce(&Arc<Log>, Ring) -> DriverSetup, blow: Blow) -> Vec<Event> {
     let log = Arc::new(Log::new());
     let flight = |host: &_, at: &mut _| {
-        hit((host, at, &log), |ring| plug(&log, ring), &Wish::default(), blow);
+        hit((host, at, &log), |ring| plug(&log, ring), &FramingRequest::default(), blow);
     };
-    On::Stepped(seed).fly(&log, flight).unwrap();
+    HostKind::Deterministic(seed).fly(&log, flight).unwrap();
     log.take()
 }
 
 /// The same with frames that are allocations in video memory.
-fn cut_in_video_memory(seed: u64, plug: impl FnOnce(Ring) -> Plugged, blow: Blow) -> Vec<Event> {
+fn cut_in_video_memory(seed: u64, plug: impl FnOnce(Ring) -> DriverSetup, blow: Blow) -> Vec<Event> {
     let log = OnceCell::new();
     let make = |it: &Arc<Log>| {
         log.get_or_init(|| it.clone());
@@ -316,9 +316,9 @@ fn cut_in_video_memory(seed: u64, plug: impl FnOnce(Ring) -> Plugged, blow: Blow
     harness::run(seed, make, |wing, at| {
         let system: Arc<dyn FrameMemory> = Arc::new(SystemMemory::default());
         let video = VideoMemory::open(&wing.kernel, at, &system).unwrap();
-        let wish = Wish { kind: MemoryKind::Device, ..Wish::default() };
+        let wish = FramingRequest { kind: MemoryKind::Device, ..FramingRequest::default() };
         let memory: Arc<dyn FrameMemory> = video.clone();
-        let plug = |ring: Ring| Plugged { memory, ..plug(ring) };
+        let plug = |ring: Ring| DriverSetup { memory, ..plug(ring) };
         hit((&wing.host, at, log.get().unwrap()), plug, &wish, blow);
         assert_eq!(video.frames(), 0);
         video.close(at).unwrap();
@@ -326,7 +326,7 @@ fn cut_in_video_memory(seed: u64, plug: impl FnOnce(Ring) -> Plugged, blow: Blow
 }
 
 /// A driver of the list that rings at its so-manieth call.
-fn ringing(driver: &Plugged, ring: Ring, nth: u32, count: &Arc<AtomicU32>) -> Plugged {
+fn ringing(driver: &DriverSetup, ring: Ring, nth: u32, count: &Arc<AtomicU32>) -> DriverSetup {
     let counts = count.clone();
     let hear = Box::new(move || {
         if counts.fetch_add(1, Ordering::Relaxed) + 1 == nth {
@@ -334,14 +334,14 @@ fn ringing(driver: &Plugged, ring: Ring, nth: u32, count: &Arc<AtomicU32>) -> Pl
         }
     });
     let minidriver = Arc::new(Heard { driver: driver.minidriver.clone(), hear });
-    Plugged { minidriver, ..driver.clone() }
+    DriverSetup { minidriver, ..driver.clone() }
 }
 
 /// Everything holds, and nothing was found but what is expected.
 fn assert_quiet(events: &[Event], but: &[RuleId], what: &str) {
     order(events).unwrap_or_else(|why| panic!("{what}: {why}"));
     let verifier = verified(events);
-    windtunnel::keep_tally(verifier.tally());
+    windtunnel::keep_tally(verifier.rule_counts());
     let loud = verifier.findings().iter().find(|it| !but.contains(&it.rule));
     assert_eq!(loud, None, "{what}");
 }
@@ -364,14 +364,14 @@ fn at_every_call(seeds: u64, mut fly: impl FnMut(u64, u32, &Arc<AtomicU32>)) {
 
 const BLOWS: [(&str, Blow); 5] = [
     ("stop", |stream, at| {
-        let _ = stream.set_state(at, first_pin(&stream), State::Stop);
+        let _ = stream.set_state(at, first_pin(&stream), PinState::Stop);
     }),
     ("close", |stream, at| {
         let _ = stream.close_pin(at, first_pin(&stream));
         let _ = stream.close_filter(at, first_filter(&stream));
     }),
     ("pull", |stream, at| {
-        let _ = stream.pull_device(at, first_device(&stream));
+        let _ = stream.surprise_remove_device(at, first_device(&stream));
     }),
     ("stop the device", |stream, at| {
         let _ = stream.stop_device(at, first_device(&stream));
@@ -423,10 +423,10 @@ fn a_refusal_at_every_call_is_undone() {
             // What is told and cannot refuse is not refused.
             let told = [Entry::DeleteAllocator, Entry::PointerCancelled];
             let here = counts.fetch_add(1, Ordering::Relaxed) + 1 == n && !told.contains(&entry);
-            if here { Err(Refusal::NoMemory) } else { Ok(()) }
+            if here { Err(DriverError::NoMemory) } else { Ok(()) }
         };
         let memory = Arc::new(SystemMemory::default());
-        let plugged = Plugged { minidriver: Arc::new(Capture::watched(refuses)), memory };
+        let plugged = DriverSetup { minidriver: Arc::new(Capture::watched(refuses)), memory };
         let events = cut(seed, |_, _| plugged, |_, _| ());
         // Who refuses to process has to start again by itself.
         assert_quiet(&events, &[RuleId::KS_PROC_002], &format!("seed {seed}, call {n}"));
@@ -439,7 +439,7 @@ fn memory_that_ends_after_every_piece_leaves_nothing() {
         for (seed, pieces) in (0..3).flat_map(|seed| (0..14).map(move |pieces| (seed, pieces))) {
             let plug = |log: &_, _| {
                 let plugged = driver.plug(log).unwrap();
-                plugged.memory.ration(Some(pieces));
+                plugged.memory.limit_allocations(Some(pieces));
                 plugged
             };
             let events = cut(seed, plug, |_, _| ());

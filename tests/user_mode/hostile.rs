@@ -8,19 +8,19 @@
 use abi::HRESULT;
 use abi::hresult::{E_FAIL, E_INVALIDARG, E_NOTIMPL, E_OUTOFMEMORY};
 use abi::umd::{D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS};
-use flight::{Event, Passive, RuleId, What, Who};
+use flight::{Event, Passive, RuleId, EventKind, Component};
 use harness::asked::{CALLS, Call, text};
-use harness::raw::{Board, Opens, board, change, served, start, umd};
-use harness::{Wing, run, verified};
-use runtime::{Adapter, Runtime, Surfaces};
+use harness::raw::{Board, OpenBehaviour, state, change, is_served, start, umd};
+use harness::{KernelTestbed, run, verified};
+use runtime::{Adapter, Runtime, ResourceDescription};
 use thunk::Client;
-use windtunnel::On;
+use windtunnel::HostKind;
 
 /// Tells a story with the raw driver on the built-in GPU, as the only one. Answers its events.
 fn told(
-    on: On,
+    on: HostKind,
     set: impl FnOnce(&mut Board),
-    story: impl FnOnce(&Wing, &mut Passive),
+    story: impl FnOnce(&KernelTestbed, &mut Passive),
 ) -> Vec<Event> {
     told_on("softgpu-listed", on, set, story)
 }
@@ -28,25 +28,25 @@ fn told(
 /// The same, on any driver's hardware.
 fn told_on(
     driver: &str,
-    on: On,
+    on: HostKind,
     set: impl FnOnce(&mut Board),
-    story: impl FnOnce(&Wing, &mut Passive),
+    story: impl FnOnce(&KernelTestbed, &mut Passive),
 ) -> Vec<Event> {
     let _alone = start(set);
     let make = drivers::find(driver).map(|it| it.make);
     let make = make.unwrap_or_else(|| panic!("the driver is in the list"));
     let events = run(on, make, story);
-    let it = board();
+    let it = state();
     assert!(!it.hostile || it.calls > 10_000, "{} calls", it.calls);
     assert!(it.wrong.is_empty(), "{} calls, of which wrong: {:#?}", it.calls, it.wrong);
     for finding in verified(&events).findings() {
-        let who = finding.who;
-        assert!([Who::Umd, Who::Client].contains(&who), "{who:?}: {}", finding.message);
+        let who = finding.component;
+        assert!([Component::Umd, Component::Client].contains(&who), "{who:?}: {}", finding.message);
     }
     events
 }
 
-fn opened(wing: &Wing, at: &mut Passive) -> (Client, u32, Result<Adapter, runtime::NotOpened>) {
+fn opened(wing: &KernelTestbed, at: &mut Passive) -> (Client, u32, Result<Adapter, runtime::OpenError>) {
     let client = Client::new(&wing.kernel);
     let adapters = client.adapters(at).unwrap_or_default();
     let kernel = adapters.first().copied().unwrap_or_default();
@@ -61,23 +61,23 @@ fn close(at: &mut Passive, client: &Client, kernel: u32) {
 
 /// How often an entry is said to be missing.
 fn absent(events: &[Event], slot: &str) -> usize {
-    let is = |it: &&Event| matches!(&it.what, What::Absent { name } if name == slot);
+    let is = |it: &&Event| matches!(&it.kind, EventKind::EntryMissing { name } if name == slot);
     events.iter().filter(is).count()
 }
 
 #[test]
 fn a_hostile_driver_is_answered_wherever_it_is() {
     let drivers = ["softgpu-listed", "softgpu-virtual", "softgpu-memory"];
-    let orders = [On::Stepped(1), On::Pressed(1), On::Free];
+    let orders = [HostKind::Deterministic(1), HostKind::DeterministicPressure(1), HostKind::Threaded];
     for (driver, on) in drivers.into_iter().flat_map(|it| orders.map(|on| (it, on))) {
         let events = told_on(
             driver,
             on,
-            |board| board.hostile = true,
+            |state| state.hostile = true,
             |wing, at| {
                 let (client, kernel, adapter) = opened(wing, at);
-                let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.why));
-                let texture = Surfaces::texture(8, 8);
+                let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.reason));
+                let texture = ResourceDescription::texture(8, 8);
                 let first = adapter.create_device(at);
                 let first = first.unwrap_or_else(|why| panic!("{}", text(why)));
                 let gone = adapter.create_device(at);
@@ -104,7 +104,7 @@ fn a_hostile_driver_is_answered_wherever_it_is() {
         );
         // Every trap was stepped into, and said its name.
         let traps = D3DDDI_DEVICECALLBACKS::SLOTS.iter().chain(D3DDDI_ADAPTERCALLBACKS::SLOTS);
-        for slot in traps.filter(|it| !served(it)) {
+        for slot in traps.filter(|it| !is_served(it)) {
             assert!(absent(&events, slot) > 0, "{slot} is not said to be missing");
         }
     }
@@ -112,10 +112,10 @@ fn a_hostile_driver_is_answered_wherever_it_is() {
 
 #[test]
 fn who_asks_for_the_hardware_with_the_later_callback_has_asked() {
-    let set = |board: &mut Board| board.opens = Opens::AskingLater;
-    let events = told(On::Stepped(1), set, |wing, at| {
+    let set = |state: &mut Board| state.open_behaviour = OpenBehaviour::QueriesCapsWithCb2;
+    let events = told(HostKind::Deterministic(1), set, |wing, at| {
         let (client, kernel, adapter) = opened(wing, at);
-        let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.why));
+        let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.reason));
         let device = adapter.create_device(at).unwrap_or_else(|why| panic!("{}", text(why)));
         assert_eq!((device.destroy(at), adapter.close()), (Ok(()), Ok(())));
         close(at, &client, kernel);
@@ -129,25 +129,25 @@ fn who_asks_for_the_hardware_with_the_later_callback_has_asked() {
 #[test]
 fn an_adapter_that_is_not_opened_says_why() {
     let rows = [
-        (Opens::Fails(E_OUTOFMEMORY), E_OUTOFMEMORY, "OpenAdapter answered E_OUTOFMEMORY"),
-        (Opens::Fails(-1), -1, "OpenAdapter answered 0xffffffff"),
-        (Opens::WithVersion(0), E_INVALIDARG, "its DriverVersion is 0x0"),
-        (Opens::WithVersion(u32::MAX), E_INVALIDARG, "its DriverVersion is 0xffffffff"),
-        (Opens::WithNoTable, E_INVALIDARG, "it has no pfnCreateDevice"),
-        (Opens::WithNoCreateDevice, E_INVALIDARG, "it has no pfnCreateDevice"),
+        (OpenBehaviour::Fails(E_OUTOFMEMORY), E_OUTOFMEMORY, "OpenAdapter answered E_OUTOFMEMORY"),
+        (OpenBehaviour::Fails(-1), -1, "OpenAdapter answered 0xffffffff"),
+        (OpenBehaviour::WithVersion(0), E_INVALIDARG, "its DriverVersion is 0x0"),
+        (OpenBehaviour::WithVersion(u32::MAX), E_INVALIDARG, "its DriverVersion is 0xffffffff"),
+        (OpenBehaviour::WithNoTable, E_INVALIDARG, "it has no pfnCreateDevice"),
+        (OpenBehaviour::WithNoCreateDevice, E_INVALIDARG, "it has no pfnCreateDevice"),
     ];
-    for (opens, result, why) in rows {
-        let set = |board: &mut Board| board.opens = opens;
-        told(On::Stepped(1), set, |wing, at| {
+    for (open_behaviour, result, why) in rows {
+        let set = |state: &mut Board| state.open_behaviour = open_behaviour;
+        told(HostKind::Deterministic(1), set, |wing, at| {
             let (client, kernel, adapter) = opened(wing, at);
-            let not = adapter.map(drop).map_err(|it| (it.result, it.why.contains(why)));
-            assert_eq!(not, Err((result, true)), "{opens:?}");
+            let not = adapter.map(drop).map_err(|it| (it.result, it.reason.contains(why)));
+            assert_eq!(not, Err((result, true)), "{open_behaviour:?}");
             close(at, &client, kernel);
         });
     }
     // Without a way to close it, it is open, and what is missing is said when it is closed.
-    let set = |board: &mut Board| board.opens = Opens::WithNoCloseAdapter;
-    told(On::Stepped(1), set, |wing, at| {
+    let set = |state: &mut Board| state.open_behaviour = OpenBehaviour::WithNoCloseAdapter;
+    told(HostKind::Deterministic(1), set, |wing, at| {
         let (client, kernel, adapter) = opened(wing, at);
         assert_eq!(adapter.map(|it| it.close()).ok(), Some(Ok(())));
         close(at, &client, kernel);
@@ -161,20 +161,20 @@ fn one_call(
 ) -> (Result<(), HRESULT>, Vec<Event>) {
     let mut answer = Ok(());
     let events = told(
-        On::Stepped(1),
+        HostKind::Deterministic(1),
         |_| (),
         |wing, at| {
             let (client, kernel, adapter) = opened(wing, at);
-            let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.why));
+            let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.reason));
             let plain = adapter.create_device(at).unwrap_or_else(|why| panic!("{}", text(why)));
-            let spare = plain.create_resource(at, &Surfaces::texture(8, 8));
+            let spare = plain.create_resource(at, &ResourceDescription::texture(8, 8));
             let spare = spare.unwrap_or_else(|why| panic!("{slot}: {}", text(why)));
             // The table is given when the device is made, so what is wrong with it is there then.
             change(&set);
             let device = adapter.create_device(at).unwrap_or_else(|why| panic!("{}", text(why)));
-            let made = device.create_resource(at, &Surfaces::texture(8, 8)).unwrap_or(spare);
+            let made = device.create_resource(at, &ResourceDescription::texture(8, 8)).unwrap_or(spare);
             answer = called(&device, at, made);
-            change(|board| board.panics = None);
+            change(|state| state.panics = None);
             let _ = device.destroy(at); // Or it was the call.
             assert_eq!(plain.destroy(at), Ok(()));
             assert_eq!(adapter.close(), Ok(()));
@@ -187,7 +187,7 @@ fn one_call(
 #[test]
 fn a_function_that_is_missing_is_not_implemented_and_said() {
     for (slot, called) in CALLS.iter().copied() {
-        let (answer, events) = one_call(|board| board.lacks = Some(slot), (slot, called));
+        let (answer, events) = one_call(|state| state.lacks = Some(slot), (slot, called));
         assert_eq!(answer, Err(E_NOTIMPL), "{slot}");
         assert!(absent(&events, slot) > 0, "{slot} is not said to be missing");
     }
@@ -196,20 +196,20 @@ fn a_function_that_is_missing_is_not_implemented_and_said() {
 #[test]
 fn a_function_that_panics_is_blamed_and_the_call_fails() {
     for (slot, called) in CALLS.iter().copied() {
-        let (answer, events) = one_call(|board| board.panics = Some(slot), (slot, called));
+        let (answer, events) = one_call(|state| state.panics = Some(slot), (slot, called));
         let verifier = verified(&events);
         let crash = verifier.findings().iter().find(|it| it.rule == RuleId::WT_CRASH_001);
         let crash = crash.unwrap_or_else(|| panic!("{slot}: nobody is blamed"));
         assert_eq!(answer, Err(E_FAIL), "{slot}");
-        assert_eq!((crash.who, crash.message.contains("panicked")), (Who::Umd, true), "{slot}");
+        assert_eq!((crash.component, crash.message.contains("panicked")), (Component::Umd, true), "{slot}");
     }
 }
 
 #[test]
 fn one_that_panics_where_there_is_no_device_is_blamed_too() {
     for slot in ["OpenAdapter", "pfnCreateDevice", "pfnCloseAdapter"] {
-        let set = |board: &mut Board| board.panics = Some(slot);
-        let events = told(On::Stepped(1), set, |wing, at| {
+        let set = |state: &mut Board| state.panics = Some(slot);
+        let events = told(HostKind::Deterministic(1), set, |wing, at| {
             let (client, kernel, adapter) = opened(wing, at);
             match adapter {
                 Err(not) => assert_eq!((not.result, slot), (E_FAIL, "OpenAdapter")),
@@ -229,6 +229,6 @@ fn one_that_panics_where_there_is_no_device_is_blamed_too() {
         });
         let verifier = verified(&events);
         let crash = verifier.findings().iter().find(|it| it.rule == RuleId::WT_CRASH_001);
-        assert_eq!(crash.map(|it| it.who), Some(Who::Umd), "{slot}");
+        assert_eq!(crash.map(|it| it.component), Some(Component::Umd), "{slot}");
     }
 }

@@ -6,20 +6,20 @@ use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_FAIL, E_INVALIDARG, E_OUTOFMEMORY,
 use abi::ukm::D3DDDICB_LOCKFLAGS;
 use abi::umd::D3DDDI_RESOURCEFLAGS;
 use abi::{D3DKMT_HANDLE, HRESULT};
-use flight::{Event, Passive, RuleId, Who};
+use flight::{Event, Passive, RuleId, Component};
 use harness::asked::{WHOLE, text};
-use harness::{Wing, run, verified};
-use runtime::{Device, LockOrder, Runtime, Surfaces, Umd};
+use harness::{KernelTestbed, run, verified};
+use runtime::{Device, LockRequest, Runtime, ResourceDescription, Umd};
 use softgpu::format::{HARDWARE_INFO_SIZE, describe};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use thunk::Client;
 use umd::{
-    AdapterCallbacks, Allocation, Answer, Buffers, Callbacks, ColorFill, Lock, Locked, NewDevice,
-    NewResource, OpenAdapter, OpenedResource, PagingQueue, Release, Render, Resource,
-    RuntimeContext, RuntimeResource, Unlock, UserAdapter, UserDevice, UserDriver,
+    AdapterCallbacks, NewAllocation, UmdResult, ContextBuffers, Callbacks, ColorFillArgs, LockArgs, LockResult, CreateDeviceArgs,
+    CreateResourceArgs, OpenAdapterArgs, OpenResourceArgs, PagingQueue, DeallocateRequest, RenderRequest, Resource,
+    RuntimeContext, RuntimeResource, UnlockArgs, UserAdapter, UserDevice, UserDriver,
 };
-use windtunnel::{Application, On};
+use windtunnel::{Application, HostKind};
 
 /// What is odd about a driver.
 const NOTHING: u8 = 0;
@@ -59,26 +59,26 @@ struct Made<const WAY: u8> {
     bare: bool,
     /// Where it submits, if it does.
     work: Option<(RuntimeContext, PagingQueue)>,
-    buffers: Option<(RuntimeContext, Buffers)>,
+    buffers: Option<(RuntimeContext, ContextBuffers)>,
 }
 
 impl<const WAY: u8> UserDriver for Plain<WAY> {
-    fn open(_order: &OpenAdapter, callbacks: AdapterCallbacks) -> Answer<Box<dyn UserAdapter>> {
+    fn open(_order: &OpenAdapterArgs, callbacks: AdapterCallbacks) -> UmdResult<Box<dyn UserAdapter>> {
         callbacks.query_adapter_info(&mut [0; HARDWARE_INFO_SIZE])?;
         Ok(Box::new(Self))
     }
 }
 
 impl<const WAY: u8> UserAdapter for Plain<WAY> {
-    fn caps(&self, _kind: i32, _answer: &mut [u8]) -> Answer<()> {
+    fn caps(&self, _kind: i32, _answer: &mut [u8]) -> UmdResult<()> {
         Ok(())
     }
 
     fn create_device(
         &self,
-        _order: &NewDevice,
+        _order: &CreateDeviceArgs,
         callbacks: Callbacks,
-    ) -> Answer<Box<dyn UserDevice>> {
+    ) -> UmdResult<Box<dyn UserDevice>> {
         let resources = BTreeMap::new();
         let mut work = None;
         if WAY == PAGES {
@@ -94,20 +94,20 @@ impl<const WAY: u8> UserAdapter for Plain<WAY> {
 }
 
 impl<const WAY: u8> Made<WAY> {
-    fn release(&self, runtime: RuntimeResource) -> Answer<()> {
-        self.callbacks.deallocate(&Release { resource: runtime, ..Release::default() })
+    fn release(&self, runtime: RuntimeResource) -> UmdResult<()> {
+        self.callbacks.deallocate(&DeallocateRequest { resource: runtime, ..DeallocateRequest::default() })
     }
 
-    fn one(&mut self, of: Resource, index: u32) -> Answer<&mut (D3DKMT_HANDLE, u32)> {
+    fn one(&mut self, of: Resource, index: u32) -> UmdResult<&mut (D3DKMT_HANDLE, u32)> {
         let all = &mut self.resources.get_mut(&of.number).ok_or(E_INVALIDARG)?.1;
         all.get_mut(index as usize).ok_or(E_INVALIDARG)
     }
 }
 
 impl<const WAY: u8> UserDevice for Made<WAY> {
-    fn create_resource(&mut self, order: &NewResource) -> Answer<u64> {
-        let one = || Allocation { private: describe(4096), ..Allocation::default() };
-        let mut all: Vec<Allocation> = order.surfaces.iter().map(|_| one()).collect();
+    fn create_resource(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
+        let one = || NewAllocation { private: describe(4096), ..NewAllocation::default() };
+        let mut all: Vec<NewAllocation> = order.surfaces.iter().map(|_| one()).collect();
         if WAY == HEADS {
             all.push(one());
         }
@@ -118,7 +118,7 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
             made.allocations.rotate_left(1);
         }
         if WAY == FULL {
-            let of = Release { resource: order.runtime, ..Release::default() };
+            let of = DeallocateRequest { resource: order.runtime, ..DeallocateRequest::default() };
             let _ = self.callbacks.set_priority(&of, &[0x7800_0000]);
             self.release(order.runtime)?;
             return Err(E_OUTOFMEMORY);
@@ -134,7 +134,7 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
         Ok(self.last)
     }
 
-    fn open_resource(&mut self, order: &OpenedResource) -> Answer<u64> {
+    fn open_resource(&mut self, order: &OpenResourceArgs) -> UmdResult<u64> {
         if WAY == GIVES_BACK {
             self.release(order.runtime)?;
             return Err(E_OUTOFMEMORY);
@@ -144,12 +144,12 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
         Ok(self.last)
     }
 
-    fn destroy_resource(&mut self, resource: Resource) -> Answer<()> {
+    fn destroy_resource(&mut self, resource: Resource) -> UmdResult<()> {
         let (runtime, list) = self.resources.remove(&resource.number).ok_or(E_INVALIDARG)?;
         if self.bare {
             return Ok(());
         }
-        let of = Release { resource: runtime, ..Release::default() };
+        let of = DeallocateRequest { resource: runtime, ..DeallocateRequest::default() };
         let said = self.callbacks.set_priority(&of, &[0x7800_0000]);
         for (allocation, locks) in list {
             for _ in 0..locks {
@@ -160,18 +160,18 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
         said.or_else(|it| if it == D3DDDIERR_DEVICEREMOVED { Err(it) } else { Ok(()) })
     }
 
-    fn lock(&mut self, order: &Lock) -> Answer<Locked> {
+    fn lock(&mut self, order: &LockArgs) -> UmdResult<LockResult> {
         let callbacks = self.callbacks.clone();
         let (allocation, locks) = self.one(order.resource, order.index)?;
         if WAY == DARKENS && *locks > 0 {
-            return Ok(Locked::default());
+            return Ok(LockResult::default());
         }
         let (_, seen) = callbacks.lock(*allocation, D3DDDICB_LOCKFLAGS::LockEntire, &[], 4096)?;
         *locks += 1;
-        Ok(Locked { address: seen.address(), pitch: 32, slice_pitch: 0 })
+        Ok(LockResult { address: seen.address(), pitch: 32, slice_pitch: 0 })
     }
 
-    fn unlock(&mut self, order: &Unlock) -> Answer<()> {
+    fn unlock(&mut self, order: &UnlockArgs) -> UmdResult<()> {
         let callbacks = self.callbacks.clone();
         let (allocation, locks) = self.one(order.resource, order.index)?;
         let left = locks.checked_sub(1).ok_or(E_INVALIDARG)?;
@@ -180,16 +180,16 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
         Ok(())
     }
 
-    fn color_fill(&mut self, order: &ColorFill) -> Answer<()> {
+    fn color_fill(&mut self, order: &ColorFillArgs) -> UmdResult<()> {
         self.one(order.resource, order.index).map(drop)
     }
 
-    fn flush(&mut self) -> Answer<()> {
+    fn flush(&mut self) -> UmdResult<()> {
         if WAY == WAITS {
             let fence = self.callbacks.create_fence(0, 0)?;
-            let waited = self.callbacks.wait_from_cpu(&[(fence.object, 1)], 0);
+            let gpu_wait = self.callbacks.wait_from_cpu(&[(fence.object, 1)], 0);
             self.callbacks.destroy_sync(fence.object)?;
-            return waited;
+            return gpu_wait;
         }
         if let Some((context, queue)) = self.work {
             let all = self.resources.values().flat_map(|it| it.1.iter().map(|it| it.0));
@@ -200,9 +200,9 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
         }
         if let Some((context, buffers)) = &mut self.buffers {
             let context = if WAY == MISNAMES { RuntimeContext(1) } else { *context };
-            let answer = self.callbacks.render(context, buffers, &Render::default());
-            let room = buffers.write(0, &[0; 16]) && buffers.list(0, 0, false);
-            assert!(room && buffers.patch(0, 0, 0, 0), "buffers to go on with");
+            let answer = self.callbacks.render(context, buffers, &RenderRequest::default());
+            let room = buffers.write(0, &[0; 16]) && buffers.add_allocation(0, 0, false);
+            assert!(room && buffers.add_patch_location(0, 0, 0, 0), "buffers to go on with");
             return answer.map(drop);
         }
         if WAY == HEADS {
@@ -214,9 +214,9 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
         }
         if WAY == RECYCLES {
             for (runtime, list) in self.resources.values_mut() {
-                let of = Release { resource: *runtime, ..Release::default() };
+                let of = DeallocateRequest { resource: *runtime, ..DeallocateRequest::default() };
                 self.callbacks.deallocate(&of)?;
-                let mut all = [Allocation { private: describe(4096), ..Allocation::default() }];
+                let mut all = [NewAllocation { private: describe(4096), ..NewAllocation::default() }];
                 let made = self.callbacks.allocate(*runtime, &[], &mut all)?;
                 *list = made.allocations.into_iter().map(|it| (it, 0)).collect();
             }
@@ -228,7 +228,7 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
         Ok(())
     }
 
-    fn end(&mut self) -> Answer<()> {
+    fn end(&mut self) -> UmdResult<()> {
         if let Some((context, _)) = &self.buffers {
             return self.callbacks.destroy_context(*context);
         }
@@ -241,9 +241,9 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
 /// Tells a story of an application over a driver and hardware. Answers its events.
 fn told(
     hardware: &str,
-    on: On,
+    on: HostKind,
     umd: &Umd,
-    story: impl FnOnce(&Wing, &mut Passive, &Application, &Runtime),
+    story: impl FnOnce(&KernelTestbed, &mut Passive, &Application, &Runtime),
 ) -> Vec<Event> {
     let listed = drivers::find(hardware).unwrap_or_else(|| panic!("there is no {hardware}"));
     run(on, listed.make, |wing, at| {
@@ -252,37 +252,37 @@ fn told(
         let app = app.unwrap_or_else(|why| panic!("{}", why.0));
         story(wing, at, &app, &runtime);
         app.close(at).unwrap_or_else(|why| panic!("{}", why.0));
-        assert_eq!(app.device.owed(), 0, "in the runtime's books");
+        assert_eq!(app.device.live_objects(), 0, "in the runtime's books");
     })
 }
 
 /// Who is accused of what.
-fn accused(events: &[Event]) -> Vec<(Who, RuleId, String)> {
+fn accused(events: &[Event]) -> Vec<(Component, RuleId, String)> {
     let all = verified(events);
-    all.findings().iter().map(|it| (it.who, it.rule, it.message.clone())).collect()
+    all.findings().iter().map(|it| (it.component, it.rule, it.message.clone())).collect()
 }
 
 fn good<T>(answer: Result<T, HRESULT>) -> T {
     answer.unwrap_or_else(|why| panic!("{}", text(why)))
 }
 
-const NONE: [(Who, RuleId, String); 0] = [];
+const NONE: [(Component, RuleId, String); 0] = [];
 
 #[test]
 fn a_removed_device_may_be_said_by_whatever_is_asked() {
     const REMOVED: Result<(), HRESULT> = Err(D3DDDIERR_DEVICEREMOVED);
-    let umd = drivers::umd_of::<Plain<NOTHING>>();
-    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+    let umd = drivers::umd_from_rust::<Plain<NOTHING>>();
+    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
         let device = &app.device;
-        let one = good(device.create_resource(at, &Surfaces::texture(8, 8)));
-        good(device.lock(at, (one, 0), LockOrder::default()));
+        let one = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
+        good(device.lock(at, (one, 0), LockRequest::default()));
         // A second lock, an unlock, and a destroy that releases all the same.
-        device.refuse_next("pfnLockCb", D3DDDIERR_DEVICEREMOVED);
-        assert_eq!(device.lock(at, (one, 0), LockOrder::default()).map(drop), REMOVED);
-        device.refuse_next("pfnUnlockCb", D3DDDIERR_DEVICEREMOVED);
+        device.fail_next("pfnLockCb", D3DDDIERR_DEVICEREMOVED);
+        assert_eq!(device.lock(at, (one, 0), LockRequest::default()).map(drop), REMOVED);
+        device.fail_next("pfnUnlockCb", D3DDDIERR_DEVICEREMOVED);
         assert_eq!(device.unlock(at, (one, 0)), REMOVED);
-        let two = good(device.create_resource(at, &Surfaces::texture(8, 8)));
-        device.refuse_next("pfnSetPriorityCb", D3DDDIERR_DEVICEREMOVED);
+        let two = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
+        device.fail_next("pfnSetPriorityCb", D3DDDIERR_DEVICEREMOVED);
         assert_eq!(device.destroy_resource(at, two), REMOVED);
     });
     assert_eq!(accused(&events), NONE);
@@ -290,11 +290,11 @@ fn a_removed_device_may_be_said_by_whatever_is_asked() {
 
 #[test]
 fn what_a_callback_refuses_may_be_handed_on_for_a_buffer() {
-    let umd = drivers::umd_of::<Plain<NOTHING>>();
-    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
-        let mut wanted = Surfaces::texture(8, 8);
+    let umd = drivers::umd_from_rust::<Plain<NOTHING>>();
+    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+        let mut wanted = ResourceDescription::texture(8, 8);
         wanted.flags = D3DDDI_RESOURCEFLAGS::VertexBuffer;
-        app.device.refuse_next("pfnAllocateCb", E_FAIL);
+        app.device.fail_next("pfnAllocateCb", E_FAIL);
         assert_eq!(app.device.create_resource(at, &wanted), Err(E_FAIL));
     });
     assert_eq!(accused(&events), NONE);
@@ -302,10 +302,10 @@ fn what_a_callback_refuses_may_be_handed_on_for_a_buffer() {
 
 #[test]
 fn that_something_comes_later_is_no_refusal() {
-    let umd = drivers::umd_of::<Plain<FULL>>();
-    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
-        app.device.refuse_next("pfnSetPriorityCb", E_PENDING);
-        let made = app.device.create_resource(at, &Surfaces::texture(8, 8));
+    let umd = drivers::umd_from_rust::<Plain<FULL>>();
+    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+        app.device.fail_next("pfnSetPriorityCb", E_PENDING);
+        let made = app.device.create_resource(at, &ResourceDescription::texture(8, 8));
         assert_eq!(made, Err(E_OUTOFMEMORY), "for a reason of its own");
     });
     assert_eq!(accused(&events), NONE);
@@ -313,9 +313,9 @@ fn that_something_comes_later_is_no_refusal() {
 
 #[test]
 fn what_the_cpu_draws_needs_no_submission() {
-    let umd = drivers::umd_of::<Plain<MAPS>>();
-    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
-        let one = good(app.device.create_resource(at, &Surfaces::texture(8, 8)));
+    let umd = drivers::umd_from_rust::<Plain<MAPS>>();
+    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+        let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
         good(app.device.color_fill(at, (one, 0), WHOLE, 7));
         assert_eq!(app.device.destroy_resource(at, one), Ok(()));
     });
@@ -324,9 +324,9 @@ fn what_the_cpu_draws_needs_no_submission() {
 
 #[test]
 fn a_wait_for_what_was_just_made_resident_may_hold_what_was_drawn() {
-    let umd = drivers::umd_of::<Plain<PAGES>>();
-    let events = told("softgpu-virtual", On::Stepped(1), &umd, |_, at, app, _| {
-        let one = good(app.device.create_resource(at, &Surfaces::texture(8, 8)));
+    let umd = drivers::umd_from_rust::<Plain<PAGES>>();
+    let events = told("softgpu-virtual", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+        let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
         good(app.device.color_fill(at, (one, 0), WHOLE, 7));
         assert_eq!(app.device.flush(at), Ok(()));
         assert_eq!(app.device.destroy_resource(at, one), Ok(()));
@@ -336,18 +336,18 @@ fn a_wait_for_what_was_just_made_resident_may_hold_what_was_drawn() {
 
 #[test]
 fn whatever_a_submission_is_refused_for_there_are_buffers_to_go_on_with() {
-    let umd = drivers::umd_of::<Plain<RENDERS>>();
-    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
-        app.device.refuse_next("pfnRenderCb", E_OUTOFMEMORY);
+    let umd = drivers::umd_from_rust::<Plain<RENDERS>>();
+    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+        app.device.fail_next("pfnRenderCb", E_OUTOFMEMORY);
         assert_eq!(app.device.flush(at), Err(E_OUTOFMEMORY));
-        assert!(app.device.stop_refusing());
+        assert!(app.device.cancel_failure());
         let _ = app.device.flush(at); // A packet with nothing in it may be refused.
     });
     let rules: Vec<RuleId> = accused(&events).into_iter().map(|it| it.1).collect();
     assert!(!rules.contains(&RuleId::WT_CRASH_001), "{rules:?}");
 
-    let umd = drivers::umd_of::<Plain<MISNAMES>>();
-    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+    let umd = drivers::umd_from_rust::<Plain<MISNAMES>>();
+    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
         assert_eq!(app.device.flush(at), Err(E_INVALIDARG));
     });
     let rules: Vec<RuleId> = accused(&events).into_iter().map(|it| it.1).collect();
@@ -356,11 +356,11 @@ fn whatever_a_submission_is_refused_for_there_are_buffers_to_go_on_with() {
 
 #[test]
 fn what_is_released_and_made_anew_is_released_again() {
-    let umd = drivers::umd_of::<Plain<RECYCLES>>();
-    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
-        let one = good(app.device.create_resource(at, &Surfaces::texture(8, 8)));
+    let umd = drivers::umd_from_rust::<Plain<RECYCLES>>();
+    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+        let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
         assert_eq!((app.device.flush(at), app.device.flush(at)), (Ok(()), Ok(())));
-        good(app.device.lock(at, (one, 0), LockOrder::default()));
+        good(app.device.lock(at, (one, 0), LockRequest::default()));
         good(app.device.unlock(at, (one, 0)));
         assert_eq!(app.device.destroy_resource(at, one), Ok(()));
     });
@@ -369,10 +369,10 @@ fn what_is_released_and_made_anew_is_released_again() {
 
 #[test]
 fn what_a_driver_has_besides_the_surfaces_it_may_unlock() {
-    let umd = drivers::umd_of::<Plain<HEADS>>();
-    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
-        let one = good(app.device.create_resource(at, &Surfaces::group(2, 8, 8)));
-        good(app.device.lock(at, (one, 0), LockOrder::default()));
+    let umd = drivers::umd_from_rust::<Plain<HEADS>>();
+    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+        let one = good(app.device.create_resource(at, &ResourceDescription::group(2, 8, 8)));
+        good(app.device.lock(at, (one, 0), LockRequest::default()));
         assert_eq!(app.device.flush(at), Ok(()));
         good(app.device.unlock(at, (one, 0)));
         assert_eq!(app.device.destroy_resource(at, one), Ok(()));
@@ -382,11 +382,11 @@ fn what_a_driver_has_besides_the_surfaces_it_may_unlock() {
 
 #[test]
 fn private_data_may_have_numbers_in_it() {
-    let umd = drivers::umd_of::<Plain<NUMBERS>>();
-    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
-        let mut wanted = Surfaces::texture(8, 8).shared();
+    let umd = drivers::umd_from_rust::<Plain<NUMBERS>>();
+    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+        let mut wanted = ResourceDescription::texture(8, 8).shared();
         for noise in [0, 0, 7] {
-            wanted.noise = noise;
+            wanted.reserved_values = noise;
             let one = good(app.device.create_resource(at, &wanted));
             assert_eq!(app.device.destroy_resource(at, one), Ok(()));
         }
@@ -396,11 +396,11 @@ fn private_data_may_have_numbers_in_it() {
 
 #[test]
 fn a_second_lock_that_shows_nothing_has_failed() {
-    let umd = drivers::umd_of::<Plain<DARKENS>>();
-    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
-        let one = good(app.device.create_resource(at, &Surfaces::texture(8, 8)));
-        good(app.device.lock(at, (one, 0), LockOrder::default()));
-        let second = app.device.lock(at, (one, 0), LockOrder::default());
+    let umd = drivers::umd_from_rust::<Plain<DARKENS>>();
+    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+        let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
+        good(app.device.lock(at, (one, 0), LockRequest::default()));
+        let second = app.device.lock(at, (one, 0), LockRequest::default());
         assert_eq!(second.map(drop), Err(E_INVALIDARG));
         good(app.device.unlock(at, (one, 0)));
         assert_eq!(app.device.destroy_resource(at, one), Ok(()));
@@ -411,12 +411,12 @@ fn a_second_lock_that_shows_nothing_has_failed() {
 
 #[test]
 fn an_application_may_drop_what_its_driver_has_no_memory_for_any_more() {
-    let umd = drivers::umd_of::<Plain<TRIMS>>();
-    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+    let umd = drivers::umd_from_rust::<Plain<TRIMS>>();
+    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
         let device = &app.device;
         let (one, _left) = (
-            good(device.create_resource(at, &Surfaces::texture(8, 8))),
-            good(device.create_resource(at, &Surfaces::texture(8, 8))),
+            good(device.create_resource(at, &ResourceDescription::texture(8, 8))),
+            good(device.create_resource(at, &ResourceDescription::texture(8, 8))),
         );
         assert_eq!(device.flush(at), Ok(()));
         assert_eq!(device.destroy_resource(at, one), Ok(()));
@@ -426,11 +426,11 @@ fn an_application_may_drop_what_its_driver_has_no_memory_for_any_more() {
 
 #[test]
 fn what_a_driver_could_not_open_and_gave_back_is_not_given_back_again() {
-    let umd = drivers::umd_of::<Plain<GIVES_BACK>>();
-    let events = told("softgpu-listed", On::Stepped(1), &umd, |wing, at, app, runtime| {
+    let umd = drivers::umd_from_rust::<Plain<GIVES_BACK>>();
+    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |wing, at, app, runtime| {
         let other = Application::open(runtime, &Client::new(&wing.kernel), &umd, at);
         let other = other.unwrap_or_else(|why| panic!("{}", why.0));
-        let made = good(app.device.create_resource(at, &Surfaces::texture(8, 8).shared()));
+        let made = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8).shared()));
         let global = good(app.device.share(made));
         assert_eq!(other.device.open_resource(at, global), Err(E_OUTOFMEMORY));
         other.close(at).unwrap_or_else(|why| panic!("{}", why.0));
@@ -441,7 +441,7 @@ fn what_a_driver_could_not_open_and_gave_back_is_not_given_back_again() {
 
 /// Runs two bodies on a device that both may use.
 fn two(
-    wing: &Wing,
+    wing: &KernelTestbed,
     at: &mut Passive,
     device: &Device,
     bodies: [fn(&Device, &mut Passive, runtime::Resource); 2],
@@ -461,10 +461,10 @@ fn what_another_thread_does_is_not_laid_to_a_call() {
     for driver in ["softgpu-listed", "softgpu-virtual", "softgpu-memory"] {
         let listed = drivers::find(driver).unwrap_or_else(|| panic!("there is no {driver}"));
         let umd = listed.umd.unwrap_or_else(|| panic!("it has a user-mode driver"))();
-        for on in (0..30).map(On::Stepped).chain([On::Free; 10]) {
+        for on in (0..30).map(HostKind::Deterministic).chain([HostKind::Threaded; 10]) {
             let events = told(driver, on, &umd, |wing, at, app, _| {
                 let device = good(app.adapter.create_shared_device(at));
-                let made = good(device.create_resource(at, &Surfaces::texture(8, 8)));
+                let made = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
                 let draws = |device: &Device, at: &mut Passive, made| {
                     for color in 0..6 {
                         good(device.color_fill(at, (made, 0), WHOLE, color));
@@ -473,7 +473,7 @@ fn what_another_thread_does_is_not_laid_to_a_call() {
                 };
                 let makes = |device: &Device, at: &mut Passive, _| {
                     for _ in 0..6 {
-                        let one = good(device.create_resource(at, &Surfaces::texture(8, 8)));
+                        let one = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
                         good(device.lock_async(at, (one, 0), false));
                         good(device.unlock_async(at, (one, 0)));
                         good(device.destroy_resource(at, one));
@@ -481,7 +481,7 @@ fn what_another_thread_does_is_not_laid_to_a_call() {
                 };
                 two(wing, at, &device, [draws, makes], made);
                 good(device.destroy(at));
-                assert_eq!(device.owed(), 0);
+                assert_eq!(device.live_objects(), 0);
             });
             assert_eq!(accused(&events), NONE, "{driver}, {on:?}");
         }
@@ -490,16 +490,16 @@ fn what_another_thread_does_is_not_laid_to_a_call() {
 
 #[test]
 fn what_an_application_drops_while_it_uses_it_is_not_its_drivers_fault() {
-    let umd = drivers::umd_of::<Plain<NOTHING>>();
-    for on in (0..60).map(On::Stepped).chain([On::Free; 60]) {
+    let umd = drivers::umd_from_rust::<Plain<NOTHING>>();
+    for on in (0..60).map(HostKind::Deterministic).chain([HostKind::Threaded; 60]) {
         let events = told("softgpu-listed", on, &umd, |wing, at, app, _| {
             let device = good(app.adapter.create_shared_device(at));
-            let made = good(device.create_resource(at, &Surfaces::texture(8, 8)));
+            let made = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
             let locks = |device: &Device, at: &mut Passive, made| {
-                let mut buffer = Surfaces::texture(8, 8);
+                let mut buffer = ResourceDescription::texture(8, 8);
                 buffer.flags = D3DDDI_RESOURCEFLAGS::VertexBuffer;
                 for _ in 0..2 {
-                    let _ = device.lock(at, (made, 0), LockOrder::default());
+                    let _ = device.lock(at, (made, 0), LockRequest::default());
                     let _ = device.create_resource(at, &buffer);
                 }
                 for _ in 0..2 {
@@ -511,20 +511,20 @@ fn what_an_application_drops_while_it_uses_it_is_not_its_drivers_fault() {
                 let _ = device.destroy(at);
             };
             two(wing, at, &device, [locks, drops], made);
-            assert_eq!(device.owed(), 0);
+            assert_eq!(device.live_objects(), 0);
         });
         let said = accused(&events);
-        assert!(said.iter().all(|it| it.0 == Who::Client), "{on:?}: {said:?}");
+        assert!(said.iter().all(|it| it.0 == Component::Client), "{on:?}: {said:?}");
     }
 }
 
 #[test]
 fn whoever_waits_for_a_driver_that_never_returns_is_answered() {
-    let umd = drivers::umd_of::<Plain<WAITS>>();
+    let umd = drivers::umd_from_rust::<Plain<WAITS>>();
     for seed in 0..8 {
-        let events = told("softgpu-virtual", On::Stepped(seed), &umd, |wing, at, app, _| {
+        let events = told("softgpu-virtual", HostKind::Deterministic(seed), &umd, |wing, at, app, _| {
             let device = good(app.adapter.create_shared_device(at));
-            let made = good(device.create_resource(at, &Surfaces::texture(8, 8)));
+            let made = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
             let waits = |device: &Device, at: &mut Passive, _| {
                 assert_ne!(device.flush(at).err().unwrap_or(S_OK), S_OK);
             };
@@ -543,21 +543,21 @@ static CLOSED: AtomicUsize = AtomicUsize::new(0);
 struct Slow;
 
 impl UserDriver for Slow {
-    fn open(_order: &OpenAdapter, _callbacks: AdapterCallbacks) -> Answer<Box<dyn UserAdapter>> {
+    fn open(_order: &OpenAdapterArgs, _callbacks: AdapterCallbacks) -> UmdResult<Box<dyn UserAdapter>> {
         Ok(Box::new(Self))
     }
 }
 
 impl UserAdapter for Slow {
-    fn caps(&self, _kind: i32, _answer: &mut [u8]) -> Answer<()> {
+    fn caps(&self, _kind: i32, _answer: &mut [u8]) -> UmdResult<()> {
         Ok(())
     }
 
-    fn create_device(&self, _: &NewDevice, _: Callbacks) -> Answer<Box<dyn UserDevice>> {
+    fn create_device(&self, _: &CreateDeviceArgs, _: Callbacks) -> UmdResult<Box<dyn UserDevice>> {
         Err(E_OUTOFMEMORY)
     }
 
-    fn close(&self) -> Answer<()> {
+    fn close(&self) -> UmdResult<()> {
         CLOSED.fetch_add(1, SeqCst);
         std::thread::sleep(std::time::Duration::from_millis(50));
         Ok(())
@@ -566,13 +566,13 @@ impl UserAdapter for Slow {
 
 #[test]
 fn an_adapter_that_two_threads_close_is_closed_once() {
-    let umd = drivers::umd_of::<Slow>();
+    let umd = drivers::umd_from_rust::<Slow>();
     let listed = drivers::find("softgpu-listed").unwrap_or_else(|| panic!("it is in the list"));
-    run(On::Free, listed.make, |wing, at| {
+    run(HostKind::Threaded, listed.make, |wing, at| {
         let client = Client::new(&wing.kernel);
         let kernel = client.adapters(at).unwrap_or_default()[0];
         let adapter = Runtime::new(&wing.kernel).open(&client, kernel, &umd);
-        let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.why));
+        let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.reason));
         let spawn = |_: u32| {
             let adapter = adapter.clone();
             wing.host.spawn("client", move |_| {

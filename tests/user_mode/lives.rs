@@ -10,7 +10,7 @@ mod story;
 mod thing;
 
 use story::{Gpu, Story, Whose};
-use windtunnel::On;
+use windtunnel::HostKind;
 
 const GPUS: [Gpu; 3] = [Gpu::Listed, Gpu::Virtual, Gpu::Memory];
 const BOTH: [Whose; 2] = [Whose::TwoDevices, Whose::TwoProcesses];
@@ -20,7 +20,7 @@ fn every_byte_is_right_in_orders_drawn_from_seeds() {
     for gpu in GPUS {
         for whose in BOTH {
             for seed in 0..4 {
-                Story { on: On::Stepped(seed), gpu, whose, lives: 50, seed }.tell();
+                Story { on: HostKind::Deterministic(seed), gpu, whose, lives: 50, seed }.tell();
             }
         }
     }
@@ -31,7 +31,7 @@ fn every_byte_is_right_under_pressure() {
     for gpu in GPUS {
         for whose in BOTH {
             for seed in 10..12 {
-                Story { on: On::Pressed(seed), gpu, whose, lives: 50, seed }.tell();
+                Story { on: HostKind::DeterministicPressure(seed), gpu, whose, lives: 50, seed }.tell();
             }
         }
     }
@@ -43,7 +43,7 @@ fn a_hundred_thousand_resources_live_and_go() {
     let lives = 100_000_usize.div_ceil(GPUS.len() * BOTH.len() * 2);
     for gpu in GPUS {
         for whose in BOTH {
-            Story { on: On::Free, gpu, whose, lives, seed: 30 }.tell();
+            Story { on: HostKind::Threaded, gpu, whose, lives, seed: 30 }.tell();
         }
     }
 }

@@ -8,15 +8,15 @@ use abi::umd::D3DDDI_LOCKFLAGS;
 use abi::{D3DKMT_HANDLE, HRESULT};
 use harness::asked::text;
 use harness::{run, verified};
-use runtime::{LockOrder, Runtime, Surfaces};
+use runtime::{LockRequest, Runtime, ResourceDescription};
 use softgpu::format::{HARDWARE_INFO_SIZE, describe};
 use std::collections::BTreeMap;
 use thunk::Client;
 use umd::{
-    AdapterCallbacks, Allocation, Answer, Callbacks, Lock, Locked, Memory, NewDevice, NewResource,
-    OpenAdapter, Release, Resource, RuntimeResource, Unlock, UserAdapter, UserDevice, UserDriver,
+    AdapterCallbacks, NewAllocation, UmdResult, Callbacks, LockArgs, LockResult, Memory, CreateDeviceArgs, CreateResourceArgs,
+    OpenAdapterArgs, DeallocateRequest, Resource, RuntimeResource, UnlockArgs, UserAdapter, UserDevice, UserDriver,
 };
-use windtunnel::{Application, On};
+use windtunnel::{Application, HostKind};
 
 /// More than anything has.
 const MUCH: usize = 1 << 40;
@@ -37,26 +37,26 @@ struct Peeking {
 }
 
 impl UserDriver for Peeks {
-    fn open(_order: &OpenAdapter, callbacks: AdapterCallbacks) -> Answer<Box<dyn UserAdapter>> {
+    fn open(_order: &OpenAdapterArgs, callbacks: AdapterCallbacks) -> UmdResult<Box<dyn UserAdapter>> {
         callbacks.query_adapter_info(&mut [0; HARDWARE_INFO_SIZE])?;
         Ok(Box::new(Self))
     }
 }
 
 impl UserAdapter for Peeks {
-    fn caps(&self, _kind: i32, _answer: &mut [u8]) -> Answer<()> {
+    fn caps(&self, _kind: i32, _answer: &mut [u8]) -> UmdResult<()> {
         Ok(())
     }
 
     fn create_device(
         &self,
-        _order: &NewDevice,
+        _order: &CreateDeviceArgs,
         callbacks: Callbacks,
-    ) -> Answer<Box<dyn UserDevice>> {
+    ) -> UmdResult<Box<dyn UserDevice>> {
         let (context, buffers) = callbacks.create_context(0, 0, &mut [])?;
-        demand(buffers.write(0, &[1; 16]) && buffers.list(0, 0, false))?;
+        demand(buffers.write(0, &[1; 16]) && buffers.add_allocation(0, 0, false))?;
         callbacks.destroy_context(context)?;
-        demand(!buffers.write(0, &[1; 16]) && !buffers.list(0, 0, false))?;
+        demand(!buffers.write(0, &[1; 16]) && !buffers.add_allocation(0, 0, false))?;
         let fence = callbacks.create_fence(7, 0)?;
         demand(fence.value.value() == Some(7))?;
         callbacks.destroy_sync(fence.object)?;
@@ -71,7 +71,7 @@ impl UserAdapter for Peeks {
     }
 }
 
-fn demand(kept: bool) -> Answer<()> {
+fn demand(kept: bool) -> UmdResult<()> {
     if kept { Ok(()) } else { Err(E_FAIL) }
 }
 
@@ -84,14 +84,14 @@ fn open(memory: &Memory) -> bool {
 }
 
 impl UserDevice for Peeking {
-    fn create_resource(&mut self, order: &NewResource) -> Answer<u64> {
+    fn create_resource(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
         self.last += 1;
         let mut allocation = 0;
         if let Some(memory) = order.surfaces.first().and_then(|it| it.memory) {
             demand(open(&memory) && !memory.write(memory.len(), &[1]))?;
             self.over.push(memory); // It is there until the resource is destroyed.
         } else {
-            let mut one = [Allocation { private: describe(4096), ..Allocation::default() }];
+            let mut one = [NewAllocation { private: describe(4096), ..NewAllocation::default() }];
             let made = self.callbacks.allocate(order.runtime, &[], &mut one)?;
             allocation = *made.allocations.first().ok_or(E_FAIL)?;
         }
@@ -99,19 +99,19 @@ impl UserDevice for Peeking {
         Ok(self.last)
     }
 
-    fn destroy_resource(&mut self, resource: Resource) -> Answer<()> {
+    fn destroy_resource(&mut self, resource: Resource) -> UmdResult<()> {
         let (runtime, allocation) = self.resources.remove(&resource.number).ok_or(E_INVALIDARG)?;
         if allocation == 0 {
             return Ok(());
         }
-        self.callbacks.deallocate(&Release { resource: runtime, ..Release::default() })
+        self.callbacks.deallocate(&DeallocateRequest { resource: runtime, ..DeallocateRequest::default() })
     }
 
-    fn lock(&mut self, order: &Lock) -> Answer<Locked> {
+    fn lock(&mut self, order: &LockArgs) -> UmdResult<LockResult> {
         if order.flags.has(D3DDDI_LOCKFLAGS::ReadOnly) {
             // Not the runtime's, and there.
             let address = (&raw const OWN).addr();
-            return Ok(Locked { address, pitch: 32, slice_pitch: 0 });
+            return Ok(LockResult { address, pitch: 32, slice_pitch: 0 });
         }
         let of = self.resources.get(&order.resource.number).ok_or(E_INVALIDARG)?.1;
         let (_, seen) = self.callbacks.lock(of, D3DDDICB_LOCKFLAGS::LockEntire, &[], MUCH)?;
@@ -119,10 +119,10 @@ impl UserDevice for Peeking {
         // The allocation has a page: no word of the driver's makes that more.
         demand(!seen.write(4093, &[7; 4]) && !seen.write(MUCH - 4, &[7; 4]))?;
         self.shown = Some(seen);
-        Ok(Locked { address: seen.address(), pitch: 32, slice_pitch: 0 })
+        Ok(LockResult { address: seen.address(), pitch: 32, slice_pitch: 0 })
     }
 
-    fn unlock(&mut self, order: &Unlock) -> Answer<()> {
+    fn unlock(&mut self, order: &UnlockArgs) -> UmdResult<()> {
         if self.shown.is_none() {
             return Ok(());
         }
@@ -135,11 +135,11 @@ impl UserDevice for Peeking {
         Ok(())
     }
 
-    fn flush(&mut self) -> Answer<()> {
+    fn flush(&mut self) -> UmdResult<()> {
         demand(!self.over.iter().any(open))
     }
 
-    fn end(&mut self) -> Answer<()> {
+    fn end(&mut self) -> UmdResult<()> {
         Ok(())
     }
 }
@@ -150,30 +150,30 @@ fn good<T>(answer: Result<T, HRESULT>) -> T {
 
 #[test]
 fn a_driver_in_safe_rust_touches_only_what_is_shown_to_it_now() {
-    let umd = drivers::umd_of::<Peeks>();
+    let umd = drivers::umd_from_rust::<Peeks>();
     let listed = drivers::find("softgpu-listed").expect("it is there");
-    let events = run(On::Stepped(1), listed.make, |wing, at| {
+    let events = run(HostKind::Deterministic(1), listed.make, |wing, at| {
         let runtime = Runtime::new(&wing.kernel);
         let app = Application::open(&runtime, &Client::new(&wing.kernel), &umd, at);
         let app = app.unwrap_or_else(|why| panic!("{}", why.0));
         let device = &app.device;
-        let one = good(device.create_resource(at, &Surfaces::texture(8, 8)));
-        let seen = good(device.lock(at, (one, 0), LockOrder::default()));
+        let one = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
+        let seen = good(device.lock(at, (one, 0), LockRequest::default()));
         seen.write(&[9; 256]);
         assert_eq!(seen.read(), [9; 256]);
         good(device.unlock(at, (one, 0)));
         assert_eq!(seen.read(), [0; 256], "an application that looks too late sees nothing");
-        let order = LockOrder { read_only: true, ..LockOrder::default() };
+        let order = LockRequest { read_only: true, ..LockRequest::default() };
         let elsewhere = good(device.lock(at, (one, 0), order));
         elsewhere.write(&[9; 256]);
         assert_eq!((elsewhere.read(), OWN), (vec![0; 256], [5; 256]), "no driver shows that");
         good(device.unlock(at, (one, 0)));
-        let two = good(device.create_resource(at, &Surfaces::texture(8, 8).in_system_memory()));
+        let two = good(device.create_resource(at, &ResourceDescription::texture(8, 8).in_system_memory()));
         good(device.destroy_resource(at, two));
         good(device.destroy_resource(at, one));
         assert_eq!(device.flush(at), Ok(()), "nothing is shown any more");
         app.close(at).unwrap_or_else(|why| panic!("{}", why.0));
-        assert_eq!(app.device.owed(), 0, "in the runtime's books");
+        assert_eq!(app.device.live_objects(), 0, "in the runtime's books");
     });
     assert!(verified(&events).findings().is_empty());
 }

@@ -2,25 +2,25 @@
 #![forbid(unsafe_code)]
 
 use abi::hresult::{D3DERR_OUTOFVIDEOMEMORY, E_INVALIDARG, E_NOTIMPL, E_OUTOFMEMORY, S_OK};
-use flight::{Passive, Who};
+use flight::{Passive, Component};
 use harness::asked::{CALLS, WHOLE, text};
-use harness::{Wing, run, verified};
-use runtime::{Device, LockOrder, Rect, Runtime, Surface, Surfaces};
+use harness::{KernelTestbed, run, verified};
+use runtime::{Device, LockRequest, Rect, Runtime, Surface, ResourceDescription};
 use thunk::Client;
-use windtunnel::{Application, On};
+use windtunnel::{Application, HostKind};
 
 /// The good driver of a GPU, and an application of it.
-fn with_good(driver: &str, story: impl Fn(&Wing, &mut Passive, &Application)) {
+fn with_good(driver: &str, story: impl Fn(&KernelTestbed, &mut Passive, &Application)) {
     let listed = drivers::find(driver).unwrap_or_else(|| panic!("there is no {driver}"));
     let umd = listed.umd.unwrap_or_else(|| panic!("{driver} has no user-mode driver"))();
-    let events = run(On::Stepped(1), listed.make, |wing, at| {
+    let events = run(HostKind::Deterministic(1), listed.make, |wing, at| {
         let runtime = Runtime::new(&wing.kernel);
         let app = Application::open(&runtime, &Client::new(&wing.kernel), &umd, at);
         let app = app.unwrap_or_else(|why| panic!("{}", why.0));
         story(wing, at, &app);
     });
     for finding in verified(&events).findings() {
-        assert_eq!(finding.who, Who::Client, "{}", finding.message);
+        assert_eq!(finding.component, Component::Client, "{}", finding.message);
     }
 }
 
@@ -30,23 +30,23 @@ const DRIVERS: [&str; 3] = ["softgpu-listed", "softgpu-virtual", "softgpu-memory
 fn an_application_that_names_what_is_over_is_refused() {
     for driver in DRIVERS {
         with_good(driver, |_, at, app| {
-            let (texture, one) = (Surfaces::texture(8, 8), &app.device);
-            let other = app.another(at).unwrap_or_else(|why| panic!("{}", why.0)).device;
-            let lost = app.another(at).unwrap_or_else(|why| panic!("{}", why.0)).device;
+            let (texture, one) = (ResourceDescription::texture(8, 8), &app.device);
+            let other = app.another_device(at).unwrap_or_else(|why| panic!("{}", why.0)).device;
+            let lost = app.another_device(at).unwrap_or_else(|why| panic!("{}", why.0)).device;
             let make = |at: &mut Passive, it: &Device| {
                 it.create_resource(at, &texture).unwrap_or_else(|why| panic!("{}", text(why)))
             };
             let (mine, dropped) = (make(at, one), make(at, one));
-            let (foreign, of_lost) = (make(at, &other), make(at, &lost));
+            let (client_frames, of_lost) = (make(at, &other), make(at, &lost));
             assert_eq!(one.destroy_resource(at, dropped), Ok(()));
             assert_eq!(lost.destroy(at), Ok(()));
             assert_eq!(lost.destroy(at), Err(E_INVALIDARG), "a device goes once");
-            let mapped = one.lock(at, (mine, 0), LockOrder::default());
+            let mapped = one.lock(at, (mine, 0), LockRequest::default());
             let mapped = mapped.unwrap_or_else(|why| panic!("{}", text(why)));
             assert_eq!(one.unlock(at, (mine, 0)), Ok(()));
             for (what, device, resource) in [
                 ("dropped", one, dropped),
-                ("another device's", one, foreign),
+                ("another device's", one, client_frames),
                 ("a destroyed device's", one, of_lost),
                 ("of a device that is destroyed", &lost, of_lost),
                 ("another's of a device that is destroyed", &lost, mine),
@@ -87,12 +87,12 @@ fn an_application_that_names_what_is_over_is_refused() {
             assert_eq!(one.share(mine), Err(E_INVALIDARG), "it is not shared");
             assert_eq!(app.adapter.close(), Err(E_INVALIDARG), "it has devices");
             assert_eq!(other.destroy(at), Ok(()));
-            assert_eq!((one.owed() > 0, other.owed(), lost.owed()), (true, 0, 0));
+            assert_eq!((one.live_objects() > 0, other.live_objects(), lost.live_objects()), (true, 0, 0));
             assert!(app.close(at).is_ok());
             assert_eq!(app.adapter.close(), Err(E_INVALIDARG), "it is closed");
             assert_eq!(app.adapter.create_device(at).err(), Some(E_INVALIDARG), "it is closed");
             assert_eq!(app.adapter.create_shared_device(at).err(), Some(E_INVALIDARG));
-            assert_eq!(one.owed(), 0);
+            assert_eq!(one.live_objects(), 0);
         });
     }
 }
@@ -112,7 +112,7 @@ fn an_application_that_asks_for_what_cannot_be_is_refused() {
                 surface(0x1_0000, 0x1_0000),
             ];
             for it in huge {
-                let wanted = Surfaces::texture(it.width, it.height);
+                let wanted = ResourceDescription::texture(it.width, it.height);
                 for wanted in [wanted.clone(), wanted.clone().shared(), wanted.in_system_memory()] {
                     let made = one.create_resource(at, &wanted);
                     let refused = [E_OUTOFMEMORY, E_INVALIDARG, D3DERR_OUTOFVIDEOMEMORY];
@@ -125,7 +125,7 @@ fn an_application_that_asks_for_what_cannot_be_is_refused() {
                 }
             }
             // No surface at all, and surfaces without pixels.
-            let empty = Surfaces::group(0, 8, 8);
+            let empty = ResourceDescription::group(0, 8, 8);
             for wanted in [empty.clone(), empty.clone().shared(), empty.in_system_memory()] {
                 assert_eq!(
                     one.create_resource(at, &wanted),
@@ -135,11 +135,11 @@ fn an_application_that_asks_for_what_cannot_be_is_refused() {
             }
             for (width, height) in [(0, 0), (0, 8), (8, 0)] {
                 for wanted in [
-                    Surfaces::texture(width, height),
-                    Surfaces::texture(width, height).in_system_memory(),
+                    ResourceDescription::texture(width, height),
+                    ResourceDescription::texture(width, height).in_system_memory(),
                 ] {
                     if let Ok(made) = one.create_resource(at, &wanted) {
-                        let mapped = one.lock(at, (made, 0), LockOrder::default());
+                        let mapped = one.lock(at, (made, 0), LockRequest::default());
                         if let Ok(mapped) = mapped {
                             assert_eq!(mapped.read(), [0_u8; 0]);
                             mapped.write(&[1, 2, 3]);
@@ -149,7 +149,7 @@ fn an_application_that_asks_for_what_cannot_be_is_refused() {
                     }
                 }
             }
-            let pair = one.create_resource(at, &Surfaces::group(2, 8, 8));
+            let pair = one.create_resource(at, &ResourceDescription::group(2, 8, 8));
             let pair = pair.unwrap_or_else(|why| panic!("{}", text(why)));
             let areas = [
                 Rect { left: 0, top: 0, right: 9, bottom: 8 },
@@ -182,7 +182,7 @@ fn an_application_that_asks_for_what_cannot_be_is_refused() {
                     one.color_fill(at, place, WHOLE, 1),
                     one.blt(at, (pair, beyond, WHOLE), (pair, 0, WHOLE)),
                     one.blt(at, (pair, 0, WHOLE), (pair, beyond, WHOLE)),
-                    one.lock(at, place, LockOrder::default()).map(drop),
+                    one.lock(at, place, LockRequest::default()).map(drop),
                     one.lock_async(at, place, true).map(drop),
                     one.unlock(at, place),
                     one.unlock_async(at, place),
@@ -202,15 +202,15 @@ fn an_application_that_asks_for_what_cannot_be_is_refused() {
 fn what_two_threads_end_ends_once() {
     let listed = drivers::find("softgpu-listed").unwrap_or_else(|| panic!("it is in the list"));
     let umd = listed.umd.unwrap_or_else(|| panic!("it has a user-mode driver"))();
-    for on in (0..20).map(On::Stepped).chain([On::Free; 20]) {
+    for on in (0..20).map(HostKind::Deterministic).chain([HostKind::Threaded; 20]) {
         run(on, listed.make, |wing, at| {
             let client = Client::new(&wing.kernel);
             let kernel = client.adapters(at).unwrap_or_default()[0];
             let adapter = Runtime::new(&wing.kernel).open(&client, kernel, &umd);
-            let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.why));
+            let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.reason));
             let device = adapter.create_shared_device(at);
             let device = device.unwrap_or_else(|why| panic!("{}", text(why)));
-            let made = device.create_resource(at, &Surfaces::texture(8, 8));
+            let made = device.create_resource(at, &ResourceDescription::texture(8, 8));
             let made = made.unwrap_or_else(|why| panic!("{}", text(why)));
             let (said, heard) = std::sync::mpsc::channel();
             let spawn = |number: u32| {
@@ -228,7 +228,7 @@ fn what_two_threads_end_ends_once() {
             let mut answers: Vec<_> = heard.try_iter().map(|it| it.1).collect();
             answers.sort();
             assert_eq!(answers, [Ok(()), Err(E_INVALIDARG)], "{on:?}");
-            assert_eq!(device.owed(), 0);
+            assert_eq!(device.live_objects(), 0);
             assert_eq!(adapter.close(), Ok(()));
             close(at, &client, kernel);
         });

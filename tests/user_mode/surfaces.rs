@@ -2,7 +2,7 @@
 //! handed over, its driver releases it, its views are closed, its allocations are gone.
 #![expect(clippy::unwrap_used, reason = "an event that is not there is a failed test")]
 
-use flight::{Event, Kind, Subject, What};
+use flight::{Event, Kind, Subject, EventKind};
 use harness::flown;
 use std::collections::BTreeMap;
 use windtunnel::Outcome;
@@ -62,51 +62,51 @@ impl Story {
 
     fn follow(&mut self, event: &Event) {
         let (seq, thread, subject) = (event.seq, event.thread, event.subject);
-        match &event.what {
-            What::UmdCallback { name } => {
+        match &event.kind {
+            EventKind::UmdCallback { name } => {
                 self.callback.insert(thread, (seq, name.to_string()));
                 self.made.remove(&thread);
             }
-            What::AllocationCreated { .. } => self.made.entry(thread).or_default().push(subject),
-            What::SurfacesBacked { .. } => {
+            EventKind::AllocationCreated { .. } => self.made.entry(thread).or_default().push(subject),
+            EventKind::SurfacesBacked { .. } => {
                 let made = self.made.remove(&thread).unwrap_or_default();
                 self.groups.entry(subject).or_default().allocations.extend(made);
             }
-            What::SurfacesReleased {} => {
+            EventKind::SurfacesReleased {} => {
                 let freed = self.callback.get(&thread).cloned();
                 let group = self.groups.entry(subject).or_default();
                 (group.freed, group.released) = (freed, Some(seq));
             }
-            What::SurfacesDropped { released } => {
+            EventKind::SurfacesDropped { released } => {
                 let group = self.groups.entry(subject).or_default();
                 (group.dropped, group.before) = (Some(seq), *released);
             }
-            What::ViewOpened { allocation, .. } => {
+            EventKind::ViewOpened { allocation, .. } => {
                 self.views.insert(subject, *allocation);
             }
-            What::ViewClosed {} => self.life(self.views[&subject]).closed.push(seq),
-            What::AllocationGone {} => self.life(subject).gone = Some(seq),
+            EventKind::ViewClosed {} => self.life(self.views[&subject]).closed.push(seq),
+            EventKind::AllocationDestroyed {} => self.life(subject).gone = Some(seq),
             _ => self.follow_packet(event),
         }
     }
 
     fn follow_packet(&mut self, event: &Event) {
         let (seq, subject) = (event.seq, event.subject);
-        match &event.what {
-            What::PacketQueued { packet } => {
+        match &event.kind {
+            EventKind::PacketQueued { packet } => {
                 if let Some((callback, _)) = self.callback.get(&event.thread) {
                     self.packets.insert((subject, *packet), *callback);
                 }
             }
-            What::PacketSubmitted { packet, node, fence } => {
+            EventKind::PacketSubmitted { packet, node, fence } => {
                 self.fences.insert((*node, fence.0), (subject, *packet));
             }
-            What::PacketUses { node, fence, .. } if subject.kind == Kind::Allocation => {
+            EventKind::PacketUses { node, fence, .. } if subject.kind == Kind::Allocation => {
                 let packet = self.fences[&(*node, fence.0)];
                 self.used.entry(packet).or_default().push(subject);
                 self.life(subject).handed = self.packets.get(&packet).copied();
             }
-            What::PacketDone { packet, .. } => {
+            EventKind::PacketDone { packet, .. } => {
                 for it in self.used.remove(&(subject, *packet)).unwrap_or_default() {
                     self.life(it).done = Some(seq);
                 }

@@ -10,9 +10,9 @@ const TO: &str = "<!-- end of tables -->";
 pub(crate) fn run() -> Result<(), String> {
     let path = root().join(PAGE);
     let page = std::fs::read_to_string(&path).map_err(|why| format!("{PAGE}: {why}"))?;
-    let marks = || format!("{PAGE} has no marks '{}' and '{TO}'", FROM.trim_end());
-    let (before, rest) = page.split_once(FROM).ok_or_else(marks)?;
-    let (_, after) = rest.split_once(TO).ok_or_else(marks)?;
+    let points = || format!("{PAGE} has no marks '{}' and '{TO}'", FROM.trim_end());
+    let (before, rest) = page.split_once(FROM).ok_or_else(points)?;
+    let (_, after) = rest.split_once(TO).ok_or_else(points)?;
     println!("measuring, which takes some minutes; nothing else should run meanwhile");
     let mut bench = cargo(&["run", "--release", "--quiet", "--", "bench", "--full"]);
     let told = bench.stderr(Stdio::inherit()).output();

@@ -3,11 +3,11 @@
 //! The built-in driver with memory, whose hardware copies: nobody looks at the bytes meanwhile.
 
 use crate::clock::{Span, timed};
-use crate::holder::Holder;
-use crate::memory::{MemoryRow, SPEED, each};
-use crate::{Extent, NotMeasured};
-use flight::{Crew, Log, Passive, Stepped};
-use kernel::Plugged;
+use crate::holder::ResidencyFixture;
+use crate::memory::{MemoryRow, SPEED, nanoseconds_each};
+use crate::{BenchSize, MeasureError};
+use flight::{Spawner, Log, Passive, DeterministicHost};
+use kernel::DriverSetup;
 use softgpu::{LOCAL, MemoryPlan, SoftGpu, format};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ const KINDS: [(&str, usize); 3] = [
 ];
 
 /// Measures the rows.
-pub(crate) fn measure(extent: &Extent, said: &mut dyn FnMut(MemoryRow)) -> Result<(), NotMeasured> {
+pub(crate) fn measure(extent: &BenchSize, said: &mut dyn FnMut(MemoryRow)) -> Result<(), MeasureError> {
     for (what, size) in KINDS.into_iter().filter(|it| extent.asks(it.0)) {
         let live = ALL / size;
         let (number, copied) = numbers(size, live, extent)?;
@@ -39,17 +39,17 @@ pub(crate) fn measure(extent: &Extent, said: &mut dyn FnMut(MemoryRow)) -> Resul
 }
 
 /// How fast the path is, and how fast a plain copy.
-fn numbers(size: usize, live: usize, extent: &Extent) -> Result<(f64, f64), NotMeasured> {
+fn numbers(size: usize, live: usize, extent: &BenchSize) -> Result<(f64, f64), MeasureError> {
     let log = Arc::new(Log::silent());
-    let flown = Stepped::fly(0, &log, |host, at| {
-        let host: Arc<dyn Crew> = host.clone();
+    let flown = DeterministicHost::fly(0, &log, |host, at| {
+        let host: Arc<dyn Spawner> = host.clone();
         let ram = nt::Ram::new(4 * ALL as u64);
-        let ram = ram.map_err(|why| NotMeasured(format!("memory for the machine: {why}")))?;
+        let ram = ram.map_err(|why| MeasureError(format!("memory for the machine: {why}")))?;
         let plan = MemoryPlan { local: ALL as u64, visible: 1, ..MemoryPlan::default() };
         let (miniport, machine) = SoftGpu::with_memory(ram, plan);
         let gpu = machine.clone();
-        let plugged = Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) };
-        let holder = Holder::open(&host, at, &log, plugged)?;
+        let plugged = DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) };
+        let holder = ResidencyFixture::open(&host, at, &log, plugged)?;
         let mut wants = format::only_in(&[LOCAL]);
         wants.flags.cpu_visible = false;
         let mut list = Vec::with_capacity(live);
@@ -57,8 +57,8 @@ fn numbers(size: usize, live: usize, extent: &Extent) -> Result<(f64, f64), NotM
         let turn = |at: &mut Passive| {
             timed(|| {
                 for some in list.chunks(CALL / size) {
-                    holder.come(at, some)?;
-                    holder.go(at, some, false)?;
+                    holder.make_resident(at, some)?;
+                    holder.evict(at, some, false)?;
                 }
                 Ok(())
             })
@@ -69,17 +69,17 @@ fn numbers(size: usize, live: usize, extent: &Extent) -> Result<(f64, f64), NotM
         let (mut ours, mut plain) = (Vec::new(), Vec::new());
         for _ in 0..extent.turns.div_ceil(4) {
             plain.push(copies.turn());
-            ours.push(turn(at).map(Span::took)?);
+            ours.push(turn(at).map(Span::duration)?);
         }
         holder.close(at);
         if gpu.faults() != 0 {
-            return Err(NotMeasured("hardware that does not fault".to_owned()));
+            return Err(MeasureError("hardware that does not fault".to_owned()));
         }
         // Bytes a nanosecond are billions a second; each goes out and comes in.
-        let speed = |it| 1.0 / each(it, 2 * ALL);
+        let speed = |it| 1.0 / nanoseconds_each(it, 2 * ALL);
         Ok((speed(ours), speed(plain)))
     });
-    flown.map_err(|why| NotMeasured(format!("a flight to end: {why:?}")))?
+    flown.map_err(|why| MeasureError(format!("a flight to end: {why:?}")))?
 }
 
 /// As many bytes, which are copied to where they fit a call at a time, and back. Who comes gets

@@ -6,13 +6,13 @@ use crate::page::{
     table_of_goals, through_line, work_line,
 };
 use crate::{
-    Extent, MemoryRow, NotMeasured, Row, StreamRow, ThroughRow, WorkRow, measure, memory,
+    BenchSize, MemoryRow, MeasureError, Row, StreamRow, UmdRow, WorkRow, measure, memory,
     streaming, through, work,
 };
 
 /// What a run measured.
 #[derive(Clone, Debug)]
-pub struct Measured {
+pub struct BenchReport {
     /// Pairs.
     pub rows: Vec<Row>,
     /// Video memory.
@@ -20,59 +20,59 @@ pub struct Measured {
     /// Scheduling and addresses.
     pub work: Vec<WorkRow>,
     /// User-mode drivers.
-    pub through: Vec<ThroughRow>,
+    pub through: Vec<UmdRow>,
     /// Streams.
     pub streams: Vec<StreamRow>,
 }
 
 /// Measures what is asked for, and says the tables as they come.
-pub fn bench(extent: &Extent, say: &mut dyn FnMut(&str)) -> Result<Measured, NotMeasured> {
+pub fn bench(extent: &BenchSize, push_row: &mut dyn FnMut(&str)) -> Result<BenchReport, MeasureError> {
     let mut first = true;
     let rows = measure::measure(extent, &mut |it| {
         if std::mem::take(&mut first) {
-            say(&head(extent));
+            push_row(&head(extent));
         }
-        say(&line(it));
+        push_row(&line(it));
     })?;
     let mut first = true;
     let memory = memory::measure(extent, &mut |it| {
         if std::mem::take(&mut first) {
-            say(if rows.is_empty() { "" } else { "\n" });
-            say(MEMORY_HEAD);
+            push_row(if rows.is_empty() { "" } else { "\n" });
+            push_row(MEMORY_HEAD);
         }
-        say(&memory_line(it));
+        push_row(&memory_line(it));
     })?;
     let mut first = true;
     let work = work::measure(extent, &mut |it| {
         if std::mem::take(&mut first) {
-            say(if rows.is_empty() && memory.is_empty() { "" } else { "\n" });
-            say(WORK_HEAD);
+            push_row(if rows.is_empty() && memory.is_empty() { "" } else { "\n" });
+            push_row(WORK_HEAD);
         }
-        say(&work_line(it));
+        push_row(&work_line(it));
     })?;
     let mut first = true;
     let none = rows.is_empty() && memory.is_empty() && work.is_empty();
     let through = through::measure(extent, &mut |it| {
         if std::mem::take(&mut first) {
-            say(if none { "" } else { "\n" });
-            say(THROUGH_HEAD);
+            push_row(if none { "" } else { "\n" });
+            push_row(THROUGH_HEAD);
         }
-        say(&through_line(it));
+        push_row(&through_line(it));
     })?;
     let mut first = true;
     let none = none && through.is_empty();
     let streams = streaming::measure(extent, &mut |it| {
         if std::mem::take(&mut first) {
-            say(if none { "" } else { "\n" });
-            say(STREAM_HEAD);
+            push_row(if none { "" } else { "\n" });
+            push_row(STREAM_HEAD);
         }
-        say(&stream_line(it));
+        push_row(&stream_line(it));
     })?;
     if none && streams.is_empty() {
-        return Err(NotMeasured("a row of that name; without --only it names them all".to_owned()));
+        return Err(MeasureError("a row of that name; without --only it names them all".to_owned()));
     }
     if !rows.is_empty() {
-        say(&format!("\n{}", table_of_goals(&rows)));
+        push_row(&format!("\n{}", table_of_goals(&rows)));
     }
-    Ok(Measured { rows, memory, work, through, streams })
+    Ok(BenchReport { rows, memory, work, through, streams })
 }

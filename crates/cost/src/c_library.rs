@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "calls functions as C does")]
 
 use crate::ring::Maker;
-use crate::{NotMeasured, wanted};
+use crate::{MeasureError, wanted};
 use abi::kmt::{
     D3DKMT_ADAPTERINFO, D3DKMT_CLOSEADAPTER, D3DKMT_CREATEALLOCATION, D3DKMT_CREATEDEVICE,
     D3DKMT_DESTROYALLOCATION2, D3DKMT_DESTROYDEVICE, D3DKMT_ENUMADAPTERS2,
@@ -13,14 +13,14 @@ use abi::{D3DKMT_HANDLE, NTSTATUS};
 use softgpu::format;
 
 /// A device of this process, on the adapter of the C library.
-pub(crate) struct Program {
+pub(crate) struct CLibraryClient {
     adapter: D3DKMT_HANDLE,
     device: D3DKMT_HANDLE,
     private: Vec<u8>,
 }
 
-impl Program {
-    pub(crate) fn open() -> Result<Self, NotMeasured> {
+impl CLibraryClient {
+    pub(crate) fn open() -> Result<Self, MeasureError> {
         let mut first = D3DKMT_ADAPTERINFO::ZERO;
         let mut list = D3DKMT_ENUMADAPTERS2 { NumAdapters: 1, pAdapters: &raw mut first };
         // SAFETY: The list and its one place live here.
@@ -35,7 +35,7 @@ impl Program {
     }
 
     /// The device goes, and what is left on it.
-    pub(crate) fn close(self) -> Result<(), NotMeasured> {
+    pub(crate) fn close(self) -> Result<(), MeasureError> {
         let args = D3DKMT_DESTROYDEVICE { hDevice: self.device };
         // SAFETY: The arguments live here.
         let status = unsafe { d3dkmt::D3DKMTDestroyDevice(&raw const args) };
@@ -47,10 +47,10 @@ impl Program {
     }
 }
 
-impl Maker<()> for Program {
+impl Maker<()> for CLibraryClient {
     type Name = D3DKMT_HANDLE;
 
-    fn create(&mut self, _at: &mut ()) -> Result<D3DKMT_HANDLE, NotMeasured> {
+    fn create(&mut self, _at: &mut ()) -> Result<D3DKMT_HANDLE, MeasureError> {
         let mut info = D3DDDI_ALLOCATIONINFO {
             pPrivateDriverData: self.private.as_mut_ptr().cast(),
             PrivateDriverDataSize: u32::try_from(self.private.len()).unwrap_or(0),
@@ -68,7 +68,7 @@ impl Maker<()> for Program {
         Ok(info.hAllocation)
     }
 
-    fn destroy(&mut self, _at: &mut (), name: D3DKMT_HANDLE) -> Result<(), NotMeasured> {
+    fn destroy(&mut self, _at: &mut (), name: D3DKMT_HANDLE) -> Result<(), MeasureError> {
         let args = D3DKMT_DESTROYALLOCATION2 {
             hDevice: self.device,
             phAllocationList: &raw const name,
@@ -81,6 +81,6 @@ impl Maker<()> for Program {
     }
 }
 
-fn done(call: &str, status: NTSTATUS) -> Result<(), NotMeasured> {
+fn done(call: &str, status: NTSTATUS) -> Result<(), MeasureError> {
     wanted(call, if abi::nt_success(status) { Ok(()) } else { Err(status) })
 }

@@ -4,33 +4,33 @@
 use flight::Passive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stream::{
-    AllocatorId, Answer, Blank, DeviceDescriptor, DeviceId, DriverAllocator, DriverDevice,
+    AllocatorId, DriverResult, HandleSlot, DeviceDescriptor, DeviceId, DriverAllocator, DriverDevice,
     DriverFrame, Entry, ExtendedFraming, FilterDescriptor, Format, FrameId, Framing, FramingForm,
-    FramingItem, Header, MemoryKind, Minidriver, PinDescriptor, PinView, Refusal, Services, Span,
-    State,
+    FramingItem, Header, MemoryKind, Minidriver, PinDescriptor, PinView, DriverError, Services, SizeRange,
+    PinState,
 };
 
 /// So many frames are on their way at once.
 pub(crate) const FRAMES: u32 = 8;
 
 /// The source.
-pub(crate) struct Camera {
+pub(crate) struct TestCamera {
     bytes: u32,
     services: Mutex<Option<Arc<Services>>>,
-    inner: Mutex<Inner>,
+    inner: Mutex<CameraState>,
 }
 
 /// What it remembers.
-struct Inner {
+struct CameraState {
     picture: Vec<u8>,
     number: u64,
     framing: Option<Framing>,
 }
 
-impl Camera {
+impl TestCamera {
     /// One whose frames have so many bytes.
     pub(crate) fn new(bytes: u32) -> Self {
-        let inner = Inner { picture: vec![0xa5; bytes as usize], number: 0, framing: None };
+        let inner = CameraState { picture: vec![0xa5; bytes as usize], number: 0, framing: None };
         Self { bytes, services: Mutex::default(), inner: Mutex::new(inner) }
     }
 
@@ -39,8 +39,8 @@ impl Camera {
         Format { major: 1, ..Format::default() }
     }
 
-    fn services(&self) -> Answer<Arc<Services>> {
-        lock(&self.services).clone().ok_or(Refusal::Invalid)
+    fn services(&self) -> DriverResult<Arc<Services>> {
+        lock(&self.services).clone().ok_or(DriverError::Invalid)
     }
 }
 
@@ -56,14 +56,14 @@ fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
     it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Minidriver for Camera {
+impl Minidriver for TestCamera {
     fn describe(&self) -> DeviceDescriptor {
         let item = FramingItem {
             kind: MemoryKind::NonPaged,
             can_allocate: true,
             frames: FRAMES,
             alignment: 63,
-            framing: Span { least: self.bytes, most: self.bytes },
+            framing: SizeRange { min: self.bytes, max: self.bytes },
             ..FramingItem::default()
         };
         let pin = PinDescriptor {
@@ -82,13 +82,13 @@ impl Minidriver for Camera {
         &self,
         _at: &mut Passive,
         services: &Arc<Services>,
-        _word: Blank<'_, DeviceId>,
-    ) -> Answer<Option<DriverDevice>> {
+        _word: HandleSlot<'_, DeviceId>,
+    ) -> DriverResult<Option<DriverDevice>> {
         *lock(&self.services) = Some(services.clone());
         Ok(None)
     }
 
-    fn process_pin(&self, pin: &PinView) -> Answer<()> {
+    fn process_pin(&self, pin: &PinView) -> DriverResult<()> {
         let services = self.services()?;
         let inner = &mut *lock(&self.inner);
         while let Some(edge) = services.leading_edge(pin.pin, true) {
@@ -101,7 +101,7 @@ impl Minidriver for Camera {
         Ok(())
     }
 
-    fn set_state(&self, _at: &mut Passive, _pin: &PinView, _to: State, _from: State) -> Answer<()> {
+    fn set_state(&self, _at: &mut Passive, _pin: &PinView, _to: PinState, _from: PinState) -> DriverResult<()> {
         Ok(())
     }
 
@@ -110,28 +110,28 @@ impl Minidriver for Camera {
         _at: &mut Passive,
         _pin: &PinView,
         framing: &Framing,
-        word: Blank<'_, AllocatorId>,
-    ) -> Answer<DriverAllocator> {
+        word: HandleSlot<'_, AllocatorId>,
+    ) -> DriverResult<DriverAllocator> {
         lock(&self.inner).framing = Some(*framing);
-        let context = self.services()?.make_memory(16, 7, MemoryKind::NonPaged);
-        Ok(word.fill(context.ok_or(Refusal::NoMemory)?))
+        let context = self.services()?.allocate_memory(16, 7, MemoryKind::NonPaged);
+        Ok(word.set(context.ok_or(DriverError::NoMemory)?))
     }
 
     fn allocate(
         &self,
         _allocator: &DriverAllocator,
-        word: Blank<'_, FrameId>,
+        word: HandleSlot<'_, FrameId>,
     ) -> Option<DriverFrame> {
         let Framing { bytes, alignment, kind, .. } = lock(&self.inner).framing?;
-        Some(word.fill(self.services().ok()?.make_memory(bytes, alignment, kind)?))
+        Some(word.set(self.services().ok()?.allocate_memory(bytes, alignment, kind)?))
     }
 
     fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
-        let _ = self.services().and_then(|it| it.free_memory(frame.word())); // It returns nothing.
+        let _ = self.services().and_then(|it| it.free_memory(frame.value())); // It returns nothing.
     }
 
     fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
         // It returns nothing.
-        let _ = self.services().and_then(|it| it.free_memory(allocator.word()));
+        let _ = self.services().and_then(|it| it.free_memory(allocator.value()));
     }
 }

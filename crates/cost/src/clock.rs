@@ -1,6 +1,6 @@
 //! How long things take, also on several threads.
 
-use crate::NotMeasured;
+use crate::MeasureError;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -9,41 +9,41 @@ use std::time::{Duration, Instant};
 pub(crate) struct Span(Instant, Instant);
 
 impl Span {
-    pub(crate) fn took(self) -> Duration {
+    pub(crate) fn duration(self) -> Duration {
         self.1 - self.0
     }
 
     /// From the first start to the last end.
-    pub(crate) fn of_all(spans: &[Span]) -> Duration {
+    pub(crate) fn union(spans: &[Span]) -> Duration {
         let start = spans.iter().map(|it| it.0).min();
         let end = spans.iter().map(|it| it.1).max();
         start.zip(end).map(|(start, end)| end - start).unwrap_or_default()
     }
 }
 
-pub(crate) fn timed(body: impl FnOnce() -> Result<(), NotMeasured>) -> Result<Span, NotMeasured> {
+pub(crate) fn timed(body: impl FnOnce() -> Result<(), MeasureError>) -> Result<Span, MeasureError> {
     let start = Instant::now();
     body()?;
     Ok(Span(start, Instant::now()))
 }
 
 /// Does it for each, on a thread each. Starting them is not counted: they wait for each other.
-pub(crate) fn side_by_side<T: Send>(
-    parts: &mut [T],
-    body: impl Fn(&mut T) -> Result<(), NotMeasured> + Sync,
-) -> Result<Duration, NotMeasured> {
-    let together = Barrier::new(parts.len());
+pub(crate) fn run_in_parallel<T: Send>(
+    clients: &mut [T],
+    body: impl Fn(&mut T) -> Result<(), MeasureError> + Sync,
+) -> Result<Duration, MeasureError> {
+    let together = Barrier::new(clients.len());
     let (together, body) = (&together, &body);
-    let spans: Result<Vec<Span>, NotMeasured> = std::thread::scope(|scope| {
+    let spans: Result<Vec<Span>, MeasureError> = std::thread::scope(|scope| {
         let spawn = |part| {
             scope.spawn(move || {
                 together.wait();
                 timed(|| body(part))
             })
         };
-        let threads: Vec<_> = parts.iter_mut().map(spawn).collect();
-        let panicked = |_| Err(NotMeasured("a thread that does not panic".to_owned()));
+        let threads: Vec<_> = clients.iter_mut().map(spawn).collect();
+        let panicked = |_| Err(MeasureError("a thread that does not panic".to_owned()));
         threads.into_iter().map(|it| it.join().unwrap_or_else(panicked)).collect()
     });
-    Ok(Span::of_all(&spans?))
+    Ok(Span::union(&spans?))
 }

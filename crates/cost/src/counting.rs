@@ -7,37 +7,37 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 
-static ON: AtomicBool = AtomicBool::new(false);
+static ENABLED: AtomicBool = AtomicBool::new(false);
 static BYTES: AtomicIsize = AtomicIsize::new(0);
 
 /// The system's allocator, which can count. A program that shows bytes makes it its own:
-/// `#[global_allocator] static ALLOCATOR: cost::Counting = cost::Counting;`.
+/// `#[global_allocator] static ALLOCATOR: cost::CountingAllocator = cost::CountingAllocator;`.
 #[derive(Debug)]
-pub struct Counting;
+pub struct CountingAllocator;
 
 /// Runs the body; answers how many bytes more are in use than before, as they were asked for.
 /// `None` if this program's allocator does not count.
-pub(crate) fn grown<T>(body: impl FnOnce() -> T) -> (T, Option<isize>) {
+pub(crate) fn bytes_added<T>(body: impl FnOnce() -> T) -> (T, Option<isize>) {
     BYTES.store(0, Ordering::Relaxed);
-    ON.store(true, Ordering::Relaxed);
+    ENABLED.store(true, Ordering::Relaxed);
     let probe = std::hint::black_box(Box::new(0_u8));
     let counts = BYTES.load(Ordering::Relaxed) != 0;
     drop(probe);
     let answer = body();
-    ON.store(false, Ordering::Relaxed);
+    ENABLED.store(false, Ordering::Relaxed);
     (answer, counts.then(|| BYTES.load(Ordering::Relaxed)))
 }
 
 /// A block came or went.
 fn count(came: usize, went: usize) {
-    if ON.load(Ordering::Relaxed) {
+    if ENABLED.load(Ordering::Relaxed) {
         // A layout is at most `isize::MAX` long.
         BYTES.fetch_add(came.cast_signed() - went.cast_signed(), Ordering::Relaxed);
     }
 }
 
 // SAFETY: Everything is done by the system's allocator; counting allocates nothing.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
         // SAFETY: The caller's promise, passed on.
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[global_allocator]
-    static ALLOCATOR: Counting = Counting;
+    static ALLOCATOR: CountingAllocator = CountingAllocator;
 
     const BLOCK: usize = 1 << 24;
 
@@ -78,11 +78,11 @@ mod tests {
         let near = |bytes: Option<isize>, blocks: usize| {
             bytes.is_some_and(|it| it.abs_diff((blocks * BLOCK).cast_signed()) < BLOCK / 2)
         };
-        let (kept, bytes) = grown(|| vec![1_u8; BLOCK]);
+        let (kept, bytes) = bytes_added(|| vec![1_u8; BLOCK]);
         assert!(near(bytes, 1), "{bytes:?}");
-        let (kept, bytes) = grown(|| [kept, vec![0_u8; BLOCK]].concat());
+        let (kept, bytes) = bytes_added(|| [kept, vec![0_u8; BLOCK]].concat());
         assert!(near(bytes, 1), "two came at the end, and one of before went: {bytes:?}");
-        let ((), bytes) = grown(|| drop(vec![1_u8; BLOCK]));
+        let ((), bytes) = bytes_added(|| drop(vec![1_u8; BLOCK]));
         assert!(near(bytes, 0), "{bytes:?}");
         drop(kept);
     }

@@ -2,7 +2,7 @@
 
 /// How much is measured.
 #[derive(Clone, Debug)]
-pub struct Extent {
+pub struct BenchSize {
     /// How many others live, for each part of the table.
     pub live: Vec<usize>,
     /// How many other ranges are placed, likewise.
@@ -20,7 +20,7 @@ pub struct Extent {
 /// Threads have to be started for a turn: they do so much more in so many fewer turns.
 const LONGER: usize = 20;
 
-impl Extent {
+impl BenchSize {
     /// Enough to see that it runs.
     pub fn quick() -> Self {
         let few = || vec![10];
@@ -29,7 +29,7 @@ impl Extent {
 
     /// A thousand and a hundred thousand others. A turn is short, so that most turns are not
     /// interrupted by what else the machine does.
-    pub fn usual() -> Self {
+    pub fn default_size() -> Self {
         let (live, ranges) = (vec![1_000, 100_000], vec![10_000, 100_000]);
         let objects = vec![1, 1_000, 100_000];
         Self { live, ranges, objects, pairs: 200, turns: 51, only: None }
@@ -38,11 +38,11 @@ impl Extent {
     /// A million others besides.
     pub fn full() -> Self {
         let (live, ranges) = (vec![1_000, 100_000, 1_000_000], vec![10_000, 100_000, 1_000_000]);
-        Self { live, ranges, turns: 101, ..Self::usual() }
+        Self { live, ranges, turns: 101, ..Self::default_size() }
     }
 
     /// The same amount, for threads that are started for each turn.
-    pub(crate) fn longer(&self) -> Self {
+    pub(crate) fn with_more_pairs(&self) -> Self {
         let (pairs, turns) = (self.pairs * LONGER, self.turns.div_ceil(LONGER));
         let none = Vec::new;
         Self { live: none(), ranges: none(), objects: none(), pairs, turns, only: None }

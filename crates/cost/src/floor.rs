@@ -4,8 +4,8 @@
 //! that are not believed once they are stale, under one lock. Composite: each object also has a
 //! page of a segment, which a two-level segregated fit gives out and takes back under that lock.
 
-use crate::NotMeasured;
-use crate::clock::{Span, side_by_side, timed};
+use crate::MeasureError;
+use crate::clock::{Span, run_in_parallel, timed};
 use crate::ring::{Maker, Ring};
 use offset_allocator::{Allocation, Allocator};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use std::time::Duration;
 type Name = (usize, u32);
 
 /// A table of objects, each with its page of the segment if there is one.
-struct Floor(Mutex<Slab>);
+struct Baseline(Mutex<Slab>);
 
 struct Slab {
     slots: Vec<Slot>,
@@ -30,21 +30,21 @@ struct Slot {
     page: Option<Allocation>,
 }
 
-impl Floor {
+impl Baseline {
     fn new(segment: Option<Allocator>) -> Self {
         Self(Mutex::new(Slab { slots: Vec::new(), free: Vec::new(), segment }))
     }
 }
 
-impl Maker<()> for &Floor {
+impl Maker<()> for &Baseline {
     type Name = Name;
 
-    fn create(&mut self, _at: &mut ()) -> Result<Name, NotMeasured> {
+    fn create(&mut self, _at: &mut ()) -> Result<Name, MeasureError> {
         let object = Some(Arc::new([0xa5; 256]));
         let mut slab = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let page = slab.segment.as_mut().and_then(|it| it.allocate(1));
         if slab.segment.is_some() && page.is_none() {
-            return Err(NotMeasured("a segment with a free page".to_owned()));
+            return Err(MeasureError("a segment with a free page".to_owned()));
         }
         let place = slab.free.pop().unwrap_or_else(|| {
             slab.slots.push(Slot::default());
@@ -55,12 +55,12 @@ impl Maker<()> for &Floor {
         Ok((place, slot.turn))
     }
 
-    fn destroy(&mut self, _at: &mut (), (place, turn): Name) -> Result<(), NotMeasured> {
+    fn destroy(&mut self, _at: &mut (), (place, turn): Name) -> Result<(), MeasureError> {
         let gone = {
             let mut slab = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let slot = &mut slab.slots[place];
             if slot.turn != turn {
-                return Err(NotMeasured("a name that is not stale".to_owned()));
+                return Err(MeasureError("a name that is not stale".to_owned()));
             }
             slot.turn += 1;
             let (gone, page) = (slot.object.take(), slot.page.take());
@@ -76,25 +76,25 @@ impl Maker<()> for &Floor {
 }
 
 /// Both floors, with as many others alive and on as many threads as the row.
-pub(crate) struct Floors {
-    bare: Peopled,
-    composite: Peopled,
+pub(crate) struct Baselines {
+    bare: PopulatedBaseline,
+    composite: PopulatedBaseline,
 }
 
 /// A floor, and those who live there, each thread's apart.
-struct Peopled {
-    floor: Floor,
+struct PopulatedBaseline {
+    floor: Baseline,
     rings: Vec<Ring<Name>>,
 }
 
-impl Floors {
-    pub(crate) fn new(live: usize, threads: usize) -> Result<Self, NotMeasured> {
+impl Baselines {
+    pub(crate) fn new(live: usize, threads: usize) -> Result<Self, MeasureError> {
         // Room for all, for one more on each thread, and for what the allocator keeps free.
         let pages = u32::try_from(live + 1024).unwrap_or(u32::MAX / 2);
         let segment = Allocator::with_max_allocs(pages, pages);
         Ok(Self {
-            bare: Peopled::new(Floor::new(None), live, threads)?,
-            composite: Peopled::new(Floor::new(Some(segment)), live, threads)?,
+            bare: PopulatedBaseline::new(Baseline::new(None), live, threads)?,
+            composite: PopulatedBaseline::new(Baseline::new(Some(segment)), live, threads)?,
         })
     }
 
@@ -103,13 +103,13 @@ impl Floors {
         &mut self,
         random: bool,
         pairs: usize,
-    ) -> Result<[Duration; 2], NotMeasured> {
+    ) -> Result<[Duration; 2], MeasureError> {
         Ok([self.bare.turn(random, pairs)?, self.composite.turn(random, pairs)?])
     }
 }
 
-impl Peopled {
-    fn new(floor: Floor, live: usize, threads: usize) -> Result<Self, NotMeasured> {
+impl PopulatedBaseline {
+    fn new(floor: Baseline, live: usize, threads: usize) -> Result<Self, MeasureError> {
         let mut rings = Vec::new();
         for _ in 0..threads {
             let mut ring = Ring::with_room(live / threads);
@@ -119,12 +119,12 @@ impl Peopled {
         Ok(Self { floor, rings })
     }
 
-    fn turn(&mut self, random: bool, pairs: usize) -> Result<Duration, NotMeasured> {
+    fn turn(&mut self, random: bool, pairs: usize) -> Result<Duration, MeasureError> {
         let (floor, each) = (&self.floor, pairs / self.rings.len());
         if let [ring] = &mut self.rings[..] {
-            return timed(|| ring.pairs(&mut &*floor, &mut (), random, each)).map(Span::took);
+            return timed(|| ring.pairs(&mut &*floor, &mut (), random, each)).map(Span::duration);
         }
-        side_by_side(&mut self.rings, |ring| ring.pairs(&mut &*floor, &mut (), random, each))
+        run_in_parallel(&mut self.rings, |ring| ring.pairs(&mut &*floor, &mut (), random, each))
     }
 }
 
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_stale_name_is_not_believed_and_a_page_comes_back() {
-        let floor = Floor::new(Some(Allocator::with_max_allocs(1, 8)));
+        let floor = Baseline::new(Some(Allocator::with_max_allocs(1, 8)));
         let mut floor = &floor;
         let name = floor.create(&mut ()).unwrap();
         assert!(floor.create(&mut ()).is_err(), "the segment has one page");

@@ -39,13 +39,13 @@ impl Goal {
 
 /// The goals, with what the rows say of them.
 pub fn goals(rows: &[Row]) -> Vec<Goal> {
-    let times = |above: &'static str, below: &'static str| {
-        move |rows: &Place<'_>| Some(rows.of(above)?.pair / rows.of(below)?.pair)
+    let times = |parents: &'static str, below: &'static str| {
+        move |rows: &GoalRows<'_>| Some(rows.of(parents)?.pair / rows.of(below)?.pair)
     };
     let at_most = |what, wanted, number: &Number<'_>| goal(what, (wanted, false), rows, number);
     let at_least = |what, wanted, number: &Number<'_>| goal(what, (wanted, true), rows, number);
-    let to_bare = |it: &Place<'_>| it.of(OFF).map(|it| it.pair / it.bare);
-    let bytes = |it: &Place<'_>| it.of(OFF)?.bytes;
+    let to_bare = |it: &GoalRows<'_>| it.of(OFF).map(|it| it.pair / it.bare);
+    let bytes = |it: &GoalRows<'_>| it.of(OFF)?.bytes;
     vec![
         at_most("checks off: times the bare floor", 6.0, &to_bare),
         at_most("verifier on: times checks off", 2.0, &times(VERIFIER, OFF)),
@@ -56,7 +56,7 @@ pub fn goals(rows: &[Row]) -> Vec<Goal> {
         at_most("C library, two threads", 1.3, &times(C_TWO, RUST_TWO)),
         at_most("times the bare floor: times that at the fewest live", 2.0, &|it| {
             let fewest = rows.iter().map(|it| it.live).min().filter(|few| *few != it.live)?;
-            Some(to_bare(it)? / to_bare(&Place { live: fewest, ..*it })?)
+            Some(to_bare(it)? / to_bare(&GoalRows { live: fewest, ..*it })?)
         }),
         at_least("two threads: times the throughput of one", 1.6, &times(FREE, FREE_TWO)),
         at_most("bytes for each that lives, checks off", 400.0, &bytes),
@@ -65,20 +65,20 @@ pub fn goals(rows: &[Row]) -> Vec<Goal> {
 
 /// The rows with so many others and the same one that dies.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct GoalRows<'a> {
     rows: &'a [Row],
     live: usize,
     dies: &'static str,
 }
 
-impl Place<'_> {
+impl GoalRows<'_> {
     fn of(&self, what: &str) -> Option<&Row> {
         self.rows.iter().find(|it| (it.what, it.live, it.dies) == (what, self.live, self.dies))
     }
 }
 
 /// How a goal's number is made.
-type Number<'a> = dyn Fn(&Place<'_>) -> Option<f64> + 'a;
+type Number<'a> = dyn Fn(&GoalRows<'_>) -> Option<f64> + 'a;
 
 fn goal(
     what: &'static str,
@@ -91,7 +91,7 @@ fn goal(
         if cells.iter().any(|it| (it.0, it.1) == (row.live, row.dies)) {
             continue;
         }
-        let place = Place { rows, live: row.live, dies: row.dies };
+        let place = GoalRows { rows, live: row.live, dies: row.dies };
         cells.extend(number(&place).map(|it| (row.live, row.dies, it)));
     }
     Goal { what, wanted, least, cells }

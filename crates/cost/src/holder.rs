@@ -4,20 +4,20 @@
 //! `Stepped` only one thread runs at a time, and what their turns cost is the system's.
 
 use crate::site::serve;
-use crate::{NotMeasured, wanted};
+use crate::{MeasureError, wanted};
 use abi::D3DKMT_HANDLE;
 use abi::ukm::D3DDDI_EVICT_FLAGS;
-use flight::{Crew, Log, Passive};
-use kernel::{AdapterId, Kernel, Plugged};
+use flight::{Spawner, Log, Passive};
+use kernel::{AdapterId, Kernel, DriverSetup};
 use std::sync::Arc;
-use thunk::{Client, Create, Made, PagingQueue};
+use thunk::{Client, CreateAllocation, PagingStatus, PagingQueue};
 
 /// At most so many are named in a call while all of them come for the first time.
 const CHUNK: usize = 50;
 
 /// A kernel with a driver that pages, and its one client.
-pub(crate) struct Holder {
-    host: Arc<dyn Crew>,
+pub(crate) struct ResidencyFixture {
+    host: Arc<dyn Spawner>,
     kernel: Arc<Kernel>,
     adapter: AdapterId,
     client: Client,
@@ -25,22 +25,22 @@ pub(crate) struct Holder {
     queue: PagingQueue,
 }
 
-impl Holder {
+impl ResidencyFixture {
     pub(crate) fn open(
-        host: &Arc<dyn Crew>,
+        host: &Arc<dyn Spawner>,
         at: &mut Passive,
         log: &Arc<Log>,
-        plugged: Plugged,
-    ) -> Result<Self, NotMeasured> {
+        driver_setup: DriverSetup,
+    ) -> Result<Self, MeasureError> {
         let kernel = Kernel::new(host.clone(), log.clone());
         let adapter = kernel
-            .add_adapter(at, plugged)
-            .map_err(|why| NotMeasured(format!("a driver that starts: {}", why.entry)))?;
+            .add_adapter(at, driver_setup)
+            .map_err(|why| MeasureError(format!("a driver that starts: {}", why.entry)))?;
         let client = Client::new(&kernel);
         let adapters = wanted("D3DKMTEnumAdapters2", client.adapters(at))?;
-        let first = *adapters.first().ok_or(NotMeasured("an adapter".to_owned()))?;
+        let first = *adapters.first().ok_or(MeasureError("an adapter".to_owned()))?;
         let device = wanted("D3DKMTCreateDevice", client.create_device(at, first))?;
-        let queue = wanted("D3DKMTCreatePagingQueue", client.create_queue(at, device, 0))?;
+        let queue = wanted("D3DKMTCreatePagingQueue", client.create_paging_queue(at, device, 0))?;
         Ok(Self { host: host.clone(), kernel, adapter, client, device, queue })
     }
 
@@ -58,41 +58,41 @@ impl Holder {
         list: &mut Vec<D3DKMT_HANDLE>,
         private: &[u8],
         lazily: bool,
-    ) -> Result<(), NotMeasured> {
-        let order = Create::on(self.device, vec![private.to_vec()]);
+    ) -> Result<(), MeasureError> {
+        let order = CreateAllocation::new(self.device, vec![private.to_vec()]);
         while list.len() < list.capacity() {
             let made = wanted("D3DKMTCreateAllocation", self.client.create(at, &order))?;
             list.extend(made.allocations.first());
         }
         // Not more than there may be room for.
         for chunk in list.chunks((list.len() / 4).clamp(1, CHUNK)) {
-            self.come(at, chunk)?;
-            self.go(at, chunk, lazily)?;
+            self.make_resident(at, chunk)?;
+            self.evict(at, chunk, lazily)?;
         }
         Ok(())
     }
 
     /// Has them come, and waits until they are there.
-    pub(crate) fn come(&self, at: &mut Passive, list: &[D3DKMT_HANDLE]) -> Result<(), NotMeasured> {
+    pub(crate) fn make_resident(&self, at: &mut Passive, list: &[D3DKMT_HANDLE]) -> Result<(), MeasureError> {
         let made = self.client.make_resident(at, self.queue.queue, list, 0);
         match wanted("D3DKMTMakeResident", made)? {
-            Made::Resident => Ok(()),
-            Made::Pending(value) => {
-                while self.kernel.work(at) | self.kernel.turn(at, self.adapter) {}
-                let waited = self.client.wait(at, self.device, self.queue.fence, value);
-                wanted("D3DKMTWaitForSynchronizationObjectFromCpu", waited)
+            PagingStatus::Resident => Ok(()),
+            PagingStatus::Pending(value) => {
+                while self.kernel.run_pending_work(at) | self.kernel.run_hardware_turn(at, self.adapter) {}
+                let gpu_wait = self.client.wait(at, self.device, self.queue.fence, value);
+                wanted("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)
             }
-            Made::NoRoom(bytes) => Err(NotMeasured(format!("{bytes} bytes more of memory"))),
+            PagingStatus::NoMemory(bytes) => Err(MeasureError(format!("{bytes} bytes more of memory"))),
         }
     }
 
     /// Has them go: at once, or once their place is needed.
-    pub(crate) fn go(
+    pub(crate) fn evict(
         &self,
         at: &mut Passive,
         list: &[D3DKMT_HANDLE],
         lazily: bool,
-    ) -> Result<(), NotMeasured> {
+    ) -> Result<(), MeasureError> {
         let flags = if lazily { D3DDDI_EVICT_FLAGS::EvictOnlyIfNecessary } else { 0 };
         wanted("D3DKMTEvict", self.client.evict(at, self.device, list, flags)).map(drop)
     }

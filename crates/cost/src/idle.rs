@@ -1,13 +1,13 @@
 //! A driver that does nothing but give words, so that what is measured is the kernel.
 
-use flight::{Line, Machine, Passive, Pool};
-use kernel::Plugged;
+use flight::{InterruptLine, HardwareModel, Passive, Pool};
+use kernel::DriverSetup;
 use kernel::device::Device;
 use kernel::miniport::{
-    Answer, Births, Blank, Born, Doomed, DriverDevice, DriverResource, DriverView, Features,
-    Miniport, Opening, Shape,
+    DriverResult, CreateAllocationArgs, HandleSlot, CreatedAllocations, DestroyAllocationArgs, DriverDevice, DriverResource, DriverView, Features,
+    Miniport, OpenAllocationArgs, AllocationInfo,
 };
-use kernel::services::Services;
+use kernel::services::KernelCallbacks;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::vec::Drain;
@@ -15,9 +15,9 @@ use std::vec::Drain;
 const PAGE: u64 = 4096;
 
 /// The driver, with hardware and memory that do nothing either.
-pub(crate) fn plug() -> Plugged {
+pub(crate) fn plug() -> DriverSetup {
     let it = Arc::new(Idle::default());
-    Plugged { miniport: it.clone(), machine: it.clone(), pool: it }
+    DriverSetup { miniport: it.clone(), machine: it.clone(), pool: it }
 }
 
 /// The last word it gave.
@@ -32,54 +32,54 @@ impl Idle {
 }
 
 impl Miniport for Idle {
-    fn add_device(&self, _at: &mut Passive, _services: &Arc<Services>) -> Answer<()> {
+    fn add_device(&self, _at: &mut Passive, _services: &Arc<KernelCallbacks>) -> DriverResult<()> {
         Ok(())
     }
 
-    fn start_device(&self, _at: &mut Passive) -> Answer<()> {
+    fn start_device(&self, _at: &mut Passive) -> DriverResult<()> {
         Ok(())
     }
 
-    fn query_adapter(&self, _at: &mut Passive) -> Answer<Features> {
+    fn query_adapter(&self, _at: &mut Passive) -> DriverResult<Features> {
         Ok(Features { nodes: 1, ..Features::default() })
     }
 
-    fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
+    fn stop_device(&self, _at: &mut Passive) -> DriverResult<()> {
         Ok(())
     }
 
-    fn remove_device(&self, _at: &mut Passive) -> Answer<()> {
+    fn remove_device(&self, _at: &mut Passive) -> DriverResult<()> {
         Ok(())
     }
 
-    fn unload(&self, _at: &mut Passive) -> Answer<()> {
+    fn unload(&self, _at: &mut Passive) -> DriverResult<()> {
         Ok(())
     }
 
-    fn create_device(&self, _at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {
+    fn create_device(&self, _at: &mut Passive, word: HandleSlot<'_, Device>) -> DriverResult<DriverDevice> {
         Ok(word.fill(self.word()))
     }
 
-    fn destroy_device(&self, _at: &mut Passive, _device: DriverDevice) -> Answer<()> {
+    fn destroy_device(&self, _at: &mut Passive, _device: DriverDevice) -> DriverResult<()> {
         Ok(())
     }
 
-    fn create_allocations(&self, _at: &mut Passive, births: Births<'_>) -> Answer<Born> {
-        let shape = Shape { size: PAGE, alignment: PAGE, ..Shape::default() };
-        let born = births.allocations.into_iter().map(|it| (it.word.fill(self.word()), shape));
-        Ok(Born { allocations: born.collect(), resource: None })
+    fn create_allocations(&self, _at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
+        let shape = AllocationInfo { size: PAGE, alignment: PAGE, ..AllocationInfo::default() };
+        let born = births.allocations.into_iter().map(|it| (it.slot.fill(self.word()), shape));
+        Ok(CreatedAllocations { allocations: born.collect(), resource: None })
     }
 
     fn destroy_allocations(
         &self,
         _at: &mut Passive,
-        _doomed: Doomed<'_>,
-    ) -> Answer<Option<DriverResource>> {
+        _doomed: DestroyAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
         Ok(None)
     }
 
-    fn open_allocations(&self, _at: &mut Passive, opening: Opening<'_>) -> Answer<Vec<DriverView>> {
-        Ok(opening.views.into_iter().map(|it| it.word.fill(self.word())).collect())
+    fn open_allocations(&self, _at: &mut Passive, opening: OpenAllocationArgs<'_>) -> DriverResult<Vec<DriverView>> {
+        Ok(opening.views.into_iter().map(|it| it.slot.fill(self.word())).collect())
     }
 
     fn close_allocations(
@@ -87,27 +87,27 @@ impl Miniport for Idle {
         _at: &mut Passive,
         _device: &DriverDevice,
         _views: Drain<'_, DriverView>,
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         Ok(())
     }
 }
 
-impl Machine for Idle {
+impl HardwareModel for Idle {
     fn idle(&self) -> bool {
         true
     }
 
-    fn step(&self, _at: &mut Passive, _line: &dyn Line) {}
+    fn step(&self, _at: &mut Passive, _line: &dyn InterruptLine) {}
 }
 
 impl Pool for Idle {
-    fn take(&self, _bytes: usize, _tag: u32) -> Option<usize> {
+    fn allocate_pool(&self, _bytes: usize, _tag: u32) -> Option<usize> {
         None
     }
 
     fn free(&self, _block: usize, _tag: u32) {}
 
-    fn refers(&self, _block: usize, _word: usize) -> bool {
+    fn refers_to(&self, _block: usize, _word: usize) -> bool {
         false
     }
 

@@ -3,7 +3,7 @@
 /// Who watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
-    Nobody,
+    Off,
     Verifier,
     Trace,
 }
@@ -51,18 +51,18 @@ pub(crate) const RUST_TWO: &str = "built-in driver, through Rust, two threads";
 pub(crate) const C_TWO: &str = "built-in driver, through the C library, two threads";
 
 pub(crate) const KINDS: &[Kind] = &[
-    kind(OFF, Way::Stepped, Driver::Idle, Watch::Nobody, 1),
+    kind(OFF, Way::Stepped, Driver::Idle, Watch::Off, 1),
     kind(VERIFIER, Way::Stepped, Driver::Idle, Watch::Verifier, 1),
     kind(TRACE, Way::Stepped, Driver::Idle, Watch::Trace, 1),
-    kind(TABLE, Way::Stepped, Driver::Table, Watch::Nobody, 1),
-    kind(FREE, Way::Free, Driver::Idle, Watch::Nobody, 1),
-    kind(FREE_TWO, Way::Free, Driver::Idle, Watch::Nobody, 2),
+    kind(TABLE, Way::Stepped, Driver::Table, Watch::Off, 1),
+    kind(FREE, Way::Free, Driver::Idle, Watch::Off, 1),
+    kind(FREE_TWO, Way::Free, Driver::Idle, Watch::Off, 2),
     kind(FREE_TWO_VERIFIER, Way::Free, Driver::Idle, Watch::Verifier, 2),
     kind(FREE_TWO_TRACE, Way::Free, Driver::Idle, Watch::Trace, 2),
-    kind(RUST, Way::Free, Driver::BuiltIn, Watch::Nobody, 1),
-    kind(C, Way::C, Driver::BuiltIn, Watch::Nobody, 1),
-    kind(RUST_TWO, Way::Free, Driver::BuiltIn, Watch::Nobody, 2),
-    kind(C_TWO, Way::C, Driver::BuiltIn, Watch::Nobody, 2),
+    kind(RUST, Way::Free, Driver::BuiltIn, Watch::Off, 1),
+    kind(C, Way::C, Driver::BuiltIn, Watch::Off, 1),
+    kind(RUST_TWO, Way::Free, Driver::BuiltIn, Watch::Off, 2),
+    kind(C_TWO, Way::C, Driver::BuiltIn, Watch::Off, 2),
 ];
 
 const fn kind(what: &'static str, way: Way, driver: Driver, watch: Watch, threads: usize) -> Kind {

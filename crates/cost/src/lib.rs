@@ -39,22 +39,22 @@ mod streaming;
 mod through;
 mod work;
 
-pub use bench::{Measured, bench};
-pub use counting::Counting;
-pub use extent::Extent;
+pub use bench::{BenchReport, bench};
+pub use counting::CountingAllocator;
+pub use extent::BenchSize;
 pub use goals::{Goal, goals};
 pub use measure::Row;
 pub use memory::MemoryRow;
-pub use site::{Counted, count};
+pub use site::{CountedOperation, count};
 pub use streaming::StreamRow;
-pub use through::ThroughRow;
+pub use through::UmdRow;
 pub use work::WorkRow;
 
 /// It could not be measured: what was missing, in words that follow 'it needs'.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotMeasured(pub String);
+pub struct MeasureError(pub String);
 
 /// A call that has to succeed.
-fn wanted<T>(call: &str, answer: Result<T, abi::NTSTATUS>) -> Result<T, NotMeasured> {
-    answer.map_err(|status| NotMeasured(format!("{call} to succeed; it answered {status:?}")))
+fn wanted<T>(call: &str, answer: Result<T, abi::NTSTATUS>) -> Result<T, MeasureError> {
+    answer.map_err(|status| MeasureError(format!("{call} to succeed; it answered {status:?}")))
 }

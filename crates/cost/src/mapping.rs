@@ -5,17 +5,17 @@
 
 use crate::clock::{Span, timed};
 use crate::kinds::Watch;
-use crate::memory::each;
-use crate::pager::{Fitted, PAGE};
-use crate::station::Station;
+use crate::memory::nanoseconds_each;
+use crate::pager::{AdapterConfig, PAGE};
+use crate::station::WorkFixture;
 use crate::work::{WorkRow, rows};
-use crate::{Extent, NotMeasured, wanted};
+use crate::{BenchSize, MeasureError, wanted};
 use abi::D3DKMT_HANDLE;
 use abi::ukm::{
     D3DDDI_MAPGPUVIRTUALADDRESS as Map, D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE as Protection,
 };
 use flight::{Passive, Ram as _};
-use thunk::{Client, Made, PagingQueue};
+use thunk::{Client, PagingStatus, PagingQueue};
 
 /// An allocation is as long as the longest range.
 const PAGES: u64 = 1024;
@@ -38,7 +38,7 @@ const KINDS: [Kind; 4] = [
 ];
 
 /// Measures the rows.
-pub(crate) fn measure(extent: &Extent, said: &mut dyn FnMut(WorkRow)) -> Result<(), NotMeasured> {
+pub(crate) fn measure(extent: &BenchSize, said: &mut dyn FnMut(WorkRow)) -> Result<(), MeasureError> {
     for kind in &KINDS {
         rows(extent, kind.what, None, |live| number(kind, live, extent), said)?;
     }
@@ -46,79 +46,79 @@ pub(crate) fn measure(extent: &Extent, said: &mut dyn FnMut(WorkRow)) -> Result<
 }
 
 /// Nanoseconds for each page.
-fn number(kind: &Kind, live: usize, extent: &Extent) -> Result<f64, NotMeasured> {
+fn number(kind: &Kind, live: usize, extent: &BenchSize) -> Result<f64, MeasureError> {
     let ram = nt::Ram::new(MEMORY + (16 << 20));
-    let ram = ram.map_err(|why| NotMeasured(format!("memory for the machine: {why}")))?;
-    let cpu = ram.take(MEMORY).ok_or(NotMeasured("memory that the CPU sees".to_owned()))?;
-    let fitted = Fitted { ram, bytes: MEMORY, pages: PAGES, tables: Some(cpu.start) };
-    Station::fly(Watch::Nobody, Some(fitted), |station, at| {
+    let ram = ram.map_err(|why| MeasureError(format!("memory for the machine: {why}")))?;
+    let cpu = ram.allocate(MEMORY).ok_or(MeasureError("memory that the CPU sees".to_owned()))?;
+    let fitted = AdapterConfig { ram, bytes: MEMORY, pages: PAGES, tables: Some(cpu.start) };
+    WorkFixture::fly(Watch::Off, Some(fitted), |station, at| {
         let mapper = Mapper::new(station, at)?;
-        let others = mapper.others(at, kind.spaces, live)?;
+        let others = mapper.create_background(at, kind.spaces, live)?;
         let pages = usize::try_from(kind.pages).unwrap_or(1);
         let count = extent.pairs.div_ceil(pages.min(16));
         let mut times = Vec::new();
         for turn in 0..=extent.turns.div_ceil(4) {
-            let took = timed(|| (0..count).try_for_each(|_| mapper.once(at, kind.pages)))?;
+            let took = timed(|| (0..count).try_for_each(|_| mapper.map_and_free(at, kind.pages)))?;
             if turn > 0 {
-                times.push(Span::took(took)); // The first is not counted: buffers grow.
+                times.push(Span::duration(took)); // The first is not counted: buffers grow.
             }
         }
-        for other in &others {
-            other.kill(at);
+        for background in &others {
+            background.kill(at);
         }
-        Ok(each(times, count * pages))
+        Ok(nanoseconds_each(times, count * pages))
     })
 }
 
 /// A client that maps what is resident.
 struct Mapper<'a> {
-    station: &'a Station,
+    station: &'a WorkFixture,
     queue: PagingQueue,
     /// Who is mapped and freed, and who stays mapped.
     one: D3DKMT_HANDLE,
-    other: D3DKMT_HANDLE,
+    background: D3DKMT_HANDLE,
 }
 
 impl<'a> Mapper<'a> {
-    fn new(station: &'a Station, at: &mut Passive) -> Result<Self, NotMeasured> {
-        let made = station.client.create_queue(at, station.device, 0);
+    fn new(station: &'a WorkFixture, at: &mut Passive) -> Result<Self, MeasureError> {
+        let made = station.client.create_paging_queue(at, station.device, 0);
         let queue = wanted("D3DKMTCreatePagingQueue", made)?;
-        let (one, other) = (station.allocation(at)?, station.allocation(at)?);
-        let it = Self { station, queue, one, other };
-        let resident = station.client.make_resident(at, queue.queue, &[one, other], 0);
+        let (one, background) = (station.allocation(at)?, station.allocation(at)?);
+        let it = Self { station, queue, one, background };
+        let resident = station.client.make_resident(at, queue.queue, &[one, background], 0);
         it.wait(at, wanted("D3DKMTMakeResident", resident)?)?;
         Ok(it)
     }
 
     /// So many ranges of one page, or processes with an address space.
-    fn others(
+    fn create_background(
         &self,
         at: &mut Passive,
         spaces: bool,
         count: usize,
-    ) -> Result<Vec<Client>, NotMeasured> {
+    ) -> Result<Vec<Client>, MeasureError> {
         let mut clients = Vec::new();
         for _ in 0..count {
             if spaces {
-                clients.push(self.station.another(at)?);
+                clients.push(self.station.another_client(at)?);
                 self.station.serve(at);
             } else {
-                self.map(at, self.other, 1)?;
+                self.map(at, self.background, 1)?;
             }
         }
         Ok(clients)
     }
 
-    fn once(&self, at: &mut Passive, pages: u64) -> Result<(), NotMeasured> {
+    fn map_and_free(&self, at: &mut Passive, pages: u64) -> Result<(), MeasureError> {
         let address = self.map(at, self.one, pages)?;
-        let Station { client, adapter, .. } = self.station;
+        let WorkFixture { client, adapter, .. } = self.station;
         let freed = client.free_address(at, *adapter, address, pages * PAGE);
         wanted("D3DKMTFreeGpuVirtualAddress", freed)?;
         self.station.serve(at);
         Ok(())
     }
 
-    fn map(&self, at: &mut Passive, what: D3DKMT_HANDLE, pages: u64) -> Result<u64, NotMeasured> {
+    fn map(&self, at: &mut Passive, what: D3DKMT_HANDLE, pages: u64) -> Result<u64, MeasureError> {
         let order = Map {
             hPagingQueue: self.queue.queue,
             hAllocation: what,
@@ -132,16 +132,16 @@ impl<'a> Mapper<'a> {
         Ok(address)
     }
 
-    fn wait(&self, at: &mut Passive, when: Made) -> Result<(), NotMeasured> {
+    fn wait(&self, at: &mut Passive, when: PagingStatus) -> Result<(), MeasureError> {
         match when {
-            Made::Resident => Ok(()),
-            Made::Pending(value) => {
+            PagingStatus::Resident => Ok(()),
+            PagingStatus::Pending(value) => {
                 self.station.serve(at);
-                let Station { client, device, .. } = self.station;
-                let waited = client.wait(at, *device, self.queue.fence, value);
-                wanted("D3DKMTWaitForSynchronizationObjectFromCpu", waited)
+                let WorkFixture { client, device, .. } = self.station;
+                let gpu_wait = client.wait(at, *device, self.queue.fence, value);
+                wanted("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)
             }
-            Made::NoRoom(bytes) => Err(NotMeasured(format!("{bytes} bytes more of memory"))),
+            PagingStatus::NoMemory(bytes) => Err(MeasureError(format!("{bytes} bytes more of memory"))),
         }
     }
 }

@@ -1,15 +1,15 @@
 //! The table: every kind of row, in turns with its floors.
 
-use crate::c_library::Program;
-use crate::clock::{Span, side_by_side, timed};
-use crate::counting::grown;
-use crate::floor::Floors;
+use crate::c_library::CLibraryClient;
+use crate::clock::{Span, run_in_parallel, timed};
+use crate::counting::bytes_added;
+use crate::floor::Baselines;
 use crate::kinds::{KINDS, Kind, Way};
 use crate::ring::Ring;
 use crate::site::{Part, Site};
-use crate::{Extent, NotMeasured};
+use crate::{BenchSize, MeasureError};
 use abi::D3DKMT_HANDLE;
-use flight::{Crew, Free, Passive, Stepped, Woken};
+use flight::{Spawner, ThreadedHost, Passive, DeterministicHost, WaitResult};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -36,9 +36,9 @@ pub struct Row {
 
 /// Measures the table.
 pub(crate) fn measure(
-    extent: &Extent,
+    extent: &BenchSize,
     said: &mut dyn FnMut(&Row),
-) -> Result<Vec<Row>, NotMeasured> {
+) -> Result<Vec<Row>, MeasureError> {
     let mut rows = Vec::new();
     for live in &extent.live {
         for kind in KINDS.iter().filter(|it| extent.asks(it.what)) {
@@ -51,57 +51,57 @@ pub(crate) fn measure(
 }
 
 /// Who does the pairs of a row.
-trait Pairs {
+trait PairRunner {
     /// Creates those who live.
-    fn fill(&mut self) -> Result<(), NotMeasured>;
+    fn fill(&mut self) -> Result<(), MeasureError>;
 
     /// So many pairs, shared among the threads.
-    fn turn(&mut self, random: bool, pairs: usize) -> Result<Duration, NotMeasured>;
+    fn turn(&mut self, random: bool, pairs: usize) -> Result<Duration, MeasureError>;
 }
 
 /// Both rows of a kind: the oldest dies, and then a random one.
-fn rows_of(kind: &Kind, live: usize, extent: &Extent) -> Result<Vec<Row>, NotMeasured> {
+fn rows_of(kind: &Kind, live: usize, extent: &BenchSize) -> Result<Vec<Row>, MeasureError> {
     let rings = (0..kind.threads).map(|_| Ring::with_room(live / kind.threads));
     let rings: Vec<Ring<D3DKMT_HANDLE>> = rings.collect();
     let run = Run { kind, live, extent };
     let log = Site::log(kind);
-    let could_not = |why| NotMeasured(format!("a flight to end: {why:?}"));
+    let could_not = |why| MeasureError(format!("a flight to end: {why:?}"));
     match kind.way {
         Way::Stepped => {
-            let story = |host: &Arc<Stepped>, at: &mut Passive| {
-                let host: Arc<dyn Crew> = host.clone();
+            let story = |host: &Arc<DeterministicHost>, at: &mut Passive| {
+                let host: Arc<dyn Spawner> = host.clone();
                 let site = Site::open(&host, at, &log, kind)?;
                 let mut pairs = Alone { part: site.part(at)?, rings, at };
                 let rows = run.rows(&mut pairs)?;
                 site.close(pairs.at, &[pairs.part])?;
                 Ok(rows)
             };
-            Stepped::fly(0, &log, story).map_err(could_not)?
+            DeterministicHost::fly(0, &log, story).map_err(could_not)?
         }
         Way::Free => {
-            let story = |host: &Arc<Free>, at: &mut Passive| {
-                let host: Arc<dyn Crew> = host.clone();
+            let story = |host: &Arc<ThreadedHost>, at: &mut Passive| {
+                let host: Arc<dyn Spawner> = host.clone();
                 let site = Site::open(&host, at, &log, kind)?;
-                let mut parts = Vec::new();
+                let mut clients = Vec::new();
                 for ring in rings {
-                    parts.push((site.part(at)?, ring));
+                    clients.push((site.part(at)?, ring));
                 }
-                let mut pairs = Together { host, at, parts };
+                let mut pairs = ParallelClients { host, at, clients };
                 let rows = run.rows(&mut pairs)?;
-                let parts: Vec<Part> = pairs.parts.drain(..).map(|it| it.0).collect();
-                site.close(pairs.at, &parts)?;
+                let clients: Vec<Part> = pairs.clients.drain(..).map(|it| it.0).collect();
+                site.close(pairs.at, &clients)?;
                 Ok(rows)
             };
-            Free::fly(&log, story).map_err(could_not)?
+            ThreadedHost::fly(&log, story).map_err(could_not)?
         }
         Way::C => {
-            let mut parts = Vec::new();
+            let mut clients = Vec::new();
             for ring in rings {
-                parts.push((Program::open()?, ring));
+                clients.push((CLibraryClient::open()?, ring));
             }
-            let mut pairs = InC { parts };
+            let mut pairs = CLibraryClients { clients };
             let rows = run.rows(&mut pairs)?;
-            pairs.parts.into_iter().try_for_each(|it| it.0.close())?;
+            pairs.clients.into_iter().try_for_each(|it| it.0.close())?;
             Ok(rows)
         }
     }
@@ -111,27 +111,27 @@ fn rows_of(kind: &Kind, live: usize, extent: &Extent) -> Result<Vec<Row>, NotMea
 struct Run<'a> {
     kind: &'a Kind,
     live: usize,
-    extent: &'a Extent,
+    extent: &'a BenchSize,
 }
 
 impl Run<'_> {
-    fn rows(&self, pairs: &mut impl Pairs) -> Result<Vec<Row>, NotMeasured> {
-        let (filled, bytes) = grown(|| pairs.fill());
+    fn rows(&self, pairs: &mut impl PairRunner) -> Result<Vec<Row>, MeasureError> {
+        let (filled, bytes) = bytes_added(|| pairs.fill());
         filled?;
-        let mut floors = Floors::new(self.live, self.kind.threads)?;
+        let mut floors = Baselines::new(self.live, self.kind.threads)?;
         [false, true].into_iter().map(|it| self.row(pairs, &mut floors, it, bytes)).collect()
     }
 
     fn row(
         &self,
-        pairs: &mut impl Pairs,
-        floors: &mut Floors,
+        pairs: &mut impl PairRunner,
+        floors: &mut Baselines,
         random: bool,
         bytes: Option<isize>,
-    ) -> Result<Row, NotMeasured> {
+    ) -> Result<Row, MeasureError> {
         // What starts threads for each turn has longer turns.
         let longer = self.kind.way != Way::Stepped;
-        let extent = if longer { self.extent.longer() } else { self.extent.clone() };
+        let extent = if longer { self.extent.with_more_pairs() } else { self.extent.clone() };
         let mut times = [const { Vec::new() }; 3];
         for _ in 0..extent.turns {
             let [bare, composite] = floors.turn(random, extent.pairs)?;
@@ -161,36 +161,36 @@ struct Alone<'a> {
     at: &'a mut Passive,
 }
 
-impl Pairs for Alone<'_> {
-    fn fill(&mut self) -> Result<(), NotMeasured> {
+impl PairRunner for Alone<'_> {
+    fn fill(&mut self) -> Result<(), MeasureError> {
         self.rings.iter_mut().try_for_each(|it| it.fill(&mut self.part, self.at))
     }
 
-    fn turn(&mut self, random: bool, pairs: usize) -> Result<Duration, NotMeasured> {
+    fn turn(&mut self, random: bool, pairs: usize) -> Result<Duration, MeasureError> {
         let (part, at) = (&mut self.part, &mut *self.at);
         let mut rings = self.rings.iter_mut();
-        timed(|| rings.try_for_each(|it| it.pairs(part, at, random, pairs))).map(Span::took)
+        timed(|| rings.try_for_each(|it| it.pairs(part, at, random, pairs))).map(Span::duration)
     }
 }
 
 /// Clients on one kernel, each on a virtual thread of its own with allocations of its own.
-struct Together<'a> {
-    host: Arc<dyn Crew>,
+struct ParallelClients<'a> {
+    host: Arc<dyn Spawner>,
     at: &'a mut Passive,
-    parts: Vec<(Part, Ring<D3DKMT_HANDLE>)>,
+    clients: Vec<(Part, Ring<D3DKMT_HANDLE>)>,
 }
 
-impl Pairs for Together<'_> {
-    fn fill(&mut self) -> Result<(), NotMeasured> {
-        self.parts.iter_mut().try_for_each(|(part, ring)| ring.fill(part, self.at))
+impl PairRunner for ParallelClients<'_> {
+    fn fill(&mut self) -> Result<(), MeasureError> {
+        self.clients.iter_mut().try_for_each(|(part, ring)| ring.fill(part, self.at))
     }
 
-    fn turn(&mut self, random: bool, pairs: usize) -> Result<Duration, NotMeasured> {
-        let each = pairs / self.parts.len();
+    fn turn(&mut self, random: bool, pairs: usize) -> Result<Duration, MeasureError> {
+        let each = pairs / self.clients.len();
         let done = Arc::new(Mutex::new(Vec::new()));
-        let together = Arc::new(Barrier::new(self.parts.len()));
+        let together = Arc::new(Barrier::new(self.clients.len()));
         let mut ends = Vec::new();
-        for (mut part, mut ring) in self.parts.drain(..) {
+        for (mut part, mut ring) in self.clients.drain(..) {
             let (done, together) = (done.clone(), together.clone());
             ends.push(self.host.spawn("client", move |at| {
                 together.wait(); // Starting them is not counted.
@@ -200,30 +200,30 @@ impl Pairs for Together<'_> {
             }));
         }
         for end in &ends {
-            if let Woken::Stuck(graph) = self.host.park(self.at, end, None) {
-                return Err(NotMeasured(format!("its threads to end: {graph}")));
+            if let WaitResult::Stuck(graph) = self.host.park(self.at, end, None) {
+                return Err(MeasureError(format!("its threads to end: {graph}")));
             }
         }
         let done = std::mem::take(&mut *done.lock().unwrap_or_else(PoisonError::into_inner));
         let done = done.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let (spans, parts): (Vec<Span>, _) = done.into_iter().unzip();
-        self.parts = parts;
-        Ok(Span::of_all(&spans))
+        let (spans, clients): (Vec<Span>, _) = done.into_iter().unzip();
+        self.clients = clients;
+        Ok(Span::union(&spans))
     }
 }
 
 /// Clients of the C library, each on a thread of the program.
-struct InC {
-    parts: Vec<(Program, Ring<D3DKMT_HANDLE>)>,
+struct CLibraryClients {
+    clients: Vec<(CLibraryClient, Ring<D3DKMT_HANDLE>)>,
 }
 
-impl Pairs for InC {
-    fn fill(&mut self) -> Result<(), NotMeasured> {
-        self.parts.iter_mut().try_for_each(|(part, ring)| ring.fill(part, &mut ()))
+impl PairRunner for CLibraryClients {
+    fn fill(&mut self) -> Result<(), MeasureError> {
+        self.clients.iter_mut().try_for_each(|(part, ring)| ring.fill(part, &mut ()))
     }
 
-    fn turn(&mut self, random: bool, pairs: usize) -> Result<Duration, NotMeasured> {
-        let each = pairs / self.parts.len();
-        side_by_side(&mut self.parts, |(part, ring)| ring.pairs(part, &mut (), random, each))
+    fn turn(&mut self, random: bool, pairs: usize) -> Result<Duration, MeasureError> {
+        let each = pairs / self.clients.len();
+        run_in_parallel(&mut self.clients, |(part, ring)| ring.pairs(part, &mut (), random, each))
     }
 }

@@ -1,6 +1,6 @@
 //! What video memory costs: its own table, each row with its goal if it has one.
 
-use crate::{Extent, NotMeasured, bandwidth, ranges, residency};
+use crate::{BenchSize, MeasureError, bandwidth, ranges, residency};
 use std::time::Duration;
 
 /// A line of the table of memory.
@@ -51,24 +51,24 @@ impl MemoryRow {
 
 /// Measures the table of memory.
 pub(crate) fn measure(
-    extent: &Extent,
+    extent: &BenchSize,
     said: &mut dyn FnMut(&MemoryRow),
-) -> Result<Vec<MemoryRow>, NotMeasured> {
+) -> Result<Vec<MemoryRow>, MeasureError> {
     let mut rows = Vec::new();
-    ranges::measure(extent, &mut |it| say(&mut rows, it, said))?;
-    residency::measure(extent, &mut |it| say(&mut rows, it, said))?;
-    bandwidth::measure(extent, &mut |it| say(&mut rows, it, said))?;
+    ranges::measure(extent, &mut |it| push_row(&mut rows, it, said))?;
+    residency::measure(extent, &mut |it| push_row(&mut rows, it, said))?;
+    bandwidth::measure(extent, &mut |it| push_row(&mut rows, it, said))?;
     Ok(rows)
 }
 
-fn say(rows: &mut Vec<MemoryRow>, row: MemoryRow, said: &mut dyn FnMut(&MemoryRow)) {
+fn push_row(rows: &mut Vec<MemoryRow>, row: MemoryRow, said: &mut dyn FnMut(&MemoryRow)) {
     said(&row);
     rows.push(row);
 }
 
 /// Nanoseconds each, of the median turn.
 #[expect(clippy::cast_precision_loss, reason = "there are not that many")]
-pub(crate) fn each(turns: Vec<Duration>, count: usize) -> f64 {
+pub(crate) fn nanoseconds_each(turns: Vec<Duration>, count: usize) -> f64 {
     crate::measure::median(turns).as_secs_f64() * 1e9 / count as f64
 }
 

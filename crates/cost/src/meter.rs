@@ -6,8 +6,8 @@ use abi::hresult::E_FAIL;
 use runtime::Umd;
 use std::collections::BTreeMap;
 use umd::{
-    AdapterCallbacks, Allocation, Answer, Callbacks, ColorFill, NewDevice, NewResource,
-    OpenAdapter, Release, Resource, RuntimeContext, RuntimeResource, UserAdapter, UserDevice,
+    AdapterCallbacks, NewAllocation, UmdResult, Callbacks, ColorFillArgs, CreateDeviceArgs, CreateResourceArgs,
+    OpenAdapterArgs, DeallocateRequest, Resource, RuntimeContext, RuntimeResource, UserAdapter, UserDevice,
     UserDriver,
 };
 
@@ -16,36 +16,36 @@ pub(crate) const PRIVATE: usize = 32;
 
 /// The driver.
 pub(crate) fn umd() -> Umd {
-    drivers::umd_of::<Meter>()
+    drivers::umd_from_rust::<MeteredUmd>()
 }
 
-struct Meter;
+struct MeteredUmd;
 
-impl UserDriver for Meter {
-    fn open(_order: &OpenAdapter, callbacks: AdapterCallbacks) -> Answer<Box<dyn UserAdapter>> {
+impl UserDriver for MeteredUmd {
+    fn open(_order: &OpenAdapterArgs, callbacks: AdapterCallbacks) -> UmdResult<Box<dyn UserAdapter>> {
         // A good driver asks; this one can do with any answer.
         let _ = callbacks.query_adapter_info(&mut [0; 4]);
-        Ok(Box::new(Meter))
+        Ok(Box::new(MeteredUmd))
     }
 }
 
-impl UserAdapter for Meter {
-    fn caps(&self, _kind: i32, _answer: &mut [u8]) -> Answer<()> {
+impl UserAdapter for MeteredUmd {
+    fn caps(&self, _kind: i32, _answer: &mut [u8]) -> UmdResult<()> {
         Ok(())
     }
 
     fn create_device(
         &self,
-        _order: &NewDevice,
+        _order: &CreateDeviceArgs,
         callbacks: Callbacks,
-    ) -> Answer<Box<dyn UserDevice>> {
+    ) -> UmdResult<Box<dyn UserDevice>> {
         let context = callbacks.create_context_virtual(0, 0, &mut [])?;
         let (filled, groups) = (false, BTreeMap::new());
-        Ok(Box::new(Metered { callbacks, context, filled, groups, last: 0 }))
+        Ok(Box::new(MeteredDevice { callbacks, context, filled, groups, last: 0 }))
     }
 }
 
-struct Metered {
+struct MeteredDevice {
     callbacks: Callbacks,
     context: RuntimeContext,
     /// Something is to be submitted.
@@ -54,53 +54,53 @@ struct Metered {
     last: u64,
 }
 
-impl Metered {
+impl MeteredDevice {
     /// One allocation, of a resource or of none.
-    fn allocate(&self, resource: RuntimeResource) -> Answer<D3DKMT_HANDLE> {
-        let allocation = Allocation { private: vec![0xa5; PRIVATE], ..Allocation::default() };
+    fn allocate(&self, resource: RuntimeResource) -> UmdResult<D3DKMT_HANDLE> {
+        let allocation = NewAllocation { private: vec![0xa5; PRIVATE], ..NewAllocation::default() };
         let made = self.callbacks.allocate(resource, &[], &mut [allocation])?;
         made.allocations.first().copied().ok_or(E_FAIL)
     }
 }
 
-impl UserDevice for Metered {
-    fn create_resource(&mut self, order: &NewResource) -> Answer<u64> {
+impl UserDevice for MeteredDevice {
+    fn create_resource(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
         let allocation = self.allocate(order.runtime)?;
         self.last += 1;
         self.groups.insert(self.last, (order.runtime, allocation));
         Ok(self.last)
     }
 
-    fn destroy_resource(&mut self, resource: Resource) -> Answer<()> {
+    fn destroy_resource(&mut self, resource: Resource) -> UmdResult<()> {
         let (runtime, _) = self.groups.remove(&resource.number).ok_or(E_FAIL)?;
-        self.callbacks.deallocate(&Release { resource: runtime, list: Vec::new() })
+        self.callbacks.deallocate(&DeallocateRequest { resource: runtime, list: Vec::new() })
     }
 
     /// As many allocations as its colour says are made and freed; without one it fills.
-    fn color_fill(&mut self, order: &ColorFill) -> Answer<()> {
+    fn color_fill(&mut self, order: &ColorFillArgs) -> UmdResult<()> {
         self.filled |= order.color == 0;
         for _ in 0..order.color {
             let list = vec![self.allocate(RuntimeResource::default())?];
-            self.callbacks.deallocate(&Release { list, ..Release::default() })?;
+            self.callbacks.deallocate(&DeallocateRequest { list, ..DeallocateRequest::default() })?;
         }
         Ok(())
     }
 
     /// As often as its priority says it is asked where the allocation is.
-    fn set_priority(&mut self, resource: Resource, priority: u32) -> Answer<()> {
+    fn set_priority(&mut self, resource: Resource, priority: u32) -> UmdResult<()> {
         let (_, allocation) = self.groups.get(&resource.number).ok_or(E_FAIL)?;
-        let of = Release { list: vec![*allocation], ..Release::default() };
+        let of = DeallocateRequest { list: vec![*allocation], ..DeallocateRequest::default() };
         (0..priority).try_for_each(|_| self.callbacks.query_residency(&of).map(drop))
     }
 
-    fn flush(&mut self) -> Answer<()> {
+    fn flush(&mut self) -> UmdResult<()> {
         if !std::mem::take(&mut self.filled) {
             return Ok(());
         }
         self.callbacks.submit(&[self.context], &[0xa5; PRIVATE], &[])
     }
 
-    fn end(&mut self) -> Answer<()> {
+    fn end(&mut self) -> UmdResult<()> {
         self.callbacks.destroy_context(self.context)
     }
 }

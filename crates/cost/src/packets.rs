@@ -6,10 +6,10 @@
 use crate::clock::{Span, timed};
 use crate::goals::PACKET;
 use crate::kinds::Watch;
-use crate::memory::each;
-use crate::station::Station;
+use crate::memory::nanoseconds_each;
+use crate::station::WorkFixture;
 use crate::work::{WorkRow, rows};
-use crate::{Extent, NotMeasured, wanted};
+use crate::{BenchSize, MeasureError, wanted};
 use abi::D3DKMT_HANDLE;
 use flight::Passive;
 use thunk::CpuWait;
@@ -30,8 +30,8 @@ struct Kind {
 }
 
 const KINDS: [Kind; 4] = [
-    kind("a packet, one at a time, checks off", Watch::Nobody, 1, Some(PACKET)),
-    kind("a packet, 64 at a time, checks off", Watch::Nobody, BATCH, Some(PACKET)),
+    kind("a packet, one at a time, checks off", Watch::Off, 1, Some(PACKET)),
+    kind("a packet, 64 at a time, checks off", Watch::Off, BATCH, Some(PACKET)),
     kind("a packet, one at a time, verifier on", Watch::Verifier, 1, None),
     kind("a packet, 64 at a time, verifier on", Watch::Verifier, BATCH, None),
 ];
@@ -41,25 +41,25 @@ const fn kind(what: &'static str, watch: Watch, batch: usize, wanted: Option<f64
 }
 
 /// Measures the rows.
-pub(crate) fn measure(extent: &Extent, said: &mut dyn FnMut(WorkRow)) -> Result<(), NotMeasured> {
+pub(crate) fn measure(extent: &BenchSize, said: &mut dyn FnMut(WorkRow)) -> Result<(), MeasureError> {
     for kind in &KINDS {
         let number = |live| {
-            Station::fly(kind.watch, None, |station, at| {
+            WorkFixture::fly(kind.watch, None, |station, at| {
                 let line = Line::new(station, at, live)?;
                 turns(extent, || line.packets(station, at, kind.batch, extent.pairs))
             })
         };
         rows(extent, kind.what, kind.wanted, number, said)?;
     }
-    let number = |live| fences(extent, live, Line::by_cpu);
+    let number = |live| fences(extent, live, Line::signal_by_cpu);
     rows(extent, "a fence signalled and waited for by the CPU", None, number, said)?;
     let number = |live| fences(extent, live, Line::released);
     rows(extent, "a packet behind a fence that the CPU signals", None, number, said)
 }
 
 /// As many packets as asked for, one after the other, and nothing else: to be counted.
-pub(crate) fn counted(watch: Watch, count: usize) -> Result<(), NotMeasured> {
-    Station::fly(watch, None, |station, at| {
+pub(crate) fn counted(watch: Watch, count: usize) -> Result<(), MeasureError> {
+    WorkFixture::fly(watch, None, |station, at| {
         let line = Line::new(station, at, COUNTED)?;
         line.packets(station, at, 1, count)
     })
@@ -67,21 +67,21 @@ pub(crate) fn counted(watch: Watch, count: usize) -> Result<(), NotMeasured> {
 
 /// Each of what a turn does so often, by the clock.
 fn turns(
-    extent: &Extent,
-    mut turn: impl FnMut() -> Result<(), NotMeasured>,
-) -> Result<f64, NotMeasured> {
+    extent: &BenchSize,
+    mut turn: impl FnMut() -> Result<(), MeasureError>,
+) -> Result<f64, MeasureError> {
     turn()?; // Not counted: buffers grow.
     let times: Result<Vec<_>, _> =
-        (0..extent.turns).map(|_| timed(&mut turn).map(Span::took)).collect();
-    Ok(each(times?, extent.pairs))
+        (0..extent.turns).map(|_| timed(&mut turn).map(Span::duration)).collect();
+    Ok(nanoseconds_each(times?, extent.pairs))
 }
 
 fn fences(
-    extent: &Extent,
+    extent: &BenchSize,
     live: usize,
-    one: impl Fn(&Line, &Station, &mut Passive, u64) -> Result<(), NotMeasured> + Send + Sync,
-) -> Result<f64, NotMeasured> {
-    Station::fly(Watch::Nobody, None, |station, at| {
+    one: impl Fn(&Line, &WorkFixture, &mut Passive, u64) -> Result<(), MeasureError> + Send + Sync,
+) -> Result<f64, MeasureError> {
+    WorkFixture::fly(Watch::Off, None, |station, at| {
         let line = Line::new(station, at, live)?;
         let mut next = 0;
         turns(extent, || {
@@ -105,7 +105,7 @@ struct Line {
 
 impl Line {
     /// So many allocations, contexts with nothing to do, and fences.
-    fn new(station: &mut Station, at: &mut Passive, live: usize) -> Result<Self, NotMeasured> {
+    fn new(station: &mut WorkFixture, at: &mut Passive, live: usize) -> Result<Self, MeasureError> {
         let mut fences = Vec::new();
         for number in 0..live.max(1) {
             fences.push(station.fence(at)?);
@@ -123,11 +123,11 @@ impl Line {
     /// So many packets, each of them done when this returns.
     fn packets(
         &self,
-        station: &mut Station,
+        station: &mut WorkFixture,
         at: &mut Passive,
         batch: usize,
         count: usize,
-    ) -> Result<(), NotMeasured> {
+    ) -> Result<(), MeasureError> {
         let mut left = count;
         while left > 0 {
             // Those who watch look after as many packets, in whichever way they come.
@@ -137,8 +137,8 @@ impl Line {
                 for _ in 0..some {
                     self.submit(station, at)?;
                 }
-                if some > 0 && !station.kernel.turn(at, station.id) {
-                    return Err(NotMeasured("hardware that does packets".to_owned()));
+                if some > 0 && !station.kernel.run_hardware_turn(at, station.id) {
+                    return Err(MeasureError("hardware that does packets".to_owned()));
                 }
             }
             station.watch();
@@ -147,15 +147,15 @@ impl Line {
     }
 
     /// Everything it was given is done.
-    fn check(&self, station: &Station, at: &mut Passive) -> Result<(), NotMeasured> {
+    fn check(&self, station: &WorkFixture, at: &mut Passive) -> Result<(), MeasureError> {
         let all = [(self.last, 1)];
         let signals = station.client.signal_gpu(at, self.context, &all);
         wanted("D3DKMTSignalSynchronizationObjectFromGpu", signals)?;
-        let waited = station.client.wait_cpu(at, station.device, &all, CpuWait::default());
-        wanted("D3DKMTWaitForSynchronizationObjectFromCpu", waited)
+        let gpu_wait = station.client.wait_cpu(at, station.device, &all, CpuWait::default());
+        wanted("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)
     }
 
-    fn submit(&self, station: &Station, at: &mut Passive) -> Result<(), NotMeasured> {
+    fn submit(&self, station: &WorkFixture, at: &mut Passive) -> Result<(), MeasureError> {
         wanted("D3DKMTSubmitCommand", station.client.submit(at, self.context, &[0xa5; 32]))
     }
 
@@ -167,32 +167,32 @@ impl Line {
     }
 
     /// The CPU signals a fence, and waits for it.
-    fn by_cpu(&self, station: &Station, at: &mut Passive, next: u64) -> Result<(), NotMeasured> {
+    fn signal_by_cpu(&self, station: &WorkFixture, at: &mut Passive, next: u64) -> Result<(), MeasureError> {
         let (fence, how) = (self.fence(next), CpuWait::default());
         signal(station, at, &fence)?;
-        let waited = station.client.wait_cpu(at, station.device, &fence, how);
-        wanted("D3DKMTWaitForSynchronizationObjectFromCpu", waited)
+        let gpu_wait = station.client.wait_cpu(at, station.device, &fence, how);
+        wanted("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)
     }
 
     /// A context waits for a fence before its packet, and the CPU signals it.
-    fn released(&self, station: &Station, at: &mut Passive, next: u64) -> Result<(), NotMeasured> {
+    fn released(&self, station: &WorkFixture, at: &mut Passive, next: u64) -> Result<(), MeasureError> {
         let fence = self.fence(next);
         let waits = station.client.wait_gpu(at, self.context, &fence);
         wanted("D3DKMTWaitForSynchronizationObjectFromGpu", waits)?;
         self.submit(station, at)?;
         signal(station, at, &fence)?;
-        if station.kernel.work(at) && station.kernel.turn(at, station.id) {
+        if station.kernel.run_pending_work(at) && station.kernel.run_hardware_turn(at, station.id) {
             return Ok(());
         }
-        Err(NotMeasured("a signal that releases a packet".to_owned()))
+        Err(MeasureError("a signal that releases a packet".to_owned()))
     }
 }
 
 fn signal(
-    station: &Station,
+    station: &WorkFixture,
     at: &mut Passive,
     fence: &[(D3DKMT_HANDLE, u64)],
-) -> Result<(), NotMeasured> {
+) -> Result<(), MeasureError> {
     let signalled = station.client.signal_cpu(at, station.device, fence, 0);
     wanted("D3DKMTSignalSynchronizationObjectFromCpu", signalled)
 }

@@ -1,12 +1,12 @@
 //! The tables as text, which is Markdown.
 
 use crate::goals::FLAT;
-use crate::{Extent, Goal, MemoryRow, Row, StreamRow, ThroughRow, WorkRow, goals};
+use crate::{BenchSize, Goal, MemoryRow, Row, StreamRow, UmdRow, WorkRow, goals};
 use std::fmt::Write as _;
 
 /// What stands above the rows.
-pub(crate) fn head(extent: &Extent) -> String {
-    let Extent { pairs, turns, .. } = extent;
+pub(crate) fn head(extent: &BenchSize) -> String {
+    let BenchSize { pairs, turns, .. } = extent;
     let debug = if cfg!(debug_assertions) {
         "This is a debug build: its times mean nothing.\n"
     } else {
@@ -44,7 +44,7 @@ pub(crate) fn memory_line(it: &MemoryRow) -> String {
     let digits = usize::from(it.least());
     let or_none = |it: Option<String>| it.unwrap_or("-".to_owned());
     let others: Vec<String> =
-        it.beside.iter().map(|(name, other)| format!("{name} {other:.digits$}")).collect();
+        it.beside.iter().map(|(name, background)| format!("{name} {background:.digits$}")).collect();
     let beside = or_none((!others.is_empty()).then(|| others.join(", ")));
     let times = or_none(it.times().map(|it| format!("{it:.2}")));
     let sign = if it.least() { ">=" } else { "<=" };
@@ -81,8 +81,8 @@ pub(crate) const THROUGH_HEAD: &str = "\
 ";
 
 /// A row of user-mode drivers.
-pub(crate) fn through_line(it: &ThroughRow) -> String {
-    let ThroughRow { what, calls, thunk, runtime, .. } = it;
+pub(crate) fn through_line(it: &UmdRow) -> String {
+    let UmdRow { what, calls, thunk, runtime, .. } = it;
     let wanted = it.wanted.map_or("-".to_owned(), |it| format!("<= {it}"));
     let met = it.met().map_or("-", |met| if met { "yes" } else { "no" });
     let added = it.added();

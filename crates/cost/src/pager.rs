@@ -2,20 +2,20 @@
 //! measured is the kernel. Its adapter has memory and page tables if they are asked for.
 
 use crate::idle::Idle;
-use flight::{DeviceLevel, Dispatch, Fence, Line, Machine, Passive, Ram};
-use kernel::Plugged;
+use flight::{DeviceLevel, Dispatch, Fence, InterruptLine, HardwareModel, Passive, Ram};
+use kernel::DriverSetup;
 use kernel::context::Context;
 use kernel::miniport::{
-    Answer, Births, Blank, Born, ContextOrder, DriverContext, DriverDevice, DriverProcess,
-    Features, Miniport, Refusal, Shape, Submission,
+    DriverResult, CreateAllocationArgs, HandleSlot, CreatedAllocations, CreateContextArgs, DriverContext, DriverDevice, DriverProcess,
+    Features, Miniport, DriverError, AllocationInfo, SubmitCommandVirtualArgs,
 };
-use kernel::mmu::{MmuFeatures, ProcessOrder, Root, RootSize, UpdateMode};
-use kernel::operation::{Building, PagingSubmission};
+use kernel::mmu::{MmuFeatures, CreateProcessArgs, Root, RootSize, UpdateMode};
+use kernel::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
 use kernel::segment::{
-    MemoryFeatures, PagingFeatures, SegmentFlags, SegmentSet, SegmentShape, Wants,
+    MemoryFeatures, PagingFeatures, SegmentFlags, SegmentSet, SegmentInfo, PlacementRequirements,
 };
-use kernel::services::Services;
-use kernel::space::Space;
+use kernel::services::KernelCallbacks;
+use kernel::space::AddressSpace;
 use softgpu::MmuPlan;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -39,7 +39,7 @@ const PLAN: MmuPlan = MmuPlan {
 const NORMAL: u32 = 0x7800_0000;
 
 /// What an adapter has besides its node.
-pub(crate) struct Fitted {
+pub(crate) struct AdapterConfig {
     pub(crate) ram: Arc<dyn Ram>,
     /// So many bytes of memory, in which nothing is ever written.
     pub(crate) bytes: u64,
@@ -50,59 +50,59 @@ pub(crate) struct Fitted {
 }
 
 /// The driver of an adapter with memory.
-pub(crate) fn plug(ram: Arc<dyn Ram>, bytes: u64) -> Plugged {
-    fit(Some(Fitted { ram, bytes, pages: 1, tables: None }))
+pub(crate) fn plug(ram: Arc<dyn Ram>, bytes: u64) -> DriverSetup {
+    set_up_with(Some(AdapterConfig { ram, bytes, pages: 1, tables: None }))
 }
 
 /// The driver of an adapter that takes packets, with what it is fitted with.
-pub(crate) fn fit(fitted: Option<Fitted>) -> Plugged {
-    let it = Arc::new(Pager { idle: Idle::default(), fitted, state: Mutex::default() });
+pub(crate) fn set_up_with(fitted: Option<AdapterConfig>) -> DriverSetup {
+    let it = Arc::new(PagingDriver { idle: Idle::default(), fitted, state: Mutex::default() });
     let pool = Arc::new(Idle::default());
-    Plugged { miniport: it.clone(), machine: it, pool }
+    DriverSetup { miniport: it.clone(), machine: it, pool }
 }
 
-struct Pager {
+struct PagingDriver {
     idle: Idle,
-    fitted: Option<Fitted>,
+    fitted: Option<AdapterConfig>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    services: Option<Arc<Services>>,
+    services: Option<Arc<KernelCallbacks>>,
     /// The last fence that was submitted and not interrupted for.
     queued: Option<Fence>,
     /// The last one that was, and not reported.
     done: Option<Fence>,
 }
 
-impl Pager {
+impl PagingDriver {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn services(&self) -> Answer<Arc<Services>> {
-        self.state().services.clone().ok_or(Refusal::Invalid)
+    fn services(&self) -> DriverResult<Arc<KernelCallbacks>> {
+        self.state().services.clone().ok_or(DriverError::Invalid)
     }
 }
 
-impl Miniport for Pager {
+impl Miniport for PagingDriver {
     fn stands_on(&self) -> Option<&dyn Miniport> {
         Some(&self.idle)
     }
 
-    fn add_device(&self, _at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
+    fn add_device(&self, _at: &mut Passive, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
         self.state().services = Some(services.clone());
         Ok(())
     }
 
-    fn remove_device(&self, _at: &mut Passive) -> Answer<()> {
+    fn remove_device(&self, _at: &mut Passive) -> DriverResult<()> {
         let services = self.state().services.take();
         drop(services); // Not under the lock.
         Ok(())
     }
 
-    fn query_adapter(&self, _at: &mut Passive) -> Answer<Features> {
+    fn query_adapter(&self, _at: &mut Passive) -> DriverResult<Features> {
         let Some(fitted) = &self.fitted else {
             return Ok(Features { nodes: 1, ..Features::default() });
         };
@@ -114,63 +114,63 @@ impl Miniport for Pager {
         &self,
         _at: &mut Passive,
         _device: &DriverDevice,
-        _order: &ContextOrder,
-        word: Blank<'_, Context>,
-    ) -> Answer<(DriverContext, u32)> {
+        _order: &CreateContextArgs,
+        word: HandleSlot<'_, Context>,
+    ) -> DriverResult<(DriverContext, u32)> {
         Ok((word.fill(self.idle.word()), u32::MAX))
     }
 
-    fn destroy_context(&self, _at: &mut Passive, _context: DriverContext) -> Answer<()> {
+    fn destroy_context(&self, _at: &mut Passive, _context: DriverContext) -> DriverResult<()> {
         Ok(())
     }
 
     fn create_process(
         &self,
         _at: &mut Passive,
-        _order: ProcessOrder,
-        word: Blank<'_, Space>,
-    ) -> Answer<DriverProcess> {
+        _order: CreateProcessArgs,
+        word: HandleSlot<'_, AddressSpace>,
+    ) -> DriverResult<DriverProcess> {
         Ok(word.fill(self.idle.word()))
     }
 
-    fn destroy_process(&self, _at: &mut Passive, _process: DriverProcess) -> Answer<()> {
+    fn destroy_process(&self, _at: &mut Passive, _process: DriverProcess) -> DriverResult<()> {
         Ok(())
     }
 
-    fn root_size(&self, _at: &mut Passive, entries: u32) -> Answer<RootSize> {
+    fn root_size(&self, _at: &mut Passive, entries: u32) -> DriverResult<RootSize> {
         Ok(PLAN.root_size(entries))
     }
 
-    fn set_root(&self, _at: &mut Passive, _context: &DriverContext, _root: Root) -> Answer<()> {
+    fn set_root(&self, _at: &mut Passive, _context: &DriverContext, _root: Root) -> DriverResult<()> {
         Ok(())
     }
 
-    fn create_allocations(&self, at: &mut Passive, births: Births<'_>) -> Answer<Born> {
+    fn create_allocations(&self, at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
         let mut born = self.idle.create_allocations(at, births)?;
         let Some(fitted) = &self.fitted else { return Ok(born) };
         let segments = SegmentSet::of(&[MEMORY]);
-        let wants = Wants { segments, priority: NORMAL, ..Wants::default() };
+        let wants = PlacementRequirements { segments, priority: NORMAL, ..PlacementRequirements::default() };
         for (_, shape) in &mut born.allocations {
-            *shape = Shape { size: fitted.pages * PAGE, wants, ..*shape };
+            *shape = AllocationInfo { size: fitted.pages * PAGE, requirements: wants, ..*shape };
         }
         Ok(born)
     }
 
-    fn submit(&self, _at: &mut Dispatch, packet: &Submission<'_>) -> Answer<()> {
+    fn submit(&self, _at: &mut Dispatch, packet: &SubmitCommandVirtualArgs<'_>) -> DriverResult<()> {
         self.state().queued = Some(packet.fence);
         Ok(())
     }
 
-    fn build_paging(&self, _at: &mut Passive, _building: &mut Building<'_>) -> Answer<()> {
+    fn build_paging(&self, _at: &mut Passive, _building: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
         Ok(())
     }
 
-    fn submit_paging(&self, _at: &mut Dispatch, packet: &PagingSubmission<'_>) -> Answer<()> {
+    fn submit_paging(&self, _at: &mut Dispatch, packet: &SubmitPagingArgs<'_>) -> DriverResult<()> {
         self.state().queued = Some(packet.fence);
         Ok(())
     }
 
-    fn interrupt(&self, at: &mut DeviceLevel) -> Answer<bool> {
+    fn interrupt(&self, at: &mut DeviceLevel) -> DriverResult<bool> {
         let services = self.services()?;
         let Some(done) = self.state().done.take() else { return Ok(false) };
         services.notify_interrupt(at, 0, done);
@@ -178,25 +178,25 @@ impl Miniport for Pager {
         Ok(true)
     }
 
-    fn dpc(&self, at: &mut Dispatch) -> Answer<()> {
+    fn dpc(&self, at: &mut Dispatch) -> DriverResult<()> {
         self.services()?.notify_dpc(at);
         Ok(())
     }
 }
 
-impl Fitted {
+impl AdapterConfig {
     fn memory(&self) -> MemoryFeatures {
-        let shape = |base, size, flags| SegmentShape {
+        let shape = |base, size, flags| SegmentInfo {
             base,
             size,
             commit_limit: size,
             flags,
-            ..SegmentShape::default()
+            ..SegmentInfo::default()
         };
         let aperture = SegmentFlags { aperture: true, ..SegmentFlags::default() };
         let cpu_visible = self.tables.is_some();
         let flags = SegmentFlags { application_target: true, cpu_visible, ..Default::default() };
-        let memory = SegmentShape { cpu: self.tables, ..shape(BASE, self.bytes, flags) };
+        let memory = SegmentInfo { cpu_address: self.tables, ..shape(BASE, self.bytes, flags) };
         let buffer = u32::try_from(PAGE).unwrap_or(u32::MAX);
         let paging = PagingFeatures { buffer, ..PagingFeatures::default() };
         MemoryFeatures { segments: vec![shape(0, PAGE, aperture), memory], paging }
@@ -208,12 +208,12 @@ impl Fitted {
     }
 }
 
-impl Machine for Pager {
+impl HardwareModel for PagingDriver {
     fn idle(&self) -> bool {
         self.state().queued.is_none()
     }
 
-    fn step(&self, at: &mut Passive, line: &dyn Line) {
+    fn step(&self, at: &mut Passive, line: &dyn InterruptLine) {
         let queued = {
             let mut state = self.state();
             let queued = state.queued.take();

@@ -5,15 +5,15 @@
 //! is placed, in ranges of 4 KiB to 1 MiB, of which every size is as likely as its double. (The
 //! buddies round a size up to a power of two, so of their memory two thirds are placed.)
 
-use crate::memory::{MemoryRow, TIME, each};
-use crate::ring::mixed;
-use crate::{Extent, NotMeasured};
+use crate::memory::{MemoryRow, TIME, nanoseconds_each};
+use crate::ring::splitmix64;
+use crate::{BenchSize, MeasureError};
 use buddy_system_allocator::FrameAllocator;
-use kernel::{Ranges, Spot};
+use kernel::{Ranges, PlacedRange};
 use offset_allocator::{Allocation, Allocator};
 use std::time::{Duration, Instant};
 
-const WHAT: &str = "a range placed, another freed";
+const ROW_NAME: &str = "a range placed, another freed";
 const GRANULE: u64 = 4096;
 /// So long are the ranges, in granules: at most, and in the mean, rounded up.
 const LONGEST: f64 = 256.0;
@@ -24,20 +24,20 @@ const LONGER: usize = 10;
 const GOAL: f64 = 1.2;
 
 /// Measures the rows.
-pub(crate) fn measure(extent: &Extent, said: &mut dyn FnMut(MemoryRow)) -> Result<(), NotMeasured> {
-    if !extent.asks(WHAT) {
+pub(crate) fn measure(extent: &BenchSize, said: &mut dyn FnMut(MemoryRow)) -> Result<(), MeasureError> {
+    if !extent.asks(ROW_NAME) {
         return Ok(());
     }
     for live in &extent.ranges {
         for random in [false, true] {
-            said(row(*live, random, extent).ok_or(NotMeasured("room for all ranges".to_owned()))?);
+            said(row(*live, random, extent).ok_or(MeasureError("room for all ranges".to_owned()))?);
         }
     }
     Ok(())
 }
 
 /// Nothing, if one of them has no room: then it is no comparison.
-fn row(live: usize, random: bool, extent: &Extent) -> Option<MemoryRow> {
+fn row(live: usize, random: bool, extent: &BenchSize) -> Option<MemoryRow> {
     let mut ours = Site::<Ranges>::fill(live, random)?;
     let mut offsets = Site::<Allocator>::fill(live, random)?;
     let mut buddies = Site::<Buddies>::fill(live, random)?;
@@ -48,9 +48,9 @@ fn row(live: usize, random: bool, extent: &Extent) -> Option<MemoryRow> {
         times[1].push(offsets.turn(pairs)?);
         times[2].push(buddies.turn(pairs)?);
     }
-    let [number, offset, buddy] = times.map(|it| each(it, pairs));
+    let [number, offset, buddy] = times.map(|it| nanoseconds_each(it, pairs));
     Some(MemoryRow {
-        what: WHAT,
+        what: ROW_NAME,
         live,
         which: if random { "random" } else { "oldest" },
         number,
@@ -62,7 +62,7 @@ fn row(live: usize, random: bool, extent: &Extent) -> Option<MemoryRow> {
 }
 
 /// What is measured: lengths are in granules.
-trait Places: Sized {
+trait RangeAllocator: Sized {
     type Spot;
     /// A memory so long, for so many ranges at most.
     fn memory(length: usize, ranges: usize) -> Option<Self>;
@@ -70,23 +70,23 @@ trait Places: Sized {
     fn take(&mut self, spot: Self::Spot);
 }
 
-impl Places for Ranges {
-    type Spot = Spot;
+impl RangeAllocator for Ranges {
+    type Spot = PlacedRange;
 
     fn memory(length: usize, _: usize) -> Option<Self> {
         Some(Self::new(length as u64 * GRANULE, GRANULE))
     }
 
-    fn put(&mut self, length: u32) -> Option<Spot> {
-        self.place(u64::from(length) * GRANULE, GRANULE)
+    fn put(&mut self, length: u32) -> Option<PlacedRange> {
+        self.allocate(u64::from(length) * GRANULE, GRANULE)
     }
 
-    fn take(&mut self, spot: Spot) {
+    fn take(&mut self, spot: PlacedRange) {
         self.free(spot);
     }
 }
 
-impl Places for Allocator {
+impl RangeAllocator for Allocator {
     type Spot = Allocation;
 
     fn memory(length: usize, ranges: usize) -> Option<Self> {
@@ -106,7 +106,7 @@ impl Places for Allocator {
 
 type Buddies = FrameAllocator<33>;
 
-impl Places for Buddies {
+impl RangeAllocator for Buddies {
     type Spot = (usize, usize);
 
     fn memory(length: usize, _: usize) -> Option<Self> {
@@ -126,7 +126,7 @@ impl Places for Buddies {
 }
 
 /// A memory that is half placed. All sites draw the same.
-struct Site<T: Places> {
+struct Site<T: RangeAllocator> {
     memory: T,
     placed: Vec<T::Spot>,
     lengths: Vec<u32>,
@@ -135,7 +135,7 @@ struct Site<T: Places> {
     next: usize,
 }
 
-impl<T: Places> Site<T> {
+impl<T: RangeAllocator> Site<T> {
     fn fill(live: usize, random: bool) -> Option<Self> {
         let live = live.max(1);
         // For few the mean means little.
@@ -169,13 +169,13 @@ impl<T: Places> Site<T> {
 
     fn put(&mut self) -> Option<T::Spot> {
         self.drawn += 1;
-        let length = self.lengths[below(mixed(self.drawn), self.lengths.len())];
+        let length = self.lengths[below(splitmix64(self.drawn), self.lengths.len())];
         self.memory.put(length)
     }
 
     fn victim(&mut self) -> usize {
         if self.random {
-            return below(mixed(self.drawn) >> 16, self.placed.len());
+            return below(splitmix64(self.drawn) >> 16, self.placed.len());
         }
         self.next += 1;
         self.next % self.placed.len()

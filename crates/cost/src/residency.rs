@@ -4,14 +4,14 @@
 //! the kernel's: calls, places, the plan, the driver's calls, the interrupt and its DPC.
 
 use crate::clock::{Span, timed};
-use crate::counting::grown;
-use crate::holder::Holder;
-use crate::memory::{MemoryRow, TIME, each};
+use crate::counting::bytes_added;
+use crate::holder::ResidencyFixture;
+use crate::memory::{MemoryRow, TIME, nanoseconds_each};
 use crate::pager::{self, PAGE};
-use crate::ring::mixed;
-use crate::{Extent, NotMeasured};
+use crate::ring::splitmix64;
+use crate::{BenchSize, MeasureError};
 use abi::D3DKMT_HANDLE;
-use flight::{Crew, Log, Passive, Stepped};
+use flight::{Spawner, Log, Passive, DeterministicHost};
 use std::sync::Arc;
 
 /// A kind of row.
@@ -24,7 +24,7 @@ struct Kind {
 }
 
 /// With more the machine's memory has to be large: each page that is given back is zeroed.
-const MOST: usize = 100_000;
+const MAX_LIVE: usize = 100_000;
 
 const KINDS: [Kind; 3] = [
     Kind { what: "MakeResident of a resident one, Evict", short: false, lazily: true },
@@ -33,10 +33,10 @@ const KINDS: [Kind; 3] = [
 ];
 
 /// Measures the rows.
-pub(crate) fn measure(extent: &Extent, said: &mut dyn FnMut(MemoryRow)) -> Result<(), NotMeasured> {
+pub(crate) fn measure(extent: &BenchSize, said: &mut dyn FnMut(MemoryRow)) -> Result<(), MeasureError> {
     for kind in KINDS.iter().filter(|it| extent.asks(it.what)) {
         let mut fewest: Option<Vec<f64>> = None;
-        for live in extent.live.iter().filter(|it| **it <= MOST) {
+        for live in extent.live.iter().filter(|it| **it <= MAX_LIVE) {
             let mut rows = rows_of(kind, *live, extent)?;
             if let Some(fewest) = &fewest {
                 for (row, at_fewest) in rows.iter_mut().zip(fewest) {
@@ -51,19 +51,19 @@ pub(crate) fn measure(extent: &Extent, said: &mut dyn FnMut(MemoryRow)) -> Resul
 }
 
 /// Both rows: the next one of the list each time, and then a random one.
-fn rows_of(kind: &Kind, live: usize, extent: &Extent) -> Result<Vec<MemoryRow>, NotMeasured> {
+fn rows_of(kind: &Kind, live: usize, extent: &BenchSize) -> Result<Vec<MemoryRow>, MeasureError> {
     let log = Arc::new(Log::silent());
-    let flown = Stepped::fly(0, &log, |host, at| {
-        let host: Arc<dyn Crew> = host.clone();
+    let flown = DeterministicHost::fly(0, &log, |host, at| {
+        let host: Arc<dyn Spawner> = host.clone();
         let bytes = live as u64 * PAGE;
         // For those who live, for the queue's fence, and for buffers.
         let ram = nt::Ram::new(bytes + (16 << 20));
-        let ram = ram.map_err(|why| NotMeasured(format!("memory for the machine: {why}")))?;
+        let ram = ram.map_err(|why| MeasureError(format!("memory for the machine: {why}")))?;
         let place = if kind.short { (live as u64).div_ceil(2) * PAGE } else { bytes };
         let plugged = pager::plug(ram, place);
-        let holder = Holder::open(&host, at, &log, plugged)?;
+        let holder = ResidencyFixture::open(&host, at, &log, plugged)?;
         let mut list = Vec::with_capacity(live.max(1));
-        let (filled, bytes) = grown(|| holder.fill(at, &mut list, &[0xa5; 32], kind.lazily));
+        let (filled, bytes) = bytes_added(|| holder.fill(at, &mut list, &[0xa5; 32], kind.lazily));
         filled?;
         #[expect(clippy::cast_precision_loss, reason = "there are not that many")]
         let bytes = bytes.map(|it| it as f64 / live as f64);
@@ -79,30 +79,30 @@ fn rows_of(kind: &Kind, live: usize, extent: &Extent) -> Result<Vec<MemoryRow>, 
         holder.close(at);
         Ok(rows)
     });
-    flown.map_err(|why| NotMeasured(format!("a flight to end: {why:?}")))?
+    flown.map_err(|why| MeasureError(format!("a flight to end: {why:?}")))?
 }
 
 fn number(
     kind: &Kind,
-    holder: &Holder,
+    holder: &ResidencyFixture,
     at: &mut Passive,
     list: &[D3DKMT_HANDLE],
     random: bool,
-    extent: &Extent,
-) -> Result<f64, NotMeasured> {
+    extent: &BenchSize,
+) -> Result<f64, MeasureError> {
     let (mut times, mut next) = (Vec::new(), 0_u64);
     for _ in 0..extent.turns.div_ceil(2) {
         let turn = timed(|| {
             for _ in 0..extent.pairs {
-                let drawn = if random { mixed(next) } else { next };
+                let drawn = if random { splitmix64(next) } else { next };
                 next += 1;
                 let one = [list[usize::try_from(drawn % list.len() as u64).unwrap_or(0)]];
-                holder.come(at, &one)?;
-                holder.go(at, &one, kind.lazily)?;
+                holder.make_resident(at, &one)?;
+                holder.evict(at, &one, kind.lazily)?;
             }
             Ok(())
         });
-        times.push(turn.map(Span::took)?);
+        times.push(turn.map(Span::duration)?);
     }
-    Ok(each(times, extent.pairs))
+    Ok(nanoseconds_each(times, extent.pairs))
 }

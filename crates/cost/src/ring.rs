@@ -1,6 +1,6 @@
 //! Those who live, and which of them dies next.
 
-use crate::NotMeasured;
+use crate::MeasureError;
 
 /// After so many pairs whoever watches gets the events.
 const BATCH: usize = 64;
@@ -9,8 +9,8 @@ const BATCH: usize = 64;
 pub(crate) trait Maker<At> {
     type Name: Copy;
 
-    fn create(&mut self, at: &mut At) -> Result<Self::Name, NotMeasured>;
-    fn destroy(&mut self, at: &mut At, name: Self::Name) -> Result<(), NotMeasured>;
+    fn create(&mut self, at: &mut At) -> Result<Self::Name, MeasureError>;
+    fn destroy(&mut self, at: &mut At, name: Self::Name) -> Result<(), MeasureError>;
 
     /// Whoever watches gets what has happened.
     fn watch(&mut self) {}
@@ -32,7 +32,7 @@ impl<N: Copy> Ring<N> {
         &mut self,
         maker: &mut M,
         at: &mut At,
-    ) -> Result<(), NotMeasured> {
+    ) -> Result<(), MeasureError> {
         while self.live.len() < self.live.capacity() {
             self.live.push(maker.create(at)?);
             if self.live.len().is_multiple_of(BATCH) {
@@ -50,7 +50,7 @@ impl<N: Copy> Ring<N> {
         at: &mut At,
         random: bool,
         count: usize,
-    ) -> Result<(), NotMeasured> {
+    ) -> Result<(), MeasureError> {
         for number in 1..=count {
             let new = maker.create(at)?;
             let old = self.turn(new, random);
@@ -65,7 +65,7 @@ impl<N: Copy> Ring<N> {
 
     /// One comes, and one goes, whom this answers.
     fn turn(&mut self, new: N, random: bool) -> N {
-        let draw = if random { mixed(self.next) } else { self.next };
+        let draw = if random { splitmix64(self.next) } else { self.next };
         self.next += 1;
         let place = usize::try_from(draw % self.live.len() as u64).unwrap_or(0);
         std::mem::replace(&mut self.live[place], new)
@@ -73,7 +73,7 @@ impl<N: Copy> Ring<N> {
 }
 
 /// A number that looks random, the same one each time: splitmix64.
-pub(crate) fn mixed(number: u64) -> u64 {
+pub(crate) fn splitmix64(number: u64) -> u64 {
     let it = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let it = (it ^ (it >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let it = (it ^ (it >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -94,12 +94,12 @@ mod tests {
     impl Maker<()> for Counter {
         type Name = u32;
 
-        fn create(&mut self, _at: &mut ()) -> Result<u32, NotMeasured> {
+        fn create(&mut self, _at: &mut ()) -> Result<u32, MeasureError> {
             self.made += 1;
             Ok(self.made)
         }
 
-        fn destroy(&mut self, _at: &mut (), name: u32) -> Result<(), NotMeasured> {
+        fn destroy(&mut self, _at: &mut (), name: u32) -> Result<(), MeasureError> {
             self.died.push(name);
             Ok(())
         }

@@ -2,13 +2,13 @@
 
 use crate::kinds::{Driver, Kind, Watch};
 use crate::ring::{Maker, Ring};
-use crate::{NotMeasured, idle, wanted};
+use crate::{MeasureError, idle, wanted};
 use abi::D3DKMT_HANDLE;
-use flight::{Crew, Log, Passive, Stepped};
-use kernel::{AdapterId, Kernel, Plugged};
+use flight::{Spawner, Log, Passive, DeterministicHost};
+use kernel::{AdapterId, Kernel, DriverSetup};
 use softgpu::{MemoryPlan, SoftGpu, format};
 use std::sync::{Arc, Mutex, PoisonError};
-use thunk::{Client, Create, Destroy};
+use thunk::{Client, CreateAllocation, DestroyAllocation};
 use verify::Verifier;
 
 /// How many bytes of private data an allocation has; the other drivers' form has 16.
@@ -22,19 +22,19 @@ pub(crate) struct Site {
     adapter: AdapterId,
     /// What a client says of an allocation.
     private: Vec<u8>,
-    watcher: Option<Arc<Mutex<Watcher>>>,
+    watcher: Option<Arc<Mutex<EventWatcher>>>,
 }
 
 /// A client with a device.
 pub(crate) struct Part {
     client: Client,
-    order: Create,
-    watcher: Option<Arc<Mutex<Watcher>>>,
+    order: CreateAllocation,
+    watcher: Option<Arc<Mutex<EventWatcher>>>,
 }
 
 /// Who gets the events of all parts, in their order: taking them and looking at them is done
 /// under one lock.
-pub(crate) struct Watcher {
+pub(crate) struct EventWatcher {
     log: Arc<Log>,
     verifier: Option<Verifier>,
     text: Vec<u8>,
@@ -46,37 +46,37 @@ impl Site {
     }
 
     pub(crate) fn open(
-        host: &Arc<dyn Crew>,
+        host: &Arc<dyn Spawner>,
         at: &mut Passive,
         log: &Arc<Log>,
         kind: &Kind,
-    ) -> Result<Self, NotMeasured> {
+    ) -> Result<Self, MeasureError> {
         let kernel = Kernel::new(host.clone(), log.clone());
         let adapter = kernel
-            .add_adapter(at, plugged(kind.driver, log)?)
-            .map_err(|why| NotMeasured(format!("a driver that starts: {}", why.entry)))?;
+            .add_adapter(at, driver_setup(kind.driver, log)?)
+            .map_err(|why| MeasureError(format!("a driver that starts: {}", why.entry)))?;
         if kind.driver == Driver::BuiltIn {
             serve(host, &kernel, adapter);
         }
         let private =
             if kind.driver == Driver::Idle { vec![0xa5; PRIVATE] } else { format::describe(4096) };
-        let watcher = Watcher::of(kind.watch, log).map(|it| Arc::new(Mutex::new(it)));
+        let watcher = EventWatcher::of(kind.watch, log).map(|it| Arc::new(Mutex::new(it)));
         Ok(Self { kernel, adapter, private, watcher })
     }
 
     /// A client of its own process, with a device.
-    pub(crate) fn part(&self, at: &mut Passive) -> Result<Part, NotMeasured> {
+    pub(crate) fn part(&self, at: &mut Passive) -> Result<Part, MeasureError> {
         let client = Client::new(&self.kernel);
         let adapters = wanted("D3DKMTEnumAdapters2", client.adapters(at))?;
-        let adapter = *adapters.first().ok_or(NotMeasured("an adapter".to_owned()))?;
+        let adapter = *adapters.first().ok_or(MeasureError("an adapter".to_owned()))?;
         let device = wanted("D3DKMTCreateDevice", client.create_device(at, adapter))?;
-        let order = Create::on(device, vec![self.private.clone()]);
+        let order = CreateAllocation::new(device, vec![self.private.clone()]);
         Ok(Part { client, order, watcher: self.watcher.clone() })
     }
 
     /// Ends everything; a watched run that was not clean is no measurement.
-    pub(crate) fn close(self, at: &mut Passive, parts: &[Part]) -> Result<(), NotMeasured> {
-        for part in parts {
+    pub(crate) fn close(self, at: &mut Passive, clients: &[Part]) -> Result<(), MeasureError> {
+        for part in clients {
             part.client.kill(at);
         }
         self.kernel.remove_adapter(at, self.adapter);
@@ -87,44 +87,44 @@ impl Site {
 
 /// A log that somebody watches, or nobody.
 pub(crate) fn log(watch: Watch) -> Arc<Log> {
-    Arc::new(if watch == Watch::Nobody { Log::silent() } else { Log::new() })
+    Arc::new(if watch == Watch::Off { Log::silent() } else { Log::new() })
 }
 
-fn plugged(driver: Driver, log: &Arc<Log>) -> Result<Plugged, NotMeasured> {
+fn driver_setup(driver: Driver, log: &Arc<Log>) -> Result<DriverSetup, MeasureError> {
     match driver {
         Driver::Idle => Ok(idle::plug()),
         Driver::Table => {
             let listed = drivers::find("table");
-            let listed = listed.ok_or(NotMeasured("a driver with a table".to_owned()))?;
+            let listed = listed.ok_or(MeasureError("a driver with a table".to_owned()))?;
             Ok((listed.make)(log))
         }
         Driver::BuiltIn => {
             // As the C library has it.
             let ram = nt::Ram::new(4 << 30);
-            let ram = ram.map_err(|why| NotMeasured(format!("memory for the machine: {why}")))?;
+            let ram = ram.map_err(|why| MeasureError(format!("memory for the machine: {why}")))?;
             let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
-            Ok(Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) })
+            Ok(DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) })
         }
     }
 }
 
 /// Starts the kernel's and the hardware's threads, which the C library has, too.
-pub(crate) fn serve(host: &Arc<dyn Crew>, kernel: &Arc<Kernel>, adapter: AdapterId) {
-    let (worker, bell) = (kernel.clone(), kernel.bell());
-    host.serve("system", bell, move |at| worker.work(at));
-    kernel.attend(host, adapter);
+pub(crate) fn serve(host: &Arc<dyn Spawner>, kernel: &Arc<Kernel>, adapter: AdapterId) {
+    let (worker, bell) = (kernel.clone(), kernel.work_available());
+    host.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
+    kernel.start_workers(host, adapter);
 }
 
 impl Maker<Passive> for Part {
     type Name = D3DKMT_HANDLE;
 
-    fn create(&mut self, at: &mut Passive) -> Result<D3DKMT_HANDLE, NotMeasured> {
+    fn create(&mut self, at: &mut Passive) -> Result<D3DKMT_HANDLE, MeasureError> {
         let made = wanted("D3DKMTCreateAllocation", self.client.create(at, &self.order))?;
-        made.allocations.first().copied().ok_or(NotMeasured("a handle".to_owned()))
+        made.allocations.first().copied().ok_or(MeasureError("a handle".to_owned()))
     }
 
-    fn destroy(&mut self, at: &mut Passive, handle: D3DKMT_HANDLE) -> Result<(), NotMeasured> {
-        let order = Destroy { device: self.order.device, list: vec![handle], ..Destroy::default() };
+    fn destroy(&mut self, at: &mut Passive, handle: D3DKMT_HANDLE) -> Result<(), MeasureError> {
+        let order = DestroyAllocation { device: self.order.device, list: vec![handle], ..DestroyAllocation::default() };
         wanted("D3DKMTDestroyAllocation2", self.client.destroy(at, &order))
     }
 
@@ -135,19 +135,19 @@ impl Maker<Passive> for Part {
     }
 }
 
-impl Watcher {
+impl EventWatcher {
     /// Who watches, if somebody does.
     pub(crate) fn of(watch: Watch, log: &Arc<Log>) -> Option<Self> {
         let verifier = (watch == Watch::Verifier).then(Verifier::new);
         let it = Self { log: log.clone(), verifier, text: Vec::new() };
-        (watch != Watch::Nobody).then_some(it)
+        (watch != Watch::Off).then_some(it)
     }
 
     /// A watched run that was not clean is no measurement.
-    pub(crate) fn end(&mut self) -> Result<(), NotMeasured> {
+    pub(crate) fn end(&mut self) -> Result<(), MeasureError> {
         self.look();
         let finding = self.verifier.as_ref().and_then(|it| it.findings().first());
-        finding.map_or(Ok(()), |it| Err(NotMeasured(format!("no finding; {}", it.message))))
+        finding.map_or(Ok(()), |it| Err(MeasureError(format!("no finding; {}", it.message))))
     }
 
     pub(crate) fn look(&mut self) {
@@ -165,7 +165,7 @@ impl Watcher {
 
 /// What can be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counted {
+pub enum CountedOperation {
     /// An allocation created and opened, one closed and destroyed.
     Pair,
     /// A packet submitted, done and retired, one at a time.
@@ -178,17 +178,17 @@ pub enum Counted {
 
 /// As many of them as asked for, and nothing else: the same instructions each time, to be
 /// counted. Pairs and packets come while a hundred others live.
-pub fn count(what: Counted, verifier: bool, count: usize) -> Result<(), NotMeasured> {
-    let watch = if verifier { Watch::Verifier } else { Watch::Nobody };
+pub fn count(what: CountedOperation, verifier: bool, count: usize) -> Result<(), MeasureError> {
+    let watch = if verifier { Watch::Verifier } else { Watch::Off };
     match what {
-        Counted::Pair => pairs(watch, count),
-        Counted::Packet => crate::packets::counted(watch, count),
-        Counted::Callback => crate::through::counted(watch, count),
-        Counted::Frame => crate::streaming::counted(watch, count),
+        CountedOperation::Pair => pairs(watch, count),
+        CountedOperation::Packet => crate::packets::counted(watch, count),
+        CountedOperation::Callback => crate::through::counted(watch, count),
+        CountedOperation::Frame => crate::streaming::counted(watch, count),
     }
 }
 
-fn pairs(watch: Watch, count: usize) -> Result<(), NotMeasured> {
+fn pairs(watch: Watch, count: usize) -> Result<(), MeasureError> {
     let kind = Kind {
         what: "counted",
         way: crate::kinds::Way::Stepped,
@@ -197,8 +197,8 @@ fn pairs(watch: Watch, count: usize) -> Result<(), NotMeasured> {
         threads: 1,
     };
     let log = Site::log(&kind);
-    let flown = Stepped::fly(0, &log, |host, at| {
-        let host: Arc<dyn Crew> = host.clone();
+    let flown = DeterministicHost::fly(0, &log, |host, at| {
+        let host: Arc<dyn Spawner> = host.clone();
         let site = Site::open(&host, at, &log, &kind)?;
         let mut part = site.part(at)?;
         let mut ring = Ring::with_room(COUNTED);
@@ -206,5 +206,5 @@ fn pairs(watch: Watch, count: usize) -> Result<(), NotMeasured> {
         ring.pairs(&mut part, at, false, count)?;
         site.close(at, &[part])
     });
-    flown.map_err(|why| NotMeasured(format!("a flight to end: {why:?}")))?
+    flown.map_err(|why| MeasureError(format!("a flight to end: {why:?}")))?
 }

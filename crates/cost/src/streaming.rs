@@ -3,18 +3,18 @@
 //! A driver fills it, the client takes it, reads it and gives it back. No thread takes a turn:
 //! the client itself does what the class driver's would do (`holder.rs` says why).
 
-use crate::camera::{Camera, FRAMES, draw};
+use crate::camera::{TestCamera, FRAMES, draw};
 use crate::clock::{Span, timed};
 use crate::kinds::Watch;
-use crate::memory::each;
-use crate::site::{Watcher, log};
-use crate::{Extent, NotMeasured};
-use flight::{Passive, Stepped};
+use crate::memory::nanoseconds_each;
+use crate::site::{EventWatcher, log};
+use crate::{BenchSize, MeasureError};
+use flight::{Passive, DeterministicHost};
 use std::collections::VecDeque;
 use std::fmt;
 use std::hint::black_box;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use stream::{Graph, Plugged, State, Stream, SystemMemory, Wish};
+use stream::{Graph, DriverSetup, PinState, Stream, SystemMemory, FramingRequest};
 
 /// How many times the bare queue a frame may cost.
 const TIMES: f64 = 5.0;
@@ -57,11 +57,11 @@ struct Kind {
 }
 
 const KINDS: [Kind; 8] = [
-    kind("a frame streamed, one at a time, checks off", Watch::Nobody, 64, 1, Some(TIMES)),
-    kind("a frame streamed, one at a time, checks off", Watch::Nobody, 4 << 10, 1, Some(TIMES)),
-    kind("a frame streamed, 8 at a time, checks off", Watch::Nobody, 64, FRAMES, Some(TIMES)),
-    kind("a frame streamed, 8 at a time, checks off", Watch::Nobody, 4 << 10, FRAMES, Some(TIMES)),
-    kind("a frame streamed, 8 at a time, checks off", Watch::Nobody, 64 << 10, FRAMES, Some(TIMES)),
+    kind("a frame streamed, one at a time, checks off", Watch::Off, 64, 1, Some(TIMES)),
+    kind("a frame streamed, one at a time, checks off", Watch::Off, 4 << 10, 1, Some(TIMES)),
+    kind("a frame streamed, 8 at a time, checks off", Watch::Off, 64, FRAMES, Some(TIMES)),
+    kind("a frame streamed, 8 at a time, checks off", Watch::Off, 4 << 10, FRAMES, Some(TIMES)),
+    kind("a frame streamed, 8 at a time, checks off", Watch::Off, 64 << 10, FRAMES, Some(TIMES)),
     kind("a frame streamed, one at a time, verifier on", Watch::Verifier, 4 << 10, 1, None),
     kind("a frame streamed, 8 at a time, verifier on", Watch::Verifier, 4 << 10, FRAMES, None),
     kind("a frame streamed, 8 at a time, verifier on", Watch::Verifier, 64 << 10, FRAMES, None),
@@ -79,9 +79,9 @@ const fn kind(
 
 /// Measures the table.
 pub(crate) fn measure(
-    extent: &Extent,
+    extent: &BenchSize,
     said: &mut dyn FnMut(&StreamRow),
-) -> Result<Vec<StreamRow>, NotMeasured> {
+) -> Result<Vec<StreamRow>, MeasureError> {
     let mut rows = Vec::new();
     for kind in KINDS.iter().filter(|it| extent.asks(it.what)) {
         let (number, bare) = fly(kind, extent)?;
@@ -94,25 +94,25 @@ pub(crate) fn measure(
 }
 
 /// As many frames as asked for, one after the other, and nothing else: to be counted.
-pub(crate) fn counted(watch: Watch, count: usize) -> Result<(), NotMeasured> {
+pub(crate) fn counted(watch: Watch, count: usize) -> Result<(), MeasureError> {
     let one = kind("counted", watch, 64, 1, None);
     flown(&one, |way, at| way.frames(at, count))
 }
 
 /// A flight: so many turns, each beside a turn of the bare queue.
-fn fly(kind: &Kind, extent: &Extent) -> Result<(f64, f64), NotMeasured> {
+fn fly(kind: &Kind, extent: &BenchSize) -> Result<(f64, f64), MeasureError> {
     let [number, bare] = flown(kind, |way, at| {
-        let mut bare = Bare::new(kind.bytes);
+        let mut bare = BareQueues::new(kind.bytes);
         let mut times = [const { Vec::new() }; 2];
         for turn in 0..=extent.turns {
             let queue = timed(|| bare.frames(kind.batch, extent.pairs))?;
             let pin = timed(|| way.frames(at, extent.pairs))?;
             // The first is not counted: buffers grow.
             if turn > 0 {
-                times.iter_mut().zip([pin, queue]).for_each(|(all, it)| all.push(Span::took(it)));
+                times.iter_mut().zip([pin, queue]).for_each(|(all, it)| all.push(Span::duration(it)));
             }
         }
-        Ok(times.map(|it| each(it, extent.pairs)))
+        Ok(times.map(|it| nanoseconds_each(it, extent.pairs)))
     })?;
     Ok((number, bare))
 }
@@ -120,19 +120,19 @@ fn fly(kind: &Kind, extent: &Extent) -> Result<(f64, f64), NotMeasured> {
 /// Does something with a pin that runs, and ends it.
 fn flown<T>(
     kind: &Kind,
-    body: impl FnOnce(&mut Way<'_>, &mut Passive) -> Result<T, NotMeasured>,
-) -> Result<T, NotMeasured> {
+    body: impl FnOnce(&mut Way<'_>, &mut Passive) -> Result<T, MeasureError>,
+) -> Result<T, MeasureError> {
     let log = log(kind.watch);
-    let flown = Stepped::fly(0, &log, |host, at| {
+    let flown = DeterministicHost::fly(0, &log, |host, at| {
         let stream = Stream::new(host.clone(), log.clone());
-        let watcher = Watcher::of(kind.watch, &log);
+        let watcher = EventWatcher::of(kind.watch, &log);
         let memory = Arc::new(SystemMemory::default());
-        let minidriver = Arc::new(Camera::new(kind.bytes));
-        let device = done("a device", stream.add_device(at, Plugged { minidriver, memory }))?;
-        let wish = Wish::default();
-        let graph = Graph::open(&stream, at, device, &Camera::format(), &wish);
+        let minidriver = Arc::new(TestCamera::new(kind.bytes));
+        let device = done("a device", stream.add_device(at, DriverSetup { minidriver, memory }))?;
+        let wish = FramingRequest::default();
+        let graph = Graph::open(&stream, at, device, &TestCamera::format(), &wish);
         let graph = done("a graph", graph)?;
-        done("a pin that runs", stream.set_state(at, graph.pin, State::Run))?;
+        done("a pin that runs", stream.set_state(at, graph.pin, PinState::Run))?;
         let sink = Sink::new(kind.bytes);
         let mut way = Way { stream: &stream, graph: &graph, watcher, batch: kind.batch, sink };
         let answer = body(&mut way, at)?;
@@ -145,24 +145,24 @@ fn flown<T>(
         }
         Ok(answer)
     });
-    flown.map_err(|why| NotMeasured(format!("a flight to end: {why:?}")))?
+    flown.map_err(|why| MeasureError(format!("a flight to end: {why:?}")))?
 }
 
 /// The way of frames through a pin, to a client.
 struct Way<'a> {
     stream: &'a Stream,
     graph: &'a Graph,
-    watcher: Option<Watcher>,
+    watcher: Option<EventWatcher>,
     /// So many are done before the client takes them all.
     batch: u32,
     sink: Sink,
 }
 
 impl Way<'_> {
-    fn frames(&mut self, at: &mut Passive, count: usize) -> Result<(), NotMeasured> {
+    fn frames(&mut self, at: &mut Passive, count: usize) -> Result<(), MeasureError> {
         let mut left = count;
         while left > 0 {
-            while self.stream.work(at) {}
+            while self.stream.run_pending_work(at) {}
             let some = left.min(self.batch as usize);
             left -= some;
             for _ in 0..some {
@@ -170,7 +170,7 @@ impl Way<'_> {
                 let read = self.stream.read_frame(taken.frame, 0, &mut self.sink.picture);
                 done("a picture", read)?;
                 self.sink.look()?;
-                done("a frame back", self.stream.give_back(at, taken.frame))?;
+                done("a frame back", self.stream.return_frame(at, taken.frame))?;
             }
             if let Some(watcher) = &mut self.watcher {
                 watcher.look();
@@ -192,18 +192,18 @@ impl Sink {
     }
 
     /// It is the one after the last.
-    fn look(&mut self) -> Result<(), NotMeasured> {
+    fn look(&mut self) -> Result<(), MeasureError> {
         let number = black_box(&self.picture).first_chunk().copied().map(u64::from_le_bytes);
         self.last += 1;
         let right = number == Some(self.last);
         let last = self.last;
         // Not made up where nothing is wrong: the bare queue takes no longer than that.
-        right.then_some(()).ok_or_else(|| NotMeasured(format!("picture {last}, not {number:?}")))
+        right.then_some(()).ok_or_else(|| MeasureError(format!("picture {last}, not {number:?}")))
     }
 }
 
 /// Two queues under a lock each, and as many frames: filled, handed over, read, returned.
-struct Bare {
+struct BareQueues {
     free: Mutex<VecDeque<Vec<u8>>>,
     full: Mutex<VecDeque<Vec<u8>>>,
     picture: Vec<u8>,
@@ -211,7 +211,7 @@ struct Bare {
     sink: Sink,
 }
 
-impl Bare {
+impl BareQueues {
     fn new(bytes: u32) -> Self {
         let frames = (0..FRAMES).map(|_| vec![0; bytes as usize]).collect();
         Self {
@@ -223,7 +223,7 @@ impl Bare {
         }
     }
 
-    fn frames(&mut self, batch: u32, count: usize) -> Result<(), NotMeasured> {
+    fn frames(&mut self, batch: u32, count: usize) -> Result<(), MeasureError> {
         let mut left = count;
         while left > 0 {
             let some = left.min(batch as usize);
@@ -232,30 +232,30 @@ impl Bare {
                 let mut frame = taken(&self.free)?;
                 draw(&mut self.picture, &mut self.number);
                 frame.copy_from_slice(black_box(&self.picture));
-                hold(&self.full).push_back(frame);
+                lock(&self.full).push_back(frame);
             }
             for _ in 0..some {
                 let frame = taken(&self.full)?;
                 self.sink.picture.copy_from_slice(black_box(&frame));
                 self.sink.look()?;
-                hold(&self.free).push_back(frame);
+                lock(&self.free).push_back(frame);
             }
         }
         Ok(())
     }
 }
 
-fn hold<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
     it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn taken(queue: &Mutex<VecDeque<Vec<u8>>>) -> Result<Vec<u8>, NotMeasured> {
-    hold(queue).pop_front().ok_or_else(|| NotMeasured("a frame in the queue".to_owned()))
+fn taken(queue: &Mutex<VecDeque<Vec<u8>>>) -> Result<Vec<u8>, MeasureError> {
+    lock(queue).pop_front().ok_or_else(|| MeasureError("a frame in the queue".to_owned()))
 }
 
 /// What has to succeed.
-fn done<T, E: fmt::Debug>(what: &str, answer: Result<T, E>) -> Result<T, NotMeasured> {
-    answer.map_err(|why| NotMeasured(format!("{what}; it was refused: {why:?}")))
+fn done<T, E: fmt::Debug>(what: &str, answer: Result<T, E>) -> Result<T, MeasureError> {
+    answer.map_err(|why| MeasureError(format!("{what}; it was refused: {why:?}")))
 }
 
 #[cfg(test)]

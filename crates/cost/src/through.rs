@@ -3,22 +3,22 @@
 
 use crate::clock::{Span, timed};
 use crate::kinds::Watch;
-use crate::memory::each;
+use crate::memory::nanoseconds_each;
 use crate::meter::{self, PRIVATE};
-use crate::pager::Fitted;
-use crate::station::Station;
-use crate::{Extent, NotMeasured, wanted};
+use crate::pager::AdapterConfig;
+use crate::station::WorkFixture;
+use crate::{BenchSize, MeasureError, wanted};
 use abi::{D3DKMT_HANDLE, HRESULT};
 use flight::Passive;
-use runtime::{Device, Rect, Resource, Runtime, Surface, Surfaces};
-use thunk::{Create, Destroy, Names};
+use runtime::{Device, Rect, Resource, Runtime, Surface, ResourceDescription};
+use thunk::{CreateAllocation, DestroyAllocation, AllocationSelection};
 
 /// How many nanoseconds the runtime may add to a call.
 const ADDED: f64 = 50.0;
 
 /// A line of the table of user-mode drivers.
 #[derive(Clone, Debug)]
-pub struct ThroughRow {
+pub struct UmdRow {
     /// What was measured.
     pub what: &'static str,
     /// How many calls of the thunks that is.
@@ -31,7 +31,7 @@ pub struct ThroughRow {
     pub wanted: Option<f64>,
 }
 
-impl ThroughRow {
+impl UmdRow {
     /// What the runtime adds to each call, in nanoseconds.
     pub fn added(&self) -> f64 {
         (self.runtime - self.thunk) / f64::from(self.calls)
@@ -50,8 +50,8 @@ struct Kind {
     wanted: Option<f64>,
     /// On an adapter with memory.
     memory: bool,
-    thunk: fn(&Bench, &Station, &mut Passive, usize) -> Result<(), NotMeasured>,
-    runtime: fn(&Bench, &Station, &mut Passive, usize) -> Result<(), NotMeasured>,
+    thunk: fn(&UmdFixture, &WorkFixture, &mut Passive, usize) -> Result<(), MeasureError>,
+    runtime: fn(&UmdFixture, &WorkFixture, &mut Passive, usize) -> Result<(), MeasureError>,
 }
 
 const KINDS: [Kind; 3] = [
@@ -61,38 +61,38 @@ const KINDS: [Kind; 3] = [
         wanted: Some(ADDED),
         memory: false,
         thunk: pairs,
-        runtime: Bench::pairs_through,
+        runtime: UmdFixture::pairs_by_runtime,
     },
     Kind {
         what: "residency asked for by a user-mode driver",
         calls: 1,
         wanted: Some(ADDED),
         memory: true,
-        thunk: Bench::asks,
-        runtime: Bench::asks_through,
+        thunk: UmdFixture::asks,
+        runtime: UmdFixture::queries_by_runtime,
     },
     Kind {
         what: "a resource made, filled, flushed and destroyed by an application",
         calls: 3,
         wanted: None,
         memory: false,
-        thunk: Bench::lives,
-        runtime: Bench::lives_through,
+        thunk: UmdFixture::lifecycles_by_thunk,
+        runtime: UmdFixture::lifecycles_by_runtime,
     },
 ];
 
 /// Measures the table.
 pub(crate) fn measure(
-    extent: &Extent,
-    said: &mut dyn FnMut(&ThroughRow),
-) -> Result<Vec<ThroughRow>, NotMeasured> {
+    extent: &BenchSize,
+    said: &mut dyn FnMut(&UmdRow),
+) -> Result<Vec<UmdRow>, MeasureError> {
     let mut rows = Vec::new();
     for kind in KINDS.iter().filter(|it| extent.asks(it.what)) {
         let fitted = if kind.memory { Some(fitted()?) } else { None };
-        let (thunk, runtime) = Station::fly(Watch::Nobody, fitted, |station, at| {
-            let bench = Bench::open(station, at)?;
-            let mut turn = |body: fn(&Bench, &Station, &mut Passive, usize) -> _| {
-                timed(|| body(&bench, station, at, extent.pairs)).map(Span::took)
+        let (thunk, runtime) = WorkFixture::fly(Watch::Off, fitted, |station, at| {
+            let bench = UmdFixture::open(station, at)?;
+            let mut turn = |body: fn(&UmdFixture, &WorkFixture, &mut Passive, usize) -> _| {
+                timed(|| body(&bench, station, at, extent.pairs)).map(Span::duration)
             };
             // Not counted: buffers grow.
             let _ = (turn(kind.thunk)?, turn(kind.runtime)?);
@@ -102,10 +102,10 @@ pub(crate) fn measure(
                 runtime.push(turn(kind.runtime)?);
             }
             bench.close(at)?;
-            Ok((each(thunk, extent.pairs), each(runtime, extent.pairs)))
+            Ok((nanoseconds_each(thunk, extent.pairs), nanoseconds_each(runtime, extent.pairs)))
         })?;
         let Kind { what, calls, wanted, .. } = *kind;
-        let row = ThroughRow { what, calls, thunk, runtime, wanted };
+        let row = UmdRow { what, calls, thunk, runtime, wanted };
         said(&row);
         rows.push(row);
     }
@@ -113,12 +113,12 @@ pub(crate) fn measure(
 }
 
 /// As many pairs of a driver that calls back as asked for, to be counted.
-pub(crate) fn counted(watch: Watch, count: usize) -> Result<(), NotMeasured> {
-    Station::fly(watch, None, |station, at| {
-        let bench = Bench::open(station, at)?;
-        bench.pairs_through(station, at, count)?;
+pub(crate) fn counted(watch: Watch, count: usize) -> Result<(), MeasureError> {
+    WorkFixture::fly(watch, None, |station, at| {
+        let bench = UmdFixture::open(station, at)?;
+        bench.pairs_by_runtime(station, at, count)?;
         // What is drawn with is submitted before it goes: a watched run is clean.
-        bench.pairs_through(station, at, 0)?;
+        bench.pairs_by_runtime(station, at, 0)?;
         done("pfnFlush", bench.device.flush(at))?;
         station.serve(at);
         bench.close(at)
@@ -126,14 +126,14 @@ pub(crate) fn counted(watch: Watch, count: usize) -> Result<(), NotMeasured> {
 }
 
 /// As little memory as there can be.
-fn fitted() -> Result<Fitted, NotMeasured> {
+fn fitted() -> Result<AdapterConfig, MeasureError> {
     let ram = nt::Ram::new(16 << 20);
-    let ram = ram.map_err(|why| NotMeasured(format!("memory for the machine: {why}")))?;
-    Ok(Fitted { ram, bytes: 1 << 20, pages: 1, tables: None })
+    let ram = ram.map_err(|why| MeasureError(format!("memory for the machine: {why}")))?;
+    Ok(AdapterConfig { ram, bytes: 1 << 20, pages: 1, tables: None })
 }
 
 /// An application beside a client: both have a device.
-struct Bench {
+struct UmdFixture {
     device: Device,
     resource: Resource,
     context: D3DKMT_HANDLE,
@@ -143,75 +143,75 @@ struct Bench {
 
 const SMALL: Surface = Surface { width: 32, height: 32 };
 
-impl Bench {
-    fn open(station: &Station, at: &mut Passive) -> Result<Self, NotMeasured> {
+impl UmdFixture {
+    fn open(station: &WorkFixture, at: &mut Passive) -> Result<Self, MeasureError> {
         let runtime = Runtime::new(&station.kernel);
         let adapter = runtime.open(&station.client, station.adapter, &meter::umd());
-        let adapter = adapter.map_err(|it| NotMeasured(format!("a driver: {}", it.why)))?;
+        let adapter = adapter.map_err(|it| MeasureError(format!("a driver: {}", it.reason)))?;
         let device = done("pfnCreateDevice", adapter.create_device(at))?;
         let resource = done("pfnCreateResource", device.create_resource(at, &texture()))?;
         let (context, allocation) = (station.context(at)?, station.allocation(at)?);
         Ok(Self { device, resource, context, allocation, adapter })
     }
 
-    fn close(&self, at: &mut Passive) -> Result<(), NotMeasured> {
+    fn close(&self, at: &mut Passive) -> Result<(), MeasureError> {
         done("pfnDestroyResource", self.device.destroy_resource(at, self.resource))?;
         done("pfnDestroyDevice", self.device.destroy(at))?;
         done("pfnCloseAdapter", self.adapter.close())
     }
 
-    fn pairs_through(
+    fn pairs_by_runtime(
         &self,
-        _station: &Station,
+        _station: &WorkFixture,
         at: &mut Passive,
         count: usize,
-    ) -> Result<(), NotMeasured> {
-        let (place, whole) = ((self.resource, 0), Rect::of(SMALL));
+    ) -> Result<(), MeasureError> {
+        let (place, whole) = ((self.resource, 0), Rect::whole(SMALL));
         done("pfnColorFill", self.device.color_fill(at, place, whole, number(count)))
     }
 
-    fn asks(&self, station: &Station, at: &mut Passive, count: usize) -> Result<(), NotMeasured> {
+    fn asks(&self, station: &WorkFixture, at: &mut Passive, count: usize) -> Result<(), MeasureError> {
         for _ in 0..count {
-            let names = Names::of(station.device, std::slice::from_ref(&self.allocation));
+            let names = AllocationSelection::of(station.device, std::slice::from_ref(&self.allocation));
             wanted("D3DKMTQueryAllocationResidency", station.client.residency(at, names))?;
         }
         Ok(())
     }
 
-    fn asks_through(
+    fn queries_by_runtime(
         &self,
-        _station: &Station,
+        _station: &WorkFixture,
         at: &mut Passive,
         count: usize,
-    ) -> Result<(), NotMeasured> {
+    ) -> Result<(), MeasureError> {
         done("pfnSetPriority", self.device.set_priority(at, self.resource, number(count)))
     }
 
     /// Made, used by a packet, destroyed, and everything done.
-    fn lives(&self, station: &Station, at: &mut Passive, count: usize) -> Result<(), NotMeasured> {
+    fn lifecycles_by_thunk(&self, station: &WorkFixture, at: &mut Passive, count: usize) -> Result<(), MeasureError> {
         for _ in 0..count {
-            let order = Create::on(station.device, vec![vec![0xa5; PRIVATE]]).with_resource();
+            let order = CreateAllocation::new(station.device, vec![vec![0xa5; PRIVATE]]).with_resource();
             let made = wanted("D3DKMTCreateAllocation", station.client.create(at, &order))?;
             let packet = station.client.submit(at, self.context, &[0xa5; PRIVATE]);
             wanted("D3DKMTSubmitCommand", packet)?;
             let (device, resource) = (station.device, made.resource);
-            let destroy = Destroy { device, resource, ..Destroy::default() };
+            let destroy = DestroyAllocation { device, resource, ..DestroyAllocation::default() };
             wanted("D3DKMTDestroyAllocation2", station.client.destroy(at, &destroy))?;
             station.serve(at);
         }
         Ok(())
     }
 
-    fn lives_through(
+    fn lifecycles_by_runtime(
         &self,
-        station: &Station,
+        station: &WorkFixture,
         at: &mut Passive,
         count: usize,
-    ) -> Result<(), NotMeasured> {
+    ) -> Result<(), MeasureError> {
         let wanted = texture();
         for _ in 0..count {
             let made = done("pfnCreateResource", self.device.create_resource(at, &wanted))?;
-            let filled = self.device.color_fill(at, (made, 0), Rect::of(SMALL), 0);
+            let filled = self.device.color_fill(at, (made, 0), Rect::whole(SMALL), 0);
             done("pfnColorFill", filled)?;
             done("pfnFlush", self.device.flush(at))?;
             done("pfnDestroyResource", self.device.destroy_resource(at, made))?;
@@ -222,23 +222,23 @@ impl Bench {
 }
 
 fn pairs(
-    _bench: &Bench,
-    station: &Station,
+    _bench: &UmdFixture,
+    station: &WorkFixture,
     at: &mut Passive,
     count: usize,
-) -> Result<(), NotMeasured> {
+) -> Result<(), MeasureError> {
     let (client, device) = (&station.client, station.device);
     for _ in 0..count {
-        let order = Create::on(device, vec![vec![0xa5; PRIVATE]]);
+        let order = CreateAllocation::new(device, vec![vec![0xa5; PRIVATE]]);
         let made = wanted("D3DKMTCreateAllocation", client.create(at, &order))?;
-        let destroy = Destroy { device, list: made.allocations, ..Destroy::default() };
+        let destroy = DestroyAllocation { device, list: made.allocations, ..DestroyAllocation::default() };
         wanted("D3DKMTDestroyAllocation2", client.destroy(at, &destroy))?;
     }
     Ok(())
 }
 
-fn texture() -> Surfaces {
-    Surfaces::texture(SMALL.width, SMALL.height)
+fn texture() -> ResourceDescription {
+    ResourceDescription::texture(SMALL.width, SMALL.height)
 }
 
 fn number(count: usize) -> u32 {
@@ -246,8 +246,8 @@ fn number(count: usize) -> u32 {
 }
 
 /// A call of an application that has to succeed.
-fn done<T>(call: &str, answer: Result<T, HRESULT>) -> Result<T, NotMeasured> {
-    answer.map_err(|result| NotMeasured(format!("{call} to succeed; it answered {result:#x}")))
+fn done<T>(call: &str, answer: Result<T, HRESULT>) -> Result<T, MeasureError> {
+    answer.map_err(|result| MeasureError(format!("{call} to succeed; it answered {result:#x}")))
 }
 
 #[cfg(test)]
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn what_is_added_is_of_each_call() {
         let row =
-            |wanted| ThroughRow { what: "it", calls: 2, thunk: 1000.0, runtime: 1090.0, wanted };
+            |wanted| UmdRow { what: "it", calls: 2, thunk: 1000.0, runtime: 1090.0, wanted };
         assert_eq!((row(Some(50.0)).added(), row(Some(50.0)).met()), (45.0, Some(true)));
         assert_eq!((row(Some(40.0)).met(), row(None).met()), (Some(false), None));
     }

@@ -1,7 +1,7 @@
 //! What scheduling and addresses cost: a table of its own, each row with its goals.
 
 use crate::goals::FLAT;
-use crate::{Extent, NotMeasured, mapping, packets};
+use crate::{BenchSize, MeasureError, mapping, packets};
 
 /// A line of the table of scheduling and addresses.
 #[derive(Clone, Debug)]
@@ -35,9 +35,9 @@ impl WorkRow {
 
 /// Measures the table.
 pub(crate) fn measure(
-    extent: &Extent,
+    extent: &BenchSize,
     said: &mut dyn FnMut(&WorkRow),
-) -> Result<Vec<WorkRow>, NotMeasured> {
+) -> Result<Vec<WorkRow>, MeasureError> {
     let mut rows = Vec::new();
     let mut say = |row: WorkRow| {
         said(&row);
@@ -50,12 +50,12 @@ pub(crate) fn measure(
 
 /// The rows of one kind, one for each number of those who live.
 pub(crate) fn rows(
-    extent: &Extent,
+    extent: &BenchSize,
     what: &'static str,
     wanted: Option<f64>,
-    mut number: impl FnMut(usize) -> Result<f64, NotMeasured>,
+    mut number: impl FnMut(usize) -> Result<f64, MeasureError>,
     said: &mut dyn FnMut(WorkRow),
-) -> Result<(), NotMeasured> {
+) -> Result<(), MeasureError> {
     if !extent.asks(what) {
         return Ok(());
     }

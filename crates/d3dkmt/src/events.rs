@@ -13,12 +13,12 @@ use std::ptr;
 /// Makes an event that is not set; NULL if the library does not run.
 #[unsafe(no_mangle)]
 pub extern "C" fn windtunnel_event_create() -> HANDLE {
-    let mut made = 0;
+    let mut created_at = 0;
     tunnel::call("windtunnel_event_create", |session, _| {
-        made = session.create_event();
+        created_at = session.create_event();
         STATUS_SUCCESS
     });
-    ptr::without_provenance_mut(made)
+    ptr::without_provenance_mut(created_at)
 }
 
 /// Whether an event is set: one if it is, zero if not or if there is no such event.
@@ -35,21 +35,21 @@ pub extern "C" fn windtunnel_event_is_set(event: HANDLE) -> i32 {
 /// Has an event not set any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn windtunnel_event_reset(event: HANDLE) -> NTSTATUS {
-    tunnel::call("windtunnel_event_reset", |session, _| said(session.reset_event(event)))
+    tunnel::call("windtunnel_event_reset", |session, _| to_status(session.reset_event(event)))
 }
 
 /// Waits until an event is set.
 #[unsafe(no_mangle)]
 pub extern "C" fn windtunnel_event_wait(event: HANDLE) -> NTSTATUS {
-    tunnel::call("windtunnel_event_wait", |session, at| said(session.wait_event(at, event)))
+    tunnel::call("windtunnel_event_wait", |session, at| to_status(session.wait_event(at, event)))
 }
 
 /// Closes an event. What sets it later has no effect that a client can see.
 #[unsafe(no_mangle)]
 pub extern "C" fn windtunnel_event_close(event: HANDLE) -> NTSTATUS {
-    tunnel::call("windtunnel_event_close", |session, _| said(session.close_event(event)))
+    tunnel::call("windtunnel_event_close", |session, _| to_status(session.close_event(event)))
 }
 
-fn said(answer: Result<(), NTSTATUS>) -> NTSTATUS {
+fn to_status(answer: Result<(), NTSTATUS>) -> NTSTATUS {
     answer.err().unwrap_or(STATUS_SUCCESS)
 }

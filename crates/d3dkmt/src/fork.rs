@@ -5,23 +5,23 @@
 //! of its own.
 #![expect(unsafe_code, reason = "is told of forks by the C library")]
 
-use crate::tunnel::Tunnel;
+use crate::tunnel::GlobalKernel;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The kernel of this process, or of the one it was forked from, has begun to start.
-static BEGUN: AtomicBool = AtomicBool::new(false);
+static STARTED: AtomicBool = AtomicBool::new(false);
 
 /// This process was forked from one with a kernel.
-static LOST: AtomicBool = AtomicBool::new(false);
+static FORKED: AtomicBool = AtomicBool::new(false);
 
 /// Runs when the library is loaded: a fork can come before the first call, and during it.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static LOADED: extern "C" fn() = watch;
+static FORK_HOOK: extern "C" fn() = register_fork_hook;
 
 /// Asks to be told of forks, once.
-pub(crate) extern "C" fn watch() {
+pub(crate) extern "C" fn register_fork_hook() {
     static WATCHED: Once = Once::new();
     WATCHED.call_once(|| {
         // SAFETY: The handler is a function that is never unloaded, and it takes no lock.
@@ -34,20 +34,20 @@ pub(crate) extern "C" fn watch() {
 
 /// In a child, before anything else of it runs.
 extern "C" fn in_child() {
-    LOST.store(BEGUN.load(Ordering::Relaxed), Ordering::Relaxed);
+    FORKED.store(STARTED.load(Ordering::Relaxed), Ordering::Relaxed);
     // The thread that forked may have been in the host, and would say goodbye when it ends.
-    if let Some(tunnel) = Tunnel::running() {
+    if let Some(tunnel) = GlobalKernel::running() {
         tunnel.host.abandon();
     }
 }
 
 /// From here on a child has lost something.
-pub(crate) fn begin() {
-    watch();
-    BEGUN.store(true, Ordering::Relaxed);
+pub(crate) fn mark_started() {
+    register_fork_hook();
+    STARTED.store(true, Ordering::Relaxed);
 }
 
 /// Whether the kernel's threads are in another process.
-pub(crate) fn lost() -> bool {
-    LOST.load(Ordering::Relaxed)
+pub(crate) fn is_forked_child() -> bool {
+    FORKED.load(Ordering::Relaxed)
 }

@@ -5,8 +5,8 @@
 //! events if a report was asked for. From then on every call returns `STATUS_UNSUCCESSFUL`. It
 //! is never counted against the client: nothing that happens after it is judged.
 
-use crate::tunnel::Tunnel;
-use flight::{Body, Crew, Free, Host, InternalError, Log, Passive, Role, Ticket, Woken};
+use crate::tunnel::GlobalKernel;
+use flight::{ThreadBody, Spawner, ThreadedHost, Host, InternalError, Log, Passive, Role, WaitToken, WaitResult};
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, OnceLock};
@@ -42,7 +42,7 @@ fn report(error: &InternalError) {
         "windtunnel: {error}\nwindtunnel: this is a bug of Windtunnel, not of its client; every \
          further call returns STATUS_UNSUCCESSFUL\n"
     );
-    let events = Tunnel::running().map(|tunnel| tunnel.session.kernel().log().take());
+    let events = GlobalKernel::running().map(|tunnel| tunnel.session.kernel().log().take());
     let events = events.unwrap_or_default();
     for event in &events[events.len().saturating_sub(LAST_EVENTS)..] {
         // Writing to a String does not fail.
@@ -52,10 +52,10 @@ fn report(error: &InternalError) {
 }
 
 /// The host's workers. Their internal errors are reported, too.
-pub(crate) struct Workers(pub(crate) Arc<Free>);
+pub(crate) struct Workers(pub(crate) Arc<ThreadedHost>);
 
 impl Host for Workers {
-    fn park(&self, at: &mut Passive, ticket: &Ticket, deadline: Option<u64>) -> Woken {
+    fn park(&self, at: &mut Passive, ticket: &WaitToken, deadline: Option<u64>) -> WaitResult {
         self.0.park(at, ticket, deadline)
     }
 
@@ -63,17 +63,17 @@ impl Host for Workers {
         self.0.now()
     }
 
-    fn ring(&self, ticket: &Ticket) {
-        self.0.ring(ticket);
+    fn wake(&self, ticket: &WaitToken) {
+        self.0.wake(ticket);
     }
 
-    fn breathe(&self, at: &mut Passive) {
-        self.0.breathe(at);
+    fn yield_point(&self, at: &mut Passive) {
+        self.0.yield_point(at);
     }
 }
 
-impl Crew for Workers {
-    fn start(self: Arc<Self>, name: &str, role: Role, body: Body) {
+impl Spawner for Workers {
+    fn start(self: Arc<Self>, name: &str, role: Role, body: ThreadBody) {
         let body = move |at: &mut Passive| {
             if let Err(panic) = caught(|| body(at)) {
                 resume_unwind(panic);
@@ -82,8 +82,8 @@ impl Crew for Workers {
         self.0.clone().start(name, role, Box::new(body));
     }
 
-    fn quiet(&self, at: &mut Passive) {
-        Free::quiet(&self.0, at);
+    fn run_until_idle(&self, at: &mut Passive) {
+        ThreadedHost::run_until_idle(&self.0, at);
     }
 
     fn log(&self) -> &Log {
@@ -117,8 +117,8 @@ mod tests {
         // SAFETY: NULL is an invalid parameter, and breaks no rule.
         assert_eq!(unsafe { D3DKMTEnumAdapters2(std::ptr::null_mut()) }, STATUS_INVALID_PARAMETER);
         if std::env::var(PLANTED).unwrap() == "worker" {
-            let host = Tunnel::running().unwrap().host.clone();
-            let workers: Arc<dyn Crew> = Arc::new(Workers(host));
+            let host = GlobalKernel::running().unwrap().host.clone();
+            let workers: Arc<dyn Spawner> = Arc::new(Workers(host));
             workers.spawn("planted", |_| flight::internal_error("a planted invariant"));
             let started = Instant::now();
             while first().is_none() && started.elapsed() < Duration::from_mins(1) {

@@ -10,11 +10,11 @@
 //!    about what is in the report.
 #![expect(unsafe_code, reason = "is called at the end of the process by the C library")]
 
-use crate::site::Site;
-use crate::tunnel::Tunnel;
+use crate::site::CallSite;
+use crate::tunnel::GlobalKernel;
 use crate::{fork, internal, signals};
-use flight::{Kind, Log, RuleId, Subject, What, Who};
-use kernel::Manner;
+use flight::{Kind, Log, RuleId, Subject, EventKind, Component};
+use kernel::ProcessExit;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -28,40 +28,40 @@ use verify::{Finding, Severity, Verifier};
 const VARIABLE: &str = "WINDTUNNEL_REPORT";
 
 /// How long the end of a process waits for what is left to end.
-const PATIENCE: Duration = Duration::from_secs(5);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Collects what the report says about a client.
-pub(crate) struct Watch {
+pub(crate) struct Report {
     to: OsString,
-    state: Mutex<State>,
+    state: Mutex<ReportState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ReportState {
     verifier: Verifier,
     /// The call each thread is in.
-    calls: BTreeMap<u32, Arc<Site>>,
+    calls: BTreeMap<u32, Arc<CallSite>>,
     /// Names that are alive, with the call that made them.
-    names: BTreeMap<u32, Name>,
+    handles: BTreeMap<u32, HandleOrigin>,
     /// The first call that broke a rule in a place, for each finding of a client.
-    breaches: BTreeMap<(RuleId, String), Arc<Site>>,
+    breaches: BTreeMap<(RuleId, String), Arc<CallSite>>,
 }
 
 /// A name that is alive.
-struct Name {
+struct HandleOrigin {
     of: Subject,
-    made: Option<Arc<Site>>,
+    created_at: Option<Arc<CallSite>>,
 }
 
-impl Watch {
+impl Report {
     /// A watch, if the environment asks for one.
-    pub(crate) fn asked() -> Option<Self> {
+    pub(crate) fn from_environment() -> Option<Self> {
         let to = std::env::var_os(VARIABLE).filter(|value| !value.is_empty() && value != "0")?;
         Some(Self { to, state: Mutex::default() })
     }
 
     /// A thread enters a call.
-    pub(crate) fn enter(&self, thread: u32, site: Site) {
+    pub(crate) fn enter(&self, thread: u32, site: CallSite) {
         self.state().calls.insert(thread, Arc::new(site));
     }
 
@@ -70,20 +70,20 @@ impl Watch {
         let mut state = self.state();
         for event in log.take() {
             state.verifier.observe(&event);
-            match event.what {
-                What::NameGiven { handle, to } => {
-                    let made = state.calls.get(&event.thread).cloned();
-                    state.names.insert(handle.0, Name { of: to, made });
+            match event.kind {
+                EventKind::HandlePublished { handle, of: to } => {
+                    let created_at = state.calls.get(&event.thread).cloned();
+                    state.handles.insert(handle.0, HandleOrigin { of: to, created_at });
                 }
-                What::NameClosed { handle, .. } => {
-                    state.names.remove(&handle.0);
+                EventKind::HandleClosed { handle, .. } => {
+                    state.handles.remove(&handle.0);
                 }
-                What::RuleBroken { rule, who: Who::Client, place, .. } => {
+                EventKind::RuleBroken { rule, component: Component::Client, argument: place, .. } => {
                     if let Some(site) = state.calls.get(&event.thread).cloned() {
                         state.breaches.entry((rule, place.into_owned())).or_insert(site);
                     }
                 }
-                What::Leave { .. } => {
+                EventKind::Leave { .. } => {
                     state.calls.remove(&event.thread);
                 }
                 _ => (),
@@ -91,7 +91,7 @@ impl Watch {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ReportState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -111,14 +111,14 @@ impl Watch {
 /// Runs when the process ends, after what the client registered for its end.
 #[used]
 #[unsafe(link_section = ".fini_array")]
-static UNLOADED: extern "C" fn() = end;
+static EXIT_HOOK: extern "C" fn() = write_at_exit;
 
-extern "C" fn end() {
-    if fork::lost() {
+extern "C" fn write_at_exit() {
+    if fork::is_forked_child() {
         return;
     }
-    let Some(tunnel) = Tunnel::running() else { return };
-    let Some(watch) = &tunnel.watch else { return };
+    let Some(tunnel) = GlobalKernel::running() else { return };
+    let Some(watch) = &tunnel.report else { return };
     tunnel.over.store(true, Ordering::Release);
     if internal::first().is_some() {
         // The kernel is not asked for anything any more.
@@ -127,43 +127,43 @@ extern "C" fn end() {
     // On a thread of its own: this one has lost what is local to it, and shall not wait for ever.
     let (said, heard) = channel();
     let report = move || {
-        let left = left(watch, tunnel);
+        let left = describe_leaks(watch, tunnel);
         let kernel = tunnel.session.kernel();
         let process = tunnel.session.process();
         let end =
-            || tunnel.host.adopt("exit", |at| kernel.end_process(at, process, Manner::Orderly));
+            || tunnel.host.adopt("exit", |at| kernel.end_process(at, process, ProcessExit::Orderly));
         internal::caught(end).ok()?;
         watch.observe(kernel.log());
         said.send(left).ok()
     };
-    let reporter = signals::held(|| std::thread::Builder::new().spawn(report));
-    let ended = reporter.ok().and_then(|_| heard.recv_timeout(PATIENCE).ok());
+    let reporter = signals::with_signals_blocked(|| std::thread::Builder::new().spawn(report));
+    let ended = reporter.ok().and_then(|_| heard.recv_timeout(EXIT_TIMEOUT).ok());
     let left = match ended {
         Some(left) => left,
         None if internal::first().is_some() => String::new(),
-        None => left(watch, tunnel) + "  (and it does not end)\n",
+        None => describe_leaks(watch, tunnel) + "  (and it does not end)\n",
     };
     watch.write(&text(&watch.state(), &left));
 }
 
 /// What is alive, by the call that made it.
-fn left(watch: &Watch, tunnel: &Tunnel) -> String {
+fn describe_leaks(watch: &Report, tunnel: &GlobalKernel) -> String {
     watch.observe(tunnel.session.kernel().log());
     let state = watch.state();
     let mut text = String::new();
-    for (handle, name) in &state.names {
-        let site = match &name.made {
+    for (handle, name) in &state.handles {
+        let site = match &name.created_at {
             Some(site) => format!("{}, called by {}", site.call, site.caller()),
             None => "a call that was not seen".to_owned(),
         };
         // Writing to a String does not fail.
-        let _ = writeln!(text, "  {handle:#010x} {}: made by {site}", described(name.of));
+        let _ = writeln!(text, "  {handle:#010x} {}: made by {site}", describe_subject(name.of));
     }
     text
 }
 
 /// What a client calls it.
-fn described(subject: Subject) -> String {
+fn describe_subject(subject: Subject) -> String {
     match subject.kind {
         Kind::View => format!("allocation ({subject})"),
         Kind::ResourceView => format!("resource ({subject})"),
@@ -172,12 +172,12 @@ fn described(subject: Subject) -> String {
 }
 
 /// The whole report.
-fn text(state: &State, left: &str) -> String {
+fn text(state: &ReportState, left: &str) -> String {
     let findings = state.verifier.findings();
     let mut text = String::from("windtunnel: report\n");
     for it in findings {
         text.push('\n');
-        let site = state.breaches.get(&(it.rule, it.place.clone()));
+        let site = state.breaches.get(&(it.rule, it.argument.clone()));
         describe(&mut text, it, site.map(|it| it.caller()));
     }
     if !left.is_empty() {
@@ -204,7 +204,7 @@ fn describe(text: &mut String, it: &Finding, caller: Option<String>) {
     let rule = it.rule.name();
     let says = verify::find(rule).map_or("not in the catalogue", |it| it.rule.as_str());
     let _ = writeln!(text, "{}: {}{times}", it.severity.name(), it.message);
-    let _ = writeln!(text, "  who      {}, in {}", it.who.name(), it.place);
+    let _ = writeln!(text, "  who      {}, in {}", it.component.name(), it.argument);
     if let Some(caller) = caller {
         let _ = writeln!(text, "  called   by {caller}");
     }

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 /// Runs `body` with every signal held back: the threads it starts begin, and stay, like that.
-pub(crate) fn held<R>(body: impl FnOnce() -> R) -> R {
+pub(crate) fn with_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     // SAFETY: `all` has room for a signal set, which the call fills.
     unsafe { libc::sigfillset(all.as_mut_ptr()) };

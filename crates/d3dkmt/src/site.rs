@@ -4,12 +4,12 @@ use std::backtrace::Backtrace;
 
 /// A call: its entry point, and the stack it came from. Symbols are resolved only when
 /// the caller is printed, because that is slow.
-pub(crate) struct Site {
+pub(crate) struct CallSite {
     pub(crate) call: &'static str,
     stack: Backtrace,
 }
 
-impl Site {
+impl CallSite {
     /// The call that is being made.
     pub(crate) fn here(call: &'static str) -> Self {
         Self { call, stack: Backtrace::force_capture() }

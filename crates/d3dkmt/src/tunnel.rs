@@ -2,13 +2,13 @@
 #![expect(unsafe_code, reason = "a call may have to be made on another thread")]
 
 use crate::internal::Workers;
-use crate::report::Watch;
-use crate::site::Site;
+use crate::report::Report;
+use crate::site::CallSite;
 use crate::{fork, internal, signals};
 use abi::NTSTATUS;
 use abi::status::{STATUS_DEVICE_REMOVED, STATUS_NOT_FOUND, STATUS_UNSUCCESSFUL};
-use flight::{Crew, Free, Log, Passive};
-use kernel::{Kernel, Plugged};
+use flight::{Spawner, ThreadedHost, Log, Passive};
+use kernel::{Kernel, DriverSetup};
 use softgpu::{MemoryPlan, SoftGpu};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,11 +16,11 @@ use std::sync::{Arc, OnceLock};
 use thunk::Session;
 
 /// The kernel behind the exported functions, and its host.
-pub(crate) struct Tunnel {
-    pub(crate) host: Arc<Free>,
+pub(crate) struct GlobalKernel {
+    pub(crate) host: Arc<ThreadedHost>,
     pub(crate) session: Session,
     /// If a report was asked for.
-    pub(crate) watch: Option<Watch>,
+    pub(crate) report: Option<Report>,
     /// The report is being written: every call is refused.
     pub(crate) over: AtomicBool,
 }
@@ -30,30 +30,30 @@ pub(crate) struct Tunnel {
 const MACHINE_MEMORY: u64 = 4 << 30;
 
 /// `None` if the driver did not start: a bug of ours, which is printed.
-static TUNNEL: OnceLock<Option<Tunnel>> = OnceLock::new();
+static GLOBAL_KERNEL: OnceLock<Option<GlobalKernel>> = OnceLock::new();
 
 thread_local! {
     /// Is destroyed with the other thread-local values. A process that calls `exit` destroys those
     /// of its thread first, and then runs what was registered for its end: destructors of C++ may
     /// call us there. Another thread makes these calls for them.
-    static LOCAL: Tidy = const { Tidy };
+    static LOCAL: ThreadLocalProbe = const { ThreadLocalProbe };
 }
 
 /// Has a destructor, so that its destruction can be detected.
-struct Tidy;
+struct ThreadLocalProbe;
 
-impl Drop for Tidy {
+impl Drop for ThreadLocalProbe {
     fn drop(&mut self) {}
 }
 
 /// The body of a call, for another thread.
-struct Carried<B>(B);
+struct SendBody<B>(B);
 
 // SAFETY: The thread that it comes from waits until it has run, so no value is used by two
 // threads at once. It uses no thread-local value, because its own thread has lost them.
-unsafe impl<B> Send for Carried<B> {}
+unsafe impl<B> Send for SendBody<B> {}
 
-impl<B> Carried<B> {
+impl<B> SendBody<B> {
     fn body(self) -> B {
         self.0
     }
@@ -65,53 +65,53 @@ pub(crate) fn call(
     body: impl FnOnce(&Session, &mut Passive) -> NTSTATUS,
 ) -> NTSTATUS {
     // WINDOWS: our decision. What a child could use is in its parent, as after a removal.
-    if fork::lost() {
+    if fork::is_forked_child() {
         return STATUS_DEVICE_REMOVED;
     }
     // WINDOWS: our decision, as of any other failure of ours.
     if internal::first().is_some() {
         return STATUS_UNSUCCESSFUL;
     }
-    let made = || {
-        let Some(tunnel) = Tunnel::started() else { return STATUS_NOT_FOUND };
+    let created_at = || {
+        let Some(tunnel) = GlobalKernel::get_or_start() else { return STATUS_NOT_FOUND };
         if tunnel.over.load(Ordering::Acquire) {
             return STATUS_DEVICE_REMOVED;
         }
         if LOCAL.try_with(|_| ()).is_ok() {
             return tunnel.call(name, body);
         }
-        let carried = Carried(body);
+        let carried = SendBody(body);
         std::thread::scope(|scope| {
             let thread = scope.spawn(move || tunnel.call(name, carried.body()));
             thread.join().unwrap_or_else(|panic| resume_unwind(panic))
         })
     };
     // A panic is a bug of ours. It was printed when it happened, and does not leave the library.
-    internal::caught(made).unwrap_or(STATUS_UNSUCCESSFUL)
+    internal::caught(created_at).unwrap_or(STATUS_UNSUCCESSFUL)
 }
 
-impl Tunnel {
-    fn started() -> Option<&'static Self> {
-        if TUNNEL.get().is_none() {
-            fork::begin();
+impl GlobalKernel {
+    fn get_or_start() -> Option<&'static Self> {
+        if GLOBAL_KERNEL.get().is_none() {
+            fork::mark_started();
         }
-        TUNNEL.get_or_init(|| signals::held(Self::start)).as_ref()
+        GLOBAL_KERNEL.get_or_init(|| signals::with_signals_blocked(Self::start)).as_ref()
     }
 
     /// The tunnel, if there was a call.
     pub(crate) fn running() -> Option<&'static Self> {
-        TUNNEL.get()?.as_ref()
+        GLOBAL_KERNEL.get()?.as_ref()
     }
 
     fn start() -> Option<Self> {
-        let watch = Watch::asked();
+        let watch = Report::from_environment();
         let log = Arc::new(if watch.is_some() { Log::new() } else { Log::silent() });
-        let host = Free::new(&log);
-        host.expect_strangers();
+        let host = ThreadedHost::new(&log);
+        host.expect_external_threads();
         let kernel = Kernel::new(host.clone(), log.clone());
-        let workers: Arc<dyn Crew> = Arc::new(Workers(host.clone()));
-        let (worker, bell) = (kernel.clone(), kernel.bell());
-        workers.serve("system", bell, move |at| worker.work(at));
+        let workers: Arc<dyn Spawner> = Arc::new(Workers(host.clone()));
+        let (worker, bell) = (kernel.clone(), kernel.work_available());
+        workers.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
         let ram = match nt::Ram::new(MACHINE_MEMORY) {
             Ok(ram) => ram,
             Err(why) => {
@@ -120,7 +120,7 @@ impl Tunnel {
             }
         };
         let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
-        let plugged = Plugged { miniport, machine, pool: nt::Pool::new(log) };
+        let plugged = DriverSetup { miniport, machine, pool: nt::Pool::new(log) };
         let adapter = match host.adopt("client", |at| kernel.add_adapter(at, plugged)) {
             Ok(adapter) => adapter,
             Err(why) => {
@@ -128,9 +128,9 @@ impl Tunnel {
                 return None;
             }
         };
-        kernel.attend(&workers, adapter);
+        kernel.start_workers(&workers, adapter);
         let session = Session::guarded(&kernel);
-        Some(Self { host, session, watch, over: AtomicBool::new(false) })
+        Some(Self { host, session, report: watch, over: AtomicBool::new(false) })
     }
 
     fn call(
@@ -139,8 +139,8 @@ impl Tunnel {
         body: impl FnOnce(&Session, &mut Passive) -> NTSTATUS,
     ) -> NTSTATUS {
         self.host.adopt("client", |at| {
-            let Some(watch) = &self.watch else { return body(&self.session, at) };
-            watch.enter(flight::current_thread(), Site::here(name));
+            let Some(watch) = &self.report else { return body(&self.session, at) };
+            watch.enter(flight::current_thread(), CallSite::here(name));
             let status = body(&self.session, at);
             watch.observe(self.session.kernel().log());
             status

@@ -5,40 +5,40 @@ use std::fmt;
 
 /// Everything that is alive, each under its owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Census {
+pub struct LiveObjects {
     /// The things, owners before what they own.
-    pub live: Vec<Live>,
+    pub objects: Vec<LiveObject>,
 }
 
 /// One thing that is alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Live {
+pub struct LiveObject {
     /// The thing.
     pub subject: Subject,
     /// Whose it is.
     pub owner: Option<Subject>,
     /// Its reasons to live.
-    pub why: Vec<String>,
+    pub reasons: Vec<String>,
 }
 
-impl Census {
+impl LiveObjects {
     /// How many things are alive.
     pub fn count(&self) -> usize {
-        self.live.len()
+        self.objects.len()
     }
 
     fn depth(&self, subject: Option<Subject>) -> usize {
-        let owner = subject.and_then(|it| self.live.iter().find(|other| other.subject == it));
+        let owner = subject.and_then(|it| self.objects.iter().find(|other| other.subject == it));
         owner.map_or(0, |it| 1 + self.depth(it.owner))
     }
 }
 
-impl fmt::Display for Census {
+impl fmt::Display for LiveObjects {
     /// A tree, a line for each.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for it in &self.live {
+        for it in &self.objects {
             let indent = self.depth(it.owner) * 2;
-            writeln!(f, "{:indent$}{}: {}", "", it.subject, it.why.join(", "))?;
+            writeln!(f, "{:indent$}{}: {}", "", it.subject, it.reasons.join(", "))?;
         }
         Ok(())
     }

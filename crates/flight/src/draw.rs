@@ -1,7 +1,7 @@
 //! Numbers from a seed: the same ones in every run.
 
 /// The next number below `bound` (splitmix64); there is none below zero.
-pub fn draw(state: &mut u64, bound: u64) -> u64 {
+pub fn next_random(state: &mut u64, bound: u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -16,10 +16,10 @@ mod tests {
     #[test]
     fn numbers_repeat_and_stay_below_their_bound() {
         let (mut one, mut same) = (7, 7);
-        let numbers: Vec<u64> = (0..100).map(|_| draw(&mut one, 10)).collect();
+        let numbers: Vec<u64> = (0..100).map(|_| next_random(&mut one, 10)).collect();
         assert!(numbers.iter().all(|it| *it < 10));
         assert!((0..10).all(|it| numbers.contains(&it)), "each comes: {numbers:?}");
-        assert!(numbers.iter().all(|it| *it == draw(&mut same, 10)));
-        assert_eq!(draw(&mut one, 0), 0);
+        assert!(numbers.iter().all(|it| *it == next_random(&mut same, 10)));
+        assert_eq!(next_random(&mut one, 0), 0);
     }
 }

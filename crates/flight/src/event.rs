@@ -3,8 +3,8 @@
 //! An event says what happened to one subject, on which virtual thread, and inside which call
 //! of a driver. It holds numbers and text, never a pointer or a Windows type.
 
-use crate::field::{Field, Hex, Text, say};
-use crate::{Fence, Irql, RuleId, Subject, Who};
+use crate::field::{Field, Hex, Text, push_text};
+use crate::{Fence, Irql, RuleId, Subject, Component};
 use std::fmt;
 
 /// Something that happened.
@@ -19,7 +19,7 @@ pub struct Event {
     /// What it happened to.
     pub subject: Subject,
     /// What happened.
-    pub what: What,
+    pub kind: EventKind,
 }
 
 macro_rules! events {
@@ -27,32 +27,32 @@ macro_rules! events {
         /// What happened.
         #[derive(Clone, Debug, PartialEq)]
         #[expect(missing_docs, reason = "fields are explained with their event")]
-        pub enum What {
+        pub enum EventKind {
             $($(#[doc = $doc])+ $variant { $($field: $type),* },)*
         }
 
-        impl What {
+        impl EventKind {
             /// Its name in traces.
             pub fn name(&self) -> &'static str {
-                match self { $(What::$variant { .. } => $name,)* }
+                match self { $(EventKind::$variant { .. } => $name,)* }
             }
 
             /// The names of all events, each at its place.
             pub const NAMES: &[&'static str] = &[$($name),*];
 
-            /// Its place among [`What::NAMES`].
+            /// Its place among [`EventKind::NAMES`].
             #[inline]
-            pub fn place(&self) -> usize {
-                enum Place { $($variant),* }
-                match self { $(What::$variant { .. } => Place::$variant as usize,)* }
+            pub fn index(&self) -> usize {
+                enum Index { $($variant),* }
+                match self { $(EventKind::$variant { .. } => Index::$variant as usize,)* }
             }
 
             /// Its values in text, each ` name=value`.
             fn write(&self, to: &mut Vec<u8>) {
                 match self {
-                    $(What::$variant { $($field),* } => {
+                    $(EventKind::$variant { $($field),* } => {
                         $(
-                            say(concat!(" ", stringify!($field), "="), to);
+                            push_text(concat!(" ", stringify!($field), "="), to);
                             $field.write(to);
                         )*
                     })*
@@ -60,9 +60,9 @@ macro_rules! events {
             }
 
             /// Reads what `write` wrote.
-            fn read(name: &str, values: &mut Values<'_>) -> Option<What> {
+            fn read(name: &str, values: &mut Values<'_>) -> Option<EventKind> {
                 match name {
-                    $($name => Some(What::$variant {
+                    $($name => Some(EventKind::$variant {
                         $($field: <$type>::read(values.next(stringify!($field))?)?),*
                     }),)*
                     _ => None,
@@ -86,20 +86,20 @@ events! {
     Leave "leave" { call: Text, status: Hex }
 
     /// The process's table took its next name, for something about to be built.
-    NameReserved "name.reserved" { handle: Hex }
+    HandleReserved "handle.reserved" { handle: Hex }
     /// A reserved name was given back: the call failed.
-    NameReturned "name.returned" { handle: Hex }
+    HandleCancelled "handle.cancelled" { handle: Hex }
     /// A name was published: clients can use it.
-    NameGiven "name.given" { handle: Hex, to: Subject }
+    HandlePublished "handle.published" { handle: Hex, of: Subject }
     /// A name ended.
-    NameClosed "name.closed" { handle: Hex, of: Subject }
+    HandleClosed "handle.closed" { handle: Hex, of: Subject }
     /// A global name was given: it is valid in every process.
-    NameShared "name.shared" { handle: Hex, of: Subject }
+    HandleShared "handle.shared" { handle: Hex, of: Subject }
 
     /// A process began.
     ProcessOpened "process.opened" {}
     /// Something of the process was alive when the process ended: one event for each.
-    ProcessLeft "process.left" { what: Subject }
+    ProcessLeaked "process.leaked" { object: Subject }
     /// A process ended, with everything in it.
     ProcessEnded "process.ended" {}
 
@@ -110,18 +110,18 @@ events! {
     /// Its driver was told to change its power: `state` is d0 or d3.
     AdapterPowered "adapter.powered" { state: Text }
     /// Its hardware was pulled out: nothing that it had to do will be done.
-    AdapterPulled "adapter.pulled" {}
+    AdapterSurpriseRemoved "adapter.surprise-removed" {}
     /// A node of an adapter exists.
     NodeStarted "node.started" { adapter: Subject, ordinal: u32 }
 
     /// The driver made a device.
     DeviceCreated "device.created" { process: Subject, adapter: Subject }
     /// Paging commands for what it has, an allocation or a save area, were lost in a reset.
-    DeviceHit "device.hit" { of: Subject, paging: Subject }
+    DevicePagingLost "device.paging-lost" { of: Subject, paging: Subject }
     /// A device cannot work any more; its work counts as done.
     DeviceLost "device.lost" { why: Text }
     /// A client was told how the device is: `active`, or why it is lost.
-    DeviceTold "device.told" { state: Text }
+    DeviceStateQueried "device.state-queried" { state: Text }
     /// The driver was told that the device is gone.
     DeviceDestroyed "device.destroyed" {}
 
@@ -133,18 +133,18 @@ events! {
     /// A resource exists, created by `device`. `sharing` is none, global or nt.
     ResourceCreated "resource.created" { adapter: Subject, device: Subject, sharing: Text }
     /// The driver was told that the resource is gone.
-    ResourceGone "resource.gone" {}
+    ResourceDestroyed "resource.destroyed" {}
     /// What a shared resource has for its openers: bytes of the runtime's data, and of its
     /// members' private data together.
-    ShareKept "share.kept" { runtime: u64, total: u64 }
+    ShareRecorded "share.recorded" { runtime: u64, total: u64 }
     /// A client was told of them; `copied` is how many bytes of data it was given.
-    ShareTold "share.told" { runtime: u64, total: u64, copied: u64 }
+    ShareQueried "share.queried" { runtime: u64, total: u64, copied: u64 }
     /// An opener was given them: so many bytes of private data as it is told, and bytes in all.
     ShareOpened "share.opened" { written: u64, copied: u64 }
     /// A device has a view of a resource.
     ResourceViewOpened "resource-view.opened" { resource: Subject, device: Subject }
     /// Its name is closed, by a destroy call of `by`.
-    ResourceViewUnnamed "resource-view.unnamed" { by: Subject, retirement: Subject }
+    ResourceViewRetiring "resource-view.retiring" { by: Subject, retirement: Subject }
     /// Its views are closed.
     ResourceViewClosed "resource-view.closed" {}
 
@@ -152,46 +152,46 @@ events! {
     /// or the kernel gave, `seen` of what the driver was shown.
     AllocationCreated "allocation.created" {
         adapter: Subject, device: Subject, resource: Option<Subject>,
-        size: u64, pitch_size: u64, alignment: u64, given: Hex, seen: Hex
+        size: u64, pitch_size: u64, alignment: u64, client_data: Hex, driver_data: Hex
     }
     /// Its driver does not want more than so many instances of it.
-    AllocationLimited "allocation.limited" { most: u32 }
+    AllocationLimited "allocation.limited" { limit: u32 }
     /// Its memory and paging work are given back: no view of it is in use.
-    AllocationUnplaced "allocation.unplaced" {}
+    AllocationDecommitted "allocation.decommitted" {}
     /// The driver was told that the allocation is gone.
-    AllocationGone "allocation.gone" {}
+    AllocationDestroyed "allocation.destroyed" {}
 
     /// The driver opened an allocation for a device. `answered` says whether it gave a word.
     ViewOpened "view.opened" {
-        allocation: Subject, device: Subject, resource: Option<Subject>, answered: bool
+        allocation: Subject, device: Subject, resource: Option<Subject>, handle_set: bool
     }
     /// The view's name is closed, by a destroy call of `by`: no new use can start.
-    ViewUnnamed "view.unnamed" { by: Subject, retirement: Subject }
+    ViewRetiring "view.retiring" { by: Subject, retirement: Subject }
     /// What its device had queued before has passed, or is disregarded.
     ViewIdle "view.idle" {}
     /// The driver was told that the view is closed.
     ViewClosed "view.closed" {}
 
     /// A destroy was asked for: of `views` views of a device.
-    RetireAsked "retire.asked" { device: Subject, views: u32, assume: bool, sync: bool }
+    RetireRequested "retire.requested" { device: Subject, views: u32, assume_not_in_use: bool, synchronous: bool }
     /// It waits for this work: so many packets of a context.
-    RetireBehind "retire.behind" { context: Subject, packet: u64 }
+    RetireWaits "retire.waits" { context: Subject, packet: u64 }
     /// All its views are idle.
     RetireIdle "retire.idle" {}
     /// All its views are closed, and what they were the last views of is gone.
     RetireDone "retire.done" {}
     /// Whoever asked has the answer: `done` is false where a wait was given up.
-    RetireAnswered "retire.answered" { done: bool }
+    RetireReturned "retire.returned" { done: bool }
 
     /// A client asked for an escape: subject the process. `resolved` says whether what it named
     /// is there, and belongs together.
-    EscapeAsked "escape.asked" { hardware: bool, resolved: bool }
+    EscapeRequested "escape.requested" { hardware: bool, resolved: bool }
 
     /// A context was given work: it is the context's packet of that number.
     PacketQueued "packet.queued" { packet: u64 }
     /// The digests of a packet's private data, as its client gave it and as it is when the call
     /// is over: subject the process. Only where nobody else can have changed it.
-    PacketPrivate "packet.private" { bytes: u32, given: Hex, left: Hex }
+    PacketPrivate "packet.private" { bytes: u32, before: Hex, after: Hex }
     /// The node was given the packet: subject the context.
     PacketSubmitted "packet.submitted" { packet: u64, node: Subject, fence: Fence }
     /// The node gave the packet back, or lost it in a reset, before it was done: it will be
@@ -204,7 +204,7 @@ events! {
     /// A fence passed: subject the node.
     FencePassed "fence.passed" { fence: Fence }
     /// A driver asked for its DPC: subject the adapter. It is `fresh` if it was not pending.
-    DpcQueued "dpc.queued" { fresh: bool }
+    DpcQueued "dpc.queued" { inserted: bool }
     /// The driver was told to report vsyncs, or not to any more: subject the adapter.
     VsyncSwitched "vsync.switched" { on: bool }
     /// The driver reported a vsync: subject the adapter.
@@ -215,9 +215,9 @@ events! {
     /// A context has packets with lists: how large its driver wants their buffers.
     ContextLists "context.lists" { commands: u32, list: u32, patches: u32 }
     /// A driver wrote commands for the hardware in place of a client's, in so many bytes, into
-    /// its `pass`th buffer, where there was so much `room`: subject the context.
+    /// its `advance_time`th buffer, where there was so much `room`: subject the context.
     PacketRendered "packet.rendered" {
-        pass: u32, commands: u32, room: u32, bytes: u32, uses: u32, patches: u32, answer: Text
+        pass: u32, commands: u32, capacity: u32, bytes: u32, uses: u32, patches: u32, result: Text
     }
     /// A packet with lists is about to be given to a node, and uses this: subject the allocation,
     /// where it is then.
@@ -233,9 +233,9 @@ events! {
     /// The driver reported that it did, with the last fence that is done.
     NodePreempted "node.preempted" { preemption: Fence, last: Fence }
     /// A node does not move: subject the node. `stage` says what is done about it, at that time.
-    NodeLate "node.late" { fence: Fence, stage: Text, now: u64 }
+    NodeTimedOut "node.timed-out" { fence: Fence, stage: Text, now: u64 }
     /// The driver reset a node: all up to the fence it says is over.
-    NodeReset "node.reset" { done: Fence, aborted: Fence, given: Fence }
+    NodeReset "node.reset" { done: Fence, aborted: Fence, submitted: Fence }
     /// The driver reset the whole adapter: subject it. It is the `count`th within a minute.
     AdapterReset "adapter.reset" { now: u64, count: u32 }
     /// It takes work again.
@@ -251,8 +251,8 @@ events! {
     /// What a driver says of the memory of an allocation: the CPU may lock it (`seen`), its view
     /// is `cached`, it never moves (`pinned`), the driver is `told` when it comes and goes, it
     /// can be in an aperture (`mappable`).
-    MemoryWanted "memory.wanted" {
-        seen: bool, cached: bool, pinned: bool, told: bool, mappable: bool
+    MemoryRequirements "memory.requirements" {
+        cpu_visible: bool, cached: bool, pinned: bool, notified: bool, mappable: bool
     }
     /// An allocation was given a place, at an address of the GPU's: its bytes come there by
     /// paging work.
@@ -263,16 +263,16 @@ events! {
     MemoryFreed "memory.freed" {}
 
     /// Paging work was planned: subject it. It waits for so many fences.
-    PagingPlanned "paging.planned" { adapter: Subject, steps: u32, behind: u32 }
-    /// A driver wrote commands for an operation on an allocation: `pass` counts its buffers from
+    PagingPlanned "paging.planned" { adapter: Subject, steps: u32, waits: u32 }
+    /// A driver wrote commands for an operation on an allocation: `advance_time` counts its buffers from
     /// one on, `whole` says that it is written to its end. `address` is the GPU's, in that
     /// segment; `come` says that the allocation, of that `size`, comes there and does not leave.
     /// `bytes` are the commands', `private` is the digest of what an update carries. `word` is the
     /// driver's for it, `idle` what it was told of packets that use it.
     PagingBuilt "paging.built" {
-        operation: Text, of: Subject, word: Subject, segment: Subject, address: u64,
-        size: u64, private: Hex, come: bool, idle: bool, bytes: u32, pass: u32, answer: Text,
-        whole: bool
+        operation: Text, of: Subject, driver_handle: Subject, segment: Subject, address: u64,
+        size: u64, private: Hex, page_in: bool, idle: bool, bytes: u32, pass: u32, result: Text,
+        complete: bool
     }
     /// A driver has written to a buffer with private data of its own: subject the adapter. The
     /// digests are of so many bytes of it, before the call and after it.
@@ -283,7 +283,7 @@ events! {
         paging: Subject, fence: Fence, bytes: u32, switch: bool
     }
     /// An operation is done: subject the paging work.
-    PagingDone "paging.done" { operation: Text, of: Subject, segment: Subject, come: bool }
+    PagingDone "paging.done" { operation: Text, of: Subject, segment: Subject, page_in: bool }
     /// A driver was told of something that a reset has lost, so many bytes: subject the adapter.
     PagingDropped "paging.dropped" { operation: Text, of: Subject, bytes: u64 }
     /// All of it is done, or counts as done.
@@ -292,98 +292,98 @@ events! {
     /// A device's list of what must be resident: subject the view, so often on it now. Once more
     /// by a call for that queue, or once less: then the client said whether the memory may stay
     /// until it is needed (`lazily`), and that the GPU has not written to it (`clean`).
-    ResidentCounted "resident.counted" {
-        device: Subject, queue: Option<Subject>, count: u32, lazily: bool, clean: bool
+    ResidencyCounted "residency.counted" {
+        device: Subject, queue: Option<Subject>, count: u32, only_if_necessary: bool, not_written: bool
     }
     /// A client asked for residency of some views: `answer` is resident, pending or no-memory.
     /// Pending is until the queue's fence has that `value`; `must` when it has to succeed.
-    ResidentAsked "resident.asked" {
-        queue: Subject, views: u32, must: bool, answer: Text, value: u64, trim: u64
+    ResidencyRequested "residency.requested" {
+        queue: Subject, views: u32, must_succeed: bool, result: Text, value: u64, trim: u64
     }
 
     /// A client was told what it has of an adapter's memory, its own (`local`) or what is mapped
     /// into apertures: subject the process.
-    BudgetTold "budget.told" {
+    BudgetQueried "budget.queried" {
         adapter: Subject, local: bool, budget: u64, usage: u64, reserved: u64, reservable: u64
     }
     /// A client asked where a view is, alone or with others of a resource (`of`): subject the
     /// view. `answer` is what it was told of all it asked for: local, shared or away.
-    ResidencyTold "residency.told" { of: Option<Subject>, answer: Text }
+    ResidencyQueried "residency.queried" { of: Option<Subject>, result: Text }
     /// A client was told how many bytes it should let go of, in answer to a call or in a
     /// notification (`by`): subject the process. What it lists comes to `usage` in the adapter's
     /// own memory and to `shared_usage` in apertures; so many bytes are `missing` besides.
-    TrimTold "trim.told" {
+    TrimRequired "trim.required" {
         adapter: Subject, by: Text, usage: u64, budget: u64, shared_usage: u64,
         shared_budget: u64, missing: u64, bytes: u64
     }
     /// A client's function is called since memory is short: subject the device it is for.
     /// `flags` are the notification's: to-budget, periodic and restart-periodic, with a plus between.
-    TrimAsked "trim.asked" { flags: Text, bytes: u64 }
+    TrimNotified "trim.notified" { flags: Text, bytes: u64 }
     /// It has returned.
-    TrimEnded "trim.ended" { bytes: u64 }
+    TrimReturned "trim.returned" { bytes: u64 }
 
     /// A client's queue of paging work exists: subject it.
-    QueueCreated "queue.created" { device: Subject, priority: u32 }
+    PagingQueueCreated "paging-queue.created" { device: Subject, priority: u32 }
     /// Paging work of it will signal this value: subject the queue.
-    QueueGiven "queue.given" { paging: Subject, value: u64 }
+    PagingQueueAssigned "paging-queue.assigned" { paging: Subject, value: u64 }
     /// Its fence has this value.
-    QueueSignalled "queue.signalled" { value: u64 }
+    PagingQueueSignalled "paging-queue.signalled" { value: u64 }
     /// It is gone, and its fence with it.
-    QueueDestroyed "queue.destroyed" {}
+    PagingQueueDestroyed "paging-queue.destroyed" {}
 
     /// A keyed mutex exists, free for a key: subject it. `handle` is its maker's name of it, and
     /// `global` its global one, zero if it has none. `sharing` is global or nt; `runtime` is how
     /// many bytes of the runtime's data it has.
-    KeyedCreated "keyed.created" {
+    KeyedMutexCreated "keyed-mutex.created" {
         process: Subject, handle: Hex, global: Hex, sharing: Text, key: u64, runtime: u64
     }
     /// A process that has so many bytes of room for the runtime's data has a name of it more.
-    KeyedOpened "keyed.opened" { process: Subject, handle: Hex, room: u64 }
+    KeyedMutexOpened "keyed-mutex.opened" { process: Subject, handle: Hex, capacity: u64 }
     /// A process has too little room for the runtime's data, and gets no name.
-    KeyedUnopened "keyed.unopened" { process: Subject, room: u64 }
+    KeyedMutexOpenFailed "keyed-mutex.open-failed" { process: Subject, capacity: u64 }
     /// An opener was answered. `room` is the size it came with, `size` what it finds in that
     /// field, `copied` how many bytes were written.
-    KeyedTold "keyed.told" { room: u64, size: u64, copied: u64 }
+    KeyedMutexOpenReturned "keyed-mutex.open-returned" { capacity: u64, size: u64, copied: u64 }
     /// It is owned through a name, with the fence value of its last release.
-    KeyedAcquired "keyed.acquired" { process: Subject, handle: Hex, key: u64, fence: u64 }
+    KeyedMutexAcquired "keyed-mutex.acquired" { process: Subject, handle: Hex, key: u64, fence: u64 }
     /// An acquire ended without it: timed-out or abandoned.
-    KeyedMissed "keyed.missed" { process: Subject, handle: Hex, key: u64, how: Text }
+    KeyedMutexNotAcquired "keyed-mutex.not-acquired" { process: Subject, handle: Hex, key: u64, result: Text }
     /// What the caller of an acquire finds in its fields, who asked for a key: acquired,
     /// timed-out or abandoned.
-    KeyedAnswered "keyed.answered" { how: Text, asked: u64, key: u64, fence: u64 }
+    KeyedMutexAcquireReturned "keyed-mutex.acquire-returned" { result: Text, requested: u64, key: u64, fence: u64 }
     /// It is free for the next key. `runtime` is how many bytes of the runtime's data it has now.
-    KeyedReleased "keyed.released" {
+    KeyedMutexReleased "keyed-mutex.released" {
         process: Subject, handle: Hex, key: u64, fence: u64, runtime: u64
     }
     /// The name it was owned through ends: nobody gets it any more.
-    KeyedAbandoned "keyed.abandoned" { process: Subject, handle: Hex }
+    KeyedMutexAbandoned "keyed-mutex.abandoned" { process: Subject, handle: Hex }
     /// A process has a name of it less.
-    KeyedClosed "keyed.closed" { process: Subject, handle: Hex }
+    KeyedMutexClosed "keyed-mutex.closed" { process: Subject, handle: Hex }
     /// Its last name is closed: it is gone, and its global name with it.
-    KeyedGone "keyed.gone" {}
+    KeyedMutexDestroyed "keyed-mutex.destroyed" {}
 
     /// A client asked for a lock, and has it refused rather than wait for the device's work
     /// (`hurries`) or have something moved (`still`): subject the view.
-    LockAsked "lock.asked" { hurries: bool, still: bool }
+    LockRequested "lock.requested" { do_not_wait: bool, do_not_evict: bool }
     /// The CPU sees an allocation, in memory, in an aperture or in the system's memory: subject
     /// the view. `count` is how often it is locked.
-    LockTaken "lock.taken" { count: u32, place: Text, hurries: bool }
+    LockAcquired "lock.acquired" { count: u32, location: Text, do_not_wait: bool }
     /// The view of a locked allocation was aimed anew, after paging work: subject the allocation.
-    LockAimed "lock.aimed" { place: Text }
+    LockRemapped "lock.remapped" { location: Text }
     /// One lock of it ended, or was `dropped` because it ended.
     LockEnded "lock.ended" { count: u32, dropped: bool }
 
     /// Another instance of an allocation was made: subject the instance. Its driver knows it by
     /// that word; `count` are there now.
-    InstanceMade "instance.made" { of: Subject, view: Subject, word: Subject, count: u32 }
+    InstanceCreated "instance.created" { of: Subject, view: Subject, driver_handle: Subject, count: u32 }
     /// By a lock that discards, another instance is the newest, or the allocation itself again:
     /// subject the view. That happened so often, the first time when it was made.
     LockRenamed "lock.renamed" { to: Subject, turn: u64 }
     /// An instance is gone, with its memory.
-    InstanceGone "instance.gone" {}
+    InstanceDestroyed "instance.destroyed" {}
 
     /// An allocation was offered: its bytes may go when memory is short. Subject the view.
-    OfferMade "offer.made" { priority: u32, behind: u32 }
+    OfferStarted "offer.started" { priority: u32, waits: u32 }
     /// The work before the offer is done: from here on it may go.
     OfferReady "offer.ready" {}
     /// It was taken back; its bytes were thrown away or not. By a call for a queue it comes back
@@ -391,17 +391,17 @@ events! {
     OfferEnded "offer.ended" { discarded: bool, queue: Option<Subject>, value: u64 }
 
     /// A driver made an allocation for a context, or for all of a device.
-    SavedCreated "context-allocation.created" {
-        adapter: Subject, device: Subject, context: Option<Subject>, bytes: u64, word: Subject
+    ContextAllocationCreated "context-allocation.created" {
+        adapter: Subject, device: Subject, context: Option<Subject>, bytes: u64, driver_handle: Subject
     }
     /// The driver wants it brought up to date: `given` is the digest of what it gave for that.
-    SavedUpdating "context-allocation.updating" { given: Hex }
+    ContextAllocationUpdating "context-allocation.updating" { data: Hex }
     /// The driver has its answer to that.
-    SavedUpdated "context-allocation.updated" {}
+    ContextAllocationUpdated "context-allocation.updated" {}
     /// The driver freed it: its name is gone. Not so if its owner ended first (`forgotten`).
-    SavedFreed "context-allocation.freed" { forgotten: bool }
+    ContextAllocationFreed "context-allocation.freed" { owner_ended: bool }
     /// Its memory was given back.
-    SavedGone "context-allocation.gone" {}
+    ContextAllocationDestroyed "context-allocation.destroyed" {}
     /// A node has another context current, or none: subject the node.
     NodeSwitched "node.switched" { to: Option<Subject> }
 
@@ -409,38 +409,38 @@ events! {
     /// notification. Its device may not signal it (`silent`) or wait for it (`deaf`), and a reset
     /// leaves its value alone (`stays`).
     SyncCreated "sync.created" {
-        device: Subject, kind: Text, value: u64, sharing: Text, silent: bool, deaf: bool,
-        stays: bool
+        device: Subject, kind: Text, value: u64, sharing: Text, no_signal: bool, no_wait: bool,
+        no_tdr_signal: bool
     }
     /// A client was told its names: local and global, or zero.
-    SyncTold "sync.told" { handle: Hex, global: Hex }
+    SyncHandlesReturned "sync.handles-returned" { handle: Hex, global: Hex }
     /// A client opened it by a global name.
     SyncOpened "sync.opened" { process: Subject, global: Hex }
     /// A client's name of it ended; so many are left, of all clients.
-    SyncClosed "sync.closed" { process: Subject, names: u32 }
+    SyncClosed "sync.closed" { process: Subject, handles: u32 }
     /// It is gone: it has no name, and nothing queued needs it.
-    SyncGone "sync.gone" {}
+    SyncDestroyed "sync.destroyed" {}
     /// A client wants to signal it, or to wait for it (`what`), for a device: `answer` is taken or
     /// denied.
-    SyncAsked "sync.asked" { device: Subject, what: Text, answer: Text }
+    SyncRequested "sync.requested" { device: Subject, operation: Text, result: Text }
     /// It was signalled: by the cpu, a context, a broadcast or a reset. `value` is what it has now:
     /// a semaphore's count, one for a mutex that is free. `shown` is what the CPU reads.
     SyncSignalled "sync.signalled" { by: Text, value: u64, shown: Option<u64> }
     /// A context came to a broadcast signal of it, for which so many more have to come.
-    SyncReached "sync.reached" { broadcast: u32, context: Subject, left: u32 }
+    SyncReached "sync.reached" { broadcast: u32, context: Subject, remaining: u32 }
     /// A wait took a mutex, or one of a semaphore.
-    SyncTaken "sync.taken" { by: Subject, left: u64 }
+    SyncAcquired "sync.acquired" { by: Subject, remaining: u64 }
     /// A mutex was held by a context that ended: it is free.
     SyncAbandoned "sync.abandoned" { context: Subject }
     /// A wait begins, of a context, a thread (which blocks) or an event: subject it. It names so
     /// many objects, and needs all or `any`.
-    AwaitBegun "await.begun" { who: Subject, form: Text, any: bool, count: u32 }
+    GpuWaitStarted "gpu-wait.started" { waiter: Subject, waiter_kind: Text, any: bool, count: u32 }
     /// What it names: an object or a paging queue, and the value it needs.
-    AwaitNamed "await.named" { of: Subject, value: u64 }
+    GpuWaitObject "gpu-wait.object" { of: Subject, value: u64 }
     /// It is satisfied: whoever waits goes on.
-    AwaitPassed "await.passed" {}
+    GpuWaitSatisfied "gpu-wait.satisfied" {}
     /// It will not be: what waited has ended.
-    AwaitDropped "await.dropped" {}
+    GpuWaitCancelled "gpu-wait.cancelled" {}
     /// What a device could have signalled was signalled, since a reset hit it: subject the device.
     FencesReset "fences.reset" {}
     /// A client's event exists: subject it.
@@ -454,65 +454,65 @@ events! {
     /// A driver met a process that uses its adapter: subject its address space. The system's own
     /// has no process. Addresses have so many bits; page tables are made invalid `again` before
     /// they go.
-    SpaceCreated "space.created" {
-        adapter: Subject, process: Option<Subject>, bits: u32, again: bool
+    AddressSpaceCreated "address-space.created" {
+        adapter: Subject, process: Option<Subject>, bits: u32, invalidates_tables: bool
     }
     /// The driver was told that the process does not use the adapter any more.
-    SpaceDestroyed "space.destroyed" {}
+    AddressSpaceDestroyed "address-space.destroyed" {}
     /// A context has this root from here on, of so many entries: subject the space. `idle` when
     /// none of its packets is with the hardware.
     RootSet "root.set" { context: Option<Subject>, table: Subject, entries: u32, idle: bool }
     /// A page table exists, of so many entries from that address on: subject the table. One of
     /// level zero has entries of pages.
-    TableMade "page-table.made" { space: Subject, level: u32, address: u64, entries: u32 }
+    PageTableCreated "page-table.created" { space: Subject, level: u32, address: u64, entries: u32 }
     /// A driver was asked to write entries of a table, which translate from `address` on: subject
     /// the table. `by` is who writes them: the cpu, without a buffer, or the gpu. They are all
     /// `what`: invalid, zero, table or page; of which allocation, from `offset` on, and the
     /// first one's segment and page; `steady` when its pages follow each other in the allocation.
-    TableWritten "page-table.written" {
-        space: Subject, level: u32, by: Text, first: u32, count: u32, address: u64, what: Text,
-        of: Option<Subject>, offset: u64, steady: bool, segment: u32, page: u64, initial: bool,
+    PageTableWritten "page-table.written" {
+        space: Subject, level: u32, by: Text, first: u32, count: u32, address: u64, entry_kind: Text,
+        of: Option<Subject>, offset: u64, sequential: bool, segment: u32, page: u64, initial: bool,
         evicts: bool
     }
     /// A driver was asked to have translations forgotten, from `start` up to `end`: subject the
     /// space. Both are zero for all there is.
     TlbFlushed "tlb.flushed" { start: u64, end: u64 }
     /// A page table is gone, its memory given back.
-    TableGone "page-table.gone" {}
+    PageTableDestroyed "page-table.destroyed" {}
     /// A driver keeps addresses of a process that it met, and clients may have things mapped there
     /// if they are `shown`: subject the space.
-    RangeKept "range.kept" { start: u64, end: u64, shown: bool }
+    RangeDriverReserved "range.driver-reserved" { start: u64, end: u64, client_visible: bool }
     /// A client reserved addresses: subject the space. It asked for `base`, or for any between
     /// `minimum` and `maximum`; they are there when the queue's fence has that `value`.
     RangeReserved "range.reserved" {
-        start: u64, end: u64, reservation: u32, held: Text, base: u64, minimum: u64,
+        start: u64, end: u64, reservation: u32, backing: Text, base: u64, minimum: u64,
         maximum: u64, queue: Option<Subject>, value: u64
     }
     /// A client has something mapped at addresses: subject the space. It asked for `base`, or for
     /// any between `minimum` and `maximum`. `order` counts the ranges of one call.
     RangeMapped "range.mapped" {
-        start: u64, end: u64, view: Option<Subject>, of: Option<Subject>, held: Text, offset: u64,
-        base: u64, minimum: u64, maximum: u64, order: u32
+        start: u64, end: u64, view: Option<Subject>, of: Option<Subject>, backing: Text, offset: u64,
+        base: u64, minimum: u64, maximum: u64, index: u32
     }
     /// The call that mapped has its answer: it is done when the queue's fence has that `value`.
-    RangeGiven "range.given" { start: u64, end: u64, queue: Option<Subject>, value: u64 }
+    RangeMapReturned "range.map-returned" { start: u64, end: u64, queue: Option<Subject>, value: u64 }
     /// A client could not have these addresses, by a `reserve` or a map: subject the space.
-    RangeRefused "range.refused" { start: u64, end: u64, reserve: bool, why: Text }
+    RangeFailed "range.failed" { start: u64, end: u64, reserve: bool, why: Text }
     /// Addresses are free again: a client freed them, or what was mapped there `ended`. Those of
     /// a reservation are `kept` then: only reserved.
-    RangeFreed "range.freed" { start: u64, end: u64, ended: bool, kept: bool }
+    RangeFreed "range.freed" { start: u64, end: u64, object_destroyed: bool, still_reserved: bool }
     /// A client's update of addresses is applied: subject the space. So many of its operations
     /// are `ignored`, for addresses that are not of its reservation any more, or something that is
     /// gone. `of` is the fence that it waited for, which had to have the value `wanted`.
     UpdateApplied "update.applied" {
-        update: u32, ignored: u32, of: Option<Subject>, wanted: u64
+        update: u32, ignored: u32, of: Option<Subject>, fence_value: u64
     }
     /// A client's update of addresses waits until a fence has a value: subject the space.
-    UpdateQueued "update.queued" { update: u32, of: Subject, wanted: u64 }
+    UpdateQueued "update.queued" { update: u32, of: Subject, fence_value: u64 }
     /// It will never be applied: its device ends.
-    UpdateDropped "update.dropped" { update: u32 }
+    UpdateCancelled "update.cancelled" { update: u32 }
     /// Its entries are written, and its fence was signalled: to the value behind `wanted`.
-    UpdateDone "update.done" { update: u32, of: Subject, wanted: u64 }
+    UpdateDone "update.done" { update: u32, of: Subject, fence_value: u64 }
     /// A packet touched an address at which nothing was for it: subject the context. `why` is
     /// what was there.
     AddressFaulted "address.faulted" { space: Subject, address: u64, why: Text }
@@ -520,23 +520,23 @@ events! {
     /// Somebody waits: subject what it waits for.
     WaitParked "wait.parked" { why: Text }
     /// The wait ended.
-    WaitWoken "wait.woken" { how: Text }
+    WaitEnded "wait.ended" { result: Text }
     /// The wait could not end. `graph` says who waits for what.
     WaitStuck "wait.stuck" { graph: Text }
 
     /// The driver is called: subject the call. `class` is the exclusion it runs under.
     DdiCall "ddi.call" {
-        name: Text, level: Irql, class: Text, adapter: Subject, process: Option<Subject>
+        name: Text, level: Irql, threading_level: Text, adapter: Subject, process: Option<Subject>
     }
     /// The driver returned.
-    DdiReturn "ddi.return" { name: Text, answer: Text, legal: bool }
+    DdiReturn "ddi.return" { name: Text, result: Text, legal: bool }
     /// The call carries this word for the adapter: subject the adapter.
-    DdiAdapter "ddi.adapter" { word: Subject }
+    DdiAdapter "ddi.adapter" { driver_handle: Subject }
     /// The call destroys this allocation: subject the allocation.
     DdiDestroys "ddi.destroys" { adapter: Subject }
     /// The call carries this resource's word: subject the resource. `goes` with the call or
     /// stays; `alone` when the call names no allocation.
-    DdiResource "ddi.resource" { word: Subject, goes: bool, alone: bool }
+    DdiResource "ddi.resource" { driver_handle: Subject, destroy: bool, no_allocations: bool }
     /// The call opens this view: subject the view. `create` when it is part of a create call,
     /// `batch` is how many it opens.
     DdiOpens "ddi.opens" {
@@ -554,34 +554,34 @@ events! {
     DdiEnds "ddi.ends" {}
 
     /// The driver gave this word for something: subject the word.
-    WordGiven "word.given" { to: Subject }
+    DriverHandleSet "driver-handle.set" { of: Subject }
     /// What the word was for is gone, and the call that said so has returned. `alone` when
     /// that call named nothing else.
-    WordEnded "word.ended" { of: Subject, alone: bool }
+    DriverHandleEnded "driver-handle.ended" { of: Subject, only_object: bool }
 
     /// The driver acquired its data by a client's handle, and holds it: subject what the data
     /// is of. `hold` is the number it is let go with.
-    HandleAcquired "handle.acquired" { word: Subject, hold: u32 }
+    HandleDataAcquired "handle-data.acquired" { driver_handle: Subject, reference: u32 }
     /// It let go of the data, or was made to.
-    HandleReleased "handle.released" { hold: u32 }
+    HandleDataReleased "handle-data.released" { reference: u32 }
 
     /// The driver waited inside a call: subject the call. `ended` says how that ended: by an event
     /// that was set at some level, or by time.
-    DriverWaited "driver.waited" { what: Text, ended: Text }
+    DriverWaited "driver.waited" { object: Text, ended: Text }
 
     /// The driver took a pool block: subject its word.
-    PoolTaken "pool.taken" { bytes: u64, tag: Text }
+    PoolAllocated "pool.allocated" { bytes: u64, tag: Text }
     /// It gave the block back.
     PoolFreed "pool.freed" {}
     /// It gave back what it could not: a block already free, no block at all, or with a wrong tag.
-    PoolMisfreed "pool.misfreed" { why: Text }
+    PoolBadFree "pool.bad-free" { why: Text }
     /// A block was written to after it was freed.
-    PoolDamaged "pool.damaged" { offset: u64 }
+    PoolCorrupted "pool.corrupted" { offset: u64 }
     /// A block that was taken since the adapter started was still out when its driver had stopped
     /// it.
-    PoolKept "pool.kept" {}
+    PoolHeldAfterStop "pool.held-after-stop" {}
     /// A block was still out when its driver ended.
-    PoolLeft "pool.left" {}
+    PoolLeaked "pool.leaked" {}
 
     /// An adapter was opened through a user-mode driver of this interface version.
     UserAdapterOpened "user-adapter.opened" { version: Hex }
@@ -598,7 +598,7 @@ events! {
     /// It called back: subject the device, or the adapter.
     UmdCallback "umd.callback" { name: Text }
     /// That was answered.
-    UmdAnswer "umd.answer" { name: Text, result: Hex }
+    UmdCallbackReturn "umd.callback-return" { name: Text, result: Hex }
     /// It has made or opened a resource of so many surfaces.
     SurfacesCreated "surfaces.created" {
         device: Subject, count: u32, allocations: u32, shared: bool, opened: bool
@@ -621,7 +621,7 @@ events! {
     /// Its power comes or goes.
     KsPowered "ks.powered" { on: bool }
     /// Its hardware was pulled out.
-    KsPulled "ks.pulled" {}
+    KsSurpriseRemoved "ks.surprise-removed" {}
     /// It stopped.
     KsStopped "ks.stopped" {}
     /// It is gone.
@@ -630,7 +630,7 @@ events! {
     /// allocator, `locks` are the mutexes that its thread holds.
     KsCall "ks.call" { name: Text, level: Irql, locks: Text, device: Subject, about: Subject }
     /// It returned. `legal` says whether it may answer so.
-    KsReturn "ks.return" { name: Text, answer: Text, legal: bool }
+    KsReturn "ks.return" { name: Text, result: Text, legal: bool }
     /// A mutex of a device, a filter or whoever processes was taken: subject whose it is. `lock`
     /// is device, control or processing; `by` is class or driver.
     KsLocked "ks.locked" { lock: Text, by: Text }
@@ -643,10 +643,10 @@ events! {
     /// A filter exists: `own` says whether its driver gave it a context of its own, `dispatch`
     /// whether it is processed at dispatch level, `needs` how many pins it needs.
     FilterCreated "filter.created" {
-        device: Subject, factory: u32, own: bool, dispatch: bool, needs: u32
+        device: Subject, factory: u32, has_context: bool, dispatch: bool, needs: u32
     }
     /// It never came to be.
-    FilterUnmade "filter.unmade" {}
+    FilterCreateFailed "filter.create-failed" {}
     /// Its driver was told that it is gone.
     FilterClosed "filter.closed" {}
     /// A driver is asked whether a pin can have a format; `first` is before the pin is made.
@@ -654,28 +654,28 @@ events! {
     /// A pin exists: one of `most` of its kind. `standard` says whether its states are walked in
     /// steps, `dispatch` whether it is processed at dispatch level, `least` from which state on.
     PinCreated "pin.created" {
-        filter: Subject, factory: u32, out: bool, own: bool, most: u32, standard: bool,
-        dispatch: bool, least: Text
+        filter: Subject, factory: u32, out: bool, has_context: bool, possible: u32, standard: bool,
+        dispatch: bool, min_state: Text
     }
     /// A client asked for the framing of a pin, or wanted to `set` it: whether there is one, and
     /// whether that was answered.
-    PinFraming "pin.framing" { set: bool, there: bool, answered: bool }
+    PinFraming "pin.framing" { set: bool, available: bool, succeeded: bool }
     /// It was connected: so many frames of so many bytes, aligned to a mask, from that allocator.
     PinConnected "pin.connected" { frames: u32, bytes: u32, alignment: u32, by: Text }
     /// It is not connected any more.
     PinDisconnected "pin.disconnected" {}
     /// What its client wants of it, before the driver is told.
-    PinWanted "pin.wanted" { from: Text, to: Text }
+    PinStateRequested "pin.state-requested" { from: Text, to: Text }
     /// The driver has gone with it, or was not asked whether it would (`forced`).
-    PinState "pin.state" { from: Text, to: Text, forced: bool }
+    PinStateChanged "pin.state-changed" { from: Text, to: Text, forced: bool }
     /// The driver has refused: its client's state goes back.
-    PinRefused "pin.refused" { from: Text, to: Text }
+    PinStateRefused "pin.state-refused" { from: Text, to: Text }
     /// Frames for it come from its driver and not from an allocator.
     PinInjects "pin.injects" {}
     /// Nothing is left in its queue.
     PinFlushed "pin.flushed" { frames: u32 }
     /// It never came to be.
-    PinUnmade "pin.unmade" {}
+    PinCreateFailed "pin.create-failed" {}
     /// The pin is gone: its driver was told.
     PinClosed "pin.closed" {}
     /// A driver's allocator, the default one or the client's is to be used: `by` says whose. The
@@ -683,20 +683,20 @@ events! {
     AllocatorChosen "allocator.chosen" { pin: Subject, by: Text, user: bool }
     /// It is ready. `word` is the driver's for it.
     AllocatorReady "allocator.ready" {
-        pin: Subject, word: Subject, frames: u32, bytes: u32, alignment: u32, by: Text
+        pin: Subject, driver_handle: Subject, frames: u32, bytes: u32, alignment: u32, by: Text
     }
     /// It was refused: there is none, and none is deleted.
-    AllocatorRefused "allocator.refused" { why: Text }
+    AllocatorFailed "allocator.failed" { why: Text }
     /// A call of its driver carries this word for it: subject the allocator.
-    AllocatorUsed "allocator.used" { entry: Text, word: Subject }
+    AllocatorUsed "allocator.used" { entry: Text, driver_handle: Subject }
     /// It is to be deleted: `home` says that all its frames have come home by themselves.
-    AllocatorEnding "allocator.ending" { home: bool }
+    AllocatorEnding "allocator.ending" { frames_returned: bool }
     /// It is deleted: nothing uses it any more.
-    AllocatorDeleted "allocator.deleted" { word: Subject }
+    AllocatorDeleted "allocator.deleted" { driver_handle: Subject }
     /// There is a frame; `word` is where its memory is.
-    FrameMade "frame.made" { allocator: Option<Subject>, pin: Subject, word: Subject, bytes: u32 }
+    FrameCreated "frame.created" { allocator: Option<Subject>, pin: Subject, pointer: Subject, bytes: u32 }
     /// No frame could be had.
-    FrameNone "frame.none" { allocator: Subject }
+    FrameUnavailable "frame.unavailable" { allocator: Subject }
     /// It is in the queue of a pin.
     FrameQueued "frame.queued" { pin: Subject }
     /// An edge has passed it: `edge` is leading or trailing.
@@ -712,11 +712,11 @@ events! {
     /// A client has it.
     FrameTaken "frame.taken" {}
     /// It is home: nobody has it.
-    FrameHome "frame.home" {}
+    FrameReturned "frame.returned" {}
     /// It could not come home by itself: who kept it.
     FrameStuck "frame.stuck" { by: Subject }
     /// A driver is told to free it, with this word.
-    FrameFreeing "frame.freeing" { allocator: Subject, word: Subject }
+    FrameFreeing "frame.freeing" { allocator: Subject, pointer: Subject }
     /// There is no such frame any more.
     FrameFreed "frame.freed" {}
     /// A driver has a pointer of its own to a frame: subject the pointer.
@@ -731,12 +731,12 @@ events! {
     PointerDeleted "pointer.deleted" { forced: bool }
 
     /// A driver or client used an entry that is not there.
-    Absent "absent" { name: Text }
+    EntryMissing "entry.missing" { name: Text }
     /// A driver called back.
     Callback "callback" { name: Text }
 
     /// A rule judged at a door was broken.
-    RuleBroken "rule.broken" { rule: RuleId, who: Who, place: Text, message: Text }
+    RuleBroken "rule.broken" { rule: RuleId, component: Component, argument: Text, message: Text }
 }
 
 /// The ` name=value` words of a line, in order.
@@ -767,20 +767,20 @@ impl Event {
     /// Writes one line, without its end: number, thread, call, subject, name, values.
     pub fn write(&self, to: &mut Vec<u8>) {
         self.seq.write(to);
-        say(" t", to);
+        push_text(" t", to);
         self.thread.write(to);
         match self.call {
             Some(call) => {
-                say(" c", to);
+                push_text(" c", to);
                 call.write(to);
             }
-            None => say(" -", to),
+            None => push_text(" -", to),
         }
         to.push(b' ');
         self.subject.write(to);
         to.push(b' ');
-        say(self.what.name(), to);
-        self.what.write(to);
+        push_text(self.kind.name(), to);
+        self.kind.write(to);
     }
 }
 
@@ -799,18 +799,18 @@ impl std::str::FromStr for Event {
     /// Reads a line as `Display` writes it.
     fn from_str(line: &str) -> Result<Self, ()> {
         let read = || {
-            let mut words = line.splitn(6, ' ');
-            let seq = words.next()?.parse().ok()?;
-            let thread = words.next()?.strip_prefix('t')?.parse().ok()?;
-            let call = match words.next()? {
+            let mut pointers = line.splitn(6, ' ');
+            let seq = pointers.next()?.parse().ok()?;
+            let thread = pointers.next()?.strip_prefix('t')?.parse().ok()?;
+            let call = match pointers.next()? {
                 "-" => None,
                 call => Some(call.strip_prefix('c')?.parse().ok()?),
             };
-            let subject = words.next()?.parse().ok()?;
-            let name = words.next()?;
-            let mut values = Values(words.next().unwrap_or(""));
-            let what = What::read(name, &mut values)?;
-            values.0.trim().is_empty().then_some(Event { seq, thread, call, subject, what })
+            let subject = pointers.next()?.parse().ok()?;
+            let name = pointers.next()?;
+            let mut values = Values(pointers.next().unwrap_or(""));
+            let what = EventKind::read(name, &mut values)?;
+            values.0.trim().is_empty().then_some(Event { seq, thread, call, subject, kind: what })
         };
         read().ok_or(())
     }
@@ -821,8 +821,8 @@ mod tests {
     use super::*;
     use crate::Kind;
 
-    fn back_and_forth(subject: Subject, what: What, line: &str) {
-        let event = Event { seq: 7, thread: 1, call: Some(3), subject, what };
+    fn back_and_forth(subject: Subject, what: EventKind, line: &str) {
+        let event = Event { seq: 7, thread: 1, call: Some(3), subject, kind: what };
         assert_eq!(event.to_string(), line);
         assert_eq!(line.parse(), Ok(event));
     }
@@ -830,18 +830,18 @@ mod tests {
     #[test]
     fn an_event_is_read_back_as_it_was_written() {
         back_and_forth(
-            Kind::Node.nr(0),
-            What::FenceReported { fence: Fence(4) },
+            Kind::Node.subject(0),
+            EventKind::FenceReported { fence: Fence(4) },
             "7 t1 c3 node:0 fence.reported fence=4",
         );
         back_and_forth(
-            Kind::Run.nr(0),
-            What::WaitStuck { graph: "a \"b\" \\ c\nd\u{1}".into() },
+            Kind::Run.subject(0),
+            EventKind::WaitStuck { graph: "a \"b\" \\ c\nd\u{1}".into() },
             r#"7 t1 c3 run:0 wait.stuck graph="a \"b\" \\ c\nd\u{1}""#,
         );
         back_and_forth(
-            Kind::Process.nr(1),
-            What::ProcessOpened {},
+            Kind::Process.subject(1),
+            EventKind::ProcessOpened {},
             "7 t1 c3 process:1 process.opened",
         );
     }

@@ -1,6 +1,6 @@
 //! The values events carry, and how they stand in text.
 
-use crate::{Fence, Irql, RuleId, Subject, Who};
+use crate::{Fence, Irql, RuleId, Subject, Component};
 use std::borrow::Cow;
 use std::fmt;
 use std::io::Write as _;
@@ -40,18 +40,18 @@ macro_rules! plain_field {
 }
 
 plain_field!(
-    u32: |it, to| decimal(u64::from(it), to),
-    u64: decimal,
-    bool: |it, to| say(if it { "true" } else { "false" }, to)
+    u32: |it, to| push_decimal(u64::from(it), to),
+    u64: push_decimal,
+    bool: |it, to| push_text(if it { "true" } else { "false" }, to)
 );
 
 /// Text as it is.
-pub(crate) fn say(text: &str, to: &mut Vec<u8>) {
+pub(crate) fn push_text(text: &str, to: &mut Vec<u8>) {
     to.extend_from_slice(text.as_bytes());
 }
 
 /// Most of a trace is numbers: their digits, without the machinery that can do more.
-fn decimal(mut number: u64, to: &mut Vec<u8>) {
+fn push_decimal(mut number: u64, to: &mut Vec<u8>) {
     let (mut digits, mut start) = ([0_u8; 20], 20);
     loop {
         start -= 1;
@@ -70,7 +70,7 @@ impl Field for Text {
             |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'_' | b'.' | b':' | b'-' | b'/');
         // All of it, without an early end: then several bytes are looked at in one step.
         if !self.is_empty() && self.bytes().fold(true, |all, it| all & plain(it)) {
-            say(self, to);
+            push_text(self, to);
         } else {
             let _ = write!(to, "{self:?}"); // Writing to memory does not fail.
         }
@@ -108,7 +108,7 @@ impl Field for Hex {
     fn write(&self, to: &mut Vec<u8>) {
         let digit = |place: usize| DIGITS[(self.0 >> (28 - 4 * place) & 0xf) as usize];
         let digits: [u8; 8] = std::array::from_fn(digit);
-        say("0x", to);
+        push_text("0x", to);
         to.extend_from_slice(&digits);
     }
     fn read(word: &str) -> Option<Self> {
@@ -127,7 +127,7 @@ impl Field for Fence {
 
 impl Field for Subject {
     fn write(&self, to: &mut Vec<u8>) {
-        say(self.kind.name(), to);
+        push_text(self.kind.name(), to);
         to.push(b':');
         self.number.write(to);
     }
@@ -150,7 +150,7 @@ impl<F: Field> Field for Option<F> {
 
 impl Field for Irql {
     fn write(&self, to: &mut Vec<u8>) {
-        say(self.name(), to);
+        push_text(self.name(), to);
     }
     fn read(word: &str) -> Option<Self> {
         [Irql::Passive, Irql::Dispatch, Irql::Device].into_iter().find(|it| it.name() == word)
@@ -159,18 +159,18 @@ impl Field for Irql {
 
 impl Field for RuleId {
     fn write(&self, to: &mut Vec<u8>) {
-        say(self.name(), to);
+        push_text(self.name(), to);
     }
     fn read(word: &str) -> Option<Self> {
         RuleId::find(word)
     }
 }
 
-impl Field for Who {
+impl Field for Component {
     fn write(&self, to: &mut Vec<u8>) {
-        say(self.name(), to);
+        push_text(self.name(), to);
     }
     fn read(word: &str) -> Option<Self> {
-        Who::ALL.into_iter().find(|it| it.name() == word)
+        Component::ALL.into_iter().find(|it| it.name() == word)
     }
 }

@@ -8,8 +8,8 @@ fn silent() -> Arc<Log> {
     Arc::new(Log::silent())
 }
 
-fn fly<R>(main: impl FnOnce(&Arc<Free>, &mut Passive) -> R) -> R {
-    Free::fly(&silent(), main).unwrap()
+fn fly<R>(main: impl FnOnce(&Arc<ThreadedHost>, &mut Passive) -> R) -> R {
+    ThreadedHost::fly(&silent(), main).unwrap()
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn threads_really_run_side_by_side() {
         };
         let ends = [host.spawn("a", meet(both.clone())), host.spawn("b", meet(both))];
         for end in &ends {
-            assert_eq!(host.park(at, end, None), Woken::Rung);
+            assert_eq!(host.park(at, end, None), WaitResult::Woken);
         }
     });
 }
@@ -32,41 +32,41 @@ fn threads_really_run_side_by_side() {
 #[test]
 fn a_ring_before_the_park_is_not_lost_and_is_used_once() {
     fly(|host, at| {
-        let ticket = Ticket::new("it");
-        host.ring(&ticket);
-        host.ring(&ticket);
-        assert_eq!(host.park(at, &ticket, None), Woken::Rung);
-        assert_eq!(host.park(at, &ticket, Some(5)), Woken::TimedOut);
+        let ticket = WaitToken::new("it");
+        host.wake(&ticket);
+        host.wake(&ticket);
+        assert_eq!(host.park(at, &ticket, None), WaitResult::Woken);
+        assert_eq!(host.park(at, &ticket, Some(5)), WaitResult::TimedOut);
     });
 }
 
 #[test]
 fn no_ring_is_lost_among_a_thousand() {
     fly(|host, at| {
-        let (ping, pong) = (Ticket::new("ping"), Ticket::new("pong"));
+        let (ping, pong) = (WaitToken::new("ping"), WaitToken::new("pong"));
         let (host2, ping2, pong2) = (host.clone(), ping.clone(), pong.clone());
         let ended = host.spawn("other", move |at| {
             for _ in 0..1000 {
-                assert_eq!(host2.park(at, &ping2, None), Woken::Rung);
-                host2.ring(&pong2);
+                assert_eq!(host2.park(at, &ping2, None), WaitResult::Woken);
+                host2.wake(&pong2);
             }
         });
         for _ in 0..1000 {
-            host.ring(&ping);
-            assert_eq!(host.park(at, &pong, None), Woken::Rung);
+            host.wake(&ping);
+            assert_eq!(host.park(at, &pong, None), WaitResult::Woken);
         }
-        assert_eq!(host.park(at, &ended, None), Woken::Rung);
+        assert_eq!(host.park(at, &ended, None), WaitResult::Woken);
     });
 }
 
 #[test]
 fn a_wait_that_nothing_can_end_is_stuck_and_says_why() {
     fly(|host, at| {
-        host.serve("system", Ticket::new("work"), |_| false);
-        host.quiet(at);
-        let woken = host.park(at, &Ticket::new("a fence"), None);
+        host.spawn_worker("system", WaitToken::new("work"), |_| false);
+        host.run_until_idle(at);
+        let woken = host.park(at, &WaitToken::new("a fence"), None);
         let graph = "main waits for a fence; system waits for work";
-        assert_eq!(woken, Woken::Stuck(graph.into()));
+        assert_eq!(woken, WaitResult::Stuck(graph.into()));
     });
 }
 
@@ -75,10 +75,10 @@ fn who_waits_for_a_stuck_thread_is_not_the_stuck_one() {
     fly(|host, at| {
         let host2 = host.clone();
         let ended = host.spawn("client", move |at| {
-            let woken = host2.park(at, &Ticket::new("a fence"), None);
-            assert!(matches!(woken, Woken::Stuck(_)), "{woken:?}");
+            let woken = host2.park(at, &WaitToken::new("a fence"), None);
+            assert!(matches!(woken, WaitResult::Stuck(_)), "{woken:?}");
         });
-        assert_eq!(host.park(at, &ended, None), Woken::Rung);
+        assert_eq!(host.park(at, &ended, None), WaitResult::Woken);
     });
 }
 
@@ -89,44 +89,44 @@ fn the_earliest_deadline_passes_first() {
         for (name, deadline) in [("late", 9), ("early", 4)] {
             let (host2, said) = (host.clone(), said.clone());
             host.spawn(name, move |at| {
-                let woken = host2.park(at, &Ticket::new("nothing"), Some(deadline));
+                let woken = host2.park(at, &WaitToken::new("nothing"), Some(deadline));
                 said.send((name, woken)).unwrap();
             });
         }
-        host.quiet(at);
-        let _ = host.park(at, &Ticket::new("all"), Some(10));
+        host.run_until_idle(at);
+        let _ = host.park(at, &WaitToken::new("all"), Some(10));
         let order: Vec<_> = heard.try_iter().collect();
-        assert_eq!(order, [("early", Woken::TimedOut), ("late", Woken::TimedOut)]);
+        assert_eq!(order, [("early", WaitResult::TimedOut), ("late", WaitResult::TimedOut)]);
     });
 }
 
 #[test]
 fn quiet_is_when_nobody_has_anything_left_to_do() {
     fly(|host, at| {
-        let (bell, count) = (Ticket::new("work"), Arc::new(AtomicU32::new(100)));
+        let (bell, count) = (WaitToken::new("work"), Arc::new(AtomicU32::new(100)));
         let left = count.clone();
         let one = move |_: &mut Passive| {
             left.fetch_update(SeqCst, SeqCst, |it| it.checked_sub(1)).is_ok()
         };
-        host.serve("system", bell.clone(), one);
-        host.quiet(at);
+        host.spawn_worker("system", bell.clone(), one);
+        host.run_until_idle(at);
         assert_eq!(count.load(SeqCst), 0);
         count.store(7, SeqCst);
-        host.ring(&bell);
-        host.quiet(at);
+        host.wake(&bell);
+        host.run_until_idle(at);
         assert_eq!(count.load(SeqCst), 0);
     });
 }
 
 #[test]
 fn a_panic_is_told() {
-    let flown = Free::fly(&silent(), |host, at| {
+    let flown = ThreadedHost::fly(&silent(), |host, at| {
         let ended = host.spawn("bad", |_| panic!("oh"));
         host.park(at, &ended, None)
     });
-    assert_eq!(flown, Err(CouldNotRun("bad: oh".into())));
-    let flown = Free::fly(&silent(), |_, _| panic!("no"));
-    assert_eq!(flown, Err::<(), _>(CouldNotRun("main: no".into())));
+    assert_eq!(flown, Err(HostError("bad: oh".into())));
+    let flown = ThreadedHost::fly(&silent(), |_, _| panic!("no"));
+    assert_eq!(flown, Err::<(), _>(HostError("main: no".into())));
 }
 
 #[test]
@@ -138,24 +138,24 @@ fn each_thread_has_its_own_level() {
             assert_eq!(host.irql(), Irql::Dispatch);
             host.spawn("other", move |_| *seen2.lock().unwrap() = Some(host2.irql()));
         });
-        host.quiet(at);
+        host.run_until_idle(at);
         assert_eq!((*seen.lock().unwrap(), host.irql()), (Some(Irql::Passive), Irql::Passive));
     });
 }
 
 /// A host with a server that answers each order; gone when `body` returns.
-fn serviced(body: impl FnOnce(&Arc<Free>, &Ticket, &Ticket)) {
-    let (host, bell, done) = (Free::new(&silent()), Ticket::new("orders"), Ticket::new("service"));
+fn serviced(body: impl FnOnce(&Arc<ThreadedHost>, &WaitToken, &WaitToken)) {
+    let (host, bell, done) = (ThreadedHost::new(&silent()), WaitToken::new("orders"), WaitToken::new("service"));
     let orders = Arc::new(AtomicU32::new(0));
     let (host2, done2) = (host.clone(), done.clone());
-    host.serve("server", bell.clone(), move |_| {
+    host.spawn_worker("server", bell.clone(), move |_| {
         // The first look comes before any order.
         if orders.fetch_add(1, SeqCst) > 0 {
-            host2.ring(&done2);
+            host2.wake(&done2);
         }
         false
     });
-    host.adopt("settles", |at| host.quiet(at));
+    host.adopt("settles", |at| host.run_until_idle(at));
     body(&host, &bell, &done);
     host.end().unwrap();
     assert!(host.state().table.threads.iter().all(|it| !it.is_ready()));
@@ -170,12 +170,12 @@ fn a_thread_from_outside_is_adopted_and_keeps_its_number() {
         assert_eq!(host.adopt("c", |_| number()), mine, "the same thread");
         assert_eq!(host.adopt("c", |_| host.adopt("again", |_| number())), mine, "nested");
         let woken = host.adopt("c", |at| {
-            host.ring(bell);
+            host.wake(bell);
             host.adopt("again", |at| host.park(at, done, None));
-            host.ring(bell);
+            host.wake(bell);
             host.park(at, done, None)
         });
-        assert_eq!(woken, Woken::Rung);
+        assert_eq!(woken, WaitResult::Woken);
     });
 }
 
@@ -199,8 +199,8 @@ fn who_is_away_does_not_count_as_running() {
         std::thread::scope(|scope| {
             scope.spawn(|| host.adopt("away", |_| ()));
         });
-        let woken = host.adopt("stuck", |at| host.park(at, &Ticket::new("a fence"), None));
-        assert!(matches!(woken, Woken::Stuck(_)), "{woken:?}");
+        let woken = host.adopt("stuck", |at| host.park(at, &WaitToken::new("a fence"), None));
+        assert!(matches!(woken, WaitResult::Stuck(_)), "{woken:?}");
     });
 }
 
@@ -209,59 +209,59 @@ fn a_body_that_panics_leaves_the_host_in_order() {
     serviced(|host, bell, done| {
         let panicked = catch_unwind(AssertUnwindSafe(|| host.adopt("c", |_| panic!("oh"))));
         assert!(panicked.is_err());
-        host.ring(bell);
-        assert_eq!(host.adopt("c", |at| host.park(at, done, None)), Woken::Rung);
+        host.wake(bell);
+        assert_eq!(host.adopt("c", |at| host.park(at, done, None)), WaitResult::Woken);
     });
 }
 
 #[test]
 fn an_end_from_inside_comes_when_the_last_one_leaves() {
-    let host = Free::new(&silent());
-    host.serve("server", Ticket::new("orders"), |_| false);
+    let host = ThreadedHost::new(&silent());
+    host.spawn_worker("server", WaitToken::new("orders"), |_| false);
     host.adopt("c", |_| host.end()).unwrap();
     host.end().unwrap();
     assert_eq!(Arc::strong_count(&host), 1);
 }
 
 /// Waits on a thread that is not the host's, and answers how that ended.
-fn waits(host: &Arc<Free>, ticket: &Ticket, deadline: Option<u64>) -> JoinHandle<Woken> {
+fn waits(host: &Arc<ThreadedHost>, ticket: &WaitToken, deadline: Option<u64>) -> JoinHandle<WaitResult> {
     let (host, ticket) = (host.clone(), ticket.clone());
     std::thread::spawn(move || host.adopt("waits", |at| host.park(at, &ticket, deadline)))
 }
 
 #[test]
 fn a_wait_for_a_client_that_is_away_is_not_stuck() {
-    let host = Free::new(&silent());
-    let ticket = Ticket::of_clients("a key");
+    let host = ThreadedHost::new(&silent());
+    let ticket = WaitToken::for_clients("a key");
     host.adopt("other", |_| ()); // It was inside, and is away.
     let waiting = waits(&host, &ticket, None);
     std::thread::sleep(Duration::from_millis(50));
     assert!(!waiting.is_finished());
-    host.ring(&ticket);
-    assert_eq!(waiting.join().unwrap(), Woken::Rung);
+    host.wake(&ticket);
+    assert_eq!(waiting.join().unwrap(), WaitResult::Woken);
     assert_eq!(host.now(), 0, "nothing was due");
     host.end().unwrap();
 }
 
 #[test]
 fn a_deadline_takes_its_time_while_a_client_is_away_and_none_when_none_is() {
-    let host = Free::new(&silent());
+    let host = ThreadedHost::new(&silent());
     host.adopt("other", |_| ());
     let began = Instant::now();
     let hour = 36_000_000_000;
-    let waited = waits(&host, &Ticket::of_clients("a key"), Some(500_000)).join().unwrap();
-    assert_eq!(waited, Woken::TimedOut);
+    let waited = waits(&host, &WaitToken::for_clients("a key"), Some(500_000)).join().unwrap();
+    assert_eq!(waited, WaitResult::TimedOut);
     assert!(host.now() >= 500_000);
     assert!(began.elapsed() >= Duration::from_millis(50));
-    let (host2, alone) = (host.clone(), Ticket::of_clients("a key"));
+    let (host2, alone) = (host.clone(), WaitToken::for_clients("a key"));
     let alone = host.adopt("other", |at| host2.park(at, &alone, Some(hour)));
-    assert_eq!((alone, host.now()), (Woken::TimedOut, hour));
+    assert_eq!((alone, host.now()), (WaitResult::TimedOut, hour));
     host.end().unwrap();
 }
 
 #[test]
 fn who_waits_for_a_client_is_stuck_when_the_last_one_has_ended() {
-    let host = Free::new(&silent());
+    let host = ThreadedHost::new(&silent());
     let (said, heard) = channel();
     let (host2, ended) = (host.clone(), channel::<()>());
     let (end, until) = ended;
@@ -271,33 +271,33 @@ fn who_waits_for_a_client_is_stuck_when_the_last_one_has_ended() {
         let _ = until.recv(); // Nobody sends: it hangs up.
     });
     heard.recv().unwrap();
-    let waiting = waits(&host, &Ticket::of_clients("a key"), None);
+    let waiting = waits(&host, &WaitToken::for_clients("a key"), None);
     std::thread::sleep(Duration::from_millis(20));
     assert!(!waiting.is_finished());
     drop(end);
     other.join().unwrap();
-    assert!(matches!(waiting.join().unwrap(), Woken::Stuck(_)));
+    assert!(matches!(waiting.join().unwrap(), WaitResult::Stuck(_)));
     host.end().unwrap();
 }
 
 #[test]
 fn time_passes_for_all_who_wait_in_the_same_way() {
-    let host = Free::new(&silent());
+    let host = ThreadedHost::new(&silent());
     host.adopt("other", |_| ());
     let hour = 36_000_000_000;
-    let long = Ticket::of_clients("a key");
+    let long = WaitToken::for_clients("a key");
     let first = waits(&host, &long, Some(hour));
     std::thread::sleep(Duration::from_millis(60));
     let began = Instant::now();
     let came = host.now();
     let deadline = came + 1_000_000;
-    let second = waits(&host, &Ticket::of_clients("another"), Some(deadline));
+    let second = waits(&host, &WaitToken::for_clients("another"), Some(deadline));
     std::thread::sleep(Duration::from_millis(20));
-    host.ring(&long);
-    assert_eq!(first.join().unwrap(), Woken::Rung);
+    host.wake(&long);
+    assert_eq!(first.join().unwrap(), WaitResult::Woken);
     let passed = host.now() - came;
-    assert!(passed <= steps(began.elapsed()), "the first one's time is not the second's");
-    assert_eq!(second.join().unwrap(), Woken::TimedOut);
+    assert!(passed <= ticks(began.elapsed()), "the first one's time is not the second's");
+    assert_eq!(second.join().unwrap(), WaitResult::TimedOut);
     assert!(began.elapsed() >= Duration::from_millis(100));
     host.end().unwrap();
 }

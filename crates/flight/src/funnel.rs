@@ -4,7 +4,7 @@
 //! lock while the driver runs.
 
 use crate::{
-    DriverError, DriverResult, Host, InCall, Kind, Level, Log, Passive, Pool, Subject, pass_on,
+    DriverError, DriverResult, Host, CallGuard, Kind, Level, Log, Passive, Pool, Subject, resume_internal_error,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -19,7 +19,7 @@ pub struct Funnel<'a> {
     pub pool: Option<&'a dyn Pool>,
 }
 
-/// What code inside a call can find out about it ([`InCall::current`]).
+/// What code inside a call can find out about it ([`CallGuard::current`]).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallScope {
     /// The process whose handles the driver's callbacks resolve.
@@ -49,18 +49,18 @@ impl Funnel<'_> {
         body: impl FnOnce(&mut L) -> DriverResult<T>,
         after: impl FnOnce(Subject, &DriverResult<T>) -> A,
     ) -> Result<(DriverResult<T>, A), B> {
-        self.host.breathe(at);
+        self.host.yield_point(at);
         let number = self.log.next_call();
-        let inside = InCall::enter(number, scope.process, scope.scheduler);
+        let inside = CallGuard::enter(number, scope.process, scope.scheduler);
         if scope.exclusive {
-            InCall::exclude();
+            CallGuard::exclude();
         }
-        let call = Kind::Call.nr(number);
+        let call = Kind::Call.subject(number);
         before(call)?;
 
         // Nothing of the kernel's is half done while a driver runs, so a panic breaks only it.
         let guarded = |at: &mut L| catch_unwind(AssertUnwindSafe(|| body(at)));
-        let result = at.raised(self.host, guarded).map_err(pass_on);
+        let result = at.raised(self.host, guarded).map_err(resume_internal_error);
         let result = result.unwrap_or(Err(DriverError::Crashed));
 
         let after = after(call, &result);
@@ -75,13 +75,13 @@ impl Funnel<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Dispatch, InternalError, Irql, Stepped, internal_error};
+    use crate::{Dispatch, InternalError, Irql, DeterministicHost, internal_error};
     use std::convert::Infallible;
     use std::sync::Arc;
 
     fn fly<R>(body: impl FnOnce(Funnel<'_>, &mut Passive) -> R) -> R {
         let log = Arc::new(Log::new());
-        Stepped::fly(1, &log.clone(), |host, at| {
+        DeterministicHost::fly(1, &log.clone(), |host, at| {
             body(Funnel { host: &**host, log: &log, pool: None }, at)
         })
         .unwrap()
@@ -102,13 +102,13 @@ mod tests {
         fly(|funnel, at| {
             let here = |_: &mut Dispatch| {
                 assert_eq!(funnel.host.irql(), Irql::Dispatch);
-                assert!(InCall::current().is_some());
+                assert!(CallGuard::current().is_some());
                 Ok(3)
             };
             assert_eq!(run(funnel, at, here), Ok(3));
             let crash = |_: &mut Dispatch| std::panic::resume_unwind(Box::new("a driver's"));
             assert_eq!(run(funnel, at, crash), Err(DriverError::Crashed));
-            assert_eq!((funnel.host.irql(), InCall::current()), (Irql::Passive, None));
+            assert_eq!((funnel.host.irql(), CallGuard::current()), (Irql::Passive, None));
         });
     }
 
@@ -118,7 +118,7 @@ mod tests {
             let broken = |_: &mut Dispatch| internal_error("planted");
             let caught = catch_unwind(AssertUnwindSafe(|| run(funnel, at, broken)));
             assert!(caught.unwrap_err().is::<InternalError>());
-            assert_eq!(InCall::current(), None, "the call is over all the same");
+            assert_eq!(CallGuard::current(), None, "the call is over all the same");
         });
     }
 
@@ -129,7 +129,7 @@ mod tests {
             let before = |_| Err("not any more");
             let early = funnel.call(at, CallScope::default(), before, body, |_, _| ());
             assert_eq!(early.err(), Some("not any more"));
-            assert_eq!(InCall::current(), None);
+            assert_eq!(CallGuard::current(), None);
         });
     }
 }

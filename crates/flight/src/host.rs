@@ -10,17 +10,17 @@ pub trait Host: Send + Sync {
     /// Waits until the ticket is rung. The caller holds no lock.
     ///
     /// This is the one blocking call of the house. A ring is used up: one ring, one return.
-    fn park(&self, at: &mut Passive, ticket: &Ticket, deadline: Option<u64>) -> Woken;
+    fn park(&self, at: &mut Passive, ticket: &WaitToken, deadline: Option<u64>) -> WaitResult;
 
     /// What time it is, in steps of 100 ns. Time is virtual: it begins at zero, and a deadline
     /// passes when nothing else can happen.
     fn now(&self) -> u64;
 
     /// Rings a ticket, from any level. Ringing twice before a park is ringing once.
-    fn ring(&self, ticket: &Ticket);
+    fn wake(&self, ticket: &WaitToken);
 
     /// A place where another virtual thread may go first: before each call of a driver.
-    fn breathe(&self, at: &mut Passive);
+    fn yield_point(&self, at: &mut Passive);
 
     /// The level of the calling virtual thread. It is the thread's own: no host has to keep it.
     fn irql(&self) -> Irql {
@@ -35,77 +35,77 @@ pub trait Host: Send + Sync {
 
 /// How a wait ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Woken {
+pub enum WaitResult {
     /// The ticket was rung.
-    Rung,
+    Woken,
     /// The deadline passed first.
     TimedOut,
     /// Nothing that could ring it is left to run. Who waits for what, in words.
     Stuck(Text),
     /// The run is over: for those who serve others and outlive them.
-    Over,
+    HostEnded,
 }
 
 /// What somebody waits on. Clones are the same ticket.
 #[derive(Clone)]
-pub struct Ticket(Arc<Inner>);
+pub struct WaitToken(Arc<TokenState>);
 
-struct Inner {
+struct TokenState {
     why: Text,
-    rung: AtomicBool,
-    ends: Ends,
+    woken: AtomicBool,
+    source: WakeSource,
 }
 
 /// Who could end a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ends {
+enum WakeSource {
     /// Somebody who is ready, or waits.
-    Inside,
+    Internal,
     /// A virtual thread, with its own end: that one may be the stuck one.
     Thread,
     /// A client: also one that is away now, and may come back.
     Client,
     /// A client: also a thread of it that was never here.
-    Stranger,
+    External,
 }
 
-impl Ticket {
+impl WaitToken {
     /// A ticket. `why` says what is waited for, and stands in the wait graph.
     pub fn new(why: impl Into<Text>) -> Self {
-        Self::made(why.into(), Ends::Inside)
+        Self::with_source(why.into(), WakeSource::Internal)
     }
 
     /// A ticket for something that clients do. While one is away, which may come back and do it,
     /// the wait is not stuck, and its deadline takes as long as it says.
-    pub fn of_clients(why: impl Into<Text>) -> Self {
-        Self::made(why.into(), Ends::Client)
+    pub fn for_clients(why: impl Into<Text>) -> Self {
+        Self::with_source(why.into(), WakeSource::Client)
     }
 
     /// A ticket for something that any thread of a client may do. Where threads come that were
     /// never here ([`Free::expect_strangers`](crate::Free::expect_strangers)), it is never stuck.
-    pub fn of_strangers(why: impl Into<Text>) -> Self {
-        Self::made(why.into(), Ends::Stranger)
+    pub fn for_external_threads(why: impl Into<Text>) -> Self {
+        Self::with_source(why.into(), WakeSource::External)
     }
 
     /// A ticket for the end of a virtual thread.
-    pub(crate) fn end_of(name: &str) -> Self {
-        Self::made(format!("the end of {name}").into(), Ends::Thread)
+    pub(crate) fn thread_end(name: &str) -> Self {
+        Self::with_source(format!("the end of {name}").into(), WakeSource::Thread)
     }
 
-    fn made(why: Text, ends: Ends) -> Self {
-        Self(Arc::new(Inner { why, rung: AtomicBool::new(false), ends }))
+    fn with_source(why: Text, ends: WakeSource) -> Self {
+        Self(Arc::new(TokenState { why, woken: AtomicBool::new(false), source: ends }))
     }
 
-    pub(crate) fn is_end(&self) -> bool {
-        self.0.ends == Ends::Thread
+    pub(crate) fn is_thread_end(&self) -> bool {
+        self.0.source == WakeSource::Thread
     }
 
-    pub(crate) fn is_of_clients(&self) -> bool {
-        matches!(self.0.ends, Ends::Client | Ends::Stranger)
+    pub(crate) fn is_for_clients(&self) -> bool {
+        matches!(self.0.source, WakeSource::Client | WakeSource::External)
     }
 
-    pub(crate) fn is_of_strangers(&self) -> bool {
-        self.0.ends == Ends::Stranger
+    pub(crate) fn is_for_external_threads(&self) -> bool {
+        self.0.source == WakeSource::External
     }
 
     /// What is waited for.
@@ -114,45 +114,45 @@ impl Ticket {
     }
 
     pub(crate) fn set(&self) {
-        self.0.rung.store(true, Ordering::Release);
+        self.0.woken.store(true, Ordering::Release);
     }
 
     pub(crate) fn take(&self) -> bool {
-        self.0.rung.swap(false, Ordering::AcqRel)
+        self.0.woken.swap(false, Ordering::AcqRel)
     }
 
     /// Whether it is the same ticket.
-    pub fn is(&self, other: &Ticket) -> bool {
+    pub fn same_as(&self, other: &WaitToken) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl fmt::Debug for Ticket {
+impl fmt::Debug for WaitToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Ticket").field(&self.0.why).finish()
     }
 }
 
 /// Hardware: it moves by itself, one step at a time, on a virtual thread of its own.
-pub trait Machine: Send + Sync {
+pub trait HardwareModel: Send + Sync {
     /// Whether a step would do nothing.
     fn idle(&self) -> bool;
 
     /// Does one thing; raises the interrupt if that calls for it.
-    fn step(&self, at: &mut Passive, line: &dyn Line);
+    fn step(&self, at: &mut Passive, line: &dyn InterruptLine);
 
     /// Has this node's engine do the next thing, if it has something to do.
-    fn favour(&self, _node: u32) {}
+    fn prefer_node(&self, _node: u32) {}
 
     /// Whether it asks to interrupt: something happened that its driver has not acknowledged.
     /// None, if it does not say.
-    fn asserted(&self) -> Option<bool> {
+    fn interrupt_asserted(&self) -> Option<bool> {
         None
     }
 
     /// Whether an engine has something to do, even if it does not get on: that of a node, or any.
     /// None, if it does not say.
-    fn holds(&self, _node: Option<u32>) -> Option<bool> {
+    fn holds_work(&self, _node: Option<u32>) -> Option<bool> {
         None
     }
 
@@ -187,7 +187,7 @@ pub trait Machine: Send + Sync {
 
 /// Where a command wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct MemoryWrite {
     /// From which address on.
     pub address: u64,
     /// How many bytes.
@@ -197,21 +197,21 @@ pub struct Written {
 }
 
 /// The interrupt line from a machine to its driver.
-pub trait Line: Send + Sync {
+pub trait InterruptLine: Send + Sync {
     /// Interrupts: the driver's interrupt routine runs, then its DPC if it asked for one.
     fn raise(&self, at: &mut Passive);
 
     /// An engine saved the context that it had current, at an address of the machine's own: no
     /// hardware says so, but who checks memory has to know.
-    fn saved(&self, _node: u32, _address: u64) {}
+    fn context_saved(&self, _node: u32, _address: u64) {}
 
     /// A command of the packet that has this fence on the node reads or writes so many bytes, at
     /// an address of the machine's own: likewise.
-    fn used(&self, _node: u32, _fence: Fence, _address: u64, _bytes: u64) {}
+    fn memory_used(&self, _node: u32, _fence: Fence, _address: u64, _bytes: u64) {}
 
     /// A command of the packet that has this fence on the node has written: likewise.
-    fn wrote(&self, _node: u32, _fence: Fence, _to: Written) {}
+    fn memory_written(&self, _node: u32, _fence: Fence, _to: MemoryWrite) {}
 
     /// An engine begins a packet with this address space, or with none: likewise.
-    fn rooted(&self, _node: u32, _fence: Fence, _root: Option<TableRoot>) {}
+    fn root_used(&self, _node: u32, _fence: Fence, _root: Option<TableRoot>) {}
 }

@@ -49,7 +49,7 @@ pub fn invariant<T>(value: Option<T>, invariant: &str) -> T {
 }
 
 /// Passes an internal error on, and returns any other panic: that one belongs to the driver.
-pub fn pass_on(panic: Box<dyn Any + Send>) -> Box<dyn Any + Send> {
+pub fn resume_internal_error(panic: Box<dyn Any + Send>) -> Box<dyn Any + Send> {
     if panic.is::<InternalError>() { resume_unwind(panic) } else { panic }
 }
 
@@ -63,8 +63,8 @@ mod tests {
         let ours = catch_unwind(|| invariant(None::<u8>, "a device has a process")).unwrap_err();
         let text = ours.downcast_ref::<InternalError>().unwrap().to_string();
         assert!(text.contains("internal.rs") && text.ends_with("a device has a process"), "{text}");
-        assert!(catch_unwind(AssertUnwindSafe(|| pass_on(ours))).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| resume_internal_error(ours))).is_err());
         let drivers = catch_unwind(|| panic!("a driver's")).unwrap_err();
-        assert!(!pass_on(drivers).is::<InternalError>());
+        assert!(!resume_internal_error(drivers).is::<InternalError>());
     }
 }

@@ -44,12 +44,12 @@ pub trait Level: Sized {
     /// The level it proves.
     const IRQL: Irql;
     #[doc(hidden)]
-    fn make(_: Maker) -> Self;
+    fn create(_: LevelSeal) -> Self;
 }
 
 /// The right to make proofs. Only this crate has it.
 #[derive(Debug)]
-pub struct Maker(());
+pub struct LevelSeal(());
 
 /// The level a callback finds itself at.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ macro_rules! level {
     ($($name:ident $irql:ident),*) => {$(
         impl Level for $name {
             const IRQL: Irql = Irql::$irql;
-            fn make(_: Maker) -> Self {
+            fn create(_: LevelSeal) -> Self {
                 Self(PhantomData)
             }
         }
@@ -96,27 +96,27 @@ impl Dispatch {
 fn raise<L: Level, R>(host: &dyn Host, body: impl FnOnce(&mut L) -> R) -> R {
     let before = host.set_irql(L::IRQL);
     // A panic of the body passes through here: the level goes back all the same.
-    let back = Lowered { host, before };
-    let answer = body(&mut L::make(Maker(())));
+    let back = IrqlGuard { host, previous: before };
+    let answer = body(&mut L::create(LevelSeal(())));
     drop(back);
     answer
 }
 
-struct Lowered<'a> {
+struct IrqlGuard<'a> {
     host: &'a dyn Host,
-    before: Irql,
+    previous: Irql,
 }
 
-impl Drop for Lowered<'_> {
+impl Drop for IrqlGuard<'_> {
     fn drop(&mut self) {
-        self.host.set_irql(self.before);
+        self.host.set_irql(self.previous);
     }
 }
 
 impl At<'_> {
     /// Lends the proof of the level at which `host` says the caller is: the way in for a
     /// callback, whose caller is a driver and has no proof to show.
-    pub fn here<R>(host: &dyn Host, body: impl FnOnce(At<'_>) -> R) -> R {
+    pub fn at_current_irql<R>(host: &dyn Host, body: impl FnOnce(At<'_>) -> R) -> R {
         match host.irql() {
             Irql::Passive => body(At::Passive(&mut Passive(PhantomData))),
             Irql::Dispatch => body(At::Dispatch(&mut Dispatch(PhantomData))),

@@ -6,57 +6,57 @@
 //!    it reports. So the order of events is the order of changes.
 //! 2. Nobody acts on what the log says: observers take events out and give nothing back.
 
-use crate::{ByNumber, Event, Kind, RuleId, Subject, What, Who, thread};
+use crate::{FastMap, Event, Kind, RuleId, Subject, EventKind, Component, thread};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How many events room is kept for when they are taken out.
-const MOST_ROOM: usize = 4096;
+const MAX_CAPACITY: usize = 4096;
 
 /// The ordered log: events in, events out, and how often each entry rule was judged.
 #[derive(Debug)]
 pub struct Log {
-    inner: Mutex<Inner>,
+    inner: Mutex<LogState>,
     /// How often each live rule was judged: a count, in no order with anything.
-    judged: Vec<AtomicU64>,
+    rule_counts: Vec<AtomicU64>,
     /// Numbers the calls of drivers, whichever kernel makes them.
     calls: AtomicU32,
-    on: bool,
+    enabled: bool,
 }
 
 /// How often each live rule was judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tally(Vec<u64>);
+pub struct RuleCounts(Vec<u64>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct LogState {
     last: u64,
     events: Vec<Event>,
-    words: ByNumber<usize, Word>,
-    free: Vec<u32>,
+    pointers: FastMap<usize, PointerEntry>,
+    free_numbers: Vec<u32>,
 }
 
 /// A word of the driver's, while it means something.
 #[derive(Debug)]
-struct Word {
+struct PointerEntry {
     number: u32,
-    holds: u32,
+    references: u32,
 }
 
 impl Log {
     /// A log that keeps what it is told.
     pub fn new() -> Self {
-        Self::made(true)
+        Self::with_enabled(true)
     }
 
     /// A log that keeps nothing, for measuring what keeping costs.
     pub fn silent() -> Self {
-        Self::made(false)
+        Self::with_enabled(false)
     }
 
-    fn made(on: bool) -> Self {
+    fn with_enabled(enabled: bool) -> Self {
         let judged = RuleId::LIVE.iter().map(|_| AtomicU64::new(0)).collect();
-        Self { inner: Mutex::default(), judged, calls: AtomicU32::new(0), on }
+        Self { inner: Mutex::default(), rule_counts: judged, calls: AtomicU32::new(0), enabled }
     }
 
     /// The number of the next call of a driver, from one on: those of one run are told apart by
@@ -67,24 +67,24 @@ impl Log {
 
     /// Whether it keeps what it is told: what is said for nobody need not be made up.
     #[inline]
-    pub fn keeps(&self) -> bool {
-        self.on
+    pub fn is_enabled(&self) -> bool {
+        self.enabled
     }
 
     /// Says that something happened.
     #[inline]
-    pub fn emit(&self, subject: Subject, what: What) {
-        if self.on {
-            self.keep(subject, what);
+    pub fn emit(&self, subject: Subject, what: EventKind) {
+        if self.enabled {
+            self.record(subject, what);
         }
     }
 
-    fn keep(&self, subject: Subject, what: What) {
+    fn record(&self, subject: Subject, what: EventKind) {
         let (thread, call) = (thread::current(), thread::call());
         let mut inner = self.inner();
         inner.last += 1;
         let seq = inner.last;
-        inner.events.push(Event { seq, thread, call, subject, what });
+        inner.events.push(Event { seq, thread, call, subject, kind: what });
     }
 
     /// Judges a rule at a door: counted always, said when broken. `place` is the entry and
@@ -93,19 +93,19 @@ impl Log {
     pub fn judge(
         &self,
         rule: RuleId,
-        who: Who,
+        who: Component,
         about: Subject,
         place: &'static str,
         broken: Option<String>,
     ) {
-        if !self.on {
+        if !self.enabled {
             return;
         }
-        self.judged[rule.index()].fetch_add(1, Ordering::Relaxed);
+        self.rule_counts[rule.index()].fetch_add(1, Ordering::Relaxed);
         if let Some(message) = broken {
-            let who = if who == Who::Client { thread::caller() } else { who };
+            let who = if who == Component::Client { thread::caller() } else { who };
             let (place, message) = (place.into(), message.into());
-            self.emit(about, What::RuleBroken { rule, who, place, message });
+            self.emit(about, EventKind::RuleBroken { rule, component: who, argument: place, message });
         }
     }
 
@@ -113,55 +113,55 @@ impl Log {
     pub fn take(&self) -> Vec<Event> {
         let events = &mut self.inner().events;
         // As much is likely to come again: room is made once, not step by step.
-        let room = Vec::with_capacity(events.len().min(MOST_ROOM));
+        let room = Vec::with_capacity(events.len().min(MAX_CAPACITY));
         std::mem::replace(events, room)
     }
 
     /// How often the entry rules were judged.
-    pub fn judged(&self) -> Tally {
-        Tally(self.judged.iter().map(|it| it.load(Ordering::Relaxed)).collect())
+    pub fn rule_counts(&self) -> RuleCounts {
+        RuleCounts(self.rule_counts.iter().map(|it| it.load(Ordering::Relaxed)).collect())
     }
 
     /// Numbers a driver's word: the same number while anybody holds it.
-    pub fn hold_word(&self, word: usize) -> Subject {
-        if !self.on {
-            return Kind::Word.nr(0);
+    pub fn acquire_pointer(&self, word: usize) -> Subject {
+        if !self.enabled {
+            return Kind::DriverPointer.subject(0);
         }
         let inner = &mut *self.inner();
-        let next = inner.words.len() + inner.free.len() + 1;
-        let word = inner.words.entry(word).or_insert_with(|| {
+        let next = inner.pointers.len() + inner.free_numbers.len() + 1;
+        let word = inner.pointers.entry(word).or_insert_with(|| {
             // The one that was freed last: it does not depend on where the driver's memory lies.
-            let number = inner.free.pop().or(u32::try_from(next).ok()).unwrap_or(u32::MAX);
-            Word { number, holds: 0 }
+            let number = inner.free_numbers.pop().or(u32::try_from(next).ok()).unwrap_or(u32::MAX);
+            PointerEntry { number, references: 0 }
         });
-        word.holds += 1;
-        Kind::Word.nr(word.number)
+        word.references += 1;
+        Kind::DriverPointer.subject(word.number)
     }
 
     /// The number of a word that somebody holds.
-    pub fn word(&self, word: usize) -> Subject {
-        if !self.on {
-            return Kind::Word.nr(0);
+    pub fn pointer_subject(&self, word: usize) -> Subject {
+        if !self.enabled {
+            return Kind::DriverPointer.subject(0);
         }
-        Kind::Word.nr(self.inner().words.get(&word).map_or(0, |it| it.number))
+        Kind::DriverPointer.subject(self.inner().pointers.get(&word).map_or(0, |it| it.number))
     }
 
     /// Ends one hold; with the last, the number is free again.
-    pub fn release_word(&self, word: usize) {
-        if !self.on {
-            return; // Nothing is held: see `hold_word`.
+    pub fn release_pointer(&self, word: usize) {
+        if !self.enabled {
+            return; // Nothing is held: see `acquire_pointer`.
         }
         let inner = &mut *self.inner();
-        if let Some(it) = inner.words.get_mut(&word) {
-            it.holds -= 1;
-            if it.holds == 0 {
-                inner.free.push(it.number);
-                inner.words.remove(&word);
+        if let Some(it) = inner.pointers.get_mut(&word) {
+            it.references -= 1;
+            if it.references == 0 {
+                inner.free_numbers.push(it.number);
+                inner.pointers.remove(&word);
             }
         }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, LogState> {
         // A panic while logging leaves a log that is still in order.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -173,25 +173,25 @@ impl Default for Log {
     }
 }
 
-impl Default for Tally {
+impl Default for RuleCounts {
     fn default() -> Self {
         Self(vec![0; RuleId::LIVE.len()])
     }
 }
 
-impl Tally {
+impl RuleCounts {
     /// Counts one judgement.
-    pub fn count(&mut self, rule: RuleId) {
+    pub fn increment(&mut self, rule: RuleId) {
         self.0[rule.index()] += 1;
     }
 
     /// How often the rule was judged.
-    pub fn of(&self, rule: RuleId) -> u64 {
+    pub fn count_of(&self, rule: RuleId) -> u64 {
         self.0[rule.index()]
     }
 
     /// Adds another tally to this one.
-    pub fn add(&mut self, other: &Tally) {
+    pub fn add(&mut self, other: &RuleCounts) {
         for (mine, more) in self.0.iter_mut().zip(&other.0) {
             *mine += more;
         }
@@ -205,21 +205,21 @@ mod tests {
     #[test]
     fn a_word_keeps_its_number_while_it_is_held() {
         let log = Log::new();
-        let (a, b) = (log.hold_word(0x7000), log.hold_word(0x10));
-        assert_eq!([a.number, b.number, log.hold_word(0x7000).number], [1, 2, 1]);
-        log.release_word(0x7000);
-        assert_eq!(log.word(0x7000), a, "it was held twice");
-        log.release_word(0x7000);
-        assert_eq!(log.hold_word(0x9999), a, "a free number is used again");
-        assert_eq!(log.hold_word(0x7000).number, 3);
+        let (a, b) = (log.acquire_pointer(0x7000), log.acquire_pointer(0x10));
+        assert_eq!([a.number, b.number, log.acquire_pointer(0x7000).number], [1, 2, 1]);
+        log.release_pointer(0x7000);
+        assert_eq!(log.pointer_subject(0x7000), a, "it was held twice");
+        log.release_pointer(0x7000);
+        assert_eq!(log.acquire_pointer(0x9999), a, "a free number is used again");
+        assert_eq!(log.acquire_pointer(0x7000).number, 3);
     }
 
     #[test]
     fn a_kept_rule_is_counted_and_a_broken_one_is_said() {
         let log = Log::new();
         let rule = RuleId::ALLOC_CREATE_001;
-        log.judge(rule, Who::Client, Subject::RUN, "here", None);
-        log.judge(rule, Who::Client, Subject::RUN, "here", Some("no".into()));
-        assert_eq!((log.judged().of(rule), log.take().len()), (2, 1));
+        log.judge(rule, Component::Client, Subject::RUN, "here", None);
+        log.judge(rule, Component::Client, Subject::RUN, "here", Some("no".into()));
+        assert_eq!((log.rule_counts().count_of(rule), log.take().len()), (2, 1));
     }
 }

@@ -31,29 +31,29 @@ pub enum Kind {
     /// A call of a driver.
     Call,
     /// A driver's word: a pointer it gave, or a pool block it took.
-    Word,
+    DriverPointer,
     /// A part of an adapter's memory.
     Segment,
     /// Paging work, from its plan on.
     Paging,
     /// A client's queue of paging work.
-    Queue,
+    PagingQueue,
     /// The fence of such a queue, by its number.
-    QueueFence,
+    PagingQueueFence,
     /// An allocation that a driver made for its contexts.
-    Saved,
+    ContextAllocation,
     /// A synchronisation object.
     Sync,
     /// A wait for such objects.
-    Await,
+    GpuWait,
     /// A client's event: what it is told through.
     Event,
     /// A process on an adapter, with its addresses.
-    Space,
+    AddressSpace,
     /// A page table.
-    Table,
+    PageTable,
     /// A keyed mutex.
-    Keyed,
+    KeyedMutex,
     /// An adapter that is open through a user-mode driver.
     UserAdapter,
     /// A device of an application, through a user-mode driver.
@@ -99,18 +99,18 @@ const KINDS: &[(Kind, &str)] = &[
     (Kind::View, "view"),
     (Kind::Retirement, "retirement"),
     (Kind::Call, "call"),
-    (Kind::Word, "word"),
+    (Kind::DriverPointer, "driver-pointer"),
     (Kind::Segment, "segment"),
     (Kind::Paging, "paging"),
-    (Kind::Queue, "queue"),
-    (Kind::QueueFence, "queue-fence"),
-    (Kind::Saved, "context-allocation"),
+    (Kind::PagingQueue, "paging-queue"),
+    (Kind::PagingQueueFence, "paging-queue-fence"),
+    (Kind::ContextAllocation, "context-allocation"),
     (Kind::Sync, "sync"),
-    (Kind::Await, "await"),
+    (Kind::GpuWait, "gpu-wait"),
     (Kind::Event, "event"),
-    (Kind::Space, "space"),
-    (Kind::Table, "page-table"),
-    (Kind::Keyed, "keyed-mutex"),
+    (Kind::AddressSpace, "address-space"),
+    (Kind::PageTable, "page-table"),
+    (Kind::KeyedMutex, "keyed-mutex"),
     (Kind::UserAdapter, "user-adapter"),
     (Kind::UserDevice, "user-device"),
     (Kind::Surfaces, "surfaces"),
@@ -130,14 +130,14 @@ impl Kind {
     }
 
     /// The `number`th of this kind.
-    pub const fn nr(self, number: u32) -> Subject {
+    pub const fn subject(self, number: u32) -> Subject {
         Subject { kind: self, number }
     }
 }
 
 impl Subject {
     /// The run itself.
-    pub const RUN: Subject = Kind::Run.nr(0);
+    pub const RUN: Subject = Kind::Run.subject(0);
 }
 
 impl fmt::Display for Subject {
@@ -153,7 +153,7 @@ impl FromStr for Subject {
     fn from_str(text: &str) -> Result<Self, ()> {
         let (kind, number) = text.split_once(':').ok_or(())?;
         let (kind, _) = KINDS.iter().find(|(_, name)| *name == kind).ok_or(())?;
-        Ok(kind.nr(number.parse().map_err(|_| ())?))
+        Ok(kind.subject(number.parse().map_err(|_| ())?))
     }
 }
 
@@ -171,19 +171,19 @@ impl Fence {
 
     /// The one before.
     #[must_use]
-    pub fn before(self) -> Self {
+    pub fn previous(self) -> Self {
         Self(self.0.wrapping_sub(1))
     }
 
     /// How many after `earlier` this one is.
-    pub fn after(self, earlier: Self) -> u32 {
+    pub fn distance_from(self, earlier: Self) -> u32 {
         self.0.wrapping_sub(earlier.0)
     }
 
     /// Whether a node that has done this one has done `other` too: it is not later, by
     /// less than half the circle.
     pub fn covers(self, other: Self) -> bool {
-        self.after(other) < 1 << 31
+        self.distance_from(other) < 1 << 31
     }
 }
 

@@ -4,14 +4,14 @@
 /// after that. A block is named by its address, which is also a good word for an object.
 pub trait Pool: Send + Sync {
     /// Takes a block of zeroes (`ExAllocatePool2`).
-    fn take(&self, bytes: usize, tag: u32) -> Option<usize>;
+    fn allocate_pool(&self, bytes: usize, tag: u32) -> Option<usize>;
 
     /// Gives a block back (`ExFreePoolWithTag`).
     fn free(&self, block: usize, tag: u32);
 
     /// Whether the live block that starts at `block` holds `word`, and `word` is itself a
     /// live block: whether one thing of the driver points at another.
-    fn refers(&self, block: usize, word: usize) -> bool;
+    fn refers_to(&self, block: usize, word: usize) -> bool;
 
     /// Whether the address is in a live block of paged memory (`POOL_FLAG_PAGED`).
     fn is_paged(&self, _address: usize) -> bool {
@@ -22,10 +22,10 @@ pub trait Pool: Send + Sync {
     fn inspect(&self);
 
     /// The adapter is about to start: what is taken from here on is given back when it stops.
-    fn begin(&self) {}
+    fn adapter_started(&self) {}
 
     /// Says which of the blocks taken since [`Pool::begin`] are still out: the adapter has stopped.
-    fn end(&self) {}
+    fn adapter_stopped(&self) {}
 
     /// Says which blocks are still out, at the end of their driver.
     fn close(&self);

@@ -15,10 +15,10 @@ pub struct Run {
 /// so whoever touches it is answered `false`, and nothing else happens.
 pub trait Ram: Send + Sync {
     /// Takes whole pages of zeroes, one behind the other.
-    fn take(&self, bytes: u64) -> Option<Run>;
+    fn allocate(&self, bytes: u64) -> Option<Run>;
 
     /// Gives back what was taken, as it was taken.
-    fn give_back(&self, run: Run);
+    fn free(&self, run: Run);
 
     /// Reads bytes.
     fn read(&self, start: u64, into: &mut [u8]) -> bool;
@@ -33,20 +33,20 @@ pub trait Ram: Send + Sync {
     fn copy(&self, from: u64, to: u64, bytes: u64) -> bool;
 
     /// Lends the bytes to the one who owns them, for as long as `body` runs.
-    fn lend(&self, run: Run, body: &mut dyn FnMut(&mut [u8])) -> bool;
+    fn with_slice(&self, run: Run, body: &mut dyn FnMut(&mut [u8])) -> bool;
 
     /// Shows these pieces to the CPU, one behind the other, and answers at which address.
-    fn view(&self, runs: &[Run]) -> Option<usize>;
+    fn map(&self, runs: &[Run]) -> Option<usize>;
 
     /// Shows other pieces at the address of a view, or nothing: then whoever touches it traps.
-    fn aim(&self, view: usize, runs: &[Run]) -> bool;
+    fn remap(&self, view: usize, runs: &[Run]) -> bool;
 
     /// Ends a view.
-    fn end_view(&self, view: usize);
+    fn unmap(&self, view: usize);
 
     /// Reads bytes at an address, if one view shows all of them now.
-    fn read_view(&self, address: usize, into: &mut [u8]) -> bool;
+    fn read_mapped(&self, address: usize, into: &mut [u8]) -> bool;
 
     /// Writes bytes at an address, if one view shows all of them now.
-    fn write_view(&self, address: usize, bytes: &[u8]) -> bool;
+    fn write_mapped(&self, address: usize, bytes: &[u8]) -> bool;
 }

@@ -20,7 +20,7 @@ pub struct NotLive;
 
 /// Who a finding blames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Who {
+pub enum Component {
     /// The application.
     Client,
     /// The kernel-mode driver.
@@ -31,16 +31,16 @@ pub enum Who {
     Kernel,
 }
 
-impl Who {
-    pub(crate) const ALL: [Who; 4] = [Who::Client, Who::Driver, Who::Umd, Who::Kernel];
+impl Component {
+    pub(crate) const ALL: [Component; 4] = [Component::Client, Component::Driver, Component::Umd, Component::Kernel];
 
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Who::Client => "client",
-            Who::Driver => "driver",
-            Who::Umd => "umd",
-            Who::Kernel => "kernel",
+            Component::Client => "client",
+            Component::Driver => "driver",
+            Component::Umd => "umd",
+            Component::Kernel => "kernel",
         }
     }
 }

@@ -50,7 +50,7 @@ impl<T: Object> Id<T> {
     /// The object as the subject of an event.
     #[inline]
     pub fn subject(self) -> Subject {
-        T::KIND.nr(self.serial)
+        T::KIND.subject(self.serial)
     }
 }
 

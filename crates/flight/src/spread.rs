@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// Things by a number of theirs. Who goes through them brings them into an order first.
-pub type ByNumber<K, T> = HashMap<K, T, BuildHasherDefault<Spread>>;
+pub type FastMap<K, T> = HashMap<K, T, BuildHasherDefault<FastHasher>>;
 
 /// Spreads numbers, addresses and handles over the table: some are multiples of something.
 /// Always in the same way, so runs repeat.
 #[derive(Clone, Debug, Default)]
-pub struct Spread(u64);
+pub struct FastHasher(u64);
 
-impl Hasher for Spread {
+impl Hasher for FastHasher {
     fn finish(&self) -> u64 {
         self.0
     }

@@ -9,52 +9,52 @@
 //! 1. At most one virtual thread runs: `running`.
 //! 2. When none is ready, the table says who goes on.
 
-use crate::crew::{self, Body, Crew};
-use crate::draw::draw;
-use crate::host::{Host, Ticket, Woken};
+use crate::crew::{self, ThreadBody, Spawner};
+use crate::draw::next_random;
+use crate::host::{Host, WaitToken, WaitResult};
 use crate::level::Passive;
 use crate::sync::{self, JoinHandle, Mutex, MutexGuard};
-use crate::table::{CouldNotRun, Role, Status, Table, said};
+use crate::table::{HostError, Role, Status, ThreadTable, panic_message};
 use crate::{Log, thread};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
 /// A host that repeats from its seed.
 #[derive(Debug)]
-pub struct Stepped {
-    state: Mutex<State>,
+pub struct DeterministicHost {
+    state: Mutex<DeterministicState>,
     log: Arc<Log>,
 }
 
 #[derive(Debug)]
-struct State {
+struct DeterministicState {
     random: u64,
     running: usize,
-    table: Table,
+    table: ThreadTable,
     handles: Vec<JoinHandle<()>>,
 }
 
-impl Stepped {
+impl DeterministicHost {
     /// Flies `main` as the first virtual thread. What it starts is over before this returns.
     pub fn fly<R>(
         seed: u64,
         log: &Arc<Log>,
-        main: impl FnOnce(&Arc<Stepped>, &mut Passive) -> R,
-    ) -> Result<R, CouldNotRun> {
+        main: impl FnOnce(&Arc<DeterministicHost>, &mut Passive) -> R,
+    ) -> Result<R, HostError> {
         let state =
-            State { random: seed, running: 0, table: Table::default(), handles: Vec::new() };
-        let host = Arc::new(Stepped { state: Mutex::new(state), log: log.clone() });
+            DeterministicState { random: seed, running: 0, table: ThreadTable::default(), handles: Vec::new() };
+        let host = Arc::new(DeterministicHost { state: Mutex::new(state), log: log.clone() });
         host.state().table.add("main", Role::Client, log);
-        let before = thread::become_thread(0);
+        let before = thread::set_current(0);
         let answer = catch_unwind(AssertUnwindSafe(|| main(&host, &mut Passive::new())));
-        host.finish(0, answer.as_ref().err().map(|it| said(&**it)));
-        thread::become_thread(before);
+        host.finish(0, answer.as_ref().err().map(|it| panic_message(&**it)));
+        thread::set_current(before);
         loop {
             let Some(handle) = host.state().handles.pop() else { break };
             // A body's panic was caught: this one would be ours, and the thread not done.
             let _ = handle.join();
         }
-        host.state().table.outcome(answer)
+        host.state().table.result(answer)
     }
 
     /// Starts a virtual thread; the ticket rings when it has ended.
@@ -62,27 +62,27 @@ impl Stepped {
         self: &Arc<Self>,
         name: &str,
         body: impl FnOnce(&mut Passive) + Send + 'static,
-    ) -> Ticket {
+    ) -> WaitToken {
         crew::spawn(self, name, body)
     }
 
     /// Starts a virtual thread that serves others: it works while `work` says it did
     /// something, then parks until the bell rings.
-    pub fn serve(
+    pub fn spawn_worker(
         self: &Arc<Self>,
         name: &str,
-        bell: Ticket,
+        bell: WaitToken,
         work: impl FnMut(&mut Passive) -> bool + Send + 'static,
     ) {
-        crew::serve(self, name, bell, work, |_, _| None);
+        crew::spawn_worker(self, name, bell, work, |_, _| None);
     }
 
     /// Lets everything else run until nothing can.
-    pub fn quiet(&self, _at: &mut Passive) {
+    pub fn run_until_idle(&self, _at: &mut Passive) {
         let me = thread::current() as usize;
         let mut state = self.state();
-        state.table.threads[me].status = Status::Quiet;
-        drop(Self::pass_on(state, me));
+        state.table.threads[me].status = Status::WaitingForIdle;
+        drop(Self::hand_over(state, me));
     }
 
     /// The end of a virtual thread: the baton goes on.
@@ -95,7 +95,7 @@ impl Stepped {
     }
 
     /// Gives the baton to whoever is drawn, and comes back with it.
-    fn pass_on(mut state: MutexGuard<'_, State>, me: usize) -> MutexGuard<'_, State> {
+    fn hand_over(mut state: MutexGuard<'_, DeterministicState>, me: usize) -> MutexGuard<'_, DeterministicState> {
         match state.choose() {
             Some(next) if next != me => {
                 state.run(next);
@@ -105,60 +105,60 @@ impl Stepped {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DeterministicState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Crew for Stepped {
+impl Spawner for DeterministicHost {
     fn log(&self) -> &Log {
         &self.log
     }
 
-    fn start(self: Arc<Self>, name: &str, role: Role, body: Body) {
+    fn start(self: Arc<Self>, name: &str, role: Role, body: ThreadBody) {
         let me = self.state().table.add(name, role, &self.log);
         let host = self.clone();
         let handle = sync::spawn(move || {
-            thread::become_thread(u32::try_from(me).unwrap_or(u32::MAX));
+            thread::set_current(u32::try_from(me).unwrap_or(u32::MAX));
             drop(wait_for_turn(host.state(), me));
             let ended = catch_unwind(AssertUnwindSafe(|| body(&mut Passive::new())));
-            host.finish(me, ended.err().map(|it| said(&*it)));
+            host.finish(me, ended.err().map(|it| panic_message(&*it)));
         });
         self.state().handles.push(handle);
     }
 
-    fn quiet(&self, at: &mut Passive) {
-        Stepped::quiet(self, at);
+    fn run_until_idle(&self, at: &mut Passive) {
+        DeterministicHost::run_until_idle(self, at);
     }
 }
 
-impl Host for Stepped {
-    fn park(&self, _at: &mut Passive, ticket: &Ticket, deadline: Option<u64>) -> Woken {
+impl Host for DeterministicHost {
+    fn park(&self, _at: &mut Passive, ticket: &WaitToken, deadline: Option<u64>) -> WaitResult {
         let me = thread::current() as usize;
         let mut state = self.state();
         if ticket.take() {
-            return Woken::Rung;
+            return WaitResult::Woken;
         }
         state.table.threads[me].status = Status::Parked(ticket.clone(), deadline);
-        Self::pass_on(state, me).table.woken(me)
+        Self::hand_over(state, me).table.take_result(me)
     }
 
-    fn ring(&self, ticket: &Ticket) {
-        self.state().table.ring(ticket);
+    fn wake(&self, ticket: &WaitToken) {
+        self.state().table.wake(ticket);
     }
 
     fn now(&self) -> u64 {
         self.state().table.now()
     }
 
-    fn breathe(&self, _at: &mut Passive) {
+    fn yield_point(&self, _at: &mut Passive) {
         let me = thread::current() as usize;
         let state = self.state();
-        drop(Self::pass_on(state, me));
+        drop(Self::hand_over(state, me));
     }
 }
 
-impl State {
+impl DeterministicState {
     fn run(&mut self, next: usize) {
         self.running = next;
         self.table.threads[next].turn.notify_one();
@@ -182,11 +182,11 @@ impl State {
 
     /// A number below `bound`, from the seed.
     fn draw(&mut self, bound: usize) -> usize {
-        usize::try_from(draw(&mut self.random, bound as u64)).unwrap_or(0)
+        usize::try_from(next_random(&mut self.random, bound as u64)).unwrap_or(0)
     }
 }
 
-fn wait_for_turn(mut state: MutexGuard<'_, State>, me: usize) -> MutexGuard<'_, State> {
+fn wait_for_turn(mut state: MutexGuard<'_, DeterministicState>, me: usize) -> MutexGuard<'_, DeterministicState> {
     let turn = state.table.threads[me].turn.clone();
     while state.running != me {
         state = turn.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -199,8 +199,8 @@ mod tests {
     use super::*;
     use crate::Irql;
 
-    fn fly<R>(seed: u64, main: impl FnOnce(&Arc<Stepped>, &mut Passive) -> R) -> R {
-        Stepped::fly(seed, &Arc::new(Log::silent()), main).unwrap()
+    fn fly<R>(seed: u64, main: impl FnOnce(&Arc<DeterministicHost>, &mut Passive) -> R) -> R {
+        DeterministicHost::fly(seed, &Arc::new(Log::silent()), main).unwrap()
     }
 
     /// Three threads that breathe between steps; the order in which they stepped.
@@ -211,12 +211,12 @@ mod tests {
                 let (host2, said) = (host.clone(), said.clone());
                 host.spawn(name, move |at| {
                     for _ in 0..4 {
-                        host2.breathe(at);
+                        host2.yield_point(at);
                         said.lock().unwrap().push_str(name);
                     }
                 });
             }
-            host.quiet(at);
+            host.run_until_idle(at);
         });
         said.lock().unwrap().clone()
     }
@@ -231,22 +231,22 @@ mod tests {
     #[test]
     fn a_ring_before_the_park_is_not_lost_and_is_used_once() {
         fly(0, |host, at| {
-            let ticket = Ticket::new("it");
-            host.ring(&ticket);
-            host.ring(&ticket);
-            assert_eq!(host.park(at, &ticket, None), Woken::Rung);
-            assert_eq!(host.park(at, &ticket, Some(5)), Woken::TimedOut);
+            let ticket = WaitToken::new("it");
+            host.wake(&ticket);
+            host.wake(&ticket);
+            assert_eq!(host.park(at, &ticket, None), WaitResult::Woken);
+            assert_eq!(host.park(at, &ticket, Some(5)), WaitResult::TimedOut);
         });
     }
 
     #[test]
     fn a_wait_that_nothing_can_end_is_stuck_and_says_why() {
         fly(0, |host, at| {
-            let bell = Ticket::new("work");
-            host.serve("system", bell, |_| false);
-            let woken = host.park(at, &Ticket::new("a fence"), None);
+            let bell = WaitToken::new("work");
+            host.spawn_worker("system", bell, |_| false);
+            let woken = host.park(at, &WaitToken::new("a fence"), None);
             let graph = "main waits for a fence; system waits for work";
-            assert_eq!(woken, Woken::Stuck(graph.into()));
+            assert_eq!(woken, WaitResult::Stuck(graph.into()));
         });
     }
 
@@ -255,39 +255,39 @@ mod tests {
         fly(0, |host, at| {
             let host2 = host.clone();
             let ended = host.spawn("client", move |at| {
-                let woken = host2.park(at, &Ticket::new("a fence"), None);
-                assert!(matches!(woken, Woken::Stuck(_)), "{woken:?}");
+                let woken = host2.park(at, &WaitToken::new("a fence"), None);
+                assert!(matches!(woken, WaitResult::Stuck(_)), "{woken:?}");
             });
-            assert_eq!(host.park(at, &ended, None), Woken::Rung);
+            assert_eq!(host.park(at, &ended, None), WaitResult::Woken);
         });
     }
 
     #[test]
     fn one_who_serves_is_rung_and_ends_with_the_others() {
         fly(3, |host, at| {
-            let (bell, done) = (Ticket::new("work"), Ticket::new("the service"));
+            let (bell, done) = (WaitToken::new("work"), WaitToken::new("the service"));
             let (host2, done2) = (host.clone(), done.clone());
             let mut orders = 1;
-            host.serve("system", bell.clone(), move |_| {
+            host.spawn_worker("system", bell.clone(), move |_| {
                 if orders == 1 {
-                    host2.ring(&done2);
+                    host2.wake(&done2);
                 }
                 orders -= 1;
                 orders == 0
             });
-            host.ring(&bell);
-            assert_eq!(host.park(at, &done, None), Woken::Rung);
+            host.wake(&bell);
+            assert_eq!(host.park(at, &done, None), WaitResult::Woken);
         });
     }
 
     #[test]
     fn a_panic_hands_the_baton_on() {
         let log = Arc::new(Log::silent());
-        let flown = Stepped::fly(0, &log, |host, at| {
+        let flown = DeterministicHost::fly(0, &log, |host, at| {
             let ended = host.spawn("bad", |_| panic!("oh"));
             host.park(at, &ended, None)
         });
-        assert_eq!(flown, Err(CouldNotRun("bad: oh".into())));
+        assert_eq!(flown, Err(HostError("bad: oh".into())));
     }
 
     #[test]

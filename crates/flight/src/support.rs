@@ -4,33 +4,33 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
     /// All of it.
-    Done,
+    Implemented,
     /// Some of it: what it lacks, in words.
-    Part(&'static str),
+    Partial(&'static str),
     /// None of it: why. Its use is an event.
-    Absent(&'static str),
+    Missing(&'static str),
 }
 
 impl Support {
     /// `Done`, or what is lacking; nothing lacks where the words are empty.
-    pub const fn lacking(words: &'static str) -> Self {
-        if words.is_empty() { Support::Done } else { Support::Part(words) }
+    pub const fn from_missing(missing: &'static str) -> Self {
+        if missing.is_empty() { Support::Implemented } else { Support::Partial(missing) }
     }
 
     /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
-            Support::Done => "done",
-            Support::Part(_) => "part",
-            Support::Absent(_) => "absent",
+            Support::Implemented => "done",
+            Support::Partial(_) => "part",
+            Support::Missing(_) => "absent",
         }
     }
 
     /// What it lacks, or why it is not there; empty when it is whole.
-    pub fn why(self) -> &'static str {
+    pub fn missing(self) -> &'static str {
         match self {
-            Support::Done => "",
-            Support::Part(why) | Support::Absent(why) => why,
+            Support::Implemented => "",
+            Support::Partial(why) | Support::Missing(why) => why,
         }
     }
 }
@@ -41,9 +41,9 @@ mod tests {
 
     #[test]
     fn what_lacks_nothing_is_done() {
-        assert_eq!(Support::lacking(""), Support::Done);
-        let part = Support::lacking("no flags");
-        assert_eq!((part.name(), part.why()), ("part", "no flags"));
-        assert_eq!(Support::Absent("no display").name(), "absent");
+        assert_eq!(Support::from_missing(""), Support::Implemented);
+        let part = Support::from_missing("no flags");
+        assert_eq!((part.name(), part.missing()), ("part", "no flags"));
+        assert_eq!(Support::Missing("no display").name(), "absent");
     }
 }

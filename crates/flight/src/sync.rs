@@ -6,7 +6,7 @@
 //! happens while one is held, so under shuttle nobody ever waits for them.
 
 /// Before one in so many calls of a driver, `Free` gives way to others; shuttle wants them all.
-pub(crate) const ONE_IN: u32 = if cfg!(shuttle) { 1 } else { 8 };
+pub(crate) const YIELD_INTERVAL: u32 = if cfg!(shuttle) { 1 } else { 8 };
 
 #[cfg(not(shuttle))]
 pub(crate) use std::{

@@ -13,16 +13,16 @@
 //! 3. While somebody is away, a wait for what clients do is neither stuck nor due: its host lets
 //!    its time pass.
 
-use crate::host::{Ticket, Woken};
+use crate::host::{WaitToken, WaitResult};
 use crate::sync::Condvar;
-use crate::{Log, Subject, Text, What};
+use crate::{Log, Subject, Text, EventKind};
 use std::any::Any;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// A virtual thread panicked: ours, not a driver's, for a driver's panic is an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CouldNotRun(pub String);
+pub struct HostError(pub String);
 
 /// What a virtual thread is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,15 +30,15 @@ pub enum Role {
     /// It does something of its own: a run is not over before it has ended.
     Client,
     /// It serves others, and ends when they have.
-    Server,
+    Worker,
 }
 
 /// The virtual threads of a host.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct ThreadTable {
     now: u64,
     /// Threads may come that were never here.
-    pub(crate) open: bool,
+    pub(crate) allows_external: bool,
     pub(crate) threads: Vec<Thread>,
     panicked: Option<String>,
 }
@@ -54,19 +54,19 @@ pub(crate) struct Thread {
 
 #[derive(Debug)]
 pub(crate) enum Status {
-    Ready(Woken),
-    Parked(Ticket, Option<u64>),
+    Ready(WaitResult),
+    Parked(WaitToken, Option<u64>),
     /// It goes on when nothing else can.
-    Quiet,
+    WaitingForIdle,
     /// Its owner is elsewhere, and may come back to it.
-    Away,
+    Outside,
     Done,
 }
 
 impl Thread {
     fn new(name: &str, role: Role) -> Self {
         let (name, turn) = (name.to_owned(), Arc::default());
-        Self { name, role, status: Status::Ready(Woken::Rung), turn }
+        Self { name, role, status: Status::Ready(WaitResult::Woken), turn }
     }
 
     pub(crate) fn is_ready(&self) -> bool {
@@ -74,23 +74,23 @@ impl Thread {
     }
 }
 
-impl Table {
+impl ThreadTable {
     /// Adds a virtual thread, and says so. Answers its number.
     pub(crate) fn add(&mut self, name: &str, role: Role, log: &Log) -> usize {
         self.threads.push(Thread::new(name, role));
         let number = self.threads.len() - 1;
-        started(number, name, log);
+        log_started(number, name, log);
         number
     }
 
     /// Adds a client in the place of one that is done, if there is one: numbers stay small.
-    pub(crate) fn seat(&mut self, name: &str, log: &Log) -> usize {
+    pub(crate) fn add_external(&mut self, name: &str, log: &Log) -> usize {
         let done = |it: &Thread| matches!(it.status, Status::Done);
         let Some(number) = self.threads.iter().position(done) else {
             return self.add(name, Role::Client, log);
         };
         self.threads[number] = Thread::new(name, Role::Client);
-        started(number, name, log);
+        log_started(number, name, log);
         number
     }
 
@@ -100,25 +100,25 @@ impl Table {
     }
 
     /// Time has passed, outside.
-    pub(crate) fn pass(&mut self, until: u64) {
+    pub(crate) fn advance_time(&mut self, until: u64) {
         self.now = self.now.max(until);
     }
 
     /// Whether somebody is away, and may come back.
-    pub(crate) fn anybody_away(&self) -> bool {
-        self.threads.iter().any(|it| matches!(it.status, Status::Away))
+    pub(crate) fn any_outside(&self) -> bool {
+        self.threads.iter().any(|it| matches!(it.status, Status::Outside))
     }
 
     /// Whether somebody who is not here may do what is waited for.
-    fn may_come(&self, ticket: &Ticket) -> bool {
-        ticket.is_of_clients() && (self.anybody_away() || (self.open && ticket.is_of_strangers()))
+    fn can_be_woken(&self, ticket: &WaitToken) -> bool {
+        ticket.is_for_clients() && (self.any_outside() || (self.allows_external && ticket.is_for_external_threads()))
     }
 
     /// The deadline of a thread that waits has passed.
-    pub(crate) fn time_out(&mut self, me: usize) {
-        if let Status::Parked(_, Some(deadline)) = self.threads[me].status {
-            self.pass(deadline);
-            self.threads[me].status = Status::Ready(Woken::TimedOut);
+    pub(crate) fn time_out(&mut self, current_thread: usize) {
+        if let Status::Parked(_, Some(deadline)) = self.threads[current_thread].status {
+            self.advance_time(deadline);
+            self.threads[current_thread].status = Status::Ready(WaitResult::TimedOut);
         }
     }
 
@@ -128,50 +128,50 @@ impl Table {
     }
 
     /// Rings a ticket. Answers who is ready now because of it.
-    pub(crate) fn ring(&mut self, ticket: &Ticket) -> Option<usize> {
-        let parked = |it: &Thread| matches!(&it.status, Status::Parked(on, _) if on.is(ticket));
+    pub(crate) fn wake(&mut self, ticket: &WaitToken) -> Option<usize> {
+        let parked = |it: &Thread| matches!(&it.status, Status::Parked(enabled, _) if enabled.same_as(ticket));
         let found = self.threads.iter().position(parked);
         match found {
-            Some(number) => self.threads[number].status = Status::Ready(Woken::Rung),
+            Some(number) => self.threads[number].status = Status::Ready(WaitResult::Woken),
             None => ticket.set(),
         }
         found
     }
 
     /// How the wait of a thread that is ready again ended.
-    pub(crate) fn woken(&mut self, me: usize) -> Woken {
-        match std::mem::replace(&mut self.threads[me].status, Status::Ready(Woken::Rung)) {
+    pub(crate) fn take_result(&mut self, current_thread: usize) -> WaitResult {
+        match std::mem::replace(&mut self.threads[current_thread].status, Status::Ready(WaitResult::Woken)) {
             Status::Ready(woken) => woken,
-            Status::Parked(..) | Status::Quiet | Status::Away | Status::Done => Woken::Over,
+            Status::Parked(..) | Status::WaitingForIdle | Status::Outside | Status::Done => WaitResult::HostEnded,
         }
     }
 
     /// A thread has ended, perhaps with a panic.
-    pub(crate) fn finish(&mut self, me: usize, panicked: Option<String>) {
-        self.threads[me].status = Status::Done;
+    pub(crate) fn finish(&mut self, current_thread: usize, panicked: Option<String>) {
+        self.threads[current_thread].status = Status::Done;
         if let Some(why) = panicked {
-            self.panicked.get_or_insert(format!("{}: {why}", self.threads[me].name));
+            self.panicked.get_or_insert(format!("{}: {why}", self.threads[current_thread].name));
         }
     }
 
     /// What became of a run whose threads have all ended.
-    pub(crate) fn outcome<R, P>(&mut self, answer: Result<R, P>) -> Result<R, CouldNotRun> {
+    pub(crate) fn result<R, P>(&mut self, answer: Result<R, P>) -> Result<R, HostError> {
         match (answer, self.panicked.take()) {
             (Ok(answer), None) => Ok(answer),
-            (_, why) => Err(CouldNotRun(why.unwrap_or_default())),
+            (_, why) => Err(HostError(why.unwrap_or_default())),
         }
     }
 
     /// Nobody is ready: invariant 2. `ends` is whether the run is over when nobody has anything
     /// left to do. Answers whether somebody is ready now.
     pub(crate) fn wake_one(&mut self, ends: bool) -> bool {
-        let quiet = |it: &Thread| matches!(it.status, Status::Quiet);
+        let quiet = |it: &Thread| matches!(it.status, Status::WaitingForIdle);
         if let Some(next) = self.threads.iter().position(quiet) {
-            self.threads[next].status = Status::Ready(Woken::Rung);
+            self.threads[next].status = Status::Ready(WaitResult::Woken);
             return true;
         }
         let due = |(index, it): (usize, &Thread)| match &it.status {
-            Status::Parked(ticket, _) if self.may_come(ticket) => None,
+            Status::Parked(ticket, _) if self.can_be_woken(ticket) => None,
             Status::Parked(_, Some(deadline)) => Some((*deadline, index)),
             _ => None,
         };
@@ -181,14 +181,14 @@ impl Table {
         }
         // Whoever waits for another's end is not the one that is stuck, if there is one.
         let stuck = |it: &Thread, end: bool| match &it.status {
-            Status::Parked(ticket, _) if self.may_come(ticket) => false,
-            Status::Parked(ticket, _) => it.role == Role::Client && ticket.is_end() == end,
+            Status::Parked(ticket, _) if self.can_be_woken(ticket) => false,
+            Status::Parked(ticket, _) => it.role == Role::Client && ticket.is_thread_end() == end,
             _ => false,
         };
         let first = |end| self.threads.iter().position(|it| stuck(it, end));
         if let Some(next) = first(false).or_else(|| first(true)) {
             let graph = self.graph();
-            self.threads[next].status = Status::Ready(Woken::Stuck(graph));
+            self.threads[next].status = Status::Ready(WaitResult::Stuck(graph));
             return true;
         }
         let parked = |it: &Thread| matches!(it.status, Status::Parked(..));
@@ -198,7 +198,7 @@ impl Table {
         let servers = self.threads.iter_mut().filter(|it| parked(it));
         let mut woken = false;
         for server in servers.filter(|_| ends) {
-            server.status = Status::Ready(Woken::Over);
+            server.status = Status::Ready(WaitResult::HostEnded);
             woken = true;
         }
         woken
@@ -218,13 +218,13 @@ impl Table {
     }
 }
 
-fn started(number: usize, name: &str, log: &Log) {
+fn log_started(number: usize, name: &str, log: &Log) {
     let name = format!("{number} {name}");
-    log.emit(Subject::RUN, What::ThreadStarted { name: name.into() });
+    log.emit(Subject::RUN, EventKind::ThreadStarted { name: name.into() });
 }
 
 /// What a panic said.
-pub(crate) fn said(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_owned())
 }

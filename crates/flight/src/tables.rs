@@ -1,6 +1,6 @@
 //! Page tables for whoever looks at them: what an entry says, and what must have been written.
 
-use crate::{Machine, Subject};
+use crate::{HardwareModel, Subject};
 
 /// The root of an address space, as hardware is given it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,7 +30,7 @@ pub struct TableEntry {
 
 /// Entries of a page table that a driver was asked to write.
 #[derive(Clone, Copy)]
-pub struct Tabled<'a> {
+pub struct PageTableWrite<'a> {
     /// The paging work it is part of.
     pub paging: Subject,
     /// The address space, or the process it is of.
@@ -50,16 +50,16 @@ pub struct Tabled<'a> {
     /// The driver was given a single entry for all.
     pub repeat: bool,
     /// The CPU writes them: they are there when the driver returns.
-    pub cpu: bool,
+    pub by_cpu: bool,
     /// The first address that they translate.
     pub address: u64,
     /// The hardware.
-    pub machine: &'a dyn Machine,
+    pub machine: &'a dyn HardwareModel,
 }
 
 /// Translations that a driver was asked to have forgotten.
 #[derive(Clone, Copy)]
-pub struct Flushed<'a> {
+pub struct TlbFlush<'a> {
     /// The paging work it is part of.
     pub paging: Subject,
     /// The address space, or the process it is of.
@@ -75,7 +75,7 @@ pub struct Flushed<'a> {
     /// See `start`.
     pub end: u64,
     /// The hardware.
-    pub machine: &'a dyn Machine,
+    pub machine: &'a dyn HardwareModel,
 }
 
 impl TableEntry {

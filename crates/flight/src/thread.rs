@@ -2,7 +2,7 @@
 //!
 //! Thread-local on purpose: an event takes both from here, so nobody has to pass them.
 
-use crate::Who;
+use crate::Component;
 use crate::level::Irql;
 use crate::sync::thread_local;
 use std::cell::Cell;
@@ -11,7 +11,7 @@ thread_local! {
     static THREAD: Cell<u32> = const { Cell::new(0) };
     static IRQL: Cell<Irql> = const { Cell::new(Irql::Passive) };
     static CALL: Cell<Option<Call>> = const { Cell::new(None) };
-    static CALLER: Cell<Who> = const { Cell::new(Who::Client) };
+    static CALLER: Cell<Component> = const { Cell::new(Component::Client) };
 }
 
 /// A call of a driver, as the thread that is in it knows it.
@@ -38,23 +38,23 @@ pub struct Call {
 }
 
 /// Who is to blame for what the clients' rules say, on this thread and now.
-pub fn caller() -> Who {
+pub fn caller() -> Component {
     CALLER.with(Cell::get)
 }
 
 /// While it lives, this thread calls on behalf of somebody: what breaks a client's rule is laid
 /// to that one.
 #[derive(Debug)]
-pub struct OnBehalf(Who);
+pub struct CallerGuard(Component);
 
-impl OnBehalf {
+impl CallerGuard {
     /// From now on it is this one.
-    pub fn of(who: Who) -> Self {
+    pub fn of(who: Component) -> Self {
         Self(CALLER.with(|it| it.replace(who)))
     }
 }
 
-impl Drop for OnBehalf {
+impl Drop for CallerGuard {
     fn drop(&mut self) {
         CALLER.with(|it| it.set(self.0));
     }
@@ -65,7 +65,7 @@ pub fn current() -> u32 {
     THREAD.with(Cell::get)
 }
 
-pub(crate) fn become_thread(number: u32) -> u32 {
+pub(crate) fn set_current(number: u32) -> u32 {
     THREAD.with(|it| it.replace(number))
 }
 
@@ -84,9 +84,9 @@ pub(crate) fn set_irql(irql: Irql) -> Irql {
 
 /// While it lives, this thread is inside a call of a driver.
 #[derive(Debug)]
-pub struct InCall(Option<Call>);
+pub struct CallGuard(Option<Call>);
 
-impl InCall {
+impl CallGuard {
     /// Enters call `number`, which is for a process or for none.
     pub fn enter(number: u32, process: Option<u32>, scheduler: bool) -> Self {
         let call = Call {
@@ -139,7 +139,7 @@ impl InCall {
     }
 }
 
-impl Drop for InCall {
+impl Drop for CallGuard {
     fn drop(&mut self) {
         CALL.with(|it| it.set(self.0));
     }

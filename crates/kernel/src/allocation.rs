@@ -4,7 +4,7 @@
 use crate::device::Device;
 use crate::memory::Extent;
 use crate::miniport::DriverAllocation;
-use crate::renamed::Renames;
+use crate::renamed::Instances;
 use crate::resource::Resource;
 use crate::start::Adapter;
 use crate::store::Id;
@@ -20,7 +20,7 @@ pub struct Allocation {
     /// The resource it is a member of.
     pub(crate) resource: Option<Id<Resource>>,
     /// The driver's word; taken out by the call that ends it.
-    pub(crate) word: Option<DriverAllocation>,
+    pub(crate) driver_handle: Option<DriverAllocation>,
     /// How many bytes its driver said it has.
     pub(crate) size: u64,
     /// It is a primary, as its client said.
@@ -30,13 +30,13 @@ pub struct Allocation {
     /// Its memory, on an adapter that has some: that of its newest instance.
     pub(crate) extent: Option<Id<Extent>>,
     /// Its instances, once a lock has asked for another.
-    pub(crate) renames: Option<Box<Renames>>,
+    pub(crate) renames: Option<Box<Instances>>,
     /// Its private data, as the driver left it.
     pub(crate) private: Vec<u8>,
     /// The views that are not closed, by number: its reasons to live.
     pub(crate) views: IdList<View>,
     /// It is being built or ended, so it may have no view.
-    pub(crate) between: bool,
+    pub(crate) in_transition: bool,
     /// Its memory and paging work are given back.
-    pub(crate) unplaced: bool,
+    pub(crate) decommitted: bool,
 }

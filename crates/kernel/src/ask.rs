@@ -1,12 +1,12 @@
 //! Questions of user mode: what a driver tells its other half about the hardware.
 
-use crate::gate::Class;
+use crate::gate::ThreadingLevel;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::process::ProcessId;
-use crate::refused::{Argument, Refused};
+use crate::refused::{Argument, KernelError};
 use crate::start::Adapter;
-use crate::world::World;
+use crate::world::KernelState;
 use flight::Passive;
 
 impl Kernel {
@@ -15,22 +15,22 @@ impl Kernel {
     ///
     /// WINDOWS: the entry is of level zero (documented). It may overlap a change of power
     /// (documented); here it waits for that like any other call (our decision).
-    pub fn tell_user_mode(
+    pub fn query_umd_private(
         &self,
         at: &mut Passive,
         process: ProcessId,
         adapter: Handle,
         data: &mut [u8],
-    ) -> Result<(), Refused> {
-        let world = self.world.hold();
-        let number = world.resolve::<Adapter>(process, Argument::Adapter, adapter)?;
-        let gone = Refused::Removed(number.subject());
-        let running = |world: &World| world.adapters.get(number).and_then(Adapter::running);
-        let driver = running(&world).ok_or(gone.clone())?;
+    ) -> Result<(), KernelError> {
+        let world = self.state.lock();
+        let number = world.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
+        let zombie = KernelError::Removed(number.subject());
+        let running = |world: &KernelState| world.adapters.get(number).and_then(Adapter::running_driver);
+        let driver = running(&world).ok_or(zombie.clone())?;
         drop(world);
-        let pass = self.enter(at, Class::Zero.keys(number, driver.generation, process.0))?;
+        let permit = self.acquire_permit(at, ThreadingLevel::Zero.keys(number, driver.generation, process.0))?;
         // Who parked looks again.
-        running(&self.world.hold()).ok_or(gone)?;
-        Ok(driver.tell_user_mode(at, &pass, process.0, data)?)
+        running(&self.state.lock()).ok_or(zombie)?;
+        Ok(driver.tell_user_mode(at, &permit, process.0, data)?)
     }
 }

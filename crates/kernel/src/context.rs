@@ -1,24 +1,24 @@
 //! Contexts: streams of work of a device, each for one node.
 
-use crate::ddi::For;
+use crate::ddi::CallDetails;
 use crate::device::Device;
-use crate::device::{Inside, Loss};
-use crate::gate::Class;
+use crate::device::{RundownGuard, DeviceLoss};
+use crate::gate::ThreadingLevel;
 use crate::handle::ObjectId;
-use crate::handle::{Handle, Reserved};
+use crate::handle::{Handle, ReservedHandle};
 use crate::kernel::Kernel;
 use crate::listed::BufferSizes;
-use crate::lists::{Buffers, EntrySizes, Lists};
-use crate::miniport::{ContextOrder, DriverContext, Refusal};
+use crate::lists::{RenderBuffers, EntrySizes, RenderLists};
+use crate::miniport::{CreateContextArgs, DriverContext, DriverError};
 use crate::mmu::Root;
 use crate::process::Process;
 use crate::process::ProcessId;
-use crate::refused::{Argument, Refused};
-use crate::saved::Saved;
-use crate::space::Space;
+use crate::refused::{Argument, KernelError};
+use crate::saved::ContextAllocation;
+use crate::space::AddressSpace;
 use crate::store::Id;
-use crate::world::World;
-use flight::{Kind, Log, Passive, What, Who};
+use crate::world::KernelState;
+use flight::{Kind, Log, Passive, EventKind, Component};
 use smallvec::smallvec;
 use std::sync::Arc;
 
@@ -26,56 +26,56 @@ use std::sync::Arc;
 pub struct Context {
     pub(crate) device: Id<Device>,
     /// Who made it, and is to blame for its work.
-    pub(crate) by: Who,
+    pub(crate) component: Component,
     /// Its place among the adapter's nodes.
     pub(crate) node: usize,
     pub(crate) handle: Handle,
-    pub(crate) word: Option<Arc<DriverContext>>,
+    pub(crate) driver_handle: Option<Arc<DriverContext>>,
     /// How many of its packets are not done.
-    pub(crate) flying: u32,
+    pub(crate) in_flight: u32,
     /// Client calls that are using it now.
-    pub(crate) inside: u32,
+    pub(crate) active_calls: u32,
     /// The kernel's own name for it.
-    pub(crate) name: Handle,
+    pub(crate) kernel_handle: Handle,
     /// What its driver made for it to save into.
-    pub(crate) saved: Vec<Id<Saved>>,
+    pub(crate) context_allocations: Vec<Id<ContextAllocation>>,
     /// What is held where it is, since the context may run.
-    pub(crate) holding: Vec<Id<Saved>>,
+    pub(crate) held_extents: Vec<Id<ContextAllocation>>,
     /// The root of its addresses, as its driver was last told it.
     pub(crate) root: Option<Root>,
     /// Its root changes: nothing of it is sent meanwhile.
-    pub(crate) rooting: bool,
-    pub(crate) line: crate::dispatch::Waiting,
+    pub(crate) changing_root: bool,
+    pub(crate) queue: crate::dispatch::ContextQueue,
     /// The buffers that its client writes packets with lists into, if it has such.
-    pub(crate) lists: Option<Lists>,
+    pub(crate) lists: Option<RenderLists>,
     /// How many bytes of private data a packet has at most, if it has no lists.
-    pub(crate) private: u32,
+    pub(crate) private_size: u32,
 }
 
 impl Context {
     fn new(device: Id<Device>, node: usize, handle: Handle, name: Handle) -> Self {
         Self {
             device,
-            by: flight::caller(),
+            component: flight::caller(),
             node,
             handle,
-            word: None,
-            flying: 0,
-            inside: 0,
-            name,
-            saved: Vec::new(),
-            holding: Vec::new(),
+            driver_handle: None,
+            in_flight: 0,
+            active_calls: 0,
+            kernel_handle: name,
+            context_allocations: Vec::new(),
+            held_extents: Vec::new(),
             root: None,
-            rooting: false,
-            line: crate::dispatch::Waiting::default(),
+            changing_root: false,
+            queue: crate::dispatch::ContextQueue::default(),
             lists: None,
-            private: 0,
+            private_size: 0,
         }
     }
 }
 
 /// The space whose root a new context was given, and that root.
-type Rooted = Option<(Id<Space>, Root)>;
+type Rooted = Option<(Id<AddressSpace>, Root)>;
 
 impl Kernel {
     /// Makes a context (`D3DKMTCreateContextVirtual`).
@@ -84,21 +84,21 @@ impl Kernel {
         at: &mut Passive,
         process: ProcessId,
         device: Handle,
-        order: &ContextOrder,
-    ) -> Result<Handle, Refused> {
+        order: &CreateContextArgs,
+    ) -> Result<Handle, KernelError> {
         self.new_context(at, process, device, order, None).map(|it| it.0)
     }
 
     /// Makes a context whose packets have lists (`D3DKMTCreateContext`), with the buffers for
     /// the first.
-    pub fn create_listed_context(
+    pub fn create_context_with_lists(
         &self,
         at: &mut Passive,
         process: ProcessId,
         device: Handle,
-        order: &ContextOrder,
+        order: &CreateContextArgs,
         entries: EntrySizes,
-    ) -> Result<(Handle, Buffers), Refused> {
+    ) -> Result<(Handle, RenderBuffers), KernelError> {
         self.new_context(at, process, device, order, Some(entries))
     }
 
@@ -107,143 +107,143 @@ impl Kernel {
         at: &mut Passive,
         process: ProcessId,
         device: Handle,
-        order: &ContextOrder,
+        order: &CreateContextArgs,
         entries: Option<EntrySizes>,
-    ) -> Result<(Handle, Buffers), Refused> {
+    ) -> Result<(Handle, RenderBuffers), KernelError> {
         let inside = self.enter_device(process, device)?;
         // A driver of WDDM 1.x has contexts of the one kind only, most others of the other.
         let needs = if entries.is_some() { "DxgkDdiRender" } else { "DxgkDdiSubmitCommandVirtual" };
-        if !inside.driver.offers(needs) {
-            return Err(Refused::Driver(Refusal::Unsupported));
+        if !inside.driver.implements(needs) {
+            return Err(KernelError::Driver(DriverError::Unsupported));
         }
         let node = order.node as usize;
         {
-            let world = self.world.hold();
+            let world = self.state.lock();
             let nodes = world.adapters.get(inside.adapter).map_or(0, |it| it.nodes.len());
             if node >= nodes || order.engine != 1 {
                 let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
-                return Err(Refused::NoEngine { node: order.node, engine: order.engine, nodes });
+                return Err(KernelError::NoEngine { node: order.node, engine: order.engine, nodes });
             }
         }
-        let (name, own, number) = self.begin_context(process, &inside, node)?;
+        let (name, own, number) = self.reserve_context(process, &inside, node)?;
         let subject = number.subject();
-        let made = self.make_context(at, process, (number, &inside), order, &own, entries);
-        let mut world = self.world.hold();
+        let made = self.call_create_context(at, process, (number, &inside), order, &own, entries);
+        let mut world = self.state.lock();
         match made {
             Ok((word, rooted)) => {
                 let handle = name.handle();
                 let given = word.word();
-                world.kernel_names.publish(own, number.into());
+                world.kernel_handles.publish(own, number.into());
                 if let Some(it) = world.contexts.get_mut(number) {
-                    (it.word, it.root) = (Some(Arc::new(word)), rooted.map(|it| it.1));
+                    (it.driver_handle, it.root) = (Some(Arc::new(word)), rooted.map(|it| it.1));
                 }
                 world.devices[inside.device].contexts.insert(number);
                 let on = world.adapters.get(inside.adapter).and_then(|it| it.nodes.get(node));
                 let on = on.map_or(0, |it| it.number);
                 let device = inside.device.subject();
-                let created = What::ContextCreated { device, node: Kind::Node.nr(on) };
+                let created = EventKind::ContextCreated { device, node: Kind::Node.subject(on) };
                 self.log.emit(subject, created);
                 let lists = world.contexts.get(number).and_then(|it| it.lists.as_ref());
                 if let Some(sizes) = lists.map(|it| it.sizes) {
-                    let BufferSizes { commands, list, patches, .. } = sizes;
-                    self.log.emit(subject, What::ContextLists { commands, list, patches });
+                    let BufferSizes { commands, allocation_list: list, patches, .. } = sizes;
+                    self.log.emit(subject, EventKind::ContextLists { commands, list, patches });
                 }
-                self.give_word(given, subject);
-                self.publish(&mut world, process.0, name, number.into());
+                self.set_driver_handle(given, subject);
+                self.publish_handle(&mut world, process.0, name, number.into());
                 let lists = world.contexts.get(number).and_then(|it| it.lists.as_ref());
-                let buffers = lists.map(Lists::granted).unwrap_or_default();
+                let buffers = lists.map(RenderLists::user_buffers).unwrap_or_default();
                 drop(world);
-                self.leave_space(rooted.map(|it| it.0));
+                self.release_space(rooted.map(|it| it.0));
                 Ok((handle, buffers))
             }
             Err(why) => {
-                self.take_back(&mut world, process.0, smallvec![name]);
+                self.cancel_handles(&mut world, process.0, smallvec![name]);
                 // What the driver made for a context it then refused, it left behind.
-                self.forget_saved(&mut world, number, "DxgkDdiCreateContext");
+                self.end_owner_context_allocations(&mut world, number, "DxgkDdiCreateContext");
                 world.contexts.take(number);
-                world.kernel_names.take_back(own);
+                world.kernel_handles.cancel(own);
                 Err(why)
             }
         }
     }
 
     /// Enters a context that its driver is about to make: it may use the kernel's name for it.
-    fn begin_context(
+    fn reserve_context(
         &self,
         process: ProcessId,
-        inside: &Inside<'_>,
+        inside: &RundownGuard<'_>,
         node: usize,
-    ) -> Result<(Reserved, Reserved, Id<Context>), Refused> {
-        let world = &mut *self.world.hold();
-        let own = world.kernel_names.reserve()?;
-        let name = match self.reserve(world, process.0) {
+    ) -> Result<(ReservedHandle, ReservedHandle, Id<Context>), KernelError> {
+        let world = &mut *self.state.lock();
+        let own = world.kernel_handles.reserve()?;
+        let name = match self.reserve_handle(world, process.0) {
             Ok(name) => name,
             Err(why) => {
-                world.kernel_names.take_back(own);
+                world.kernel_handles.cancel(own);
                 return Err(why);
             }
         };
         let context = Context::new(inside.device, node, name.handle(), own.handle());
         let number = world.contexts.insert(context);
-        world.kernel_names.promise(&own, number.into());
+        world.kernel_handles.bind(&own, number.into());
         Ok((name, own, number))
     }
 
-    fn make_context(
+    fn call_create_context(
         &self,
         at: &mut Passive,
         process: ProcessId,
-        (number, inside): (Id<Context>, &Inside<'_>),
-        order: &ContextOrder,
-        own: &Reserved,
+        (number, inside): (Id<Context>, &RundownGuard<'_>),
+        order: &CreateContextArgs,
+        own: &ReservedHandle,
         entries: Option<EntrySizes>,
-    ) -> Result<(DriverContext, Rooted), Refused> {
+    ) -> Result<(DriverContext, Rooted), KernelError> {
         let driver = &inside.driver;
         let name = (Some(process.0), own.handle());
-        let pass =
-            self.enter(at, Class::Zero.keys(inside.adapter, driver.generation, process.0))?;
-        self.look_again(inside)?;
+        let permit =
+            self.acquire_permit(at, ThreadingLevel::Zero.keys(inside.adapter, driver.generation, process.0))?;
+        self.recheck_device(inside)?;
         let Some(entries) = entries else {
-            let made = driver.create_context(at, &pass, name, inside.word()?, order);
+            let made = driver.create_context(at, &permit, name, inside.driver_handle()?, order);
             let (word, private) = made?;
-            if let Some(it) = self.world.hold().contexts.get_mut(number) {
-                it.private = private;
+            if let Some(it) = self.state.lock().contexts.get_mut(number) {
+                it.private_size = private;
             }
-            return match self.set_first_root(at, &pass, driver, (process.0, number), &word) {
+            return match self.set_first_root(at, &permit, driver, (process.0, number), &word) {
                 Ok(root) => Ok((word, root)),
                 Err(why) => {
                     // WINDOWS: that the driver sees this call is our decision.
-                    let whom = For { process: Some(process.0), carries: &|_| () };
-                    let _ = driver.destroy_context(at, &pass, whom, word);
+                    let whom = CallDetails { process: Some(process.0), log_arguments: &|_| () };
+                    let _ = driver.destroy_context(at, &permit, whom, word);
                     Err(why)
                 }
             };
         };
-        let memory = |it: &World| it.memory(inside.adapter).map(|it| it.1.ram.clone());
-        let ram = memory(&self.world.hold()).ok_or(Refused::NoVideoMemory)?;
-        let made = driver.create_listed_context(at, &pass, name, inside.word()?, order);
+        let memory = |it: &KernelState| it.memory(inside.adapter).map(|it| it.1.ram.clone());
+        let ram = memory(&self.state.lock()).ok_or(KernelError::NoVideoMemory)?;
+        let made = driver.create_context_with_lists(at, &permit, name, inside.driver_handle()?, order);
         let (word, sizes) = made?;
-        let Some(lists) = Lists::new(&*ram, sizes, entries) else {
-            let whom = For { process: Some(process.0), carries: &|_| () };
-            let _ = driver.destroy_context(at, &pass, whom, word);
-            return Err(Refused::NoRoom { trim: 0 });
+        let Some(lists) = RenderLists::new(&*ram, sizes, entries) else {
+            let whom = CallDetails { process: Some(process.0), log_arguments: &|_| () };
+            let _ = driver.destroy_context(at, &permit, whom, word);
+            return Err(KernelError::NoMemory { trim: 0 });
         };
-        if let Some(it) = self.world.hold().contexts.get_mut(number) {
+        if let Some(it) = self.state.lock().contexts.get_mut(number) {
             it.lists = Some(lists);
         }
         Ok((word, None))
     }
 
     /// Enters the system's own context, which no client names.
-    pub(crate) fn begin_system_context(
+    pub(crate) fn reserve_system_context(
         &self,
         device: Id<Device>,
         node: usize,
-    ) -> Result<(Id<Context>, Reserved), Refused> {
-        let world = &mut *self.world.hold();
-        let own = world.kernel_names.reserve()?;
+    ) -> Result<(Id<Context>, ReservedHandle), KernelError> {
+        let world = &mut *self.state.lock();
+        let own = world.kernel_handles.reserve()?;
         let number = world.contexts.insert(Context::new(device, node, Handle(0), own.handle()));
-        world.kernel_names.promise(&own, number.into());
+        world.kernel_handles.bind(&own, number.into());
         Ok((number, own))
     }
 
@@ -253,18 +253,18 @@ impl Kernel {
         at: &mut Passive,
         process: ProcessId,
         handle: Handle,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), KernelError> {
         let (number, inside) = {
-            let mut world = self.world.hold();
-            let number = world.resolve::<Context>(process, Argument::Context, handle)?;
+            let mut world = self.state.lock();
+            let number = world.resolve_handle::<Context>(process, Argument::Context, handle)?;
             let device = world.contexts[number].device;
-            if world.is_husk(device) {
-                self.unname(&mut world, process.0, handle);
-                world.forget_context(number);
+            if world.is_zombie(device) {
+                self.close_handle(&mut world, process.0, handle);
+                world.remove_context(number);
                 return Ok(());
             }
-            let inside = self.inside(&mut world, device)?;
-            self.unname(&mut world, process.0, handle);
+            let inside = self.acquire_rundown(&mut world, device)?;
+            self.close_handle(&mut world, process.0, handle);
             (number, inside)
         };
         self.end_context(at, process.0, number);
@@ -276,71 +276,71 @@ impl Kernel {
     /// keeps its name is a husk, until its client destroys it.
     pub(crate) fn end_context(&self, at: &mut Passive, process: Id<Process>, number: Id<Context>) {
         // Another thread may have ended it meanwhile.
-        let Some(device) = self.world.hold().contexts.get(number).map(|it| it.device) else {
+        let Some(device) = self.state.lock().contexts.get(number).map(|it| it.device) else {
             return;
         };
         self.drain_context(at, number, device);
-        let word = self.world.hold().contexts.get_mut(number).and_then(|it| it.word.take());
+        let word = self.state.lock().contexts.get_mut(number).and_then(|it| it.driver_handle.take());
         let told = word.and_then(|word| {
             let (driver, given) = (self.driver_of(device)?, word.word());
             let word = Arc::into_inner(word)?;
-            let keys = Class::Zero.keys(driver.adapter, driver.generation, process);
-            let pass = self.enter(at, keys).ok()?;
+            let keys = ThreadingLevel::Zero.keys(driver.adapter, driver.generation, process);
+            let permit = self.acquire_permit(at, keys).ok()?;
             // WINDOWS: after a refusal it is gone all the same (our decision).
-            let carries = |log: &Log| log.emit(number.subject(), What::DdiEnds {});
-            let whom = For { process: Some(process), carries: &carries };
-            let _ = driver.destroy_context(at, &pass, whom, word);
+            let log_arguments = |log: &Log| log.emit(number.subject(), EventKind::DdiEnds {});
+            let whom = CallDetails { process: Some(process), log_arguments: &log_arguments };
+            let _ = driver.destroy_context(at, &permit, whom, word);
             Some(given)
         });
-        let mut world = self.world.hold();
+        let mut world = self.state.lock();
         let subject = number.subject();
         if let Some(given) = told {
-            world.end_kernel_name(number);
-            self.forget_saved(&mut world, number, "DxgkDdiDestroyContext");
+            world.close_kernel_handle(number);
+            self.end_owner_context_allocations(&mut world, number, "DxgkDdiDestroyContext");
             let adapter = world.devices[device].adapter;
-            world.leave_context(adapter, number);
-            self.log.emit(subject, What::ContextDestroyed {});
-            self.end_word(given, subject, false);
+            world.release_context(adapter, number);
+            self.log.emit(subject, EventKind::ContextDestroyed {});
+            self.end_driver_handle(given, subject, false);
         }
         world.end_lists(number);
-        self.abandon(&mut world, number);
-        world.forget_context(number);
-        self.wake(&mut world);
+        self.abandon_mutexes(&mut world, number);
+        world.remove_context(number);
+        self.wake_all(&mut world);
     }
 
     /// Waits until nothing of the context is queued and nobody is using it. Work that nothing
     /// could end is given up: its device is lost, and what it had queued counts as done.
     fn drain_context(&self, at: &mut Passive, number: Id<Context>, device: Id<Device>) {
         let about = number.subject();
-        let flying = |world: &World| world.contexts.get(number).map_or(0, |it| it.flying);
-        let what = |world: &World| {
-            format!("{about}, which has {} packets{}", flying(world), world.line_waits(number))
+        let in_flight = |world: &KernelState| world.contexts.get(number).map_or(0, |it| it.in_flight);
+        let what = |world: &KernelState| {
+            format!("{about}, which has {} packets{}", in_flight(world), world.describe_queue(number))
         };
-        let empty = |world: &World| {
-            let done = |it: &Context| it.flying == 0 && it.inside == 0 && it.line.is_empty();
+        let empty = |world: &KernelState| {
+            let done = |it: &Context| it.in_flight == 0 && it.active_calls == 0 && it.queue.is_empty();
             world.contexts.get(number).is_none_or(done)
         };
         while !self.wait_until(at, about, what, empty) {
-            if !self.lose_device(device, Loss::Hung) {
+            if !self.lose_device(device, DeviceLoss::TimedOut) {
                 return; // It was lost before, and that did not help: nothing more can.
             }
         }
     }
 }
 
-impl World {
+impl KernelState {
     /// Forgets a context that its driver has, if it has no name.
-    pub(crate) fn forget_context(&mut self, number: Id<Context>) {
+    pub(crate) fn remove_context(&mut self, number: Id<Context>) {
         // Another thread may have ended it meanwhile.
         let Some(it) = self.contexts.get(number) else { return };
         let owner = self.devices[it.device].process.map(|process| &self.processes[process]);
         let name = ObjectId::Context(number);
-        if it.word.is_some() || owner.is_some_and(|owner| owner.names.find(it.handle) == Ok(name)) {
+        if it.driver_handle.is_some() || owner.is_some_and(|owner| owner.handles.lookup(it.handle) == Ok(name)) {
             return;
         }
-        let (device, own) = (it.device, it.name);
+        let (device, own) = (it.device, it.kernel_handle);
         self.contexts.take(number);
-        let _ = self.kernel_names.close(own); // It is closed already if its driver ended it.
+        let _ = self.kernel_handles.close(own); // It is closed already if its driver ended it.
         self.devices[device].contexts.remove(&number);
     }
 }

@@ -3,33 +3,33 @@
 //! Names are reserved first and published last, all at once. A step that fails is undone in
 //! reverse: views that were opened are closed, what was created is destroyed, names go back.
 
-use crate::build::still_there;
-use crate::ddi::{Driver, For};
+use crate::build::check_still_valid;
+use crate::ddi::{Driver, CallDetails};
 use crate::device::Device;
-use crate::device::Inside;
-use crate::gate::{Class, Key, Mode, Pass};
-use crate::handle::{Handle, Reservations};
+use crate::device::RundownGuard;
+use crate::gate::{ThreadingLevel, PermitKey, PermitMode, DdiPermit};
+use crate::handle::{Handle, ReservedHandles};
 use crate::kernel::Kernel;
-use crate::lock::Held;
+use crate::lock::StateGuard;
 use crate::miniport::{
-    Birth, Births, Blank, Born, DriverResource, Home, Refusal, Shape, Standard, StandardPrivate,
+    NewAllocation, CreateAllocationArgs, HandleSlot, CreatedAllocations, DriverResource, OwningResource, DriverError, AllocationInfo, StandardAllocationArgs, StandardPrivateData,
 };
 use crate::process::Process;
 use crate::process::ProcessId;
-use crate::refused::{Argument, Refused};
+use crate::refused::{Argument, KernelError};
 use crate::resource::Resource;
 use crate::resource::ResourceView;
 use crate::store::Id;
-use crate::world::World;
-use flight::{Hex, Log, Passive, RuleId, What, Who};
+use crate::world::KernelState;
+use flight::{Hex, Log, Passive, RuleId, EventKind, Component};
 use smallvec::SmallVec;
 
 /// No driver has more private data for a standard allocation.
-const MOST_PRIVATE: u32 = 1 << 24;
+const MAX_PRIVATE_SIZE: u32 = 1 << 24;
 
 /// What a client asks to create (`D3DKMT_CREATEALLOCATION`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CreateOrder {
+pub struct CreateAllocationRequest {
     /// On which device.
     pub device: Handle,
     /// Into this resource.
@@ -75,7 +75,7 @@ impl Sharing {
 
 /// What was created.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct CreateAllocationResponse {
     /// The name of the new resource, or of the one they joined.
     pub resource: Option<Handle>,
     /// The global name of the new resource.
@@ -90,53 +90,53 @@ pub struct Made {
 
 /// The resource that new allocations belong to.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct ResourceTarget {
     pub(crate) resource: Id<Resource>,
     pub(crate) view: Id<ResourceView>,
-    pub(crate) new: bool,
+    pub(crate) created: bool,
 }
 
 /// The digests of private data, one for each allocation.
 pub(crate) type Digests = SmallVec<[Hex; 4]>;
 
 /// A create call, while it is under way.
-pub(crate) struct Making<'a> {
+pub(crate) struct CreateScope<'a> {
     pub(crate) process: Id<Process>,
-    pub(crate) inside: &'a Inside<'a>,
+    pub(crate) device: &'a RundownGuard<'a>,
     /// The resource that is there already.
-    pub(crate) joins: Option<Place>,
+    pub(crate) joins: Option<ResourceTarget>,
     /// The shared resource that is opened, by its global name: nothing is created.
-    pub(crate) opens: Option<(Handle, Id<Resource>)>,
+    pub(crate) shared: Option<(Handle, Id<Resource>)>,
 }
 
 impl Kernel {
     /// Creates allocations (`D3DKMTCreateAllocation`, `D3DKMTCreateAllocation2`).
-    pub fn create(
+    pub fn create_allocations(
         &self,
         at: &mut Passive,
         process: ProcessId,
-        mut order: CreateOrder,
-    ) -> Result<Made, Refused> {
+        mut order: CreateAllocationRequest,
+    ) -> Result<CreateAllocationResponse, KernelError> {
         let inside; // Before the world, so that it is dropped after it.
-        let mut world = self.world.hold();
+        let mut world = self.state.lock();
         let device = world.working_device(process, order.device)?;
         if order.allocations.is_empty() {
-            return Err(Refused::NothingToCreate);
+            return Err(KernelError::NothingToCreate);
         }
-        let find = |it| world.find_home(process, device, it, order.standard.is_some());
+        let find = |it| world.find_owning_resource(process, device, it, order.standard.is_some());
         let joins = order.resource.map(find).transpose()?;
-        inside = self.inside(&mut world, device)?;
+        inside = self.acquire_rundown(&mut world, device)?;
         // A new resource's name comes first.
         let count = order.allocations.len() + usize::from(order.new_resource && joins.is_none());
-        let mut names = self.reserve_some(&mut world, process.0, count)?;
-        let making = Making { process: process.0, inside: &inside, joins, opens: None };
-        match self.create_under_pass(at, world, &making, &mut order, &mut names) {
+        let mut names = self.reserve_handles(&mut world, process.0, count)?;
+        let creating = CreateScope { process: process.0, device: &inside, joins, shared: None };
+        match self.create_with_permit(at, world, &creating, &mut order, &mut names) {
             Ok((made, mut world)) => {
-                inside.leave(&mut world);
+                inside.release(&mut world);
                 Ok(made)
             }
             Err(why) => {
-                self.take_back(&mut self.world.hold(), process.0, names);
+                self.cancel_handles(&mut self.state.lock(), process.0, names);
                 Err(why)
             }
         }
@@ -144,162 +144,162 @@ impl Kernel {
 
     /// The part that calls the driver, and comes back with the world held. On failure everything
     /// but the names is undone.
-    fn create_under_pass<'k>(
+    fn create_with_permit<'k>(
         &'k self,
         at: &mut Passive,
-        world: Held<'k, World>,
-        making: &Making<'_>,
-        order: &mut CreateOrder,
-        names: &mut Reservations,
-    ) -> Result<(Made, Held<'k, World>), Refused> {
-        let Making { process, inside, joins, .. } = *making;
+        world: StateGuard<'k, KernelState>,
+        creating: &CreateScope<'_>,
+        order: &mut CreateAllocationRequest,
+        names: &mut ReservedHandles,
+    ) -> Result<(CreateAllocationResponse, StateGuard<'k, KernelState>), KernelError> {
+        let CreateScope { process, device: inside, joins, .. } = *creating;
         let driver = &inside.driver;
-        let mut keys = Class::Zero.keys(inside.adapter, driver.generation, process);
-        keys.extend(joins.map(|it| (Key::Resource(it.resource), Mode::Alone)));
-        let (pass, world) = self.enter_held(at, world, keys)?;
+        let mut keys = ThreadingLevel::Zero.keys(inside.adapter, driver.generation, process);
+        keys.extend(joins.map(|it| (PermitKey::Resource(it.resource), PermitMode::Exclusive)));
+        let (permit, world) = self.acquire_permit_locked(at, world, keys)?;
         // Who parked looks again.
-        still_there(&world, making)?;
+        check_still_valid(&world, creating)?;
         drop(world);
         let mut given = self.digests(&order.allocations);
         if let Some(bytes) = order.standard {
-            standard_private(at, driver, &pass, process, bytes, order)?;
+            standard_private(at, driver, &permit, process, bytes, order)?;
             given = self.digests(&order.allocations);
         }
-        let described = self.describe(at, &pass, making, order);
+        let described = self.call_create_allocation(at, &permit, creating, order);
         if order.standard.is_some() {
-            let why = described.as_ref().err().filter(|it| doubts_the_data(it));
+            let why = described.as_ref().err().filter(|it| is_data_error(it));
             let broken =
                 why.map(|it| format!("its private data was refused by its own create: {it:?}"));
             judge_standard(driver, RuleId::KMD_STD_004, broken);
         }
         let (born, seen) = described?;
-        let crooked = born.allocations.iter().any(|(_, shape)| shape.is_crooked());
-        let shapes: SmallVec<[Shape; 1]> = born.allocations.iter().map(|it| it.1).collect();
-        let mut world = self.world.hold();
-        let mut built = self.build(&mut world, making, order, born, (&given, &seen));
-        let astray = !self.wants_are_sound(&world, making.inside.adapter, &built, &shapes);
+        let crooked = born.allocations.iter().any(|(_, shape)| shape.is_misaligned());
+        let shapes: SmallVec<[AllocationInfo; 1]> = born.allocations.iter().map(|it| it.1).collect();
+        let mut world = self.state.lock();
+        let mut built = self.create_objects(&mut world, creating, order, born, (&given, &seen));
+        let astray = !self.check_requirements(&world, creating.device.adapter, &built, &shapes);
         if built.allocations.len() != order.allocations.len() || crooked || astray {
             drop(world);
-            self.undo(at, making, &pass, built);
-            return Err(Refused::BadShape);
+            self.undo_create(at, creating, &permit, built);
+            return Err(KernelError::BadAllocationInfo);
         }
-        world.promise_views(making, &mut built, names);
+        world.bind_view_handles(creating, &mut built, names);
         drop(world);
-        let opened = self.open(at, &pass, making, order, &built);
+        let opened = self.open_allocations(at, &permit, creating, order, &built);
         let described = opened.map(|world| {
             if !order.primaries.is_empty() {
                 drop(world);
-                self.describe_primaries(at, &pass, making, order, &built);
-                return self.world.hold();
+                self.describe_primaries(at, &permit, creating, order, &built);
+                return self.state.lock();
             }
             world
         });
         let finished = described.and_then(|mut world| {
-            let made = self.finish(&mut world, making, &built, order, names)?;
+            let made = self.publish_objects(&mut world, creating, &built, order, names)?;
             Ok((made, world))
         });
         match finished {
             Ok((made, mut world)) => {
-                pass.leave(&mut world);
+                permit.release(&mut world);
                 Ok((made, world))
             }
             Err(why) => {
-                self.undo(at, making, &pass, built);
+                self.undo_create(at, creating, &permit, built);
                 Err(why)
             }
         }
     }
 
     /// Has the driver describe the allocations. Answers the digests of what it was shown, too.
-    fn describe(
+    fn call_create_allocation(
         &self,
         at: &mut Passive,
-        pass: &Pass<'_>,
-        making: &Making<'_>,
-        order: &mut CreateOrder,
-    ) -> Result<(Born, Digests), Refused> {
+        permit: &DdiPermit<'_>,
+        creating: &CreateScope<'_>,
+        order: &mut CreateAllocationRequest,
+    ) -> Result<(CreatedAllocations, Digests), KernelError> {
         let seen = self.digests(&order.allocations);
         let lengths = lengths(&order.allocations);
-        let known = making.joins.and_then(|it| self.take_word(it.resource));
+        let known = creating.joins.and_then(|it| self.take_resource_handle(it.resource));
         let resource = match &known {
-            Some(word) => Some(Home::Known(word, Blank::new())),
-            None => order.new_resource.then(|| Home::New(Blank::new())),
+            Some(word) => Some(OwningResource::Existing(word, HandleSlot::new())),
+            None => order.new_resource.then(|| OwningResource::New(HandleSlot::new())),
         };
         let primaries = &order.primaries;
         let birth = |(place, private)| {
             let primary = primaries.contains(&place);
-            Birth { private, primary, word: Blank::new() }
+            NewAllocation { private, primary, slot: HandleSlot::new() }
         };
-        let births = Births {
+        let births = CreateAllocationArgs {
             allocations: order.allocations.iter_mut().enumerate().map(birth).collect(),
             resource,
             private: &mut order.private,
         };
-        let driver = &making.inside.driver;
-        let lent = making.joins.zip(known.as_ref()).map(|(it, word)| (it.resource, word.word()));
-        let carries = |log: &Log| {
+        let driver = &creating.device.driver;
+        let lent = creating.joins.zip(known.as_ref()).map(|(it, word)| (it.resource, word.word()));
+        let log_arguments = |log: &Log| {
             if let Some((resource, word)) = lent {
-                let carried = What::DdiResource { word: log.word(word), goes: false, alone: false };
+                let carried = EventKind::DdiResource { driver_handle: log.pointer_subject(word), destroy: false, no_allocations: false };
                 log.emit(resource.subject(), carried);
             }
         };
-        let whom = For { process: Some(making.process), carries: &carries };
-        let mut born = driver.create_allocations(at, pass, whom, births);
+        let whom = CallDetails { process: Some(creating.process), log_arguments: &log_arguments };
+        let mut born = driver.create_allocations(at, permit, whom, births);
         for (private, length) in order.allocations.iter_mut().zip(lengths) {
             private.resize(length, 0); // A driver edits bytes; it does not change how many.
         }
-        if let (Some(place), Some(word)) = (making.joins, known) {
+        if let (Some(place), Some(word)) = (creating.joins, known) {
             let changed = born.as_mut().ok().and_then(|it| it.resource.take());
             let old = word.word();
-            let mut world = self.world.hold();
-            self.keep_word(&mut world, place.resource, old, changed.unwrap_or(word));
+            let mut world = self.state.lock();
+            self.set_resource_handle(&mut world, place.resource, old, changed.unwrap_or(word));
         }
         Ok((born?, seen))
     }
 
     /// The digests of private data, for events; of none where nobody listens.
     fn digests(&self, private: &[Vec<u8>]) -> Digests {
-        let listens = self.log.keeps();
+        let listens = self.log.is_enabled();
         private.iter().map(|it| if listens { digest(it) } else { Hex(0) }).collect()
     }
 
     /// Takes a resource's word out, to lend it. Its key is held.
-    fn take_word(&self, resource: Id<Resource>) -> Option<DriverResource> {
-        self.world.hold().resources.get_mut(resource).and_then(|it| it.word.take())
+    fn take_resource_handle(&self, resource: Id<Resource>) -> Option<DriverResource> {
+        self.state.lock().resources.get_mut(resource).and_then(|it| it.driver_handle.take())
     }
 }
 
-impl World {
+impl KernelState {
     /// The resource that a client's handle names on its device, open to growth.
-    fn find_home(
+    fn find_owning_resource(
         &self,
         process: ProcessId,
         device: Id<Device>,
         handle: Handle,
         standard: bool,
-    ) -> Result<Place, Refused> {
+    ) -> Result<ResourceTarget, KernelError> {
         let argument = Argument::Resource;
-        let number = self.resolve::<ResourceView>(process, argument, handle)?;
-        let gone = Refused::Removed(number.subject());
-        let view = self.resource_views.get(number).ok_or(gone.clone())?;
+        let number = self.resolve_handle::<ResourceView>(process, argument, handle)?;
+        let zombie = KernelError::Removed(number.subject());
+        let view = self.resource_views.get(number).ok_or(zombie.clone())?;
         if view.device != device {
             let owner = view.device.subject();
-            return Err(Refused::OtherDevice { argument, handle, owner });
+            return Err(KernelError::OtherDevice { argument, handle, owner });
         }
         let resource = view.resource.subject();
-        if self.resources.get(view.resource).ok_or(gone)?.shared {
-            return Err(Refused::Sealed(resource));
+        if self.resources.get(view.resource).ok_or(zombie)?.shared {
+            return Err(KernelError::SharedResourceSealed(resource));
         }
         if standard {
-            return Err(Refused::NoHome(resource));
+            return Err(KernelError::StandardInResource(resource));
         }
-        Ok(Place { resource: view.resource, view: number, new: false })
+        Ok(ResourceTarget { resource: view.resource, view: number, created: false })
     }
 }
 
-impl Shape {
+impl AllocationInfo {
     /// Whether no memory could have it.
-    fn is_crooked(&self) -> bool {
+    fn is_misaligned(&self) -> bool {
         self.size == 0 || !(self.alignment == 0 || self.alignment.is_power_of_two())
     }
 }
@@ -313,24 +313,24 @@ pub(crate) fn lengths(private: &[Vec<u8>]) -> SmallVec<[usize; 4]> {
 fn standard_private(
     at: &mut Passive,
     driver: &Driver,
-    pass: &Pass<'_>,
+    permit: &DdiPermit<'_>,
     process: Id<Process>,
     bytes: u64,
-    order: &mut CreateOrder,
-) -> Result<(), Refused> {
-    let mut standard = Standard { bytes, private: None, allocation_size: 0, resource_size: 0 };
-    driver.standard_data(at, pass, process, &mut standard)?;
+    order: &mut CreateAllocationRequest,
+) -> Result<(), KernelError> {
+    let mut standard = StandardAllocationArgs { bytes, private: None, allocation_size: 0, resource_size: 0 };
+    driver.standard_data(at, permit, process, &mut standard)?;
     let sizes = [standard.allocation_size, standard.resource_size];
     let broken = (sizes == [0, 0]).then(|| "it gave both private data no bytes".to_owned());
     judge_standard(driver, RuleId::KMD_STD_003, broken);
-    if standard.allocation_size.max(standard.resource_size) > MOST_PRIVATE {
-        return Err(Refused::BadShape);
+    if standard.allocation_size.max(standard.resource_size) > MAX_PRIVATE_SIZE {
+        return Err(KernelError::BadAllocationInfo);
     }
-    standard.private = Some(StandardPrivate {
+    standard.private = Some(StandardPrivateData {
         allocation: vec![0; standard.allocation_size as usize],
         resource: vec![0; standard.resource_size as usize],
     });
-    driver.standard_data(at, pass, process, &mut standard)?;
+    driver.standard_data(at, permit, process, &mut standard)?;
     let private = standard.private.unwrap_or_default();
     let again = [standard.allocation_size, standard.resource_size];
     let given = [&private.allocation, &private.resource].map(Vec::len);
@@ -345,14 +345,14 @@ fn standard_private(
 }
 
 /// Whether a driver refused private data for what is in it.
-fn doubts_the_data(why: &Refused) -> bool {
-    matches!(why, Refused::Driver(Refusal::Invalid | Refusal::Mismatch))
+fn is_data_error(why: &KernelError) -> bool {
+    matches!(why, KernelError::Driver(DriverError::Invalid | DriverError::Mismatch))
 }
 
 /// Entry rules on what a driver says of a standard allocation: it has no object yet.
 fn judge_standard(driver: &Driver, rule: RuleId, broken: Option<String>) {
     let place = "DxgkDdiGetStandardAllocationDriverData";
-    driver.log.judge(rule, Who::Driver, driver.adapter.subject(), place, broken);
+    driver.log.judge(rule, Component::Driver, driver.adapter.subject(), place, broken);
 }
 
 /// A short digest of private data, for events (FNV-1a).

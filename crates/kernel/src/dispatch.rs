@@ -14,31 +14,31 @@ mod send;
 
 use crate::context::Context;
 use crate::device::Device;
-use crate::device::Inside;
+use crate::device::RundownGuard;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
-use crate::memory::place::Plan;
+use crate::memory::place::PagingPlan;
 use crate::miniport::DriverContext;
 use crate::process::ProcessId;
-use crate::refused::{Argument, Refused};
-use crate::render::Listed;
-use crate::schedule::Behind;
+use crate::refused::{Argument, KernelError};
+use crate::render::RenderPacket;
+use crate::schedule::QueuePoint;
 use crate::start::Adapter;
 use crate::store::Id;
-use crate::submit::Given;
-use crate::sync::Marks;
-use crate::world::World;
-use flight::{Fence, Passive, What};
+use crate::submit::SubmittedCommands;
+use crate::sync::SyncPoints;
+use crate::world::KernelState;
+use flight::{Fence, Passive, EventKind};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// What a context is to do that is not done.
 #[derive(Default)]
-pub(crate) struct Waiting {
+pub(crate) struct ContextQueue {
     /// What was not sent, in order.
-    line: VecDeque<Item>,
+    pending: VecDeque<QueueItem>,
     /// What was sent and is not done, in order.
-    sent: VecDeque<Item>,
+    submitted: VecDeque<QueueItem>,
     /// How many packets it was ever given.
     pub(crate) queued: u64,
     /// How many of them are over.
@@ -52,77 +52,77 @@ pub(crate) struct Waiting {
 }
 
 /// One thing in a line.
-pub(crate) enum Item {
-    Packet(u64, Load),
-    Wait(Marks),
-    Signal(Marks),
+pub(crate) enum QueueItem {
+    Packet(u64, PacketPayload),
+    Wait(SyncPoints),
+    Signal(SyncPoints),
 }
 
 /// What a packet carries.
-pub(crate) enum Load {
+pub(crate) enum PacketPayload {
     /// Commands at virtual addresses.
-    Virtual(Arc<Given>),
+    Virtual(Arc<SubmittedCommands>),
     /// Commands with lists, by its number.
-    Listed(Id<Listed>),
+    Render(Id<RenderPacket>),
 }
 
 /// A packet on its way.
-struct Sent {
+struct SubmittedPacket {
     node: usize,
     fence: Fence,
-    word: Arc<DriverContext>,
-    load: Load,
+    driver_handle: Arc<DriverContext>,
+    payload: PacketPayload,
 }
 
-impl Waiting {
+impl ContextQueue {
     /// Whether nothing is left to do.
     pub(crate) fn is_empty(&self) -> bool {
-        self.line.is_empty() && self.sent.is_empty() && self.cancelling == 0
+        self.pending.is_empty() && self.submitted.is_empty() && self.cancelling == 0
     }
 
     /// Whether something waits to be sent.
-    pub(crate) fn waits(&self) -> bool {
-        !self.line.is_empty()
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.pending.is_empty()
     }
 
     fn has_packet_first(&self) -> bool {
-        matches!(self.line.front(), Some(Item::Packet(..)))
+        matches!(self.pending.front(), Some(QueueItem::Packet(..)))
     }
 
     /// The packet with lists that is first.
-    fn first_listed(&self) -> Option<Id<Listed>> {
-        match self.line.front() {
-            Some(Item::Packet(_, Load::Listed(it))) => Some(*it),
+    fn first_render_packet(&self) -> Option<Id<RenderPacket>> {
+        match self.pending.front() {
+            Some(QueueItem::Packet(_, PacketPayload::Render(it))) => Some(*it),
             _ => None,
         }
     }
 
     /// What was sent and is not done, if it has no lists: the first, or one behind it.
-    pub(crate) fn sent_packet(&self, place: usize) -> Option<Arc<Given>> {
-        let load = |it: &Item| match it {
-            Item::Packet(_, load) => Some(load.again()),
-            Item::Wait(_) | Item::Signal(_) => None,
+    pub(crate) fn submitted_packet(&self, place: usize) -> Option<Arc<SubmittedCommands>> {
+        let load = |it: &QueueItem| match it {
+            QueueItem::Packet(_, load) => Some(load.resubmission()),
+            QueueItem::Wait(_) | QueueItem::Signal(_) => None,
         };
-        match self.sent.iter().filter_map(load).nth(place)? {
-            Load::Virtual(it) => Some(it),
-            Load::Listed(_) => None,
+        match self.submitted.iter().filter_map(load).nth(place)? {
+            PacketPayload::Virtual(it) => Some(it),
+            PacketPayload::Render(_) => None,
         }
     }
 
     /// The wait it stands at.
-    pub(crate) fn wait(&self) -> Option<&Marks> {
-        match self.line.front() {
-            Some(Item::Wait(it)) => Some(it),
+    pub(crate) fn first_wait(&self) -> Option<&SyncPoints> {
+        match self.pending.front() {
+            Some(QueueItem::Wait(it)) => Some(it),
             _ => None,
         }
     }
 }
 
-impl Load {
-    pub(crate) fn again(&self) -> Load {
+impl PacketPayload {
+    pub(crate) fn resubmission(&self) -> PacketPayload {
         match self {
-            Load::Virtual(it) => Load::Virtual(it.clone()),
-            Load::Listed(it) => Load::Listed(*it),
+            PacketPayload::Virtual(it) => PacketPayload::Virtual(it.clone()),
+            PacketPayload::Render(it) => PacketPayload::Render(*it),
         }
     }
 }
@@ -134,9 +134,9 @@ impl Kernel {
         at: &mut Passive,
         process: ProcessId,
         context: Handle,
-        wait: Marks,
-    ) -> Result<(), Refused> {
-        self.queue_item(at, process, context, Item::Wait(wait))
+        wait: SyncPoints,
+    ) -> Result<(), KernelError> {
+        self.queue_item(at, process, context, QueueItem::Wait(wait))
     }
 
     /// Has a context signal when it has done what it was given until now.
@@ -145,9 +145,9 @@ impl Kernel {
         at: &mut Passive,
         process: ProcessId,
         context: Handle,
-        signal: Marks,
-    ) -> Result<(), Refused> {
-        self.queue_item(at, process, context, Item::Signal(signal))
+        signal: SyncPoints,
+    ) -> Result<(), KernelError> {
+        self.queue_item(at, process, context, QueueItem::Signal(signal))
     }
 
     fn queue_item(
@@ -155,32 +155,32 @@ impl Kernel {
         at: &mut Passive,
         process: ProcessId,
         context: Handle,
-        item: Item,
-    ) -> Result<(), Refused> {
-        self.in_context(at, process, context, |at, number, inside| {
+        item: QueueItem,
+    ) -> Result<(), KernelError> {
+        self.with_context(at, process, context, |at, number, inside| {
             {
-                let world = &mut *self.world.hold();
-                world.works(inside.device)?;
+                let world = &mut *self.state.lock();
+                world.check_working(inside.device)?;
                 if let Some(it) = world.contexts.get_mut(number) {
-                    it.line.line.push_back(item);
+                    it.queue.pending.push_back(item);
                 }
-                self.settle_line(world, number);
+                self.advance_queue(world, number);
             }
             // The item is in its line. A packet that cannot be sent behind it loses its device:
             // the next call hears of that.
-            let _ = self.send(at, process.0, number, inside);
+            let _ = self.submit_ready(at, process.0, number, inside);
             Ok(())
         })
     }
 
     /// Does something with a context that cannot go meanwhile.
-    pub(crate) fn in_context<T>(
+    pub(crate) fn with_context<T>(
         &self,
         at: &mut Passive,
         process: ProcessId,
         context: Handle,
-        body: impl FnOnce(&mut Passive, Id<Context>, &Inside<'_>) -> Result<T, Refused>,
-    ) -> Result<T, Refused> {
+        body: impl FnOnce(&mut Passive, Id<Context>, &RundownGuard<'_>) -> Result<T, KernelError>,
+    ) -> Result<T, KernelError> {
         let (number, inside) = self.enter_context(process, context)?;
         let answer = body(at, number, &inside);
         self.leave_context_call(number, inside);
@@ -192,26 +192,26 @@ impl Kernel {
         &self,
         process: ProcessId,
         context: Handle,
-    ) -> Result<(Id<Context>, Inside<'_>), Refused> {
-        let mut world = self.world.hold();
-        let number = world.resolve::<Context>(process, Argument::Context, context)?;
+    ) -> Result<(Id<Context>, RundownGuard<'_>), KernelError> {
+        let mut world = self.state.lock();
+        let number = world.resolve_handle::<Context>(process, Argument::Context, context)?;
         let device = world.contexts[number].device;
-        let inside = self.inside(&mut world, device)?;
+        let inside = self.acquire_rundown(&mut world, device)?;
         if let Some(it) = world.contexts.get_mut(number) {
-            it.inside += 1;
+            it.active_calls += 1;
         }
         Ok((number, inside))
     }
 
     /// Leaves what [`Kernel::enter_context`] entered.
-    pub(crate) fn leave_context_call(&self, number: Id<Context>, inside: Inside<'_>) {
-        let mut world = self.world.hold();
+    pub(crate) fn leave_context_call(&self, number: Id<Context>, inside: RundownGuard<'_>) {
+        let mut world = self.state.lock();
         if let Some(it) = world.contexts.get_mut(number) {
-            it.inside -= 1;
+            it.active_calls -= 1;
         }
-        world.rest_context(inside.adapter, number);
-        self.wake(&mut world);
-        inside.leave(&mut world);
+        world.release_idle_context(inside.adapter, number);
+        self.wake_all(&mut world);
+        inside.release(&mut world);
     }
 
     /// Puts a packet at the end of a context's line. What its engine saves into is on its way
@@ -219,54 +219,54 @@ impl Kernel {
     pub(crate) fn queue_packet(
         &self,
         number: Id<Context>,
-        inside: &Inside<'_>,
-        load: Load,
-    ) -> Result<(), Refused> {
-        let world = &mut *self.world.hold();
+        inside: &RundownGuard<'_>,
+        load: PacketPayload,
+    ) -> Result<(), KernelError> {
+        let world = &mut *self.state.lock();
         self.may_queue(world, number, inside, &load)?;
-        self.put_packet(world, number, load);
+        self.push_packet(world, number, load);
         Ok(())
     }
 
     /// Whether a packet can be put in a context's line, which has then what it saves into.
     pub(crate) fn may_queue(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         number: Id<Context>,
-        inside: &Inside<'_>,
-        load: &Load,
-    ) -> Result<(), Refused> {
+        inside: &RundownGuard<'_>,
+        load: &PacketPayload,
+    ) -> Result<(), KernelError> {
         // Who parked looks again.
-        world.works(inside.device)?;
-        let gone = Refused::Removed(inside.subject());
-        let it = world.contexts.get(number).ok_or(gone)?;
+        world.check_working(inside.device)?;
+        let zombie = KernelError::Removed(inside.subject());
+        let it = world.contexts.get(number).ok_or(zombie)?;
         match (load, &it.lists) {
-            (Load::Virtual(_), Some(_)) => return Err(Refused::HasLists(number.subject())),
-            (Load::Listed(_), None) => return Err(Refused::NoLists(number.subject())),
-            (Load::Virtual(given), None) => {
-                let (bytes, most) = (given.packet.private.len(), it.private);
+            (PacketPayload::Virtual(_), Some(_)) => return Err(KernelError::HasLists(number.subject())),
+            (PacketPayload::Render(_), None) => return Err(KernelError::NoLists(number.subject())),
+            (PacketPayload::Virtual(given), None) => {
+                let (bytes, most) = (given.packet.private.len(), it.private_size);
                 if bytes > most as usize {
-                    return Err(Refused::LongPrivate { bytes, most });
+                    return Err(KernelError::PrivateDataTooLarge { bytes, most });
                 }
             }
-            (Load::Listed(_), Some(_)) => (),
+            (PacketPayload::Render(_), Some(_)) => (),
         }
-        self.plan_saved(world, inside.adapter, number)
+        self.plan_context_allocations(world, inside.adapter, number)
     }
 
     /// Puts a packet at the end of a context's line.
-    pub(crate) fn put_packet(&self, world: &mut World, number: Id<Context>, load: Load) {
+    pub(crate) fn push_packet(&self, world: &mut KernelState, number: Id<Context>, load: PacketPayload) {
         let it = &mut world.contexts[number];
-        it.line.queued += 1;
-        it.flying += 1;
-        let (packet, first) = (it.line.queued, it.flying == 1);
-        it.line.line.push_back(Item::Packet(packet, load));
+        it.queue.queued += 1;
+        it.in_flight += 1;
+        let (packet, first) = (it.queue.queued, it.in_flight == 1);
+        it.queue.pending.push_back(QueueItem::Packet(packet, load));
         if first {
-            world.note_busy(number);
+            world.mark_busy(number);
         }
-        self.log.emit(number.subject(), What::PacketQueued { packet });
-        self.settle_line(world, number);
-        self.give_way(world, number);
+        self.log.emit(number.subject(), EventKind::PacketQueued { packet });
+        self.advance_queue(world, number);
+        self.preempt_for_priority(world, number);
     }
 
     /// Changes how important a context is (`D3DKMTSetContextSchedulingPriority`).
@@ -275,63 +275,63 @@ impl Kernel {
         process: ProcessId,
         context: Handle,
         priority: i32,
-    ) -> Result<(), Refused> {
-        let world = &mut *self.world.hold();
-        let number = world.resolve::<Context>(process, Argument::Context, context)?;
+    ) -> Result<(), KernelError> {
+        let world = &mut *self.state.lock();
+        let number = world.resolve_handle::<Context>(process, Argument::Context, context)?;
         if let Some(it) = world.contexts.get_mut(number) {
-            it.line.priority = priority;
+            it.queue.priority = priority;
         }
         Ok(())
     }
 
     /// How important a context is (`D3DKMTGetContextSchedulingPriority`).
-    pub fn priority(&self, process: ProcessId, context: Handle) -> Result<i32, Refused> {
-        let world = self.world.hold();
-        let number = world.resolve::<Context>(process, Argument::Context, context)?;
-        Ok(world.contexts.get(number).map_or(0, |it| it.line.priority))
+    pub fn priority(&self, process: ProcessId, context: Handle) -> Result<i32, KernelError> {
+        let world = self.state.lock();
+        let number = world.resolve_handle::<Context>(process, Argument::Context, context)?;
+        Ok(world.contexts.get(number).map_or(0, |it| it.queue.priority))
     }
 
     /// How many packets of a context are not over.
-    pub fn unfinished(&self, process: ProcessId, context: Handle) -> Result<u32, Refused> {
-        let world = self.world.hold();
-        let number = world.resolve::<Context>(process, Argument::Context, context)?;
-        Ok(world.contexts.get(number).map_or(0, |it| it.flying))
+    pub fn unfinished(&self, process: ProcessId, context: Handle) -> Result<u32, KernelError> {
+        let world = self.state.lock();
+        let number = world.resolve_handle::<Context>(process, Argument::Context, context)?;
+        Ok(world.contexts.get(number).map_or(0, |it| it.in_flight))
     }
 
     /// A packet is over, or will never be sent.
-    fn end_load(&self, world: &mut World, load: &Load) {
-        if let Load::Listed(packet) = load {
-            self.end_listed(world, *packet);
+    fn release_payload(&self, world: &mut KernelState, load: &PacketPayload) {
+        if let PacketPayload::Render(packet) = load {
+            self.end_render_packet(world, *packet);
         }
     }
 
     /// Plans that everything a context saves into is there, and holds it.
-    fn plan_saved(
+    fn plan_context_allocations(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         adapter: Id<Adapter>,
         context: Id<Context>,
-    ) -> Result<(), Refused> {
-        let wanted = world.saved_for(context);
-        if wanted.is_empty() {
+    ) -> Result<(), KernelError> {
+        let next_size = world.context_allocations_of(context);
+        if next_size.is_empty() {
             return Ok(());
         }
-        let mut plan = Plan::default();
-        for (number, extent) in wanted {
-            let fresh = world.contexts.get_mut(context).is_some_and(|it| {
-                let fresh = !it.holding.contains(&number);
-                if fresh {
-                    it.holding.push(number);
+        let mut plan = PagingPlan::default();
+        for (number, extent) in next_size {
+            let just_reset = world.contexts.get_mut(context).is_some_and(|it| {
+                let just_reset = !it.held_extents.contains(&number);
+                if just_reset {
+                    it.held_extents.push(number);
                 }
-                fresh
+                just_reset
             });
-            if fresh {
+            if just_reset {
                 world.hold_extent(extent, true);
             }
-            if let Err(why) = self.plan_in(world, extent, &mut plan) {
-                self.unplan(world, &mut plan);
+            if let Err(why) = self.plan_page_in(world, extent, &mut plan) {
+                self.undo_plan(world, &mut plan);
                 self.start_paging(world, adapter, plan, None);
-                return Err(Refused::NoRoom { trim: why.missing });
+                return Err(KernelError::NoMemory { trim: why.missing });
             }
         }
         self.start_paging(world, adapter, plan, None);
@@ -340,24 +340,24 @@ impl Kernel {
 
     /// Goes over what a context can do without its driver. Answers whether a packet is first
     /// then.
-    fn settle_line(&self, world: &mut World, context: Id<Context>) -> bool {
+    fn advance_queue(&self, world: &mut KernelState, context: Id<Context>) -> bool {
         loop {
             // A context that was to go on may have ended meanwhile.
             let Some(it) = world.contexts.get_mut(context) else { return false };
-            match it.line.line.pop_front() {
+            match it.queue.pending.pop_front() {
                 None => return false,
-                Some(item @ Item::Packet(..)) => {
-                    it.line.line.push_front(item);
+                Some(item @ QueueItem::Packet(..)) => {
+                    it.queue.pending.push_front(item);
                     return true;
                 }
-                Some(Item::Signal(marks)) if it.line.sent.is_empty() => {
-                    self.signal_marks(world, context, &marks);
+                Some(QueueItem::Signal(marks)) if it.queue.submitted.is_empty() => {
+                    self.signal_points(world, context, &marks);
                 }
-                Some(item @ Item::Signal(_)) => it.line.sent.push_back(item),
-                Some(Item::Wait(marks)) => {
-                    if !self.try_pass(world, context, &marks) {
+                Some(item @ QueueItem::Signal(_)) => it.queue.submitted.push_back(item),
+                Some(QueueItem::Wait(marks)) => {
+                    if !self.try_satisfy(world, context, &marks) {
                         if let Some(it) = world.contexts.get_mut(context) {
-                            it.line.line.push_front(Item::Wait(marks));
+                            it.queue.pending.push_front(QueueItem::Wait(marks));
                         }
                         return false;
                     }
@@ -370,37 +370,37 @@ impl Kernel {
     ///
     /// One that goes on may signal what others wait for, and so on: they go on one after the
     /// other, not inside one another.
-    pub(crate) fn advance(&self, world: &mut World, context: Id<Context>) {
+    pub(crate) fn advance(&self, world: &mut KernelState, context: Id<Context>) {
         world.advancing.push(context);
         if world.advancing.len() > 1 {
             return;
         }
         let mut next = 0;
         while let Some(context) = world.advancing.get(next).copied() {
-            if self.settle_line(world, context) {
+            if self.advance_queue(world, context) {
                 self.make_runnable(world, context);
             }
             next += 1;
         }
         world.advancing.clear();
-        self.wake(world);
+        self.wake_all(world);
     }
 
     /// Has somebody send what is first in a context's line.
-    fn make_runnable(&self, world: &mut World, context: Id<Context>) {
+    fn make_runnable(&self, world: &mut KernelState, context: Id<Context>) {
         // A context that was to go on may have ended meanwhile.
         let Some(it) = world.contexts.get_mut(context) else { return };
-        if !std::mem::replace(&mut it.line.runnable, true) {
+        if !std::mem::replace(&mut it.queue.runnable, true) {
             world.runnable.push(context);
         }
-        self.ring(&self.bell);
+        self.wake_one(&self.work_available);
     }
 
     /// Contexts of a node may be sent for again.
-    pub(crate) fn reopen_node(&self, world: &mut World, adapter: Id<Adapter>, node: usize) {
+    pub(crate) fn reopen_node(&self, world: &mut KernelState, adapter: Id<Adapter>, node: usize) {
         let on =
             |device: Id<Device>| world.devices.get(device).is_some_and(|it| it.adapter == adapter);
-        let waits = |it: &Context| it.node == node && it.line.has_packet_first();
+        let waits = |it: &Context| it.node == node && it.queue.has_packet_first();
         for context in world.contexts.select(|it| waits(it) && on(it.device)) {
             self.make_runnable(world, context);
         }
@@ -408,60 +408,60 @@ impl Kernel {
 
     /// The first packet that a context sent is done, or counts as done: what comes behind it
     /// happens.
-    pub(crate) fn finish_sent(&self, world: &mut World, context: Id<Context>) -> u64 {
+    pub(crate) fn complete_submitted(&self, world: &mut KernelState, context: Id<Context>) -> u64 {
         let it = &mut world.contexts[context];
-        let (number, listed) = match it.line.sent.pop_front() {
-            Some(Item::Packet(number, Load::Listed(listed))) => (number, Some(listed)),
-            Some(Item::Packet(number, _)) => (number, None),
+        let (number, listed) = match it.queue.submitted.pop_front() {
+            Some(QueueItem::Packet(number, PacketPayload::Render(listed))) => (number, Some(listed)),
+            Some(QueueItem::Packet(number, _)) => (number, None),
             // Its device was lost, and it counts as done already.
             _ => return 0,
         };
-        it.line.done += 1;
-        it.flying -= 1;
-        if it.flying == 0 {
-            world.note_busy(context);
+        it.queue.done += 1;
+        it.in_flight -= 1;
+        if it.in_flight == 0 {
+            world.mark_busy(context);
         }
         if let Some(listed) = listed {
-            self.end_listed(world, listed);
+            self.end_render_packet(world, listed);
         }
         number
     }
 
     /// Signals that come right behind what counts as done, of a lost device: they never happen.
-    pub(crate) fn drop_signals(&self, world: &mut World, context: Id<Context>) {
+    pub(crate) fn drop_signals(&self, world: &mut KernelState, context: Id<Context>) {
         while let Some(it) = world.contexts.get_mut(context)
-            && let Some(Item::Signal(_)) = it.line.sent.front()
+            && let Some(QueueItem::Signal(_)) = it.queue.submitted.front()
         {
-            if let Some(Item::Signal(marks)) = it.line.sent.pop_front() {
-                self.drop_marks(world, Some(context), &marks);
+            if let Some(QueueItem::Signal(marks)) = it.queue.submitted.pop_front() {
+                self.cancel_points(world, Some(context), &marks);
             }
         }
     }
 
     /// Signals that come right behind what is done.
-    pub(crate) fn signal_behind(&self, world: &mut World, context: Id<Context>) {
+    pub(crate) fn signal_queued(&self, world: &mut KernelState, context: Id<Context>) {
         while let Some(it) = world.contexts.get_mut(context)
-            && let Some(Item::Signal(_)) = it.line.sent.front()
+            && let Some(QueueItem::Signal(_)) = it.queue.submitted.front()
         {
-            if let Some(Item::Signal(marks)) = it.line.sent.pop_front() {
-                self.signal_marks(world, context, &marks);
+            if let Some(QueueItem::Signal(marks)) = it.queue.submitted.pop_front() {
+                self.signal_points(world, context, &marks);
             }
         }
         // A wait may stand first, or a signal that nothing is before any more.
-        if world.contexts.get(context).is_some_and(|it| it.line.waits()) {
+        if world.contexts.get(context).is_some_and(|it| it.queue.is_waiting()) {
             self.advance(world, context);
         }
     }
 
     /// A node gave back what it has of a context: it is first in line again.
     /// Answers the packets among it.
-    pub(crate) fn return_sent(&self, world: &mut World, context: Id<Context>) -> Vec<u64> {
+    pub(crate) fn requeue_submitted(&self, world: &mut KernelState, context: Id<Context>) -> Vec<u64> {
         let it = &mut world.contexts[context];
         let number =
-            |it: &Item| if let Item::Packet(number, _) = it { Some(*number) } else { None };
-        let packets = it.line.sent.iter().filter_map(number).collect();
-        while let Some(item) = it.line.sent.pop_back() {
-            it.line.line.push_front(item);
+            |it: &QueueItem| if let QueueItem::Packet(number, _) = it { Some(*number) } else { None };
+        let packets = it.queue.submitted.iter().filter_map(number).collect();
+        while let Some(item) = it.queue.submitted.pop_back() {
+            it.queue.pending.push_front(item);
         }
         self.make_runnable(world, context);
         packets
@@ -469,60 +469,60 @@ impl Kernel {
 
     /// A context's device is lost: what it was to do is over. Packets that never were sent are
     /// cancelled.
-    pub(crate) fn clear_line(&self, world: &mut World, context: Id<Context>) {
+    pub(crate) fn clear_queue(&self, world: &mut KernelState, context: Id<Context>) {
         let it = &mut world.contexts[context];
-        let sent = std::mem::take(&mut it.line.sent);
-        let line = std::mem::take(&mut it.line.line);
-        it.line.done = it.line.queued;
-        it.flying = 0;
-        world.note_busy(context);
+        let sent = std::mem::take(&mut it.queue.submitted);
+        let line = std::mem::take(&mut it.queue.pending);
+        it.queue.done = it.queue.queued;
+        it.in_flight = 0;
+        world.mark_busy(context);
         for item in sent {
             match item {
-                Item::Wait(marks) | Item::Signal(marks) => {
-                    self.drop_marks(world, Some(context), &marks);
+                QueueItem::Wait(marks) | QueueItem::Signal(marks) => {
+                    self.cancel_points(world, Some(context), &marks);
                 }
-                Item::Packet(_, load) => self.end_load(world, &load),
+                QueueItem::Packet(_, load) => self.release_payload(world, &load),
             }
         }
         let device = world.contexts[context].device;
         let adapter = world.devices.get(device).and_then(|it| world.adapters.get(it.adapter));
-        let cancels = adapter.is_some_and(|it| it.scheduling.cancels && it.runs());
+        let cancellation = adapter.is_some_and(|it| it.scheduling.cancellation && it.is_running());
         for item in line {
             match item {
-                Item::Packet(packet, load) => {
-                    self.log.emit(context.subject(), What::PacketCancelled { packet });
-                    if cancels {
+                QueueItem::Packet(packet, load) => {
+                    self.log.emit(context.subject(), EventKind::PacketCancelled { packet });
+                    if cancellation {
                         if let Some(it) = world.contexts.get_mut(context) {
-                            it.line.cancelling += 1;
+                            it.queue.cancelling += 1;
                         }
                         world.cancelled.push_back((context, load));
-                        self.ring(&self.bell);
+                        self.wake_one(&self.work_available);
                     } else {
-                        self.end_load(world, &load);
+                        self.release_payload(world, &load);
                     }
                 }
-                Item::Wait(marks) | Item::Signal(marks) => {
-                    self.drop_marks(world, Some(context), &marks);
+                QueueItem::Wait(marks) | QueueItem::Signal(marks) => {
+                    self.cancel_points(world, Some(context), &marks);
                 }
             }
         }
     }
 }
 
-impl World {
+impl KernelState {
     /// What a device has queued that is not over.
-    pub(crate) fn outstanding(&self, device: Id<Device>) -> Vec<Behind> {
+    pub(crate) fn outstanding_work(&self, device: Id<Device>) -> Vec<QueuePoint> {
         let it = &self.devices[device];
         let behind = |context: &Id<Context>| {
-            Some(Behind::Context(*context, self.contexts.get(*context)?.line.queued))
+            Some(QueuePoint::Context(*context, self.contexts.get(*context)?.queue.queued))
         };
         it.busy.iter().filter_map(behind).collect()
     }
 
     /// A context has packets that are not over, or not any more.
-    fn note_busy(&mut self, context: Id<Context>) {
+    fn mark_busy(&mut self, context: Id<Context>) {
         let it = &self.contexts[context];
-        let (busy, device) = (it.flying > 0, it.device);
+        let (busy, device) = (it.in_flight > 0, it.device);
         let it = &mut self.devices[device];
         match it.busy.binary_search(&context) {
             Err(place) if busy => it.busy.insert(place, context),
@@ -534,12 +534,12 @@ impl World {
     }
 
     /// Whether work is over.
-    pub(crate) fn is_over(&self, adapter: Id<Adapter>, work: Behind) -> bool {
+    pub(crate) fn is_work_done(&self, adapter: Id<Adapter>, work: QueuePoint) -> bool {
         match work {
-            Behind::Context(context, packet) => {
-                self.contexts.get(context).is_none_or(|it| it.line.done >= packet)
+            QueuePoint::Context(context, packet) => {
+                self.contexts.get(context).is_none_or(|it| it.queue.done >= packet)
             }
-            Behind::Node(node, fence) => {
+            QueuePoint::Node(node, fence) => {
                 let nodes = self.adapters.get(adapter).map(|it| it.nodes.as_slice());
                 let Some(it) = nodes.unwrap_or_default().get(node) else { return true };
                 it.passed.covers(fence) || it.queue.iter().all(|it| it.fence != fence)
@@ -548,7 +548,7 @@ impl World {
     }
 
     /// Whether a packet is first in a context's line, and everything it needs is there.
-    fn may_send(&self, context: Id<Context>) -> bool {
+    fn may_submit(&self, context: Id<Context>) -> bool {
         self.is_next(context) && self.is_ready(context)
     }
 
@@ -559,29 +559,29 @@ impl World {
         let Some(it) = self.contexts.get(context) else { return false };
         let device = &self.devices[it.device];
         let node = self.adapters.get(device.adapter).and_then(|on| on.nodes.get(it.node));
-        it.line.has_packet_first()
-            && !it.rooting
+        it.queue.has_packet_first()
+            && !it.changing_root
             && device.lost.is_none()
-            && !self.is_to_be_reset(device.adapter)
-            && node.is_some_and(crate::schedule::Node::takes)
-            && it.line.first_listed().is_none_or(|it| self.is_placed(it))
+            && !self.is_reset_pending(device.adapter)
+            && node.is_some_and(crate::schedule::Node::accepts_packets)
+            && it.queue.first_render_packet().is_none_or(|it| self.is_packet_resident(it))
     }
 
     /// Those that may be sent for, the most important first.
     fn by_priority(&self) -> Vec<Id<Context>> {
         let mut all = self.runnable.clone();
         all.sort_by_key(|it| {
-            let priority = self.contexts.get(*it).map_or(0, |it| it.line.priority);
+            let priority = self.contexts.get(*it).map_or(0, |it| it.queue.priority);
             std::cmp::Reverse(priority)
         });
         all
     }
 
     /// A context with nothing to send is not runnable any more.
-    fn unless_waits(&mut self, context: Id<Context>) {
+    fn clear_runnable_if_empty(&mut self, context: Id<Context>) {
         let waits = self.contexts.get_mut(context).is_some_and(|it| {
-            it.line.runnable = it.line.has_packet_first();
-            it.line.runnable
+            it.queue.runnable = it.queue.has_packet_first();
+            it.queue.runnable
         });
         if !waits {
             self.runnable.retain(|it| *it != context);
@@ -589,10 +589,10 @@ impl World {
     }
 
     /// What stands before a context's next packet, in words.
-    pub(crate) fn line_waits(&self, context: Id<Context>) -> String {
-        let wait = self.contexts.get(context).and_then(|it| it.line.wait());
+    pub(crate) fn describe_queue(&self, context: Id<Context>) -> String {
+        let wait = self.contexts.get(context).and_then(|it| it.queue.first_wait());
         wait.map_or(String::new(), |it| {
-            format!(" ({} waits for {})", context.subject(), self.lacks(it))
+            format!(" ({} waits for {})", context.subject(), self.describe_missing(it))
         })
     }
 }

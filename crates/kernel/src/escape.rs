@@ -9,24 +9,24 @@
 
 use crate::context::Context;
 use crate::device::Device;
-use crate::device::{Inside, Loss};
-use crate::gate::{Class, Pass, Stuck};
+use crate::device::{RundownGuard, DeviceLoss};
+use crate::gate::{ThreadingLevel, DdiPermit, WaitStuck};
 use crate::handle::Handle;
 use crate::kernel::Kernel;
-use crate::miniport::{DriverContext, Escape, Generation};
+use crate::miniport::{DriverContext, EscapeArgs, Generation};
 use crate::process::ProcessId;
-use crate::refused::{Argument, Refused};
-use crate::schedule::Flying;
+use crate::refused::{Argument, KernelError};
+use crate::schedule::InFlightPacket;
 use crate::start::Adapter;
 use crate::store::Id;
-use crate::world::World;
-use flight::{Passive, What};
+use crate::world::KernelState;
+use flight::{Passive, EventKind};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Whom an escape is for, and how it is delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EscapeOrder {
+pub struct EscapeRequest {
     /// The adapter.
     pub adapter: Handle,
     /// A device of it.
@@ -40,7 +40,7 @@ pub struct EscapeOrder {
 }
 
 /// What an order names, by number.
-struct Named {
+struct EscapeTarget {
     adapter: Id<Adapter>,
     /// The device, or the context's.
     device: Option<Id<Device>>,
@@ -48,9 +48,9 @@ struct Named {
 }
 
 /// What an escape keeps from going while it is delivered.
-struct Kept<'k> {
+struct EscapeGuard<'k> {
     adapter: Id<Adapter>,
-    inside: Option<Inside<'k>>,
+    device_guard: Option<RundownGuard<'k>>,
     context: Option<(Id<Context>, Arc<DriverContext>)>,
 }
 
@@ -63,156 +63,156 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        order: &EscapeOrder,
+        order: &EscapeRequest,
         private: &mut Vec<u8>,
-    ) -> Result<(), Refused> {
-        let kept = self.keep(process, order)?;
-        let answer = self.deliver(at, process, order, &kept, private);
-        self.let_go(kept);
+    ) -> Result<(), KernelError> {
+        let not_offered = self.acquire_escape_target(process, order)?;
+        let answer = self.call_escape(at, process, order, &not_offered, private);
+        self.release_escape_target(not_offered);
         answer
     }
 
     /// Looks at an escape that is for nobody here: whether what it names is there.
-    pub fn look_at_escape(&self, process: ProcessId, order: &EscapeOrder) -> Result<(), Refused> {
-        self.named(&self.world.hold(), process, order).map(|_| ())
+    pub fn check_escape(&self, process: ProcessId, order: &EscapeRequest) -> Result<(), KernelError> {
+        self.resolve_escape_target(&self.state.lock(), process, order).map(|_| ())
     }
 
-    fn named(
+    fn resolve_escape_target(
         &self,
-        world: &World,
+        world: &KernelState,
         process: ProcessId,
-        order: &EscapeOrder,
-    ) -> Result<Named, Refused> {
-        let named = world.named_by(process, order);
+        order: &EscapeRequest,
+    ) -> Result<EscapeTarget, KernelError> {
+        let named = world.find_escape_target(process, order);
         let (hardware, resolved) = (order.hardware, named.is_ok());
-        self.log.emit(process.subject(), What::EscapeAsked { hardware, resolved });
+        self.log.emit(process.subject(), EventKind::EscapeRequested { hardware, resolved });
         named
     }
 
     /// Invariant 1, but for the adapter.
-    fn keep(&self, process: ProcessId, order: &EscapeOrder) -> Result<Kept<'_>, Refused> {
-        let mut world = self.world.hold();
-        let Named { adapter, device, context } = self.named(&world, process, order)?;
+    fn acquire_escape_target(&self, process: ProcessId, order: &EscapeRequest) -> Result<EscapeGuard<'_>, KernelError> {
+        let mut world = self.state.lock();
+        let EscapeTarget { adapter, device, context } = self.resolve_escape_target(&world, process, order)?;
         if let Some(device) = device {
-            world.works(device)?;
+            world.check_working(device)?;
         }
         let word = context.map(|number| {
-            let word = world.contexts.get(number).and_then(|it| it.word.clone());
-            word.map(|it| (number, it)).ok_or(Refused::Removed(number.subject()))
+            let word = world.contexts.get(number).and_then(|it| it.driver_handle.clone());
+            word.map(|it| (number, it)).ok_or(KernelError::Removed(number.subject()))
         });
         let context = word.transpose()?;
-        let inside = device.map(|it| self.inside(&mut world, it)).transpose()?;
+        let inside = device.map(|it| self.acquire_rundown(&mut world, it)).transpose()?;
         if let Some(it) = context.as_ref().and_then(|(it, _)| world.contexts.get_mut(*it)) {
-            it.inside += 1;
+            it.active_calls += 1;
         }
-        Ok(Kept { adapter, inside, context })
+        Ok(EscapeGuard { adapter, device_guard: inside, context })
     }
 
-    fn let_go(&self, kept: Kept<'_>) {
-        if let Some((number, word)) = kept.context {
+    fn release_escape_target(&self, not_offered: EscapeGuard<'_>) {
+        if let Some((number, word)) = not_offered.context {
             drop(word); // Before the context may go: whoever ends it needs the only one.
-            let mut world = self.world.hold();
-            world.contexts[number].inside -= 1;
-            self.wake(&mut world);
+            let mut world = self.state.lock();
+            world.contexts[number].active_calls -= 1;
+            self.wake_all(&mut world);
         }
-        drop(kept.inside);
+        drop(not_offered.device_guard);
     }
 
-    fn deliver(
+    fn call_escape(
         &self,
         at: &mut Passive,
         process: ProcessId,
-        order: &EscapeOrder,
-        kept: &Kept<'_>,
+        order: &EscapeRequest,
+        not_offered: &EscapeGuard<'_>,
         private: &mut Vec<u8>,
-    ) -> Result<(), Refused> {
-        let gone = Refused::Removed(kept.adapter.subject());
-        let running = |world: &World| world.adapters.get(kept.adapter).and_then(Adapter::running);
-        let driver = running(&self.world.hold()).ok_or(gone.clone())?;
-        let pass = if order.hardware {
-            self.enter_idle(at, kept.adapter, driver.generation)?
+    ) -> Result<(), KernelError> {
+        let zombie = KernelError::Removed(not_offered.adapter.subject());
+        let running = |world: &KernelState| world.adapters.get(not_offered.adapter).and_then(Adapter::running_driver);
+        let driver = running(&self.state.lock()).ok_or(zombie.clone())?;
+        let permit = if order.hardware {
+            self.acquire_idle_permit(at, not_offered.adapter, driver.generation)?
         } else {
-            self.enter(at, Class::Zero.keys(kept.adapter, driver.generation, process.0))?
+            self.acquire_permit(at, ThreadingLevel::Zero.keys(not_offered.adapter, driver.generation, process.0))?
         };
         // Who parked looks again.
-        running(&self.world.hold()).ok_or(gone)?;
-        if let Some(inside) = &kept.inside {
-            self.look_again(inside)?;
+        running(&self.state.lock()).ok_or(zombie)?;
+        if let Some(inside) = &not_offered.device_guard {
+            self.recheck_device(inside)?;
         }
-        let escape = Escape {
-            device: kept.inside.as_ref().map(Inside::word).transpose()?,
-            context: kept.context.as_ref().map(|(_, word)| &**word),
+        let escape = EscapeArgs {
+            device: not_offered.device_guard.as_ref().map(RundownGuard::driver_handle).transpose()?,
+            context: not_offered.context.as_ref().map(|(_, word)| &**word),
             hardware: order.hardware,
             flags: order.flags,
             private,
         };
-        Ok(driver.escape(at, &pass, process.0, escape)?)
+        Ok(driver.escape(at, &permit, process.0, escape)?)
     }
 
     /// Waits for a pass of level two: invariant 2. Nobody parks with an adapter to itself, so
     /// the work is waited for first, and again if more has come.
-    pub(crate) fn enter_idle(
+    pub(crate) fn acquire_idle_permit(
         &self,
         at: &mut Passive,
         adapter: Id<Adapter>,
         generation: Generation,
-    ) -> Result<Pass<'_>, Stuck> {
+    ) -> Result<DdiPermit<'_>, WaitStuck> {
         loop {
             self.flush(at, adapter)?;
-            let keys = Class::Two.keys(adapter, generation, None);
-            let (pass, mut world) = self.enter_held(at, self.world.hold(), keys)?;
+            let keys = ThreadingLevel::Two.keys(adapter, generation, None);
+            let (permit, mut world) = self.acquire_permit_locked(at, self.state.lock(), keys)?;
             if world.busy_devices(adapter).is_empty() {
                 drop(world);
-                return Ok(pass);
+                return Ok(permit);
             }
-            pass.leave(&mut world);
+            permit.release(&mut world);
         }
     }
 
     /// Waits until no packet is queued on an adapter. Work that nothing could end is given up:
     /// its devices are lost, and what they had queued counts as done.
-    fn flush(&self, at: &mut Passive, adapter: Id<Adapter>) -> Result<(), Stuck> {
+    fn flush(&self, at: &mut Passive, adapter: Id<Adapter>) -> Result<(), WaitStuck> {
         let about = adapter.subject();
-        let idle = |world: &World| world.busy_devices(adapter).is_empty();
+        let idle = |world: &KernelState| world.busy_devices(adapter).is_empty();
         while !self.wait_until(at, about, |_| format!("the work on {about}"), idle) {
-            let busy = self.world.hold().busy_devices(adapter);
-            let lost = busy.into_iter().filter(|it| self.lose_device(*it, Loss::Hung));
+            let busy = self.state.lock().busy_devices(adapter);
+            let lost = busy.into_iter().filter(|it| self.lose_device(*it, DeviceLoss::TimedOut));
             if lost.count() == 0 {
-                return Err(Stuck);
+                return Err(WaitStuck);
             }
         }
         Ok(())
     }
 }
 
-impl World {
+impl KernelState {
     /// What an order names: a context of its device, on its adapter.
-    fn named_by(&self, process: ProcessId, order: &EscapeOrder) -> Result<Named, Refused> {
-        let adapter = self.resolve::<Adapter>(process, Argument::Adapter, order.adapter)?;
-        let device = order.device.map(|it| self.resolve(process, Argument::Device, it));
+    fn find_escape_target(&self, process: ProcessId, order: &EscapeRequest) -> Result<EscapeTarget, KernelError> {
+        let adapter = self.resolve_handle::<Adapter>(process, Argument::Adapter, order.adapter)?;
+        let device = order.device.map(|it| self.resolve_handle(process, Argument::Device, it));
         let device: Option<Id<Device>> = device.transpose()?;
-        let context = order.context.map(|it| self.resolve(process, Argument::Context, it));
+        let context = order.context.map(|it| self.resolve_handle(process, Argument::Context, it));
         let context: Option<Id<Context>> = context.transpose()?;
         let owner = context.map(|it| self.contexts[it].device);
         if let (Some(device), Some(owner), Some(handle)) = (device, owner, order.context)
             && device != owner
         {
             let (argument, owner) = (Argument::Context, owner.subject());
-            return Err(Refused::OtherDevice { argument, handle, owner });
+            return Err(KernelError::OtherDevice { argument, handle, owner });
         }
         let device = device.or(owner);
         let on = device.and_then(|it| self.devices.get(it)).map(|it| it.adapter);
         match (device, on) {
             (Some(device), Some(on)) if on != adapter => {
-                Err(Refused::OtherAdapter(device.subject()))
+                Err(KernelError::OtherAdapter(device.subject()))
             }
-            _ => Ok(Named { adapter, device, context }),
+            _ => Ok(EscapeTarget { adapter, device, context }),
         }
     }
 
     /// The devices that have packets queued on an adapter.
     fn busy_devices(&self, adapter: Id<Adapter>) -> BTreeSet<Id<Device>> {
         let nodes = self.adapters.get(adapter).into_iter().flat_map(|it| &it.nodes);
-        nodes.flat_map(|it| &it.queue).filter_map(Flying::device).collect()
+        nodes.flat_map(|it| &it.queue).filter_map(InFlightPacket::device).collect()
     }
 }

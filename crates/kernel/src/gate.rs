@@ -11,35 +11,35 @@
 //! 2. A key is held alone by one, or shared by any number.
 
 use crate::kernel::Kernel;
-use crate::lock::Held;
+use crate::lock::StateGuard;
 use crate::miniport::Generation;
 use crate::process::Process;
 use crate::resource::Resource;
 use crate::start::Adapter;
 use crate::store::Id;
-use crate::world::World;
-use flight::{Passive, Subject, Ticket, What, Woken};
+use crate::world::KernelState;
+use flight::{Passive, Subject, WaitToken, EventKind, WaitResult};
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
 
 /// What a pass excludes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Key {
+pub(crate) enum PermitKey {
     /// The adapter: shared by all calls, alone at levels two and three.
     Adapter(Id<Adapter>),
     /// The scheduler class of an adapter (level one).
-    Scheduler(Id<Adapter>),
+    OneScheduler(Id<Adapter>),
     /// The threads of one process; none is the system's.
     Process(Option<Id<Process>>),
     /// The in and out word of a resource.
     Resource(Id<Resource>),
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for PermitKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, serial) = match self {
             Self::Adapter(id) => ("Adapter", id.serial()),
-            Self::Scheduler(id) => ("Scheduler", id.serial()),
+            Self::OneScheduler(id) => ("Scheduler", id.serial()),
             Self::Process(id) => ("Process", id.map_or(0, Id::serial)),
             Self::Resource(id) => ("Resource", id.serial()),
         };
@@ -49,20 +49,20 @@ impl fmt::Debug for Key {
 
 /// How a key is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum PermitMode {
     Shared,
-    Alone,
+    Exclusive,
 }
 
 /// The exclusion a DDI runs under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum ThreadingLevel {
     /// Interrupts and their DPCs: not excluded by passes.
     None,
     /// Level zero: any number of threads, of different processes.
     Zero,
     /// Level one, the GPU scheduler's class: one thread.
-    Scheduler,
+    OneScheduler,
     /// Level two: nobody else is inside, and nothing is queued.
     Two,
     /// Level three: nobody else is inside.
@@ -71,50 +71,50 @@ pub enum Class {
 
 /// The keys of one permit, and the threading level they were made for.
 #[derive(Clone)]
-pub(crate) struct Keys {
+pub(crate) struct PermitKeys {
     adapter: Id<Adapter>,
-    class: Class,
-    list: SmallVec<[(Key, Mode); 3]>,
+    class: ThreadingLevel,
+    list: SmallVec<[(PermitKey, PermitMode); 3]>,
 }
 
 /// Who holds which keys, and who waits.
 #[derive(Debug, Default)]
-pub(crate) struct Gate {
+pub(crate) struct PermitTable {
     /// Each key once, with how many hold it. They are few: no more than a few to a thread.
-    held: Vec<(Key, Mode, u32)>,
+    held: Vec<(PermitKey, PermitMode, u32)>,
     /// Adapters that only who changes their power gets passes for, and the work that takes.
-    closed: Vec<Id<Adapter>>,
-    waiting: Vec<Ticket>,
+    closed_adapters: Vec<Id<Adapter>>,
+    waiting: Vec<WaitToken>,
 }
 
 /// The right to call a driver under some keys. Dropping it holds the world to give them back;
 /// one without keys has left.
-pub(crate) struct Pass<'k> {
+pub(crate) struct DdiPermit<'k> {
     kernel: &'k Kernel,
-    keys: Keys,
+    keys: PermitKeys,
 }
 
 /// Nothing that could give the keys back is left to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stuck;
+pub(crate) struct WaitStuck;
 
-impl Class {
+impl ThreadingLevel {
     /// Whether nobody else is inside that uses the hardware.
     pub(crate) fn is_exclusive(self) -> bool {
         match self {
-            Class::None | Class::Zero | Class::Scheduler => false,
-            Class::Two | Class::Three => true,
+            ThreadingLevel::None | ThreadingLevel::Zero | ThreadingLevel::OneScheduler => false,
+            ThreadingLevel::Two | ThreadingLevel::Three => true,
         }
     }
 
     /// Its name in events.
     pub fn name(self) -> &'static str {
         match self {
-            Class::None => "none",
-            Class::Zero => "zero",
-            Class::Scheduler => "scheduler",
-            Class::Two => "two",
-            Class::Three => "three",
+            ThreadingLevel::None => "none",
+            ThreadingLevel::Zero => "zero",
+            ThreadingLevel::OneScheduler => "scheduler",
+            ThreadingLevel::Two => "two",
+            ThreadingLevel::Three => "three",
         }
     }
 
@@ -128,77 +128,77 @@ impl Class {
         adapter: Id<Adapter>,
         generation: Generation,
         process: impl Into<Option<Id<Process>>>,
-    ) -> Keys {
+    ) -> PermitKeys {
         if self.is_exclusive() {
-            let list = smallvec![(Key::Adapter(adapter), Mode::Alone)];
-            return Keys { adapter, class: self, list };
+            let list = smallvec![(PermitKey::Adapter(adapter), PermitMode::Exclusive)];
+            return PermitKeys { adapter, class: self, list };
         }
-        let mut list = smallvec![(Key::Adapter(adapter), Mode::Shared)];
-        if self == Class::Scheduler {
-            list.push((Key::Scheduler(adapter), Mode::Alone));
+        let mut list = smallvec![(PermitKey::Adapter(adapter), PermitMode::Shared)];
+        if self == ThreadingLevel::OneScheduler {
+            list.push((PermitKey::OneScheduler(adapter), PermitMode::Exclusive));
         }
         if generation == Generation::One {
-            list.push((Key::Process(process.into()), Mode::Alone));
+            list.push((PermitKey::Process(process.into()), PermitMode::Exclusive));
         }
-        Keys { adapter, class: self, list }
+        PermitKeys { adapter, class: self, list }
     }
 
     /// Whether a permit of this level excludes everything that a DDI of level `needed` asks for.
     ///
     /// A permit of an exclusive level excludes all other threads, so it serves every lower level,
     /// too. The scheduler's permit does not serve level zero: each of the two has its own DDIs.
-    pub(crate) fn serves(self, needed: Class) -> bool {
-        self == needed || self == Class::Three || (self == Class::Two && !needed.is_exclusive())
+    pub(crate) fn serves(self, needed: ThreadingLevel) -> bool {
+        self == needed || self == ThreadingLevel::Three || (self == ThreadingLevel::Two && !needed.is_exclusive())
     }
 }
 
-impl Keys {
+impl PermitKeys {
     /// Adds a key.
-    pub(crate) fn push(&mut self, key: (Key, Mode)) {
+    pub(crate) fn push(&mut self, key: (PermitKey, PermitMode)) {
         self.list.push(key);
     }
 }
 
-impl Extend<(Key, Mode)> for Keys {
-    fn extend<I: IntoIterator<Item = (Key, Mode)>>(&mut self, keys: I) {
+impl Extend<(PermitKey, PermitMode)> for PermitKeys {
+    fn extend<I: IntoIterator<Item = (PermitKey, PermitMode)>>(&mut self, keys: I) {
         self.list.extend(keys);
     }
 }
 
 /// The keys alone: waits print them.
-impl fmt::Debug for Keys {
+impl fmt::Debug for PermitKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.list.fmt(f)
     }
 }
 
-impl Gate {
+impl PermitTable {
     /// Takes all keys, or none.
-    fn take(&mut self, keys: &[(Key, Mode)]) -> bool {
-        let shut = |(key, _): &(Key, Mode)| matches!(key, Key::Adapter(it) if self.is_closed(*it));
-        (self.closed.is_empty() || !keys.iter().any(shut)) && self.take_inside(keys)
+    fn acquire(&mut self, keys: &[(PermitKey, PermitMode)]) -> bool {
+        let shut = |(key, _): &(PermitKey, PermitMode)| matches!(key, PermitKey::Adapter(it) if self.is_closed(*it));
+        (self.closed_adapters.is_empty() || !keys.iter().any(shut)) && self.acquire_nested(keys)
     }
 
     fn is_closed(&self, adapter: Id<Adapter>) -> bool {
-        self.closed.contains(&adapter)
+        self.closed_adapters.contains(&adapter)
     }
 
     /// Gives no more passes for an adapter, but to who comes from inside.
     pub(crate) fn close(&mut self, adapter: Id<Adapter>) {
-        self.closed.push(adapter);
+        self.closed_adapters.push(adapter);
     }
 
     /// Gives them again; answers who should look again.
-    pub(crate) fn open(&mut self, adapter: Id<Adapter>) -> Vec<Ticket> {
-        self.closed.retain(|it| *it != adapter);
+    pub(crate) fn open(&mut self, adapter: Id<Adapter>) -> Vec<WaitToken> {
+        self.closed_adapters.retain(|it| *it != adapter);
         std::mem::take(&mut self.waiting)
     }
 
     /// Takes all keys, or none, also where others are kept out.
-    fn take_inside(&mut self, keys: &[(Key, Mode)]) -> bool {
-        let free = |(key, mode): &(Key, Mode)| match self.held.iter().find(|it| it.0 == *key) {
+    fn acquire_nested(&mut self, keys: &[(PermitKey, PermitMode)]) -> bool {
+        let free = |(key, mode): &(PermitKey, PermitMode)| match self.held.iter().find(|it| it.0 == *key) {
             None => true,
-            Some((_, held, _)) => (*held, *mode) == (Mode::Shared, Mode::Shared),
+            Some((_, held, _)) => (*held, *mode) == (PermitMode::Shared, PermitMode::Shared),
         };
         let all = keys.iter().all(free);
         if all {
@@ -213,7 +213,7 @@ impl Gate {
     }
 
     /// Gives keys back; answers who should look again.
-    fn give_back(&mut self, keys: &[(Key, Mode)]) -> Vec<Ticket> {
+    fn release(&mut self, keys: &[(PermitKey, PermitMode)]) -> Vec<WaitToken> {
         for (key, _) in keys {
             if let Some(place) = self.held.iter().position(|it| it.0 == *key) {
                 self.held[place].2 -= 1;
@@ -228,66 +228,66 @@ impl Gate {
 
 impl Kernel {
     /// Waits for a pass. The caller holds no other.
-    pub(crate) fn enter(&self, at: &mut Passive, keys: Keys) -> Result<Pass<'_>, Stuck> {
-        let (pass, world) = self.enter_held(at, self.world.hold(), keys)?;
+    pub(crate) fn acquire_permit(&self, at: &mut Passive, keys: PermitKeys) -> Result<DdiPermit<'_>, WaitStuck> {
+        let (permit, world) = self.acquire_permit_locked(at, self.state.lock(), keys)?;
         drop(world);
-        Ok(pass)
+        Ok(permit)
     }
 
     /// Waits for a pass, and comes back with the world held: as it was given, if nobody had to
     /// wait. A pass that does not leave has to outlive the hold (later bindings are dropped first).
-    pub(crate) fn enter_held<'k>(
+    pub(crate) fn acquire_permit_locked<'k>(
         &'k self,
         at: &mut Passive,
-        mut world: Held<'k, World>,
-        keys: Keys,
-    ) -> Result<(Pass<'k>, Held<'k, World>), Stuck> {
-        while !world.gate.take(&keys.list) {
-            let ticket = Ticket::new(format!("a pass for {keys:?}"));
-            world.gate.waiting.push(ticket.clone());
+        mut world: StateGuard<'k, KernelState>,
+        keys: PermitKeys,
+    ) -> Result<(DdiPermit<'k>, StateGuard<'k, KernelState>), WaitStuck> {
+        while !world.permits.acquire(&keys.list) {
+            let ticket = WaitToken::new(format!("a pass for {keys:?}"));
+            world.permits.waiting.push(ticket.clone());
             drop(world);
-            if let Woken::Stuck(_) = self.park(at, Subject::RUN, &ticket) {
-                return Err(Stuck);
+            if let WaitResult::Stuck(_) = self.park(at, Subject::RUN, &ticket) {
+                return Err(WaitStuck);
             }
-            world = self.world.hold();
+            world = self.state.lock();
         }
-        Ok((Pass { kernel: self, keys }, world))
+        Ok((DdiPermit { kernel: self, keys }, world))
     }
 
     /// A pass if it can be had now. It has to outlive the hold, or to leave.
-    pub(crate) fn try_enter(&self, world: &mut World, keys: Keys) -> Option<Pass<'_>> {
-        let taken = world.gate.take(&keys.list);
-        taken.then(|| Pass { kernel: self, keys }) // Only then: a dropped pass gives keys back.
+    pub(crate) fn try_acquire_permit(&self, world: &mut KernelState, keys: PermitKeys) -> Option<DdiPermit<'_>> {
+        let taken = world.permits.acquire(&keys.list);
+        taken.then(|| DdiPermit { kernel: self, keys }) // Only then: a dropped pass gives keys back.
     }
 
     /// The same from inside: also if its adapter is closed.
-    pub(crate) fn try_enter_inside(&self, world: &mut World, keys: Keys) -> Option<Pass<'_>> {
-        let taken = world.gate.take_inside(&keys.list);
-        taken.then(|| Pass { kernel: self, keys }) // As above.
+    pub(crate) fn try_acquire_nested_permit(&self, world: &mut KernelState, keys: PermitKeys) -> Option<DdiPermit<'_>> {
+        let taken = world.permits.acquire_nested(&keys.list);
+        taken.then(|| DdiPermit { kernel: self, keys }) // As above.
     }
 
     /// Waits for a pass from inside: also if its adapter is closed. The caller holds no other.
-    pub(crate) fn enter_inside(&self, at: &mut Passive, keys: &Keys) -> Result<Pass<'_>, Stuck> {
+    pub(crate) fn acquire_nested_permit(&self, at: &mut Passive, keys: &PermitKeys) -> Result<DdiPermit<'_>, WaitStuck> {
         loop {
             let ticket = {
-                let mut world = self.world.hold();
+                let mut world = self.state.lock();
                 // It has to leave, or to outlive the hold: a pass that was not had has no keys.
-                if world.gate.take_inside(&keys.list) {
+                if world.permits.acquire_nested(&keys.list) {
                     drop(world);
-                    return Ok(Pass { kernel: self, keys: keys.clone() });
+                    return Ok(DdiPermit { kernel: self, keys: keys.clone() });
                 }
-                let ticket = Ticket::new(format!("a pass for {keys:?}"));
-                world.gate.waiting.push(ticket.clone());
+                let ticket = WaitToken::new(format!("a pass for {keys:?}"));
+                world.permits.waiting.push(ticket.clone());
                 ticket
             };
-            if let Woken::Stuck(_) = self.park(at, Subject::RUN, &ticket) {
-                return Err(Stuck);
+            if let WaitResult::Stuck(_) = self.park(at, Subject::RUN, &ticket) {
+                return Err(WaitStuck);
             }
         }
     }
 
     /// Waits, for ever.
-    pub(crate) fn park(&self, at: &mut Passive, about: Subject, ticket: &Ticket) -> Woken {
+    pub(crate) fn park(&self, at: &mut Passive, about: Subject, ticket: &WaitToken) -> WaitResult {
         self.park_until(at, about, ticket, None)
     }
 
@@ -296,26 +296,26 @@ impl Kernel {
         &self,
         at: &mut Passive,
         about: Subject,
-        ticket: &Ticket,
+        ticket: &WaitToken,
         deadline: Option<u64>,
-    ) -> Woken {
-        self.log.emit(about, What::WaitParked { why: ticket.why().to_owned().into() });
-        let woken = self.host.park(at, ticket, deadline);
-        match &woken {
-            Woken::Stuck(graph) => self.log.emit(about, What::WaitStuck { graph: graph.clone() }),
-            Woken::Rung => self.log.emit(about, What::WaitWoken { how: "rung".into() }),
-            Woken::TimedOut => {
-                self.log.emit(about, What::WaitWoken { how: "timed-out".into() });
+    ) -> WaitResult {
+        self.log.emit(about, EventKind::WaitParked { why: ticket.why().to_owned().into() });
+        let satisfied = self.host.park(at, ticket, deadline);
+        match &satisfied {
+            WaitResult::Stuck(graph) => self.log.emit(about, EventKind::WaitStuck { graph: graph.clone() }),
+            WaitResult::Woken => self.log.emit(about, EventKind::WaitEnded { result: "rung".into() }),
+            WaitResult::TimedOut => {
+                self.log.emit(about, EventKind::WaitEnded { result: "timed-out".into() });
             }
-            Woken::Over => self.log.emit(about, What::WaitWoken { how: "over".into() }),
+            WaitResult::HostEnded => self.log.emit(about, EventKind::WaitEnded { result: "over".into() }),
         }
-        woken
+        satisfied
     }
 }
 
-impl Pass<'_> {
+impl DdiPermit<'_> {
     /// The threading level it was taken for.
-    pub(crate) fn class(&self) -> Class {
+    pub(crate) fn class(&self) -> ThreadingLevel {
         self.keys.class
     }
 
@@ -325,25 +325,25 @@ impl Pass<'_> {
     }
 
     /// Gives the keys back in a world that is held already.
-    pub(crate) fn leave(mut self, world: &mut World) {
-        self.give_back(world);
+    pub(crate) fn release(mut self, world: &mut KernelState) {
+        self.release_keys(world);
     }
 
-    fn give_back(&mut self, world: &mut World) {
-        for ticket in world.gate.give_back(&self.keys.list) {
-            self.kernel.ring(&ticket);
+    fn release_keys(&mut self, world: &mut KernelState) {
+        for ticket in world.permits.release(&self.keys.list) {
+            self.kernel.wake_one(&ticket);
         }
         if world.has_work() {
-            self.kernel.ring(&self.kernel.bell);
+            self.kernel.wake_one(&self.kernel.work_available);
         }
         self.keys.list.clear();
     }
 }
 
-impl Drop for Pass<'_> {
+impl Drop for DdiPermit<'_> {
     fn drop(&mut self) {
         if !self.keys.list.is_empty() {
-            self.give_back(&mut self.kernel.world.hold());
+            self.release_keys(&mut self.kernel.state.lock());
         }
     }
 }
@@ -355,19 +355,19 @@ mod tests {
 
     #[test]
     fn keys_are_taken_together_or_not_at_all() {
-        let mut gate = Gate::default();
+        let mut gate = PermitTable::default();
         let ([adapter], [first, second]) = (ids(), ids());
-        let one = vec![(Key::Adapter(adapter), Mode::Shared), (Key::Resource(first), Mode::Alone)];
-        let two = vec![(Key::Adapter(adapter), Mode::Shared), (Key::Resource(second), Mode::Alone)];
-        let both = vec![(Key::Resource(second), Mode::Alone), (Key::Resource(first), Mode::Alone)];
-        assert!(gate.take(&one) && gate.take(&two));
-        assert!(!gate.take(&one), "a resource is held alone");
-        gate.give_back(&two);
-        assert!(!gate.take(&both), "one of the two is held");
-        assert!(gate.take(&two), "so the other was not taken");
-        assert!(!gate.take(&[(Key::Adapter(adapter), Mode::Alone)]), "level three is alone");
-        gate.give_back(&one);
-        gate.give_back(&two);
-        assert!(gate.take(&[(Key::Adapter(adapter), Mode::Alone)]));
+        let one = vec![(PermitKey::Adapter(adapter), PermitMode::Shared), (PermitKey::Resource(first), PermitMode::Exclusive)];
+        let two = vec![(PermitKey::Adapter(adapter), PermitMode::Shared), (PermitKey::Resource(second), PermitMode::Exclusive)];
+        let both = vec![(PermitKey::Resource(second), PermitMode::Exclusive), (PermitKey::Resource(first), PermitMode::Exclusive)];
+        assert!(gate.acquire(&one) && gate.acquire(&two));
+        assert!(!gate.acquire(&one), "a resource is held alone");
+        gate.release(&two);
+        assert!(!gate.acquire(&both), "one of the two is held");
+        assert!(gate.acquire(&two), "so the other was not taken");
+        assert!(!gate.acquire(&[(PermitKey::Adapter(adapter), PermitMode::Exclusive)]), "level three is alone");
+        gate.release(&one);
+        gate.release(&two);
+        assert!(gate.acquire(&[(PermitKey::Adapter(adapter), PermitMode::Exclusive)]));
     }
 }

@@ -17,15 +17,15 @@
 
 use crate::context::Context;
 use crate::device::Device;
-use crate::keyed::Keyed;
-use crate::memory::queue::Queue;
+use crate::keyed::KeyedMutex;
+use crate::memory::queue::PagingQueue;
 use crate::renamed::InstanceRecord;
 use crate::resource::{Resource, ResourceView};
-use crate::saved::Saved;
-use crate::space::Space;
+use crate::saved::ContextAllocation;
+use crate::space::AddressSpace;
 use crate::start::Adapter;
 use crate::store::Id;
-use crate::sync::Sync;
+use crate::sync::SyncObject;
 use crate::view::View;
 use flight::{Kind, Subject};
 use smallvec::SmallVec;
@@ -33,7 +33,7 @@ use std::collections::VecDeque;
 
 const RESERVE: usize = 128;
 const GROWTH: usize = 1024;
-const MOST: usize = 1 << 24;
+const MAX_HANDLES: usize = 1 << 24;
 
 /// A process's name for an object (`D3DKMT_HANDLE`): any number, until believed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,24 +42,24 @@ pub struct Handle(pub u32);
 /// A name whose object is being built. Not `Clone`: published or taken back, once.
 #[derive(Debug)]
 #[must_use = "publish it or take it back"]
-pub(crate) struct Reserved(Handle);
+pub(crate) struct ReservedHandle(Handle);
 
 /// The names that one call builds things for: two, mostly, or one.
-pub(crate) type Reservations = SmallVec<[Reserved; 4]>;
+pub(crate) type ReservedHandles = SmallVec<[ReservedHandle; 4]>;
 
 /// Why a handle was not believed: one status for the caller, more for the verifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadHandle {
+pub enum HandleError {
     /// Never issued: made up.
     Unknown,
     /// Issued, and closed since: stale. What it named, if that is not too long ago.
     Closed(Option<Subject>),
     /// Being built: the driver that builds it may use it, a client may not.
-    Unfinished,
+    Unpublished,
     /// Any handle of a process that has ended.
     ProcessEnded,
     /// The name of an instance that is not the newest of this view's allocation any more.
-    Retired(Subject),
+    Superseded(Subject),
     /// The name of something of another kind.
     WrongKind(Subject),
 }
@@ -74,13 +74,13 @@ pub(crate) enum ObjectId {
     ResourceView(Id<ResourceView>),
     View(Id<View>),
     Instance(Id<InstanceRecord>),
-    Queue(Id<Queue>),
+    PagingQueue(Id<PagingQueue>),
     /// The fence of a paging queue.
-    QueueFence(Id<Queue>),
-    Saved(Id<Saved>),
-    Space(Id<Space>),
-    Sync(Id<Sync>),
-    Keyed(Id<Keyed>),
+    QueueFence(Id<PagingQueue>),
+    ContextAllocation(Id<ContextAllocation>),
+    AddressSpace(Id<AddressSpace>),
+    SyncObject(Id<SyncObject>),
+    KeyedMutex(Id<KeyedMutex>),
 }
 
 impl ObjectId {
@@ -94,12 +94,12 @@ impl ObjectId {
             Self::ResourceView(id) => id.subject(),
             Self::View(id) => id.subject(),
             Self::Instance(id) => id.subject(),
-            Self::Queue(id) => id.subject(),
-            Self::QueueFence(id) => Kind::QueueFence.nr(id.serial()),
-            Self::Saved(id) => id.subject(),
-            Self::Space(id) => id.subject(),
-            Self::Sync(id) => id.subject(),
-            Self::Keyed(id) => id.subject(),
+            Self::PagingQueue(id) => id.subject(),
+            Self::QueueFence(id) => Kind::PagingQueueFence.subject(id.serial()),
+            Self::ContextAllocation(id) => id.subject(),
+            Self::AddressSpace(id) => id.subject(),
+            Self::SyncObject(id) => id.subject(),
+            Self::KeyedMutex(id) => id.subject(),
         }
     }
 }
@@ -129,7 +129,8 @@ macro_rules! handles {
 }
 
 handles! {
-    Adapter, Device, Context, Resource, ResourceView, View, Queue, Saved, Space, Sync, Keyed,
+    Adapter, Device, Context, Resource, ResourceView, View, PagingQueue, ContextAllocation,
+    AddressSpace, SyncObject, KeyedMutex,
 }
 
 /// Every slot but the reserve is in use.
@@ -138,7 +139,7 @@ pub struct TableFull;
 
 /// The names of one process, or the global ones.
 #[derive(Debug)]
-pub(crate) struct Names {
+pub(crate) struct HandleTable {
     form: u32,
     slots: Vec<Slot>,
     free: VecDeque<u32>,
@@ -147,21 +148,21 @@ pub(crate) struct Names {
 
 #[derive(Debug, Default)]
 struct Slot {
-    turn: u64,
-    state: State,
+    reuse_count: u64,
+    state: SlotState,
     /// What the last turn named, for whoever comes with the old name.
-    last: Option<Subject>,
+    last_object: Option<Subject>,
 }
 
 #[derive(Debug, Default)]
-enum State {
+enum SlotState {
     #[default]
     Free,
     Reserved(Option<ObjectId>),
     Live(ObjectId),
 }
 
-impl Names {
+impl HandleTable {
     /// A process's table.
     pub(crate) fn local() -> Self {
         Self { form: 0, slots: Vec::new(), free: VecDeque::new(), live: 0 }
@@ -178,67 +179,67 @@ impl Names {
     }
 
     /// Takes the next name, for an object that is about to be built.
-    pub(crate) fn reserve(&mut self) -> Result<Reserved, TableFull> {
+    pub(crate) fn reserve(&mut self) -> Result<ReservedHandle, TableFull> {
         if self.free.len() <= RESERVE {
             let size = self.slots.len();
-            let grown = if size < MOST { size + GROWTH } else { return Err(TableFull) };
+            let grown = if size < MAX_HANDLES { size + GROWTH } else { return Err(TableFull) };
             self.slots.resize_with(grown, Slot::default);
-            self.free.extend(numbers(size, grown));
+            self.free.extend(slot_indices(size, grown));
         }
         let index = self.free.pop_front().ok_or(TableFull)?;
         let slot = &mut self.slots[index as usize];
-        slot.state = State::Reserved(None);
-        Ok(Reserved(Handle::new(self.form, index, slot.turn)))
+        slot.state = SlotState::Reserved(None);
+        Ok(ReservedHandle(Handle::new(self.form, index, slot.reuse_count)))
     }
 
     /// Says what a reserved name will name: its driver may use it in callbacks from here on.
-    pub(crate) fn promise(&mut self, reserved: &Reserved, object: ObjectId) {
-        self.slots[reserved.0.index()].state = State::Reserved(Some(object));
+    pub(crate) fn bind(&mut self, reserved: &ReservedHandle, object: ObjectId) {
+        self.slots[reserved.0.index()].state = SlotState::Reserved(Some(object));
     }
 
     /// Gives a name its object. From here on a client can use it.
-    pub(crate) fn publish(&mut self, Reserved(handle): Reserved, object: ObjectId) -> Handle {
-        self.slots[handle.index()].state = State::Live(object);
+    pub(crate) fn publish(&mut self, ReservedHandle(handle): ReservedHandle, object: ObjectId) -> Handle {
+        self.slots[handle.index()].state = SlotState::Live(object);
         self.live += 1;
         handle
     }
 
     /// Undoes `reserve`, the last name first: a failed call uses up no number.
-    pub(crate) fn take_back(&mut self, Reserved(handle): Reserved) {
-        self.slots[handle.index()].state = State::Free;
+    pub(crate) fn cancel(&mut self, ReservedHandle(handle): ReservedHandle) {
+        self.slots[handle.index()].state = SlotState::Free;
         self.free.push_front(handle.0 >> 6 & 0x00ff_ffff);
     }
 
     /// What a handle names.
-    pub(crate) fn find(&self, handle: Handle) -> Result<ObjectId, BadHandle> {
-        let slot = self.slots.get(handle.index()).ok_or(BadHandle::Unknown)?;
+    pub(crate) fn lookup(&self, handle: Handle) -> Result<ObjectId, HandleError> {
+        let slot = self.slots.get(handle.index()).ok_or(HandleError::Unknown)?;
         let index = handle.0 >> 6 & 0x00ff_ffff;
         let named = |turn| Handle::new(self.form, index, turn) == handle;
-        match (&slot.state, slot.last) {
-            (State::Live(object), _) if named(slot.turn) => Ok(*object),
-            (State::Reserved(_), _) if named(slot.turn) => Err(BadHandle::Unfinished),
-            (_, last) if (0..slot.turn).rev().take(3).any(named) => {
-                let newest = slot.turn.checked_sub(1).is_some_and(named);
-                Err(BadHandle::Closed(last.filter(|_| newest)))
+        match (&slot.state, slot.last_object) {
+            (SlotState::Live(object), _) if named(slot.reuse_count) => Ok(*object),
+            (SlotState::Reserved(_), _) if named(slot.reuse_count) => Err(HandleError::Unpublished),
+            (_, last) if (0..slot.reuse_count).rev().take(3).any(named) => {
+                let newest = slot.reuse_count.checked_sub(1).is_some_and(named);
+                Err(HandleError::Closed(last.filter(|_| newest)))
             }
-            _ => Err(BadHandle::Unknown),
+            _ => Err(HandleError::Unknown),
         }
     }
 
     /// What a handle names, for a driver: also what is being built and already promised.
-    pub(crate) fn find_for_driver(&self, handle: Handle) -> Option<ObjectId> {
-        match (self.find(handle), &self.slots.get(handle.index())?.state) {
+    pub(crate) fn lookup_for_driver(&self, handle: Handle) -> Option<ObjectId> {
+        match (self.lookup(handle), &self.slots.get(handle.index())?.state) {
             (Ok(object), _) => Some(object),
-            (Err(BadHandle::Unfinished), State::Reserved(object)) => *object,
+            (Err(HandleError::Unpublished), SlotState::Reserved(object)) => *object,
             _ => None,
         }
     }
 
     /// Ends a name and answers what it named. A refused close changes nothing.
-    pub(crate) fn close(&mut self, handle: Handle) -> Result<ObjectId, BadHandle> {
-        let object = self.find(handle)?;
+    pub(crate) fn close(&mut self, handle: Handle) -> Result<ObjectId, HandleError> {
+        let object = self.lookup(handle)?;
         let slot = &mut self.slots[handle.index()];
-        *slot = Slot { turn: slot.turn + 1, state: State::Free, last: Some(object.subject()) };
+        *slot = Slot { reuse_count: slot.reuse_count + 1, state: SlotState::Free, last_object: Some(object.subject()) };
         self.free.push_back(handle.0 >> 6 & 0x00ff_ffff);
         self.live -= 1;
         Ok(object)
@@ -252,14 +253,14 @@ impl Names {
     /// Every live name, in the order of slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, ObjectId)> {
         let handle = |(index, slot): (u32, &Slot)| match slot.state {
-            State::Live(object) => Some((Handle::new(self.form, index, slot.turn), object)),
-            State::Free | State::Reserved(_) => None,
+            SlotState::Live(object) => Some((Handle::new(self.form, index, slot.reuse_count), object)),
+            SlotState::Free | SlotState::Reserved(_) => None,
         };
         (0..).zip(&self.slots).filter_map(handle)
     }
 }
 
-impl Reserved {
+impl ReservedHandle {
     /// The number, for the driver that builds what it will name.
     pub(crate) fn handle(&self) -> Handle {
         self.0
@@ -277,12 +278,12 @@ impl Handle {
     }
 
     fn index(self) -> usize {
-        (self.0 >> 6) as usize % MOST
+        (self.0 >> 6) as usize % MAX_HANDLES
     }
 }
 
 /// The slot numbers from `from` up to `to`; there are never more than 24 bits of them.
-fn numbers(from: usize, to: usize) -> impl Iterator<Item = u32> {
+fn slot_indices(from: usize, to: usize) -> impl Iterator<Item = u32> {
     (from..to).filter_map(|it| u32::try_from(it).ok())
 }
 
@@ -296,66 +297,66 @@ mod tests {
         ObjectId::Device(device)
     }
 
-    fn open(names: &mut Names) -> Handle {
+    fn open(names: &mut HandleTable) -> Handle {
         let reserved = names.reserve().unwrap();
         names.publish(reserved, device())
     }
 
     #[test]
     fn a_closed_number_rests_and_a_failed_call_uses_none() {
-        let mut names = Names::local();
+        let mut names = HandleTable::local();
         let a = open(&mut names);
         let b = open(&mut names);
         names.close(a).unwrap();
         let (resource, allocation) = (names.reserve().unwrap(), names.reserve().unwrap());
-        names.take_back(allocation);
-        names.take_back(resource);
+        names.cancel(allocation);
+        names.cancel(resource);
         assert_eq!([a.0, b.0, open(&mut names).0], [0x4000_0000, 0x4000_0040, 0x4000_0080]);
         assert_eq!(open(&mut names).0, 0x4000_00c0);
     }
 
     #[test]
     fn stale_is_not_made_up() {
-        let mut names = Names::local();
+        let mut names = HandleTable::local();
         let first = open(&mut names);
         names.close(first).unwrap();
-        assert_eq!(names.find(first), Err(BadHandle::Closed(Some(device().subject()))));
+        assert_eq!(names.lookup(first), Err(HandleError::Closed(Some(device().subject()))));
         for made_up in [0, 0x8000_0000, 0xc000_0000, 0x4000_0002, 0x7fff_ffc0, u32::MAX] {
-            assert_eq!(names.find(Handle(made_up)), Err(BadHandle::Unknown));
+            assert_eq!(names.lookup(Handle(made_up)), Err(HandleError::Unknown));
         }
     }
 
     #[test]
     fn a_name_under_construction_is_for_its_driver_alone() {
-        let mut names = Names::local();
+        let mut names = HandleTable::local();
         let reserved = names.reserve().unwrap();
-        assert_eq!(names.find_for_driver(reserved.handle()), None, "nothing is promised yet");
-        names.promise(&reserved, device());
-        assert_eq!(names.find_for_driver(reserved.handle()), Some(device()));
-        assert_eq!(names.find(reserved.handle()), Err(BadHandle::Unfinished));
-        assert_eq!(names.close(reserved.handle()), Err(BadHandle::Unfinished));
+        assert_eq!(names.lookup_for_driver(reserved.handle()), None, "nothing is promised yet");
+        names.bind(&reserved, device());
+        assert_eq!(names.lookup_for_driver(reserved.handle()), Some(device()));
+        assert_eq!(names.lookup(reserved.handle()), Err(HandleError::Unpublished));
+        assert_eq!(names.close(reserved.handle()), Err(HandleError::Unpublished));
         let handle = names.publish(reserved, device());
-        assert_eq!(names.find(handle), Ok(device()));
+        assert_eq!(names.lookup(handle), Ok(device()));
     }
 
     #[test]
     fn a_global_name_ends_in_two_and_is_no_local_one() {
-        let mut names = Names::global();
+        let mut names = HandleTable::global();
         let global = open(&mut names);
         assert_eq!(global.0, 0x4000_0002);
-        assert_eq!(names.find(Handle(0x4000_0000)), Err(BadHandle::Unknown));
+        assert_eq!(names.lookup(Handle(0x4000_0000)), Err(HandleError::Unknown));
         assert_eq!(open(&mut names).0, 0x4000_0042);
     }
 
     #[test]
     fn the_table_fills_to_its_reserve_and_not_beyond() {
-        let mut names = Names::local();
+        let mut names = HandleTable::local();
         let mut last = None;
-        for _ in 0..MOST - RESERVE {
+        for _ in 0..MAX_HANDLES - RESERVE {
             last = Some(open(&mut names));
         }
         assert_eq!(names.reserve().err(), Some(TableFull));
-        assert_eq!(names.live(), MOST - RESERVE);
+        assert_eq!(names.live(), MAX_HANDLES - RESERVE);
         names.close(last.unwrap()).unwrap();
         open(&mut names);
         assert_eq!(names.reserve().err(), Some(TableFull));
@@ -364,7 +365,7 @@ mod tests {
     /// Random steps against a model that remembers every value it was given.
     #[test]
     fn no_two_live_names_are_equal_and_each_finds_its_own() {
-        let mut names = Names::local();
+        let mut names = HandleTable::local();
         let mut live: Vec<(Handle, ObjectId)> = Vec::new();
         let mut devices = Slab::default();
         let mut random = 1_u32;
@@ -378,10 +379,10 @@ mod tests {
             } else {
                 let (handle, object) = live.swap_remove(pick);
                 assert_eq!(names.close(handle), Ok(object));
-                assert_eq!(names.find(handle), Err(BadHandle::Closed(Some(object.subject()))));
+                assert_eq!(names.lookup(handle), Err(HandleError::Closed(Some(object.subject()))));
             }
             if let Some((handle, object)) = live.last() {
-                assert_eq!(names.find(*handle), Ok(*object));
+                assert_eq!(names.lookup(*handle), Ok(*object));
             }
         }
         assert_eq!(names.live(), live.len());

@@ -4,7 +4,7 @@
 //! Nothing is locked while a driver builds, so a name is reserved and published under two holds;
 //! what is looked at and acted upon is so under one.
 
-use crate::handle::{BadHandle, Handle, Names, ObjectId, Reserved};
+use crate::handle::{HandleError, Handle, HandleTable, ObjectId, Reserved};
 use crate::lock::Lock;
 use crate::store::ids;
 use loom::model;
@@ -13,7 +13,7 @@ use loom::thread::{self, JoinHandle};
 
 /// A small world: names, and what is there to be named.
 struct Desk {
-    names: Names,
+    names: HandleTable,
     there: Vec<ObjectId>,
 }
 
@@ -29,7 +29,7 @@ fn device(number: usize) -> ObjectId {
 }
 
 fn desk() -> Shared {
-    Arc::new(Lock::new(Desk { names: Names::local(), there: Vec::new() }))
+    Arc::new(Lock::new(Desk { names: HandleTable::local(), there: Vec::new() }))
 }
 
 fn spawn<T: 'static>(desk: &Shared, body: impl FnOnce(&Shared) -> T + 'static) -> JoinHandle<T> {
@@ -40,7 +40,7 @@ fn spawn<T: 'static>(desk: &Shared, body: impl FnOnce(&Shared) -> T + 'static) -
 fn reserve(desk: &Shared, object: ObjectId) -> Reserved {
     let mut it = desk.hold();
     let reserved = it.names.reserve().expect("room for a name");
-    it.names.promise(&reserved, object);
+    it.names.bind(&reserved, object);
     reserved
 }
 
@@ -70,7 +70,7 @@ fn look(desk: &Shared, handle: Handle) {
 }
 
 /// A destroy: the name is closed and what it named goes, under one hold.
-fn destroy(desk: &Shared, handle: Handle) -> Result<ObjectId, BadHandle> {
+fn destroy(desk: &Shared, handle: Handle) -> Result<ObjectId, HandleError> {
     let mut it = desk.hold();
     let object = it.names.close(handle)?;
     remove(&mut it, object);
@@ -101,17 +101,17 @@ fn a_name_leads_to_what_is_there_or_nowhere() {
             destroy(desk, FIRST)
         });
         // The driver may be asked at any time: nothing is promised, or what will be named is.
-        let promised = desk.hold().names.find_for_driver(FIRST);
+        let promised = desk.hold().names.lookup_for_driver(FIRST);
         assert!(promised.is_none_or(|it| it == device(1)), "{promised:?}");
         let handle = creates.join().unwrap();
         match destroys.join().unwrap() {
             Ok(object) => {
                 assert_eq!(object, device(1));
-                let stale = BadHandle::Closed(Some(object.subject()));
+                let stale = HandleError::Closed(Some(object.subject()));
                 assert_eq!(desk.hold().names.find(handle), Err(stale));
             }
             Err(why) => {
-                assert!(matches!(why, BadHandle::Unknown | BadHandle::Unfinished), "{why:?}");
+                assert!(matches!(why, HandleError::Unknown | HandleError::Unpublished), "{why:?}");
                 assert_eq!(desk.hold().names.find(handle), Ok(device(1)));
             }
         }

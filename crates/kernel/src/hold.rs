@@ -11,22 +11,22 @@ use crate::device::Device;
 use crate::handle::Handle;
 use crate::handle::ObjectId;
 use crate::kernel::Kernel;
-use crate::miniport::Token;
+use crate::miniport::DriverHandle;
 use crate::resource::ResourceView;
 use crate::retire::Retirement;
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::view::View;
-use crate::world::World;
-use flight::{Call, Hex, InCall, Passive, RuleId, Subject, What, Who};
+use crate::world::KernelState;
+use flight::{Call, Hex, CallGuard, Passive, RuleId, Subject, EventKind, Component};
 
 /// Data that a driver has acquired.
-pub(crate) struct Hold {
+pub(crate) struct HandleDataReference {
     adapter: Id<Adapter>,
     /// What it is the data of: an allocation, a resource, or a view.
     of: Subject,
     /// The allocation or resource whose end it holds back.
-    pub(crate) keeps: Subject,
+    pub(crate) keeps_alive: Subject,
     /// The device by whose view it was acquired.
     pub(crate) device: Id<Device>,
     /// The kind of handle that the driver said, whatever it means.
@@ -41,7 +41,7 @@ const RELEASE: &str = "DxgkCbReleaseHandleData";
 impl Kernel {
     /// The driver's word behind a client's handle, in the process the running call is for, and
     /// the number it is let go with.
-    pub(crate) fn acquire(
+    pub(crate) fn acquire_handle_data(
         &self,
         _at: &mut Passive,
         adapter: Id<Adapter>,
@@ -49,40 +49,40 @@ impl Kernel {
         of_device: bool,
         kind: u32,
     ) -> Option<(usize, u32)> {
-        let mut world = self.world.hold();
-        let Call { number: call, process, .. } = InCall::current()?;
+        let mut world = self.state.lock();
+        let Call { number: call, process, .. } = CallGuard::current()?;
         let process = world.processes.find_serial(process?)?;
-        let object = world.processes[process].names.find_for_driver(handle)?;
+        let object = world.processes[process].handles.lookup_for_driver(handle)?;
         let object = world.as_view(object);
         let stray = of_device && matches!(object, ObjectId::ResourceView(_));
         let broken = stray.then(|| {
             let (handle, subject) = (Hex(handle.0), object.subject());
             format!("DeviceSpecific is set for {handle}, which names {subject} and no allocation")
         });
-        self.log.judge(RuleId::CB_HANDLE_002, Who::Driver, adapter.subject(), ACQUIRE, broken);
+        self.log.judge(RuleId::CB_HANDLE_002, Component::Driver, adapter.subject(), ACQUIRE, broken);
         if stray {
             return None;
         }
         let (of, keeps, device, word) = world.data_of(object, of_device)?;
-        world.last_hold += 1;
-        let number = world.last_hold;
-        world.holds.insert(number, Hold { adapter, of, keeps, device, kind, call });
+        world.last_handle_data += 1;
+        let number = world.last_handle_data;
+        world.handle_data.insert(number, HandleDataReference { adapter, of, keeps_alive: keeps, device, kind, call });
         world.calls.insert(call);
-        InCall::mark(); // Its end is looked at.
-        self.log.emit(of, What::HandleAcquired { word: self.log.word(word), hold: number });
+        CallGuard::mark(); // Its end is looked at.
+        self.log.emit(of, EventKind::HandleDataAcquired { driver_handle: self.log.pointer_subject(word), reference: number });
         Some((word, number))
     }
 
     /// Lets go of what was acquired under that number.
-    pub(crate) fn release(
+    pub(crate) fn release_handle_data(
         &self,
         _at: &mut Passive,
         adapter: Id<Adapter>,
         number: usize,
         kind: u32,
     ) {
-        let mut world = self.world.hold();
-        let known = u32::try_from(number).ok().and_then(|it| Some((it, world.holds.get(&it)?)));
+        let mut world = self.state.lock();
+        let known = u32::try_from(number).ok().and_then(|it| Some((it, world.handle_data.get(&it)?)));
         let known = known.filter(|(_, it)| it.adapter == adapter);
         let broken = match known {
             None => Some(format!("{number:#x} is let go of, but nothing is held by that number")),
@@ -92,17 +92,17 @@ impl Kernel {
             )),
             Some(_) => None,
         };
-        self.log.judge(RuleId::CB_HANDLE_005, Who::Driver, adapter.subject(), RELEASE, broken);
+        self.log.judge(RuleId::CB_HANDLE_005, Component::Driver, adapter.subject(), RELEASE, broken);
         if let Some((number, _)) = known {
-            self.end_hold(&mut world, number);
+            self.end_handle_data(&mut world, number);
         }
     }
 
-    fn end_hold(&self, world: &mut World, number: u32) {
-        let Some(hold) = world.holds.remove(&number) else { return };
-        self.log.emit(hold.of, What::HandleReleased { hold: number });
+    fn end_handle_data(&self, world: &mut KernelState, number: u32) {
+        let Some(hold) = world.handle_data.remove(&number) else { return };
+        self.log.emit(hold.of, EventKind::HandleDataReleased { reference: number });
         if !world.jobs.is_empty() {
-            self.ring(&self.bell);
+            self.wake_one(&self.work_available);
         }
     }
 
@@ -110,45 +110,45 @@ impl Kernel {
     /// something goes that cannot wait for it.
     ///
     /// WINDOWS: our decision; what waited for the driver would never go.
-    pub(crate) fn end_holds(&self, of: impl Fn(&Hold) -> bool) {
-        let mut world = self.world.hold();
-        let forgotten = |it: &Hold| of(it) && !world.calls.contains(&it.call);
+    pub(crate) fn end_all_handle_data(&self, of: impl Fn(&HandleDataReference) -> bool) {
+        let mut world = self.state.lock();
+        let forgotten = |it: &HandleDataReference| of(it) && !world.calls.contains(&it.call);
         let numbers: Vec<u32> =
-            world.holds.iter().filter(|(_, it)| forgotten(it)).map(|(number, _)| *number).collect();
+            world.handle_data.iter().filter(|(_, it)| forgotten(it)).map(|(number, _)| *number).collect();
         for number in numbers {
-            let Some(it) = world.holds.get(&number) else { continue };
+            let Some(it) = world.handle_data.get(&number) else { continue };
             let broken = format!("the data of {} was acquired and never let go of", it.of);
             self.log.judge(
                 RuleId::CB_HANDLE_005,
-                Who::Driver,
+                Component::Driver,
                 it.adapter.subject(),
                 RELEASE,
                 Some(broken),
             );
-            self.end_hold(&mut world, number);
+            self.end_handle_data(&mut world, number);
         }
     }
 
     /// Makes a retirement wait as a job where a driver holds something that it would end, and
     /// judges whether anybody is left to let go. Looked at and queued under one hold, so that
     /// whoever lets go finds the job.
-    pub(crate) fn hold_back(
+    pub(crate) fn defer_retirement(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         adapter: Id<Adapter>,
         retirement: Id<Retirement>,
     ) -> bool {
-        let holds = world.holds_of(retirement);
+        let holds = world.handle_data_of(retirement);
         let mut forgotten = holds.iter().filter(|it| !world.calls.contains(&it.call));
         let broken = forgotten.next().map(|it| {
             format!(
                 "{} is to be destroyed, but its driver acquired its data in a call that has \
                  returned, and holds it: the end waits for its release",
-                it.keeps
+                it.keeps_alive
             )
         });
         let place = "DxgkCbAcquireHandleData";
-        self.log.judge(RuleId::CB_HANDLE_007, Who::Driver, adapter.subject(), place, broken);
+        self.log.judge(RuleId::CB_HANDLE_007, Component::Driver, adapter.subject(), place, broken);
         let held = !holds.is_empty();
         if held {
             world.jobs.push_back(retirement);
@@ -157,7 +157,7 @@ impl Kernel {
     }
 }
 
-impl World {
+impl KernelState {
     /// What the data behind a handle is of, whose end it holds back, the device, and the word.
     fn data_of(
         &self,
@@ -168,15 +168,15 @@ impl World {
             ObjectId::View(number) => {
                 let view = &self.views[number];
                 let keeps = view.allocation.subject();
-                let own = self.allocations[view.allocation].word.as_ref().map(Token::word);
-                let theirs = view.word.as_ref().map(Token::word);
+                let own = self.allocations[view.allocation].driver_handle.as_ref().map(DriverHandle::word);
+                let theirs = view.driver_handle.as_ref().map(DriverHandle::word);
                 let (of, word) = if of_device { (number.subject(), theirs) } else { (keeps, own) };
                 Some((of, keeps, view.device, word?))
             }
             ObjectId::ResourceView(number) => {
                 let view = &self.resource_views[number];
                 let keeps = view.resource.subject();
-                let word = self.resources[view.resource].said;
+                let word = self.resources[view.resource].handle_value;
                 Some((keeps, keeps, view.device, word))
             }
             _ => None,
@@ -185,8 +185,8 @@ impl World {
 
     /// What a driver holds that a retirement would end. What it acquired by another device's
     /// view holds back that device's view, and so the allocation or resource, but not this one.
-    pub(crate) fn holds_of(&self, retirement: Id<Retirement>) -> Vec<&Hold> {
-        let Some(it) = self.retirements.get(retirement).filter(|_| !self.holds.is_empty()) else {
+    pub(crate) fn handle_data_of(&self, retirement: Id<Retirement>) -> Vec<&HandleDataReference> {
+        let Some(it) = self.retirements.get(retirement).filter(|_| !self.handle_data.is_empty()) else {
             return Vec::new();
         };
         let allocation = |it: &Id<View>| Some((self.views.get(*it)?.allocation).subject());
@@ -195,7 +195,7 @@ impl World {
         let views = it.views.iter().filter_map(allocation);
         let ends: Vec<Subject> = views.chain(it.resource_view.and_then(resource)).collect();
         let device = it.device;
-        let held = |it: &&Hold| it.device == device && ends.contains(&it.keeps);
-        self.holds.values().filter(held).collect()
+        let held = |it: &&HandleDataReference| it.device == device && ends.contains(&it.keeps_alive);
+        self.handle_data.values().filter(held).collect()
     }
 }

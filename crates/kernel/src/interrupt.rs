@@ -7,15 +7,15 @@
 //! 2. A DPC is pending from the request on until the driver is entered for it.
 
 use crate::ddi::Driver;
-use crate::gate::Class;
+use crate::gate::ThreadingLevel;
 use crate::kernel::Kernel;
-use crate::memory::resident::Found;
-use crate::miniport::{Answer, Generation, Interrupt, Refusal};
-use crate::services::Services;
+use crate::memory::resident::FaultTarget;
+use crate::miniport::{DriverResult, Generation, Interrupt, DriverError};
+use crate::services::KernelCallbacks;
 use crate::start::{Adapter, AdapterId};
 use crate::store::Id;
-use crate::world::World;
-use flight::{DeviceLevel, Fence, InCall, Passive, RuleId, What, Who};
+use crate::world::KernelState;
+use flight::{DeviceLevel, Fence, CallGuard, Passive, RuleId, EventKind, Component};
 use smallvec::SmallVec;
 
 /// Of an adapter: what its driver does about interrupts.
@@ -24,17 +24,17 @@ pub(crate) struct Interrupts {
     /// A DPC was asked for, and the driver has not been entered for it.
     pub(crate) pending: bool,
     /// Something was reported in an interrupt that no DPC has followed.
-    unfollowed: bool,
+    dpc_unhandled: bool,
     /// The interrupt routines and DPCs that have not returned.
-    runs: SmallVec<[(u32, Run); 1]>,
+    runs: SmallVec<[(u32, InterruptRun); 1]>,
     /// A vsync was reported since they were switched on; none where they are not.
     vsync: Option<bool>,
 }
 
 /// One run of an interrupt routine or a DPC.
 #[derive(Clone, Copy, Debug)]
-enum Run {
-    Interrupt(Reported),
+enum InterruptRun {
+    Isr(InterruptReport),
     /// Whether it follows a report, and whether it said so (`DxgkCbNotifyDpc`).
     Dpc {
         follows: bool,
@@ -44,7 +44,7 @@ enum Run {
 
 /// What an interrupt routine has done.
 #[derive(Clone, Copy, Debug, Default)]
-struct Reported {
+struct InterruptReport {
     /// It has reported something.
     some: bool,
     /// It has reported a vsync.
@@ -55,22 +55,22 @@ struct Reported {
 
 /// What a report is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
+enum InterruptCause {
     /// Work of a node.
     Node(u32),
     Vsync,
 }
 
 /// While it lives, a run is listed: also when a driver unwinds. Without a number it is over.
-struct Listed<'a>(&'a Driver, Option<u32>);
+struct InterruptRunGuard<'a>(&'a Driver, Option<u32>);
 
-impl Services {
+impl KernelCallbacks {
     /// Reports a packet done (`DxgkCbNotifyInterrupt`). It is recorded, nothing more.
     pub fn notify_interrupt(&self, at: &mut DeviceLevel, node: u32, fence: Fence) {
         let Some(kernel) = self.kernel.upgrade() else { return };
-        let world = &mut *kernel.world.hold();
-        if kernel.hear_in(world, self.adapter, Cause::Node(node)) {
-            kernel.report(world, at, self.adapter, node, fence);
+        let world = &mut *kernel.state.lock();
+        if kernel.note_report_locked(world, self.adapter, InterruptCause::Node(node)) {
+            kernel.report_fence(world, at, self.adapter, node, fence);
         }
     }
 
@@ -85,9 +85,9 @@ impl Services {
         allocation: Option<usize>,
     ) {
         if let Some(kernel) = self.kernel.upgrade()
-            && kernel.hear(self.adapter, Cause::Node(node))
+            && kernel.note_report(self.adapter, InterruptCause::Node(node))
         {
-            kernel.report_fault(at, self.adapter, node, fence, Found::Word(allocation));
+            kernel.report_fault(at, self.adapter, node, fence, FaultTarget::DriverHandle(allocation));
         }
     }
 
@@ -96,9 +96,9 @@ impl Services {
     /// nothing more.
     pub fn notify_page_fault(&self, at: &mut DeviceLevel, node: u32, fence: Fence, address: u64) {
         if let Some(kernel) = self.kernel.upgrade()
-            && kernel.hear(self.adapter, Cause::Node(node))
+            && kernel.note_report(self.adapter, InterruptCause::Node(node))
         {
-            kernel.report_fault(at, self.adapter, node, fence, Found::At(address));
+            kernel.report_fault(at, self.adapter, node, fence, FaultTarget::Address(address));
         }
     }
 
@@ -106,17 +106,17 @@ impl Services {
     /// (`DXGK_PAGE_FAULT_FENCE_INVALID`). A node does one after the other, so it is the oldest.
     pub fn notify_unknown_fault(&self, at: &mut DeviceLevel, node: u32) {
         let Some(kernel) = self.kernel.upgrade() else { return };
-        if !kernel.hear(self.adapter, Cause::Node(node)) {
+        if !kernel.note_report(self.adapter, InterruptCause::Node(node)) {
             return;
         }
         let oldest = {
-            let world = kernel.world.hold();
+            let world = kernel.state.lock();
             let it = world.adapters.get(self.adapter);
             let it = it.and_then(|it| it.nodes.get(node as usize));
-            it.filter(|it| it.reported != it.given).map(|it| it.reported.next())
+            it.filter(|it| it.reported != it.submitted).map(|it| it.reported.next())
         };
         if let Some(fence) = oldest {
-            kernel.report_fault(at, self.adapter, node, fence, Found::Word(None));
+            kernel.report_fault(at, self.adapter, node, fence, FaultTarget::DriverHandle(None));
         }
     }
 
@@ -130,7 +130,7 @@ impl Services {
         last_done: Fence,
     ) {
         if let Some(kernel) = self.kernel.upgrade()
-            && kernel.hear(self.adapter, Cause::Node(node))
+            && kernel.note_report(self.adapter, InterruptCause::Node(node))
         {
             kernel.report_preempted(at, self.adapter, node, preemption, last_done);
         }
@@ -139,26 +139,26 @@ impl Services {
     /// Reports a vsync (`DXGK_INTERRUPT_CRTC_VSYNC`).
     pub fn notify_vsync(&self, _at: &mut DeviceLevel) {
         if let Some(kernel) = self.kernel.upgrade() {
-            kernel.hear(self.adapter, Cause::Vsync);
+            kernel.note_report(self.adapter, InterruptCause::Vsync);
         }
     }
 
     /// The driver model that its driver was written for.
     pub fn generation(&self) -> Option<Generation> {
         let kernel = self.kernel.upgrade()?;
-        let world = kernel.world.hold();
+        let world = kernel.state.lock();
         world.adapters.get(self.adapter).map(|it| it.driver.generation)
     }
 
     /// Whether the call that runs here is one of the interrupt routine.
-    pub fn interrupting(&self) -> bool {
+    pub fn is_in_interrupt(&self) -> bool {
         let kernel = self.kernel.upgrade();
-        let call = InCall::current().map(|it| it.number);
+        let call = CallGuard::current().map(|it| it.number);
         let Some((kernel, call)) = kernel.zip(call) else { return false };
-        let world = kernel.world.hold();
+        let world = kernel.state.lock();
         world.adapters.get(self.adapter).is_some_and(|it| {
             let mut runs = it.interrupts.runs.iter();
-            runs.any(|(number, run)| *number == call && matches!(run, Run::Interrupt(_)))
+            runs.any(|(number, run)| *number == call && matches!(run, InterruptRun::Isr(_)))
         })
     }
 }
@@ -168,22 +168,22 @@ impl Driver {
     ///
     /// WINDOWS: a line is shared. A driver that claims what is not its own keeps it from
     /// another, and one that leaves its source asserted is called for ever (documented).
-    pub(crate) fn run_interrupt(&self, routine: impl FnOnce() -> Answer<bool>) -> Answer<bool> {
-        let own = self.machine.asserted();
-        let listed = self.list(|_| Run::Interrupt(Reported::default()));
+    pub(crate) fn run_interrupt(&self, routine: impl FnOnce() -> DriverResult<bool>) -> DriverResult<bool> {
+        let own = self.machine.interrupt_asserted();
+        let listed = self.begin_interrupt_run(|_| InterruptRun::Isr(InterruptReport::default()));
         let answer = routine();
-        let run = listed.and_then(Listed::over);
+        let run = listed.and_then(InterruptRunGuard::finish);
         if let (Some(own), Ok(claimed)) = (own, &answer) {
-            let left = self.machine.asserted() == Some(true);
+            let remaining = self.machine.interrupt_asserted() == Some(true);
             let broken = match (own, *claimed) {
                 (false, true) => Some("that was not its own: its hardware asked for none"),
-                (true, true) if left => Some("and left its hardware asking for it"),
+                (true, true) if remaining => Some("and left its hardware asking for it"),
                 _ => None,
             };
             let broken = broken.map(|it| format!("the driver answered TRUE to an interrupt {it}"));
             self.judge(RuleId::KMD_ISR_002, "DxgkDdiInterruptRoutine", broken);
         }
-        if let Some(Run::Interrupt(Reported { some: true, queued, .. })) = run {
+        if let Some(InterruptRun::Isr(InterruptReport { some: true, queued, .. })) = run {
             let broken = (!queued).then(|| {
                 "the interrupt routine reported something, but did not ask for the DPC before it \
                  returned"
@@ -195,13 +195,13 @@ impl Driver {
     }
 
     /// The DPC, inside its call.
-    pub(crate) fn run_dpc(&self, routine: impl FnOnce() -> Answer<()>) -> Answer<()> {
-        let listed = self.list(|it| {
+    pub(crate) fn run_dpc(&self, routine: impl FnOnce() -> DriverResult<()>) -> DriverResult<()> {
+        let listed = self.begin_interrupt_run(|it| {
             it.pending = false;
-            Run::Dpc { follows: std::mem::take(&mut it.unfollowed), notified: false }
+            InterruptRun::Dpc { follows: std::mem::take(&mut it.dpc_unhandled), notified: false }
         });
         let answer = routine();
-        if let Some(Run::Dpc { follows: true, notified }) = listed.and_then(Listed::over) {
+        if let Some(InterruptRun::Dpc { follows: true, notified }) = listed.and_then(InterruptRunGuard::finish) {
             let broken = (!notified).then(|| {
                 "the DPC behind a reported interrupt returned, but did not call DxgkCbNotifyDpc"
                     .to_owned()
@@ -211,59 +211,59 @@ impl Driver {
         answer
     }
 
-    fn list(&self, run: impl FnOnce(&mut Interrupts) -> Run) -> Option<Listed<'_>> {
-        let (kernel, call) = (self.kernel.upgrade()?, InCall::current()?);
-        let mut world = kernel.world.hold();
+    fn begin_interrupt_run(&self, run: impl FnOnce(&mut Interrupts) -> InterruptRun) -> Option<InterruptRunGuard<'_>> {
+        let (kernel, call) = (self.kernel.upgrade()?, CallGuard::current()?);
+        let mut world = kernel.state.lock();
         let it = &mut world.adapters.get_mut(self.adapter)?.interrupts;
         let run = run(it);
         it.runs.push((call.number, run));
-        Some(Listed(self, Some(call.number)))
+        Some(InterruptRunGuard(self, Some(call.number)))
     }
 
     fn judge(&self, rule: RuleId, place: &'static str, broken: Option<String>) {
-        self.log.judge(rule, Who::Driver, self.adapter.subject(), place, broken);
+        self.log.judge(rule, Component::Driver, self.adapter.subject(), place, broken);
     }
 }
 
-impl Listed<'_> {
+impl InterruptRunGuard<'_> {
     /// It is over: what it has done.
-    fn over(mut self) -> Option<Run> {
-        self.leave()
+    fn finish(mut self) -> Option<InterruptRun> {
+        self.remove()
     }
 
-    fn leave(&mut self) -> Option<Run> {
+    fn remove(&mut self) -> Option<InterruptRun> {
         let number = self.1.take()?;
         let kernel = self.0.kernel.upgrade()?;
-        let mut world = kernel.world.hold();
+        let mut world = kernel.state.lock();
         let runs = &mut world.adapters.get_mut(self.0.adapter)?.interrupts.runs;
         let place = runs.iter().position(|it| it.0 == number)?;
         Some(runs.remove(place).1)
     }
 }
 
-impl Drop for Listed<'_> {
+impl Drop for InterruptRunGuard<'_> {
     fn drop(&mut self) {
-        self.leave();
+        self.remove();
     }
 }
 
 impl Interrupts {
     /// The run that the code here belongs to.
-    fn here(&mut self) -> Option<&mut Run> {
-        let call = InCall::current()?.number;
+    fn current_run(&mut self) -> Option<&mut InterruptRun> {
+        let call = CallGuard::current()?.number;
         self.runs.iter_mut().find(|it| it.0 == call).map(|it| &mut it.1)
     }
 
     /// The DPC that runs here has told of its end (`DxgkCbNotifyDpc`).
-    pub(crate) fn follow_up(&mut self) {
-        if let Some(Run::Dpc { notified, .. }) = self.here() {
+    pub(crate) fn note_dpc_notified(&mut self) {
+        if let Some(InterruptRun::Dpc { notified, .. }) = self.current_run() {
             *notified = true;
         }
     }
 
     /// The driver asks for its DPC. Answers whether it was not pending.
-    pub(crate) fn ask(&mut self) -> bool {
-        if let Some(Run::Interrupt(it)) = self.here() {
+    pub(crate) fn request_dpc(&mut self) -> bool {
+        if let Some(InterruptRun::Isr(it)) = self.current_run() {
             it.queued = true;
         }
         !std::mem::replace(&mut self.pending, true)
@@ -272,31 +272,31 @@ impl Interrupts {
 
 impl Kernel {
     /// Hears a report, and judges its place. Answers whether what it is about is there.
-    fn hear(&self, adapter: Id<Adapter>, cause: Cause) -> bool {
-        self.hear_in(&mut self.world.hold(), adapter, cause)
+    fn note_report(&self, adapter: Id<Adapter>, cause: InterruptCause) -> bool {
+        self.note_report_locked(&mut self.state.lock(), adapter, cause)
     }
 
-    fn hear_in(&self, world: &mut World, adapter: Id<Adapter>, cause: Cause) -> bool {
+    fn note_report_locked(&self, world: &mut KernelState, adapter: Id<Adapter>, cause: InterruptCause) -> bool {
         let place = "DxgkCbNotifyInterrupt";
         // A driver may still report after its adapter has stopped.
         let Some(it) = world.adapters.get_mut(adapter) else { return false };
-        it.interrupts.unfollowed = true;
-        if let Some(Run::Interrupt(run)) = it.interrupts.here() {
-            let late = run.vsync && cause != Cause::Vsync;
+        it.interrupts.dpc_unhandled = true;
+        if let Some(InterruptRun::Isr(run)) = it.interrupts.current_run() {
+            let late = run.vsync && cause != InterruptCause::Vsync;
             run.some = true;
-            run.vsync |= cause == Cause::Vsync;
+            run.vsync |= cause == InterruptCause::Vsync;
             let broken = late.then(|| {
                 "the interrupt routine reported work of a node behind a vsync, but what \
                  nodes did comes first"
                     .to_owned()
             });
-            self.log.judge(RuleId::KMD_ISR_007, Who::Driver, adapter.subject(), place, broken);
+            self.log.judge(RuleId::KMD_ISR_007, Component::Driver, adapter.subject(), place, broken);
         }
-        let Cause::Node(node) = cause else {
+        let InterruptCause::Node(node) = cause else {
             if let Some(seen) = &mut it.interrupts.vsync {
                 *seen = true;
             }
-            self.log.emit(adapter.subject(), What::VsyncReported {});
+            self.log.emit(adapter.subject(), EventKind::VsyncReported {});
             return true;
         };
         let nodes = it.nodes.len();
@@ -304,16 +304,16 @@ impl Kernel {
         let broken =
             (!there).then(|| format!("node {node} reported, but {adapter} has {nodes} nodes"));
         let place = "DxgkCbNotifyInterrupt.NodeOrdinal";
-        self.log.judge(RuleId::KMD_ISR_009, Who::Driver, adapter.subject(), place, broken);
+        self.log.judge(RuleId::KMD_ISR_009, Component::Driver, adapter.subject(), place, broken);
         there
     }
 
     /// Raises the interrupt line for hardware that is not the adapter's: lines are shared. The
     /// adapter's own is at rest.
-    pub fn interrupt_of_another(&self, at: &mut Passive, adapter: AdapterId) {
+    pub fn shared_line_interrupt(&self, at: &mut Passive, adapter: AdapterId) {
         let driver = {
-            let mut world = self.world.hold();
-            let it = world.adapters.get_mut(adapter.0).filter(|it| it.runs() && !it.quiet);
+            let mut world = self.state.lock();
+            let it = world.adapters.get_mut(adapter.0).filter(|it| it.is_running() && !it.interrupts_disabled);
             let Some(it) = it else { return };
             it.interrupting += 1; // From here on a stop waits.
             it.driver.clone()
@@ -323,11 +323,11 @@ impl Kernel {
         if self.take_dpc(adapter.0) {
             let _ = driver.dpc(at);
         }
-        let mut world = self.world.hold();
+        let mut world = self.state.lock();
         if let Some(it) = world.adapters.get_mut(adapter.0) {
             it.interrupting -= 1;
         }
-        self.wake(&mut world);
+        self.wake_all(&mut world);
     }
 
     /// Has the driver report vsyncs, or not any more (`DxgkDdiControlInterrupt`); what else it
@@ -338,24 +338,24 @@ impl Kernel {
         adapter: AdapterId,
         of: Interrupt,
         on: bool,
-    ) -> Answer<()> {
-        let running = |world: &World| world.adapters.get(adapter.0).and_then(Adapter::running);
-        let driver = running(&self.world.hold()).ok_or(Refusal::Absent)?;
-        let keys = Class::Zero.keys(adapter.0, driver.generation, None);
-        let pass = self.enter(at, keys).map_err(|_| Refusal::Busy)?;
+    ) -> DriverResult<()> {
+        let running = |world: &KernelState| world.adapters.get(adapter.0).and_then(Adapter::running_driver);
+        let driver = running(&self.state.lock()).ok_or(DriverError::Absent)?;
+        let keys = ThreadingLevel::Zero.keys(adapter.0, driver.generation, None);
+        let permit = self.acquire_permit(at, keys).map_err(|_| DriverError::Busy)?;
         // Who parked looks again.
-        running(&self.world.hold()).ok_or(Refusal::Absent)?;
+        running(&self.state.lock()).ok_or(DriverError::Absent)?;
         if of == Interrupt::Vsync {
             self.expect_vsync(adapter, on, None);
         }
-        let answer = driver.control_interrupt(at, &pass, of, on);
-        drop(pass);
+        let answer = driver.control_interrupt(at, &permit, of, on);
+        drop(permit);
         match of {
             Interrupt::Vsync => self.expect_vsync(adapter, on, Some(answer)),
-            Interrupt::Completed if answer == Err(Refusal::Absent) => {}
+            Interrupt::Completed if answer == Err(DriverError::Absent) => {}
             Interrupt::Completed => {
-                let said = answer.err().map_or("success".into(), Refusal::name);
-                let broken = (answer != Err(Refusal::Unimplemented)).then(|| {
+                let said = answer.err().map_or("success".into(), DriverError::name);
+                let broken = (answer != Err(DriverError::Unimplemented)).then(|| {
                     format!(
                         "the driver was told to switch DXGK_INTERRUPT_DMA_COMPLETED and answered \
                          {said}, but only vsync is switched, the rest is not implemented"
@@ -369,13 +369,13 @@ impl Kernel {
     }
 
     /// Before the driver is told, nothing has been reported; after it, what it refused is off.
-    fn expect_vsync(&self, adapter: AdapterId, on: bool, answer: Option<Answer<()>>) {
-        let mut world = self.world.hold();
+    fn expect_vsync(&self, adapter: AdapterId, on: bool, answer: Option<DriverResult<()>>) {
+        let mut world = self.state.lock();
         // A driver may still report after its adapter has stopped.
         let Some(it) = world.adapters.get_mut(adapter.0) else { return };
         match answer {
             None => it.interrupts.vsync = on.then_some(false),
-            Some(Ok(())) => self.log.emit(adapter.subject(), What::VsyncSwitched { on }),
+            Some(Ok(())) => self.log.emit(adapter.subject(), EventKind::VsyncSwitched { on: on }),
             Some(Err(_)) => it.interrupts.vsync = None,
         }
     }
@@ -383,7 +383,7 @@ impl Kernel {
     /// Judges that vsyncs that are switched on were reported. All is quiet: what did not come
     /// will not.
     pub fn judge_vsync(&self, adapter: AdapterId) {
-        let world = self.world.hold();
+        let world = self.state.lock();
         let vsync = world.adapters.get(adapter.0).and_then(|it| it.interrupts.vsync);
         let Some(seen) = vsync else { return };
         let broken = (!seen).then(|| {
@@ -391,6 +391,6 @@ impl Kernel {
                 .to_owned()
         });
         let (place, about) = ("DxgkDdiControlInterrupt.EnableInterrupt", adapter.subject());
-        self.log.judge(RuleId::KMD_ISR_014, Who::Driver, about, place, broken);
+        self.log.judge(RuleId::KMD_ISR_014, Component::Driver, about, place, broken);
     }
 }

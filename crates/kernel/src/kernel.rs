@@ -2,8 +2,8 @@
 
 use crate::lock::{Lock, Once};
 use crate::miniport::Miniport;
-use crate::world::World;
-use flight::{Host, Log, Machine, Passive, Pool, Subject, Ticket, What, Witness, Woken};
+use crate::world::KernelState;
+use flight::{Host, Log, HardwareModel, Passive, Pool, Subject, WaitToken, EventKind, MemoryObserver, WaitResult};
 use std::sync::Arc;
 
 /// A graphics kernel.
@@ -11,29 +11,29 @@ use std::sync::Arc;
 /// Every entry takes a proof of level. What cannot run where it came up is a job, and runs
 /// when somebody calls [`Kernel::work`].
 pub struct Kernel {
-    pub(crate) world: Lock<World>,
+    pub(crate) state: Lock<KernelState>,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) log: Arc<Log>,
     /// Rung when a job may be runnable.
-    pub(crate) bell: Ticket,
+    pub(crate) work_available: WaitToken,
     /// Who looks at the bytes that paging work moves.
-    pub(crate) witness: Once<Arc<dyn Witness>>,
+    pub(crate) observer: Once<Arc<dyn MemoryObserver>>,
 }
 
 /// A driver with its hardware and its memory.
 #[derive(Clone)]
-pub struct Plugged {
+pub struct DriverSetup {
     /// The driver.
     pub miniport: Arc<dyn Miniport>,
     /// Its hardware.
-    pub machine: Arc<dyn Machine>,
+    pub machine: Arc<dyn HardwareModel>,
     /// Its memory.
     pub pool: Arc<dyn Pool>,
 }
 
 /// How a wait for what clients do ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Waited<T> {
+pub(crate) enum WaitOutcome<T> {
     /// It was done.
     Done(T),
     /// The deadline passed first. Whoever says so looks once more.
@@ -45,20 +45,20 @@ pub(crate) enum Waited<T> {
 impl Kernel {
     /// A kernel with nothing in it.
     pub fn new(host: Arc<dyn Host>, log: Arc<Log>) -> Arc<Self> {
-        let bell = Ticket::new("a job");
-        let world = Lock::new(World::new());
+        let bell = WaitToken::new("a job");
+        let world = Lock::new(KernelState::new());
         let witness = Once::new();
-        Arc::new(Self { world, host, log, bell, witness })
+        Arc::new(Self { state: world, host, log, work_available: bell, observer: witness })
     }
 
     /// Has somebody look at the bytes that paging work moves. The first one stays.
-    pub fn watch_bytes(&self, witness: Arc<dyn Witness>) {
-        let _ = self.witness.set(witness); // A second one is not needed.
+    pub fn set_observer(&self, witness: Arc<dyn MemoryObserver>) {
+        let _ = self.observer.set(witness); // A second one is not needed.
     }
 
     /// What rings when [`Kernel::work`] may find something.
-    pub fn bell(&self) -> Ticket {
-        self.bell.clone()
+    pub fn work_available(&self) -> WaitToken {
+        self.work_available.clone()
     }
 
     /// Who runs it.
@@ -72,14 +72,14 @@ impl Kernel {
     }
 
     /// Runs one job whose pass can be had, on the system's behalf. Answers whether it did.
-    pub fn work(&self, at: &mut Passive) -> bool {
+    pub fn run_pending_work(&self, at: &mut Passive) -> bool {
         let mut place = 0;
         loop {
-            let Some(job) = self.world.hold().jobs.get(place).copied() else {
+            let Some(job) = self.state.lock().jobs.get(place).copied() else {
                 return self.try_recover(at)
                     || self.try_preempt(at)
                     || self.try_cancel(at)
-                    || self.try_send(at)
+                    || self.try_submit(at)
                     || self.try_paging(at)
                     || self.try_trim();
             };
@@ -92,20 +92,20 @@ impl Kernel {
 
     /// Checks the invariants of everything that is alive.
     pub fn validate(&self) -> Result<(), String> {
-        self.world.hold().validate()
+        self.state.lock().validate()
     }
 
-    pub(crate) fn ring(&self, ticket: &Ticket) {
-        self.host.ring(ticket);
+    pub(crate) fn wake_one(&self, ticket: &WaitToken) {
+        self.host.wake(ticket);
     }
 
     /// Something ended or left: whoever waits for such looks again.
-    pub(crate) fn wake(&self, world: &mut World) {
-        for ticket in world.waiting.drain(..) {
-            self.host.ring(&ticket);
+    pub(crate) fn wake_all(&self, world: &mut KernelState) {
+        for ticket in world.waiters.drain(..) {
+            self.host.wake(&ticket);
         }
         if !world.runnable.is_empty() {
-            self.host.ring(&self.bell);
+            self.host.wake(&self.work_available);
         }
     }
 
@@ -115,20 +115,20 @@ impl Kernel {
         &self,
         at: &mut Passive,
         about: Subject,
-        what: impl Fn(&World) -> String,
-        done: impl Fn(&World) -> bool,
+        what: impl Fn(&KernelState) -> String,
+        done: impl Fn(&KernelState) -> bool,
     ) -> bool {
         loop {
             let ticket = {
-                let mut world = self.world.hold();
+                let mut world = self.state.lock();
                 if done(&world) {
                     return true;
                 }
-                let ticket = Ticket::new(what(&world));
-                world.waiting.push(ticket.clone());
+                let ticket = WaitToken::new(what(&world));
+                world.waiters.push(ticket.clone());
                 ticket
             };
-            if let Woken::Stuck(_) = self.park(at, about, &ticket) {
+            if let WaitResult::Stuck(_) = self.park(at, about, &ticket) {
                 return false;
             }
         }
@@ -137,57 +137,57 @@ impl Kernel {
     /// Waits until `act` has done what a client waits for, which only clients bring about; it
     /// looks and acts under one hold of the world, and is asked again when anything has changed.
     /// Waits at most until `deadline`, a time of the host's; if that has come, it is asked once.
-    pub(crate) fn act_within<T>(
+    pub(crate) fn try_until<T>(
         &self,
         at: &mut Passive,
         about: Subject,
         deadline: Option<u64>,
-        what: impl Fn(&World) -> String,
-        mut act: impl FnMut(&mut World) -> Option<T>,
-    ) -> Waited<T> {
+        what: impl Fn(&KernelState) -> String,
+        mut act: impl FnMut(&mut KernelState) -> Option<T>,
+    ) -> WaitOutcome<T> {
         loop {
             let ticket = {
-                let mut world = self.world.hold();
+                let mut world = self.state.lock();
                 if let Some(done) = act(&mut world) {
-                    return Waited::Done(done);
+                    return WaitOutcome::Done(done);
                 }
                 if deadline.is_some_and(|it| it <= self.host.now()) {
-                    return Waited::TimedOut;
+                    return WaitOutcome::TimedOut;
                 }
-                let ticket = Ticket::of_clients(what(&world));
-                world.waiting.push(ticket.clone());
+                let ticket = WaitToken::for_clients(what(&world));
+                world.waiters.push(ticket.clone());
                 ticket
             };
-            let woken = self.park_until(at, about, &ticket, deadline);
-            if woken != Woken::Rung {
+            let satisfied = self.park_until(at, about, &ticket, deadline);
+            if satisfied != WaitResult::Woken {
                 // Nobody is to ring for one who has left.
-                self.world.hold().waiting.retain(|it| !it.is(&ticket));
+                self.state.lock().waiters.retain(|it| !it.same_as(&ticket));
             }
-            match woken {
-                Woken::Rung => (),
-                Woken::TimedOut => return Waited::TimedOut,
-                Woken::Stuck(_) | Woken::Over => return Waited::Stuck,
+            match satisfied {
+                WaitResult::Woken => (),
+                WaitResult::TimedOut => return WaitOutcome::TimedOut,
+                WaitResult::Stuck(_) | WaitResult::HostEnded => return WaitOutcome::Stuck,
             }
         }
     }
 
     /// Says which word a driver gave for something.
-    pub(crate) fn give_word(&self, word: usize, to: Subject) {
-        let subject = self.number_word(word);
-        self.log.emit(subject, What::WordGiven { to });
+    pub(crate) fn set_driver_handle(&self, word: usize, to: Subject) {
+        let subject = self.pointer_subject(word);
+        self.log.emit(subject, EventKind::DriverHandleSet { of: to });
     }
 
     /// Says that what a word was for is gone.
-    pub(crate) fn end_word(&self, word: usize, of: Subject, alone: bool) {
+    pub(crate) fn end_driver_handle(&self, word: usize, of: Subject, alone: bool) {
         if word == 0 {
             return;
         }
-        self.log.emit(self.log.word(word), What::WordEnded { of, alone });
-        self.log.release_word(word);
+        self.log.emit(self.log.pointer_subject(word), EventKind::DriverHandleEnded { of, only_object: alone });
+        self.log.release_pointer(word);
     }
 
     /// A NULL word has no number of its own: it names nothing.
-    pub(crate) fn number_word(&self, word: usize) -> Subject {
-        if word == 0 { flight::Kind::Word.nr(0) } else { self.log.hold_word(word) }
+    pub(crate) fn pointer_subject(&self, word: usize) -> Subject {
+        if word == 0 { flight::Kind::DriverPointer.subject(0) } else { self.log.acquire_pointer(word) }
     }
 }

@@ -1,6 +1,6 @@
 //! Keyed mutexes: whose turn it is with what processes share.
 //!
-//! # Invariants (2 and 3 are checked by [`World::validate_keyed`])
+//! # Invariants (2 and 3 are checked by [`KernelState::validate_keyed_mutexes`])
 //!
 //! 1. A mutex is free for one key, or owned through one name, or abandoned; an abandoned one
 //!    stays so. Who releases it says the next key, and a fence value for whoever gets it then.
@@ -10,22 +10,22 @@
 //! WINDOWS: all of them are observed.
 
 use crate::handle::ObjectId;
-use crate::handle::{BadHandle, Handle};
-use crate::kernel::{Kernel, Waited};
+use crate::handle::{HandleError, Handle};
+use crate::kernel::{Kernel, WaitOutcome};
 use crate::process::Process;
 use crate::process::ProcessId;
-use crate::refused::{Argument, Refused};
+use crate::refused::{Argument, KernelError};
 use crate::store::Id;
-use crate::world::World;
-use flight::{Hex, Live, Passive, Subject, What};
+use crate::world::KernelState;
+use flight::{Hex, LiveObject, Passive, Subject, EventKind};
 use smallvec::smallvec;
 
 /// A keyed mutex.
 #[derive(Debug)]
-pub(crate) struct Keyed {
-    state: State,
+pub(crate) struct KeyedMutex {
+    state: KeyedMutexState,
     /// The names that processes have of it.
-    names: Vec<Name>,
+    handles: Vec<KeyedMutexHandle>,
     global: Option<Handle>,
     /// The client runtime's private data, kept as it was given last.
     runtime: Vec<u8>,
@@ -33,25 +33,25 @@ pub(crate) struct Keyed {
 
 /// A name, by whose it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Name {
+struct KeyedMutexHandle {
     process: Id<Process>,
     handle: Handle,
 }
 
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum KeyedMutexState {
     /// Of whoever asks for this key, and gets this fence value.
     Free { key: u64, fence: u64 },
     /// Of whoever acquired it through this name.
-    Owned(Name),
+    Owned(KeyedMutexHandle),
     /// Nobody's, for good.
     Abandoned,
 }
 
 /// A keyed mutex to make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeyedOrder {
+pub struct CreateKeyedMutexRequest {
     /// The key it is free for at first.
     pub key: u64,
     /// The client runtime's private data.
@@ -62,7 +62,7 @@ pub struct KeyedOrder {
 
 /// What a client gets for a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NewKeyed {
+pub struct CreateKeyedMutexResponse {
     /// Its name.
     pub handle: Handle,
     /// Its global name.
@@ -71,7 +71,7 @@ pub struct NewKeyed {
 
 /// How an acquire ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Acquired {
+pub enum AcquireKeyedMutexResponse {
     /// The caller owns it.
     Owned {
         /// The fence value of the last release.
@@ -87,7 +87,7 @@ pub enum Acquired {
 
 /// What a release says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Release {
+pub struct ReleaseKeyedMutexRequest {
     /// The next key.
     pub key: u64,
     /// The fence value for whoever asks for it.
@@ -96,35 +96,35 @@ pub struct Release {
     pub runtime: Option<Vec<u8>>,
 }
 
-impl Name {
+impl KeyedMutexHandle {
     /// Both parts, for events.
-    fn said(self) -> (Subject, Hex) {
+    fn event_fields(self) -> (Subject, Hex) {
         (self.process.subject(), Hex(self.handle.0))
     }
 }
 
 impl Kernel {
     /// Makes a keyed mutex (`D3DKMTCreateKeyedMutex2`).
-    pub fn create_keyed(&self, process: ProcessId, order: KeyedOrder) -> Result<NewKeyed, Refused> {
-        let world = &mut *self.world.hold();
-        let local = self.reserve(world, process.0)?;
-        let shared = if order.nt { Ok(None) } else { world.shares.reserve().map(Some) };
+    pub fn create_keyed_mutex(&self, process: ProcessId, order: CreateKeyedMutexRequest) -> Result<CreateKeyedMutexResponse, KernelError> {
+        let world = &mut *self.state.lock();
+        let local = self.reserve_handle(world, process.0)?;
+        let shared = if order.nt { Ok(None) } else { world.global_handles.reserve().map(Some) };
         let shared = match shared {
             Ok(it) => it,
             Err(why) => {
-                self.take_back(world, process.0, smallvec![local]);
+                self.cancel_handles(world, process.0, smallvec![local]);
                 return Err(why.into());
             }
         };
-        let number = world.keyed.reserve();
+        let number = world.keyed_mutexes.reserve();
         let subject = number.subject();
-        let name = Name { process: process.0, handle: local.handle() };
-        let global = shared.map(|it| world.shares.publish(it, number.into()));
-        let KeyedOrder { key, runtime, nt } = order;
-        let (owner, handle) = name.said();
+        let name = KeyedMutexHandle { process: process.0, handle: local.handle() };
+        let global = shared.map(|it| world.global_handles.publish(it, number.into()));
+        let CreateKeyedMutexRequest { key, runtime, nt } = order;
+        let (owner, handle) = name.event_fields();
         self.log.emit(
             subject,
-            What::KeyedCreated {
+            EventKind::KeyedMutexCreated {
                 process: owner,
                 handle,
                 global: Hex(global.unwrap_or_default().0),
@@ -133,75 +133,75 @@ impl Kernel {
                 runtime: runtime.len() as u64,
             },
         );
-        let state = State::Free { key, fence: 0 };
-        world.keyed.fill(number, Keyed { state, names: vec![name], global, runtime });
-        self.publish(world, process.0, local, number.into());
+        let state = KeyedMutexState::Free { key, fence: 0 };
+        world.keyed_mutexes.fill(number, KeyedMutex { state, handles: vec![name], global, runtime });
+        self.publish_handle(world, process.0, local, number.into());
         if let Some(it) = global {
-            self.log.emit(owner, What::NameShared { handle: Hex(it.0), of: subject });
+            self.log.emit(owner, EventKind::HandleShared { handle: Hex(it.0), of: subject });
         }
-        Ok(NewKeyed { handle: name.handle, global })
+        Ok(CreateKeyedMutexResponse { handle: name.handle, global })
     }
 
     /// Gives a process a name of a keyed mutex (`D3DKMTOpenKeyedMutex2`). `room` is how big a
     /// buffer for the runtime's data it has, zero for none.
-    pub fn open_keyed(
+    pub fn open_keyed_mutex(
         &self,
         process: ProcessId,
         global: Handle,
         room: usize,
-    ) -> Result<(Subject, Handle), Refused> {
-        let world = &mut *self.world.hold();
-        let number = world.shared_keyed(global)?;
+    ) -> Result<(Subject, Handle), KernelError> {
+        let world = &mut *self.state.lock();
+        let number = world.find_shared_keyed_mutex(global)?;
         let subject = number.subject();
-        if let Err(why) = world.room_of(number, room) {
-            let unopened = What::KeyedUnopened { process: process.subject(), room: room as u64 };
+        if let Err(why) = world.check_runtime_buffer(number, room) {
+            let unopened = EventKind::KeyedMutexOpenFailed { process: process.subject(), capacity: room as u64 };
             self.log.emit(subject, unopened);
             return Err(why);
         }
-        let local = self.reserve(world, process.0)?;
-        let name = Name { process: process.0, handle: local.handle() };
-        world.keyed[number].names.push(name);
-        self.publish(world, process.0, local, number.into());
-        let (process, handle) = name.said();
-        self.log.emit(subject, What::KeyedOpened { process, handle, room: room as u64 });
+        let local = self.reserve_handle(world, process.0)?;
+        let name = KeyedMutexHandle { process: process.0, handle: local.handle() };
+        world.keyed_mutexes[number].handles.push(name);
+        self.publish_handle(world, process.0, local, number.into());
+        let (process, handle) = name.event_fields();
+        self.log.emit(subject, EventKind::KeyedMutexOpened { process, handle, capacity: room as u64 });
         Ok((subject, name.handle))
     }
 
     /// Ends a name of a keyed mutex (`D3DKMTDestroyKeyedMutex`).
-    pub fn destroy_keyed(&self, process: ProcessId, handle: Handle) -> Result<(), Refused> {
-        let world = &mut *self.world.hold();
-        let number = world.resolve::<Keyed>(process, Argument::Keyed, handle)?;
-        self.unname(world, process.0, handle);
-        self.close_keyed(world, number, process.0, handle);
+    pub fn destroy_keyed_mutex(&self, process: ProcessId, handle: Handle) -> Result<(), KernelError> {
+        let world = &mut *self.state.lock();
+        let number = world.resolve_handle::<KeyedMutex>(process, Argument::KeyedMutex, handle)?;
+        self.close_handle(world, process.0, handle);
+        self.close_keyed_mutex(world, number, process.0, handle);
         Ok(())
     }
 
     /// A name was closed. The mutex is abandoned if it was owned through it, and gone if it was
     /// the last.
-    pub(crate) fn close_keyed(
+    pub(crate) fn close_keyed_mutex(
         &self,
-        world: &mut World,
-        number: Id<Keyed>,
+        world: &mut KernelState,
+        number: Id<KeyedMutex>,
         process: Id<Process>,
         handle: Handle,
     ) {
-        let it = &mut world.keyed[number];
-        let (subject, name) = (number.subject(), Name { process, handle });
-        let (process, handle) = name.said();
-        it.names.retain(|it| *it != name);
-        if it.state == State::Owned(name) {
-            it.state = State::Abandoned;
-            self.log.emit(subject, What::KeyedAbandoned { process, handle });
+        let it = &mut world.keyed_mutexes[number];
+        let (subject, name) = (number.subject(), KeyedMutexHandle { process, handle });
+        let (process, handle) = name.event_fields();
+        it.handles.retain(|it| *it != name);
+        if it.state == KeyedMutexState::Owned(name) {
+            it.state = KeyedMutexState::Abandoned;
+            self.log.emit(subject, EventKind::KeyedMutexAbandoned { process, handle });
         }
-        let last = it.names.is_empty();
-        self.log.emit(subject, What::KeyedClosed { process, handle });
-        if last && let Some(it) = world.keyed.take(number) {
+        let last = it.handles.is_empty();
+        self.log.emit(subject, EventKind::KeyedMutexClosed { process, handle });
+        if last && let Some(it) = world.keyed_mutexes.take(number) {
             if let Some(global) = it.global {
-                let _ = world.shares.close(global); // It was live: it was this one's.
+                let _ = world.global_handles.close(global); // It was live: it was this one's.
             }
-            self.log.emit(subject, What::KeyedGone {});
+            self.log.emit(subject, EventKind::KeyedMutexDestroyed {});
         }
-        self.wake(world);
+        self.wake_all(world);
     }
 
     /// Waits until a keyed mutex is free for a key, and takes it (`D3DKMTAcquireKeyedMutex2`).
@@ -209,7 +209,7 @@ impl Kernel {
     ///
     /// WINDOWS: our reading, where none is observed. Through the name that owns it, an acquire
     /// waits as through any other: another thread may release it.
-    pub fn acquire_keyed(
+    pub fn acquire_keyed_mutex(
         &self,
         at: &mut Passive,
         process: ProcessId,
@@ -217,21 +217,21 @@ impl Kernel {
         key: u64,
         timeout: Option<u64>,
         room: usize,
-    ) -> Result<(Subject, Acquired), Refused> {
-        let number = self.world.hold().resolve::<Keyed>(process, Argument::Keyed, handle)?;
-        let (about, name) = (number.subject(), Name { process: process.0, handle });
+    ) -> Result<(Subject, AcquireKeyedMutexResponse), KernelError> {
+        let number = self.state.lock().resolve_handle::<KeyedMutex>(process, Argument::KeyedMutex, handle)?;
+        let (about, name) = (number.subject(), KeyedMutexHandle { process: process.0, handle });
         let deadline = timeout.map(|it| self.host.now().saturating_add(it));
-        let what = |_: &World| format!("key {key} of {about}");
-        let act = |world: &mut World| self.try_keyed(world, process, name, key, room);
-        let ended = match self.act_within(at, about, deadline, what, act) {
-            Waited::Done(ended) => ended?,
-            Waited::Stuck => return Err(Refused::Stuck),
-            Waited::TimedOut => {
-                let world = &mut *self.world.hold();
-                let late = self.try_keyed(world, process, name, key, room);
+        let what = |_: &KernelState| format!("key {key} of {about}");
+        let act = |world: &mut KernelState| self.try_acquire_keyed_mutex(world, process, name, key, room);
+        let ended = match self.try_until(at, about, deadline, what, act) {
+            WaitOutcome::Done(ended) => ended?,
+            WaitOutcome::Stuck => return Err(KernelError::Stuck),
+            WaitOutcome::TimedOut => {
+                let world = &mut *self.state.lock();
+                let late = self.try_acquire_keyed_mutex(world, process, name, key, room);
                 late.unwrap_or_else(|| {
-                    self.miss_keyed(about, name, key, "timed-out");
-                    Ok(Acquired::TimedOut)
+                    self.log_keyed_mutex_not_acquired(about, name, key, "timed-out");
+                    Ok(AcquireKeyedMutexResponse::TimedOut)
                 })?
             }
         };
@@ -239,104 +239,104 @@ impl Kernel {
     }
 
     /// Takes a keyed mutex, or says why that is over; `None` if it may come yet.
-    fn try_keyed(
+    fn try_acquire_keyed_mutex(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         process: ProcessId,
-        name: Name,
+        name: KeyedMutexHandle,
         key: u64,
         room: usize,
-    ) -> Option<Result<Acquired, Refused>> {
+    ) -> Option<Result<AcquireKeyedMutexResponse, KernelError>> {
         // Who parked looks again: the name may have been closed.
-        let number = match world.resolve::<Keyed>(process, Argument::Keyed, name.handle) {
+        let number = match world.resolve_handle::<KeyedMutex>(process, Argument::KeyedMutex, name.handle) {
             Ok(it) => it,
             Err(why) => return Some(Err(why)),
         };
         let subject = number.subject();
-        let fence = match world.keyed.get(number)?.state {
-            State::Free { key: for_key, fence } if for_key == key => fence,
-            State::Free { .. } | State::Owned(_) => return None,
-            State::Abandoned => {
-                self.miss_keyed(subject, name, key, "abandoned");
-                return Some(Ok(Acquired::Abandoned));
+        let fence = match world.keyed_mutexes.get(number)?.state {
+            KeyedMutexState::Free { key: for_key, fence } if for_key == key => fence,
+            KeyedMutexState::Free { .. } | KeyedMutexState::Owned(_) => return None,
+            KeyedMutexState::Abandoned => {
+                self.log_keyed_mutex_not_acquired(subject, name, key, "abandoned");
+                return Some(Ok(AcquireKeyedMutexResponse::Abandoned));
             }
         };
-        if let Err(why) = world.room_of(number, room) {
+        if let Err(why) = world.check_runtime_buffer(number, room) {
             return Some(Err(why));
         }
-        let it = world.keyed.get_mut(number)?;
-        it.state = State::Owned(name);
+        let it = world.keyed_mutexes.get_mut(number)?;
+        it.state = KeyedMutexState::Owned(name);
         let runtime = if room == 0 { Vec::new() } else { it.runtime.clone() };
-        let (process, handle) = name.said();
-        self.log.emit(subject, What::KeyedAcquired { process, handle, key, fence });
-        Some(Ok(Acquired::Owned { fence, runtime }))
+        let (process, handle) = name.event_fields();
+        self.log.emit(subject, EventKind::KeyedMutexAcquired { process, handle, key, fence });
+        Some(Ok(AcquireKeyedMutexResponse::Owned { fence, runtime }))
     }
 
-    fn miss_keyed(&self, subject: Subject, name: Name, key: u64, how: &'static str) {
-        let (process, handle) = name.said();
-        self.log.emit(subject, What::KeyedMissed { process, handle, key, how: how.into() });
+    fn log_keyed_mutex_not_acquired(&self, subject: Subject, name: KeyedMutexHandle, key: u64, how: &'static str) {
+        let (process, handle) = name.event_fields();
+        self.log.emit(subject, EventKind::KeyedMutexNotAcquired { process, handle, key, result: how.into() });
     }
 
     /// Releases a keyed mutex to the next key (`D3DKMTReleaseKeyedMutex2`).
     ///
     /// WINDOWS: our reading. That only its owner can is observed, what another is told is not.
-    pub fn release_keyed(
+    pub fn release_keyed_mutex(
         &self,
         process: ProcessId,
         handle: Handle,
-        release: Release,
-    ) -> Result<(), Refused> {
-        let world = &mut *self.world.hold();
-        let number = world.resolve::<Keyed>(process, Argument::Keyed, handle)?;
-        let (subject, name) = (number.subject(), Name { process: process.0, handle });
-        let it = world.keyed.get_mut(number).filter(|it| it.state == State::Owned(name));
-        let it = it.ok_or(Refused::NotOwner(subject))?;
-        let Release { key, fence, runtime } = release;
-        it.state = State::Free { key, fence };
+        release: ReleaseKeyedMutexRequest,
+    ) -> Result<(), KernelError> {
+        let world = &mut *self.state.lock();
+        let number = world.resolve_handle::<KeyedMutex>(process, Argument::KeyedMutex, handle)?;
+        let (subject, name) = (number.subject(), KeyedMutexHandle { process: process.0, handle });
+        let it = world.keyed_mutexes.get_mut(number).filter(|it| it.state == KeyedMutexState::Owned(name));
+        let it = it.ok_or(KernelError::NotOwner(subject))?;
+        let ReleaseKeyedMutexRequest { key, fence, runtime } = release;
+        it.state = KeyedMutexState::Free { key, fence };
         it.runtime = runtime.unwrap_or_else(|| std::mem::take(&mut it.runtime));
         let runtime = it.runtime.len() as u64;
-        let (process, handle) = name.said();
-        self.log.emit(subject, What::KeyedReleased { process, handle, key, fence, runtime });
-        self.wake(world);
+        let (process, handle) = name.event_fields();
+        self.log.emit(subject, EventKind::KeyedMutexReleased { process, handle, key, fence, runtime });
+        self.wake_all(world);
         Ok(())
     }
 }
 
-impl World {
+impl KernelState {
     /// The keyed mutex a global name means.
-    fn shared_keyed(&self, global: Handle) -> Result<Id<Keyed>, Refused> {
-        let refused = |why| Refused::Handle { argument: Argument::KeyedShare, handle: global, why };
-        match self.shares.find(global).map_err(refused)? {
-            ObjectId::Keyed(keyed) => Ok(keyed),
-            other => Err(refused(BadHandle::WrongKind(other.subject()))),
+    fn find_shared_keyed_mutex(&self, global: Handle) -> Result<Id<KeyedMutex>, KernelError> {
+        let refused = |why| KernelError::Handle { argument: Argument::SharedKeyedMutex, handle: global, why };
+        match self.global_handles.lookup(global).map_err(refused)? {
+            ObjectId::KeyedMutex(keyed) => Ok(keyed),
+            other => Err(refused(HandleError::WrongKind(other.subject()))),
         }
     }
 
     /// Whether a buffer, if there is one, has room for the runtime's data.
-    fn room_of(&self, number: Id<Keyed>, room: usize) -> Result<(), Refused> {
-        let there = self.keyed.get(number).map_or(0, |it| it.runtime.len());
+    fn check_runtime_buffer(&self, number: Id<KeyedMutex>, room: usize) -> Result<(), KernelError> {
+        let there = self.keyed_mutexes.get(number).map_or(0, |it| it.runtime.len());
         let short = room != 0 && room < there;
-        let refused = Refused::ShortBuffer { of: number.subject(), room, there };
+        let refused = KernelError::BufferTooSmall { of: number.subject(), size: room, required: there };
         if short { Err(refused) } else { Ok(()) }
     }
 
     /// Checks the invariants of all keyed mutexes.
-    pub(crate) fn validate_keyed(&self) -> Result<(), String> {
-        for (number, it) in self.keyed.iter() {
+    pub(crate) fn validate_keyed_mutexes(&self) -> Result<(), String> {
+        for (number, it) in self.keyed_mutexes.iter() {
             let subject = number.subject();
-            let names = |it: &Name| {
-                let names = self.processes.get(it.process).map(|it| &it.names);
-                names.is_some_and(|names| names.find(it.handle) == Ok(number.into()))
+            let names = |it: &KeyedMutexHandle| {
+                let names = self.processes.get(it.process).map(|it| &it.handles);
+                names.is_some_and(|names| names.lookup(it.handle) == Ok(number.into()))
             };
-            if it.names.is_empty() || !it.names.iter().all(names) {
-                return Err(format!("{subject} lives with names {:?}", it.names));
+            if it.handles.is_empty() || !it.handles.iter().all(names) {
+                return Err(format!("{subject} lives with names {:?}", it.handles));
             }
-            if let State::Owned(name) = it.state
-                && !it.names.contains(&name)
+            if let KeyedMutexState::Owned(name) = it.state
+                && !it.handles.contains(&name)
             {
                 return Err(format!("{subject} is owned through {name:?}, which is closed"));
             }
-            if it.global.is_some_and(|it| self.shares.find(it) != Ok(number.into())) {
+            if it.global.is_some_and(|it| self.global_handles.lookup(it) != Ok(number.into())) {
                 return Err(format!("{subject} has a global name that is another's"));
             }
         }
@@ -344,19 +344,19 @@ impl World {
     }
 
     /// Lists keyed mutexes for a census. They are nobody's: each process has names of them.
-    pub(crate) fn list_keyed(&self, all: &mut Vec<Live>) {
-        let named = |it: Name| format!("{:#x} of {}", it.handle.0, it.process);
-        for (number, it) in self.keyed.iter() {
+    pub(crate) fn list_keyed_mutexes(&self, all: &mut Vec<LiveObject>) {
+        let named = |it: KeyedMutexHandle| format!("{:#x} of {}", it.handle.0, it.process);
+        for (number, it) in self.keyed_mutexes.iter() {
             let mut why: Vec<String> =
-                it.names.iter().map(|it| format!("named {}", named(*it))).collect();
+                it.handles.iter().map(|it| format!("named {}", named(*it))).collect();
             why.extend(it.global.map(|it| format!("shared as {:#x}", it.0)));
             why.push(match it.state {
-                State::Free { key, .. } => format!("free for key {key}"),
-                State::Owned(name) => format!("owned through {}", named(name)),
-                State::Abandoned => "abandoned".to_owned(),
+                KeyedMutexState::Free { key, .. } => format!("free for key {key}"),
+                KeyedMutexState::Owned(name) => format!("owned through {}", named(name)),
+                KeyedMutexState::Abandoned => "abandoned".to_owned(),
             });
             why.push(format!("{} bytes of the runtime's data", it.runtime.len()));
-            all.push(Live { subject: number.subject(), owner: None, why });
+            all.push(LiveObject { subject: number.subject(), owner: None, reasons: why });
         }
     }
 }

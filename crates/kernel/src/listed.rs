@@ -18,7 +18,7 @@ pub struct BufferSizes {
     /// How many bytes of its own the driver keeps with each buffer.
     pub private: u32,
     /// How many allocations a packet names at most.
-    pub list: u32,
+    pub allocation_list: u32,
     /// At how many places of its commands, at most.
     pub patches: u32,
     /// What fits into the client's buffer always fits into the hardware's
@@ -30,15 +30,15 @@ pub struct BufferSizes {
 ///
 /// What does not fit is no error: the driver says so, keeps where it was in `multipass`, and is
 /// asked again with another buffer. Each buffer becomes a packet.
-pub struct Rendering<'a> {
+pub struct RenderArgs<'a> {
     /// The context they are of.
     pub context: &'a DriverContext,
     /// The client's commands. It can change them at any time.
     pub commands: &'a UserMemory<u8>,
     /// What they use.
-    pub list: &'a [Listing],
+    pub allocation_list: &'a [AllocationListEntry],
     /// Where the client's commands name it. The client can change that, too.
-    pub named: &'a UserMemory<PatchLocation>,
+    pub patch_locations: &'a UserMemory<PatchLocation>,
     /// Where the hardware's commands go.
     pub buffer: &'a mut [u8],
     /// Where that is, for the hardware.
@@ -50,16 +50,16 @@ pub struct Rendering<'a> {
     /// Where addresses are in them: its answer, in the order of the commands.
     pub patches: Vec<PatchLocation>,
     /// How many those may be.
-    pub most_patches: u32,
+    pub max_patches: u32,
     /// What the driver wants to remember until it is through; zero at first.
     pub multipass: &'a mut u32,
 }
 
 /// An allocation that a packet uses (`DXGK_ALLOCATIONLIST`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Listing {
+pub struct AllocationListEntry {
     /// The driver's word for the view (`hDeviceSpecificAllocation`).
-    pub view: usize,
+    pub view_handle: usize,
     /// The packet writes to it.
     pub write: bool,
     /// The segment it is in; zero: it is in none, and its address is not known yet.
@@ -72,25 +72,25 @@ pub struct Listing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PatchLocation {
     /// Of which allocation, by its place in the list.
-    pub allocation: u32,
+    pub allocation_index: u32,
     /// The driver's number of the use.
-    pub slot: u32,
+    pub slot_id: u32,
     /// The driver's own.
-    pub driver: u32,
+    pub driver_id: u32,
     /// How far into the allocation.
-    pub offset: u32,
+    pub allocation_offset: u32,
     /// Where in the commands.
-    pub place: u32,
+    pub patch_offset: u32,
     /// Where the commands can be cut so that this one comes behind.
-    pub split: u32,
+    pub split_offset: u32,
 }
 
 /// A driver's turn at the addresses of a packet (`DxgkDdiPatch`).
-pub struct Patching<'a> {
+pub struct PatchArgs<'a> {
     /// The context it is of; none: it is paging work, and has no lists.
     pub context: Option<&'a DriverContext>,
     /// What it uses, and where that is now.
-    pub list: &'a [Listing],
+    pub allocation_list: &'a [AllocationListEntry],
     /// Where its commands say so.
     pub patches: &'a [PatchLocation],
     /// The whole buffer.
@@ -109,7 +109,7 @@ pub struct Patching<'a> {
 
 /// A packet with lists, on its way to the hardware (`DxgkDdiSubmitCommand`).
 #[derive(Clone)]
-pub struct ListedSubmission<'a> {
+pub struct SubmitCommandArgs<'a> {
     /// The context it is of.
     pub context: &'a DriverContext,
     /// The node it goes to.
@@ -132,20 +132,20 @@ pub struct ListedSubmission<'a> {
 #[derive(Debug)]
 pub struct UserMemory<T> {
     items: Vec<T>,
-    spoil: fn(T) -> T,
-    seen: RefCell<Seen>,
+    corrupt: fn(T) -> T,
+    reads: RefCell<ReadTracker>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
-    once: Vec<bool>,
-    again: Option<usize>,
+struct ReadTracker {
+    read: Vec<bool>,
+    read_twice: Option<usize>,
 }
 
 impl<T: Copy> UserMemory<T> {
-    fn new(items: Vec<T>, spoil: fn(T) -> T) -> Self {
+    fn new(items: Vec<T>, corrupt: fn(T) -> T) -> Self {
         let once = vec![false; items.len()];
-        Self { items, spoil, seen: RefCell::new(Seen { once, again: None }) }
+        Self { items, corrupt, reads: RefCell::new(ReadTracker { read: once, read_twice: None }) }
     }
 
     /// How much there is.
@@ -162,21 +162,21 @@ impl<T: Copy> UserMemory<T> {
     /// another thing by now.
     pub fn fetch(&self, range: Range<usize>) -> Option<Vec<T>> {
         let items = self.items.get(range.clone())?;
-        let mut seen = self.seen.borrow_mut();
+        let mut seen = self.reads.borrow_mut();
         let mut found = Vec::with_capacity(items.len());
         for (at, item) in range.zip(items) {
-            let before = seen.once.get_mut(at).is_some_and(|it| std::mem::replace(it, true));
-            if before && seen.again.is_none() {
-                seen.again = Some(at);
+            let before = seen.read.get_mut(at).is_some_and(|it| std::mem::replace(it, true));
+            if before && seen.read_twice.is_none() {
+                seen.read_twice = Some(at);
             }
-            found.push(if before { (self.spoil)(*item) } else { *item });
+            found.push(if before { (self.corrupt)(*item) } else { *item });
         }
         Some(found)
     }
 
     /// The first that was read twice.
-    pub(crate) fn again(&self) -> Option<usize> {
-        self.seen.borrow().again
+    pub(crate) fn read_twice(&self) -> Option<usize> {
+        self.reads.borrow().read_twice
     }
 }
 
@@ -190,7 +190,7 @@ impl UserMemory<u8> {
 impl UserMemory<PatchLocation> {
     /// A client's patch locations.
     pub fn locations(list: Vec<PatchLocation>) -> Self {
-        Self::new(list, |it| PatchLocation { allocation: !it.allocation, ..it })
+        Self::new(list, |it| PatchLocation { allocation_index: !it.allocation_index, ..it })
     }
 }
 
@@ -201,9 +201,9 @@ mod tests {
     #[test]
     fn who_looks_twice_sees_two_things() {
         let memory = UserMemory::commands(vec![1, 2, 3, 4]);
-        assert_eq!((memory.fetch(0..2), memory.again()), (Some(vec![1, 2]), None));
-        assert_eq!((memory.fetch(2..4), memory.again()), (Some(vec![3, 4]), None));
+        assert_eq!((memory.fetch(0..2), memory.read_twice()), (Some(vec![1, 2]), None));
+        assert_eq!((memory.fetch(2..4), memory.read_twice()), (Some(vec![3, 4]), None));
         assert_eq!(memory.fetch(3..5), None);
-        assert_eq!((memory.fetch(1..2), memory.again()), (Some(vec![!2]), Some(1)));
+        assert_eq!((memory.fetch(1..2), memory.read_twice()), (Some(vec![!2]), Some(1)));
     }
 }

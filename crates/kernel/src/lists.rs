@@ -8,21 +8,21 @@
 //! 2. Behind the bytes a client was granted, up to the end of a page, there is poison, too.
 
 use crate::context::Context;
-use crate::device::Shown;
+use crate::device::UserMapping;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::listed::BufferSizes;
 use crate::operation::PAGE;
 use crate::process::ProcessId;
-use crate::refused::{Argument, Refused};
+use crate::refused::{Argument, KernelError};
 use crate::store::Id;
-use crate::world::World;
+use crate::world::KernelState;
 use flight::{Ram, Run};
 
 /// What a byte is that no client wrote.
 const POISON: u8 = 0xdb;
 /// A client that asks for more gets up to so many times what its driver wants.
-const MOST: u32 = 2;
+const MAX_SIZE_FACTOR: u32 = 2;
 
 /// How many bytes an entry of the two lists has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct EntrySizes {
 
 /// A buffer as its client sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Granted {
+pub struct UserBuffer {
     /// Where it is.
     pub address: usize,
     /// How many bytes it has, or entries.
@@ -44,18 +44,18 @@ pub struct Granted {
 
 /// The buffers that a client writes its next packet into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Buffers {
+pub struct RenderBuffers {
     /// The commands.
-    pub commands: Granted,
+    pub commands: UserBuffer,
     /// The allocations they use.
-    pub list: Granted,
+    pub list: UserBuffer,
     /// Where they name them.
-    pub patches: Granted,
+    pub patches: UserBuffer,
 }
 
 /// What a client asks of its next buffers: none is what it has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Resize {
+pub struct BufferResize {
     /// How many bytes of commands.
     pub commands: Option<u32>,
     /// How many allocations.
@@ -66,7 +66,7 @@ pub struct Resize {
 
 /// What a client has written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Captured {
+pub struct CapturedBuffers {
     /// The commands.
     pub commands: Vec<u8>,
     /// The entries of the list of allocations.
@@ -77,46 +77,46 @@ pub struct Captured {
     /// with a buffer that it had given back.
     pub stale: Option<String>,
     /// What it wrote behind what it was granted.
-    pub beyond: Option<String>,
+    pub overrun: Option<String>,
 }
 
 /// The buffers of a context.
-pub(crate) struct Lists {
+pub(crate) struct RenderLists {
     pub(crate) sizes: BufferSizes,
     /// How many buffers its driver rendered into.
     pub(crate) renders: u32,
-    shelves: [Shelf; 3],
+    shelves: [BufferPair; 3],
 }
 
 /// A buffer and its spare.
-struct Shelf {
+struct BufferPair {
     name: &'static str,
     /// How many bytes an entry has, and how many entries the driver wants.
     entry: u32,
-    wanted: u32,
-    now: Leaf,
-    spare: Leaf,
+    next_size: u32,
+    current: MappedBuffer,
+    spare: MappedBuffer,
 }
 
 /// Memory that the client sees.
-struct Leaf {
+struct MappedBuffer {
     run: Run,
     view: usize,
     /// How many bytes of it the client was granted.
     bytes: u32,
 }
 
-impl Shelf {
-    fn granted(&self) -> Granted {
-        Granted { address: self.now.view, size: self.now.bytes / self.entry.max(1) }
+impl BufferPair {
+    fn user_buffer(&self) -> UserBuffer {
+        UserBuffer { address: self.current.view, size: self.current.bytes / self.entry.max(1) }
     }
 }
 
-impl Leaf {
+impl MappedBuffer {
     fn new(ram: &dyn Ram, bytes: u32) -> Option<Self> {
-        let run = ram.take(u64::from(bytes).max(1).next_multiple_of(PAGE))?;
-        let Some(view) = ram.view(&[run]) else {
-            ram.give_back(run);
+        let run = ram.allocate(u64::from(bytes).max(1).next_multiple_of(PAGE))?;
+        let Some(view) = ram.map(&[run]) else {
+            ram.free(run);
             return None;
         };
         let leaf = Self { run, view, bytes };
@@ -129,12 +129,12 @@ impl Leaf {
     }
 
     fn end(self, ram: &dyn Ram) {
-        ram.end_view(self.view);
-        ram.give_back(self.run);
+        ram.unmap(self.view);
+        ram.free(self.run);
     }
 
     /// Where somebody wrote, from so many bytes on.
-    fn written(&self, ram: &dyn Ram, from: u32) -> Option<u64> {
+    fn first_overwritten(&self, ram: &dyn Ram, from: u32) -> Option<u64> {
         let start = u64::from(from).min(self.run.bytes);
         let mut bytes = vec![0; usize::try_from(self.run.bytes - start).unwrap_or(0)];
         ram.read(self.run.start + start, &mut bytes);
@@ -149,25 +149,25 @@ impl Leaf {
     }
 }
 
-impl Lists {
+impl RenderLists {
     /// Buffers as a driver wants them, or none if the machine has not so much memory.
     pub(crate) fn new(ram: &dyn Ram, sizes: BufferSizes, entries: EntrySizes) -> Option<Self> {
         let wants = [
             ("command buffer", 1, sizes.commands),
-            ("allocation list", entries.list, sizes.list),
+            ("allocation list", entries.list, sizes.allocation_list),
             ("patch location list", entries.patches, sizes.patches),
         ];
         let mut shelves = Vec::new();
-        for (name, entry, wanted) in wants {
-            let bytes = entry.saturating_mul(wanted);
-            let leaves = Leaf::new(ram, bytes).map(|now| (now, Leaf::new(ram, bytes)));
+        for (name, entry, next_size) in wants {
+            let bytes = entry.saturating_mul(next_size);
+            let leaves = MappedBuffer::new(ram, bytes).map(|now| (now, MappedBuffer::new(ram, bytes)));
             match leaves {
-                Some((now, Some(spare))) => shelves.push(Shelf { name, entry, wanted, now, spare }),
+                Some((now, Some(spare))) => shelves.push(BufferPair { name, entry, next_size, current: now, spare }),
                 Some((now, None)) => now.end(ram),
                 None => (),
             }
         }
-        match <[Shelf; 3]>::try_from(shelves) {
+        match <[BufferPair; 3]>::try_from(shelves) {
             Ok(shelves) => Some(Self { sizes, renders: 0, shelves }),
             Err(some) => {
                 for it in some {
@@ -178,120 +178,120 @@ impl Lists {
         }
     }
 
-    pub(crate) fn granted(&self) -> Buffers {
+    pub(crate) fn user_buffers(&self) -> RenderBuffers {
         let [commands, list, patches] = &self.shelves;
-        Buffers { commands: commands.granted(), list: list.granted(), patches: patches.granted() }
+        RenderBuffers { commands: commands.user_buffer(), list: list.user_buffer(), patches: patches.user_buffer() }
     }
 
     /// Reads what the client has written: so many bytes of commands, so many entries.
-    fn capture(&self, ram: &dyn Ram, commands: u32, list: u32, patches: u32) -> Captured {
+    fn capture(&self, ram: &dyn Ram, commands: u32, list: u32, patches: u32) -> CapturedBuffers {
         let [first, second, third] = &self.shelves;
-        let bytes = first.now.read(ram, commands);
+        let bytes = first.current.read(ram, commands);
         let untouched = !bytes.is_empty() && bytes.iter().all(|it| *it == POISON);
         let stale = self.shelves.iter().find_map(|it| {
-            let at = it.spare.written(ram, 0)?;
+            let at = it.spare.first_overwritten(ram, 0)?;
             Some(format!("byte {at} of a {} that it had given back was written", it.name))
         });
         let nothing = || "its commands are the poison that the buffer came with".to_owned();
         let beyond = self.shelves.iter().find_map(|it| {
-            let at = it.now.written(ram, it.now.bytes)?;
-            let (name, bytes) = (it.name, it.now.bytes);
+            let at = it.current.first_overwritten(ram, it.current.bytes)?;
+            let (name, bytes) = (it.name, it.current.bytes);
             Some(format!("byte {at} of a {name} of {bytes} bytes was written"))
         });
-        Captured {
+        CapturedBuffers {
             commands: bytes,
-            list: second.now.read(ram, list.saturating_mul(second.entry)),
-            patches: third.now.read(ram, patches.saturating_mul(third.entry)),
+            list: second.current.read(ram, list.saturating_mul(second.entry)),
+            patches: third.current.read(ram, patches.saturating_mul(third.entry)),
             stale: stale.or_else(|| untouched.then(nothing)),
-            beyond,
+            overrun: beyond,
         }
     }
 
     /// The client gives its buffers back and gets the others, as large as it asked for if that
     /// is not too much.
-    fn turn(&mut self, ram: &dyn Ram, resize: Resize) -> Buffers {
+    fn swap(&mut self, ram: &dyn Ram, resize: BufferResize) -> RenderBuffers {
         let asked = [resize.commands, resize.list, resize.patches];
         for (shelf, asked) in self.shelves.iter_mut().zip(asked) {
-            std::mem::swap(&mut shelf.now, &mut shelf.spare);
+            std::mem::swap(&mut shelf.current, &mut shelf.spare);
             shelf.spare.poison(ram);
             let before = shelf.spare.bytes;
             let bytes = asked.map_or(before, |it| {
-                let most = shelf.wanted.saturating_mul(MOST);
+                let most = shelf.next_size.saturating_mul(MAX_SIZE_FACTOR);
                 it.clamp(1, most.max(1)).saturating_mul(shelf.entry)
             });
-            if u64::from(bytes) > shelf.now.run.bytes {
-                let Some(larger) = Leaf::new(ram, bytes) else { continue };
-                std::mem::replace(&mut shelf.now, larger).end(ram);
+            if u64::from(bytes) > shelf.current.run.bytes {
+                let Some(larger) = MappedBuffer::new(ram, bytes) else { continue };
+                std::mem::replace(&mut shelf.current, larger).end(ram);
             }
-            shelf.now.bytes = bytes;
-            shelf.now.poison(ram);
+            shelf.current.bytes = bytes;
+            shelf.current.poison(ram);
         }
-        self.granted()
+        self.user_buffers()
     }
 }
 
-impl Shelf {
+impl BufferPair {
     fn end(self, ram: &dyn Ram) {
-        self.now.end(ram);
+        self.current.end(ram);
         self.spare.end(ram);
     }
 }
 
 impl Kernel {
     /// The buffers that a client writes a context's next packet into.
-    pub fn buffers(&self, process: ProcessId, context: Handle) -> Result<Buffers, Refused> {
-        self.with_lists(process, context, |_, lists| lists.granted())
+    pub fn render_buffers(&self, process: ProcessId, context: Handle) -> Result<RenderBuffers, KernelError> {
+        self.with_lists(process, context, |_, lists| lists.user_buffers())
     }
 
     /// What it has written there: so many bytes of commands, so many entries of each list.
-    pub fn capture(
+    pub fn capture_buffers(
         &self,
         process: ProcessId,
         context: Handle,
         (commands, list, patches): (u32, u32, u32),
-    ) -> Result<Captured, Refused> {
+    ) -> Result<CapturedBuffers, KernelError> {
         self.with_lists(process, context, |ram, it| it.capture(ram, commands, list, patches))
     }
 
     /// Takes the buffers back, and gives others.
-    pub fn turn_buffers(
+    pub fn swap_buffers(
         &self,
         process: ProcessId,
         context: Handle,
-        resize: Resize,
-    ) -> Result<Buffers, Refused> {
-        self.with_lists(process, context, |ram, lists| lists.turn(ram, resize))
+        resize: BufferResize,
+    ) -> Result<RenderBuffers, KernelError> {
+        self.with_lists(process, context, |ram, lists| lists.swap(ram, resize))
     }
 
     fn with_lists<T>(
         &self,
         process: ProcessId,
         context: Handle,
-        body: impl FnOnce(&dyn Ram, &mut Lists) -> T,
-    ) -> Result<T, Refused> {
-        let world = &mut *self.world.hold();
-        let number = world.resolve::<Context>(process, Argument::Context, context)?;
+        body: impl FnOnce(&dyn Ram, &mut RenderLists) -> T,
+    ) -> Result<T, KernelError> {
+        let world = &mut *self.state.lock();
+        let number = world.resolve_handle::<Context>(process, Argument::Context, context)?;
         let device = world.contexts[number].device;
-        if world.is_husk(device) {
-            return Err(Refused::Removed(device.subject()));
+        if world.is_zombie(device) {
+            return Err(KernelError::Removed(device.subject()));
         }
-        let none = Refused::NoLists(number.subject());
+        let none = KernelError::NoLists(number.subject());
         let ram = world.ram_of_context(number).ok_or(none.clone())?;
         let lists = world.contexts.get_mut(number).and_then(|it| it.lists.as_mut());
         Ok(body(&*ram, lists.ok_or(none)?))
     }
 }
 
-impl World {
+impl KernelState {
     /// A context ends, and with it its buffers; a client that has its device still sees them.
     pub(crate) fn end_lists(&mut self, context: Id<Context>) {
         let ram = self.ram_of_context(context);
         let lists = self.contexts.get_mut(context).and_then(|it| it.lists.take());
         let device = self.contexts[context].device;
         if let (Some(ram), Some(lists)) = (ram, lists) {
-            for leaf in lists.shelves.into_iter().flat_map(|it| [it.now, it.spare]) {
+            for leaf in lists.shelves.into_iter().flat_map(|it| [it.current, it.spare]) {
                 let ram = ram.clone();
-                self.hide(device, Shown { ram, run: leaf.run, view: leaf.view });
+                self.unmap_from_user(device, UserMapping { ram, run: leaf.run, view: leaf.view });
             }
         }
     }

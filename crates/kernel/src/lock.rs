@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard};
 
 /// A held lock. Whoever goes on with it takes it over, and gives it back or lets it go: a step
 /// that calls a driver in between lets it go and comes back with another.
-pub(crate) type Held<'a, T> = MutexGuard<'a, T>;
+pub(crate) type StateGuard<'a, T> = MutexGuard<'a, T>;
 
 /// A `T` that is set once, and read without a lock.
 pub(crate) type Once<T> = std::sync::OnceLock<T>;
@@ -34,7 +34,7 @@ impl<T> Lock<T> {
     }
 
     /// Holds it. A panic of ours while it was held is the end of the run anyway.
-    pub(crate) fn hold(&self) -> Held<'_, T> {
+    pub(crate) fn lock(&self) -> StateGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -31,18 +31,18 @@ pub(crate) mod worth;
 use crate::allocation::Allocation;
 use crate::kernel::Kernel;
 use crate::memory::pressure::Pressure;
-use crate::memory::queue::Queue;
+use crate::memory::queue::PagingQueue;
 use crate::operation::PAGE;
-use crate::range::{Ranges, Spot};
+use crate::range::{Ranges, PlacedRange};
 use crate::renamed::InstanceRecord;
-use crate::saved::Saved;
-use crate::schedule::Behind;
-use crate::segment::{MemoryFeatures, PagingFeatures, SegmentShape, Wants};
-use crate::space::Space;
+use crate::saved::ContextAllocation;
+use crate::schedule::QueuePoint;
+use crate::segment::{MemoryFeatures, PagingFeatures, SegmentInfo, PlacementRequirements};
+use crate::space::AddressSpace;
 use crate::start::Adapter;
 use crate::store::Id;
-use crate::world::World;
-use flight::{Fence, Kind, Passive, Ram, Run, Subject, What};
+use crate::world::KernelState;
+use flight::{Fence, Kind, Passive, Ram, Run, Subject, EventKind};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -59,18 +59,18 @@ pub(crate) struct Memory {
     /// Somebody is building.
     pub(crate) building: bool,
     /// Buffers nobody uses.
-    pub(crate) buffers: Vec<Buffer>,
+    pub(crate) buffers: Vec<PagingBuffer>,
     /// A page that apertures show where nothing is mapped.
     pub(crate) dummy: Option<Run>,
     /// Counts uses: what was used longest ago has the lowest.
-    pub(crate) clock: u64,
+    pub(crate) use_clock: u64,
     /// What is made hard, if anything.
     pub(crate) pressure: Option<Pressure>,
     /// Buffers of packets that are over, and that a node may still read: until it has passed
     /// them.
-    pub(crate) late: Vec<(usize, Fence, Run)>,
+    pub(crate) unfreed_buffers: Vec<(usize, Fence, Run)>,
     /// Where clients saw what was destroyed while they had it locked: there is nothing any more.
-    pub(crate) stale: VecDeque<usize>,
+    pub(crate) stale_mappings: VecDeque<usize>,
     /// How it translates addresses, if it does.
     pub(crate) mmu: Option<crate::space::Mmu>,
 }
@@ -79,29 +79,29 @@ pub(crate) struct Memory {
 pub(crate) struct Segment {
     /// Its number among all, for events.
     pub(crate) subject: Subject,
-    pub(crate) shape: SegmentShape,
+    pub(crate) info: SegmentInfo,
     pub(crate) ranges: Ranges,
     /// How many bytes of it may be in use.
     pub(crate) limit: u64,
     pub(crate) committed: u64,
     /// What may be moved out, the first to go first.
-    pub(crate) idle: BTreeSet<Rank>,
+    pub(crate) evictable: BTreeSet<EvictionRank>,
     /// How many bytes that is.
-    pub(crate) idle_bytes: u64,
+    pub(crate) evictable_bytes: u64,
 }
 
 /// How soon an extent goes: those offered before others, then by what they are worth, then by
 /// when they were last used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Rank {
-    pub(crate) kept: bool,
+pub(crate) struct EvictionRank {
+    pub(crate) not_offered: bool,
     pub(crate) priority: u32,
     pub(crate) used: u64,
     pub(crate) extent: Id<Extent>,
 }
 
 /// A buffer for paging commands.
-pub(crate) struct Buffer {
+pub(crate) struct PagingBuffer {
     pub(crate) run: Run,
     pub(crate) private: Vec<u8>,
 }
@@ -113,37 +113,37 @@ pub(crate) struct Extent {
     /// The allocation it is the memory of, or the instance of one.
     pub(crate) owner: Owner,
     /// The driver's word for that.
-    pub(crate) word: usize,
+    pub(crate) driver_handle: usize,
     /// Whole pages.
     pub(crate) bytes: u64,
     pub(crate) alignment: u64,
-    pub(crate) wants: Wants,
+    pub(crate) requirements: PlacementRequirements,
     /// Pages of the system's memory for it, once it needed some.
     pub(crate) backing: Vec<Run>,
     /// Pages that were thrown away, which the GPU sees until what is pending is done.
-    pub(crate) thrown: Vec<Run>,
-    pub(crate) place: Place,
+    pub(crate) discarded_pages: Vec<Run>,
+    pub(crate) location: Location,
     /// It has bytes that somebody may want again.
-    pub(crate) content: bool,
+    pub(crate) has_content: bool,
     /// Packets that list it, and calls that make such.
-    pub(crate) named: u32,
+    pub(crate) packet_references: u32,
     /// Steps planned and not done.
     pub(crate) pending: u32,
     /// Those of them that move or change its bytes.
     pub(crate) moving: u32,
     /// How many devices list it, and contexts that may run hold it.
-    pub(crate) held: u32,
+    pub(crate) holds: u32,
     /// Work that may use it, from before it was let go of.
-    pub(crate) used: Vec<Behind>,
+    pub(crate) uses: Vec<QueuePoint>,
     pub(crate) priority: u32,
     /// When it was last used.
-    pub(crate) tick: u64,
+    pub(crate) last_used: u64,
     /// Where it is in its segment's `idle`.
-    pub(crate) rank: Option<Rank>,
-    pub(crate) lock: Option<Locked>,
+    pub(crate) rank: Option<EvictionRank>,
+    pub(crate) lock: Option<CpuLock>,
     pub(crate) offer: Option<Offer>,
     /// The GPU has not written to it since it came: told by the client that let go of it last.
-    pub(crate) clean: bool,
+    pub(crate) not_written: bool,
     /// A client let go of it that did not say so.
     pub(crate) written: bool,
     /// Its bytes came from its pages of the system's memory, and the CPU has not changed them
@@ -160,7 +160,7 @@ pub(crate) enum Owner {
     /// An instance of an allocation.
     Instance(Id<InstanceRecord>),
     /// A driver's allocation for its contexts.
-    Saved(Id<Saved>),
+    Saved(Id<ContextAllocation>),
     /// A page table, by its serial number.
     Table(u32),
 }
@@ -172,7 +172,7 @@ impl Owner {
             Self::Allocation(id) => id.subject(),
             Self::Instance(id) => id.subject(),
             Self::Saved(id) => id.subject(),
-            Self::Table(serial) => Kind::Table.nr(serial),
+            Self::Table(serial) => Kind::PageTable.subject(serial),
         }
     }
 
@@ -183,22 +183,22 @@ impl Owner {
 
 /// Where an extent is.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// Nowhere: it never had bytes, or they were thrown away.
-    Nowhere,
+    Unbacked,
     /// In the system's memory.
     System,
     /// In a segment.
-    In {
+    Segment {
         /// Its place in the adapter's list of segments.
         segment: usize,
-        spot: Spot,
+        range: PlacedRange,
     },
 }
 
 /// The CPU sees it.
 #[derive(Debug)]
-pub(crate) struct Locked {
+pub(crate) struct CpuLock {
     pub(crate) count: u32,
     /// Where, for clients.
     pub(crate) address: usize,
@@ -224,31 +224,31 @@ impl Extent {
         word: usize,
         bytes: u64,
         alignment: u64,
-        wants: Wants,
+        wants: PlacementRequirements,
     ) -> Self {
         Self {
             adapter,
             owner,
-            word,
+            driver_handle: word,
             // One of absurd size finds no place, and is refused there.
             bytes: bytes.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX / PAGE * PAGE),
             alignment: alignment.max(PAGE),
-            wants,
+            requirements: wants,
             backing: Vec::new(),
-            thrown: Vec::new(),
-            place: Place::Nowhere,
-            content: false,
-            named: 0,
+            discarded_pages: Vec::new(),
+            location: Location::Unbacked,
+            has_content: false,
+            packet_references: 0,
             pending: 0,
             moving: 0,
-            held: 0,
-            used: Vec::new(),
+            holds: 0,
+            uses: Vec::new(),
             priority: wants.priority,
-            tick: 0,
+            last_used: 0,
             rank: None,
             lock: None,
             offer: None,
-            clean: false,
+            not_written: false,
             written: false,
             copied: false,
             ending: false,
@@ -256,43 +256,43 @@ impl Extent {
     }
 
     /// Work that may use it: of each context the last.
-    pub(crate) fn use_behind(&mut self, work: Vec<Behind>) {
+    pub(crate) fn add_uses(&mut self, work: Vec<QueuePoint>) {
         for work in work {
-            let same = |it: &&mut Behind| match (**it, work) {
-                (Behind::Context(one, _), Behind::Context(other, _)) => one == other,
-                (Behind::Node(one, _), Behind::Node(other, _)) => one == other,
+            let same = |it: &&mut QueuePoint| match (**it, work) {
+                (QueuePoint::Context(one, _), QueuePoint::Context(other, _)) => one == other,
+                (QueuePoint::Node(one, _), QueuePoint::Node(other, _)) => one == other,
                 _ => false,
             };
-            match self.used.iter_mut().find(same) {
+            match self.uses.iter_mut().find(same) {
                 // What is queued later is over later.
                 Some(it) => *it = work,
-                None => self.used.push(work),
+                None => self.uses.push(work),
             }
         }
     }
 
     /// The segment it is in, by its place in the adapter's list.
     pub(crate) fn segment(&self) -> Option<usize> {
-        match self.place {
-            Place::In { segment, .. } => Some(segment),
-            Place::Nowhere | Place::System => None,
+        match self.location {
+            Location::Segment { segment, .. } => Some(segment),
+            Location::Unbacked | Location::System => None,
         }
     }
 }
 
 impl Memory {
     /// The segment that has that number for its driver.
-    pub(crate) fn numbered(&self, number: u32) -> Option<&Segment> {
-        self.segments.get(place_of(number)?)
+    pub(crate) fn segment_numbered(&self, number: u32) -> Option<&Segment> {
+        self.segments.get(segment_index(number)?)
     }
 
     /// Where an extent is in the GPU's addresses.
     pub(crate) fn address(&self, extent: &Extent) -> Option<u64> {
-        match &extent.place {
-            Place::In { segment, spot } => {
-                Some(self.segments.get(*segment)?.shape.base + spot.start())
+        match &extent.location {
+            Location::Segment { segment, range: spot } => {
+                Some(self.segments.get(*segment)?.info.base + spot.start())
             }
-            Place::Nowhere | Place::System => None,
+            Location::Unbacked | Location::System => None,
         }
     }
 }
@@ -301,7 +301,7 @@ impl Kernel {
     /// Enters the memory an adapter has.
     pub(crate) fn add_memory(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         adapter: Id<Adapter>,
         features: MemoryFeatures,
         ram: Arc<dyn Ram>,
@@ -309,10 +309,10 @@ impl Kernel {
         let (mut segments, mut pressure) = (Vec::new(), world.pressure);
         for (number, shape) in (1..).zip(features.segments) {
             world.last_segment += 1;
-            let subject = Kind::Segment.nr(world.last_segment);
+            let subject = Kind::Segment.subject(world.last_segment);
             let (base, size, aperture) = (shape.base, shape.size, shape.flags.aperture);
             let target = shape.flags.application_target;
-            let found = What::SegmentFound {
+            let found = EventKind::SegmentFound {
                 adapter: adapter.subject(),
                 number,
                 base,
@@ -326,11 +326,11 @@ impl Kernel {
             let granule = if shape.flags.large_pages { LARGE_PAGE } else { PAGE };
             let ranges = Ranges::new(size, granule);
             let idle = BTreeSet::new();
-            let (committed, idle_bytes) = (0, 0);
-            let segment = Segment { subject, shape, ranges, limit, committed, idle, idle_bytes };
+            let (committed, evictable_bytes) = (0, 0);
+            let segment = Segment { subject, info: shape, ranges, limit, committed, evictable: idle, evictable_bytes };
             segments.push(segment);
         }
-        let dummy = ram.take(PAGE);
+        let dummy = ram.allocate(PAGE);
         let memory = Memory {
             ram,
             segments,
@@ -339,10 +339,10 @@ impl Kernel {
             building: false,
             buffers: Vec::new(),
             dummy,
-            clock: 0,
+            use_clock: 0,
             pressure,
-            late: Vec::new(),
-            stale: VecDeque::new(),
+            unfreed_buffers: Vec::new(),
+            stale_mappings: VecDeque::new(),
             mmu: None,
         };
         if let Some(it) = world.adapters.get_mut(adapter) {
@@ -354,10 +354,10 @@ impl Kernel {
     /// whether none is left.
     pub(crate) fn drain_paging(&self, at: &mut Passive, adapter: Id<Adapter>) -> bool {
         let number = adapter;
-        let over = |it: &World| it.pages_nothing(number);
-        let what = |_: &World| format!("the paging work of {adapter}");
+        let over = |it: &KernelState| it.is_paging_idle(number);
+        let what = |_: &KernelState| format!("the paging work of {adapter}");
         while !self.wait_until(at, adapter.subject(), what, over) {
-            if !self.lose_paging(number) {
+            if !self.fail_paging(number) {
                 return false; // It was lost before, and that did not help: nothing more can.
             }
         }
@@ -367,73 +367,73 @@ impl Kernel {
     /// Waits until an adapter's memory is empty, then gives back what the kernel took for it.
     pub(crate) fn end_memory(&self, at: &mut Passive, adapter: Id<Adapter>) {
         self.drain_paging(at, adapter);
-        self.give_up_memory(adapter);
+        self.abandon_memory(adapter);
     }
 
     /// Gives back what the kernel took for an adapter's memory.
-    pub(crate) fn give_up_memory(&self, number: Id<Adapter>) {
-        let mut world = self.world.hold();
+    pub(crate) fn abandon_memory(&self, number: Id<Adapter>) {
+        let mut world = self.state.lock();
         let memory = world.adapters.get_mut(number).and_then(|it| it.memory.as_mut());
         if let Some(memory) = memory {
             let buffers = memory.buffers.drain(..).map(|it| it.run);
-            let late = memory.late.drain(..).map(|it| it.2);
+            let late = memory.unfreed_buffers.drain(..).map(|it| it.2);
             for run in buffers.chain(late).chain(memory.dummy.take()) {
-                memory.ram.give_back(run);
+                memory.ram.free(run);
             }
-            for address in memory.stale.drain(..) {
-                memory.ram.end_view(address);
+            for address in memory.stale_mappings.drain(..) {
+                memory.ram.unmap(address);
             }
         }
     }
 }
 
-impl World {
+impl KernelState {
     /// Whether an adapter has no paging work: none is planned, built or on its way.
-    pub(crate) fn pages_nothing(&self, adapter: Id<Adapter>) -> bool {
+    pub(crate) fn is_paging_idle(&self, adapter: Id<Adapter>) -> bool {
         let memory = self.memory(adapter).map(|it| it.1);
         memory.is_none_or(|it| it.planned.is_empty() && !it.building)
             && self.pagings.iter().all(|(_, it)| it.adapter != adapter)
     }
 
     /// Whether paging work of an adapter waits for packets that are not over.
-    pub(crate) fn pages_behind_packets(&self, adapter: Id<Adapter>) -> bool {
-        let open = |it: &Behind| matches!(it, Behind::Context(..)) && !self.is_over(adapter, *it);
-        self.pagings.iter().any(|(_, it)| it.adapter == adapter && it.behind.iter().any(open))
+    pub(crate) fn pages_after_packets(&self, adapter: Id<Adapter>) -> bool {
+        let open = |it: &QueuePoint| matches!(it, QueuePoint::Context(..)) && !self.is_work_done(adapter, *it);
+        self.pagings.iter().any(|(_, it)| it.adapter == adapter && it.waits.iter().any(open))
     }
 }
 
 /// The place, in an adapter's list, of the segment that has that number for its driver.
-pub(crate) fn place_of(number: u32) -> Option<usize> {
+pub(crate) fn segment_index(number: u32) -> Option<usize> {
     usize::try_from(number).ok()?.checked_sub(1)
 }
 
 /// The driver's number of a segment.
-pub(crate) fn number(segment: usize) -> u32 {
+pub(crate) fn segment_number(segment: usize) -> u32 {
     u32::try_from(segment + 1).unwrap_or(u32::MAX)
 }
 
 /// Paging work: steps that are done in order.
 pub(crate) struct Paging {
     pub(crate) adapter: Id<Adapter>,
-    pub(crate) steps: VecDeque<Step>,
+    pub(crate) steps: VecDeque<PagingStep>,
     /// Work of nodes that has to pass first.
-    pub(crate) behind: Vec<Behind>,
+    pub(crate) waits: Vec<QueuePoint>,
     /// Buffers that were submitted and are not done.
-    pub(crate) flying: u32,
+    pub(crate) in_flight: u32,
     /// All its steps are built.
     pub(crate) built: bool,
     /// The queue it signals when it is done, and with what.
-    pub(crate) signals: Option<(Id<Queue>, u64)>,
+    pub(crate) signals: Option<(Id<PagingQueue>, u64)>,
     /// A node on which no context is to be current any more.
     pub(crate) switch: Option<usize>,
 }
 
 /// A step of paging work.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct PagingStep {
     pub(crate) extent: Id<Extent>,
-    pub(crate) what: Move,
-    pub(crate) at: Spotted,
+    pub(crate) operation: PagingOperation,
+    pub(crate) location: SegmentLocation,
     pub(crate) multipass: u32,
     /// Buffers it took so far.
     pub(crate) passes: u32,
@@ -443,32 +443,32 @@ pub(crate) struct Step {
 
 /// What a step does, at an address of the GPU's in a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Move {
+pub(crate) enum PagingOperation {
     Fill,
-    In,
-    Out,
+    PageIn,
+    PageOut,
     /// To here, from another place of its segment: all of it, or a part at addresses of the
     /// system's space, by where it begins and how many bytes it has.
-    Shift {
+    Relocate {
         from: u64,
         part: Option<(u64, u64)>,
     },
     /// Its bytes are of no use, or the system's memory has them: nobody has written to it since
     /// it came.
     Discard {
-        unwritten: bool,
+        not_written: bool,
     },
     Map,
     Unmap,
     Init,
     Update(Arc<[u8]>),
-    Come,
-    Go,
+    NotifyResident,
+    NotifyEvicted,
     /// Writes entries of a page table.
     Table(Arc<crate::space::step::TableWrite>),
     /// Has translations of a space forgotten, on behalf of these extents.
     Flush {
-        space: Id<Space>,
+        space: Id<AddressSpace>,
         start: u64,
         end: u64,
         of: Vec<Id<Extent>>,
@@ -477,16 +477,16 @@ pub(crate) enum Move {
 
 /// Where a step takes place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spotted {
+pub(crate) struct SegmentLocation {
     pub(crate) segment: usize,
     pub(crate) offset: u64,
 }
 
 /// The steps that a submitted buffer ends.
-pub(crate) struct Batch {
+pub(crate) struct PagingBatch {
     pub(crate) paging: Id<Paging>,
-    pub(crate) done: Vec<Step>,
-    pub(crate) buffer: Option<Buffer>,
+    pub(crate) done: Vec<PagingStep>,
+    pub(crate) buffer: Option<PagingBuffer>,
     /// How many bytes of commands are in it.
     pub(crate) length: u32,
     pub(crate) switch: bool,

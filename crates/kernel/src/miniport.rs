@@ -1,12 +1,12 @@
 //! What the kernel asks of a display miniport driver, in plain words.
 //!
 //! A driver in Rust answers in safe code; `port` answers for a driver with a table. Private
-//! data is bytes, and the words a driver gives are [`Token`]s: lent for a call, or moved into
+//! data is bytes, and the words a driver gives are [`DriverHandle`]s: lent for a call, or moved into
 //! the call that ends what they stand for.
 
 pub use crate::ddi::Miniport;
-pub use flight::HandleSlot as Blank;
-pub use flight::{DriverError as Refusal, DriverHandle as Token, DriverResult as Answer};
+
+pub use flight::{DriverError, DriverHandle, DriverResult, HandleSlot};
 
 use crate::allocation::Allocation;
 use crate::context::Context;
@@ -14,8 +14,8 @@ use crate::device::Device;
 use crate::handle::Handle;
 use crate::mmu::MmuFeatures;
 use crate::resource::Resource;
-use crate::segment::{MemoryFeatures, Wants};
-use crate::space::Space;
+use crate::segment::{MemoryFeatures, PlacementRequirements};
+use crate::space::AddressSpace;
 use crate::view::View;
 use flight::Fence;
 use std::vec::Drain;
@@ -58,16 +58,16 @@ pub struct SchedulingFeatures {
     /// It takes packets back when asked (`PreemptionAware`).
     pub preempts: bool,
     /// It frees what a packet has that never reached the hardware (`CancelCommandAware`).
-    pub cancels: bool,
+    pub cancellation: bool,
     /// It resets one engine and leaves the others alone (`SupportPerEngineTDR`).
-    pub resets_engines: bool,
+    pub engine_reset: bool,
     /// Its GPU writes fences of 32 bits (`No64BitAtomics`).
-    pub narrow: bool,
+    pub fences_32_bit: bool,
 }
 
 /// What a client asks of a new context.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ContextOrder {
+pub struct CreateContextArgs {
     /// Which node.
     pub node: u32,
     /// Which engine of the node, as a bit.
@@ -80,12 +80,12 @@ pub struct ContextOrder {
 
 /// A standard allocation: described by the kernel, the private data by the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standard {
+pub struct StandardAllocationArgs {
     /// How many bytes the surface has.
     pub bytes: u64,
     /// `None`: only say how many bytes each private data will have, in these numbers.
     /// `Some`: fill them in.
-    pub private: Option<StandardPrivate>,
+    pub private: Option<StandardPrivateData>,
     /// The size of the allocation's private data.
     pub allocation_size: u32,
     /// The size of the resource's private data.
@@ -94,7 +94,7 @@ pub struct Standard {
 
 /// The private data a driver gives a standard allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StandardPrivate {
+pub struct StandardPrivateData {
     /// The allocation's.
     pub allocation: Vec<u8>,
     /// The resource's.
@@ -102,45 +102,45 @@ pub struct StandardPrivate {
 }
 
 /// What one call creates.
-pub struct Births<'a> {
+pub struct CreateAllocationArgs<'a> {
     /// The allocations, in the client's order.
-    pub allocations: Vec<Birth<'a>>,
+    pub allocations: Vec<NewAllocation<'a>>,
     /// The resource they belong to, if any.
-    pub resource: Option<Home<'a>>,
+    pub resource: Option<OwningResource<'a>>,
     /// The resource's private data; the driver may edit it.
     pub private: &'a mut Vec<u8>,
 }
 
 /// One allocation to describe.
-pub struct Birth<'a> {
+pub struct NewAllocation<'a> {
     /// Its private data; the driver may edit it, not change its length.
     pub private: &'a mut Vec<u8>,
     /// Whether it is to be shown on a display. WINDOWS: a driver knows it from its private data
     /// only; the kernel knows it from the client.
     pub primary: bool,
     /// Where its word goes.
-    pub word: Blank<'a, Allocation>,
+    pub slot: HandleSlot<'a, Allocation>,
 }
 
 /// The resource that new allocations belong to.
-pub enum Home<'a> {
+pub enum OwningResource<'a> {
     /// A new one: its word goes here.
-    New(Blank<'a, Resource>),
+    New(HandleSlot<'a, Resource>),
     /// One the driver knows: its word is lent, with a blank to change it.
-    Known(&'a DriverResource, Blank<'a, Resource>),
+    Existing(&'a DriverResource, HandleSlot<'a, Resource>),
 }
 
 /// What a driver described.
-pub struct Born {
+pub struct CreatedAllocations {
     /// Each allocation: its word and its shape.
-    pub allocations: Vec<(DriverAllocation, Shape)>,
+    pub allocations: Vec<(DriverAllocation, AllocationInfo)>,
     /// The resource's word: of a new one, or where a known one's changed.
     pub resource: Option<DriverResource>,
 }
 
 /// What a driver says of an allocation (`DXGK_ALLOCATIONINFO`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shape {
+pub struct AllocationInfo {
     /// How many bytes it has.
     pub size: u64,
     /// How its memory is aligned; zero is a page.
@@ -148,12 +148,12 @@ pub struct Shape {
     /// How many bytes it has in a segment that aligns pitches; zero is "the same".
     pub pitch_aligned_size: u64,
     /// Where it should be, on an adapter with memory.
-    pub wants: Wants,
+    pub requirements: PlacementRequirements,
 }
 
 /// What a primary looks like (`DXGKARG_DESCRIBEALLOCATION`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Surface {
+pub struct SurfaceInfo {
     /// How many pixels a row has.
     pub width: u32,
     /// How many rows.
@@ -163,27 +163,27 @@ pub struct Surface {
 }
 
 /// What one call destroys: members of one resource, or an allocation on its own.
-pub struct Doomed<'a> {
+pub struct DestroyAllocationArgs<'a> {
     /// The allocations. Their tokens move into the call.
     pub allocations: Drain<'a, DriverAllocation>,
     /// What becomes of their resource, if they have one.
-    pub resource: Option<Fate<'a>>,
+    pub resource: Option<ResourceDisposition<'a>>,
 }
 
 /// What becomes of a resource when members of it are destroyed.
-pub enum Fate<'a> {
+pub enum ResourceDisposition<'a> {
     /// It stays: its word is lent, with a blank to change it.
-    Stays(&'a DriverResource, Blank<'a, Resource>),
+    Keep(&'a DriverResource, HandleSlot<'a, Resource>),
     /// It goes with the last of them. There is no blank, so no word can come back.
-    Goes(DriverResource),
+    Destroy(DriverResource),
 }
 
 /// What one call opens for a device.
-pub struct Opening<'a> {
+pub struct OpenAllocationArgs<'a> {
     /// The device.
     pub device: &'a DriverDevice,
     /// Each allocation, in order.
-    pub views: Vec<ViewBirth<'a>>,
+    pub views: Vec<NewView<'a>>,
     /// Whether this is part of the create call.
     pub create: bool,
     /// The resource's private data.
@@ -191,17 +191,17 @@ pub struct Opening<'a> {
 }
 
 /// One view to open.
-pub struct ViewBirth<'a> {
+pub struct NewView<'a> {
     /// The client's name for it, which the driver may use in callbacks at once.
     pub handle: Handle,
     /// The allocation's private data; edits count only in a create call.
     pub private: &'a mut Vec<u8>,
     /// Where its word goes.
-    pub word: Blank<'a, View>,
+    pub slot: HandleSlot<'a, View>,
 }
 
 /// A client's private data, for the driver to answer.
-pub struct Escape<'a> {
+pub struct EscapeArgs<'a> {
     /// The device it is about, if it is about one.
     pub device: Option<&'a DriverDevice>,
     /// The context it is about, if it is about one.
@@ -217,7 +217,7 @@ pub struct Escape<'a> {
 
 /// A packet on its way to the hardware.
 #[derive(Clone, Copy)]
-pub struct Submission<'a> {
+pub struct SubmitCommandVirtualArgs<'a> {
     /// The context it belongs to.
     pub context: &'a DriverContext,
     /// The node it goes to.
@@ -234,7 +234,7 @@ pub struct Submission<'a> {
 
 /// A packet that will never go to the hardware.
 #[derive(Clone, Copy)]
-pub struct Cancelled<'a> {
+pub struct CancelCommandArgs<'a> {
     /// The context it belongs to.
     pub context: &'a DriverContext,
     /// Where the commands are, in the client's GPU addresses.
@@ -249,23 +249,23 @@ pub struct Cancelled<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CollectReason {
     /// The GPU does not move, and will be reset.
-    Recovers,
+    Recovery,
     /// It does not move, and the system stops.
-    Fails,
+    RecoveryFailed,
     /// The system stops for another reason.
     Crash,
 }
 
 /// The driver's word for an allocation (`hAllocation`).
-pub type DriverAllocation = Token<Allocation>;
+pub type DriverAllocation = DriverHandle<Allocation>;
 /// The driver's word for a resource (`hResource`).
-pub type DriverResource = Token<Resource>;
+pub type DriverResource = DriverHandle<Resource>;
 /// The driver's word for a device (`hDevice`).
-pub type DriverDevice = Token<Device>;
+pub type DriverDevice = DriverHandle<Device>;
 /// The driver's word for a context (`hContext`).
-pub type DriverContext = Token<Context>;
+pub type DriverContext = DriverHandle<Context>;
 /// The driver's word for a view (`hDeviceSpecificAllocation`).
-pub type DriverView = Token<View>;
+pub type DriverView = DriverHandle<View>;
 
 /// The driver's word for a process (`hKmdProcess`).
-pub type DriverProcess = Token<Space>;
+pub type DriverProcess = DriverHandle<AddressSpace>;

@@ -53,7 +53,7 @@ pub enum UpdateMode {
 /// An entry of a page table (`DXGK_PTE`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
-pub struct Entry {
+pub struct PageTableEntry {
     /// Something is behind it. An entry that is not valid, with all else zero, is a fault.
     pub valid: bool,
     /// Reads are zero, writes are lost.
@@ -74,7 +74,7 @@ pub struct Entry {
 
 /// Where a table is, for whoever writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TableAt {
+pub enum TableAddress {
     /// In the machine's memory, as the CPU sees it ([`UpdateMode::Cpu`]).
     Cpu(u64),
     /// At an address of the system's address space ([`UpdateMode::Virtual`]).
@@ -91,13 +91,13 @@ pub struct TableUpdate<'a> {
     /// Its level: zero holds entries of pages.
     pub level: u32,
     /// The table.
-    pub table: TableAt,
+    pub table: TableAddress,
     /// The first entry to write.
     pub first: u32,
     /// How many.
     pub count: u32,
     /// What to write: one for each, or a single one for all (`repeat`).
-    pub entries: &'a [Entry],
+    pub entries: &'a [PageTableEntry],
     /// The single entry given goes everywhere.
     pub repeat: bool,
     /// The table has never been written to (`InitialUpdate`).
@@ -107,7 +107,7 @@ pub struct TableUpdate<'a> {
     /// The first address that the entries translate.
     pub address: u64,
     /// The driver's word for the allocation behind the entries, if there is one.
-    pub word: Option<usize>,
+    pub driver_handle: Option<usize>,
     /// Where in that allocation the first entry's page is.
     pub offset: u64,
     /// The client's own bits for the entries (`DriverProtection`).
@@ -147,14 +147,14 @@ pub struct RootSize {
 
 /// A process meets an adapter (`DXGKARG_CREATEPROCESS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProcessOrder {
+pub struct CreateProcessArgs {
     /// It is the system's own: paging is done in its address space.
     pub system: bool,
 }
 
 /// Addresses that a driver wants for itself (`DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RangeOrder {
+pub struct ReserveAddressArgs {
     /// The kernel's name of the process, as it was told.
     pub process: usize,
     /// How many bytes: so many times what a leaf table translates.
@@ -164,16 +164,16 @@ pub struct RangeOrder {
     /// The first; zero is anywhere.
     pub base: u64,
     /// Clients may have allocations mapped there (`AllowUserModeMapping`).
-    pub shown: bool,
+    pub client_visible: bool,
 }
 
 /// Pages that the CPU is to see through a window (`DXGKARG_MAPCPUHOSTAPERTURE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WindowMap<'a> {
+pub struct MapHostApertureArgs<'a> {
     /// The segment they are in.
     pub segment: u32,
     /// The driver's word for the allocation; none for page tables.
-    pub word: Option<usize>,
+    pub driver_handle: Option<usize>,
     /// The pages of the segment, in order.
     pub memory: &'a [u64],
     /// The pages of the window, one for each.

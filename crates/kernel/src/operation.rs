@@ -8,7 +8,7 @@ use flight::{Fence, Run};
 /// What does not fit is no error: the driver says so, keeps where it was in `multipass`, and is
 /// asked again with the next buffer.
 #[derive(Debug)]
-pub struct Building<'a> {
+pub struct BuildPagingBufferArgs<'a> {
     /// What the commands must do.
     pub operation: Operation<'a>,
     /// Where they go: the rest of the buffer.
@@ -16,7 +16,7 @@ pub struct Building<'a> {
     /// Where the buffer's rest begins, for the hardware.
     pub address: u64,
     /// How many bytes of commands lie before it in the same buffer.
-    pub before: u32,
+    pub used: u32,
     /// How many bytes the driver wrote: its answer, also when there was not enough room.
     pub written: u32,
     /// What the driver wants to remember until the operation is done; zero at first.
@@ -34,7 +34,7 @@ pub enum Operation<'a> {
     /// Fills an allocation in memory (`DXGK_OPERATION_FILL`).
     Fill {
         /// Which.
-        word: usize,
+        driver_handle: usize,
         /// Its segment.
         segment: u32,
         /// Where, in the GPU's addresses.
@@ -47,7 +47,7 @@ pub enum Operation<'a> {
     /// The bytes are of no use any more (`DXGK_OPERATION_DISCARD_CONTENT`).
     Discard {
         /// Which.
-        word: usize,
+        driver_handle: usize,
         /// Its segment.
         segment: u32,
         /// Where, in the GPU's addresses.
@@ -58,7 +58,7 @@ pub enum Operation<'a> {
     /// Makes pages visible in an aperture (`DXGK_OPERATION_MAP_APERTURE_SEGMENT`).
     MapAperture {
         /// Which; none is a buffer of the kernel's own.
-        word: Option<usize>,
+        driver_handle: Option<usize>,
         /// The aperture.
         segment: u32,
         /// The first page in it.
@@ -71,7 +71,7 @@ pub enum Operation<'a> {
     /// Takes pages out of an aperture (`DXGK_OPERATION_UNMAP_APERTURE_SEGMENT`).
     UnmapAperture {
         /// Which; none is a buffer of the kernel's own.
-        word: Option<usize>,
+        driver_handle: Option<usize>,
         /// The aperture.
         segment: u32,
         /// The first page in it.
@@ -84,9 +84,9 @@ pub enum Operation<'a> {
     /// Gives an allocation of a context its first bytes (`DXGK_OPERATION_INIT_CONTEXT_RESOURCE`).
     InitContext {
         /// Which.
-        word: usize,
+        driver_handle: usize,
         /// Where, in the GPU's addresses, and in which segment.
-        place: End<'a>,
+        location: TransferEnd<'a>,
         /// Where the CPU sees it, if it was asked for so.
         cpu: Option<usize>,
         /// How many bytes.
@@ -95,9 +95,9 @@ pub enum Operation<'a> {
     /// Brings an allocation of a context up to date (`DXGK_OPERATION_UPDATE_CONTEXT_ALLOCATION`).
     UpdateContext {
         /// Which.
-        word: usize,
+        driver_handle: usize,
         /// Where.
-        place: End<'a>,
+        location: TransferEnd<'a>,
         /// How many bytes.
         bytes: u64,
         /// What the driver gave when it asked.
@@ -106,7 +106,7 @@ pub enum Operation<'a> {
     /// An allocation has come or is about to go (`DXGK_OPERATION_NOTIFY_RESIDENCY`).
     Notify {
         /// Which.
-        word: usize,
+        driver_handle: usize,
         /// Where it is, or was, in the GPU's addresses.
         segment: u32,
         /// Its address there.
@@ -134,7 +134,7 @@ pub enum Operation<'a> {
     /// (`DXGK_OPERATION_VIRTUAL_TRANSFER`).
     VirtualTransfer {
         /// The allocation; none is a plain copy.
-        word: Option<usize>,
+        driver_handle: Option<usize>,
         /// Where in the allocation: for who wants to know, it is counted already.
         offset: u64,
         /// From where.
@@ -147,7 +147,7 @@ pub enum Operation<'a> {
     /// Fills bytes of the system's address space (`DXGK_OPERATION_VIRTUAL_FILL`).
     VirtualFill {
         /// The allocation.
-        word: Option<usize>,
+        driver_handle: Option<usize>,
         /// Where in the allocation: for who wants to know, it is counted already.
         offset: u64,
         /// Where.
@@ -164,15 +164,15 @@ pub enum Operation<'a> {
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Transfer<'a> {
     /// The allocation; none is a plain copy.
-    pub word: Option<usize>,
+    pub driver_handle: Option<usize>,
     /// Where in the allocation.
     pub offset: u64,
     /// How many bytes.
     pub bytes: u64,
     /// Where they are.
-    pub from: End<'a>,
+    pub from: TransferEnd<'a>,
     /// Where they go.
-    pub to: End<'a>,
+    pub to: TransferEnd<'a>,
     /// It is the first part of a move.
     pub start: bool,
     /// It is the last part.
@@ -180,12 +180,12 @@ pub struct Transfer<'a> {
     /// No packet uses the allocation, and none will while this is built.
     pub idle: bool,
     /// It serves a lock with another address (`DXGK_OPERATION_SPECIAL_LOCK_TRANSFER`).
-    pub special: bool,
+    pub special_lock: bool,
 }
 
 /// An end of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End<'a> {
+pub enum TransferEnd<'a> {
     /// In a segment, at an address of the GPU's that counts the segment's base.
     Segment {
         /// Which segment.
@@ -224,7 +224,7 @@ impl Operation<'_> {
     /// Its name in events and reports.
     pub fn name(&self) -> &'static str {
         match self {
-            Operation::Transfer(it) if it.special => "special-lock-transfer",
+            Operation::Transfer(it) if it.special_lock => "special-lock-transfer",
             Operation::Transfer(_) => "transfer",
             Operation::Fill { .. } => "fill",
             Operation::Discard { .. } => "discard",
@@ -245,7 +245,7 @@ impl Operation<'_> {
 /// A buffer of paging commands on its way to the hardware (`DxgkDdiSubmitCommand` with no
 /// context). Without commands it asks only that no context be current on the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PagingSubmission<'a> {
+pub struct SubmitPagingArgs<'a> {
     /// The node.
     pub node: u32,
     /// Its number there.
@@ -262,7 +262,7 @@ pub struct PagingSubmission<'a> {
 
 /// An allocation a driver makes for its contexts (`DXGKARGCB_CREATECONTEXTALLOCATION`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ContextMemoryOrder {
+pub struct CreateContextAllocationArgs {
     /// The kernel's name for the device, which a driver is given when it makes one.
     pub device: usize,
     /// The kernel's name for the context; zero when it is for all of the device's.
@@ -274,9 +274,9 @@ pub struct ContextMemoryOrder {
     /// Its alignment; zero is a page.
     pub alignment: u64,
     /// Where it should be.
-    pub wants: crate::segment::Wants,
+    pub requirements: crate::segment::PlacementRequirements,
     /// The driver's word for it, which comes back in operations.
-    pub word: usize,
+    pub driver_handle: usize,
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A bug on purpose, which a test plants to see that it is found: in builds for shuttle alone.
 
 use crate::allocation::Allocation;
-use crate::end::By;
+use crate::end::DestroyScope;
 use crate::kernel::Kernel;
 use crate::store::Id;
 use crate::store::IdList;
@@ -12,13 +12,13 @@ impl Kernel {
     /// From here on, what the system's worker ends is destroyed before its views are closed. (A
     /// client's own thread keeps the order, so it takes a certain race to see the bug.)
     pub fn plant_reversal(&self) {
-        self.world.hold().reversed = true;
+        self.world.hold().planted_reversal = true;
     }
 
     /// Destroys, if the bug is planted, what these views are the last views of.
-    pub(crate) fn destroy_too_early(&self, at: &mut Passive, by: &By<'_>, views: &[Id<View>]) {
+    pub(crate) fn destroy_too_early(&self, at: &mut Passive, component: &DestroyScope<'_>, views: &[Id<View>]) {
         let world = self.world.hold();
-        if !world.reversed || by.process.is_some() {
+        if !world.planted_reversal || component.process.is_some() {
             return;
         }
         let last = |it: &Id<View>| {
@@ -27,6 +27,6 @@ impl Kernel {
             all.iter().all(|it| views.contains(it)).then_some(number)
         };
         let orphans: IdList<Allocation> = views.iter().filter_map(last).collect();
-        drop(self.destroy_orphans(at, by, world, &orphans, None));
+        drop(self.destroy_orphans(at, component, world, &orphans, None));
     }
 }

@@ -11,23 +11,23 @@
 //!    for nothing: that is looked at under the pass its driver is told with.
 
 use crate::ddi::Driver;
-use crate::gate::{Class, Keys, Pass};
+use crate::gate::{ThreadingLevel, PermitKeys, DdiPermit};
 use crate::kernel::Kernel;
 use crate::memory::Extent;
-use crate::memory::place::Plan;
-use crate::memory::{Place, Spotted};
+use crate::memory::place::PagingPlan;
+use crate::memory::{Location, SegmentLocation};
 use crate::schedule::Node;
 use crate::start::{Adapter, AdapterId};
 use crate::store::Id;
-use crate::world::World;
-use flight::{Passive, What};
+use crate::world::KernelState;
+use flight::{Passive, EventKind};
 use std::sync::Arc;
 
 /// What a driver is told of power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PowerOrder {
+pub struct SetPowerArgs {
     /// What is to have other power.
-    pub of: Powered,
+    pub of: PowerTarget,
     /// How much.
     pub state: PowerState,
     /// Why.
@@ -36,7 +36,7 @@ pub struct PowerOrder {
 
 /// What has power of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Powered {
+pub enum PowerTarget {
     /// The adapter (`DISPLAY_ADAPTER_HW_ID`).
     Adapter,
     /// A child of it, by the number its driver gave.
@@ -75,26 +75,26 @@ impl PowerState {
 
 /// The power of an adapter.
 #[derive(Debug, Default)]
-pub(crate) enum Power {
+pub(crate) enum PowerStatus {
     /// It works.
     #[default]
     On,
     /// Somebody is changing it, and the hardware has power: paging work is let in.
     Changing,
     /// Somebody is changing it, and the hardware has no power, or is about to lose it.
-    Telling,
+    Notifying,
     /// It sleeps. These had places, and get them back.
-    Off(Vec<(Id<Extent>, Spotted)>),
+    Off(Vec<(Id<Extent>, SegmentLocation)>),
 }
 
-impl Power {
+impl PowerStatus {
     fn is_changing(&self) -> bool {
-        matches!(self, Power::Changing | Power::Telling)
+        matches!(self, PowerStatus::Changing | PowerStatus::Notifying)
     }
 
     /// Whether the hardware has it: what has none does not move, and is not late.
-    pub(crate) fn is_there(&self) -> bool {
-        matches!(self, Power::On | Power::Changing)
+    pub(crate) fn is_powered(&self) -> bool {
+        matches!(self, PowerStatus::On | PowerStatus::Changing)
     }
 }
 
@@ -107,81 +107,81 @@ impl Kernel {
     /// segment keeps in standby stays there (our reading).
     pub fn power_down(&self, at: &mut Passive, adapter: AdapterId, action: PowerAction) -> bool {
         let number = adapter.0;
-        if !self.close_idle(at, adapter) {
+        if !self.close_when_idle(at, adapter) {
             return false;
         }
-        self.rest_nodes(number);
-        let mut left = Vec::new();
-        let entered = self.enter_rested(at, adapter, action, &mut left);
-        if let Some((pass, driver)) = &entered {
-            self.tell_power(at, driver, pass, PowerState::D3, action);
+        self.quiesce_nodes(number);
+        let mut remaining = Vec::new();
+        let entered = self.acquire_quiesced_permit(at, adapter, action, &mut remaining);
+        if let Some((permit, driver)) = &entered {
+            self.call_set_power(at, driver, permit, PowerState::D3, action);
         }
-        let world = &mut *self.world.hold();
-        world.change_power(number, Power::Off(left));
-        if let Some((pass, _)) = entered {
-            pass.leave(world);
+        let world = &mut *self.state.lock();
+        world.change_power(number, PowerStatus::Off(remaining));
+        if let Some((permit, _)) = entered {
+            permit.release(world);
         }
-        self.wake(world);
+        self.wake_all(world);
         true
     }
 
     /// Gives an adapter its power back, and everything its place. Answers whether it slept.
     pub fn power_up(&self, at: &mut Passive, adapter: AdapterId) -> bool {
-        let (left, driver) = {
-            let mut world = self.world.hold();
+        let (remaining, driver) = {
+            let mut world = self.state.lock();
             let Some(it) = world.adapters.get_mut(adapter.0) else { return false };
-            let Power::Off(left) = &mut it.power else { return false };
-            let left = std::mem::take(left);
-            it.power = Power::Telling;
-            (left, it.driver.clone())
+            let PowerStatus::Off(remaining) = &mut it.power else { return false };
+            let remaining = std::mem::take(remaining);
+            it.power = PowerStatus::Notifying;
+            (remaining, it.driver.clone())
         };
-        let keys = Class::Three.keys(adapter.0, driver.generation, None);
-        let pass = self.enter_inside(at, &keys);
-        if let Ok(pass) = &pass {
-            self.tell_power(at, &driver, pass, PowerState::D0, PowerAction::None);
-            self.restore_tables(at, pass, &driver);
+        let keys = ThreadingLevel::Three.keys(adapter.0, driver.generation, None);
+        let permit = self.acquire_nested_permit(at, &keys);
+        if let Ok(permit) = &permit {
+            self.call_set_power(at, &driver, permit, PowerState::D0, PowerAction::None);
+            self.restore_tables(at, permit, &driver);
         }
         {
-            let world = &mut *self.world.hold();
-            world.change_power(adapter.0, Power::Changing);
+            let world = &mut *self.state.lock();
+            world.change_power(adapter.0, PowerStatus::Changing);
             let nodes = world.adapters.get_mut(adapter.0).into_iter().flat_map(|it| &mut it.nodes);
             nodes.for_each(|it| it.watch = None); // Its time begins anew.
-            if let Ok(pass) = pass {
-                pass.leave(world);
+            if let Ok(permit) = permit {
+                permit.release(world);
             }
         }
-        self.plan_waking(adapter.0, left);
+        self.plan_power_up(adapter.0, remaining);
         self.drain_paging(at, adapter.0);
-        self.open_gate(adapter);
+        self.reopen_permits(adapter);
         true
     }
 
     /// Closes the gate of an adapter that runs, when its work is done: what it was given, and the
     /// packets that paging work waits for. Answers whether it did.
-    fn close_idle(&self, at: &mut Passive, adapter: AdapterId) -> bool {
+    fn close_when_idle(&self, at: &mut Passive, adapter: AdapterId) -> bool {
         let (number, about) = (adapter.0, adapter.subject());
-        let awake = |it: &World| {
-            let awake = |it: &&Adapter| it.runs() && matches!(it.power, Power::On);
+        let awake = |it: &KernelState| {
+            let awake = |it: &&Adapter| it.is_running() && matches!(it.power, PowerStatus::On);
             it.adapters.get(number).filter(awake).map(|it| it.driver.generation)
         };
-        let sent = |it: &World| !it.pages_behind_packets(number);
+        let sent = |it: &KernelState| !it.pages_after_packets(number);
         loop {
-            let Some(generation) = awake(&self.world.hold()) else { return false };
-            let what = |_: &World| format!("the packets that paging work of {about} waits for");
+            let Some(generation) = awake(&self.state.lock()) else { return false };
+            let what = |_: &KernelState| format!("the packets that paging work of {about} waits for");
             if !self.wait_until(at, about, what, sent) {
                 return false;
             }
-            let Ok(pass) = self.enter_idle(at, number, generation) else { return false };
-            let world = &mut *self.world.hold();
+            let Ok(permit) = self.acquire_idle_permit(at, number, generation) else { return false };
+            let world = &mut *self.state.lock();
             // While this waited for its pass, too.
             let closes = awake(world).is_some() && sent(world);
             if closes {
                 if let Some(it) = world.adapters.get_mut(number) {
-                    it.power = Power::Changing;
+                    it.power = PowerStatus::Changing;
                 }
-                world.gate.close(number);
+                world.permits.close(number);
             }
-            pass.leave(world);
+            permit.release(world);
             if closes {
                 return true;
             }
@@ -189,99 +189,99 @@ impl Kernel {
     }
 
     /// Waits until nobody changes an adapter's power; then it has some again.
-    pub(crate) fn settle_power(&self, at: &mut Passive, adapter: AdapterId) {
+    pub(crate) fn complete_power(&self, at: &mut Passive, adapter: AdapterId) {
         let about = adapter.subject();
-        let over = |it: &World| it.adapters.get(adapter.0).is_none_or(|it| !it.power.is_changing());
+        let over = |it: &KernelState| it.adapters.get(adapter.0).is_none_or(|it| !it.power.is_changing());
         self.wait_until(at, about, |_| format!("the power of {about}"), over);
         self.power_up(at, adapter);
     }
 
     /// An adapter works again, or never will: who waited for it looks.
-    pub(crate) fn open_gate(&self, adapter: AdapterId) {
-        let mut world = self.world.hold();
+    pub(crate) fn reopen_permits(&self, adapter: AdapterId) {
+        let mut world = self.state.lock();
         if let Some(it) = world.adapters.get_mut(adapter.0) {
-            it.power = Power::On;
+            it.power = PowerStatus::On;
         }
-        for ticket in world.gate.open(adapter.0) {
-            self.ring(&ticket);
+        for ticket in world.permits.open(adapter.0) {
+            self.wake_one(&ticket);
         }
-        self.ring(&self.bell);
-        self.wake(&mut world);
+        self.wake_one(&self.work_available);
+        self.wake_all(&mut world);
     }
 
     /// A pass for paging work, and for what that takes, if it can be had now: also while the
     /// power of its adapter changes.
-    pub(crate) fn try_enter_work(
+    pub(crate) fn try_acquire_work_permit(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         adapter: Id<Adapter>,
-        keys: Keys,
-    ) -> Option<Pass<'_>> {
+        keys: PermitKeys,
+    ) -> Option<DdiPermit<'_>> {
         let power = world.adapters.get(adapter).map(|it| &it.power);
-        if matches!(power, Some(Power::Changing)) {
-            self.try_enter_inside(world, keys)
+        if matches!(power, Some(PowerStatus::Changing)) {
+            self.try_acquire_nested_permit(world, keys)
         } else {
-            self.try_enter(world, keys)
+            self.try_acquire_permit(world, keys)
         }
     }
 
     /// Waits for a pass to take the power from an adapter with: everything that would be lost is
     /// elsewhere, and its hardware has nothing to do. None, if it was pulled out meanwhile, or
     /// nothing could end the wait.
-    fn enter_rested(
+    fn acquire_quiesced_permit(
         &self,
         at: &mut Passive,
         adapter: AdapterId,
         action: PowerAction,
-        left: &mut Vec<(Id<Extent>, Spotted)>,
-    ) -> Option<(Pass<'_>, Arc<Driver>)> {
+        remaining: &mut Vec<(Id<Extent>, SegmentLocation)>,
+    ) -> Option<(DdiPermit<'_>, Arc<Driver>)> {
         let number = adapter.0;
         loop {
             let drained = self.drain_paging(at, number) && self.drain_nodes(at, number);
             // Clients that were in the middle of it may have planned more.
-            if self.plan_sleep(number, action, left) {
+            if self.plan_power_down(number, action, remaining) {
                 continue;
             }
-            let driver = self.world.hold().adapters.get(number).map(|it| it.driver.clone())?;
-            let keys = Class::Three.keys(number, driver.generation, None);
-            let pass = self.enter_inside(at, &keys).ok()?;
-            let world = &mut *self.world.hold();
-            let changing = |it: &Adapter| matches!(it.power, Power::Changing);
+            let driver = self.state.lock().adapters.get(number).map(|it| it.driver.clone())?;
+            let keys = ThreadingLevel::Three.keys(number, driver.generation, None);
+            let permit = self.acquire_nested_permit(at, &keys).ok()?;
+            let world = &mut *self.state.lock();
+            let changing = |it: &Adapter| matches!(it.power, PowerStatus::Changing);
             if !world.adapters.get(number).is_some_and(changing) {
-                pass.leave(world);
+                permit.release(world);
                 return None;
             }
             // While this waited for its pass, too. What did not end goes with the power.
-            if !drained || (world.pages_nothing(number) && world.nodes_rest(number)) {
-                world.change_power(number, Power::Telling);
-                return Some((pass, driver));
+            if !drained || (world.is_paging_idle(number) && world.are_nodes_quiesced(number)) {
+                world.change_power(number, PowerStatus::Notifying);
+                return Some((permit, driver));
             }
-            pass.leave(world);
+            permit.release(world);
         }
     }
 
     /// Waits until no node has anything, or is asked for it. Answers whether that is so.
     fn drain_nodes(&self, at: &mut Passive, adapter: Id<Adapter>) -> bool {
-        let over = |it: &World| it.nodes_rest(adapter);
+        let over = |it: &KernelState| it.are_nodes_quiesced(adapter);
         self.wait_until(at, adapter.subject(), |_| format!("the nodes of {adapter} to rest"), over)
     }
 
-    fn tell_power(
+    fn call_set_power(
         &self,
         at: &mut Passive,
         driver: &Driver,
-        pass: &Pass<'_>,
+        permit: &DdiPermit<'_>,
         state: PowerState,
         action: PowerAction,
     ) {
-        driver.set_power(at, pass, PowerOrder { of: Powered::Adapter, state, action });
+        driver.set_power(at, permit, SetPowerArgs { of: PowerTarget::Adapter, state, action });
         self.log
-            .emit(driver.adapter.subject(), What::AdapterPowered { state: state.name().into() });
+            .emit(driver.adapter.subject(), EventKind::AdapterPowered { state: state.name().into() });
     }
 
     /// No node has a context current any more: what they save into is at rest.
-    fn rest_nodes(&self, adapter: Id<Adapter>) {
-        let world = &mut *self.world.hold();
+    fn quiesce_nodes(&self, adapter: Id<Adapter>) {
+        let world = &mut *self.state.lock();
         let number = adapter;
         if world.memory(number).is_none() {
             return;
@@ -297,78 +297,78 @@ impl Kernel {
     }
 
     /// Has everything leave that would lose its bytes. Answers whether anything does.
-    fn plan_sleep(
+    fn plan_power_down(
         &self,
         adapter: Id<Adapter>,
         action: PowerAction,
-        left: &mut Vec<(Id<Extent>, Spotted)>,
+        remaining: &mut Vec<(Id<Extent>, SegmentLocation)>,
     ) -> bool {
-        let world = &mut *self.world.hold();
-        let placed = world.would_be_lost(adapter, action);
-        let mut plan = Plan::default();
+        let world = &mut *self.state.lock();
+        let placed = world.extents_lost_on_power_down(adapter, action);
+        let mut plan = PagingPlan::default();
         let mut any = false;
         for (extent, at) in placed {
-            let used = world.extents.get(extent).map(|it| it.used.clone());
-            if self.plan_out(world, extent, "the power goes", &mut plan) {
-                left.push((extent, at));
+            let used = world.extents.get(extent).map(|it| it.uses.clone());
+            if self.plan_page_out(world, extent, "the power goes", &mut plan) {
+                remaining.push((extent, at));
                 any = true;
                 // Packets that use it were not sent, and are when it is back: it does not wait
                 // for them here, but when it leaves for another.
                 if let Some((it, used)) = world.extents.get_mut(extent).zip(used) {
-                    it.used = used;
+                    it.uses = used;
                 }
             }
         }
-        plan.behind.clear();
+        plan.waits.clear();
         self.start_paging(world, adapter, plan, None);
         any
     }
 
     /// Has everything come back to where it was, or to another place of the same kind.
-    fn plan_waking(&self, adapter: Id<Adapter>, left: Vec<(Id<Extent>, Spotted)>) {
-        let world = &mut *self.world.hold();
-        let mut plan = Plan::default();
-        for (extent, at) in left {
+    fn plan_power_up(&self, adapter: Id<Adapter>, remaining: Vec<(Id<Extent>, SegmentLocation)>) {
+        let world = &mut *self.state.lock();
+        let mut plan = PagingPlan::default();
+        for (extent, at) in remaining {
             // What was thrown away or has ended meanwhile does not come back.
-            if world.extents.get(extent).is_none_or(|it| it.place != Place::System || it.ending) {
+            if world.extents.get(extent).is_none_or(|it| it.location != Location::System || it.ending) {
                 continue;
             }
-            if world.place_back(extent, at) {
-                if !self.plan_coming(world, extent, at, &mut plan) {
-                    world.leave_place(extent, Place::System);
+            if world.allocate_at(extent, at) {
+                if !self.plan_page_in_at(world, extent, at, &mut plan) {
+                    world.release_location(extent, Location::System);
                 }
             } else {
                 // Who finds no place is where it was when it slept: in the system's memory.
-                let _ = self.plan_in(world, extent, &mut plan);
+                let _ = self.plan_page_in(world, extent, &mut plan);
             }
         }
         self.start_paging(world, adapter, plan, None);
     }
 }
 
-impl World {
+impl KernelState {
     /// Who changes the power of an adapter gets on with it, unless it was pulled out meanwhile.
-    fn change_power(&mut self, adapter: Id<Adapter>, to: Power) {
+    fn change_power(&mut self, adapter: Id<Adapter>, to: PowerStatus) {
         if let Some(it) = self.adapters.get_mut(adapter).filter(|it| it.power.is_changing()) {
             it.power = to;
         }
     }
 
     /// Whether no node of an adapter has anything, or is asked for it.
-    fn nodes_rest(&self, adapter: Id<Adapter>) -> bool {
-        let rests = |it: &Node| !it.is_busy() && it.again.is_empty();
+    fn are_nodes_quiesced(&self, adapter: Id<Adapter>) -> bool {
+        let rests = |it: &Node| !it.is_busy() && it.resubmit.is_empty();
         self.adapters.get(adapter).is_none_or(|it| it.nodes.iter().all(rests))
     }
 
     /// What is in memory that does not keep its bytes without power, and where.
-    fn would_be_lost(
+    fn extents_lost_on_power_down(
         &self,
         adapter: Id<Adapter>,
         action: PowerAction,
-    ) -> Vec<(Id<Extent>, Spotted)> {
+    ) -> Vec<(Id<Extent>, SegmentLocation)> {
         let Some((extents, memory)) = self.memory(adapter) else { return Vec::new() };
         let keeps = |segment: usize| {
-            let flags = memory.segments.get(segment).map(|it| it.shape.flags);
+            let flags = memory.segments.get(segment).map(|it| it.info.flags);
             flags.is_some_and(|it| match action {
                 PowerAction::Hibernate => it.preserved_in_hibernate,
                 PowerAction::None | PowerAction::Sleep => it.preserved_in_standby,
@@ -378,11 +378,11 @@ impl World {
         let table = |it: &Extent| it.owner.is_table();
         let mine = |it: &Extent| it.adapter == adapter && !it.ending && !table(it);
         let placed = extents.iter().filter(|(_, it)| mine(it));
-        let spotted = placed.filter_map(|(number, it)| match &it.place {
-            Place::In { segment, spot } if !keeps(*segment) => {
-                Some((number, Spotted { segment: *segment, offset: spot.start() }))
+        let spotted = placed.filter_map(|(number, it)| match &it.location {
+            Location::Segment { segment, range: spot } if !keeps(*segment) => {
+                Some((number, SegmentLocation { segment: *segment, offset: spot.start() }))
             }
-            Place::In { .. } | Place::Nowhere | Place::System => None,
+            Location::Segment { .. } | Location::Unbacked | Location::System => None,
         });
         spotted.collect()
     }

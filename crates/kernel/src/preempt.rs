@@ -7,32 +7,32 @@
 //!    else, in order and with the fences they had; packets are given new ones.
 
 use crate::context::Context;
-use crate::gate::Class;
+use crate::gate::ThreadingLevel;
 use crate::kernel::Kernel;
-use crate::operation::PagingSubmission;
-use crate::schedule::Flying;
+use crate::operation::SubmitPagingArgs;
+use crate::schedule::InFlightPacket;
 use crate::start::Adapter;
 use crate::store::Id;
-use crate::world::World;
-use flight::{DeviceLevel, Fence, Kind, Passive, RuleId, Subject, What, Who};
+use crate::world::KernelState;
+use flight::{DeviceLevel, Fence, Kind, Passive, RuleId, Subject, EventKind, Component};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Why a node is to give back what it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum PreemptionReason {
     /// A context that is more important has a packet.
     Priority,
     /// It does not move.
-    Late,
+    TimedOut,
     /// Somebody wants it so.
-    Wish,
+    Requested,
 }
 
 /// What a node was asked to give back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Preemption {
     pub(crate) fence: Fence,
-    why: Why,
+    why: PreemptionReason,
     /// The driver was told.
     asked: bool,
     /// The last fence that is done, as the driver reported it.
@@ -41,18 +41,18 @@ pub(crate) struct Preemption {
     idle: bool,
 }
 
-impl Why {
+impl PreemptionReason {
     fn name(self) -> &'static str {
         match self {
-            Why::Priority => "a context with a higher priority has a packet",
-            Why::Late => "it does not move",
-            Why::Wish => "somebody wants it so",
+            PreemptionReason::Priority => "a context with a higher priority has a packet",
+            PreemptionReason::TimedOut => "it does not move",
+            PreemptionReason::Requested => "somebody wants it so",
         }
     }
 }
 
 impl Preemption {
-    pub(crate) fn new(fence: Fence, why: Why) -> Self {
+    pub(crate) fn new(fence: Fence, why: PreemptionReason) -> Self {
         Self { fence, why, asked: false, last: None, idle: false }
     }
 
@@ -66,7 +66,7 @@ impl Preemption {
                 self.fence
             );
             let place = "DxgkDdiPreemptCommand";
-            log.judge(RuleId::KMD_PREEMPT_002, Who::Driver, adapter.subject(), place, Some(said));
+            log.judge(RuleId::KMD_PREEMPT_002, Component::Driver, adapter.subject(), place, Some(said));
         }
     }
 }
@@ -76,23 +76,23 @@ impl Kernel {
     ///
     /// WINDOWS: the scheduler does so whenever it likes (documented).
     pub fn preempt_node(&self, adapter: crate::start::AdapterId, node: usize) {
-        let world = &mut *self.world.hold();
-        let it = world.adapters.get_mut(adapter.0).filter(|it| it.runs() && it.scheduling.preempts);
+        let world = &mut *self.state.lock();
+        let it = world.adapters.get_mut(adapter.0).filter(|it| it.is_running() && it.scheduling.preempts);
         let Some(node) = it.and_then(|it| it.nodes.get_mut(node)) else { return };
         if node.preemption.is_none() {
             node.preempted = node.preempted.next();
-            node.preemption = Some(Preemption::new(node.preempted, Why::Wish));
-            self.ring(&self.bell);
+            node.preemption = Some(Preemption::new(node.preempted, PreemptionReason::Requested));
+            self.wake_one(&self.work_available);
         }
     }
 
     /// Has a node give back what it has, if it has something and its driver can.
-    pub(crate) fn want_preempted(
+    pub(crate) fn request_preemption(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         adapter: Id<Adapter>,
         node: usize,
-        why: Why,
+        why: PreemptionReason,
     ) {
         let Some(it) = world.adapters.get_mut(adapter).filter(|it| it.scheduling.preempts) else {
             return;
@@ -103,57 +103,57 @@ impl Kernel {
         }
         node.preempted = node.preempted.next();
         node.preemption = Some(Preemption::new(node.preempted, why));
-        self.ring(&self.bell);
+        self.wake_one(&self.work_available);
     }
 
     /// A packet was given to a context: who is before it, with less right, gives way.
-    pub(crate) fn give_way(&self, world: &mut World, context: Id<Context>) {
+    pub(crate) fn preempt_for_priority(&self, world: &mut KernelState, context: Id<Context>) {
         let it = &world.contexts[context];
-        let (node, priority, device) = (it.node, it.line.priority, it.device);
+        let (node, priority, device) = (it.node, it.queue.priority, it.device);
         let adapter = world.devices[device].adapter;
         let queue = world.adapters.get(adapter).and_then(|it| it.nodes.get(node));
         // What is first may be under way.
         let behind = queue.into_iter().flat_map(|it| it.queue.iter().skip(1));
-        let less = |it: &Flying| {
-            it.context().is_some_and(|it| world.contexts[it].line.priority < priority)
+        let less = |it: &InFlightPacket| {
+            it.context().is_some_and(|it| world.contexts[it].queue.priority < priority)
         };
         if behind.filter(|it| it.batch.is_none()).any(less) {
-            self.want_preempted(world, adapter, node, Why::Priority);
+            self.request_preemption(world, adapter, node, PreemptionReason::Priority);
         }
     }
 
     /// Asks a driver to take back what a node has, or gives it again what came back. Answers
     /// whether it did something.
     pub(crate) fn try_preempt(&self, at: &mut Passive) -> bool {
-        let wanted = {
-            let world = &mut *self.world.hold();
+        let next_size = {
+            let world = &mut *self.state.lock();
             world.held_back = false;
             world.preemptions()
         };
-        wanted.into_iter().any(|(adapter, node)| self.preempt(at, adapter, node))
+        next_size.into_iter().any(|(adapter, node)| self.preempt(at, adapter, node))
     }
 
     fn preempt(&self, at: &mut Passive, adapter: Id<Adapter>, index: usize) -> bool {
-        let pass; // Before the world, so that it is dropped after it.
+        let permit; // Before the world, so that it is dropped after it.
         let (driver, asked) = {
-            let world = &mut *self.world.hold();
+            let world = &mut *self.state.lock();
             let Some(driver) = world.adapters.get(adapter).map(|it| it.driver.clone()) else {
                 return false;
             };
-            let keys = Class::Scheduler.keys(adapter, driver.generation, None);
-            let Some(taken) = self.try_enter_work(world, adapter, keys) else {
+            let keys = ThreadingLevel::OneScheduler.keys(adapter, driver.generation, None);
+            let Some(taken) = self.try_acquire_work_permit(world, adapter, keys) else {
                 world.held_back = true;
                 return false;
             };
-            pass = taken;
+            permit = taken;
             let node = world.adapters.get_mut(adapter).and_then(|it| it.nodes.get_mut(index));
             let Some(node) = node else { return false };
             let subject = node.subject();
-            let idle = node.queue.is_empty() && node.ghosts.is_empty();
+            let idle = node.queue.is_empty() && node.lost_packets.is_empty();
             let asked = node.preemption.as_mut().filter(|it| !it.asked).map(|it| {
                 (it.asked, it.idle) = (true, idle);
                 let preempting =
-                    What::NodePreempting { preemption: it.fence, why: it.why.name().into() };
+                    EventKind::NodePreempting { preemption: it.fence, why: it.why.name().into() };
                 self.log.emit(subject, preempting);
                 it.fence
             });
@@ -161,10 +161,10 @@ impl Kernel {
         };
         let node = u32::try_from(index).unwrap_or(u32::MAX);
         if let Some(fence) = asked {
-            if driver.preempt(at, &pass, node, fence).is_err() {
+            if driver.preempt(at, &permit, node, fence).is_err() {
                 // WINDOWS: a refusal stops the system (observed); here the node keeps what it
                 // has, and the answer is judged.
-                let world = &mut *self.world.hold();
+                let world = &mut *self.state.lock();
                 if let Some(it) = world.node_mut(adapter, index) {
                     it.preemption = None;
                 }
@@ -172,44 +172,44 @@ impl Kernel {
             }
             return true;
         }
-        self.page_again(at, &driver, &pass, index);
-        let world = &mut *self.world.hold();
+        self.resubmit_paging(at, &driver, &permit, index);
+        let world = &mut *self.state.lock();
         self.reopen_node(world, adapter, index);
         true
     }
 
     /// Gives a node the paging commands again that it gave back, with the fences they had.
-    fn page_again(
+    fn resubmit_paging(
         &self,
         at: &mut Passive,
         driver: &crate::ddi::Driver,
-        pass: &crate::gate::Pass<'_>,
+        permit: &crate::gate::DdiPermit<'_>,
         index: usize,
     ) {
         let adapter = driver.adapter;
         loop {
             let (fence, commands, length, private, switch) = {
-                let world = &mut *self.world.hold();
+                let world = &mut *self.state.lock();
                 let Some(node) = world.node_mut(adapter, index) else { return };
-                let Some(flying) = node.again.pop_front() else { return };
-                let (subject, fence) = (node.subject(), flying.fence);
-                let Some(batch) = &flying.batch else { continue };
+                let Some(in_flight) = node.resubmit.pop_front() else { return };
+                let (subject, fence) = (node.subject(), in_flight.fence);
+                let Some(batch) = &in_flight.batch else { continue };
                 let (commands, private) = batch
                     .buffer
                     .as_ref()
                     .map_or((0, Vec::new()), |it| (it.run.start, it.private.clone()));
                 let (length, switch) = (batch.length, batch.switch);
                 let paging = batch.paging.subject();
-                node.queue.push_back(flying);
-                let submitted = What::PagingSubmitted { paging, fence, bytes: length, switch };
+                node.queue.push_back(in_flight);
+                let submitted = EventKind::PagingSubmitted { paging, fence, bytes: length, switch };
                 self.log.emit(subject, submitted);
                 (fence, commands, length, private, switch)
             };
             let node = u32::try_from(index).unwrap_or(u32::MAX);
             let submission =
-                PagingSubmission { node, fence, commands, length, private: &private, switch };
-            if driver.submit_paging(at, pass, &submission).is_err() {
-                self.refuse_batch(adapter, index, fence);
+                SubmitPagingArgs { node, fence, commands, length, private: &private, switch };
+            if driver.submit_paging(at, permit, &submission).is_err() {
+                self.fail_batch(adapter, index, fence);
             }
         }
     }
@@ -223,56 +223,56 @@ impl Kernel {
         preemption: Fence,
         last: Fence,
     ) {
-        let world = &mut *self.world.hold();
+        let world = &mut *self.state.lock();
         let Some(it) = world.node_mut(adapter, node as usize) else {
             let said = format!("node {node} was reported as preempted, and there is no such node");
             let place = "DxgkCbNotifyInterrupt.NodeOrdinal";
             self.log.judge(
                 RuleId::KMD_PREEMPT_003,
-                Who::Driver,
+                Component::Driver,
                 adapter.subject(),
                 place,
                 Some(said),
             );
             return;
         };
-        self.log.emit(it.subject(), What::NodePreempted { preemption, last });
+        self.log.emit(it.subject(), EventKind::NodePreempted { preemption, last });
         let asked = it.preemption.as_mut().filter(|it| it.asked && it.last.is_none());
         let expected = asked.as_ref().map(|it| it.fence);
         let idle = asked.is_some_and(|it| it.idle);
         // What was reported done, or at most what was given after it.
         let reported = it.reported;
-        let given = |it: &Flying| it.fence == last && !reported.covers(last);
+        let given = |it: &InFlightPacket| it.fence == last && !reported.covers(last);
         let done = reported == last || it.queue.iter().any(given);
-        let fresh = it.fresh && expected == Some(preemption);
+        let just_reset = it.just_reset && expected == Some(preemption);
         let broken = match expected {
             None => Some(format!(
                 "{} was reported as preempted by fence {preemption}, and was not asked for that",
-                Kind::Node.nr(it.number)
+                Kind::Node.subject(it.number)
             )),
             Some(fence) if fence != preemption => Some(format!(
                 "{} was reported as preempted by fence {preemption}, and was asked with {fence}",
-                Kind::Node.nr(it.number)
+                Kind::Node.subject(it.number)
             )),
             // This one has a rule of its own.
-            Some(_) if fresh => None,
+            Some(_) if just_reset => None,
             Some(_) if !done => Some(format!(
                 "{} was reported as preempted after fence {last}, and has reported {} and was given up to {}",
-                Kind::Node.nr(it.number),
+                Kind::Node.subject(it.number),
                 it.reported,
-                it.given
+                it.submitted
             )),
             Some(_) => None,
         };
-        let right = broken.is_none() && (done || !fresh);
+        let right = broken.is_none() && (done || !just_reset);
         let place = "DxgkCbNotifyInterrupt.DmaPreempted";
-        self.log.judge(RuleId::KMD_PREEMPT_003, Who::Driver, adapter.subject(), place, broken);
-        if fresh {
-            self.judge_fresh(adapter, it, last, place);
+        self.log.judge(RuleId::KMD_PREEMPT_003, Component::Driver, adapter.subject(), place, broken);
+        if just_reset {
+            self.judge_reset_complete(adapter, it, last, place);
         }
         if idle && expected == Some(preemption) {
             let place = "DxgkDdiPreemptCommand";
-            self.log.judge(RuleId::KMD_PREEMPT_002, Who::Driver, adapter.subject(), place, None);
+            self.log.judge(RuleId::KMD_PREEMPT_002, Component::Driver, adapter.subject(), place, None);
         }
         if expected.is_some() {
             let last = if right { last } else { it.reported };
@@ -284,7 +284,7 @@ impl Kernel {
     }
 
     /// A driver has reported what it took back: it is in line again.
-    pub(crate) fn settle_preempted(&self, world: &mut World, adapter: Id<Adapter>) {
+    pub(crate) fn complete_preemption(&self, world: &mut KernelState, adapter: Id<Adapter>) {
         let count = world.adapters.get(adapter).map_or(0, |it| it.nodes.len());
         for index in 0..count {
             let Some(node) = world.node_mut(adapter, index) else { continue };
@@ -293,40 +293,40 @@ impl Kernel {
             }
             node.preemption = None;
             let back = std::mem::take(&mut node.queue);
-            self.line_up_again(world, adapter, index, back);
+            self.requeue_packets(world, adapter, index, back);
         }
     }
 
     /// What a node has lost is first in line again.
-    pub(crate) fn line_up_again(
+    pub(crate) fn requeue_packets(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         adapter: Id<Adapter>,
         index: usize,
-        back: VecDeque<Flying>,
+        back: VecDeque<InFlightPacket>,
     ) {
         let Some(node) = world.node_mut(adapter, index) else { return };
         let subject = node.subject();
         let mut contexts: BTreeMap<Id<Context>, Vec<Fence>> = BTreeMap::new();
-        for flying in back {
-            if flying.batch.is_some() {
-                node.again.push_back(flying);
+        for in_flight in back {
+            if in_flight.batch.is_some() {
+                node.resubmit.push_back(in_flight);
             } else {
-                contexts.entry(flying.client().0).or_default().push(flying.fence);
+                contexts.entry(in_flight.client().0).or_default().push(in_flight.fence);
             }
         }
         for (context, fences) in contexts {
-            for (packet, fence) in self.return_sent(world, context).into_iter().zip(fences) {
-                let returned = What::PacketReturned { packet, node: subject, fence };
+            for (packet, fence) in self.requeue_submitted(world, context).into_iter().zip(fences) {
+                let returned = EventKind::PacketReturned { packet, node: subject, fence };
                 self.log.emit(context.subject(), returned);
             }
         }
         self.reopen_node(world, adapter, index);
-        self.ring(&self.bell);
+        self.wake_one(&self.work_available);
     }
 }
 
-impl World {
+impl KernelState {
     pub(crate) fn node_mut(
         &mut self,
         adapter: Id<Adapter>,
@@ -340,12 +340,12 @@ impl World {
         let mut all = Vec::new();
         for (number, adapter) in self.adapters.iter() {
             // What is lost with its GPU is not given again.
-            if adapter.fatal || self.is_to_be_reset(number) {
+            if adapter.fatal || self.is_reset_pending(number) {
                 continue;
             }
             for (index, node) in adapter.nodes.iter().enumerate() {
                 let asks = node.preemption.is_some_and(|it| !it.asked);
-                let again = node.preemption.is_none() && !node.again.is_empty();
+                let again = node.preemption.is_none() && !node.resubmit.is_empty();
                 if asks || again {
                     all.push((number, index));
                 }

@@ -2,28 +2,28 @@
 
 use crate::handle::HasHandle;
 use crate::handle::ObjectId;
-use crate::handle::{BadHandle, Handle, Names, Reservations, Reserved};
+use crate::handle::{HandleError, Handle, HandleTable, ReservedHandles, ReservedHandle};
 use crate::kernel::Kernel;
-use crate::memory::budget::Group;
-use crate::memory::queue::Queue;
-use crate::refused::{Argument, Refused};
+use crate::memory::budget::SegmentGroup;
+use crate::memory::queue::PagingQueue;
+use crate::refused::{Argument, KernelError};
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::view::View;
-use crate::world::World;
-use flight::{Hex, Passive, Subject, What};
+use crate::world::KernelState;
+use flight::{Hex, Passive, Subject, EventKind};
 
 /// A client process.
 pub struct Process {
-    pub(crate) names: Names,
+    pub(crate) handles: HandleTable,
     /// It gets no new name, and is over when what it has is gone.
     pub(crate) ended: bool,
     /// Devices of it that a driver is making now.
-    pub(crate) making: u32,
+    pub(crate) creating: u32,
     /// What it asked to be kept for it, of an adapter's group.
-    pub(crate) reserved: Vec<(Id<Adapter>, Group, u64)>,
+    pub(crate) reserved: Vec<(Id<Adapter>, SegmentGroup, u64)>,
     /// What its devices' lists come to, in an adapter's group.
-    pub(crate) charged: Vec<(Id<Adapter>, Group, u64)>,
+    pub(crate) usage: Vec<(Id<Adapter>, SegmentGroup, u64)>,
 }
 
 /// A process, for the door that speaks for it.
@@ -32,7 +32,7 @@ pub struct ProcessId(pub(crate) Id<Process>);
 
 /// How a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manner {
+pub enum ProcessExit {
     /// By itself: what it left alive is its fault.
     Orderly,
     /// It was killed, and could not tidy up.
@@ -42,13 +42,13 @@ pub enum Manner {
 impl Process {
     fn new() -> Self {
         let (reserved, charged) = (Vec::new(), Vec::new());
-        Self { names: Names::local(), ended: false, making: 0, reserved, charged }
+        Self { handles: HandleTable::local(), ended: false, creating: 0, reserved, usage: charged }
     }
 
     /// How many bytes of a group its devices list.
-    pub(crate) fn listed(&self, adapter: Id<Adapter>, group: Group) -> u64 {
-        let mine = |it: &&(Id<Adapter>, Group, u64)| (it.0, it.1) == (adapter, group);
-        self.charged.iter().find(mine).map_or(0, |it| it.2)
+    pub(crate) fn usage_of(&self, adapter: Id<Adapter>, group: SegmentGroup) -> u64 {
+        let mine = |it: &&(Id<Adapter>, SegmentGroup, u64)| (it.0, it.1) == (adapter, group);
+        self.usage.iter().find(mine).map_or(0, |it| it.2)
     }
 }
 
@@ -62,23 +62,23 @@ impl ProcessId {
 impl Kernel {
     /// A process begins.
     pub fn open_process(&self) -> ProcessId {
-        let mut world = self.world.hold();
+        let mut world = self.state.lock();
         let number = world.processes.insert(Process::new());
-        self.log.emit(number.subject(), What::ProcessOpened {});
+        self.log.emit(number.subject(), EventKind::ProcessOpened {});
         ProcessId(number)
     }
 
     /// A process ends, with everything in it: devices with all they have, then adapters.
-    pub fn end_process(&self, at: &mut Passive, process: ProcessId, manner: Manner) {
+    pub fn end_process(&self, at: &mut Passive, process: ProcessId, manner: ProcessExit) {
         {
-            let mut world = self.world.hold();
+            let mut world = self.state.lock();
             let Some(it) = world.processes.get_mut(process.0) else { return };
             if std::mem::replace(&mut it.ended, true) {
                 return;
             }
-            if manner == Manner::Orderly {
-                for (_, object) in it.names.iter() {
-                    self.log.emit(process.subject(), What::ProcessLeft { what: object.subject() });
+            if manner == ProcessExit::Orderly {
+                for (_, object) in it.handles.iter() {
+                    self.log.emit(process.subject(), EventKind::ProcessLeaked { object: object.subject() });
                 }
             }
             self.end_events(&mut world, process.0);
@@ -86,63 +86,63 @@ impl Kernel {
         // From here on nobody gets in: calls that are inside leave, and find no way back.
         self.end_devices(at, process.subject(), Some(process.0), |_| true);
         let about = process.subject();
-        let over = |it: &World| it.processes.get(process.0).is_none_or(|it| it.making == 0);
+        let over = |it: &KernelState| it.processes.get(process.0).is_none_or(|it| it.creating == 0);
         self.wait_until(at, about, |_| format!("what is being made for {about}"), over);
         let adapters = {
-            let mut world = self.world.hold();
-            self.close_names(&mut world, process.0);
+            let mut world = self.state.lock();
+            self.close_handles(&mut world, process.0);
             world.adapters.iter().map(|it| it.0).collect::<Vec<Id<Adapter>>>()
         };
         for adapter in adapters {
-            self.settle_space(at, process.0, adapter);
+            self.end_unused_space(at, process.0, adapter);
         }
-        let mut world = self.world.hold();
+        let mut world = self.state.lock();
         world.processes.take(process.0);
-        self.log.emit(process.subject(), What::ProcessEnded {});
-        self.wake(&mut world);
+        self.log.emit(process.subject(), EventKind::ProcessEnded {});
+        self.wake_all(&mut world);
     }
 
     /// Closes what names an ended process still has: of adapters, husks and keyed mutexes.
-    fn close_names(&self, world: &mut World, process: Id<Process>) {
-        let names = world.processes.get(process).map(|it| it.names.iter().collect::<Vec<_>>());
+    fn close_handles(&self, world: &mut KernelState, process: Id<Process>) {
+        let names = world.processes.get(process).map(|it| it.handles.iter().collect::<Vec<_>>());
         for (handle, object) in names.unwrap_or_default() {
-            self.unname(world, process, handle);
+            self.close_handle(world, process, handle);
             match object {
                 ObjectId::Adapter(adapter) => world.close_adapter(adapter),
-                ObjectId::Device(device) => self.forget_device(world, device),
-                ObjectId::Sync(sync) => self.close_sync(world, process, sync),
-                ObjectId::Keyed(keyed) => self.close_keyed(world, keyed, process, handle),
+                ObjectId::Device(device) => self.remove_device_object(world, device),
+                ObjectId::SyncObject(sync) => self.close_sync(world, process, sync),
+                ObjectId::KeyedMutex(keyed) => self.close_keyed_mutex(world, keyed, process, handle),
                 _ => (),
             }
         }
     }
 
     /// Reserves the next name of a process, and says so.
-    pub(crate) fn reserve(
+    pub(crate) fn reserve_handle(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         process: Id<Process>,
-    ) -> Result<Reserved, Refused> {
+    ) -> Result<ReservedHandle, KernelError> {
         let it = world.processes.get_mut(process).filter(|it| !it.ended);
-        let reserved = it.ok_or(Refused::NamesFull)?.names.reserve()?;
+        let reserved = it.ok_or(KernelError::HandleTableFull)?.handles.reserve()?;
         let handle = Hex(reserved.handle().0);
-        self.log.emit(process.subject(), What::NameReserved { handle });
+        self.log.emit(process.subject(), EventKind::HandleReserved { handle });
         Ok(reserved)
     }
 
     /// Reserves so many names, or none.
-    pub(crate) fn reserve_some(
+    pub(crate) fn reserve_handles(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         process: Id<Process>,
         count: usize,
-    ) -> Result<Reservations, Refused> {
-        let mut names = Reservations::with_capacity(count);
+    ) -> Result<ReservedHandles, KernelError> {
+        let mut names = ReservedHandles::with_capacity(count);
         for _ in 0..count {
-            match self.reserve(world, process) {
+            match self.reserve_handle(world, process) {
                 Ok(name) => names.push(name),
                 Err(why) => {
-                    self.take_back(world, process, names);
+                    self.cancel_handles(world, process, names);
                     return Err(why);
                 }
             }
@@ -151,54 +151,54 @@ impl Kernel {
     }
 
     /// Gives reserved names back, the last one first.
-    pub(crate) fn take_back(
+    pub(crate) fn cancel_handles(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         process: Id<Process>,
-        reserved: Reservations,
+        reserved: ReservedHandles,
     ) {
         let process_names = &mut world.processes[process];
         for name in reserved.into_iter().rev() {
             let handle = Hex(name.handle().0);
-            process_names.names.take_back(name);
-            self.log.emit(process.subject(), What::NameReturned { handle });
+            process_names.handles.cancel(name);
+            self.log.emit(process.subject(), EventKind::HandleCancelled { handle });
         }
     }
 
     /// Publishes a reserved name.
-    pub(crate) fn publish(
+    pub(crate) fn publish_handle(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         process: Id<Process>,
-        reserved: Reserved,
+        reserved: ReservedHandle,
         to: ObjectId,
     ) {
         let it = &mut world.processes[process];
-        let handle = Hex(it.names.publish(reserved, to).0);
-        self.log.emit(process.subject(), What::NameGiven { handle, to: to.subject() });
+        let handle = Hex(it.handles.publish(reserved, to).0);
+        self.log.emit(process.subject(), EventKind::HandlePublished { handle, of: to.subject() });
     }
 
     /// Ends a name that is known to be live.
-    pub(crate) fn unname(&self, world: &mut World, process: Id<Process>, handle: Handle) {
+    pub(crate) fn close_handle(&self, world: &mut KernelState, process: Id<Process>, handle: Handle) {
         let it = &mut world.processes[process];
-        if let Ok(of) = it.names.close(handle) {
+        if let Ok(of) = it.handles.close(handle) {
             let handle = Hex(handle.0);
-            self.log.emit(process.subject(), What::NameClosed { handle, of: of.subject() });
+            self.log.emit(process.subject(), EventKind::HandleClosed { handle, of: of.subject() });
         }
     }
 }
 
-impl World {
+impl KernelState {
     /// The object that a client's handle names, which must be of this type.
-    pub(crate) fn resolve<T: HasHandle>(
+    pub(crate) fn resolve_handle<T: HasHandle>(
         &self,
         process: ProcessId,
         argument: Argument,
         handle: Handle,
-    ) -> Result<Id<T>, Refused> {
-        let found = self.found(process, argument, handle)?;
-        let why = BadHandle::WrongKind(found.subject());
-        T::named_by(found).ok_or(Refused::Handle { argument, handle, why })
+    ) -> Result<Id<T>, KernelError> {
+        let found = self.find_handle(process, argument, handle)?;
+        let why = HandleError::WrongKind(found.subject());
+        T::named_by(found).ok_or(KernelError::Handle { argument, handle, why })
     }
 
     /// The view that a client's handle names: the handle must be of its newest instance.
@@ -207,9 +207,9 @@ impl World {
         process: ProcessId,
         argument: Argument,
         handle: Handle,
-    ) -> Result<Id<View>, Refused> {
-        let found = self.found(process, argument, handle)?;
-        self.newest_view(found).map_err(|why| Refused::Handle { argument, handle, why })
+    ) -> Result<Id<View>, KernelError> {
+        let found = self.find_handle(process, argument, handle)?;
+        self.newest_view(found).map_err(|why| KernelError::Handle { argument, handle, why })
     }
 
     /// The paging queue whose fence a client's handle names.
@@ -218,27 +218,27 @@ impl World {
         process: ProcessId,
         argument: Argument,
         handle: Handle,
-    ) -> Result<Id<Queue>, Refused> {
-        match self.found(process, argument, handle)? {
+    ) -> Result<Id<PagingQueue>, KernelError> {
+        match self.find_handle(process, argument, handle)? {
             ObjectId::QueueFence(queue) => Ok(queue),
             found => {
-                let why = BadHandle::WrongKind(found.subject());
-                Err(Refused::Handle { argument, handle, why })
+                let why = HandleError::WrongKind(found.subject());
+                Err(KernelError::Handle { argument, handle, why })
             }
         }
     }
 
     /// What a client's handle names, of whatever kind.
-    pub(crate) fn found(
+    pub(crate) fn find_handle(
         &self,
         process: ProcessId,
         argument: Argument,
         handle: Handle,
-    ) -> Result<ObjectId, Refused> {
+    ) -> Result<ObjectId, KernelError> {
         let found = match self.processes.get(process.0) {
-            Some(it) if !it.ended => it.names.find(handle),
-            _ => Err(BadHandle::ProcessEnded),
+            Some(it) if !it.ended => it.handles.lookup(handle),
+            _ => Err(HandleError::ProcessEnded),
         };
-        found.map_err(|why| Refused::Handle { argument, handle, why })
+        found.map_err(|why| KernelError::Handle { argument, handle, why })
     }
 }

@@ -60,7 +60,7 @@ struct Node {
 /// A range that is placed. Not `Clone`: to free it is to move it.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a dropped spot is never free again"]
-pub struct Spot {
+pub struct PlacedRange {
     node: u32,
     start: u32,
     length: u32,
@@ -69,16 +69,16 @@ pub struct Spot {
 
 /// A part of the memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct RangePiece {
     /// Where it begins.
     pub start: u64,
     /// How long it is.
     pub size: u64,
     /// The number of its spot, if it is placed.
-    pub spot: Option<u32>,
+    pub placed: Option<u32>,
 }
 
-impl Spot {
+impl PlacedRange {
     /// Where it begins, in bytes.
     pub fn start(&self) -> u64 {
         u64::from(self.start) << self.shift
@@ -120,22 +120,22 @@ impl Ranges {
 
     /// Places so many bytes at a multiple of `align`, a power of two: `None` if they fit
     /// nowhere, if there are none, and if `align` is no power of two.
-    pub fn place(&mut self, size: u64, align: u64) -> Option<Spot> {
+    pub fn allocate(&mut self, size: u64, align: u64) -> Option<PlacedRange> {
         let length = u32::try_from(self.granules(size)).ok().filter(|it| *it > 0)?;
         let step = u32::try_from(self.granules(align)).ok().filter(|_| align.is_power_of_two())?;
-        let fits = sure(length).and_then(|class| self.at_or_above(class));
+        let fits = rounded_class(length).and_then(|class| self.at_or_above(class));
         let node = match fits {
             // Of those that are long enough, the first may lie well, too.
-            Some(node) if self.within(node, length, step).is_some() => node,
+            Some(node) if self.fit_in_node(node, length, step).is_some() => node,
             _ => self.aligned(length, step)?,
         };
-        let start = self.within(node, length, step)?;
+        let start = self.fit_in_node(node, length, step)?;
         let node = self.carve(node, start, length);
-        Some(Spot { node, start, length, shift: self.shift })
+        Some(PlacedRange { node, start, length, shift: self.shift })
     }
 
     /// Places so many bytes there: `None` if that is not free. It looks through the ranges.
-    pub fn place_at(&mut self, start: u64, size: u64) -> Option<Spot> {
+    pub fn allocate_at(&mut self, start: u64, size: u64) -> Option<PlacedRange> {
         let length = u32::try_from(self.granules(size)).ok().filter(|it| *it > 0)?;
         let start = u32::try_from(start >> self.shift).ok()?;
         let holds = |node: &u32| {
@@ -146,13 +146,13 @@ impl Ranges {
         };
         let node = self.in_order().find(holds)?;
         let node = self.carve(node, start, length);
-        Some(Spot { node, start, length, shift: self.shift })
+        Some(PlacedRange { node, start, length, shift: self.shift })
     }
 
     /// Frees a range.
     #[expect(clippy::needless_pass_by_value, reason = "to free a spot is to move it")]
-    pub fn free(&mut self, spot: Spot) {
-        let Spot { node, start, length, .. } = spot;
+    pub fn free(&mut self, spot: PlacedRange) {
+        let PlacedRange { node, start, length, .. } = spot;
         let it = self.nodes[node as usize];
         debug_assert!(it.is(start, length), "a spot of another memory");
         self.free += length;
@@ -161,12 +161,12 @@ impl Ranges {
         if behind > 0 {
             self.unlink(it.after);
             self.nodes[node as usize].length += behind;
-            self.drop(it.after);
+            self.remove_node(it.after);
         }
         if ahead == 0 {
             self.link(node);
         } else {
-            self.drop(node);
+            self.remove_node(node);
             self.resize(it.before, ahead + length + behind);
         }
     }
@@ -185,12 +185,12 @@ impl Ranges {
     }
 
     /// What is placed and what is free, in order.
-    pub fn pieces(&self) -> impl Iterator<Item = Piece> {
+    pub fn pieces(&self) -> impl Iterator<Item = RangePiece> {
         self.in_order().map(|node| {
             let it = self.nodes[node as usize];
             let (start, size) = (u64::from(it.start) << self.shift, u64::from(it.length));
             let spot = (it.previous == PLACED).then_some(node);
-            Piece { start, size: size << self.shift, spot }
+            RangePiece { start, size: size << self.shift, placed: spot }
         })
     }
 
@@ -219,7 +219,7 @@ impl Ranges {
     }
 
     /// Where in a free piece so many granules fit, at a multiple of `step`, a power of two.
-    fn within(&self, node: u32, length: u32, step: u32) -> Option<u32> {
+    fn fit_in_node(&self, node: u32, length: u32, step: u32) -> Option<u32> {
         let it = self.nodes[node as usize];
         let start = it.start.checked_add(step - 1)? & !(step - 1);
         (start - it.start <= it.length.checked_sub(length)?).then_some(start)
@@ -239,13 +239,13 @@ impl Ranges {
 
     /// A piece that fits: one so long that it does wherever it begins, or else any.
     fn aligned(&self, length: u32, step: u32) -> Option<u32> {
-        let anywhere = length.checked_add(step - 1).and_then(sure);
+        let anywhere = length.checked_add(step - 1).and_then(rounded_class);
         if let Some(node) = anywhere.and_then(|class| self.at_or_above(class)) {
             return Some(node);
         }
         let classes = class(length)..=anywhere.unwrap_or(LAST);
         let listed = classes.flat_map(|class| self.listed(class));
-        listed.into_iter().find(|it| self.within(*it, length, step).is_some())
+        listed.into_iter().find(|it| self.fit_in_node(*it, length, step).is_some())
     }
 
     /// Takes a part out of a free piece: what is in front of it and behind it stays free.
@@ -306,7 +306,7 @@ impl Ranges {
     }
 
     /// Ends a piece: its neighbours become neighbours.
-    fn drop(&mut self, node: u32) {
+    fn remove_node(&mut self, node: u32) {
         let it = self.nodes[node as usize];
         self.join(it.before, it.after);
         self.nodes[node as usize] = Node { after: self.spare, ..Node::ALONE };
@@ -378,7 +378,7 @@ const fn class(length: u32) -> u32 {
 }
 
 /// The lowest class of which every range is so long.
-fn sure(length: u32) -> Option<u32> {
+fn rounded_class(length: u32) -> Option<u32> {
     let finer = length.max(COLUMNS).ilog2() - COLUMN_BITS;
     Some(class(length.checked_add((1 << finer) - 1)?))
 }

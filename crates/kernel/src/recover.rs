@@ -5,92 +5,92 @@
 //!
 //! # Invariants
 //!
-//! 1. A node is late when what is first on it has been first for [`DELAY`].
+//! 1. A node is late when what is first on it has been first for [`TDR_DELAY`].
 //! 2. After a reset nothing of before is on the nodes it hit: what is over is done, the rest is
 //!    in line again.
 
 use crate::ddi::Driver;
 use crate::device::Device;
-use crate::device::Loss;
-use crate::gate::{Class, Pass};
+use crate::device::DeviceLoss;
+use crate::gate::{ThreadingLevel, DdiPermit};
 use crate::kernel::Kernel;
 use crate::memory::Owner;
-use crate::miniport::{CollectReason, Refusal};
-use crate::preempt::Why;
-use crate::schedule::Flying;
+use crate::miniport::{CollectReason, DriverError};
+use crate::preempt::PreemptionReason;
+use crate::schedule::InFlightPacket;
 use crate::start::{Adapter, AdapterId};
 use crate::store::Id;
 use crate::view::View;
-use crate::world::World;
-use flight::{Fence, Passive, RuleId, Subject, What, Who};
+use crate::world::KernelState;
+use flight::{Fence, Passive, RuleId, Subject, EventKind, Component};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// How long a node may stand still, in units of 100 nanoseconds: two seconds.
 ///
 /// WINDOWS: documented as the default of `TdrDelay`.
-pub(crate) const DELAY: u64 = 20_000_000;
+pub(crate) const TDR_DELAY: u64 = 20_000_000;
 
 /// A minute.
-const MINUTE: u64 = 600_000_000;
+const TDR_LIMIT_TIME: u64 = 600_000_000;
 
 /// So many resets of the adapter within a minute stop the system, the last one included.
 ///
 /// WINDOWS: documented as the default of `TdrLimitCount`: five are allowed.
-const MOST_RESETS: usize = 5;
+const TDR_LIMIT_COUNT: usize = 5;
 
 /// So many resets of an engine in a row that end nothing did not help.
-const MOST_VAIN: u32 = 2;
+const MAX_FRUITLESS_RESETS: u32 = 2;
 
 /// How many bytes a driver may write down about a reset.
-const NOTES: usize = 64 << 10;
+const DEBUG_REPORT_SIZE: usize = 64 << 10;
 
 /// What stands first on a node, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Watch {
+pub(crate) struct TimeoutWatch {
     front: Option<Fence>,
     since: u64,
-    stage: Stage,
+    stage: TimeoutStage,
 }
 
 /// What was done about a node that is late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Fresh,
+enum TimeoutStage {
+    Watching,
     Preempting,
     Resetting,
 }
 
 /// What is to be done about a node that does not move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Late {
+pub(crate) enum RecoveryAction {
     /// Ask its driver, then have it preempted.
-    Ask(Id<Adapter>, usize),
+    QueryFence(Id<Adapter>, usize),
     /// Reset it.
-    Reset(Id<Adapter>, usize),
+    ResetNode(Id<Adapter>, usize),
     /// Reset its adapter; the node at fault is known or not.
-    ResetAll(Id<Adapter>, Option<usize>),
+    ResetAdapter(Id<Adapter>, Option<usize>),
 }
 
 impl crate::schedule::Node {
     /// What stands first there, if it has something to do. Another one than before is watched
     /// from now on.
-    fn watched(&mut self, now: u64) -> Option<&mut Watch> {
+    fn update_watch(&mut self, now: u64) -> Option<&mut TimeoutWatch> {
         if !self.is_busy() {
             self.watch = None;
             return None;
         }
         let front = self.queue.front().map(|it| it.fence);
-        let fresh = Watch { front, since: now, stage: Stage::Fresh };
-        let watch = self.watch.get_or_insert(fresh);
+        let just_reset = TimeoutWatch { front, since: now, stage: TimeoutStage::Watching };
+        let watch = self.watch.get_or_insert(just_reset);
         if watch.front != front {
-            *watch = fresh;
+            *watch = just_reset;
         }
         Some(watch)
     }
 
     /// Whether what was first when it was last looked at is first still.
-    fn stands(&self) -> bool {
+    fn is_stalled(&self) -> bool {
         let front = self.queue.front().map(|it| it.fence);
         self.is_busy() && self.watch.is_some_and(|it| it.front == front)
     }
@@ -99,177 +99,177 @@ impl crate::schedule::Node {
 impl Adapter {
     /// Whether its nodes are to move.
     fn is_watched(&self) -> bool {
-        self.runs() && self.power.is_there()
+        self.is_running() && self.power.is_powered()
     }
 }
 
-impl Late {
+impl RecoveryAction {
     fn adapter(self) -> Id<Adapter> {
         match self {
-            Late::Ask(it, _) | Late::Reset(it, _) | Late::ResetAll(it, _) => it,
+            RecoveryAction::QueryFence(it, _) | RecoveryAction::ResetNode(it, _) | RecoveryAction::ResetAdapter(it, _) => it,
         }
     }
 
     fn is_about(self, adapter: Id<Adapter>, node: usize) -> bool {
-        matches!(self, Late::Ask(on, it) | Late::Reset(on, it) if (on, it) == (adapter, node))
+        matches!(self, RecoveryAction::QueryFence(on, it) | RecoveryAction::ResetNode(on, it) if (on, it) == (adapter, node))
     }
 }
 
 impl Kernel {
     /// Until when somebody has to look again, if a node of the adapter has something to do.
     pub fn deadline(&self, adapter: AdapterId, now: u64) -> Option<u64> {
-        let world = &mut *self.world.hold();
+        let world = &mut *self.state.lock();
         // Who is to be reset needs no more looking at: whoever holds that up may be stuck.
-        if world.is_to_be_reset(adapter.0) {
+        if world.is_reset_pending(adapter.0) {
             return None;
         }
         // Nor does a node about which something is to be done: time that passes does not help.
-        let late = &world.late;
+        let late = &world.recoveries;
         let known = |node: usize| late.iter().any(|it| it.is_about(adapter.0, node));
         let it = world.adapters.get_mut(adapter.0).filter(|it| it.is_watched())?;
         let nodes = it.nodes.iter_mut().enumerate().filter(|(node, _)| !known(*node));
-        let since = nodes.filter_map(|(_, it)| it.watched(now).map(|it| it.since));
-        since.min().map(|it| it.saturating_add(DELAY))
+        let since = nodes.filter_map(|(_, it)| it.update_watch(now).map(|it| it.since));
+        since.min().map(|it| it.saturating_add(TDR_DELAY))
     }
 
     /// Looks which nodes do not move.
-    pub fn tick(&self, adapter: AdapterId, now: u64) {
-        let world = &mut *self.world.hold();
+    pub fn check_timeouts(&self, adapter: AdapterId, now: u64) {
+        let world = &mut *self.state.lock();
         let Some(it) = world.adapters.get_mut(adapter.0).filter(|it| it.is_watched()) else {
             return;
         };
         let mut late = Vec::new();
         for (index, node) in it.nodes.iter_mut().enumerate() {
-            let Some(watch) = node.watched(now) else { continue };
-            if now.saturating_sub(watch.since) < DELAY {
+            let Some(watch) = node.update_watch(now) else { continue };
+            if now.saturating_sub(watch.since) < TDR_DELAY {
                 continue;
             }
             let front = watch.front;
             let (next, said) = match watch.stage {
-                Stage::Fresh => (Late::Ask(adapter.0, index), "asked"),
-                Stage::Preempting => (Late::Reset(adapter.0, index), "reset"),
-                Stage::Resetting => (Late::ResetAll(adapter.0, Some(index)), "reset with all"),
+                TimeoutStage::Watching => (RecoveryAction::QueryFence(adapter.0, index), "asked"),
+                TimeoutStage::Preempting => (RecoveryAction::ResetNode(adapter.0, index), "reset"),
+                TimeoutStage::Resetting => (RecoveryAction::ResetAdapter(adapter.0, Some(index)), "reset with all"),
             };
             watch.since = now;
             let fence = front.unwrap_or(node.reported);
             let stage = said.into();
-            self.log.emit(node.subject(), What::NodeLate { fence, stage, now });
+            self.log.emit(node.subject(), EventKind::NodeTimedOut { fence, stage, now });
             late.push(next);
         }
         for next in late {
-            self.want(world, next);
+            self.request_recovery(world, next);
         }
     }
 
     /// Has something done about a node, once: a reset of the adapter is for all its nodes, and
     /// whoever waits for them inside a call looks again.
-    fn want(&self, world: &mut World, late: Late) {
+    fn request_recovery(&self, world: &mut KernelState, late: RecoveryAction) {
         let known = match late {
-            Late::ResetAll(adapter, _) => world.is_to_be_reset(adapter),
-            Late::Ask(..) | Late::Reset(..) => world.late.contains(&late),
+            RecoveryAction::ResetAdapter(adapter, _) => world.is_reset_pending(adapter),
+            RecoveryAction::QueryFence(..) | RecoveryAction::ResetNode(..) => world.recoveries.contains(&late),
         };
         if !known {
-            world.late.push_back(late);
+            world.recoveries.push_back(late);
         }
-        if matches!(late, Late::ResetAll(..)) {
-            self.wake(world);
+        if matches!(late, RecoveryAction::ResetAdapter(..)) {
+            self.wake_all(world);
         }
-        self.ring(&self.bell);
+        self.wake_one(&self.work_available);
     }
 
     /// Does what is to be done about a node that does not move. Answers whether it did.
     pub(crate) fn try_recover(&self, at: &mut Passive) -> bool {
-        let all = self.world.hold().late.clone();
+        let all = self.state.lock().recoveries.clone();
         // One whose pass is held leaves the others alone.
         all.into_iter().any(|it| self.recover(at, it))
     }
 
-    fn recover(&self, at: &mut Passive, late: Late) -> bool {
-        let pass; // Before the world, so that it is dropped after it.
+    fn recover(&self, at: &mut Passive, late: RecoveryAction) -> bool {
+        let permit; // Before the world, so that it is dropped after it.
         let driver = {
-            let world = &mut *self.world.hold();
-            let Some(place) = world.late.iter().position(|it| *it == late) else { return false };
-            let driver = world.adapters.get(late.adapter()).filter(|it| it.runs());
+            let world = &mut *self.state.lock();
+            let Some(place) = world.recoveries.iter().position(|it| *it == late) else { return false };
+            let driver = world.adapters.get(late.adapter()).filter(|it| it.is_running());
             let Some(driver) = driver.map(|it| it.driver.clone()) else {
-                world.late.remove(place);
+                world.recoveries.remove(place);
                 return true;
             };
             let class = match late {
-                Late::Ask(..) | Late::Reset(..) => Class::Scheduler,
+                RecoveryAction::QueryFence(..) | RecoveryAction::ResetNode(..) => ThreadingLevel::OneScheduler,
                 // WINDOWS: no other thread is inside the driver (documented).
-                Late::ResetAll(..) => Class::Three,
+                RecoveryAction::ResetAdapter(..) => ThreadingLevel::Three,
             };
             let keys = class.keys(driver.adapter, driver.generation, None);
-            let taken = self.try_enter_work(world, late.adapter(), keys);
+            let taken = self.try_acquire_work_permit(world, late.adapter(), keys);
             let Some(taken) = taken else { return false };
-            pass = taken;
-            world.late.remove(place);
+            permit = taken;
+            world.recoveries.remove(place);
             driver
         };
         match late {
-            Late::Ask(_, node) => self.ask(at, &driver, &pass, node),
-            Late::Reset(_, node) => self.reset_node(at, &driver, &pass, node),
-            Late::ResetAll(_, node) => self.reset_late(at, &driver, &pass, node),
+            RecoveryAction::QueryFence(_, node) => self.query_current_fence(at, &driver, &permit, node),
+            RecoveryAction::ResetNode(_, node) => self.reset_node(at, &driver, &permit, node),
+            RecoveryAction::ResetAdapter(_, node) => self.reset_timed_out_adapter(at, &driver, &permit, node),
         }
         // Somebody looks at the time again.
-        self.ring(&driver.bell);
+        self.wake_one(&driver.work_available);
         true
     }
 
     /// A driver may have missed an interrupt: it says what its node has done.
-    fn ask(&self, at: &mut Passive, driver: &Arc<Driver>, pass: &Pass<'_>, index: usize) {
+    fn query_current_fence(&self, at: &mut Passive, driver: &Arc<Driver>, permit: &DdiPermit<'_>, index: usize) {
         let adapter = driver.adapter;
         let node = u32::try_from(index).unwrap_or(u32::MAX);
         let offers = |name: &str| driver.miniport.offers().contains(&name);
         if offers("DxgkDdiQueryCurrentFence")
-            && let Ok(said) = driver.current_fence(at, pass, node)
+            && let Ok(said) = driver.current_fence(at, permit, node)
         {
-            self.judge_current(driver.adapter, index, said);
+            self.judge_current_fence(driver.adapter, index, said);
         }
         let engines =
-            self.world.hold().adapters.get(adapter).is_some_and(|it| it.scheduling.resets_engines);
+            self.state.lock().adapters.get(adapter).is_some_and(|it| it.scheduling.engine_reset);
         if engines {
-            let answered = driver.engine_answers(at, pass, node);
-            self.judge_answered(driver.adapter, "DxgkDdiQueryEngineStatus", answered.err());
+            let answered = driver.engine_answers(at, permit, node);
+            self.judge_status(driver.adapter, "DxgkDdiQueryEngineStatus", answered.err());
         }
-        let world = &mut *self.world.hold();
+        let world = &mut *self.state.lock();
         let Some(it) = world.node_mut(adapter, index) else { return };
         let moved = it.reported != it.passed;
         let Some(watch) = it.watch.as_mut() else { return };
-        watch.stage = Stage::Preempting;
+        watch.stage = TimeoutStage::Preempting;
         if moved {
             return; // The rest is the DPC's, if it comes.
         }
         let waits = it.preemption.is_some();
         let asks = world.adapters.get(adapter).is_some_and(|it| it.scheduling.preempts);
         if asks && !waits {
-            self.want_preempted(world, adapter, index, Why::Late);
+            self.request_preemption(world, adapter, index, PreemptionReason::TimedOut);
         } else {
-            self.want(world, Late::Reset(adapter, index));
+            self.request_recovery(world, RecoveryAction::ResetNode(adapter, index));
         }
     }
 
     /// Entry rule: what the hardware has done was reported before the driver says so.
-    fn judge_current(&self, adapter: Id<Adapter>, index: usize, said: Fence) {
-        let mut world = self.world.hold();
+    fn judge_current_fence(&self, adapter: Id<Adapter>, index: usize, said: Fence) {
+        let mut world = self.state.lock();
         let Some(it) = world.node_mut(adapter, index) else { return };
         let place = "DxgkDdiQueryCurrentFence";
-        if it.fresh {
-            self.judge_fresh(adapter, it, said, place);
+        if it.just_reset {
+            self.judge_reset_complete(adapter, it, said, place);
         }
         // It may report more before this looks.
-        let broken = (!it.fresh && !it.reported.covers(said)).then(|| {
+        let broken = (!it.just_reset && !it.reported.covers(said)).then(|| {
             format!(
                 "{} has done fence {said}, the driver says, and it has reported {}",
                 it.subject(),
                 it.reported
             )
         });
-        self.log.judge(RuleId::KMD_PREEMPT_005, Who::Driver, adapter.subject(), place, broken);
+        self.log.judge(RuleId::KMD_PREEMPT_005, Component::Driver, adapter.subject(), place, broken);
     }
 
     /// Entry rule: a reset of the adapter ended everything that its nodes were given.
-    pub(crate) fn judge_fresh(
+    pub(crate) fn judge_reset_complete(
         &self,
         adapter: Id<Adapter>,
         node: &crate::schedule::Node,
@@ -285,44 +285,44 @@ impl Kernel {
                 node.reported
             )
         });
-        self.log.judge(RuleId::KMD_TDR_010, Who::Driver, adapter.subject(), place, broken);
+        self.log.judge(RuleId::KMD_TDR_010, Component::Driver, adapter.subject(), place, broken);
     }
 
     /// Entry rule: these always succeed.
-    fn judge_answered(&self, adapter: Id<Adapter>, place: &'static str, refusal: Option<Refusal>) {
+    fn judge_status(&self, adapter: Id<Adapter>, place: &'static str, refusal: Option<DriverError>) {
         let broken = refusal.map(|why| format!("the driver answered {}", why.name()));
-        self.log.judge(RuleId::KMD_TDR_011, Who::Driver, adapter.subject(), place, broken);
+        self.log.judge(RuleId::KMD_TDR_011, Component::Driver, adapter.subject(), place, broken);
     }
 
     /// Resets a node, and those that a reset of it hits.
-    fn reset_node(&self, at: &mut Passive, driver: &Arc<Driver>, pass: &Pass<'_>, index: usize) {
+    fn reset_node(&self, at: &mut Passive, driver: &Arc<Driver>, permit: &DdiPermit<'_>, index: usize) {
         let adapter = driver.adapter;
         let count = {
-            let world = &mut *self.world.hold();
+            let world = &mut *self.state.lock();
             // The adapter may have stopped since this was queued.
             let Some(it) = world.adapters.get(adapter) else { return };
             // While this waited for its pass, the node may have moved on.
-            if it.nodes.get(index).is_none_or(|it| !it.stands()) {
+            if it.nodes.get(index).is_none_or(|it| !it.is_stalled()) {
                 return;
             }
-            if !it.scheduling.resets_engines {
-                return self.want(world, Late::ResetAll(adapter, Some(index)));
+            if !it.scheduling.engine_reset {
+                return self.request_recovery(world, RecoveryAction::ResetAdapter(adapter, Some(index)));
             }
             it.nodes.len()
         };
         let node = u32::try_from(index).unwrap_or(u32::MAX);
-        let mask = driver.dependent_nodes(at, pass, node);
+        let mask = driver.dependent_nodes(at, permit, node);
         self.judge_dependent(driver.adapter, index, &mask);
         let mask = mask.unwrap_or(0) | 1_u64.checked_shl(node).unwrap_or(0);
         for index in (0..count.min(64)).filter(|it| mask >> it & 1 == 1) {
-            if !self.reset_one(at, driver, pass, index) {
-                return self.want(&mut self.world.hold(), Late::ResetAll(adapter, Some(index)));
+            if !self.call_reset_engine(at, driver, permit, index) {
+                return self.request_recovery(&mut self.state.lock(), RecoveryAction::ResetAdapter(adapter, Some(index)));
             }
         }
     }
 
     /// Entry rule: the nodes that a reset of one hits are that one, at least.
-    fn judge_dependent(&self, adapter: Id<Adapter>, index: usize, mask: &Result<u64, Refusal>) {
+    fn judge_dependent(&self, adapter: Id<Adapter>, index: usize, mask: &Result<u64, DriverError>) {
         let broken = match mask {
             Err(why) => Some(format!("the driver answered {}", why.name())),
             Ok(mask) if mask >> (index & 63) & 1 == 0 => Some(format!(
@@ -331,53 +331,53 @@ impl Kernel {
             Ok(_) => None,
         };
         let place = "DxgkDdiQueryDependentEngineGroup";
-        self.log.judge(RuleId::KMD_TDR_011, Who::Driver, adapter.subject(), place, broken);
+        self.log.judge(RuleId::KMD_TDR_011, Component::Driver, adapter.subject(), place, broken);
     }
 
     /// Resets one engine. Answers whether that is all there is to do.
-    fn reset_one(
+    fn call_reset_engine(
         &self,
         at: &mut Passive,
         driver: &Arc<Driver>,
-        pass: &Pass<'_>,
+        permit: &DdiPermit<'_>,
         index: usize,
     ) -> bool {
         let adapter = driver.adapter;
         let node = u32::try_from(index).unwrap_or(u32::MAX);
-        if let Some(it) = self.world.hold().node_mut(adapter, index) {
-            it.watch = Some(Watch { front: None, since: 0, stage: Stage::Resetting });
+        if let Some(it) = self.state.lock().node_mut(adapter, index) {
+            it.watch = Some(TimeoutWatch { front: None, since: 0, stage: TimeoutStage::Resetting });
         }
         self.judge_unreported(driver, index);
-        let Ok(aborted) = driver.reset_engine(at, pass, node) else { return false };
-        let left = driver.machine.holds(Some(node)) == Some(true);
-        let world = &mut *self.world.hold();
+        let Ok(aborted) = driver.reset_engine(at, permit, node) else { return false };
+        let remaining = driver.machine.holds_work(Some(node)) == Some(true);
+        let world = &mut *self.state.lock();
         let Some(it) = world.node_mut(adapter, index) else { return true };
-        let (subject, done, given) = (it.subject(), it.reported, it.given);
-        let right = self.judge_aborted(driver.adapter, it, aborted, left);
+        let (subject, done, given) = (it.subject(), it.reported, it.submitted);
+        let right = self.judge_aborted(driver.adapter, it, aborted, remaining);
         let aborted = if right { aborted } else { given };
-        self.log.emit(subject, What::NodeReset { done, aborted, given });
+        self.log.emit(subject, EventKind::NodeReset { done, aborted, submitted: given });
         (it.reported, it.passed, it.watch, it.preemption) = (aborted, aborted, None, None);
-        it.ghosts.clear();
+        it.lost_packets.clear();
         it.faults.clear();
-        let (over, back): (VecDeque<Flying>, VecDeque<Flying>) =
+        let (over, back): (VecDeque<InFlightPacket>, VecDeque<InFlightPacket>) =
             std::mem::take(&mut it.queue).into_iter().partition(|it| aborted.covers(it.fence));
-        it.vain = if over.is_empty() && !back.is_empty() { it.vain + 1 } else { 0 };
+        it.fruitless_resets = if over.is_empty() && !back.is_empty() { it.fruitless_resets + 1 } else { 0 };
         // What did not move comes back and will not move again: only more helps.
-        let vain = it.vain >= MOST_VAIN;
+        let fruitless_resets = it.fruitless_resets >= MAX_FRUITLESS_RESETS;
         let paging = over.iter().any(|it| it.batch.is_some());
         let mut hit: Vec<Id<Device>> = Vec::new();
         for packet in over {
             if let Some(batch) = &packet.batch {
                 for (device, of) in world.owners_of(batch) {
                     let paging = batch.paging.subject();
-                    self.log.emit(device.subject(), What::DeviceHit { of, paging });
+                    self.log.emit(device.subject(), EventKind::DevicePagingLost { of, paging });
                     if !hit.contains(&device) {
                         hit.push(device);
                     }
                 }
                 // Whoever comes after it has to know: its adapter is reset.
                 if let Some(it) = world.node_mut(adapter, index) {
-                    it.again.push_back(packet);
+                    it.resubmit.push_back(packet);
                 }
                 continue;
             }
@@ -387,25 +387,25 @@ impl Kernel {
             }
             self.finish_packet(world, subject, &packet);
         }
-        self.switch(world, adapter, subject, None);
-        self.line_up_again(world, adapter, index, back);
+        self.switch_context(world, adapter, subject, None);
+        self.requeue_packets(world, adapter, index, back);
         for device in hit {
-            self.lose(world, device, Loss::Hung);
+            self.mark_lost(world, device, DeviceLoss::TimedOut);
         }
         let idle: BTreeSet<Id<Device>> = world.devices.iter().map(|it| it.0).collect();
         for device in idle {
             let ready = world.retire_ready(device);
-            self.start_ending(world, ready);
+            self.start_retirements(world, ready);
         }
-        self.wake(world);
-        !paging && !vain
+        self.wake_all(world);
+        !paging && !fruitless_resets
     }
 
     /// Entry rules: what the hardware has done or given back was reported. What it still has, it
     /// did not; that is nobody's fault here.
     fn judge_unreported(&self, driver: &Arc<Driver>, index: usize) {
-        let holds = driver.machine.holds(Some(u32::try_from(index).unwrap_or(u32::MAX)));
-        let mut world = self.world.hold();
+        let holds = driver.machine.holds_work(Some(u32::try_from(index).unwrap_or(u32::MAX)));
+        let mut world = self.state.lock();
         // The adapter may have stopped since this was queued.
         let Some(it) = world.adapters.get_mut(driver.adapter) else { return };
         // An interrupt routine that runs may be about to report.
@@ -428,7 +428,7 @@ impl Kernel {
         let place = "DxgkCbNotifyInterrupt";
         self.log.judge(
             RuleId::KMD_SUBMIT_008,
-            Who::Driver,
+            Component::Driver,
             driver.adapter.subject(),
             place,
             broken,
@@ -439,9 +439,9 @@ impl Kernel {
     ///
     /// WINDOWS: what a debugger asks for (documented as `D3DKMT_TDRDBGCTRLTYPE_FORCETDR`).
     pub fn force_reset(&self, adapter: AdapterId) {
-        let world = &mut *self.world.hold();
-        if world.adapters.get(adapter.0).is_some_and(Adapter::runs) {
-            self.want(world, Late::ResetAll(adapter.0, None));
+        let world = &mut *self.state.lock();
+        if world.adapters.get(adapter.0).is_some_and(Adapter::is_running) {
+            self.request_recovery(world, RecoveryAction::ResetAdapter(adapter.0, None));
         }
     }
 
@@ -451,12 +451,12 @@ impl Kernel {
         adapter: Id<Adapter>,
         node: &crate::schedule::Node,
         aborted: Fence,
-        left: bool,
+        remaining: bool,
     ) -> bool {
-        let (done, given) = (node.reported, node.given);
+        let (done, given) = (node.reported, node.submitted);
         let place = "DxgkDdiResetEngine.LastAbortedFenceId";
         // What a lost device had given counts as done, and the hardware has it still.
-        if node.queue.iter().chain(&node.ghosts).all(|it| done.covers(it.fence)) {
+        if node.queue.iter().chain(&node.lost_packets).all(|it| done.covers(it.fence)) {
             let broken = (aborted != done).then(|| {
                 format!(
                     "{} was reset with nothing left to do, and fence {aborted} is said to be \
@@ -464,9 +464,9 @@ impl Kernel {
                     node.subject()
                 )
             });
-            self.log.judge(RuleId::KMD_TDR_008, Who::Driver, adapter.subject(), place, broken);
+            self.log.judge(RuleId::KMD_TDR_008, Component::Driver, adapter.subject(), place, broken);
         }
-        let right = aborted.after(done) <= given.after(done);
+        let right = aborted.distance_from(done) <= given.distance_from(done);
         let broken = (!right).then(|| {
             format!(
                 "{} was reset, and fence {aborted} is said to be the last that is over; it has \
@@ -474,13 +474,13 @@ impl Kernel {
                 node.subject()
             )
         });
-        self.log.judge(RuleId::KMD_TDR_007, Who::Driver, adapter.subject(), place, broken);
-        let broken = left.then(|| {
+        self.log.judge(RuleId::KMD_TDR_007, Component::Driver, adapter.subject(), place, broken);
+        let broken = remaining.then(|| {
             format!("the reset of {} has returned, and its engine still has work", node.subject())
         });
         self.log.judge(
             RuleId::KMD_TDR_006,
-            Who::Driver,
+            Component::Driver,
             adapter.subject(),
             "DxgkDdiResetEngine",
             broken,
@@ -489,158 +489,158 @@ impl Kernel {
     }
 
     /// Resets an adapter. Nobody else is inside its driver.
-    fn reset_late(
+    fn reset_timed_out_adapter(
         &self,
         at: &mut Passive,
         driver: &Arc<Driver>,
-        pass: &Pass<'_>,
+        permit: &DdiPermit<'_>,
         fault: Option<usize>,
     ) {
         let (adapter, number) = (driver.adapter, driver.adapter);
         let (count, fatal) = {
-            let world = &mut *self.world.hold();
+            let world = &mut *self.state.lock();
             let now = self.host.now();
             // The adapter may have stopped since this was queued.
             let Some(it) = world.adapters.get_mut(number) else { return };
-            it.resets.retain(|it| now.saturating_sub(*it) < MINUTE);
+            it.resets.retain(|it| now.saturating_sub(*it) < TDR_LIMIT_TIME);
             it.resets.push(now);
             let count = it.resets.len();
             self.log.emit(
                 adapter.subject(),
-                What::AdapterReset { now, count: u32::try_from(count).unwrap_or(u32::MAX) },
+                EventKind::AdapterReset { now, count: u32::try_from(count).unwrap_or(u32::MAX) },
             );
-            (count, count > MOST_RESETS)
+            (count, count > TDR_LIMIT_COUNT)
         };
-        let reason = if fatal { CollectReason::Fails } else { CollectReason::Recovers };
-        self.collect(at, driver, reason);
+        let reason = if fatal { CollectReason::RecoveryFailed } else { CollectReason::Recovery };
+        self.collect_debug_info(at, driver, reason);
         if fatal {
-            self.stop_for_good(number, &format!("its GPU was reset {count} times in a minute"));
+            self.stop_system(number, &format!("its GPU was reset {count} times in a minute"));
             return;
         }
-        let nodes = self.world.hold().adapters.get(number).map_or(0, |it| it.nodes.len());
+        let nodes = self.state.lock().adapters.get(number).map_or(0, |it| it.nodes.len());
         for node in 0..nodes {
             self.judge_unreported(driver, node);
         }
-        let reset = driver.reset(at, pass);
-        let left = driver.machine.holds(None) == Some(true);
-        self.judge_reset(adapter, reset.err(), left);
-        self.lose_all(number, fault);
-        self.drop_places(at, driver, pass);
-        let restarted = driver.restart(at, pass);
+        let reset = driver.reset(at, permit);
+        let remaining = driver.machine.holds_work(None) == Some(true);
+        self.judge_reset(adapter, reset.err(), remaining);
+        self.fail_all_work(number, fault);
+        self.discard_locations(at, driver, permit);
+        let restarted = driver.restart(at, permit);
         let broken =
             restarted.as_ref().err().map(|why| format!("the driver answered {}", why.name()));
         let place = "DxgkDdiRestartFromTimeout";
-        self.log.judge(RuleId::KMD_TDR_005, Who::Driver, adapter.subject(), place, broken);
+        self.log.judge(RuleId::KMD_TDR_005, Component::Driver, adapter.subject(), place, broken);
         if reset.is_err() || restarted.is_err() {
             // WINDOWS: either stops the system (documented).
-            self.stop_for_good(number, "its GPU could not be reset");
+            self.stop_system(number, "its GPU could not be reset");
             return;
         }
-        self.restore_tables(at, pass, driver);
-        let world = &mut *self.world.hold();
-        self.log.emit(adapter.subject(), What::AdapterRestarted {});
+        self.restore_tables(at, permit, driver);
+        let world = &mut *self.state.lock();
+        self.log.emit(adapter.subject(), EventKind::AdapterRestarted {});
         for node in 0..nodes {
             self.reopen_node(world, number, node);
         }
-        self.ring(&self.bell);
-        self.wake(world);
+        self.wake_one(&self.work_available);
+        self.wake_all(world);
     }
 
     /// Entry rule: when a reset has returned, the GPU touches no memory any more.
-    fn judge_reset(&self, adapter: Id<Adapter>, refusal: Option<Refusal>, left: bool) {
+    fn judge_reset(&self, adapter: Id<Adapter>, refusal: Option<DriverError>, remaining: bool) {
         let broken = match refusal {
             Some(why) => Some(format!("the driver answered {}", why.name())),
-            None if left => Some("the reset has returned, and engines still have work".to_owned()),
+            None if remaining => Some("the reset has returned, and engines still have work".to_owned()),
             None => None,
         };
         let place = "DxgkDdiResetFromTimeout";
-        self.log.judge(RuleId::KMD_TDR_001, Who::Driver, adapter.subject(), place, broken);
+        self.log.judge(RuleId::KMD_TDR_001, Component::Driver, adapter.subject(), place, broken);
     }
 
     /// Has a driver write down what it knows.
-    fn collect(&self, at: &mut Passive, driver: &Arc<Driver>, reason: CollectReason) {
+    fn collect_debug_info(&self, at: &mut Passive, driver: &Arc<Driver>, reason: CollectReason) {
         if !driver.miniport.offers().contains(&"DxgkDdiCollectDbgInfo") {
             return;
         }
-        let mut notes = vec![0; NOTES];
+        let mut notes = vec![0; DEBUG_REPORT_SIZE];
         let wrote = driver.collect(at, reason, &mut notes);
         let broken = wrote
             .ok()
-            .filter(|it| *it > NOTES)
-            .map(|it| format!("the driver wrote up to byte {it} where {NOTES} were free"));
+            .filter(|it| *it > DEBUG_REPORT_SIZE)
+            .map(|it| format!("the driver wrote up to byte {it} where {DEBUG_REPORT_SIZE} were free"));
         let place = "DxgkDdiCollectDbgInfo.BufferSize";
-        self.log.judge(RuleId::KMD_TDR_012, Who::Driver, driver.adapter.subject(), place, broken);
+        self.log.judge(RuleId::KMD_TDR_012, Component::Driver, driver.adapter.subject(), place, broken);
     }
 
     /// Everything on an adapter was lost with its GPU.
-    fn lose_all(&self, adapter: Id<Adapter>, fault: Option<usize>) {
+    fn fail_all_work(&self, adapter: Id<Adapter>, fault: Option<usize>) {
         {
-            let world = &mut *self.world.hold();
+            let world = &mut *self.state.lock();
             // What else was to be done about its nodes is done with it.
-            world.late.retain(|it| it.adapter() != adapter);
+            world.recoveries.retain(|it| it.adapter() != adapter);
             let first = |node| world.node_mut(adapter, node)?.queue.front()?.device();
             let culprit = fault.and_then(first);
             let mine = world.devices.iter().filter(|(_, it)| it.adapter == adapter);
             let devices: Vec<Id<Device>> = mine.map(|(number, _)| number).collect();
             for device in devices {
-                let why = if culprit == Some(device) { Loss::Hung } else { Loss::Reset };
-                self.lose(world, device, why);
+                let why = if culprit == Some(device) { DeviceLoss::TimedOut } else { DeviceLoss::Reset };
+                self.mark_lost(world, device, why);
             }
         }
-        self.lose_paging(adapter);
+        self.fail_paging(adapter);
         let planned = {
-            let world = &mut *self.world.hold();
+            let world = &mut *self.state.lock();
             let mut again = Vec::new();
             for node in world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
-                let (subject, done, given) = (node.subject(), node.reported, node.given);
-                (node.reported, node.passed, node.fresh) = (given, given, true);
-                (node.watch, node.preemption, node.vain) = (None, None, 0);
-                node.ghosts.clear();
+                let (subject, done, given) = (node.subject(), node.reported, node.submitted);
+                (node.reported, node.passed, node.just_reset) = (given, given, true);
+                (node.watch, node.preemption, node.fruitless_resets) = (None, None, 0);
+                node.lost_packets.clear();
                 node.faults.clear();
-                again.extend(std::mem::take(&mut node.again).into_iter().filter_map(|it| it.batch));
-                self.log.emit(subject, What::NodeReset { done, aborted: given, given });
+                again.extend(std::mem::take(&mut node.resubmit).into_iter().filter_map(|it| it.batch));
+                self.log.emit(subject, EventKind::NodeReset { done, aborted: given, submitted: given });
             }
             for batch in again {
-                self.finish_batch(world, adapter, batch, true);
+                self.complete_batch(world, adapter, batch, true);
             }
             let nodes = world
                 .adapters
                 .get(adapter)
                 .map(|it| it.nodes.iter().map(crate::schedule::Node::subject).collect::<Vec<_>>());
             for node in nodes.unwrap_or_default() {
-                self.switch(world, adapter, node, None);
+                self.switch_context(world, adapter, node, None);
             }
             let memory = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut());
             memory.map(|it| std::mem::take(&mut it.planned)).unwrap_or_default()
         };
         for paging in planned {
-            self.give_up_paging(paging);
+            self.abandon_paging(paging);
         }
-        self.settle_saved(&mut self.world.hold());
+        self.complete_context_allocations(&mut self.state.lock());
     }
 
     /// The system stops: nothing on the adapter works any more.
-    fn stop_for_good(&self, adapter: Id<Adapter>, why: &str) {
+    fn stop_system(&self, adapter: Id<Adapter>, why: &str) {
         {
-            let world = &mut *self.world.hold();
+            let world = &mut *self.state.lock();
             let subject = adapter.subject();
-            self.log.emit(subject, What::AdapterFatal { why: why.to_owned().into() });
+            self.log.emit(subject, EventKind::AdapterFatal { why: why.to_owned().into() });
             if let Some(it) = world.adapters.get_mut(adapter) {
                 it.fatal = true;
             }
         }
-        self.lose_all(adapter, None);
+        self.fail_all_work(adapter, None);
     }
 }
 
-impl World {
+impl KernelState {
     /// Whether an adapter is about to be reset.
-    pub(crate) fn is_to_be_reset(&self, adapter: Id<Adapter>) -> bool {
-        self.late.iter().any(|it| matches!(it, Late::ResetAll(number, _) if *number == adapter))
+    pub(crate) fn is_reset_pending(&self, adapter: Id<Adapter>) -> bool {
+        self.recoveries.iter().any(|it| matches!(it, RecoveryAction::ResetAdapter(number, _) if *number == adapter))
     }
 
     /// The devices that have opened an allocation, or own a context, which paging commands name.
-    fn owners_of(&self, batch: &crate::memory::Batch) -> BTreeSet<(Id<Device>, Subject)> {
+    fn owners_of(&self, batch: &crate::memory::PagingBatch) -> BTreeSet<(Id<Device>, Subject)> {
         let mut owners = BTreeSet::new();
         for step in &batch.done {
             let Some(owner) = self.extents.get(step.extent).map(|it| it.owner) else { continue };
@@ -653,7 +653,7 @@ impl World {
                     owners.extend(views.into_iter().flatten().filter_map(device));
                 }
                 Owner::Saved(saved) => {
-                    owners.insert((self.saved[saved].device, owner.subject()));
+                    owners.insert((self.context_allocations[saved].device, owner.subject()));
                 }
                 Owner::Table(_) => (),
             }
@@ -666,7 +666,7 @@ impl World {
         !self.jobs.is_empty()
             || !self.pagings.is_empty()
             || !self.runnable.is_empty()
-            || !self.late.is_empty()
+            || !self.recoveries.is_empty()
             || !self.cancelled.is_empty()
             || self.held_back
     }

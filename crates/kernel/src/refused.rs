@@ -1,14 +1,14 @@
 //! Why the kernel did not do as a client asked, in plain words.
 
-use crate::gate::Stuck;
-use crate::handle::{BadHandle, Handle, TableFull};
-use crate::miniport::Refusal;
+use crate::gate::WaitStuck;
+use crate::handle::{HandleError, Handle, TableFull};
+use crate::miniport::DriverError;
 use flight::Subject;
 use std::fmt;
 
 /// A refusal. The door turns it into a status and a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum KernelError {
     /// A handle was not believed.
     Handle {
         /// Which argument.
@@ -16,7 +16,7 @@ pub enum Refused {
         /// The handle.
         handle: Handle,
         /// Why not.
-        why: BadHandle,
+        why: HandleError,
     },
     /// What is named belongs to another device.
     OtherDevice {
@@ -41,11 +41,11 @@ pub enum Refused {
     /// The shared resource is on another adapter than the device.
     OtherAdapter(Subject),
     /// A shared resource takes no more members.
-    Sealed(Subject),
+    SharedResourceSealed(Subject),
     /// An allocation over memory that is there joins no resource: not this one.
-    NoHome(Subject),
+    StandardInResource(Subject),
     /// The resource was named for destruction while the call waited.
-    ResourceEnded(Subject),
+    ResourceDestroyed(Subject),
     /// The device cannot work any more, or its adapter is stopped.
     Removed(Subject),
     /// There is no such node, or no such engine on it.
@@ -60,15 +60,15 @@ pub enum Refused {
     /// A create call that creates nothing.
     NothingToCreate,
     /// The process has no name left.
-    NamesFull,
+    HandleTableFull,
     /// The driver described something impossible: no size, or a crooked alignment.
-    BadShape,
+    BadAllocationInfo,
     /// The driver refused.
-    Driver(Refusal),
+    Driver(DriverError),
     /// The adapter has no memory of which this could be asked.
     NoVideoMemory,
     /// There is no room: so many bytes would have to go.
-    NoRoom {
+    NoMemory {
         /// How many.
         trim: u64,
     },
@@ -77,19 +77,19 @@ pub enum Refused {
     /// A view is not locked.
     NotLocked(Subject),
     /// The CPU may not see it: its driver did not say so.
-    NotForCpu(Subject),
+    NotCpuVisible(Subject),
     /// It is shared, and its lock is for the device that created it.
     NotCreator(Subject),
     /// It is locked in another way already.
-    LockedOtherwise(Subject),
+    LockModeConflict(Subject),
     /// Another address is asked for, and it is shared, or locked at one or without one.
-    Elsewhere(Subject),
+    AlternateAddressConflict(Subject),
     /// The driver's generation has no such thing.
-    FirstGeneration(Subject),
+    UnsupportedByDriverModel(Subject),
     /// An aperture is asked for, but apertures are all it can be in.
     OnlyApertures(Subject),
     /// A lock that does not wait needs an aperture, and no cache that the GPU does not see.
-    NotUnsynced(Subject),
+    IgnoreSyncNotAllowed(Subject),
     /// It would have to be moved.
     WouldEvict(Subject),
     /// It would have to be moved, and is pinned.
@@ -105,29 +105,29 @@ pub enum Refused {
     /// The context has lists: its packets are of another kind.
     HasLists(Subject),
     /// A packet has more private data than its context's driver asked for.
-    LongPrivate {
+    PrivateDataTooLarge {
         /// How many bytes.
         bytes: usize,
         /// How many it may have.
         most: u32,
     },
     /// A packet lists an instance, and one that is newer was listed before it.
-    Older {
+    InstanceSuperseded {
         /// The instance.
         handle: Handle,
         /// The view of what it is an instance of.
         view: Subject,
     },
     /// It is locked, and can be in no aperture.
-    LockedAway(Subject),
+    LockedOutsideAperture(Subject),
     /// There is no such event of the client.
-    NoEvent(u32),
+    EventNotFound(u32),
     /// Only monitored fences can be used so.
     NotMonitored(Subject),
     /// The device has it without the right to do so.
-    Denied(Subject),
+    AccessDenied(Subject),
     /// The value would go back.
-    Rewinds {
+    FenceDecreases {
         /// The fence.
         sync: Subject,
         /// The value asked for.
@@ -136,7 +136,7 @@ pub enum Refused {
         current: u64,
     },
     /// The value is too far from the last one, for a fence of 32 bits.
-    TooFar {
+    FenceTooFar {
         /// The fence.
         sync: Subject,
         /// The value asked for.
@@ -145,11 +145,11 @@ pub enum Refused {
         current: u64,
     },
     /// The adapter does not translate addresses, or the process has none on it.
-    NoAddresses,
+    NoAddressSpace,
     /// No free addresses within the bounds asked for.
     NoFreeAddresses,
     /// Addresses are taken already.
-    AddressesTaken {
+    AddressesInUse {
         /// The first.
         start: u64,
         /// How many bytes.
@@ -163,14 +163,14 @@ pub enum Refused {
         bytes: u64,
     },
     /// Addresses are not taken.
-    NotTaken {
+    AddressesNotInUse {
         /// The first.
         start: u64,
         /// How many bytes.
         bytes: u64,
     },
     /// Addresses were freed before, by their client or with what was mapped there.
-    FreedBefore {
+    AddressesFreed {
         /// The first.
         start: u64,
         /// How many bytes.
@@ -195,13 +195,13 @@ pub enum Refused {
     /// It is not owned through the name it is released by.
     NotOwner(Subject),
     /// A buffer for the runtime's data is too small.
-    ShortBuffer {
+    BufferTooSmall {
         /// Whose data.
         of: Subject,
         /// How many bytes the buffer has.
-        room: usize,
+        size: usize,
         /// How many bytes there are.
-        there: usize,
+        required: usize,
     },
     /// A wait that nothing could end was given up.
     Stuck,
@@ -219,9 +219,9 @@ pub enum Argument {
     /// The resource.
     Resource,
     /// The global name of a shared resource.
-    Share,
+    SharedResource,
     /// A queue of paging work.
-    Queue,
+    PagingQueue,
     /// A fence, or another object to wait for or to signal.
     Fence,
     /// A synchronisation object.
@@ -229,142 +229,142 @@ pub enum Argument {
     /// The global name of a shared one.
     SharedSync,
     /// A process's name of a keyed mutex.
-    Keyed,
+    KeyedMutex,
     /// The global name of a keyed mutex.
-    KeyedShare,
+    SharedKeyedMutex,
     /// An allocation of a list, by its place.
     Allocation(usize),
 }
 
-impl From<TableFull> for Refused {
+impl From<TableFull> for KernelError {
     fn from(_: TableFull) -> Self {
-        Refused::NamesFull
+        KernelError::HandleTableFull
     }
 }
 
-impl From<Stuck> for Refused {
-    fn from(_: Stuck) -> Self {
-        Refused::Stuck
+impl From<WaitStuck> for KernelError {
+    fn from(_: WaitStuck) -> Self {
+        KernelError::Stuck
     }
 }
 
-impl From<Refusal> for Refused {
-    fn from(why: Refusal) -> Self {
-        Refused::Driver(why)
+impl From<DriverError> for KernelError {
+    fn from(why: DriverError) -> Self {
+        KernelError::Driver(why)
     }
 }
 
-impl fmt::Display for BadHandle {
+impl fmt::Display for HandleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BadHandle::Unknown => f.write_str("it was never issued"),
-            BadHandle::Closed(Some(object)) => write!(f, "it named {object} and is closed"),
-            BadHandle::Closed(None) => f.write_str("it is closed"),
-            BadHandle::Unfinished => f.write_str("its object is still being created"),
-            BadHandle::ProcessEnded => f.write_str("its process has ended"),
-            BadHandle::Retired(view) => write!(f, "{view} has a newer instance"),
-            BadHandle::WrongKind(object) => write!(f, "it names {object}, of another type"),
+            HandleError::Unknown => f.write_str("it was never issued"),
+            HandleError::Closed(Some(object)) => write!(f, "it named {object} and is closed"),
+            HandleError::Closed(None) => f.write_str("it is closed"),
+            HandleError::Unpublished => f.write_str("its object is still being created"),
+            HandleError::ProcessEnded => f.write_str("its process has ended"),
+            HandleError::Superseded(view) => write!(f, "{view} has a newer instance"),
+            HandleError::WrongKind(object) => write!(f, "it names {object}, of another type"),
         }
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for KernelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::Handle { argument, handle, why } => {
+            KernelError::Handle { argument, handle, why } => {
                 write!(f, "handle {:#x} ({argument:?}) is not valid: {why}", handle.0)
             }
-            Refused::OtherDevice { argument, handle, owner } => {
+            KernelError::OtherDevice { argument, handle, owner } => {
                 write!(f, "handle {:#x} ({argument:?}) belongs to {owner}", handle.0)
             }
-            Refused::MixedList { first, other } => {
+            KernelError::MixedList { first, other } => {
                 let name =
                     |of: &Option<Subject>| of.map_or("no resource".to_owned(), |of| of.to_string());
                 write!(f, "the list mixes members of {} and {}", name(first), name(other))
             }
-            Refused::Duplicate(handle) => write!(f, "the list has handle {:#x} twice", handle.0),
-            Refused::SharedMember(of) => {
+            KernelError::Duplicate(handle) => write!(f, "the list has handle {:#x} twice", handle.0),
+            KernelError::SharedMember(of) => {
                 write!(f, "the list has a member of {of}, which is shared")
             }
-            Refused::OtherAdapter(of) => write!(f, "{of} is on another adapter"),
-            Refused::Sealed(of) => write!(f, "{of} is shared and takes no more members"),
-            Refused::NoHome(of) => write!(f, "an allocation of existing memory cannot join {of}"),
-            Refused::ResourceEnded(of) => write!(f, "{of} was destroyed meanwhile"),
-            Refused::Removed(of) => write!(f, "{of} is lost or stopped"),
-            Refused::NoEngine { node, engine, nodes } => {
+            KernelError::OtherAdapter(of) => write!(f, "{of} is on another adapter"),
+            KernelError::SharedResourceSealed(of) => write!(f, "{of} is shared and takes no more members"),
+            KernelError::StandardInResource(of) => write!(f, "an allocation of existing memory cannot join {of}"),
+            KernelError::ResourceDestroyed(of) => write!(f, "{of} was destroyed meanwhile"),
+            KernelError::Removed(of) => write!(f, "{of} is lost or stopped"),
+            KernelError::NoEngine { node, engine, nodes } => {
                 write!(f, "there is no engine {engine:#x} on node {node} ({nodes} nodes)")
             }
-            Refused::NothingToCreate => f.write_str("the call creates nothing"),
-            Refused::NamesFull => f.write_str("the process has no handle left"),
-            Refused::BadShape => f.write_str("the driver gave no size, or an invalid alignment"),
-            Refused::Driver(why) => why.fmt(f),
-            Refused::NoVideoMemory => f.write_str("there is no video memory for this"),
-            Refused::NoRoom { trim } => write!(f, "memory is short by {trim} bytes"),
-            Refused::NotResident(of) => write!(f, "{of} was not made resident"),
-            Refused::NotLocked(of) => write!(f, "{of} is not locked"),
-            Refused::NotForCpu(of) => write!(f, "the CPU may not access {of}"),
-            Refused::NotCreator(of) => write!(f, "only the creator of {of} may lock it"),
-            Refused::LockedOtherwise(of) => write!(f, "{of} is locked in another way"),
-            Refused::Elsewhere(of) => write!(f, "{of} cannot be shown at another address"),
-            Refused::FirstGeneration(of) => write!(f, "the driver model of {of} has no such thing"),
-            Refused::OnlyApertures(of) => write!(f, "{of} can only be in apertures"),
-            Refused::NotUnsynced(of) => write!(f, "{of} cannot be locked without waiting"),
-            Refused::WouldEvict(of) => write!(f, "{of} would have to be moved"),
-            Refused::Pinned(of) => write!(f, "{of} is pinned and would have to be moved"),
-            Refused::InUse(of) => write!(f, "{of} is in use"),
-            Refused::Offered(of) => write!(f, "{of} is offered"),
-            Refused::NotOffered(of) => write!(f, "{of} is not offered"),
-            Refused::NoLists(of) => write!(f, "{of} takes packets without allocation lists"),
-            Refused::HasLists(of) => write!(f, "{of} takes packets with allocation lists"),
-            Refused::LongPrivate { bytes, most } => {
+            KernelError::NothingToCreate => f.write_str("the call creates nothing"),
+            KernelError::HandleTableFull => f.write_str("the process has no handle left"),
+            KernelError::BadAllocationInfo => f.write_str("the driver gave no size, or an invalid alignment"),
+            KernelError::Driver(why) => why.fmt(f),
+            KernelError::NoVideoMemory => f.write_str("there is no video memory for this"),
+            KernelError::NoMemory { trim } => write!(f, "memory is short by {trim} bytes"),
+            KernelError::NotResident(of) => write!(f, "{of} was not made resident"),
+            KernelError::NotLocked(of) => write!(f, "{of} is not locked"),
+            KernelError::NotCpuVisible(of) => write!(f, "the CPU may not access {of}"),
+            KernelError::NotCreator(of) => write!(f, "only the creator of {of} may lock it"),
+            KernelError::LockModeConflict(of) => write!(f, "{of} is locked in another way"),
+            KernelError::AlternateAddressConflict(of) => write!(f, "{of} cannot be shown at another address"),
+            KernelError::UnsupportedByDriverModel(of) => write!(f, "the driver model of {of} has no such thing"),
+            KernelError::OnlyApertures(of) => write!(f, "{of} can only be in apertures"),
+            KernelError::IgnoreSyncNotAllowed(of) => write!(f, "{of} cannot be locked without waiting"),
+            KernelError::WouldEvict(of) => write!(f, "{of} would have to be moved"),
+            KernelError::Pinned(of) => write!(f, "{of} is pinned and would have to be moved"),
+            KernelError::InUse(of) => write!(f, "{of} is in use"),
+            KernelError::Offered(of) => write!(f, "{of} is offered"),
+            KernelError::NotOffered(of) => write!(f, "{of} is not offered"),
+            KernelError::NoLists(of) => write!(f, "{of} takes packets without allocation lists"),
+            KernelError::HasLists(of) => write!(f, "{of} takes packets with allocation lists"),
+            KernelError::PrivateDataTooLarge { bytes, most } => {
                 write!(f, "the packet has {bytes} bytes of private data, and may have {most}")
             }
-            Refused::Older { handle, view } => {
+            KernelError::InstanceSuperseded { handle, view } => {
                 write!(f, "handle {:#x} is an older instance of {view} than one listed", handle.0)
             }
-            Refused::LockedAway(of) => write!(f, "{of} is locked and can be in no aperture"),
-            Refused::NoEvent(number) => write!(f, "the client has no event {number}"),
-            Refused::NotMonitored(of) => write!(f, "{of} is no monitored fence"),
-            Refused::Denied(of) => write!(f, "the device may not do that with {of}"),
-            Refused::Rewinds { sync, value, current } => {
+            KernelError::LockedOutsideAperture(of) => write!(f, "{of} is locked and can be in no aperture"),
+            KernelError::EventNotFound(number) => write!(f, "the client has no event {number}"),
+            KernelError::NotMonitored(of) => write!(f, "{of} is no monitored fence"),
+            KernelError::AccessDenied(of) => write!(f, "the device may not do that with {of}"),
+            KernelError::FenceDecreases { sync, value, current } => {
                 write!(f, "{sync} would go back from {current} to {value}")
             }
-            Refused::TooFar { sync, value, current } => {
+            KernelError::FenceTooFar { sync, value, current } => {
                 write!(f, "{value} is too far from the value of {sync}, {current}")
             }
-            Refused::NoAddresses => f.write_str("the process has no GPU addresses on the adapter"),
-            Refused::NoFreeAddresses => f.write_str("no addresses are free within the bounds"),
-            Refused::AddressesTaken { start, bytes } => {
+            KernelError::NoAddressSpace => f.write_str("the process has no GPU addresses on the adapter"),
+            KernelError::NoFreeAddresses => f.write_str("no addresses are free within the bounds"),
+            KernelError::AddressesInUse { start, bytes } => {
                 write!(f, "of {bytes:#x} bytes at {start:#x} some are taken")
             }
-            Refused::AddressesMixed { start, bytes } => {
+            KernelError::AddressesMixed { start, bytes } => {
                 write!(f, "of {bytes:#x} bytes at {start:#x} some are free and some are not")
             }
-            Refused::NotTaken { start, bytes } => {
+            KernelError::AddressesNotInUse { start, bytes } => {
                 write!(f, "{bytes:#x} bytes at {start:#x} are not taken")
             }
-            Refused::FreedBefore { start, bytes } => {
+            KernelError::AddressesFreed { start, bytes } => {
                 write!(f, "{bytes:#x} bytes at {start:#x} were freed before")
             }
-            Refused::OutsideAllocation { view, offset, bytes, size } => {
+            KernelError::OutsideAllocation { view, offset, bytes, size } => {
                 write!(f, "{bytes:#x} bytes at {offset:#x} are outside {view} of {size:#x} bytes")
             }
-            Refused::OtherReservation { start } => {
+            KernelError::OtherReservation { start } => {
                 write!(f, "the range at {start:#x} is of another reservation, or of none")
             }
-            Refused::NotOwner(of) => write!(f, "{of} is not owned through this handle"),
-            Refused::ShortBuffer { of, room, there } => {
+            KernelError::NotOwner(of) => write!(f, "{of} is not owned through this handle"),
+            KernelError::BufferTooSmall { of, size: room, required: there } => {
                 write!(f, "the buffer for the data of {of} has {room} bytes, and needs {there}")
             }
-            Refused::Stuck => f.write_str("a wait was given up, because nothing could end it"),
+            KernelError::Stuck => f.write_str("a wait was given up, because nothing could end it"),
         }
     }
 }
 
-impl std::error::Error for Refused {
+impl std::error::Error for KernelError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Refused::Driver(why) => Some(why),
+            KernelError::Driver(why) => Some(why),
             _ => None,
         }
     }

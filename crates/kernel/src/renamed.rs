@@ -15,39 +15,39 @@
 
 use crate::allocation::Allocation;
 use crate::device::Device;
-use crate::device::Inside;
+use crate::device::RundownGuard;
 use crate::handle::ObjectId;
-use crate::handle::{BadHandle, Handle};
+use crate::handle::{HandleError, Handle};
 use crate::kernel::Kernel;
 use crate::memory::Extent;
 use crate::memory::Owner;
-use crate::memory::cpu::LockOrder;
+use crate::memory::cpu::LockRequest;
 use crate::miniport::Generation;
 use crate::process::Process;
 use crate::process::ProcessId;
-use crate::refused::{Argument, Refused};
-use crate::render::RenderOrder;
+use crate::refused::{Argument, KernelError};
+use crate::render::RenderRequest;
 use crate::store::Id;
 use crate::view::View;
-use crate::world::World;
-use flight::{Passive, Subject, What};
+use crate::world::KernelState;
+use flight::{Passive, Subject, EventKind};
 
 /// So many instances an allocation has at most, if its driver does not say.
 ///
 /// WINDOWS: as many as are of use, and fewer where memory is short (documented); the number is
 /// our decision.
-const MOST: u32 = 64;
+const MAX_INSTANCES: u32 = 64;
 
 /// The instances of an allocation.
 #[derive(Default)]
-pub(crate) struct Renames {
+pub(crate) struct Instances {
     instances: Vec<Instance>,
     /// The newest of them, by its place.
     newest: usize,
     /// How often one became the newest.
-    turns: u64,
+    rename_count: u64,
     /// The turn of the newest that a packet has listed.
-    listed: u64,
+    listed_at: u64,
 }
 
 /// An instance of an allocation.
@@ -58,7 +58,7 @@ struct Instance {
     /// Its name, once it was given to a client.
     handle: Option<Handle>,
     /// When it became the newest; zero: never.
-    turn: u64,
+    renamed_at: u64,
     /// A lock is about to show it.
     claimed: bool,
 }
@@ -72,13 +72,13 @@ pub(crate) struct InstanceRecord {
 type ListedInstances = Vec<(Id<View>, Id<Extent>)>;
 
 /// What a lock finds among the instances.
-enum Pick {
+enum InstanceChoice {
     /// This one, claimed.
     Found(Id<Extent>),
     /// These are free when packets are done.
-    Behind(Vec<Id<Extent>>),
+    WaitFor(Vec<Id<Extent>>),
     /// None, before its client has submitted its commands.
-    Named,
+    MustSubmitFirst,
 }
 
 impl Kernel {
@@ -87,86 +87,86 @@ impl Kernel {
     ///
     /// WINDOWS: whether it waits then or refuses is up to the memory manager (documented). It
     /// refuses if waiting would not help: its client is to submit its commands, and to say so.
-    pub(crate) fn claim_instance(
+    pub(crate) fn acquire_instance(
         &self,
         at: &mut Passive,
         process: ProcessId,
-        inside: &Inside<'_>,
+        inside: &RundownGuard<'_>,
         view: Id<View>,
-        (order, grows): (&LockOrder, bool),
-    ) -> Result<Id<Extent>, Refused> {
+        (order, grows): (&LockRequest, bool),
+    ) -> Result<Id<Extent>, KernelError> {
         let about = view.subject();
         loop {
             let behind = {
-                let world = &mut *self.world.hold();
+                let world = &mut *self.state.lock();
                 world.views_of(process, inside.device, &[order.view])?;
-                match self.pick(world, view, order.unnamed, grows) {
-                    Pick::Found(extent) => {
-                        let asked = What::LockAsked { hurries: false, still: order.still };
-                        self.log.emit(world.seen_as(view, extent), asked);
+                match self.choose_instance(world, view, order.no_existing_reference, grows) {
+                    InstanceChoice::Found(extent) => {
+                        let asked = EventKind::LockRequested { do_not_wait: false, do_not_evict: order.do_not_evict };
+                        self.log.emit(world.lock_subject(view, extent), asked);
                         return Ok(extent);
                     }
-                    Pick::Named => return Err(Refused::InUse(about)),
-                    Pick::Behind(extents) => extents,
+                    InstanceChoice::MustSubmitFirst => return Err(KernelError::InUse(about)),
+                    InstanceChoice::WaitFor(extents) => extents,
                 }
             };
-            let free = |it: &World| {
-                behind.iter().any(|extent| it.extents.get(*extent).is_none_or(|it| it.named == 0))
+            let free = |it: &KernelState| {
+                behind.iter().any(|extent| it.extents.get(*extent).is_none_or(|it| it.packet_references == 0))
             };
-            let what = |_: &World| format!("packets that use instances of {about}");
+            let what = |_: &KernelState| format!("packets that use instances of {about}");
             if !self.wait_until(at, about, what, free) {
-                return Err(Refused::Stuck);
+                return Err(KernelError::Stuck);
             }
         }
     }
 
-    fn pick(&self, world: &mut World, view: Id<View>, unnamed: bool, grows: bool) -> Pick {
+    fn choose_instance(&self, world: &mut KernelState, view: Id<View>, no_existing_reference: bool, grows: bool) -> InstanceChoice {
         let Some(number) = world.views.get(view).map(|it| it.allocation) else {
-            return Pick::Named;
+            return InstanceChoice::MustSubmitFirst;
         };
         let handle = world.views.get(view).map(|it| it.handle);
         let it = &mut world.allocations[number];
-        let Some(extent) = it.extent else { return Pick::Named };
-        let renames = it.renames.get_or_insert_with(|| Box::new(Renames::first(extent, handle)));
+        let Some(extent) = it.extent else { return InstanceChoice::MustSubmitFirst };
+        let renames = it.renames.get_or_insert_with(|| Box::new(Instances::first(extent, handle)));
         let extents = &world.extents;
         let quiet = |it: &Instance| {
             let unlocked = |it: &Extent| it.lock.is_none() && it.offer.is_none() && !it.ending;
-            !it.claimed && (grows || it.turn > 0) && extents.get(it.extent).is_some_and(unlocked)
+            !it.claimed && (grows || it.renamed_at > 0) && extents.get(it.extent).is_some_and(unlocked)
         };
-        let listed = renames.listed;
-        let closed = |it: &Instance| unnamed || it.turn == 0 || it.turn < listed;
-        let used = |it: &Instance| extents.get(it.extent).is_some_and(|it| it.named > 0);
-        let may = |it: &(usize, &Instance)| quiet(it.1) && closed(it.1) && !used(it.1);
+        let listed = renames.listed_at;
+        let closed_adapters = |it: &Instance| no_existing_reference || it.renamed_at == 0 || it.renamed_at < listed;
+        let used = |it: &Instance| extents.get(it.extent).is_some_and(|it| it.packet_references > 0);
+        let may = |it: &(usize, &Instance)| quiet(it.1) && closed_adapters(it.1) && !used(it.1);
         let newest = renames.newest;
         let free = renames.instances.iter().enumerate().filter(may);
         // The one it has, if it may; else the one that was given the longest time ago.
-        let free = free.min_by_key(|(place, it)| (*place != newest, it.turn)).map(|it| it.0);
+        let free = free.min_by_key(|(place, it)| (*place != newest, it.renamed_at)).map(|it| it.0);
         if let Some(it) = free.and_then(|it| renames.instances.get_mut(it)) {
             it.claimed = true;
-            return Pick::Found(it.extent);
+            return InstanceChoice::Found(it.extent);
         }
-        let most = extents.get(extent).map_or(0, |it| it.wants.instances);
-        let most = if most == 0 { MOST } else { most };
+        let most = extents.get(extent).map_or(0, |it| it.requirements.instances);
+        let most = if most == 0 { MAX_INSTANCES } else { most };
         if grows && renames.instances.len() < most as usize {
-            return self.make_instance(world, number, view, extent);
+            return self.create_instance(world, number, view, extent);
         }
-        let waits = |it: &&Instance| quiet(it) && closed(it) && used(it);
+        let waits = |it: &&Instance| quiet(it) && closed_adapters(it) && used(it);
         let behind: Vec<Id<Extent>> =
             renames.instances.iter().filter(waits).map(|it| it.extent).collect();
-        if behind.is_empty() { Pick::Named } else { Pick::Behind(behind) }
+        if behind.is_empty() { InstanceChoice::MustSubmitFirst } else { InstanceChoice::WaitFor(behind) }
     }
 
     /// Makes an instance like the newest, without a place and without a name.
-    fn make_instance(
+    fn create_instance(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         number: Id<Allocation>,
         view: Id<View>,
         like: Id<Extent>,
-    ) -> Pick {
+    ) -> InstanceChoice {
         let of = &world.extents[like];
-        let (adapter, word, bytes) = (of.adapter, of.word, of.bytes);
-        let (alignment, wants, priority) = (of.alignment, of.wants, of.priority);
+        let (adapter, word, bytes) = (of.adapter, of.driver_handle, of.bytes);
+        let (alignment, wants, priority) = (of.alignment, of.requirements, of.priority);
         let instance = world.instances.insert(InstanceRecord { allocation: number });
         let owner = Owner::Instance(instance);
         let extent = Extent::new(adapter, owner, word, bytes, alignment, wants);
@@ -177,59 +177,59 @@ impl Kernel {
             number: Some(instance),
             extent,
             handle: None,
-            turn: 0,
+            renamed_at: 0,
             claimed: true,
         });
-        let made = What::InstanceMade {
+        let made = EventKind::InstanceCreated {
             of: number.subject(),
             view: view.subject(),
-            word: self.log.word(word),
+            driver_handle: self.log.pointer_subject(word),
             count: u32::try_from(renames.instances.len()).unwrap_or(u32::MAX),
         };
         self.log.emit(owner.subject(), made);
-        self.say_wanted(world, extent);
-        Pick::Found(extent)
+        self.log_requirements(world, extent);
+        InstanceChoice::Found(extent)
     }
 
     /// An instance that was claimed is the newest from here on, and has a name. Answers it.
-    pub(crate) fn take_instance(
+    pub(crate) fn select_instance(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         process: ProcessId,
         view: Id<View>,
         extent: Id<Extent>,
-        unnamed: bool,
-    ) -> Result<Handle, Refused> {
-        let gone = Refused::Removed(view.subject());
-        let number = world.views.get(view).map(|it| it.allocation).ok_or(gone.clone())?;
-        let it = world.allocations.get(number).ok_or(gone.clone())?;
-        let renames = it.renames.as_ref().ok_or(gone.clone())?;
-        let place = renames.place_of(extent).ok_or(gone.clone())?;
-        let it = renames.instances.get(place).ok_or(gone.clone())?;
+        no_existing_reference: bool,
+    ) -> Result<Handle, KernelError> {
+        let zombie = KernelError::Removed(view.subject());
+        let number = world.views.get(view).map(|it| it.allocation).ok_or(zombie.clone())?;
+        let it = world.allocations.get(number).ok_or(zombie.clone())?;
+        let renames = it.renames.as_ref().ok_or(zombie.clone())?;
+        let place = renames.index_of(extent).ok_or(zombie.clone())?;
+        let it = renames.instances.get(place).ok_or(zombie.clone())?;
         let (instance, mut handle, same) = (it.number, it.handle, place == renames.newest);
         if let (None, Some(instance)) = (handle, instance) {
-            let name = self.reserve(world, process.0)?;
+            let name = self.reserve_handle(world, process.0)?;
             handle = Some(name.handle());
-            self.publish(world, process.0, name, ObjectId::Instance(instance));
+            self.publish_handle(world, process.0, name, ObjectId::Instance(instance));
         }
-        let it = world.allocations.get_mut(number).ok_or(gone.clone())?;
+        let it = world.allocations.get_mut(number).ok_or(zombie.clone())?;
         let before = it.extent.replace(extent);
-        let renames = it.renames.as_mut().ok_or(gone.clone())?;
-        let turn = if same { renames.turns } else { renames.turns + 1 };
-        (renames.newest, renames.turns) = (place, turn);
+        let renames = it.renames.as_mut().ok_or(zombie.clone())?;
+        let turn = if same { renames.rename_count } else { renames.rename_count + 1 };
+        (renames.newest, renames.rename_count) = (place, turn);
         if let Some(it) = renames.instances.get_mut(place) {
-            (it.handle, it.turn) = (handle, turn);
+            (it.handle, it.renamed_at) = (handle, turn);
         }
-        if unnamed {
-            renames.listed = turn; // As its client promised: nothing older comes.
+        if no_existing_reference {
+            renames.listed_at = turn; // As its client promised: nothing older comes.
         }
         if let Some(it) = world.views.get_mut(view) {
-            it.retired = instance.is_some();
+            it.superseded = instance.is_some();
         }
         if !same {
             let owner = number.subject();
             let to = instance.map_or(owner, Id::subject);
-            self.log.emit(view.subject(), What::LockRenamed { to, turn });
+            self.log.emit(view.subject(), EventKind::LockRenamed { to, turn });
             // What is said of an allocation is said of the newest.
             let priority = before.and_then(|it| world.extents.get(it)).map(|it| it.priority);
             if let (Some(priority), Some(it)) = (priority, world.extents.get_mut(extent)) {
@@ -239,62 +239,62 @@ impl Kernel {
                 world.rank(before);
             }
         }
-        handle.ok_or(gone)
+        handle.ok_or(zombie)
     }
 
     /// Whoever claimed an instance has it, or gives it back. Answers whether it never was filled.
-    pub(crate) fn unclaim(&self, view: Id<View>, extent: Id<Extent>) -> bool {
-        let world = &mut *self.world.hold();
+    pub(crate) fn release_instance(&self, view: Id<View>, extent: Id<Extent>) -> bool {
+        let world = &mut *self.state.lock();
         let number = world.views[view].allocation;
         let renames = world.allocations.get_mut(number).and_then(|it| it.renames.as_mut());
         let it = renames.and_then(|it| it.instances.iter_mut().find(|it| it.extent == extent));
         it.is_some_and(|it| {
             it.claimed = false;
-            it.turn == 0
+            it.renamed_at == 0
         })
     }
 
     /// Closes the names of instances: their view ends.
-    pub(crate) fn unname_instances(&self, world: &mut World, process: Id<Process>, view: Id<View>) {
+    pub(crate) fn close_instance_handles(&self, world: &mut KernelState, process: Id<Process>, view: Id<View>) {
         let allocation = world.views.get(view).and_then(|it| world.allocations.get(it.allocation));
         let renames = allocation.and_then(|it| it.renames.as_ref());
         let named = |it: &Instance| it.handle.filter(|_| it.number.is_some());
         let names: Vec<Handle> =
             renames.map(|it| it.instances.iter().filter_map(named).collect()).unwrap_or_default();
         for handle in names {
-            self.unname(world, process, handle);
+            self.close_handle(world, process, handle);
         }
     }
 
     /// Packets that name these extents have come or gone.
-    pub(crate) fn count_named(&self, world: &mut World, extents: &[Id<Extent>], come: bool) {
+    pub(crate) fn count_packet_references(&self, world: &mut KernelState, extents: &[Id<Extent>], page_in: bool) {
         let mut free = false;
         for extent in extents {
             // What a packet lists may have ended before it.
             let Some(it) = world.extents.get_mut(*extent) else { continue };
-            it.named = if come { it.named + 1 } else { it.named.saturating_sub(1) };
-            let (over, owner) = (it.named == 0, it.owner);
+            it.packet_references = if page_in { it.packet_references + 1 } else { it.packet_references.saturating_sub(1) };
+            let (over, owner) = (it.packet_references == 0, it.owner);
             // A lock may wait for it.
-            free |= over && !world.waiting.is_empty() && world.renamed(owner).is_some();
+            free |= over && !world.waiters.is_empty() && world.instances_of_owner(owner).is_some();
         }
         if free {
-            self.wake(world);
+            self.wake_all(world);
         }
     }
 }
 
-impl Renames {
+impl Instances {
     /// The allocation itself is the first.
     fn first(extent: Id<Extent>, handle: Option<Handle>) -> Self {
-        let first = Instance { number: None, extent, handle, turn: 1, claimed: false };
-        Self { instances: vec![first], newest: 0, turns: 1, listed: 0 }
+        let first = Instance { number: None, extent, handle, renamed_at: 1, claimed: false };
+        Self { instances: vec![first], newest: 0, rename_count: 1, listed_at: 0 }
     }
 
-    fn place_of(&self, extent: Id<Extent>) -> Option<usize> {
+    fn index_of(&self, extent: Id<Extent>) -> Option<usize> {
         self.instances.iter().position(|it| it.extent == extent)
     }
 
-    fn place_of_number(&self, number: Option<Id<InstanceRecord>>) -> Option<usize> {
+    fn index_of_number(&self, number: Option<Id<InstanceRecord>>) -> Option<usize> {
         self.instances.iter().position(|it| it.number == number)
     }
 }
@@ -315,7 +315,7 @@ impl Allocation {
     }
 }
 
-impl World {
+impl KernelState {
     /// Whether a lock that discards gives another instance of a view's allocation.
     ///
     /// WINDOWS: not of what is pinned, a primary or shared (documented). From WDDM 2 on nothing
@@ -324,7 +324,7 @@ impl World {
         let it = &self.views[view];
         let it = &self.allocations[it.allocation];
         let extent = it.extent.and_then(|it| self.extents.get(it));
-        let pinned = extent.is_none_or(|it| it.wants.flags.pinned);
+        let pinned = extent.is_none_or(|it| it.requirements.flags.pinned);
         let shared = it.resource.and_then(|it| self.resources.get(it)).is_some_and(|it| it.shared);
         let on = self.adapters.get(it.adapter);
         let first = on.is_some_and(|it| it.driver.generation == Generation::One);
@@ -340,13 +340,13 @@ impl World {
         }
     }
 
-    fn renamed(&self, owner: Owner) -> Option<&Renames> {
+    fn instances_of_owner(&self, owner: Owner) -> Option<&Instances> {
         self.allocations.get(self.allocation_of(owner)?)?.renames.as_deref()
     }
 
     /// The view that a name leads to, and which instance of its allocation, by its place: none
     /// where there are no others.
-    fn instance_named(&self, named: ObjectId) -> Option<(Id<View>, Option<usize>)> {
+    fn find_instance(&self, named: ObjectId) -> Option<(Id<View>, Option<usize>)> {
         let (instance, allocation) = match named {
             ObjectId::View(view) => (None, self.views.get(view)?.allocation),
             ObjectId::Instance(instance) => {
@@ -355,7 +355,7 @@ impl World {
             _ => return None,
         };
         let it = self.allocations.get(allocation)?;
-        let place = it.renames.as_ref().and_then(|it| it.place_of_number(instance));
+        let place = it.renames.as_ref().and_then(|it| it.index_of_number(instance));
         // What is renamed is not shared, so that it has one view.
         let view = match named {
             ObjectId::View(view) => view,
@@ -366,31 +366,31 @@ impl World {
 
     /// What a name means to a driver: an instance is what it knows as the view.
     pub(crate) fn as_view(&self, named: ObjectId) -> ObjectId {
-        match self.instance_named(named) {
+        match self.find_instance(named) {
             Some((view, _)) => ObjectId::View(view),
             None => named,
         }
     }
 
     /// A client's name of a view: of its newest instance.
-    pub(crate) fn newest_name(&self, view: Id<View>) -> Option<Handle> {
-        let renames = self.renames_of(view);
+    pub(crate) fn newest_handle(&self, view: Id<View>) -> Option<Handle> {
+        let renames = self.instances_of_view(view);
         let newest = renames.and_then(|it| it.instances.get(it.newest)?.handle);
         newest.or_else(|| self.views.get(view).map(|it| it.handle))
     }
 
     /// The view that a client's name leads to, if that is the name of its newest instance.
-    pub(crate) fn newest_view(&self, named: ObjectId) -> Result<Id<View>, BadHandle> {
-        let retired = || Err(BadHandle::Retired(self.as_view(named).subject()));
+    pub(crate) fn newest_view(&self, named: ObjectId) -> Result<Id<View>, HandleError> {
+        let superseded = || Err(HandleError::Superseded(self.as_view(named).subject()));
         match named {
-            ObjectId::View(view) if self.views[view].retired => retired(),
+            ObjectId::View(view) if self.views[view].superseded => superseded(),
             ObjectId::View(view) => Ok(view),
             ObjectId::Instance(_) => {
-                let (view, place) = self.instance_named(named).ok_or(BadHandle::Unknown)?;
-                let newest = self.renames_of(view).map(|it| it.newest);
-                if newest == place { Ok(view) } else { retired() }
+                let (view, place) = self.find_instance(named).ok_or(HandleError::Unknown)?;
+                let newest = self.instances_of_view(view).map(|it| it.newest);
+                if newest == place { Ok(view) } else { superseded() }
             }
-            _ => Err(BadHandle::WrongKind(named.subject())),
+            _ => Err(HandleError::WrongKind(named.subject())),
         }
     }
 
@@ -402,32 +402,32 @@ impl World {
         &self,
         process: ProcessId,
         device: Id<Device>,
-        order: &RenderOrder,
-    ) -> Result<ListedInstances, Refused> {
+        order: &RenderRequest,
+    ) -> Result<ListedInstances, KernelError> {
         let mut all = Vec::with_capacity(order.list.len());
-        let mut turns = Vec::with_capacity(order.list.len());
+        let mut rename_count = Vec::with_capacity(order.list.len());
         for (place, (handle, _)) in order.list.iter().enumerate() {
             let argument = Argument::Allocation(place);
             let (view, extent) = self.instance_of(process, device, argument, *handle)?;
-            let renames = self.renames_of(view);
-            let of = renames.and_then(|it| it.instances.get(it.place_of(extent)?));
-            let turn = of.map_or(0, |it| it.turn);
-            if renames.is_some_and(|it| turn < it.listed) {
-                return Err(Refused::Older { handle: *handle, view: view.subject() });
+            let renames = self.instances_of_view(view);
+            let of = renames.and_then(|it| it.instances.get(it.index_of(extent)?));
+            let turn = of.map_or(0, |it| it.renamed_at);
+            if renames.is_some_and(|it| turn < it.listed_at) {
+                return Err(KernelError::InstanceSuperseded { handle: *handle, view: view.subject() });
             }
             all.push((view, extent));
-            turns.push(turn);
+            rename_count.push(turn);
         }
         let mut behind: Vec<(Id<View>, u64)> = Vec::new();
         for it in &order.patches {
-            let place = it.allocation as usize;
-            let (Some((view, _)), Some(turn)) = (all.get(place), turns.get(place)) else {
+            let place = it.allocation_index as usize;
+            let (Some((view, _)), Some(turn)) = (all.get(place), rename_count.get(place)) else {
                 continue;
             };
             match behind.iter_mut().find(|it| it.0 == *view) {
                 Some((_, last)) if turn < last => {
                     let handle = order.list.get(place).map(|it| it.0).unwrap_or_default();
-                    return Err(Refused::Older { handle, view: view.subject() });
+                    return Err(KernelError::InstanceSuperseded { handle, view: view.subject() });
                 }
                 Some((_, last)) => *last = *turn,
                 None => behind.push((*view, *turn)),
@@ -437,14 +437,14 @@ impl World {
     }
 
     /// Packets that list these are taken: older instances may not be listed any more.
-    pub(crate) fn keep_listed(&mut self, uses: impl Iterator<Item = (Id<View>, Id<Extent>)>) {
+    pub(crate) fn record_listed(&mut self, uses: impl Iterator<Item = (Id<View>, Id<Extent>)>) {
         for (view, extent) in uses {
             let number = self.views[view].allocation;
             let it = self.allocations.get_mut(number).and_then(|it| it.renames.as_mut());
             let Some(it) = it else { continue };
-            let place = it.place_of(extent);
-            let turn = place.and_then(|place| it.instances.get(place)).map_or(0, |it| it.turn);
-            it.listed = it.listed.max(turn);
+            let place = it.index_of(extent);
+            let turn = place.and_then(|place| it.instances.get(place)).map_or(0, |it| it.renamed_at);
+            it.listed_at = it.listed_at.max(turn);
         }
     }
 
@@ -456,27 +456,27 @@ impl World {
         device: Id<Device>,
         argument: Argument,
         handle: Handle,
-    ) -> Result<(Id<View>, Id<Extent>), Refused> {
-        let named = self.found(process, argument, handle)?;
+    ) -> Result<(Id<View>, Id<Extent>), KernelError> {
+        let named = self.find_handle(process, argument, handle)?;
         let wrong =
-            Refused::Handle { argument, handle, why: BadHandle::WrongKind(named.subject()) };
-        let (view, place) = self.instance_named(named).ok_or(wrong)?;
+            KernelError::Handle { argument, handle, why: HandleError::WrongKind(named.subject()) };
+        let (view, place) = self.find_instance(named).ok_or(wrong)?;
         let owner = self.views[view].device;
         if owner != device {
             let owner = owner.subject();
-            return Err(Refused::OtherDevice { argument, handle, owner });
+            return Err(KernelError::OtherDevice { argument, handle, owner });
         }
-        let of = place.and_then(|place| self.renames_of(view)?.instances.get(place));
+        let of = place.and_then(|place| self.instances_of_view(view)?.instances.get(place));
         let extent = of.map(|it| it.extent).or_else(|| self.extent_of(view));
-        Ok((view, extent.ok_or(Refused::NoVideoMemory)?))
+        Ok((view, extent.ok_or(KernelError::NoVideoMemory)?))
     }
 
-    fn renames_of(&self, view: Id<View>) -> Option<&Renames> {
+    fn instances_of_view(&self, view: Id<View>) -> Option<&Instances> {
         self.allocations.get(self.views.get(view)?.allocation)?.renames.as_deref()
     }
 
     /// What events say that locks are of: the view, or an instance that is not the first.
-    pub(crate) fn seen_as(&self, view: Id<View>, extent: Id<Extent>) -> Subject {
+    pub(crate) fn lock_subject(&self, view: Id<View>, extent: Id<Extent>) -> Subject {
         match self.extents[extent].owner {
             Owner::Instance(instance) => instance.subject(),
             _ => view.subject(),
@@ -507,7 +507,7 @@ impl World {
                 .is_none_or(|it| self.instances.get(it).is_some_and(|it| it.allocation == number));
             named && self.extents.get(it.extent).is_some()
         };
-        if renames.instances.iter().all(there) && renames.listed <= renames.turns {
+        if renames.instances.iter().all(there) && renames.listed_at <= renames.rename_count {
             return Ok(());
         }
         Err(format!("an instance of {number} is gone, or was listed before its turn"))

@@ -11,33 +11,33 @@ mod sent;
 use crate::context::Context;
 use crate::ddi::Driver;
 use crate::device::Device;
-use crate::device::{Inside, Loss};
-use crate::dispatch::Load;
-use crate::gate::Class;
+use crate::device::{RundownGuard, DeviceLoss};
+use crate::dispatch::PacketPayload;
+use crate::gate::ThreadingLevel;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
-use crate::listed::{Listing, PatchLocation, Rendering, UserMemory};
+use crate::listed::{AllocationListEntry, PatchLocation, RenderArgs, UserMemory};
 use crate::memory::Extent;
-use crate::miniport::{Generation, Refusal, Token};
+use crate::miniport::{Generation, DriverError, DriverHandle};
 use crate::operation::PAGE;
 use crate::process::ProcessId;
-use crate::refused::{Argument, Refused};
+use crate::refused::{Argument, KernelError};
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::view::View;
-use crate::world::World;
-use flight::{Fence, Passive, Ram, RuleId, Run, Subject, What, Who};
+use crate::world::KernelState;
+use flight::{Fence, Passive, Ram, RuleId, Run, Subject, EventKind, Component};
 use std::sync::Arc;
 
 /// A driver that needs more buffers than this for one call does not get on.
-const MOST_PASSES: u32 = 1000;
+const MAX_PASSES: u32 = 1000;
 
 const RENDER: &str = "DxgkDdiRender";
 const PATCH: &str = "DxgkDdiPatch";
 
 /// What a client has a context do (`D3DKMTRender`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RenderOrder {
+pub struct RenderRequest {
     /// The context.
     pub context: Handle,
     /// The client's commands.
@@ -51,7 +51,7 @@ pub struct RenderOrder {
 }
 
 /// A packet with lists: what it uses, and where its commands name it.
-pub(crate) struct Listed {
+pub(crate) struct RenderPacket {
     adapter: Id<Adapter>,
     context: Id<Context>,
     /// Its buffer in the machine's memory, how much of it is the driver's, and how much is
@@ -60,22 +60,22 @@ pub(crate) struct Listed {
     size: u32,
     written: u32,
     private: Vec<u8>,
-    uses: Vec<Use>,
+    uses: Vec<AllocationUse>,
     patches: Vec<PatchLocation>,
     null: bool,
     /// What it uses is held.
-    held: bool,
+    holds_extents: bool,
     /// The node that has it, its number there, and whether it was patched for that.
-    sent: Option<(usize, Fence, bool)>,
+    submission: Option<(usize, Fence, bool)>,
 }
 
 /// A packet on its way to the hardware, with where what it uses is.
-struct Going {
+struct OutgoingPacket {
     driver: Arc<Driver>,
     ram: Arc<dyn Ram>,
     node: Subject,
     fence: Fence,
-    list: Vec<Listing>,
+    list: Vec<AllocationListEntry>,
     run: Run,
     size: u32,
     written: u32,
@@ -83,19 +83,19 @@ struct Going {
     patches: Vec<PatchLocation>,
     null: bool,
     /// It is not patched: what its driver was told is still so.
-    skips: bool,
+    skips_patch: bool,
 }
 
 /// An allocation that a packet uses.
 #[derive(Clone, Debug)]
-struct Use {
+struct AllocationUse {
     view: Id<View>,
-    word: usize,
+    driver_handle: usize,
     extent: Id<Extent>,
     write: bool,
     bytes: u64,
     /// Where it was when its driver wrote the commands: the segment, and the address.
-    told: Option<(u32, u64)>,
+    rendered_at: Option<(u32, u64)>,
 }
 
 impl Kernel {
@@ -105,47 +105,47 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        order: &RenderOrder,
-    ) -> Result<u32, Refused> {
-        self.in_context(at, process, order.context, |at, context, inside| {
-            self.look_again(inside)?;
-            let uses = self.uses(process, inside.device, order)?;
-            let named = once(&uses);
-            let queued = self.make_packets(at, process, context, inside, order, &uses);
-            self.count_named(&mut self.world.hold(), &named, false);
+        order: &RenderRequest,
+    ) -> Result<u32, KernelError> {
+        self.with_context(at, process, order.context, |at, context, inside| {
+            self.recheck_device(inside)?;
+            let uses = self.allocation_uses(process, inside.device, order)?;
+            let named = distinct_extents(&uses);
+            let queued = self.create_render_packets(at, process, context, inside, order, &uses);
+            self.count_packet_references(&mut self.state.lock(), &named, false);
             let count = queued?;
-            self.send(at, process.0, context, inside)?;
+            self.submit_ready(at, process.0, context, inside)?;
             Ok(count)
         })
     }
 
     /// Has the driver write packets, and puts them into their context's line.
-    fn make_packets(
+    fn create_render_packets(
         &self,
         at: &mut Passive,
         process: ProcessId,
         context: Id<Context>,
-        inside: &Inside<'_>,
-        order: &RenderOrder,
-        uses: &[Use],
-    ) -> Result<u32, Refused> {
+        inside: &RundownGuard<'_>,
+        order: &RenderRequest,
+        uses: &[AllocationUse],
+    ) -> Result<u32, KernelError> {
         if inside.driver.generation == Generation::Two {
             self.judge_resident(context, inside, uses)?;
         }
-        let packets = self.translate(at, process, context, inside, order, uses)?;
+        let packets = self.render_to_packets(at, process, context, inside, order, uses)?;
         let count = u32::try_from(packets.len()).unwrap_or(u32::MAX);
-        self.world.hold().keep_listed(uses.iter().map(|it| (it.view, it.extent)));
+        self.state.lock().record_listed(uses.iter().map(|it| (it.view, it.extent)));
         let mut refused = Ok(());
         for packet in packets {
             let number = {
-                let world = &mut *self.world.hold();
-                self.count_named(world, &packet.extents(), true);
-                world.listed.insert(packet)
+                let world = &mut *self.state.lock();
+                self.count_packet_references(world, &packet.extents(), true);
+                world.render_packets.insert(packet)
             };
             refused =
-                refused.and_then(|()| self.queue_packet(context, inside, Load::Listed(number)));
+                refused.and_then(|()| self.queue_packet(context, inside, PacketPayload::Render(number)));
             if refused.is_err() {
-                self.end_listed(&mut self.world.hold(), number);
+                self.end_render_packet(&mut self.state.lock(), number);
             }
         }
         refused.map(|()| count)
@@ -153,41 +153,41 @@ impl Kernel {
 
     /// Whether the kernel brings what packets list, for a device's driver: from WDDM 2 on its
     /// client has it resident before.
-    pub fn brings_listed(&self, process: ProcessId, device: Handle) -> bool {
-        let world = self.world.hold();
-        let number = world.resolve::<Device>(process, Argument::Device, device);
-        number.is_ok_and(|it| world.brings_listed(it))
+    pub fn pages_in_listed(&self, process: ProcessId, device: Handle) -> bool {
+        let world = self.state.lock();
+        let number = world.resolve_handle::<Device>(process, Argument::Device, device);
+        number.is_ok_and(|it| world.pages_in_listed(it))
     }
 
     /// What a client's list names: counted as named, until its call is over.
-    fn uses(
+    fn allocation_uses(
         &self,
         process: ProcessId,
         device: Id<Device>,
-        order: &RenderOrder,
-    ) -> Result<Vec<Use>, Refused> {
-        let mut guard = self.world.hold();
+        order: &RenderRequest,
+    ) -> Result<Vec<AllocationUse>, KernelError> {
+        let mut guard = self.state.lock();
         let world = &mut *guard;
         let views = world.listed_instances(process, device, order)?;
         let mut uses = Vec::with_capacity(views.len());
         for ((view, extent), (_, write)) in views.into_iter().zip(&order.list) {
             let subject = view.subject();
-            let it = world.extents.get(extent).ok_or(Refused::NoVideoMemory)?;
-            let memory = world.memory(it.adapter).ok_or(Refused::NoVideoMemory)?.1;
+            let it = world.extents.get(extent).ok_or(KernelError::NoVideoMemory)?;
+            let memory = world.memory(it.adapter).ok_or(KernelError::NoVideoMemory)?.1;
             if it.offer.is_some() {
-                return Err(Refused::Offered(subject));
+                return Err(KernelError::Offered(subject));
             }
             // WINDOWS: what is locked is mapped into an aperture; with none to go to, the packet
             // is refused (documented).
-            if it.lock.is_some() && !memory.maps(it) {
-                return Err(Refused::LockedAway(subject));
+            if it.lock.is_some() && !memory.is_aperture_mappable(it) {
+                return Err(KernelError::LockedOutsideAperture(subject));
             }
-            let word = world.views.get(view).and_then(|it| it.word.as_ref());
-            let word = word.map_or(0, Token::word);
+            let word = world.views.get(view).and_then(|it| it.driver_handle.as_ref());
+            let word = word.map_or(0, DriverHandle::word);
             let bytes = it.bytes;
-            uses.push(Use { view, word, extent, write: *write, bytes, told: None });
+            uses.push(AllocationUse { view, driver_handle: word, extent, write: *write, bytes, rendered_at: None });
         }
-        self.count_named(world, &once(&uses), true);
+        self.count_packet_references(world, &distinct_extents(&uses), true);
         Ok(uses)
     }
 
@@ -195,14 +195,14 @@ impl Kernel {
     fn judge_resident(
         &self,
         context: Id<Context>,
-        inside: &Inside<'_>,
-        uses: &[Use],
-    ) -> Result<(), Refused> {
+        inside: &RundownGuard<'_>,
+        uses: &[AllocationUse],
+    ) -> Result<(), KernelError> {
         let missing = {
-            let world = self.world.hold();
-            let there = |it: &&Use| {
+            let world = self.state.lock();
+            let there = |it: &&AllocationUse| {
                 let listed = world.views.get(it.view).is_some_and(|it| it.resident > 0);
-                listed && world.place_now(it.extent).is_some()
+                listed && world.current_location(it.extent).is_some()
             };
             uses.iter().find(|it| !there(it)).map(|it| it.view.subject())
         };
@@ -211,72 +211,72 @@ impl Kernel {
             missing.map(|it| format!("a packet of {about} lists {it}: it is not resident"));
         let refused = broken.is_some();
         let (rule, place) = (RuleId::RESID_MAKE_011, "D3DKMTRender.AllocationCount");
-        self.log.judge(rule, Who::Client, about, place, broken);
+        self.log.judge(rule, Component::Client, about, place, broken);
         if refused {
             // WINDOWS: it is refused, and its device is in error (documented).
-            self.lose_device(inside.device, Loss::PageFault);
-            return Err(Refused::Removed(inside.subject()));
+            self.lose_device(inside.device, DeviceLoss::PageFault);
+            return Err(KernelError::Removed(inside.subject()));
         }
         Ok(())
     }
 
     /// Has the driver write the hardware's commands, into as many buffers as it needs.
-    fn translate(
+    fn render_to_packets(
         &self,
         at: &mut Passive,
         process: ProcessId,
         context: Id<Context>,
-        inside: &Inside<'_>,
-        order: &RenderOrder,
-        uses: &[Use],
-    ) -> Result<Vec<Listed>, Refused> {
-        let (mut packets, mut multipass, mut pass) = (Vec::new(), 0, 0);
+        inside: &RundownGuard<'_>,
+        order: &RenderRequest,
+        uses: &[AllocationUse],
+    ) -> Result<Vec<RenderPacket>, KernelError> {
+        let (mut packets, mut multipass, mut permit) = (Vec::new(), 0, 0);
         let refused = loop {
-            pass += 1;
-            let mut packet = match self.new_packet(context, inside, order, uses) {
+            permit += 1;
+            let mut packet = match self.new_render_packet(context, inside, order, uses) {
                 Ok(it) => it,
                 Err(why) => break Err(why),
             };
             let (room, before) = (packet.size, multipass);
             let answer = self.render_pass(at, process, inside, order, &mut packet, &mut multipass);
-            let full = matches!(answer, Err(Refused::Driver(Refusal::NoRoom)));
+            let full = matches!(answer, Err(KernelError::Driver(DriverError::NoRoom)));
             let stays = full && multipass == before;
-            let stuck = stays || pass > MOST_PASSES;
+            let stuck = stays || permit > MAX_PASSES;
             self.judge_pass(context, full, stuck, packet.written > 0);
             let said = match &answer {
                 Ok(()) => "ok".into(),
-                Err(Refused::Driver(why)) => why.name(),
+                Err(KernelError::Driver(why)) => why.name(),
                 Err(_) => "refused".into(),
             };
             let small = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
-            let rendered = What::PacketRendered {
-                pass,
+            let rendered = EventKind::PacketRendered {
+                pass: permit,
                 commands: small(order.commands.len()),
-                room,
+                capacity: room,
                 bytes: packet.written,
                 uses: small(packet.uses.len()),
                 patches: small(packet.patches.len()),
-                answer: said,
+                result: said,
             };
             self.log.emit(context.subject(), rendered);
             // What a driver wrote before it found no room is a packet as well.
             if answer.is_ok() || (full && packet.written > 0) {
                 packets.push(packet);
             } else {
-                self.world.hold().give_back_buffer(packet.adapter, packet.run);
+                self.state.lock().free_dma_buffer(packet.adapter, packet.run);
             }
             match answer {
                 Ok(()) => break Ok(()),
-                Err(_) if full && !stuck && pass <= MOST_PASSES => (),
+                Err(_) if full && !stuck && permit <= MAX_PASSES => (),
                 Err(why) => break Err(why),
             }
         };
         match refused {
             Ok(()) => Ok(packets),
             Err(why) => {
-                let world = &mut *self.world.hold();
+                let world = &mut *self.state.lock();
                 for it in packets {
-                    world.give_back_buffer(it.adapter, it.run);
+                    world.free_dma_buffer(it.adapter, it.run);
                 }
                 Err(why)
             }
@@ -284,27 +284,27 @@ impl Kernel {
     }
 
     /// A buffer for a packet, and where what it uses is now.
-    fn new_packet(
+    fn new_render_packet(
         &self,
         context: Id<Context>,
-        inside: &Inside<'_>,
-        order: &RenderOrder,
-        uses: &[Use],
-    ) -> Result<Listed, Refused> {
-        let world = &mut *self.world.hold();
-        world.works(inside.device)?;
+        inside: &RundownGuard<'_>,
+        order: &RenderRequest,
+        uses: &[AllocationUse],
+    ) -> Result<RenderPacket, KernelError> {
+        let world = &mut *self.state.lock();
+        world.check_working(inside.device)?;
         let lists = world.contexts.get_mut(context).and_then(|it| it.lists.as_mut());
-        let lists = lists.ok_or(Refused::NoLists(context.subject()))?;
+        let lists = lists.ok_or(KernelError::NoLists(context.subject()))?;
         lists.renders = lists.renders.wrapping_add(1);
         let sizes = lists.sizes;
         // A driver that guarantees so has as much room as its client.
         let length = u32::try_from(order.commands.len()).unwrap_or(u32::MAX);
         let size = if sizes.guaranteed { sizes.commands.max(length) } else { sizes.commands };
-        let memory = world.memory(inside.adapter).ok_or(Refused::NoVideoMemory)?.1;
+        let memory = world.memory(inside.adapter).ok_or(KernelError::NoVideoMemory)?.1;
         let bytes = u64::from(size).max(1).next_multiple_of(PAGE);
-        let run = memory.ram.take(bytes).ok_or(Refused::NoRoom { trim: bytes })?;
-        let uses = uses.iter().map(|it| Use { told: world.place_now(it.extent), ..it.clone() });
-        Ok(Listed {
+        let run = memory.ram.allocate(bytes).ok_or(KernelError::NoMemory { trim: bytes })?;
+        let uses = uses.iter().map(|it| AllocationUse { rendered_at: world.current_location(it.extent), ..it.clone() });
+        Ok(RenderPacket {
             adapter: inside.adapter,
             context,
             run,
@@ -314,8 +314,8 @@ impl Kernel {
             uses: uses.collect(),
             patches: Vec::new(),
             null: order.null,
-            held: false,
-            sent: None,
+            holds_extents: false,
+            submission: None,
         })
     }
 
@@ -324,46 +324,46 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        inside: &Inside<'_>,
-        order: &RenderOrder,
-        packet: &mut Listed,
+        inside: &RundownGuard<'_>,
+        order: &RenderRequest,
+        packet: &mut RenderPacket,
         multipass: &mut u32,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), KernelError> {
         let (driver, room) = (&inside.driver, packet.size);
-        let keys = Class::Zero.keys(inside.adapter, driver.generation, process.0);
-        let pass = self.enter(at, keys)?;
-        self.look_again(inside)?;
+        let keys = ThreadingLevel::Zero.keys(inside.adapter, driver.generation, process.0);
+        let permit = self.acquire_permit(at, keys)?;
+        self.recheck_device(inside)?;
         let (word, ram, most) = {
-            let world = self.world.hold();
-            let gone = Refused::Removed(inside.subject());
-            let it = world.contexts.get(packet.context).ok_or(gone.clone())?;
+            let world = self.state.lock();
+            let zombie = KernelError::Removed(inside.subject());
+            let it = world.contexts.get(packet.context).ok_or(zombie.clone())?;
             let most = it.lists.as_ref().map_or(0, |it| it.sizes.patches);
-            let word = it.word.clone().ok_or(gone)?;
-            let ram = world.memory(inside.adapter).ok_or(Refused::NoVideoMemory)?.1.ram.clone();
+            let word = it.driver_handle.clone().ok_or(zombie)?;
+            let ram = world.memory(inside.adapter).ok_or(KernelError::NoVideoMemory)?.1.ram.clone();
             (word, ram, most)
         };
-        let list: Vec<Listing> = packet.uses.iter().map(Use::told).collect();
+        let list: Vec<AllocationListEntry> = packet.uses.iter().map(AllocationUse::list_entry).collect();
         let commands = UserMemory::commands(order.commands.clone());
         let named = UserMemory::locations(order.patches.clone());
-        let mut answer = Err(Refusal::NoMemory);
+        let mut answer = Err(DriverError::NoMemory);
         let rest = Run { start: packet.run.start, bytes: u64::from(room) };
         let mut private = std::mem::take(&mut packet.private);
         let mut wrote = (0, Vec::new());
-        ram.lend(rest, &mut |buffer| {
-            let mut rendering = Rendering {
+        ram.with_slice(rest, &mut |buffer| {
+            let mut rendering = RenderArgs {
                 context: &word,
                 commands: &commands,
-                list: &list,
-                named: &named,
+                allocation_list: &list,
+                patch_locations: &named,
                 buffer,
                 address: packet.run.start,
                 private: &mut private,
                 written: 0,
                 patches: Vec::new(),
-                most_patches: most,
+                max_patches: most,
                 multipass,
             };
-            answer = driver.render(at, &pass, process.0, &mut rendering);
+            answer = driver.render(at, &permit, process.0, &mut rendering);
             wrote = (rendering.written, std::mem::take(&mut rendering.patches));
         });
         drop(word);
@@ -371,12 +371,12 @@ impl Kernel {
         let about = packet.context.subject();
         self.judge_fetches(about, &commands, &named);
         let (written, patches) = wrote;
-        if answer.is_ok() || answer == Err(Refusal::NoRoom) {
+        if answer.is_ok() || answer == Err(DriverError::NoRoom) {
             self.judge_written(about, (written, room), (patches.len(), most));
             self.judge_patches(about, &patches, written.min(room), list.len());
         }
         (packet.written, packet.patches) = (written.min(room), patches);
-        packet.patches.retain(|it| (it.allocation as usize) < list.len());
+        packet.patches.retain(|it| (it.allocation_index as usize) < list.len());
         Ok(answer?)
     }
 }
@@ -389,15 +389,15 @@ impl Kernel {
         commands: &UserMemory<u8>,
         named: &UserMemory<PatchLocation>,
     ) {
-        let twice = commands.again().map(|at| format!("byte {at} of the client's commands"));
+        let twice = commands.read_twice().map(|at| format!("byte {at} of the client's commands"));
         let twice = twice.or_else(|| {
-            named.again().map(|at| format!("entry {at} of the client's patch locations"))
+            named.read_twice().map(|at| format!("entry {at} of the client's patch locations"))
         });
         let broken = twice
             .map(|what| format!("the driver read {what} twice: a client can change it in between"));
         self.log.judge(
             RuleId::KMD_RENDER_001,
-            Who::Driver,
+            Component::Driver,
             about,
             "DxgkDdiRender.pCommand",
             broken,
@@ -418,22 +418,22 @@ impl Kernel {
             None
         };
         let place = "DxgkDdiRender.pDmaBuffer";
-        self.log.judge(RuleId::KMD_RENDER_003, Who::Driver, about, place, broken);
+        self.log.judge(RuleId::KMD_RENDER_003, Component::Driver, about, place, broken);
     }
 
     /// WINDOWS: the page says "strictly increasing" and speaks of elements that share a split
     /// offset; it is read as not decreasing (our decision). Slots are not judged: nobody knows
     /// how many a driver has.
     fn judge_patches(&self, about: Subject, patches: &[PatchLocation], written: u32, list: usize) {
-        let falls = patches.windows(2).position(|it| it[1].split < it[0].split);
+        let falls = patches.windows(2).position(|it| it[1].split_offset < it[0].split_offset);
         let outside = |it: &PatchLocation| {
-            it.split > written || it.place >= written || it.allocation as usize >= list
+            it.split_offset > written || it.patch_offset >= written || it.allocation_index as usize >= list
         };
         let broken = if let Some(at) = falls {
             Some(format!(
                 "SplitOffset is {} in entry {at} and {} in the next: it does not fall",
-                patches[at].split,
-                patches[at + 1].split
+                patches[at].split_offset,
+                patches[at + 1].split_offset
             ))
         } else {
             patches.iter().position(outside).map(|at| {
@@ -441,70 +441,70 @@ impl Kernel {
                 format!(
                     "entry {at} is for allocation {} of {list}, at byte {}, split at {}, but {written} \
                      bytes were written",
-                    it.allocation, it.place, it.split
+                    it.allocation_index, it.patch_offset, it.split_offset
                 )
             })
         };
         let place = "DxgkDdiRender.pPatchLocationListOut";
-        self.log.judge(RuleId::KMD_RENDER_009, Who::Driver, about, place, broken);
+        self.log.judge(RuleId::KMD_RENDER_009, Component::Driver, about, place, broken);
     }
 
     /// A driver whose buffer is full goes on with the next, unless it said that it never is.
     fn judge_pass(&self, context: Id<Context>, full: bool, stuck: bool, wrote: bool) {
         let lists = |it: &Context| it.lists.as_ref().map(|it| it.sizes.guaranteed);
-        let guaranteed = self.world.hold().contexts.get(context).and_then(lists);
+        let guaranteed = self.state.lock().contexts.get(context).and_then(lists);
         let about = context.subject();
         let nowhere = || "the driver got nowhere with an empty buffer of the size it wants";
         let broken = (stuck && !wrote).then(|| nowhere().to_owned());
-        self.log.judge(RuleId::KMD_CTX_005, Who::Driver, about, RENDER, broken);
+        self.log.judge(RuleId::KMD_CTX_005, Component::Driver, about, RENDER, broken);
         let keeps =
             || "the driver asked for another buffer, and keeps no progress in MultipassOffset";
         let broken = (stuck && wrote).then(|| keeps().to_owned());
-        self.log.judge(RuleId::KMD_RENDER_006, Who::Driver, about, RENDER, broken);
+        self.log.judge(RuleId::KMD_RENDER_006, Component::Driver, about, RENDER, broken);
         if guaranteed == Some(true) {
             let broken = full.then(|| {
                 "the driver asked for another buffer, though it guarantees that one is enough"
                     .to_owned()
             });
-            self.log.judge(RuleId::KMD_RENDER_007, Who::Driver, about, RENDER, broken);
+            self.log.judge(RuleId::KMD_RENDER_007, Component::Driver, about, RENDER, broken);
         }
     }
 }
 
-impl World {
+impl KernelState {
     /// Whether what packets of a device list is brought: so it was before WDDM 2.
-    pub(crate) fn brings_listed(&self, device: Id<Device>) -> bool {
+    pub(crate) fn pages_in_listed(&self, device: Id<Device>) -> bool {
         let on = self.devices.get(device).and_then(|it| self.adapters.get(it.adapter));
         on.is_some_and(|it| it.driver.generation == Generation::One)
     }
 }
 
-impl Listed {
+impl RenderPacket {
     /// What it uses, each once.
     fn extents(&self) -> Vec<Id<Extent>> {
-        once(&self.uses)
+        distinct_extents(&self.uses)
     }
 }
 
 /// The extents that are used, each once.
-fn once(uses: &[Use]) -> Vec<Id<Extent>> {
+fn distinct_extents(uses: &[AllocationUse]) -> Vec<Id<Extent>> {
     let mut extents: Vec<Id<Extent>> = uses.iter().map(|it| it.extent).collect();
     extents.sort_unstable();
     extents.dedup();
     extents
 }
 
-impl Use {
+impl AllocationUse {
     /// As its driver was told when it wrote the commands.
-    fn told(&self) -> Listing {
-        let (segment, address) = self.told.unwrap_or_default();
-        Listing { view: self.word, write: self.write, segment, address }
+    fn list_entry(&self) -> AllocationListEntry {
+        let (segment, address) = self.rendered_at.unwrap_or_default();
+        AllocationListEntry { view_handle: self.driver_handle, write: self.write, segment, address }
     }
 }
 
-impl Listing {
+impl AllocationListEntry {
     /// The same, at another address.
-    fn elsewhere(&self) -> Self {
+    fn at_other_address(&self) -> Self {
         Self { address: self.address.wrapping_add(PAGE), ..*self }
     }
 }

@@ -13,9 +13,9 @@ use std::collections::BTreeSet;
 pub struct Resource {
     pub(crate) adapter: Id<Adapter>,
     /// The driver's word; taken out while it is lent, under the resource's key.
-    pub(crate) word: Option<DriverResource>,
+    pub(crate) driver_handle: Option<DriverResource>,
     /// What the word says, for a driver that looks it up while it is lent.
-    pub(crate) said: usize,
+    pub(crate) handle_value: usize,
     /// Whether others may open it. Then it is closed to growth, and its members are inseparable.
     pub(crate) shared: bool,
     pub(crate) global: Option<Handle>,
@@ -37,7 +37,7 @@ pub struct ResourceView {
     pub(crate) device: Id<Device>,
     pub(crate) handle: Handle,
     /// Whether clients can use its name: not yet while it is built, not any more when it ends.
-    pub(crate) named: bool,
+    pub(crate) published: bool,
     /// The views of members that are not closed.
     pub(crate) views: BTreeSet<Id<View>>,
 }

@@ -1,6 +1,6 @@
 //! The ends of views, and of what they were the last views of.
 //!
-//! Views go `Live → Unnamed → Idle →` closed, and an allocation is unplaced before its last
+//! Views go `Live → Retiring → Idle →` closed, and an allocation is unplaced before its last
 //! view is closed and gone after. One function, the flags are its arguments.
 //!
 //! # Invariants
@@ -12,25 +12,25 @@
 
 use crate::ddi::Driver;
 use crate::device::Device;
-use crate::end::By;
-use crate::gate::{Class, Key, Keys, Mode};
+use crate::end::DestroyScope;
+use crate::gate::{ThreadingLevel, PermitKey, PermitKeys, PermitMode};
 use crate::handle::Handle;
 use crate::kernel::Kernel;
-use crate::lock::Held;
+use crate::lock::StateGuard;
 use crate::memory::Extent;
 use crate::process::Process;
 use crate::process::ProcessId;
-use crate::refused::{Argument, Refused};
+use crate::refused::{Argument, KernelError};
 use crate::resource::Resource;
 use crate::resource::ResourceView;
-use crate::schedule::{Behind, Node};
+use crate::schedule::{QueuePoint, Node};
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::store::IdList;
-use crate::view::Stage;
+use crate::view::ViewStage;
 use crate::view::View;
-use crate::world::World;
-use flight::{Kind, Passive, Subject, Ticket, What, Woken};
+use crate::world::KernelState;
+use flight::{Kind, Passive, Subject, WaitToken, EventKind, WaitResult};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -41,27 +41,27 @@ pub(crate) struct Retirement {
     pub(crate) resource_view: Option<Id<ResourceView>>,
     pub(crate) views: IdList<View>,
     /// Work that has to pass first, by node.
-    pub(crate) behind: Vec<Behind>,
+    pub(crate) waits: Vec<QueuePoint>,
     /// Who waits for it.
-    pub(crate) waiter: Option<Ticket>,
+    pub(crate) waiter: Option<WaitToken>,
 }
 
 /// What a client asks to destroy (`D3DKMT_DESTROYALLOCATION2`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DestroyOrder {
+pub struct DestroyAllocationRequest {
     /// Whose views.
     pub device: Handle,
     /// Which.
-    pub target: Target,
+    pub target: DestroyTarget,
     /// The client says that no queued work uses them (`AssumeNotInUse`).
-    pub assume: bool,
+    pub assume_not_in_use: bool,
     /// The call returns when they are closed (`SynchronousDestroy`).
-    pub sync: bool,
+    pub synchronous: bool,
 }
 
 /// Which views.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum DestroyTarget {
     /// None: a device alone.
     Nothing,
     /// A resource, with all its members.
@@ -71,7 +71,7 @@ pub enum Target {
 }
 
 /// What to end.
-pub(crate) enum Ending {
+pub(crate) enum RetireTarget {
     /// A device's view of a resource, with its views of all members.
     Resource(Id<ResourceView>),
     /// These views.
@@ -79,7 +79,7 @@ pub(crate) enum Ending {
 }
 
 /// A retirement, and whether it can run at once.
-pub(crate) struct Asked {
+pub(crate) struct StartedRetirement {
     pub(crate) number: Id<Retirement>,
     pub(crate) ready: bool,
 }
@@ -91,26 +91,26 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        order: &DestroyOrder,
-    ) -> Result<(), Refused> {
+        order: &DestroyAllocationRequest,
+    ) -> Result<(), KernelError> {
         let inside; // Before the world, so that it is dropped after it.
-        let mut world = self.world.hold();
-        let device = world.resolve::<Device>(process, Argument::Device, order.device)?;
-        if world.is_husk(device) {
+        let mut world = self.state.lock();
+        let device = world.resolve_handle::<Device>(process, Argument::Device, order.device)?;
+        if world.is_zombie(device) {
             // WINDOWS: destroy calls on a lost device succeed (our decision); it is all gone.
             return Ok(());
         }
         // Also a lost one is entered: what ends things always works.
-        inside = self.inside(&mut world, device)?;
+        inside = self.acquire_rundown(&mut world, device)?;
         let ending = match &order.target {
-            Target::Nothing => return Ok(()),
-            Target::Resource(handle) => world.resource_ending(process, device, *handle)?,
-            Target::List(list) => world.list_ending(process, device, list)?,
+            DestroyTarget::Nothing => return Ok(()),
+            DestroyTarget::Resource(handle) => world.resource_retire_target(process, device, *handle)?,
+            DestroyTarget::List(list) => world.list_retire_target(process, device, list)?,
         };
-        let asked = self.retire(&mut world, device, ending, order.assume, order.sync);
+        let asked = self.retire(&mut world, device, ending, order.assume_not_in_use, order.synchronous);
         let Some(asked) = asked else { return Ok(()) };
         let subject = asked.number.subject();
-        let ticket = order.sync.then(|| world.wait_ticket(asked.number)).flatten();
+        let ticket = order.synchronous.then(|| world.wait_token(asked.number)).flatten();
         // WINDOWS: on the caller's thread when it can be done at once, else on a system
         // worker (our decision).
         if asked.ready {
@@ -120,30 +120,30 @@ impl Kernel {
         // One that ran on this thread has rung already.
         if let Some(ticket) = ticket.filter(|_| world.retirements.get(asked.number).is_some()) {
             drop(world);
-            done = !matches!(self.park(at, subject, &ticket), Woken::Stuck(_));
-            world = self.world.hold();
+            done = !matches!(self.park(at, subject, &ticket), WaitResult::Stuck(_));
+            world = self.state.lock();
         }
-        self.log.emit(subject, What::RetireAnswered { done });
-        inside.leave(&mut world);
-        if done { Ok(()) } else { Err(Refused::Stuck) }
+        self.log.emit(subject, EventKind::RetireReturned { done });
+        inside.release(&mut world);
+        if done { Ok(()) } else { Err(KernelError::Stuck) }
     }
 
     /// Closes the names of views and asks for their end. `None` when there is nothing to end.
     pub(crate) fn retire(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         device: Id<Device>,
-        ending: Ending,
+        ending: RetireTarget,
         assume: bool,
         sync: bool,
-    ) -> Option<Asked> {
+    ) -> Option<StartedRetirement> {
         let (resource_view, views) = match ending {
-            Ending::Views(views) => (None, views),
-            Ending::Resource(it) => {
+            RetireTarget::Views(views) => (None, views),
+            RetireTarget::Resource(it) => {
                 let view = world.resource_views.get(it)?;
                 // Members that a list destroyed before are in retirements of their own.
                 let live = |it: &&Id<View>| {
-                    world.views.get(**it).is_some_and(|it| it.stage == Stage::Live)
+                    world.views.get(**it).is_some_and(|it| it.stage == ViewStage::Live)
                 };
                 (Some(it), view.views.iter().filter(live).copied().collect())
             }
@@ -151,101 +151,101 @@ impl Kernel {
         let it = world.devices.get_mut(device)?;
         it.retiring += 1;
         let (process, lost) = (it.owner(), it.lost.is_some());
-        let behind = if assume || lost { Vec::new() } else { world.outstanding(device) };
+        let behind = if assume || lost { Vec::new() } else { world.outstanding_work(device) };
         let number = world.retirements.reserve();
-        let (subject, by) = (number.subject(), device.subject());
+        let (subject, component) = (number.subject(), device.subject());
         let count = u32::try_from(views.len()).unwrap_or(u32::MAX);
-        self.log.emit(subject, What::RetireAsked { device: by, views: count, assume, sync });
+        self.log.emit(subject, EventKind::RetireRequested { device: component, views: count, assume_not_in_use: assume, synchronous: sync });
         for work in &behind {
-            if let Behind::Context(context, packet) = *work {
+            if let QueuePoint::Context(context, packet) = *work {
                 let context = context.subject();
-                self.log.emit(subject, What::RetireBehind { context, packet });
+                self.log.emit(subject, EventKind::RetireWaits { context, packet });
             }
         }
         if let Some(view) = resource_view {
-            self.unname_resource_view(world, process, view, by, subject);
+            self.retire_resource_view(world, process, view, component, subject);
         }
         for view in &views {
             let it = &mut world.views[*view];
-            it.stage = Stage::Unnamed;
+            it.stage = ViewStage::Retiring;
             it.retirement = Some(number);
             let handle = it.handle;
-            self.unname(world, process, handle);
-            self.unname_instances(world, process, *view);
-            self.log.emit(view.subject(), What::ViewUnnamed { by, retirement: subject });
+            self.close_handle(world, process, handle);
+            self.close_instance_handles(world, process, *view);
+            self.log.emit(view.subject(), EventKind::ViewRetiring { by: component, retirement: subject });
             self.drop_locks(world, *view);
-            world.unlist(*view, assume);
+            world.clear_residency(*view, assume);
         }
         let ready = behind.is_empty();
-        let retirement = Retirement { device, resource_view, views, behind, waiter: None };
+        let retirement = Retirement { device, resource_view, views, waits: behind, waiter: None };
         world.retirements.fill(number, retirement);
         if ready {
-            self.make_idle(world, number);
+            self.mark_idle(world, number);
         } else if let Some(it) = world.devices.get_mut(device) {
             it.retirements.push_back(number);
         }
-        Some(Asked { number, ready })
+        Some(StartedRetirement { number, ready })
     }
 
-    fn unname_resource_view(
+    fn retire_resource_view(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         process: Id<Process>,
         view: Id<ResourceView>,
-        by: Subject,
+        component: Subject,
         retirement: Subject,
     ) {
         let it = &mut world.resource_views[view];
-        it.named = false;
+        it.published = false;
         let (handle, resource) = (it.handle, it.resource);
-        self.unname(world, process, handle);
-        self.log.emit(view.subject(), What::ResourceViewUnnamed { by, retirement });
+        self.close_handle(world, process, handle);
+        self.log.emit(view.subject(), EventKind::ResourceViewRetiring { by: component, retirement });
         // WINDOWS: a global name holds nothing, and dies with the last local one (observed).
         let others = world.resources.get(resource).map(|it| it.views.clone()).unwrap_or_default();
         let named =
-            |it: &Id<ResourceView>| world.resource_views.get(*it).is_some_and(|it| it.named);
+            |it: &Id<ResourceView>| world.resource_views.get(*it).is_some_and(|it| it.published);
         if !others.iter().any(named)
             && let Some(global) = world.resources.get_mut(resource).and_then(|it| it.global.take())
         {
-            let _ = world.shares.close(global); // It was live: it was the resource's.
+            let _ = world.global_handles.close(global); // It was live: it was the resource's.
         }
     }
 
-    fn make_idle(&self, world: &mut World, number: Id<Retirement>) {
+    fn mark_idle(&self, world: &mut KernelState, number: Id<Retirement>) {
         let it = &world.retirements[number];
         for view in &it.views {
             if let Some(it) = world.views.get_mut(*view) {
-                it.stage = Stage::Idle;
-                self.log.emit(view.subject(), What::ViewIdle {});
+                it.stage = ViewStage::Idle;
+                self.log.emit(view.subject(), EventKind::ViewIdle {});
             }
         }
-        self.log.emit(number.subject(), What::RetireIdle {});
+        self.log.emit(number.subject(), EventKind::RetireIdle {});
     }
 
     /// Retirements that have become ready go idle and become jobs.
-    pub(crate) fn start_ending(&self, world: &mut World, ready: Vec<Id<Retirement>>) {
+    pub(crate) fn start_retirements(&self, world: &mut KernelState, ready: Vec<Id<Retirement>>) {
         for number in ready {
-            self.make_idle(world, number);
+            self.mark_idle(world, number);
             world.jobs.push_back(number);
-            self.ring(&self.bell);
+            self.wake_one(&self.work_available);
         }
     }
 
     /// Runs a job if its pass can be had. Answers whether it ran.
     pub(crate) fn try_retirement(&self, at: &mut Passive, number: Id<Retirement>) -> bool {
-        let pass; // Before the world, so that it is dropped after it.
-        let mut world = self.world.hold();
+        let permit; // Before the world, so that it is dropped after it.
+        let mut world = self.state.lock();
         let Some((driver, keys)) = world.retirement_keys(number, None) else { return false };
-        if !world.holds_of(number).is_empty() || self.still_pages(&mut world, number) {
+        if !world.handle_data_of(number).is_empty() || self.defer_for_paging(&mut world, number) {
             return false;
         }
         let Some(place) = world.jobs.iter().position(|it| *it == number) else { return false };
-        let Some(taken) = self.try_enter(&mut world, keys) else { return false };
-        pass = taken;
+        let Some(taken) = self.try_acquire_permit(&mut world, keys) else { return false };
+        permit = taken;
         world.jobs.remove(place);
-        let by = By { driver: &driver, pass: &pass, process: None };
-        let mut world = self.end(at, &by, world, number);
-        pass.leave(&mut world);
+        let component = DestroyScope { driver: &driver, permit: &permit, process: None };
+        let mut world = self.finish_retirement(at, &component, world, number);
+        permit.release(&mut world);
         true
     }
 
@@ -253,37 +253,37 @@ impl Kernel {
     pub(crate) fn run_retirement<'k>(
         &'k self,
         at: &mut Passive,
-        mut world: Held<'k, World>,
+        mut world: StateGuard<'k, KernelState>,
         number: Id<Retirement>,
         process: Id<Process>,
-    ) -> Held<'k, World> {
+    ) -> StateGuard<'k, KernelState> {
         let Some((driver, keys)) = world.retirement_keys(number, Some(process)) else {
             return world;
         };
-        if self.hold_back(&mut world, driver.adapter, number) {
+        if self.defer_retirement(&mut world, driver.adapter, number) {
             return world;
         }
-        if self.still_pages(&mut world, number) {
+        if self.defer_for_paging(&mut world, number) {
             world.jobs.push_back(number);
             return world;
         }
-        let Ok((pass, world)) = self.enter_held(at, world, keys) else {
+        let Ok((permit, world)) = self.acquire_permit_locked(at, world, keys) else {
             // Whoever holds the pass cannot go on. The job runs if it ever does.
-            let mut world = self.world.hold();
+            let mut world = self.state.lock();
             world.jobs.push_back(number);
-            self.ring(&self.bell);
+            self.wake_one(&self.work_available);
             return world;
         };
         let mut world = world;
         // Who parked looks again: somebody may have wanted the memory meanwhile.
-        if self.still_pages(&mut world, number) {
+        if self.defer_for_paging(&mut world, number) {
             world.jobs.push_back(number);
-            pass.leave(&mut world);
+            permit.release(&mut world);
             return world;
         }
-        let by = By { driver: &driver, pass: &pass, process: Some(process) };
-        let mut world = self.end(at, &by, world, number);
-        pass.leave(&mut world);
+        let component = DestroyScope { driver: &driver, permit: &permit, process: Some(process) };
+        let mut world = self.finish_retirement(at, &component, world, number);
+        permit.release(&mut world);
         world
     }
 }
@@ -291,12 +291,12 @@ impl Kernel {
 impl Kernel {
     /// Whether paging work of what a retirement ends is not done. Memory that must be unmapped
     /// is unmapped from here on.
-    fn still_pages(&self, world: &mut World, number: Id<Retirement>) -> bool {
+    fn defer_for_paging(&self, world: &mut KernelState, number: Id<Retirement>) -> bool {
         if world.extents.is_empty() {
             return false;
         }
-        let mut pages = self.still_mapped(world, number);
-        for extent in world.ending_extents(number) {
+        let mut pages = self.defer_for_mappings(world, number);
+        for extent in world.retiring_extents(number) {
             pages |= !self.empty_extent(world, extent);
         }
         pages
@@ -306,7 +306,7 @@ impl Kernel {
 impl Kernel {
     /// Whether addresses still lead to what the views of a retirement show. They do not any more
     /// from here on.
-    fn still_mapped(&self, world: &mut World, number: Id<Retirement>) -> bool {
+    fn defer_for_mappings(&self, world: &mut KernelState, number: Id<Retirement>) -> bool {
         let it = &world.retirements[number];
         let views = it.views.clone();
         if self.unmap_views(world, &views) {
@@ -321,11 +321,11 @@ impl Kernel {
     }
 }
 
-impl World {
-    fn wait_ticket(&mut self, number: Id<Retirement>) -> Option<Ticket> {
-        let behind = self.behind(number);
+impl KernelState {
+    fn wait_token(&mut self, number: Id<Retirement>) -> Option<WaitToken> {
+        let behind = self.describe_retirement_waits(number);
         let it = self.retirements.get_mut(number)?;
-        let ticket = Ticket::new(format!("{number}{behind}"));
+        let ticket = WaitToken::new(format!("{number}{behind}"));
         it.waiter = Some(ticket.clone());
         Some(ticket)
     }
@@ -335,75 +335,75 @@ impl World {
         &self,
         number: Id<Retirement>,
         process: Option<Id<Process>>,
-    ) -> Option<(Arc<Driver>, Keys)> {
+    ) -> Option<(Arc<Driver>, PermitKeys)> {
         let it = self.retirements.get(number)?;
         let adapter = self.devices.get(it.device)?.adapter;
         let driver = self.adapters.get(adapter)?.driver.clone();
-        let mut keys = Class::Zero.keys(adapter, driver.generation, process);
+        let mut keys = ThreadingLevel::Zero.keys(adapter, driver.generation, process);
         let resource = if let Some(view) = it.resource_view {
             self.resource_views.get(view).map(|it| it.resource)
         } else {
             let first = it.views.first().and_then(|it| self.views.get(*it));
             first.and_then(|it| self.allocations.get(it.allocation)?.resource)
         };
-        keys.extend(resource.map(|it| (Key::Resource(it), Mode::Alone)));
+        keys.extend(resource.map(|it| (PermitKey::Resource(it), PermitMode::Exclusive)));
         Some((driver, keys))
     }
 
     /// A device's view of a resource, to be ended as a whole.
-    fn resource_ending(
+    fn resource_retire_target(
         &self,
         process: ProcessId,
         device: Id<Device>,
         handle: Handle,
-    ) -> Result<Ending, Refused> {
+    ) -> Result<RetireTarget, KernelError> {
         let argument = Argument::Resource;
-        let number = self.resolve::<ResourceView>(process, argument, handle)?;
+        let number = self.resolve_handle::<ResourceView>(process, argument, handle)?;
         let owner = self.resource_views[number].device;
         if owner == device {
-            return Ok(Ending::Resource(number));
+            return Ok(RetireTarget::Resource(number));
         }
-        Err(Refused::OtherDevice { argument, handle, owner: owner.subject() })
+        Err(KernelError::OtherDevice { argument, handle, owner: owner.subject() })
     }
 
     /// Views of a list: all of them or none.
-    fn list_ending(
+    fn list_retire_target(
         &self,
         process: ProcessId,
         device: Id<Device>,
         list: &[Handle],
-    ) -> Result<Ending, Refused> {
+    ) -> Result<RetireTarget, KernelError> {
         let mut views = IdList::with_capacity(list.len());
         let mut seen = BTreeSet::new();
         let mut first = None;
         for (place, handle) in list.iter().enumerate() {
             let argument = Argument::Allocation(place);
             let number = self.resolve_view(process, argument, *handle)?;
-            let gone = Refused::Removed(number.subject());
-            let view = self.views.get(number).ok_or(gone.clone())?;
+            let zombie = KernelError::Removed(number.subject());
+            let view = self.views.get(number).ok_or(zombie.clone())?;
             if view.device != device {
                 let owner = view.device.subject();
-                return Err(Refused::OtherDevice { argument, handle: *handle, owner });
+                return Err(KernelError::OtherDevice { argument, handle: *handle, owner });
             }
             if list.len() > 1 && !seen.insert(number) {
-                return Err(Refused::Duplicate(*handle));
+                return Err(KernelError::Duplicate(*handle));
             }
-            let home = self.allocations.get(view.allocation).ok_or(gone)?.resource;
+            let home = self.allocations.get(view.allocation).ok_or(zombie)?.resource;
             if let Some(home) = home.filter(|home| self.resources[*home].shared) {
-                return Err(Refused::SharedMember(home.subject()));
+                return Err(KernelError::SharedMember(home.subject()));
             }
             let first = *first.get_or_insert(home);
             if first != home {
                 let subject = |it: Option<Id<Resource>>| it.map(Id::subject);
-                return Err(Refused::MixedList { first: subject(first), other: subject(home) });
+                return Err(KernelError::MixedList { first: subject(first), other: subject(home) });
             }
             views.push(number);
         }
-        Ok(Ending::Views(views))
+        Ok(RetireTarget::Views(views))
     }
 
     /// The memory of the allocations whose last views a retirement ends.
-    fn ending_extents(&self, retirement: Id<Retirement>) -> Vec<Id<Extent>> {
+    fn retiring_extents(&self, retirement: Id<Retirement>) -> Vec<Id<Extent>> {
         let it = &self.retirements[retirement];
         let last = |view: &Id<View>| {
             let allocation = self.allocations.get(self.views.get(*view)?.allocation)?;
@@ -419,7 +419,7 @@ impl World {
         let mut ready = Vec::new();
         while let Some(it) = self.devices.get(device)
             && let Some(next) = it.retirements.front().copied()
-            && (it.lost.is_some() || self.has_passed(it.adapter, next))
+            && (it.lost.is_some() || self.is_retirement_idle(it.adapter, next))
         {
             ready.push(next);
             self.devices[device].retirements.pop_front();
@@ -427,29 +427,29 @@ impl World {
         ready
     }
 
-    fn has_passed(&self, adapter: Id<Adapter>, retirement: Id<Retirement>) -> bool {
-        let behind = self.retirements.get(retirement).map(|it| it.behind.as_slice());
-        behind.unwrap_or_default().iter().all(|it| self.is_over(adapter, *it))
+    fn is_retirement_idle(&self, adapter: Id<Adapter>, retirement: Id<Retirement>) -> bool {
+        let behind = self.retirements.get(retirement).map(|it| it.waits.as_slice());
+        behind.unwrap_or_default().iter().all(|it| self.is_work_done(adapter, *it))
     }
 
     /// What a retirement waits behind, in words.
-    pub(crate) fn behind(&self, number: Id<Retirement>) -> String {
+    pub(crate) fn describe_retirement_waits(&self, number: Id<Retirement>) -> String {
         let Some(it) = self.retirements.get(number) else { return String::new() };
-        let said = |work: &Behind| match *work {
-            Behind::Context(context, packet) => format!(
+        let said = |work: &QueuePoint| match *work {
+            QueuePoint::Context(context, packet) => format!(
                 ", behind packet {packet} of {}{}",
                 context.subject(),
-                self.line_waits(context)
+                self.describe_queue(context)
             ),
-            Behind::Node(node, fence) => {
+            QueuePoint::Node(node, fence) => {
                 format!(", behind fence {fence} of {}", self.node_subject(it.device, node))
             }
         };
-        it.behind.iter().map(said).collect()
+        it.waits.iter().map(said).collect()
     }
 
     pub(crate) fn node_subject(&self, device: Id<Device>, node: usize) -> Subject {
         let adapter = self.devices.get(device).and_then(|it| self.adapters.get(it.adapter));
-        adapter.and_then(|it| it.nodes.get(node)).map_or(Kind::Node.nr(0), Node::subject)
+        adapter.and_then(|it| it.nodes.get(node)).map_or(Kind::Node.subject(0), Node::subject)
     }
 }

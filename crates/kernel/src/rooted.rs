@@ -3,7 +3,7 @@
 use crate::kernel::Kernel;
 use crate::start::Adapter;
 use crate::store::Id;
-use flight::{Fence, RuleId, TableRoot, Who};
+use flight::{Fence, RuleId, TableRoot, Component};
 
 impl Kernel {
     /// Entry rules: an engine begins a packet with the root that its driver was told last for the
@@ -15,7 +15,7 @@ impl Kernel {
         fence: Fence,
         root: Option<TableRoot>,
     ) {
-        let world = self.world.hold();
+        let world = self.state.lock();
         let nodes = world.adapters.get(adapter).map(|it| it.nodes.as_slice());
         let Some(on) = nodes.and_then(|it| it.get(node as usize)) else { return };
         let Some(packet) = on.queue.iter().find(|it| it.fence == fence) else { return };
@@ -37,7 +37,7 @@ impl Kernel {
                 told.segment
             )
         });
-        self.log.judge(RuleId::KMD_SUBMIT_014, Who::Driver, context, place, broken);
+        self.log.judge(RuleId::KMD_SUBMIT_014, Component::Driver, context, place, broken);
         let Some(root) = root.filter(|_| right) else { return };
         let more = root.entries > told.entries;
         let broken = more.then(|| {
@@ -50,6 +50,6 @@ impl Kernel {
             )
         });
         let place = "DxgkDdiSetRootPageTable";
-        self.log.judge(RuleId::KMD_PT_003, Who::Driver, context, place, broken);
+        self.log.judge(RuleId::KMD_PT_003, Component::Driver, context, place, broken);
     }
 }

@@ -16,125 +16,125 @@ use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::memory::Extent;
 use crate::memory::Owner;
-use crate::miniport::{Answer, Refusal};
-use crate::operation::{ContextMemoryOrder, PAGE};
+use crate::miniport::{DriverResult, DriverError};
+use crate::operation::{CreateContextAllocationArgs, PAGE};
 use crate::start::Adapter;
 use crate::store::Id;
-use crate::world::World;
-use flight::{Passive, What};
+use crate::world::KernelState;
+use flight::{Passive, EventKind};
 
 const DESTROY: &str = "DxgkCbDestroyContextAllocation";
 
 /// An allocation that a driver made for a context, or for all of a device.
-pub(crate) struct Saved {
+pub(crate) struct ContextAllocation {
     pub(crate) adapter: Id<Adapter>,
     pub(crate) device: Id<Device>,
     /// None: it is for all contexts of the device.
     pub(crate) context: Option<Id<Context>>,
     pub(crate) extent: Id<Extent>,
-    pub(crate) word: usize,
+    pub(crate) driver_handle: usize,
     /// The kernel's name for it.
-    pub(crate) name: Handle,
+    pub(crate) kernel_handle: Handle,
     /// The driver has freed it, or its owner is gone.
     pub(crate) freed: bool,
 }
 
 impl Kernel {
-    pub(crate) fn create_context_memory(
+    pub(crate) fn create_context_allocation(
         &self,
         _at: &mut Passive,
         adapter: Id<Adapter>,
-        order: &ContextMemoryOrder,
-    ) -> Answer<usize> {
-        let world = &mut *self.world.hold();
-        world.memory(adapter).ok_or(Refusal::Unsupported)?;
-        let (device, context) = self.judge_owner(world, adapter, order)?;
-        self.judge_order(world, adapter, order)?;
-        let name = world.kernel_names.reserve().map_err(|_| Refusal::NoMemory)?;
+        order: &CreateContextAllocationArgs,
+    ) -> DriverResult<usize> {
+        let world = &mut *self.state.lock();
+        world.memory(adapter).ok_or(DriverError::Unsupported)?;
+        let (device, context) = self.judge_context_allocation_owner(world, adapter, order)?;
+        self.judge_context_allocation_args(world, adapter, order)?;
+        let name = world.kernel_handles.reserve().map_err(|_| DriverError::NoMemory)?;
         let handle = name.handle();
-        let number = world.saved.reserve();
+        let number = world.context_allocations.reserve();
         let subject = number.subject();
         let extent = world.extents.insert(Extent::new(
             adapter,
             Owner::Saved(number),
-            order.word,
+            order.driver_handle,
             order.size,
             order.alignment,
-            order.wants,
+            order.requirements,
         ));
-        let saved = Saved {
+        let saved = ContextAllocation {
             adapter,
             device,
             context,
             extent,
-            word: order.word,
-            name: handle,
+            driver_handle: order.driver_handle,
+            kernel_handle: handle,
             freed: false,
         };
-        world.saved.fill(number, saved);
+        world.context_allocations.fill(number, saved);
         match context.and_then(|it| world.contexts.get_mut(it)) {
-            Some(it) => it.saved.push(number),
-            None => world.devices.get_mut(device).into_iter().for_each(|it| it.saved.push(number)),
+            Some(it) => it.context_allocations.push(number),
+            None => world.devices.get_mut(device).into_iter().for_each(|it| it.context_allocations.push(number)),
         }
-        world.kernel_names.publish(name, number.into());
+        world.kernel_handles.publish(name, number.into());
         let (of, bytes) = (device.subject(), order.size.next_multiple_of(PAGE));
         let for_context = context.map(Id::subject);
-        let (word, context) = (self.number_word(order.word), for_context);
+        let (word, context) = (self.pointer_subject(order.driver_handle), for_context);
         let created =
-            What::SavedCreated { adapter: adapter.subject(), device: of, context, bytes, word };
+            EventKind::ContextAllocationCreated { adapter: adapter.subject(), device: of, context, bytes, driver_handle: word };
         self.log.emit(subject, created);
-        self.say_wanted(world, extent);
+        self.log_requirements(world, extent);
         Ok(handle.0 as usize)
     }
 
-    pub(crate) fn destroy_context_memory(
+    pub(crate) fn destroy_context_allocation(
         &self,
         _at: &mut Passive,
         adapter: Id<Adapter>,
         name: usize,
-    ) -> Answer<()> {
-        let world = &mut *self.world.hold();
-        let number = self.judge_name(world, adapter, name, DESTROY)?;
-        self.free_saved(world, number, false);
+    ) -> DriverResult<()> {
+        let world = &mut *self.state.lock();
+        let number = self.judge_kernel_handle(world, adapter, name, DESTROY)?;
+        self.free_context_allocation(world, number, false);
         Ok(())
     }
 
     /// Ends a name. The memory goes when nobody can save into it.
-    pub(crate) fn free_saved(&self, world: &mut World, number: Id<Saved>, forgotten: bool) {
-        self.unname_saved(world, number, forgotten);
-        self.settle_saved(world);
+    pub(crate) fn free_context_allocation(&self, world: &mut KernelState, number: Id<ContextAllocation>, forgotten: bool) {
+        self.close_context_allocation(world, number, forgotten);
+        self.complete_context_allocations(world);
     }
 
-    fn unname_saved(&self, world: &mut World, number: Id<Saved>, forgotten: bool) {
-        let it = &mut world.saved[number];
+    fn close_context_allocation(&self, world: &mut KernelState, number: Id<ContextAllocation>, forgotten: bool) {
+        let it = &mut world.context_allocations[number];
         if std::mem::replace(&mut it.freed, true) {
             return;
         }
-        let (name, context, device) = (it.name, it.context, it.device);
+        let (name, context, device) = (it.kernel_handle, it.context, it.device);
         if let Some(it) = context.and_then(|it| world.contexts.get_mut(it)) {
-            it.saved.retain(|it| *it != number);
+            it.context_allocations.retain(|it| *it != number);
         } else if let Some(it) = world.devices.get_mut(device) {
-            it.saved.retain(|it| *it != number);
+            it.context_allocations.retain(|it| *it != number);
         }
-        let _ = world.kernel_names.close(name); // It was live: it was this one's.
-        self.log.emit(number.subject(), What::SavedFreed { forgotten });
-        world.freed.push(number);
+        let _ = world.kernel_handles.close(name); // It was live: it was this one's.
+        self.log.emit(number.subject(), EventKind::ContextAllocationFreed { owner_ended: forgotten });
+        world.freed_context_allocations.push(number);
     }
 
     /// Freed ones that no node can save into any more give their memory back. Where a context is
     /// current with nothing to do, a switch is asked for.
-    pub(crate) fn settle_saved(&self, world: &mut World) {
+    pub(crate) fn complete_context_allocations(&self, world: &mut KernelState) {
         let mut waiting = Vec::new();
-        for number in std::mem::take(&mut world.freed) {
-            match world.saver_of(number) {
-                Saver::None => {
-                    let extent = world.saved.get(number).map(|it| it.extent);
+        for number in std::mem::take(&mut world.freed_context_allocations) {
+            match world.context_allocation_use(number) {
+                ContextAllocationUse::None => {
+                    let extent = world.context_allocations.get(number).map(|it| it.extent);
                     if let Some(extent) = extent {
                         self.release_extent(world, extent);
                     }
                 }
-                Saver::Working => waiting.push(number),
-                Saver::Current { adapter, node } => {
+                ContextAllocationUse::Queued => waiting.push(number),
+                ContextAllocationUse::Current { adapter, node } => {
                     waiting.push(number);
                     let place =
                         world.adapters.get_mut(adapter).and_then(|it| it.nodes.get_mut(node));
@@ -144,43 +144,43 @@ impl Kernel {
                 }
             }
         }
-        world.freed.append(&mut waiting);
+        world.freed_context_allocations.append(&mut waiting);
     }
 
     /// An owner is gone: what its driver forgot is said, and reclaimed.
     ///
     /// WINDOWS: nothing is documented about what a driver forgets; it is named at its owner,
     /// then reclaimed (our decision).
-    pub(crate) fn forget_saved(
+    pub(crate) fn end_owner_context_allocations(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         owner: impl Into<SavedOwner>,
         place: &'static str,
     ) {
-        let (owner, left) = match owner.into() {
-            SavedOwner::Context(id) => (id.subject(), world.contexts[id].saved.clone()),
-            SavedOwner::Device(id) => (id.subject(), world.devices[id].saved.clone()),
+        let (owner, remaining) = match owner.into() {
+            SavedOwner::Context(id) => (id.subject(), world.contexts[id].context_allocations.clone()),
+            SavedOwner::Device(id) => (id.subject(), world.devices[id].context_allocations.clone()),
         };
-        self.judge_left(owner, place, &left);
-        for number in left {
-            self.free_saved(world, number, true);
+        self.judge_leaked_context_allocations(owner, place, &remaining);
+        for number in remaining {
+            self.free_context_allocation(world, number, true);
         }
     }
 
     /// An adapter has stopped, and with it its engines: what its driver forgot is said, and all
     /// that is left is reclaimed.
-    pub(crate) fn sweep_saved(&self, world: &mut World, adapter: Id<Adapter>) {
-        let mine = |it: &Saved| it.adapter == adapter;
-        let all: Vec<(Id<Saved>, bool)> =
-            world.saved.iter().filter(|it| mine(it.1)).map(|it| (it.0, it.1.freed)).collect();
-        let left: Vec<Id<Saved>> = all.iter().filter(|it| !it.1).map(|it| it.0).collect();
-        self.judge_left(adapter.subject(), "DxgkDdiStopDevice", &left);
-        for number in left {
-            self.unname_saved(world, number, true);
+    pub(crate) fn end_adapter_context_allocations(&self, world: &mut KernelState, adapter: Id<Adapter>) {
+        let mine = |it: &ContextAllocation| it.adapter == adapter;
+        let all: Vec<(Id<ContextAllocation>, bool)> =
+            world.context_allocations.iter().filter(|it| mine(it.1)).map(|it| (it.0, it.1.freed)).collect();
+        let remaining: Vec<Id<ContextAllocation>> = all.iter().filter(|it| !it.1).map(|it| it.0).collect();
+        self.judge_leaked_context_allocations(adapter.subject(), "DxgkDdiStopDevice", &remaining);
+        for number in remaining {
+            self.close_context_allocation(world, number, true);
         }
         for (number, _) in all {
-            world.freed.retain(|it| *it != number);
-            let extent = world.saved.get(number).map(|it| it.extent);
+            world.freed_context_allocations.retain(|it| *it != number);
+            let extent = world.context_allocations.get(number).map(|it| it.extent);
             if let Some(extent) = extent {
                 self.drop_extent(world, extent);
             }
@@ -208,31 +208,31 @@ impl From<Id<Device>> for SavedOwner {
 }
 
 /// Whether a node can save into something.
-enum Saver {
+enum ContextAllocationUse {
     /// None can.
     None,
     /// One has packets of its context to do.
-    Working,
+    Queued,
     /// One has its context current, and nothing of it to do.
     Current { adapter: Id<Adapter>, node: usize },
 }
-impl World {
+impl KernelState {
     /// A driver has ended a device or a context: it may not name it any more.
-    pub(crate) fn end_kernel_name(&mut self, owner: impl Into<SavedOwner>) {
+    pub(crate) fn close_kernel_handle(&mut self, owner: impl Into<SavedOwner>) {
         let name = match owner.into() {
-            SavedOwner::Context(id) => self.contexts[id].name,
-            SavedOwner::Device(id) => self.devices[id].name,
+            SavedOwner::Context(id) => self.contexts[id].kernel_handle,
+            SavedOwner::Device(id) => self.devices[id].kernel_handle,
         };
-        let _ = self.kernel_names.close(name); // It was live: it was this one's.
+        let _ = self.kernel_handles.close(name); // It was live: it was this one's.
     }
 
     /// Whether it is an allocation for contexts that its driver has freed.
-    pub(crate) fn is_freed(&self, owner: Owner) -> bool {
-        matches!(owner, Owner::Saved(saved) if self.saved[saved].freed)
+    pub(crate) fn is_context_allocation_freed(&self, owner: Owner) -> bool {
+        matches!(owner, Owner::Saved(saved) if self.context_allocations[saved].freed)
     }
 
-    fn saver_of(&self, number: Id<Saved>) -> Saver {
-        let it = &self.saved[number];
+    fn context_allocation_use(&self, number: Id<ContextAllocation>) -> ContextAllocationUse {
+        let it = &self.context_allocations[number];
         let mine = |context: Id<Context>, device: Id<Device>| match it.context {
             Some(own) => own == context,
             None => device == it.device,
@@ -244,9 +244,9 @@ impl World {
             .filter_map(|it| it.of)
             .any(|(context, device)| mine(context, device))
         {
-            return Saver::Working;
+            return ContextAllocationUse::Queued;
         }
         let current = nodes.iter().position(|it| it.may_save(mine));
-        current.map_or(Saver::None, |node| Saver::Current { adapter: it.adapter, node })
+        current.map_or(ContextAllocationUse::None, |node| ContextAllocationUse::Current { adapter: it.adapter, node })
     }
 }

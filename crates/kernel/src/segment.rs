@@ -6,9 +6,9 @@ pub struct SegmentSet(pub u32);
 
 impl SegmentSet {
     /// The set of these segments, from one on.
-    pub fn of(numbers: &[u32]) -> Self {
+    pub fn of(slot_indices: &[u32]) -> Self {
         let bit = |it: &u32| it.checked_sub(1).and_then(|it| 1_u32.checked_shl(it)).unwrap_or(0);
-        Self(numbers.iter().map(bit).fold(0, |set, bit| set | bit))
+        Self(slot_indices.iter().map(bit).fold(0, |set, bit| set | bit))
     }
 
     /// Whether the segment is in it.
@@ -29,7 +29,7 @@ impl SegmentSet {
 
 /// Where on an adapter memory can be (`DXGK_SEGMENTDESCRIPTOR`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SegmentShape {
+pub struct SegmentInfo {
     /// Where it begins in the GPU's addresses.
     pub base: u64,
     /// How many bytes it has.
@@ -37,7 +37,7 @@ pub struct SegmentShape {
     /// How many bytes may be in use at once.
     pub commit_limit: u64,
     /// Where the CPU sees it, in the machine's memory.
-    pub cpu: Option<u64>,
+    pub cpu_address: Option<u64>,
     /// How many pages the CPU's window into it has (`CpuHostAperture`).
     pub window: u64,
     /// What kind of memory it is.
@@ -84,7 +84,7 @@ pub struct SegmentFlags {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryFeatures {
     /// The segments, from number one on.
-    pub segments: Vec<SegmentShape>,
+    pub segments: Vec<SegmentInfo>,
     /// How the driver pages.
     pub paging: PagingFeatures,
 }
@@ -106,11 +106,11 @@ pub struct PagingFeatures {
 
 /// Where a driver wants an allocation (`DXGK_ALLOCATIONINFO`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wants {
+pub struct PlacementRequirements {
     /// The segments it can be in.
     pub segments: SegmentSet,
     /// Those it should be in, the best first.
-    pub preferred: [Option<Preference>; 5],
+    pub preferred: [Option<SegmentPreference>; 5],
     /// The apertures it may be moved to when it leaves memory.
     pub evict: SegmentSet,
     /// How much it is worth keeping (`AllocationPriority`).
@@ -119,12 +119,12 @@ pub struct Wants {
     /// does not care.
     pub instances: u32,
     /// What else the driver says of it.
-    pub flags: WantsFlags,
+    pub flags: PlacementFlags,
 }
 
 /// A segment an allocation should be in (`DXGK_SEGMENTPREFERENCE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Preference {
+pub struct SegmentPreference {
     /// Which, from one on.
     pub segment: u32,
     /// From its end downwards.
@@ -134,7 +134,7 @@ pub struct Preference {
 /// What a driver says of an allocation (`DXGK_ALLOCATIONINFOFLAGS_WDDM2_0`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
-pub struct WantsFlags {
+pub struct PlacementFlags {
     /// The CPU may lock it (`CpuVisible`).
     pub cpu_visible: bool,
     /// The CPU's view is cached (`Cached`).

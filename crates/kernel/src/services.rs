@@ -2,9 +2,9 @@
 
 use crate::handle::Handle;
 use crate::kernel::Kernel;
-use crate::miniport::{Answer, Refusal};
-use crate::mmu::RangeOrder;
-use crate::operation::ContextMemoryOrder;
+use crate::miniport::{DriverResult, DriverError};
+use crate::mmu::ReserveAddressArgs;
+use crate::operation::CreateContextAllocationArgs;
 use crate::start::Adapter;
 use crate::store::Id;
 use flight::{Dispatch, Host, Log, Passive, Pool, Subject};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Weak};
 ///
 /// Each takes the proof of its level; a door that has no proof takes it from
 /// [`flight::At::here`] and refuses what does not fit.
-pub struct Services {
+pub struct KernelCallbacks {
     pub(crate) kernel: Weak<Kernel>,
     pub(crate) adapter: Id<Adapter>,
     pub(crate) host: Arc<dyn Host>,
@@ -22,7 +22,7 @@ pub struct Services {
     pub(crate) pool: Arc<dyn Pool>,
 }
 
-impl Services {
+impl KernelCallbacks {
     /// Asks for the DPC (`DxgkCbQueueDpc`), at any level. Answers whether it was not yet queued.
     pub fn queue_dpc(&self) -> bool {
         self.kernel.upgrade().is_some_and(|kernel| kernel.queue_dpc(self.adapter))
@@ -31,7 +31,7 @@ impl Services {
     /// Acts on what was reported (`DxgkCbNotifyDpc`).
     pub fn notify_dpc(&self, at: &mut Dispatch) {
         if let Some(kernel) = self.kernel.upgrade() {
-            kernel.settle(at, self.adapter);
+            kernel.complete_fences(at, self.adapter);
         }
     }
 
@@ -41,28 +41,28 @@ impl Services {
     ///
     /// Until the number that comes with it is given to [`Services::release`], with the same
     /// `kind`, what the data is of does not end.
-    pub fn acquire(
+    pub fn acquire_handle_data(
         &self,
         at: &mut Passive,
         handle: Handle,
         of_device: bool,
         kind: u32,
     ) -> Option<(usize, u32)> {
-        self.kernel.upgrade()?.acquire(at, self.adapter, handle, of_device, kind)
+        self.kernel.upgrade()?.acquire_handle_data(at, self.adapter, handle, of_device, kind)
     }
 
     /// Lets go of what was acquired (`DxgkCbReleaseHandleData`).
-    pub fn release(&self, at: &mut Passive, number: usize, kind: u32) {
+    pub fn release_handle_data(&self, at: &mut Passive, number: usize, kind: u32) {
         if let Some(kernel) = self.kernel.upgrade() {
-            kernel.release(at, self.adapter, number, kind);
+            kernel.release_handle_data(at, self.adapter, number, kind);
         }
     }
 
     /// The same word, acquired and let go of at once: for a driver that keeps it only while
     /// what it is of cannot end, as in the call that opens it.
     pub fn handle_data(&self, at: &mut Passive, handle: Handle, of_device: bool) -> Option<usize> {
-        let (word, number) = self.acquire(at, handle, of_device, 0)?;
-        self.release(at, number as usize, 0);
+        let (word, number) = self.acquire_handle_data(at, handle, of_device, 0)?;
+        self.release_handle_data(at, number as usize, 0);
         Some(word)
     }
 
@@ -80,72 +80,72 @@ impl Services {
 
     /// Where an allocation is that video is captured into (`DxgkCbGetCaptureAddress`): its
     /// segment, from one on, and its address there.
-    pub fn capture_address(&self, at: &mut Passive, allocation: Handle) -> Answer<(u32, u64)> {
-        let kernel = self.kernel.upgrade().ok_or(Refusal::Invalid)?;
+    pub fn capture_address(&self, at: &mut Passive, allocation: Handle) -> DriverResult<(u32, u64)> {
+        let kernel = self.kernel.upgrade().ok_or(DriverError::Invalid)?;
         kernel.capture_address(at, self.adapter, allocation)
     }
 
     /// Makes an allocation for a context or a device (`DxgkCbCreateContextAllocation`), and
     /// answers the kernel's name for it.
-    pub fn create_context_memory(
+    pub fn create_context_allocation(
         &self,
         at: &mut Passive,
-        order: &ContextMemoryOrder,
-    ) -> Answer<usize> {
-        let kernel = self.kernel.upgrade().ok_or(Refusal::Invalid)?;
-        kernel.create_context_memory(at, self.adapter, order)
+        order: &CreateContextAllocationArgs,
+    ) -> DriverResult<usize> {
+        let kernel = self.kernel.upgrade().ok_or(DriverError::Invalid)?;
+        kernel.create_context_allocation(at, self.adapter, order)
     }
 
     /// Ends one (`DxgkCbDestroyContextAllocation`): its name is gone when this returns, its
     /// memory when no engine can save into it any more.
-    pub fn destroy_context_memory(&self, at: &mut Passive, name: usize) -> Answer<()> {
-        let kernel = self.kernel.upgrade().ok_or(Refusal::Invalid)?;
-        kernel.destroy_context_memory(at, self.adapter, name)
+    pub fn destroy_context_allocation(&self, at: &mut Passive, name: usize) -> DriverResult<()> {
+        let kernel = self.kernel.upgrade().ok_or(DriverError::Invalid)?;
+        kernel.destroy_context_allocation(at, self.adapter, name)
     }
 
     /// Has one brought up to date by a paging operation that carries `private`, and waits for
     /// it (`DxgkCbUpdateContextAllocation`).
-    pub fn update_context_memory(
+    pub fn update_context_allocation(
         &self,
         at: &mut Passive,
         name: usize,
         private: &[u8],
-    ) -> Answer<()> {
-        let kernel = self.kernel.upgrade().ok_or(Refusal::Invalid)?;
-        kernel.update_context_memory(at, self.adapter, name, private)
+    ) -> DriverResult<()> {
+        let kernel = self.kernel.upgrade().ok_or(DriverError::Invalid)?;
+        kernel.update_context_allocation(at, self.adapter, name, private)
     }
 
     /// Where one is in the GPU's addresses, so many pages from its start on
     /// (`DxgkCbMapContextAllocation`).
-    pub fn map_context_memory(
+    pub fn map_context_allocation(
         &self,
         at: &mut Passive,
         name: usize,
         first_page: u64,
         pages: u64,
     ) -> Option<u64> {
-        self.kernel.upgrade()?.map_context_memory(at, self.adapter, name, first_page, pages)
+        self.kernel.upgrade()?.map_context_allocation(at, self.adapter, name, first_page, pages)
     }
 
     /// Keeps addresses of a process for the driver
     /// (`DxgkCbReserveGpuVirtualAddressRange`), while it is told of that process. Answers the
     /// first.
-    pub fn reserve_range(&self, at: &mut Passive, order: &RangeOrder) -> Answer<u64> {
-        let kernel = self.kernel.upgrade().ok_or(Refusal::Invalid)?;
+    pub fn reserve_range(&self, at: &mut Passive, order: &ReserveAddressArgs) -> DriverResult<u64> {
+        let kernel = self.kernel.upgrade().ok_or(DriverError::Invalid)?;
         kernel.reserve_range(at, self.adapter, order)
     }
 
     /// Says which word the driver gave for its adapter (`MiniportDeviceContext`).
-    pub fn give_word(&self, word: usize) {
+    pub fn set_driver_handle(&self, word: usize) {
         if let Some(kernel) = self.kernel.upgrade() {
-            kernel.give_word(word, self.adapter.subject());
+            kernel.set_driver_handle(word, self.adapter.subject());
         }
     }
 
     /// Says that the driver was told to forget its adapter, and has returned.
-    pub fn end_word(&self, word: usize) {
+    pub fn end_driver_handle(&self, word: usize) {
         if let Some(kernel) = self.kernel.upgrade() {
-            kernel.end_word(word, self.adapter.subject(), false);
+            kernel.end_driver_handle(word, self.adapter.subject(), false);
         }
     }
 

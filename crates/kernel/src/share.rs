@@ -8,21 +8,21 @@
 //! 3. A global name holds nothing: it ends with the last local one.
 
 use crate::allocation::Allocation;
-use crate::build::{Built, still_there};
-use crate::create::{CreateOrder, Making};
-use crate::device::Inside;
-use crate::gate::{Class, Key, Mode};
+use crate::build::{NewObjects, check_still_valid};
+use crate::create::{CreateAllocationRequest, CreateScope};
+use crate::device::RundownGuard;
+use crate::gate::{ThreadingLevel, PermitKey, PermitMode};
 use crate::handle::ObjectId;
-use crate::handle::{BadHandle, Handle, Reservations};
+use crate::handle::{HandleError, Handle, ReservedHandles};
 use crate::kernel::Kernel;
-use crate::lock::Held;
+use crate::lock::StateGuard;
 use crate::process::ProcessId;
-use crate::refused::{Argument, Refused};
+use crate::refused::{Argument, KernelError};
 use crate::resource::Resource;
 use crate::store::Id;
 use crate::store::IdList;
-use crate::world::World;
-use flight::{Passive, RuleId, Subject, Who};
+use crate::world::KernelState;
+use flight::{Passive, RuleId, Subject, Component};
 
 /// What an opener has to know (`D3DKMTQueryResourceInfo`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct ShareInfo {
 
 /// What was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenResourceResponse {
     /// The opener's name of the resource.
     pub resource: Handle,
     /// The opener's names of the members, in the order they were created.
@@ -62,10 +62,10 @@ impl Kernel {
         process: ProcessId,
         device: Handle,
         global: Handle,
-    ) -> Result<ShareInfo, Refused> {
+    ) -> Result<ShareInfo, KernelError> {
         let inside = self.enter_device(process, device)?;
-        let world = self.world.hold();
-        let (number, it) = world.shared(&inside, global)?;
+        let world = self.state.lock();
+        let (number, it) = world.find_shared_resource(&inside, global)?;
         let members = it.members.iter().filter_map(|it| world.allocations.get(*it));
         Ok(ShareInfo {
             resource: number.subject(),
@@ -83,67 +83,67 @@ impl Kernel {
         process: ProcessId,
         device: Handle,
         global: Handle,
-    ) -> Result<Opened, Refused> {
+    ) -> Result<OpenResourceResponse, KernelError> {
         let inside = self.enter_device(process, device)?;
         let (resource, members) = {
-            let world = self.world.hold();
-            let (resource, it) = world.shared(&inside, global)?;
+            let world = self.state.lock();
+            let (resource, it) = world.find_shared_resource(&inside, global)?;
             (resource, it.members.len())
         };
         let mut names = {
-            let mut world = self.world.hold();
-            self.reserve_some(&mut world, process.0, members + 1)?
+            let mut world = self.state.lock();
+            self.reserve_handles(&mut world, process.0, members + 1)?
         };
         let opens = Some((global, resource));
-        let making = Making { process: process.0, inside: &inside, joins: None, opens };
-        let opened = self.open_under_pass(at, &making, resource, &mut names);
+        let creating = CreateScope { process: process.0, device: &inside, joins: None, shared: opens };
+        let opened = self.open_with_permit(at, &creating, resource, &mut names);
         if opened.is_err() {
-            self.take_back(&mut self.world.hold(), process.0, names);
+            self.cancel_handles(&mut self.state.lock(), process.0, names);
         }
         opened
     }
 
     /// The part that calls the driver. On failure everything but the names is undone.
-    fn open_under_pass(
+    fn open_with_permit(
         &self,
         at: &mut Passive,
-        making: &Making<'_>,
+        creating: &CreateScope<'_>,
         resource: Id<Resource>,
-        names: &mut Reservations,
-    ) -> Result<Opened, Refused> {
-        let inside = making.inside;
+        names: &mut ReservedHandles,
+    ) -> Result<OpenResourceResponse, KernelError> {
+        let inside = creating.device;
         let generation = inside.driver.generation;
-        let mut keys = Class::Zero.keys(inside.adapter, generation, making.process);
-        keys.push((Key::Resource(resource), Mode::Alone));
-        let pass = self.enter(at, keys)?;
+        let mut keys = ThreadingLevel::Zero.keys(inside.adapter, generation, creating.process);
+        keys.push((PermitKey::Resource(resource), PermitMode::Exclusive));
+        let permit = self.acquire_permit(at, keys)?;
         let (mut built, mut order, (runtime, private)) = {
-            let world = &mut *self.world.hold();
+            let world = &mut *self.state.lock();
             // Who parked looks again.
-            still_there(world, making)?;
-            let gone = Refused::ResourceEnded(resource.subject());
-            let it = world.resources.get(resource).ok_or(gone)?;
+            check_still_valid(world, creating)?;
+            let zombie = KernelError::ResourceDestroyed(resource.subject());
+            let it = world.resources.get(resource).ok_or(zombie)?;
             let allocations: IdList<Allocation> = it.members.iter().copied().collect();
             let private =
                 |it: &Id<Allocation>| world.allocations.get(*it).map(|it| it.private.clone());
-            let order = CreateOrder {
+            let order = CreateAllocationRequest {
                 allocations: allocations.iter().filter_map(private).collect(),
                 private: it.private.clone(),
-                ..CreateOrder::default()
+                ..CreateAllocationRequest::default()
             };
             let runtime = it.runtime.clone();
             let told = if it.standard { Vec::new() } else { it.private.clone() };
-            let place = Some(self.build_view(world, inside, resource));
-            (Built { place, allocations, ..Built::default() }, order, (runtime, told))
+            let place = Some(self.create_resource_view(world, inside, resource));
+            (NewObjects { resource: place, allocations, ..NewObjects::default() }, order, (runtime, told))
         };
-        self.world.hold().promise_views(making, &mut built, names);
+        self.state.lock().bind_view_handles(creating, &mut built, names);
         let before = order.allocations.clone();
-        let opened = self.open(at, &pass, making, &mut order, &built);
+        let opened = self.open_allocations(at, &permit, creating, &mut order, &built);
         self.judge_edits(&built, &before, &order.allocations);
         order.allocations = before;
         let finish =
-            |mut world: Held<'_, World>| self.finish(&mut world, making, &built, &mut order, names);
+            |mut world: StateGuard<'_, KernelState>| self.publish_objects(&mut world, creating, &built, &mut order, names);
         match opened.and_then(finish) {
-            Ok(made) => Ok(Opened {
+            Ok(made) => Ok(OpenResourceResponse {
                 resource: made.resource.unwrap_or_default(),
                 allocations: made.allocations,
                 runtime,
@@ -151,14 +151,14 @@ impl Kernel {
                 privates: made.privates,
             }),
             Err(why) => {
-                self.undo(at, making, &pass, built);
+                self.undo_create(at, creating, &permit, built);
                 Err(why)
             }
         }
     }
 
     /// A plain open may read private data, not write it.
-    fn judge_edits(&self, built: &Built, before: &[Vec<u8>], after: &[Vec<u8>]) {
+    fn judge_edits(&self, built: &NewObjects, before: &[Vec<u8>], after: &[Vec<u8>]) {
         for ((view, before), after) in built.views.iter().zip(before).zip(after) {
             let about = view.subject();
             let broken = (before != after).then(|| {
@@ -167,26 +167,26 @@ impl Kernel {
                 )
             });
             let place = "DxgkDdiOpenAllocation.pPrivateDriverData";
-            self.log.judge(RuleId::KMD_OPEN_002, Who::Driver, about, place, broken);
+            self.log.judge(RuleId::KMD_OPEN_002, Component::Driver, about, place, broken);
         }
     }
 }
 
-impl World {
+impl KernelState {
     /// The shared resource a global name means, if it is on the device's adapter.
-    fn shared(
+    fn find_shared_resource(
         &self,
-        inside: &Inside<'_>,
+        inside: &RundownGuard<'_>,
         global: Handle,
-    ) -> Result<(Id<Resource>, &Resource), Refused> {
-        let refused = |why| Refused::Handle { argument: Argument::Share, handle: global, why };
-        let found = self.shares.find(global).map_err(refused)?;
+    ) -> Result<(Id<Resource>, &Resource), KernelError> {
+        let refused = |why| KernelError::Handle { argument: Argument::SharedResource, handle: global, why };
+        let found = self.global_handles.lookup(global).map_err(refused)?;
         let ObjectId::Resource(resource) = found else {
-            return Err(refused(BadHandle::WrongKind(found.subject())));
+            return Err(refused(HandleError::WrongKind(found.subject())));
         };
         let it = &self.resources[resource];
         if it.adapter != inside.adapter {
-            return Err(Refused::OtherAdapter(resource.subject()));
+            return Err(KernelError::OtherAdapter(resource.subject()));
         }
         Ok((resource, it))
     }

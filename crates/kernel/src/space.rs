@@ -1,6 +1,6 @@
 //! Address spaces: what a process has on an adapter that translates addresses.
 //!
-//! # Invariants (checked by `World::validate_spaces`)
+//! # Invariants (checked by `KernelState::validate_spaces`)
 //!
 //! 1. A process has one space on an adapter, made before its first device there and ended after
 //!    its last name of the adapter and its last device. The system has one, made first.
@@ -35,26 +35,26 @@ use crate::miniport::DriverProcess;
 use crate::mmu::{MmuFeatures, Root, RootSize};
 use crate::operation::PAGE;
 use crate::process::Process;
-use crate::space::addresses::Addresses;
-use crate::space::fault::{Coming, Freed};
+use crate::space::addresses::AddressRanges;
+use crate::space::fault::{PendingRange, FreedRange};
 use crate::space::geometry::Geometry;
 use crate::start::Adapter;
 use crate::store::Id;
-use crate::world::World;
+use crate::world::KernelState;
 use flight::Subject;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// A process on an adapter (`hKmdProcess`), with its addresses.
-pub struct Space {
+pub struct AddressSpace {
     /// None: the system's own.
     pub(crate) process: Option<Id<Process>>,
     pub(crate) adapter: Id<Adapter>,
-    pub(crate) stage: Stage,
-    pub(crate) word: Option<Arc<DriverProcess>>,
+    pub(crate) stage: SpaceStage,
+    pub(crate) driver_handle: Option<Arc<DriverProcess>>,
     /// Devices that are being made in it.
     pub(crate) users: u32,
-    pub(crate) addresses: Addresses,
+    pub(crate) addresses: AddressRanges,
     /// The extent of each table, by level and by which of that level it is.
     pub(crate) tables: BTreeMap<(u32, u64), Id<Extent>>,
     /// How large its root is.
@@ -62,21 +62,21 @@ pub struct Space {
     /// How many updates it had.
     pub(crate) last_update: u32,
     /// What was freed lately: the first to be forgotten first.
-    pub(crate) freed: VecDeque<Freed>,
+    pub(crate) freed: VecDeque<FreedRange>,
     /// What cannot be used before a fence has a value.
-    pub(crate) coming: Vec<Coming>,
+    pub(crate) pending_ranges: Vec<PendingRange>,
     /// The kernel's own name for it.
-    pub(crate) name: Handle,
+    pub(crate) kernel_handle: Handle,
     /// Its driver is being told of it now.
-    pub(crate) meeting: bool,
+    pub(crate) creating_process: bool,
     /// Somebody is changing its root.
-    pub(crate) growing: bool,
+    pub(crate) growing_root: bool,
 }
 
 /// Where a space is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    Making,
+pub(crate) enum SpaceStage {
+    Creating,
     Live,
     Ending,
 }
@@ -86,7 +86,7 @@ pub(crate) struct Mmu {
     pub(crate) features: MmuFeatures,
     pub(crate) geometry: Arc<Geometry>,
     /// The system's own space.
-    pub(crate) system: Option<Id<Space>>,
+    pub(crate) system: Option<Id<AddressSpace>>,
     /// The device of the system, and its context, in which paging runs.
     pub(crate) device: Option<Id<Device>>,
     pub(crate) context: Option<Id<Context>>,
@@ -94,16 +94,16 @@ pub(crate) struct Mmu {
     pub(crate) linear: Vec<Option<u64>>,
 }
 
-impl World {
+impl KernelState {
     /// The space of a process on an adapter.
-    pub(crate) fn space_of(&self, process: Id<Process>, adapter: Id<Adapter>) -> Option<Id<Space>> {
+    pub(crate) fn space_of(&self, process: Id<Process>, adapter: Id<Adapter>) -> Option<Id<AddressSpace>> {
         let live =
-            |it: &&Id<Space>| self.spaces.get(**it).is_some_and(|it| it.stage != Stage::Ending);
+            |it: &&Id<AddressSpace>| self.spaces.get(**it).is_some_and(|it| it.stage != SpaceStage::Ending);
         self.spaces_of.get(&(process, adapter))?.iter().find(live).copied()
     }
 
     /// Enters a space.
-    pub(crate) fn add_space(&mut self, it: Space) -> Id<Space> {
+    pub(crate) fn add_space(&mut self, it: AddressSpace) -> Id<AddressSpace> {
         let whose = it.process.map(|process| (process, it.adapter));
         let number = self.spaces.insert(it);
         if let Some(whose) = whose {
@@ -113,7 +113,7 @@ impl World {
     }
 
     /// Forgets a space.
-    pub(crate) fn remove_space(&mut self, number: Id<Space>) {
+    pub(crate) fn remove_space(&mut self, number: Id<AddressSpace>) {
         let it = self.spaces.remove(number);
         let Some(whose) = it.process.map(|process| (process, it.adapter)) else { return };
         if let Some(all) = self.spaces_of.get_mut(&whose) {
@@ -139,22 +139,22 @@ impl World {
     }
 
     /// The root of a space, as drivers are told it.
-    pub(crate) fn root_of(&self, space: Id<Space>) -> Option<(Id<Extent>, Root)> {
+    pub(crate) fn root_of(&self, space: Id<AddressSpace>) -> Option<(Id<Extent>, Root)> {
         let it = self.spaces.get(space)?;
         let (_, memory) = self.memory(it.adapter)?;
         let top = memory.mmu.as_ref()?.geometry.top();
         let extent = *it.tables.get(&(top, 0))?;
-        let (segment, offset) = self.spot_of(extent)?;
+        let (segment, offset) = self.location_of(extent)?;
         Some((extent, Root { segment, offset, entries: it.root.entries }))
     }
 
     /// The driver's number of the segment an extent is in, and where it is there.
-    pub(crate) fn spot_of(&self, extent: Id<Extent>) -> Option<(u32, u64)> {
-        match &self.extents.get(extent)?.place {
-            crate::memory::Place::In { segment, spot } => {
-                Some((crate::memory::number(*segment), spot.start()))
+    pub(crate) fn location_of(&self, extent: Id<Extent>) -> Option<(u32, u64)> {
+        match &self.extents.get(extent)?.location {
+            crate::memory::Location::Segment { segment, range: spot } => {
+                Some((crate::memory::segment_number(*segment), spot.start()))
             }
-            crate::memory::Place::Nowhere | crate::memory::Place::System => None,
+            crate::memory::Location::Unbacked | crate::memory::Location::System => None,
         }
     }
 
@@ -167,7 +167,7 @@ impl World {
             };
             for (span, taken) in space.addresses.all() {
                 let missing = |it: &u64| !space.tables.contains_key(&(0, *it));
-                if taken.held.has_entries() && geometry.tables(0, &span).any(|it| missing(&it)) {
+                if taken.backing.has_entries() && geometry.tables(0, &span).any(|it| missing(&it)) {
                     return Err(format!(
                         "space {} has no table for {:#x}",
                         number.serial(),
@@ -187,7 +187,7 @@ impl World {
 }
 
 /// A space, for events.
-pub(crate) fn subject(space: Id<Space>) -> Subject {
+pub(crate) fn subject(space: Id<AddressSpace>) -> Subject {
     space.subject()
 }
 

@@ -3,19 +3,19 @@
 use crate::allocation::Allocation;
 use crate::context::Context;
 use crate::device::Device;
-use crate::keyed::Keyed;
+use crate::keyed::KeyedMutex;
 use crate::memory::Paging;
-use crate::memory::queue::Queue;
+use crate::memory::queue::PagingQueue;
 use crate::process::Process;
 use crate::renamed::InstanceRecord;
 use crate::resource::{Resource, ResourceView};
 use crate::retire::Retirement;
-use crate::saved::Saved;
-use crate::space::Space;
+use crate::saved::ContextAllocation;
+use crate::space::AddressSpace;
 use crate::start::Adapter;
-use crate::sync::Sync;
+use crate::sync::SyncObject;
 use crate::sync::event::Event;
-use crate::sync::marks::Await;
+use crate::sync::marks::GpuWait;
 use crate::view::View;
 pub(crate) use flight::{Id, Slab};
 use flight::{Kind, Object};
@@ -42,13 +42,13 @@ objects! {
     InstanceRecord: Instance,
     Retirement: Retirement,
     Paging: Paging,
-    Queue: Queue,
-    Saved: Saved,
-    Space: Space,
-    Keyed: Keyed,
-    Sync: Sync,
+    PagingQueue: PagingQueue,
+    ContextAllocation: ContextAllocation,
+    AddressSpace: AddressSpace,
+    KeyedMutex: KeyedMutex,
+    SyncObject: Sync,
     Event: Event,
-    Await: Await,
+    GpuWait: GpuWait,
 }
 
 /// The ids of objects that a test only compares.

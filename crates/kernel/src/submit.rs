@@ -2,17 +2,17 @@
 
 use crate::allocation::Allocation;
 use crate::context::Context;
-use crate::device::Inside;
-use crate::dispatch::Load;
+use crate::device::RundownGuard;
+use crate::dispatch::PacketPayload;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::process::ProcessId;
-use crate::refused::{Argument, Refused};
-use crate::space::addresses::Held;
+use crate::refused::{Argument, KernelError};
+use crate::space::addresses::Backing;
 use crate::start::Adapter;
 use crate::store::Id;
-use crate::world::World;
-use flight::{Fence, Passive, RuleId, Who, Written};
+use crate::world::KernelState;
+use flight::{Fence, Passive, RuleId, Component, MemoryWrite};
 use std::sync::Arc;
 
 /// Work for a context.
@@ -29,7 +29,7 @@ pub struct Packet {
 }
 
 /// A packet that was believed.
-pub(crate) struct Given {
+pub(crate) struct SubmittedCommands {
     pub(crate) packet: Packet,
     /// The allocations that it says it writes.
     primaries: Vec<Id<Allocation>>,
@@ -43,7 +43,7 @@ impl Kernel {
         process: ProcessId,
         context: Handle,
         packet: Packet,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), KernelError> {
         self.submit_to(at, process, &[context], packet)
     }
 
@@ -57,8 +57,8 @@ impl Kernel {
         process: ProcessId,
         contexts: &[Handle],
         packet: Packet,
-    ) -> Result<(), Refused> {
-        let mut entered: Vec<(Id<Context>, Inside<'_>)> = Vec::with_capacity(contexts.len());
+    ) -> Result<(), KernelError> {
+        let mut entered: Vec<(Id<Context>, RundownGuard<'_>)> = Vec::with_capacity(contexts.len());
         let all = contexts.iter().try_for_each(|context| {
             entered.push(self.enter_context(process, *context)?);
             Ok(())
@@ -67,7 +67,7 @@ impl Kernel {
         let mut answer = queued;
         if answer.is_ok() {
             for (number, inside) in &entered {
-                let sent = self.send(at, process.0, *number, inside);
+                let sent = self.submit_ready(at, process.0, *number, inside);
                 answer = answer.and(sent);
             }
         }
@@ -80,27 +80,27 @@ impl Kernel {
     fn queue_all(
         &self,
         process: ProcessId,
-        entered: &[(Id<Context>, Inside<'_>)],
+        entered: &[(Id<Context>, RundownGuard<'_>)],
         packet: Packet,
-    ) -> Result<(), Refused> {
-        let world = &mut *self.world.hold();
-        let load = Load::Virtual(Arc::new(world.believe(process, packet)?));
+    ) -> Result<(), KernelError> {
+        let world = &mut *self.state.lock();
+        let load = PacketPayload::Virtual(Arc::new(world.check_packet(process, packet)?));
         for (number, inside) in entered {
             self.may_queue(world, *number, inside, &load)?;
         }
         for (number, _) in entered {
-            self.put_packet(world, *number, load.again());
+            self.push_packet(world, *number, load.resubmission());
         }
         Ok(())
     }
 
     /// Entry rule: commands of a packet wrote to memory, and its client has named the primaries
     /// among what is there.
-    pub(crate) fn judge_write(&self, adapter: Id<Adapter>, node: u32, fence: Fence, to: Written) {
-        let world = self.world.hold();
+    pub(crate) fn judge_write(&self, adapter: Id<Adapter>, node: u32, fence: Fence, to: MemoryWrite) {
+        let world = self.state.lock();
         let Some((context, packet)) = world.packet_of(adapter, node, fence) else { return };
         let about = context.subject();
-        for number in world.written(adapter, context, to) {
+        for number in world.written_allocations(adapter, context, to) {
             if world.allocations.get(number).is_none_or(|it| !it.primary) {
                 continue;
             }
@@ -114,20 +114,20 @@ impl Kernel {
                 )
             });
             let place = "D3DKMTSubmitCommand.WrittenPrimaries";
-            self.log.judge(RuleId::SUBMIT_CMD_004, Who::Client, about, place, broken);
+            self.log.judge(RuleId::SUBMIT_CMD_004, Component::Client, about, place, broken);
         }
     }
 }
 
-impl World {
-    fn believe(&self, process: ProcessId, packet: Packet) -> Result<Given, Refused> {
+impl KernelState {
+    fn check_packet(&self, process: ProcessId, packet: Packet) -> Result<SubmittedCommands, KernelError> {
         let named = packet.primaries.iter().enumerate().map(|(place, handle)| {
             let argument = Argument::Allocation(place);
             let view = self.resolve_view(process, argument, *handle)?;
             Ok(self.views[view].allocation)
         });
-        let primaries = named.collect::<Result<_, Refused>>()?;
-        Ok(Given { packet, primaries })
+        let primaries = named.collect::<Result<_, KernelError>>()?;
+        Ok(SubmittedCommands { packet, primaries })
     }
 
     /// The packet that has a fence on a node, and its context.
@@ -136,22 +136,22 @@ impl World {
         adapter: Id<Adapter>,
         node: u32,
         fence: Fence,
-    ) -> Option<(Id<Context>, Arc<Given>)> {
+    ) -> Option<(Id<Context>, Arc<SubmittedCommands>)> {
         let queue = &self.adapters.get(adapter)?.nodes.get(node as usize)?.queue;
         let place = queue.iter().position(|it| it.fence == fence)?;
-        let flying = queue.get(place).filter(|it| !it.lost && it.batch.is_none())?;
-        let before = queue.iter().take(place).filter(|it| it.context() == flying.context()).count();
-        let (context, _) = flying.client();
-        let given = self.contexts[context].line.sent_packet(before)?;
+        let in_flight = queue.get(place).filter(|it| !it.lost && it.batch.is_none())?;
+        let before = queue.iter().take(place).filter(|it| it.context() == in_flight.context()).count();
+        let (context, _) = in_flight.client();
+        let given = self.contexts[context].queue.submitted_packet(before)?;
         Some((context, given))
     }
 
     /// The allocations that are where something was written.
-    fn written(
+    fn written_allocations(
         &self,
         adapter: Id<Adapter>,
         context: Id<Context>,
-        to: Written,
+        to: MemoryWrite,
     ) -> Vec<Id<Allocation>> {
         let end = to.address.saturating_add(to.bytes);
         let mut all: Vec<Id<Allocation>> = if to.translated {
@@ -159,11 +159,11 @@ impl World {
             let space = self.space_of(owner, adapter);
             let space = space.and_then(|it| self.spaces.get(it));
             let parts = space.map(|it| it.addresses.parts(&(to.address..end)));
-            let view = |held: Held| match held {
-                Held::Mapped { view, .. } => self.views.get(view).map(|it| it.allocation),
-                Held::Reserved | Held::Driver | Held::NoAccess | Held::Zero => None,
+            let view = |held: Backing| match held {
+                Backing::Mapped { view, .. } => self.views.get(view).map(|it| it.allocation),
+                Backing::Reserved | Backing::Driver | Backing::NoAccess | Backing::Zero => None,
             };
-            parts.into_iter().flatten().filter_map(|it| view(it.1.held)).collect()
+            parts.into_iter().flatten().filter_map(|it| view(it.1.backing)).collect()
         } else {
             let Some((_, memory)) = self.memory(adapter) else { return Vec::new() };
             let meets = |it: &crate::memory::Extent| {

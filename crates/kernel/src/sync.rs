@@ -18,76 +18,76 @@ pub(crate) mod marks;
 use crate::context::Context;
 use crate::create::Sharing;
 use crate::device::Device;
-use crate::device::Loss;
-use crate::device::Shown;
+use crate::device::DeviceLoss;
+use crate::device::UserMapping;
 use crate::handle::Handle;
 use crate::handle::ObjectId;
 use crate::kernel::Kernel;
 use crate::operation::PAGE;
 use crate::process::Process;
 use crate::process::ProcessId;
-use crate::refused::{Argument, Refused};
-use crate::space::update::Judged;
+use crate::refused::{Argument, KernelError};
+use crate::space::update::CheckedUpdate;
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::store::Slab;
-use crate::world::World;
+use crate::world::KernelState;
 use event::Event;
 use flight::invariant;
-use flight::{Hex, RuleId, Run, Subject, What, Who};
-pub(crate) use marks::Marks;
-use marks::{Await, Broadcast, Mark};
+use flight::{Hex, RuleId, Run, Subject, EventKind, Component};
+pub(crate) use marks::SyncPoints;
+use marks::{GpuWait, Broadcast, SyncPoint};
 use smallvec::smallvec;
 use std::collections::{BTreeSet, VecDeque};
 
 /// What there is of synchronisation.
 #[derive(Default)]
-pub(crate) struct Synced {
-    pub(crate) objects: Slab<Sync>,
+pub(crate) struct SyncState {
+    pub(crate) objects: Slab<SyncObject>,
     /// Those of them that are mutexes: who ends may hold one.
-    mutexes: BTreeSet<Id<Sync>>,
+    mutexes: BTreeSet<Id<SyncObject>>,
     pub(crate) events: Slab<Event>,
-    pub(crate) awaits: Slab<Await>,
+    pub(crate) gpu_waits: Slab<GpuWait>,
     pub(crate) broadcasts: Slab<Broadcast>,
     /// Contexts that may go on, and whether somebody is letting them.
-    woken: VecDeque<Id<Context>>,
+    satisfied: VecDeque<Id<Context>>,
     waking: bool,
     /// Updates of addresses whose fence has its value.
-    due: VecDeque<Id<Judged>>,
+    due: VecDeque<Id<CheckedUpdate>>,
 }
 
 /// A synchronisation object (`hSyncObject`).
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-pub(crate) struct Sync {
+pub(crate) struct SyncObject {
     /// The device it was created for.
     pub(crate) device: Id<Device>,
     adapter: Id<Adapter>,
     /// Whose name came first, which ends with the device. None: no client names it.
     process: Option<Id<Process>>,
     handle: Handle,
-    pub(crate) state: State,
+    pub(crate) state: SyncValue,
     /// How many local names it has, of all processes.
-    pub(crate) names: u32,
+    pub(crate) handles: u32,
     pub(crate) global: Option<Handle>,
     /// How many things that are queued or wait need it.
     pub(crate) uses: u32,
     /// Its device may not signal it.
-    silent: bool,
+    no_signal: bool,
     /// Its device may not wait for it.
-    deaf: bool,
+    no_wait: bool,
     /// A reset leaves its value alone.
-    stays: bool,
+    no_tdr_signal: bool,
     /// Its value has 32 bits.
-    narrow: bool,
+    is_32_bit: bool,
     /// Where its value lies, and where the client's CPU sees it.
-    shown: Option<(Run, usize)>,
+    cpu_mapping: Option<(Run, usize)>,
     /// What was last written there.
-    written: [u8; 8],
+    last_shown: [u8; 8],
 }
 
 /// What an object is, and how it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum SyncValue {
     Mutex {
         held: Option<MutexOwner>,
     },
@@ -102,7 +102,7 @@ pub(crate) enum State {
         value: u64,
     },
     /// Sets an event.
-    Notice {
+    Notification {
         event: Id<Event>,
     },
 }
@@ -141,7 +141,7 @@ pub enum SyncKind {
         value: u64,
     },
     /// Sets an event when a context comes to it (`D3DDDI_CPU_NOTIFICATION`).
-    Notice {
+    Notification {
         /// The event.
         event: u32,
     },
@@ -149,7 +149,7 @@ pub enum SyncKind {
 
 /// What a client asks for (`D3DKMT_CREATESYNCHRONIZATIONOBJECT2`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SyncOrder {
+pub struct CreateSyncRequest {
     /// On which device.
     pub device: Handle,
     /// Which kind.
@@ -157,16 +157,16 @@ pub struct SyncOrder {
     /// Who else may have it.
     pub sharing: Sharing,
     /// The device may not signal it (`NoSignal`).
-    pub silent: bool,
+    pub no_signal: bool,
     /// The device may not wait for it (`NoWait`).
-    pub deaf: bool,
+    pub no_wait: bool,
     /// A reset leaves its value alone (`NoSignalMaxValueOnTdr`).
-    pub stays: bool,
+    pub no_tdr_signal: bool,
 }
 
 /// What a client gets for a new object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NewSync {
+pub struct CreateSyncResponse {
     /// The object.
     pub handle: Handle,
     /// Its global name, if it has one.
@@ -185,40 +185,40 @@ impl SyncKind {
             SyncKind::Semaphore { .. } => "semaphore",
             SyncKind::Fence { .. } => "fence",
             SyncKind::Monitored { .. } => "monitored",
-            SyncKind::Notice { .. } => "notification",
+            SyncKind::Notification { .. } => "notification",
         }
     }
 
     /// How a new object stands; `event` is the one that a notification sets.
-    fn state(self, event: Option<Id<Event>>) -> State {
+    fn state(self, event: Option<Id<Event>>) -> SyncValue {
         match self {
-            SyncKind::Mutex { held } => State::Mutex { held: held.then_some(MutexOwner::Creator) },
-            SyncKind::Semaphore { count, most } => State::Semaphore { count, most },
-            SyncKind::Fence { value } => State::Fence { value },
-            SyncKind::Monitored { value } => State::Monitored { value },
-            SyncKind::Notice { .. } => {
-                State::Notice { event: invariant(event, "a notification has its event") }
+            SyncKind::Mutex { held } => SyncValue::Mutex { held: held.then_some(MutexOwner::Creator) },
+            SyncKind::Semaphore { count, most } => SyncValue::Semaphore { count, most },
+            SyncKind::Fence { value } => SyncValue::Fence { value },
+            SyncKind::Monitored { value } => SyncValue::Monitored { value },
+            SyncKind::Notification { .. } => {
+                SyncValue::Notification { event: invariant(event, "a notification has its event") }
             }
         }
     }
 }
 
-impl State {
+impl SyncValue {
     /// What an event says it has: a semaphore's count, one for a mutex that is free.
     pub(crate) fn value(self) -> u64 {
         match self {
-            State::Mutex { held } => u64::from(held.is_none()),
-            State::Semaphore { count, .. } => u64::from(count),
-            State::Fence { value } | State::Monitored { value } => value,
-            State::Notice { .. } => 0,
+            SyncValue::Mutex { held } => u64::from(held.is_none()),
+            SyncValue::Semaphore { count, .. } => u64::from(count),
+            SyncValue::Fence { value } | SyncValue::Monitored { value } => value,
+            SyncValue::Notification { .. } => 0,
         }
     }
 }
 
-impl Sync {
+impl SyncObject {
     /// The most a fence of it can have.
     fn maximum(&self) -> u64 {
-        if self.narrow { u64::from(u32::MAX) } else { u64::MAX }
+        if self.is_32_bit { u64::from(u32::MAX) } else { u64::MAX }
     }
 
     /// The bytes that stand for a value.
@@ -230,47 +230,47 @@ impl Sync {
 
 impl Kernel {
     /// Makes an object (`D3DKMTCreateSynchronizationObject2`).
-    pub fn create_sync(&self, process: ProcessId, order: &SyncOrder) -> Result<NewSync, Refused> {
+    pub fn create_sync(&self, process: ProcessId, order: &CreateSyncRequest) -> Result<CreateSyncResponse, KernelError> {
         let inside = self.enter_device(process, order.device)?;
-        let world = &mut *self.world.hold();
+        let world = &mut *self.state.lock();
         let event = match order.kind {
-            SyncKind::Notice { event } => Some(world.event(process.0, event)?),
+            SyncKind::Notification { event } => Some(world.event(process.0, event)?),
             _ => None,
         };
-        let narrow = world.adapters.get(inside.adapter).is_some_and(|it| it.scheduling.narrow);
-        let name = self.reserve(world, process.0)?;
+        let narrow = world.adapters.get(inside.adapter).is_some_and(|it| it.scheduling.fences_32_bit);
+        let name = self.reserve_handle(world, process.0)?;
         let shown = match order.kind {
-            SyncKind::Monitored { .. } => match world.show_value(inside.adapter) {
+            SyncKind::Monitored { .. } => match world.map_value(inside.adapter) {
                 Ok(shown) => shown,
                 Err(why) => {
-                    self.take_back(world, process.0, smallvec![name]);
+                    self.cancel_handles(world, process.0, smallvec![name]);
                     return Err(why);
                 }
             },
             _ => None,
         };
-        let mut made = Sync {
+        let mut made = SyncObject {
             device: inside.device,
             adapter: inside.adapter,
             process: Some(process.0),
             handle: name.handle(),
             state: order.kind.state(event),
-            names: 1,
+            handles: 1,
             global: None,
             uses: 0,
-            silent: order.silent,
-            deaf: order.deaf,
-            stays: order.stays,
-            narrow,
-            shown,
-            written: [0; 8],
+            no_signal: order.no_signal,
+            no_wait: order.no_wait,
+            no_tdr_signal: order.no_tdr_signal,
+            is_32_bit: narrow,
+            cpu_mapping: shown,
+            last_shown: [0; 8],
         };
         let global = if order.sharing == Sharing::Global {
-            match world.shares.reserve() {
+            match world.global_handles.reserve() {
                 Ok(global) => Some(global),
                 Err(why) => {
-                    world.hide_value(&made);
-                    self.take_back(world, process.0, smallvec![name]);
+                    world.unmap_value(&made);
+                    self.cancel_handles(world, process.0, smallvec![name]);
                     return Err(why.into());
                 }
             }
@@ -279,101 +279,101 @@ impl Kernel {
         };
         let number = world.sync.objects.reserve();
         let subject = number.subject();
-        made.global = global.map(|global| world.shares.publish(global, number.into()));
+        made.global = global.map(|global| world.global_handles.publish(global, number.into()));
         self.log.emit(
             subject,
-            What::SyncCreated {
+            EventKind::SyncCreated {
                 device: inside.subject(),
                 kind: order.kind.name().into(),
                 value: made.state.value(),
                 sharing: order.sharing.name().into(),
-                silent: made.silent,
-                deaf: made.deaf,
-                stays: made.stays,
+                no_signal: made.no_signal,
+                no_wait: made.no_wait,
+                no_tdr_signal: made.no_tdr_signal,
             },
         );
-        if let State::Notice { event } = made.state {
-            world.use_event(event);
+        if let SyncValue::Notification { event } = made.state {
+            world.retain_event(event);
             world.count_notice(event, true);
         }
-        let answer = NewSync {
+        let answer = CreateSyncResponse {
             handle: made.handle,
             global: made.global,
-            value: made.shown.map_or(0, |it| it.1),
+            value: made.cpu_mapping.map_or(0, |it| it.1),
             object: subject,
         };
-        if matches!(made.state, State::Mutex { .. }) {
+        if matches!(made.state, SyncValue::Mutex { .. }) {
             world.sync.mutexes.insert(number);
         }
         world.sync.objects.fill(number, made);
-        self.show(world, number);
+        self.show_value(world, number);
         if let Some(global) = answer.global {
-            let shared = What::NameShared { handle: Hex(global.0), of: subject };
+            let shared = EventKind::HandleShared { handle: Hex(global.0), of: subject };
             self.log.emit(process.subject(), shared);
         }
-        self.publish(world, process.0, name, number.into());
-        inside.leave(world);
+        self.publish_handle(world, process.0, name, number.into());
+        inside.release(world);
         Ok(answer)
     }
 
     /// Opens a shared object (`D3DKMTOpenSynchronizationObject`).
-    pub fn open_sync(&self, process: ProcessId, global: Handle) -> Result<Handle, Refused> {
-        let world = &mut *self.world.hold();
-        let refused = |why| Refused::Handle { argument: Argument::SharedSync, handle: global, why };
-        let found = world.shares.find(global).map_err(refused)?;
-        let ObjectId::Sync(number) = found else {
-            return Err(refused(crate::handle::BadHandle::WrongKind(found.subject())));
+    pub fn open_sync(&self, process: ProcessId, global: Handle) -> Result<Handle, KernelError> {
+        let world = &mut *self.state.lock();
+        let refused = |why| KernelError::Handle { argument: Argument::SharedSync, handle: global, why };
+        let found = world.global_handles.lookup(global).map_err(refused)?;
+        let ObjectId::SyncObject(number) = found else {
+            return Err(refused(crate::handle::HandleError::WrongKind(found.subject())));
         };
-        let name = self.reserve(world, process.0)?;
+        let name = self.reserve_handle(world, process.0)?;
         let handle = name.handle();
-        world.sync.objects[number].names += 1;
-        let opened = What::SyncOpened { process: process.subject(), global: Hex(global.0) };
+        world.sync.objects[number].handles += 1;
+        let opened = EventKind::SyncOpened { process: process.subject(), global: Hex(global.0) };
         self.log.emit(number.subject(), opened);
-        self.publish(world, process.0, name, number.into());
+        self.publish_handle(world, process.0, name, number.into());
         Ok(handle)
     }
 
     /// Ends a name of an object (`D3DKMTDestroySynchronizationObject`).
-    pub fn destroy_sync(&self, process: ProcessId, handle: Handle) -> Result<(), Refused> {
-        let world = &mut *self.world.hold();
-        let number = world.resolve::<Sync>(process, Argument::Sync, handle)?;
-        self.unname(world, process.0, handle);
+    pub fn destroy_sync(&self, process: ProcessId, handle: Handle) -> Result<(), KernelError> {
+        let world = &mut *self.state.lock();
+        let number = world.resolve_handle::<SyncObject>(process, Argument::Sync, handle)?;
+        self.close_handle(world, process.0, handle);
         self.close_sync(world, process.0, number);
         Ok(())
     }
 
     /// A name of an object has ended.
-    pub(crate) fn close_sync(&self, world: &mut World, process: Id<Process>, number: Id<Sync>) {
-        self.look_at_value(world, number);
+    pub(crate) fn close_sync(&self, world: &mut KernelState, process: Id<Process>, number: Id<SyncObject>) {
+        self.judge_shown_value(world, number);
         let it = &mut world.sync.objects[number];
-        it.names -= 1;
+        it.handles -= 1;
         let notice = match it.state {
-            State::Notice { event } if it.names == 0 => Some(event),
+            SyncValue::Notification { event } if it.handles == 0 => Some(event),
             _ => None,
         };
-        let (process, names) = (process.subject(), it.names);
+        let (process, names) = (process.subject(), it.handles);
         let global = if names == 0 { it.global.take() } else { None };
-        self.log.emit(number.subject(), What::SyncClosed { process, names });
+        self.log.emit(number.subject(), EventKind::SyncClosed { process, handles: names });
         if let Some(global) = global {
-            let _ = world.shares.close(global); // It was live: it was the object's.
+            let _ = world.global_handles.close(global); // It was live: it was the object's.
         }
         if let Some(event) = notice {
             world.count_notice(event, false);
         }
-        self.end_unused(world, number);
+        self.end_unused_sync(world, number);
     }
 
     /// Forgets an object that nothing names and nothing needs.
-    pub(crate) fn end_unused(&self, world: &mut World, number: Id<Sync>) {
-        if world.sync.objects.get(number).is_none_or(|it| it.names > 0 || it.uses > 0) {
+    pub(crate) fn end_unused_sync(&self, world: &mut KernelState, number: Id<SyncObject>) {
+        if world.sync.objects.get(number).is_none_or(|it| it.handles > 0 || it.uses > 0) {
             return;
         }
         let Some(it) = world.sync.objects.take(number) else { return };
         world.sync.mutexes.remove(&number);
-        world.hide_value(&it);
-        self.log.emit(number.subject(), What::SyncGone {});
-        if let State::Notice { event } = it.state {
-            world.disuse_event(event);
+        world.unmap_value(&it);
+        self.log.emit(number.subject(), EventKind::SyncDestroyed {});
+        if let SyncValue::Notification { event } = it.state {
+            world.release_event(event);
         }
     }
 
@@ -381,12 +381,12 @@ impl Kernel {
     ///
     /// WINDOWS: our decision; the documentation says only that a device ends with what it has.
     pub(crate) fn end_syncs(&self, device: Id<Device>) {
-        let world = &mut *self.world.hold();
-        if world.sync.objects.is_empty() && world.sync.awaits.is_empty() {
+        let world = &mut *self.state.lock();
+        if world.sync.objects.is_empty() && world.sync.gpu_waits.is_empty() {
             return;
         }
-        self.drop_awaits(world, |it| it.device == device);
-        let mine: Vec<(Id<Sync>, Id<Process>, Handle)> = world
+        self.cancel_gpu_waits(world, |it| it.device == device);
+        let mine: Vec<(Id<SyncObject>, Id<Process>, Handle)> = world
             .sync
             .objects
             .iter()
@@ -394,12 +394,12 @@ impl Kernel {
             .filter_map(|(number, it)| Some((number, it.process?, it.handle)))
             .collect();
         for (number, process, handle) in mine {
-            if world.processes[process].names.find(handle) == Ok(number.into()) {
-                self.unname(world, process, handle);
+            if world.processes[process].handles.lookup(handle) == Ok(number.into()) {
+                self.close_handle(world, process, handle);
                 self.close_sync(world, process, number);
             }
         }
-        self.wake(world);
+        self.wake_all(world);
     }
 
     /// A reset has hit a device: what it could have signalled has its maximum, so that nobody
@@ -407,73 +407,73 @@ impl Kernel {
     ///
     /// WINDOWS: documented (`NoSignalMaxValueOnTdr`). That a device could signal the fences that
     /// were created for it, and no others, is our reading.
-    pub(crate) fn reset_fences(&self, world: &mut World, device: Id<Device>) {
-        let could = |it: &Sync| {
-            let fence = matches!(it.state, State::Monitored { .. });
-            fence && it.device == device && !it.silent && !it.stays
+    pub(crate) fn reset_fences(&self, world: &mut KernelState, device: Id<Device>) {
+        let could = |it: &SyncObject| {
+            let fence = matches!(it.state, SyncValue::Monitored { .. });
+            fence && it.device == device && !it.no_signal && !it.no_tdr_signal
         };
         let all = world.sync.objects.iter().filter(|(_, it)| could(it));
-        let all: Vec<(Id<Sync>, u64)> = all.map(|(number, it)| (number, it.maximum())).collect();
+        let all: Vec<(Id<SyncObject>, u64)> = all.map(|(number, it)| (number, it.maximum())).collect();
         for (number, value) in all {
             if let Some(it) = world.sync.objects.get_mut(number) {
-                it.state = State::Monitored { value };
+                it.state = SyncValue::Monitored { value };
             }
-            self.changed(world, number, "reset");
+            self.sync_changed(world, number, "reset");
         }
-        self.log.emit(device.subject(), What::FencesReset {});
-        self.let_go_on(world);
+        self.log.emit(device.subject(), EventKind::FencesReset {});
+        self.resume_satisfied(world);
     }
 
     /// Plays a reset that hits a device: it works no more, and its fences have their maximum. For
     /// whoever wants to know what a client does then.
-    pub fn hit_by_reset(&self, process: ProcessId, device: Handle) -> Result<(), Refused> {
-        let world = &mut *self.world.hold();
-        let number = world.resolve::<Device>(process, Argument::Device, device)?;
-        self.lose(world, number, Loss::Hung);
+    pub fn simulate_reset(&self, process: ProcessId, device: Handle) -> Result<(), KernelError> {
+        let world = &mut *self.state.lock();
+        let number = world.resolve_handle::<Device>(process, Argument::Device, device)?;
+        self.mark_lost(world, number, DeviceLoss::TimedOut);
         Ok(())
     }
 
     /// A context has ended: what it held is free.
     ///
     /// WINDOWS: our decision. The documentation does not say what becomes of such a mutex.
-    pub(crate) fn abandon(&self, world: &mut World, context: Id<Context>) {
+    pub(crate) fn abandon_mutexes(&self, world: &mut KernelState, context: Id<Context>) {
         if world.sync.objects.is_empty() {
             return;
         }
-        let held = |number: &&Id<Sync>| {
+        let held = |number: &&Id<SyncObject>| {
             let it = world.sync.objects.get(**number);
             it.is_some_and(|it| {
-                it.state == State::Mutex { held: Some(MutexOwner::Context(context)) }
+                it.state == SyncValue::Mutex { held: Some(MutexOwner::Context(context)) }
             })
         };
-        let all: Vec<Id<Sync>> = world.sync.mutexes.iter().filter(held).copied().collect();
+        let all: Vec<Id<SyncObject>> = world.sync.mutexes.iter().filter(held).copied().collect();
         for number in all {
             if let Some(it) = world.sync.objects.get_mut(number) {
-                it.state = State::Mutex { held: None };
+                it.state = SyncValue::Mutex { held: None };
             }
             let context = context.subject();
-            self.log.emit(number.subject(), What::SyncAbandoned { context });
-            self.changed(world, number, "abandoned");
+            self.log.emit(number.subject(), EventKind::SyncAbandoned { context });
+            self.sync_changed(world, number, "abandoned");
         }
-        self.let_go_on(world);
+        self.resume_satisfied(world);
     }
 
     /// An object has changed: the CPU sees it, and whoever waited for it looks.
-    fn changed(&self, world: &mut World, number: Id<Sync>, by: &'static str) {
-        let shown = self.show(world, number);
+    fn sync_changed(&self, world: &mut KernelState, number: Id<SyncObject>, component: &'static str) {
+        let shown = self.show_value(world, number);
         let it = &world.sync.objects[number];
         let (value, subject) = (it.state.value(), number.subject());
-        self.log.emit(subject, What::SyncSignalled { by: by.into(), value, shown });
-        self.look_again_at(world, Mark::Object(number));
+        self.log.emit(subject, EventKind::SyncSignalled { by: component.into(), value, shown });
+        self.recheck_waits(world, SyncPoint::Object(number));
     }
 
     /// Writes a fence's value where the CPU sees it, and answers what it reads there.
-    fn show(&self, world: &mut World, number: Id<Sync>) -> Option<u64> {
-        self.look_at_value(world, number);
+    fn show_value(&self, world: &mut KernelState, number: Id<SyncObject>) -> Option<u64> {
+        self.judge_shown_value(world, number);
         let it = world.sync.objects.get_mut(number)?;
-        let start = it.shown?.0.start;
+        let start = it.cpu_mapping?.0.start;
         let bytes = it.bytes(it.state.value());
-        it.written = bytes;
+        it.last_shown = bytes;
         let adapter = it.adapter;
         let ram = &world.memory(adapter)?.1.ram;
         ram.write(start, &bytes);
@@ -482,9 +482,9 @@ impl Kernel {
     }
 
     /// The CPU may only read a fence's value: nobody but us has changed it.
-    fn look_at_value(&self, world: &World, number: Id<Sync>) {
+    fn judge_shown_value(&self, world: &KernelState, number: Id<SyncObject>) {
         let it = &world.sync.objects[number];
-        let (written, Some((run, _))) = (it.written, it.shown) else { return };
+        let (written, Some((run, _))) = (it.last_shown, it.cpu_mapping) else { return };
         let Some((_, memory)) = world.memory(it.adapter) else { return };
         let (mut read, subject) = ([0; 8], number.subject());
         memory.ram.read(run.start, &mut read);
@@ -496,85 +496,85 @@ impl Kernel {
             )
         });
         let place = "D3DKMTCreateSynchronizationObject2.FenceValueCPUVirtualAddress";
-        self.log.judge(RuleId::SYNC_CREATE_006, Who::Client, subject, place, broken);
+        self.log.judge(RuleId::SYNC_CREATE_006, Component::Client, subject, place, broken);
     }
 }
 
-impl World {
+impl KernelState {
     /// An object that no client names, for a signal that sets an event besides.
-    fn nameless_notice(&mut self, device: Id<Device>, event: Id<Event>) -> Id<Sync> {
-        self.use_event(event);
+    fn create_notification(&mut self, device: Id<Device>, event: Id<Event>) -> Id<SyncObject> {
+        self.retain_event(event);
         let adapter = self.devices[device].adapter;
-        self.sync.objects.insert(Sync {
+        self.sync.objects.insert(SyncObject {
             device,
             adapter,
             process: None,
             handle: Handle::default(),
-            state: State::Notice { event },
-            names: 0,
+            state: SyncValue::Notification { event },
+            handles: 0,
             global: None,
             uses: 0,
-            silent: false,
-            deaf: false,
-            stays: false,
-            narrow: false,
-            shown: None,
-            written: [0; 8],
+            no_signal: false,
+            no_wait: false,
+            no_tdr_signal: false,
+            is_32_bit: false,
+            cpu_mapping: None,
+            last_shown: [0; 8],
         })
     }
 
     /// A page for a fence's value, and a view of it: none where the machine's memory is not ours
     /// to show.
-    fn show_value(&self, adapter: Id<Adapter>) -> Result<Option<(Run, usize)>, Refused> {
+    fn map_value(&self, adapter: Id<Adapter>) -> Result<Option<(Run, usize)>, KernelError> {
         let Some((_, memory)) = self.memory(adapter) else { return Ok(None) };
-        let full = Refused::NoRoom { trim: 0 };
-        let run = memory.ram.take(PAGE).ok_or(full.clone())?;
-        if let Some(view) = memory.ram.view(&[run]) {
+        let full = KernelError::NoMemory { trim: 0 };
+        let run = memory.ram.allocate(PAGE).ok_or(full.clone())?;
+        if let Some(view) = memory.ram.map(&[run]) {
             Ok(Some((run, view)))
         } else {
-            memory.ram.give_back(run);
+            memory.ram.free(run);
             Err(full)
         }
     }
 
-    fn hide_value(&mut self, it: &Sync) {
+    fn unmap_value(&mut self, it: &SyncObject) {
         let ram = self.memory(it.adapter).map(|it| it.1.ram.clone());
-        if let (Some((run, view)), Some(ram)) = (it.shown, ram) {
-            self.hide(it.device, Shown { ram, run, view });
+        if let (Some((run, view)), Some(ram)) = (it.cpu_mapping, ram) {
+            self.unmap_from_user(it.device, UserMapping { ram, run, view });
         }
     }
 
     /// How an object stands, for people.
-    pub(crate) fn stands(&self, number: Id<Sync>) -> String {
+    pub(crate) fn describe_sync(&self, number: Id<SyncObject>) -> String {
         let subject = number.subject();
         match self.sync.objects.get(number).map(|it| it.state) {
             None => format!("{subject}, which is gone"),
-            Some(State::Mutex { held: None }) => format!("{subject}, a mutex that is free"),
-            Some(State::Mutex { held: Some(MutexOwner::Creator) }) => {
+            Some(SyncValue::Mutex { held: None }) => format!("{subject}, a mutex that is free"),
+            Some(SyncValue::Mutex { held: Some(MutexOwner::Creator) }) => {
                 format!("{subject}, a mutex that is held since it was created")
             }
-            Some(State::Mutex { held: Some(MutexOwner::Context(context)) }) => {
+            Some(SyncValue::Mutex { held: Some(MutexOwner::Context(context)) }) => {
                 format!("{subject}, a mutex that {} holds", context.subject())
             }
-            Some(State::Semaphore { count, .. }) => {
+            Some(SyncValue::Semaphore { count, .. }) => {
                 format!("{subject}, a semaphore that has {count}")
             }
-            Some(State::Fence { value } | State::Monitored { value }) => {
+            Some(SyncValue::Fence { value } | SyncValue::Monitored { value }) => {
                 format!("{subject}, which has {value}")
             }
-            Some(State::Notice { .. }) => format!("{subject}, a notification"),
+            Some(SyncValue::Notification { .. }) => format!("{subject}, a notification"),
         }
     }
 
     /// Why an object lives.
-    pub(crate) fn why_sync(&self, number: Id<Sync>) -> Vec<String> {
+    pub(crate) fn sync_references(&self, number: Id<SyncObject>) -> Vec<String> {
         let it = &self.sync.objects[number];
-        let mut why = vec![format!("{} local names", it.names)];
+        let mut why = vec![format!("{} local names", it.handles)];
         why.extend(it.global.map(|it| format!("shared as {:#x}", it.0)));
         if it.uses > 0 {
             why.push(format!("used by {} queued or waiting", it.uses));
         }
-        why.push(self.stands(number));
+        why.push(self.describe_sync(number));
         why
     }
 }

@@ -3,7 +3,7 @@
 use crate::allocation::Allocation;
 use crate::device::Device;
 use crate::handle::Handle;
-use crate::memory::budget::Group;
+use crate::memory::budget::SegmentGroup;
 use crate::miniport::DriverView;
 use crate::resource::ResourceView;
 use crate::retire::Retirement;
@@ -17,18 +17,18 @@ pub struct View {
     pub(crate) part_of: Option<Id<ResourceView>>,
     pub(crate) handle: Handle,
     /// A newer instance of its allocation has another name.
-    pub(crate) retired: bool,
-    pub(crate) stage: Stage,
+    pub(crate) superseded: bool,
+    pub(crate) stage: ViewStage,
     /// The driver's word; taken out by the call that closes it.
-    pub(crate) word: Option<DriverView>,
+    pub(crate) driver_handle: Option<DriverView>,
     /// How often its client asked for it to be resident.
     pub(crate) resident: u32,
     /// It once did.
     pub(crate) was_resident: bool,
     /// Since it is on the list, its client said that the GPU has not written to it.
-    pub(crate) clean: bool,
+    pub(crate) not_written: bool,
     /// The part of the memory that its bytes count for in its process, while it is listed.
-    pub(crate) charged: Option<Group>,
+    pub(crate) charged_group: Option<SegmentGroup>,
     /// How often its client has locked it.
     pub(crate) locks: u32,
     /// What ends it.
@@ -37,13 +37,13 @@ pub struct View {
 
 /// Where a view is in its life. It never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
+pub enum ViewStage {
     /// The driver may use it already, a client not yet.
-    Building,
+    Unpublished,
     /// It has its name.
     Live,
     /// Its name is closed: no new use can start.
-    Unnamed,
+    Retiring,
     /// Everything its device had queued before has passed, or is disregarded.
     Idle,
 }

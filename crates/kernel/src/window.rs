@@ -1,32 +1,32 @@
 //! The window through which the CPU sees memory that it does not see otherwise.
 
 use crate::ddi::Driver;
-use crate::gate::Pass;
+use crate::gate::DdiPermit;
 use crate::kernel::Kernel;
-use crate::memory::number;
+use crate::memory::segment_number;
 use crate::miniport::Features;
-use crate::mmu::WindowMap;
-use flight::{Passive, RuleId, Who};
+use crate::mmu::MapHostApertureArgs;
+use flight::{Passive, RuleId, Component};
 
 impl Kernel {
     /// Has a driver map a page of each window, and unmap it, as soon as its segments are known.
     ///
     /// WINDOWS: page tables are reached so before the memory manager is up, and belong to no
     /// allocation (documented).
-    pub(crate) fn try_windows(
+    pub(crate) fn test_host_aperture(
         &self,
         at: &mut Passive,
-        pass: &Pass<'_>,
+        permit: &DdiPermit<'_>,
         driver: &Driver,
         features: &Features,
     ) {
         let segments = features.memory.iter().flat_map(|it| &it.segments).enumerate();
         for (place, _) in segments.filter(|it| it.1.flags.host_aperture && it.1.window > 0) {
-            let segment = number(place);
-            let map = WindowMap { segment, word: None, memory: &[0], window: &[0] };
-            let mapped = driver.map_window(at, pass, map);
+            let segment = segment_number(place);
+            let map = MapHostApertureArgs { segment, driver_handle: None, memory: &[0], window: &[0] };
+            let mapped = driver.map_window(at, permit, map);
             let (asked, answer) = match mapped {
-                Ok(()) => ("unmap", driver.unmap_window(at, pass, segment, &[0])),
+                Ok(()) => ("unmap", driver.unmap_window(at, permit, segment, &[0])),
                 Err(_) => ("map", mapped),
             };
             let broken = answer.err().map(|why| {
@@ -39,7 +39,7 @@ impl Kernel {
             let place = "DxgkDdiMapCpuHostAperture";
             self.log.judge(
                 RuleId::KMD_PT_004,
-                Who::Driver,
+                Component::Driver,
                 driver.adapter.subject(),
                 place,
                 broken,

@@ -1,6 +1,6 @@
 //! Everything that is alive, under one lock.
 //!
-//! # Invariants (checked by [`World::validate`])
+//! # Invariants (checked by [`KernelState::validate`])
 //!
 //! 1. A live name leads to a live thing, and a `Live` view or named resource view has one name.
 //! 2. The adapter owns allocations and resources; a device owns views; a process owns names.
@@ -10,34 +10,34 @@
 use crate::allocation::Allocation;
 use crate::context::Context;
 use crate::device::Device;
-use crate::gate::Gate;
-use crate::handle::Names;
+use crate::gate::PermitTable;
+use crate::handle::HandleTable;
 use crate::handle::ObjectId;
-use crate::hold::Hold;
-use crate::keyed::Keyed;
-use crate::memory::budget::Trimmer;
-use crate::memory::offer::Offering;
+use crate::hold::HandleDataReference;
+use crate::keyed::KeyedMutex;
+use crate::memory::budget::TrimRegistration;
+use crate::memory::offer::PendingOffer;
 use crate::memory::pressure::Pressure;
-use crate::memory::queue::Queue;
+use crate::memory::queue::PagingQueue;
 use crate::memory::{Extent, Paging};
 use crate::process::Process;
 use crate::renamed::InstanceRecord;
-use crate::render::Listed;
+use crate::render::RenderPacket;
 use crate::resource::{Resource, ResourceView};
 use crate::retire::Retirement;
-use crate::saved::Saved;
-use crate::space::Space;
-use crate::space::queued::Finishing;
-use crate::space::update::Judged;
+use crate::saved::ContextAllocation;
+use crate::space::AddressSpace;
+use crate::space::queued::PendingUpdate;
+use crate::space::update::CheckedUpdate;
 use crate::start::Adapter;
 use crate::store::{Id, IdList, Slab};
-use crate::sync::Synced;
-use crate::view::{Stage, View};
-use flight::Ticket;
+use crate::sync::SyncState;
+use crate::view::{ViewStage, View};
+use flight::WaitToken;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Everything that is alive.
-pub(crate) struct World {
+pub(crate) struct KernelState {
     pub(crate) processes: Slab<Process>,
     pub(crate) adapters: Slab<Adapter>,
     pub(crate) devices: Slab<Device>,
@@ -50,49 +50,49 @@ pub(crate) struct World {
     pub(crate) instances: Slab<InstanceRecord>,
     pub(crate) retirements: Slab<Retirement>,
     /// The global names of shared resources and keyed mutexes.
-    pub(crate) shares: Names,
+    pub(crate) global_handles: HandleTable,
     /// The kernel's own names, which drivers use in callbacks.
-    pub(crate) kernel_names: Names,
+    pub(crate) kernel_handles: HandleTable,
     pub(crate) extents: Slab<Extent>,
     pub(crate) pagings: Slab<Paging>,
-    pub(crate) queues: Slab<Queue>,
-    pub(crate) saved: Slab<Saved>,
+    pub(crate) paging_queues: Slab<PagingQueue>,
+    pub(crate) context_allocations: Slab<ContextAllocation>,
     /// Packets with lists that are not over.
-    pub(crate) listed: Slab<Listed>,
-    pub(crate) spaces: Slab<Space>,
+    pub(crate) render_packets: Slab<RenderPacket>,
+    pub(crate) spaces: Slab<AddressSpace>,
     /// Which of them a process has on an adapter.
-    pub(crate) spaces_of: BTreeMap<(Id<Process>, Id<Adapter>), IdList<Space>>,
+    pub(crate) spaces_of: BTreeMap<(Id<Process>, Id<Adapter>), IdList<AddressSpace>>,
     /// Which devices a process has.
     pub(crate) devices_of: BTreeMap<Id<Process>, IdList<Device>>,
-    pub(crate) keyed: Slab<Keyed>,
+    pub(crate) keyed_mutexes: Slab<KeyedMutex>,
     /// Updates of addresses that wait for a fence.
-    pub(crate) updates: Slab<Judged>,
+    pub(crate) updates: Slab<CheckedUpdate>,
     /// Updates whose entries are being written.
-    pub(crate) updating: Vec<Finishing>,
+    pub(crate) updating: Vec<PendingUpdate>,
     /// Context allocations that were freed and still have memory.
-    pub(crate) freed: Vec<Id<Saved>>,
+    pub(crate) freed_context_allocations: Vec<Id<ContextAllocation>>,
     /// Offers that wait for work before them.
-    pub(crate) offers: Vec<Offering>,
+    pub(crate) offers: Vec<PendingOffer>,
     /// What is made hard for drivers, if anything.
     pub(crate) pressure: Option<Pressure>,
-    pub(crate) trimmers: Slab<Trimmer>,
+    pub(crate) trim_registrations: Slab<TrimRegistration>,
     /// Who is to be told that memory is short.
-    pub(crate) trims: Vec<Id<Trimmer>>,
+    pub(crate) pending_trims: Vec<Id<TrimRegistration>>,
     /// Who is being told, and on which thread.
-    pub(crate) telling: Option<(Id<Trimmer>, u32)>,
-    pub(crate) sync: Synced,
-    pub(crate) gate: Gate,
+    pub(crate) trim_in_progress: Option<(Id<TrimRegistration>, u32)>,
+    pub(crate) sync: SyncState,
+    pub(crate) permits: PermitTable,
     /// Whoever waits for something of a device, a context or an adapter to end or to leave: all
     /// look again when anything does.
-    pub(crate) waiting: Vec<Ticket>,
+    pub(crate) waiters: Vec<WaitToken>,
     /// Retirements that are idle and wait for their pass.
     pub(crate) jobs: VecDeque<Id<Retirement>>,
     /// Contexts that have a packet first in line.
     pub(crate) runnable: Vec<Id<Context>>,
     /// Packets that will never be sent, which drivers are to be told of.
-    pub(crate) cancelled: VecDeque<(Id<Context>, crate::dispatch::Load)>,
+    pub(crate) cancelled: VecDeque<(Id<Context>, crate::dispatch::PacketPayload)>,
     /// Nodes that do not move, and what is to be done about it.
-    pub(crate) late: VecDeque<crate::recover::Late>,
+    pub(crate) recoveries: VecDeque<crate::recover::RecoveryAction>,
     /// Somebody is to be preempted whose pass could not be had.
     pub(crate) held_back: bool,
     /// Contexts that go on now, one after the other.
@@ -100,17 +100,17 @@ pub(crate) struct World {
     /// The running driver calls in which something was acquired.
     pub(crate) calls: BTreeSet<u32>,
     /// What drivers have acquired and not let go of.
-    pub(crate) holds: BTreeMap<u32, Hold>,
-    pub(crate) last_hold: u32,
+    pub(crate) handle_data: BTreeMap<u32, HandleDataReference>,
+    pub(crate) last_handle_data: u32,
     pub(crate) last_node: u32,
     pub(crate) last_segment: u32,
     pub(crate) last_table: u32,
     /// A bug on purpose, in builds for shuttle (`planted.rs`).
     #[cfg(shuttle)]
-    pub(crate) reversed: bool,
+    pub(crate) planted_reversal: bool,
 }
 
-impl World {
+impl KernelState {
     pub(crate) fn new() -> Self {
         Self {
             processes: Slab::default(),
@@ -123,26 +123,26 @@ impl World {
             views: Slab::default(),
             instances: Slab::default(),
             retirements: Slab::default(),
-            shares: Names::global(),
-            kernel_names: Names::kernel(),
+            global_handles: HandleTable::global(),
+            kernel_handles: HandleTable::kernel(),
             extents: Slab::default(),
             pagings: Slab::default(),
-            queues: Slab::default(),
-            saved: Slab::default(),
-            listed: Slab::default(),
+            paging_queues: Slab::default(),
+            context_allocations: Slab::default(),
+            render_packets: Slab::default(),
             spaces: Slab::default(),
             spaces_of: BTreeMap::new(),
             devices_of: BTreeMap::new(),
-            keyed: Slab::default(),
-            freed: Vec::new(),
+            keyed_mutexes: Slab::default(),
+            freed_context_allocations: Vec::new(),
             offers: Vec::new(),
             pressure: None,
-            trimmers: Slab::default(),
-            trims: Vec::new(),
-            telling: None,
-            sync: Synced::default(),
-            gate: Gate::default(),
-            waiting: Vec::new(),
+            trim_registrations: Slab::default(),
+            pending_trims: Vec::new(),
+            trim_in_progress: None,
+            sync: SyncState::default(),
+            permits: PermitTable::default(),
+            waiters: Vec::new(),
             jobs: VecDeque::new(),
             runnable: Vec::new(),
             advancing: Vec::new(),
@@ -150,22 +150,22 @@ impl World {
             updates: Slab::default(),
             updating: Vec::new(),
             cancelled: VecDeque::new(),
-            late: VecDeque::new(),
+            recoveries: VecDeque::new(),
             calls: BTreeSet::new(),
-            holds: BTreeMap::new(),
-            last_hold: 0,
+            handle_data: BTreeMap::new(),
+            last_handle_data: 0,
             last_node: 0,
             last_segment: 0,
             last_table: 0,
             #[cfg(shuttle)]
-            reversed: false,
+            planted_reversal: false,
         }
     }
 
     /// Checks every invariant; answers the first that does not hold.
     pub(crate) fn validate(&self) -> Result<(), String> {
         for (number, process) in self.processes.iter() {
-            for (handle, object) in process.names.iter() {
+            for (handle, object) in process.handles.iter() {
                 if !self.is_alive(object) {
                     return Err(format!("{number} names {} ({handle:?}): gone", object.subject()));
                 }
@@ -181,11 +181,11 @@ impl World {
                 return Err(format!("{number} is no member of its resource"));
             }
             self.validate_instances(number, allocation)?;
-            if allocation.views.is_empty() && !allocation.between {
+            if allocation.views.is_empty() && !allocation.in_transition {
                 return Err(format!("{number} lives without a view"));
             }
         }
-        self.validate_keyed()?;
+        self.validate_keyed_mutexes()?;
         for (number, retirement) in self.retirements.iter() {
             if retirement.views.iter().any(|it| self.views.get(*it).is_none()) {
                 return Err(format!("{number} ends a view that is gone"));
@@ -201,13 +201,13 @@ impl World {
         if !listed || device.is_none() {
             return Err(format!("{number} is not listed where it belongs"));
         }
-        if (view.stage == Stage::Live) == view.retirement.is_some() && view.stage != Stage::Building
+        if (view.stage == ViewStage::Live) == view.retirement.is_some() && view.stage != ViewStage::Unpublished
         {
             return Err(format!("{number} is {:?} with {:?}", view.stage, view.retirement));
         }
-        let names = device.and_then(|it| self.processes.get(it.process?)).map(|it| &it.names);
-        let named = names.is_some_and(|it| it.find(view.handle) == Ok(number.into()));
-        if (view.stage == Stage::Live) != named {
+        let names = device.and_then(|it| self.processes.get(it.process?)).map(|it| &it.handles);
+        let named = names.is_some_and(|it| it.lookup(view.handle) == Ok(number.into()));
+        if (view.stage == ViewStage::Live) != named {
             return Err(format!("{number} is {:?}, named: {named}", view.stage));
         }
         Ok(())
@@ -221,11 +221,11 @@ impl World {
             ObjectId::ResourceView(id) => self.resource_views.contains(id),
             ObjectId::View(id) => self.views.contains(id),
             ObjectId::Instance(id) => self.instances.contains(id),
-            ObjectId::Queue(id) | ObjectId::QueueFence(id) => self.queues.contains(id),
-            ObjectId::Sync(id) => self.sync.objects.contains(id),
-            ObjectId::Keyed(id) => self.keyed.contains(id),
+            ObjectId::PagingQueue(id) | ObjectId::QueueFence(id) => self.paging_queues.contains(id),
+            ObjectId::SyncObject(id) => self.sync.objects.contains(id),
+            ObjectId::KeyedMutex(id) => self.keyed_mutexes.contains(id),
             // No process has handles of these.
-            ObjectId::Resource(_) | ObjectId::Saved(_) | ObjectId::Space(_) => false,
+            ObjectId::Resource(_) | ObjectId::ContextAllocation(_) | ObjectId::AddressSpace(_) => false,
         }
     }
 }

@@ -12,9 +12,9 @@ use crate::ke::{
     KeWaitForSingleObject, KfRaiseIrql,
 };
 use crate::processor::current;
-use crate::waits::call;
+use crate::waits::current_call;
 use abi::PVOID;
-use flight::{InCall, Irql, RuleId, Support, Who, pass_on};
+use flight::{CallGuard, Irql, RuleId, Support, Component, resume_internal_error};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
@@ -48,7 +48,7 @@ pub struct Import {
     /// Its Windows name.
     pub name: &'static str,
     /// How much of it there is.
-    pub state: Support,
+    pub support: Support,
     /// Where a driver's import of it leads.
     pub address: *const (),
 }
@@ -58,7 +58,7 @@ macro_rules! imports {
         /// Every function that a driver can import.
         pub const IMPORTS: &[Import] = &[$(Import {
             name: stringify!($name),
-            state: Support::lacking(concat!($($lacks)?)),
+            support: Support::from_missing(concat!($($lacks)?)),
             address: $name as *const (),
         }),*];
     };
@@ -97,13 +97,13 @@ pub unsafe extern "win64-unwind" fn ExAllocatePool2(flags: u64, bytes: usize, ta
         if paged {
             judge_paged();
         }
-        let block = pool.allocate(bytes, tag, zeroed, paged)?;
-        if let Some(watch) = pool.watcher() {
-            watch.taken(block);
+        let block = pool.allocate_tagged(bytes, tag, zeroed, paged)?;
+        if let Some(watch) = pool.observer() {
+            watch.allocated(block);
         }
         Some(block)
     };
-    let block = catch_unwind(AssertUnwindSafe(take)).map_err(pass_on).ok().flatten();
+    let block = catch_unwind(AssertUnwindSafe(take)).map_err(resume_internal_error).ok().flatten();
     block.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
 }
 
@@ -113,8 +113,8 @@ fn judge_paged() {
     let Some((host, log)) = current() else { return };
     let at = host.irql();
     let broken = (at > Irql::Passive).then(|| format!("{NAME} was called at {at} level"));
-    if broken.is_none() || !InCall::misuse(NAME) {
-        log.judge(RuleId::WT_LEVEL_001, Who::Driver, call(), NAME, broken);
+    if broken.is_none() || !CallGuard::misuse(NAME) {
+        log.judge(RuleId::WT_LEVEL_001, Component::Driver, current_call(), NAME, broken);
     }
 }
 
@@ -124,7 +124,7 @@ fn judge_paged() {
 ///
 /// The caller does not use the block afterwards. (It is not followed here: any pointer will do.)
 pub unsafe extern "win64-unwind" fn ExFreePoolWithTag(block: PVOID, tag: u32) {
-    give_back(block, tag);
+    free_pool(block, tag);
 }
 
 /// Gives a block of pool back, whatever its tag.
@@ -133,24 +133,24 @@ pub unsafe extern "win64-unwind" fn ExFreePoolWithTag(block: PVOID, tag: u32) {
 ///
 /// As of [`ExFreePoolWithTag`].
 pub unsafe extern "win64-unwind" fn ExFreePool(block: PVOID) {
-    give_back(block, 0);
+    free_pool(block, 0);
 }
 
-fn give_back(block: PVOID, tag: u32) {
+fn free_pool(block: PVOID, tag: u32) {
     let free = || {
         let Some(pool) = Pool::current() else { return };
-        if pool.watcher().is_none_or(|it| it.frees(block.addr())) {
-            pool.give_back(block.addr(), tag);
+        if pool.observer().is_none_or(|it| it.freeing(block.addr())) {
+            pool.free_tagged(block.addr(), tag);
         }
     };
     // A panic is our bug and not the driver's business: there is nothing to answer.
-    let _ = catch_unwind(AssertUnwindSafe(free)).map_err(pass_on);
+    let _ = catch_unwind(AssertUnwindSafe(free)).map_err(resume_internal_error);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flight::{Log, What};
+    use flight::{Log, EventKind};
     use std::sync::Arc;
 
     const TAG: u32 = u32::from_le_bytes(*b"Wind");
@@ -174,24 +174,24 @@ mod tests {
     #[test]
     fn a_driver_takes_and_frees_in_its_own_pool() {
         let log = Arc::new(Log::new());
-        Pool::new(log.clone()).inside(|| {
+        Pool::new(log.clone()).run_driver(|| {
             let block = take(POOL_FLAG_NON_PAGED, 24, TAG);
             assert!(!block.is_null());
             free(block, TAG);
         });
-        let names: Vec<_> = log.take().iter().map(|it| it.what.name()).collect();
-        assert_eq!(names, ["pool.taken", "pool.freed"]);
+        let names: Vec<_> = log.take().iter().map(|it| it.kind.name()).collect();
+        assert_eq!(names, ["pool.allocated", "pool.freed"]);
     }
 
     #[test]
     fn any_tag_will_do_without_a_tag() {
         let log = Arc::new(Log::new());
-        Pool::new(log.clone()).inside(|| {
+        Pool::new(log.clone()).run_driver(|| {
             let block = take(POOL_FLAG_PAGED, 24, TAG);
             // SAFETY: The test does not use the block after this.
             unsafe { ExFreePool(block) };
         });
-        assert!(!log.take().iter().any(|it| matches!(it.what, What::PoolMisfreed { .. })));
+        assert!(!log.take().iter().any(|it| matches!(it.kind, EventKind::PoolBadFree { .. })));
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
         let log = Arc::new(Log::new());
         let both = POOL_FLAG_PAGED | POOL_FLAG_NON_PAGED;
         let raise = POOL_FLAG_NON_PAGED | POOL_FLAG_RAISE_ON_FAILURE;
-        Pool::new(log.clone()).inside(|| {
+        Pool::new(log.clone()).run_driver(|| {
             assert!(take(POOL_FLAG_NON_PAGED, 0, TAG).is_null(), "no bytes");
             assert!(take(POOL_FLAG_NON_PAGED, 24, 0).is_null(), "no tag");
             assert!(take(POOL_FLAG_UNINITIALIZED, 24, TAG).is_null(), "no kind");
@@ -224,7 +224,7 @@ mod tests {
             // SAFETY: The block is live and has these bytes.
             unsafe { block.cast::<[u8; 8]>().read() }
         };
-        pool.inside(|| {
+        pool.run_driver(|| {
             assert_eq!(read(0), [0; 8]);
             assert_eq!(read(POOL_FLAG_UNINITIALIZED), [0xCD; 8]);
         });

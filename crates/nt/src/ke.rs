@@ -5,8 +5,8 @@
 #![expect(unsafe_code, reason = "a driver calls these as C")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::processor::{let_go, level, set_level, take};
-use crate::waits::{self, Ended};
+use crate::processor::{release_spin_lock, level, set_level, acquire_spin_lock};
+use crate::waits::{self, WaitEnd};
 use abi::status::{STATUS_SUCCESS, STATUS_TIMEOUT, STATUS_UNSUCCESSFUL};
 use abi::{BOOLEAN, NTSTATUS, PVOID};
 use flight::Irql;
@@ -24,7 +24,7 @@ pub const DEVICE_LEVEL: KIRQL = 5;
 /// `SynchronizationEvent`: a wait uses it up.
 const SYNCHRONIZATION: i32 = 1;
 
-fn number(level: Irql) -> KIRQL {
+fn irql_number(level: Irql) -> KIRQL {
     match level {
         Irql::Passive => PASSIVE_LEVEL,
         Irql::Dispatch => DISPATCH_LEVEL,
@@ -33,7 +33,7 @@ fn number(level: Irql) -> KIRQL {
 }
 
 /// The level of a number. `APC_LEVEL` counts as passive: there are no APCs here.
-fn named(number: KIRQL) -> Irql {
+fn irql_from_number(number: KIRQL) -> Irql {
     match number {
         0 | 1 => Irql::Passive,
         DISPATCH_LEVEL => Irql::Dispatch,
@@ -43,22 +43,22 @@ fn named(number: KIRQL) -> Irql {
 
 /// The level the driver is at.
 pub extern "win64-unwind" fn KeGetCurrentIrql() -> KIRQL {
-    number(level())
+    irql_number(level())
 }
 
 /// Raises the level; answers the one before.
 pub extern "win64-unwind" fn KfRaiseIrql(new: KIRQL) -> KIRQL {
-    number(set_level(named(new)))
+    irql_number(set_level(irql_from_number(new)))
 }
 
 /// Raises the level to `DISPATCH_LEVEL`; answers the one before.
 pub extern "win64-unwind" fn KeRaiseIrqlToDpcLevel() -> KIRQL {
-    number(set_level(Irql::Dispatch))
+    irql_number(set_level(Irql::Dispatch))
 }
 
 /// Lowers the level.
 pub extern "win64-unwind" fn KeLowerIrql(new: KIRQL) {
-    set_level(named(new));
+    set_level(irql_from_number(new));
 }
 
 /// A spin lock that nobody has.
@@ -67,14 +67,14 @@ pub extern "win64-unwind" fn KeInitializeSpinLock(_lock: *mut usize) {}
 /// Raises the level to `DISPATCH_LEVEL` and takes a spin lock; answers the level before.
 pub extern "win64-unwind" fn KeAcquireSpinLockRaiseToDpc(lock: *mut usize) -> KIRQL {
     let before = set_level(Irql::Dispatch);
-    take(lock.addr());
-    number(before)
+    acquire_spin_lock(lock.addr());
+    irql_number(before)
 }
 
 /// Lets a spin lock go and lowers the level.
 pub extern "win64-unwind" fn KeReleaseSpinLock(lock: *mut usize, new: KIRQL) {
-    let_go(lock.addr());
-    set_level(named(new));
+    release_spin_lock(lock.addr());
+    set_level(irql_from_number(new));
 }
 
 /// An event, set or not. `kind` is 0 if it stays set, 1 if a wait uses it up.
@@ -102,9 +102,9 @@ pub unsafe extern "win64-unwind" fn KeWaitForSingleObject(
     // SAFETY: The caller's contract.
     let deadline = (!timeout.is_null()).then(|| unsafe { timeout.read() }.unsigned_abs());
     match waits::wait(object.addr(), deadline) {
-        Ended::Set => STATUS_SUCCESS,
-        Ended::TimedOut => STATUS_TIMEOUT,
-        Ended::Refused => STATUS_UNSUCCESSFUL,
+        WaitEnd::Set => STATUS_SUCCESS,
+        WaitEnd::TimedOut => STATUS_TIMEOUT,
+        WaitEnd::Failed => STATUS_UNSUCCESSFUL,
     }
 }
 
@@ -121,26 +121,26 @@ pub unsafe extern "win64-unwind" fn KeDelayExecutionThread(
     // SAFETY: The caller's contract.
     let until = unsafe { interval.read() }.unsigned_abs();
     match waits::delay(until) {
-        Ended::Set | Ended::TimedOut => STATUS_SUCCESS,
-        Ended::Refused => STATUS_UNSUCCESSFUL,
+        WaitEnd::Set | WaitEnd::TimedOut => STATUS_SUCCESS,
+        WaitEnd::Failed => STATUS_UNSUCCESSFUL,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::processor::inside;
-    use flight::{Host, Log, Stepped};
+    use crate::processor::run_driver;
+    use flight::{Host, Log, DeterministicHost};
     use std::ptr;
     use std::sync::Arc;
 
     #[test]
     fn levels_have_windowss_numbers() {
         let log = Arc::new(Log::silent());
-        let flown = Stepped::fly(0, &log, |host, _| {
+        let flown = DeterministicHost::fly(0, &log, |host, _| {
             let host: Arc<dyn Host> = host.clone();
             let lock: *mut usize = ptr::without_provenance_mut(0x100);
-            let ((), left) = inside(&host, &log, || {
+            let ((), left) = run_driver(&host, &log, || {
                 assert_eq!((KeRaiseIrqlToDpcLevel(), KeGetCurrentIrql()), (0, 2));
                 assert_eq!((KfRaiseIrql(DEVICE_LEVEL), KeGetCurrentIrql()), (2, 5));
                 KeLowerIrql(PASSIVE_LEVEL);

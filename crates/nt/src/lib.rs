@@ -24,5 +24,5 @@ pub use ke::{
     KeGetCurrentIrql, KeInitializeEvent, KeInitializeSpinLock, KeLowerIrql, KeRaiseIrqlToDpcLevel,
     KeReleaseSpinLock, KeSetEvent, KeWaitForSingleObject, KfRaiseIrql, PASSIVE_LEVEL,
 };
-pub use pool::{Pool, Watch};
+pub use pool::{Pool, PoolObserver};
 pub use ram::Ram;

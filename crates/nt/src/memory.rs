@@ -19,7 +19,7 @@ const SMALL: usize = 16;
 const PAGE: usize = 4096;
 
 /// The largest block there is: more than that is a driver's arithmetic gone wrong.
-const MOST: usize = 1 << 30;
+const MAX_SIZE: usize = 1 << 30;
 
 /// A piece of memory.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct Memory {
 
 /// What new memory holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fresh {
+pub(crate) enum InitialContents {
     /// Zeroes.
     Zeroed,
     /// This byte, again and again: nobody should read what nobody wrote.
@@ -41,23 +41,23 @@ impl Memory {
     /// At least `bytes` of memory, or none.
     ///
     /// WINDOWS: documented. A block of a page or more begins on a page, a smaller one on 16.
-    pub(crate) fn new(bytes: usize, fresh: Fresh) -> Option<Self> {
-        if bytes == 0 || bytes > MOST {
+    pub(crate) fn new(bytes: usize, fresh: InitialContents) -> Option<Self> {
+        if bytes == 0 || bytes > MAX_SIZE {
             return None;
         }
         let align = if bytes < PAGE { SMALL } else { PAGE };
         let layout = Layout::from_size_align(bytes.next_multiple_of(SMALL), align).ok()?;
         let start = match fresh {
             // SAFETY: The layout has a size, for `bytes` is not zero.
-            Fresh::Zeroed => unsafe { alloc_zeroed(layout) },
+            InitialContents::Zeroed => unsafe { alloc_zeroed(layout) },
             // SAFETY: As above.
-            Fresh::Filled(_) => unsafe { alloc(layout) },
+            InitialContents::Filled(_) => unsafe { alloc(layout) },
         };
         if start.is_null() {
             return None;
         }
         let mut memory = Self { address: start.expose_provenance(), layout };
-        if let Fresh::Filled(byte) = fresh {
+        if let InitialContents::Filled(byte) = fresh {
             memory.fill(byte);
         }
         Some(memory)
@@ -82,7 +82,7 @@ impl Memory {
 
     /// Reads from an offset on. Answers whether all of it was there.
     pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> bool {
-        let Some(from) = self.inside(offset, into.len()) else { return false };
+        let Some(from) = self.checked_pointer(offset, into.len()) else { return false };
         // SAFETY: By invariants 1 and 2 these bytes are ours and written; `into` is elsewhere.
         unsafe { ptr::copy_nonoverlapping(from.cast_const(), into.as_mut_ptr(), into.len()) };
         true
@@ -90,24 +90,24 @@ impl Memory {
 
     /// Writes from an offset on. Answers whether all of it was there.
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) -> bool {
-        let Some(to) = self.inside(offset, bytes.len()) else { return false };
+        let Some(to) = self.checked_pointer(offset, bytes.len()) else { return false };
         // SAFETY: By invariant 1 these bytes are ours; `bytes` is elsewhere.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
         true
     }
 
-    fn inside(&self, offset: usize, bytes: usize) -> Option<*mut u8> {
+    fn checked_pointer(&self, offset: usize, bytes: usize) -> Option<*mut u8> {
         let end = offset.checked_add(bytes)?;
         (end <= self.size()).then(|| ptr::with_exposed_provenance_mut(self.address + offset))
     }
 
     /// Whether `word` stands somewhere in it, at its natural place.
-    pub(crate) fn holds(&self, word: usize) -> bool {
+    pub(crate) fn contains_word(&self, word: usize) -> bool {
         self.words().any(|it| it == word)
     }
 
     /// The first byte that is not `byte`.
-    pub(crate) fn first_other_than(&self, byte: u8) -> Option<usize> {
+    pub(crate) fn first_byte_not(&self, byte: u8) -> Option<usize> {
         let pattern = [byte; WORD];
         let sound = usize::from_ne_bytes(pattern);
         let (at, word) = self.words().enumerate().find(|(_, word)| *word != sound)?;
@@ -141,25 +141,25 @@ mod tests {
     #[test]
     fn new_memory_is_zero_or_the_pattern() {
         for bytes in [1, 16, 17, 4095, 4096, 10_000] {
-            let zeroed = Memory::new(bytes, Fresh::Zeroed).unwrap();
-            assert_eq!(zeroed.first_other_than(0), None, "{bytes}");
-            let filled = Memory::new(bytes, Fresh::Filled(0xCD)).unwrap();
-            assert_eq!(filled.first_other_than(0xCD), None, "{bytes}");
+            let zeroed = Memory::new(bytes, InitialContents::Zeroed).unwrap();
+            assert_eq!(zeroed.first_byte_not(0), None, "{bytes}");
+            let filled = Memory::new(bytes, InitialContents::Filled(0xCD)).unwrap();
+            assert_eq!(filled.first_byte_not(0xCD), None, "{bytes}");
             assert!(zeroed.size() >= bytes && zeroed.size() < bytes + SMALL);
         }
     }
 
     #[test]
     fn a_page_or_more_begins_on_a_page() {
-        let small = Memory::new(4095, Fresh::Zeroed).unwrap();
-        let large = Memory::new(4096, Fresh::Zeroed).unwrap();
+        let small = Memory::new(4095, InitialContents::Zeroed).unwrap();
+        let large = Memory::new(4096, InitialContents::Zeroed).unwrap();
         assert_eq!((small.address() % SMALL, large.address() % PAGE), (0, 0));
     }
 
     #[test]
     fn nothing_and_too_much_are_refused() {
-        for bytes in [0, MOST + 1, usize::MAX - 7, usize::MAX] {
-            assert!(Memory::new(bytes, Fresh::Zeroed).is_none(), "{bytes}");
+        for bytes in [0, MAX_SIZE + 1, usize::MAX - 7, usize::MAX] {
+            assert!(Memory::new(bytes, InitialContents::Zeroed).is_none(), "{bytes}");
         }
     }
 }

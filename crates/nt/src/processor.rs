@@ -13,17 +13,17 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How often somebody looks at a lock that another thread has, before it is taken for lost.
-const PATIENCE: u32 = 10_000_000;
+const MAX_SPINS: u32 = 10_000_000;
 
 thread_local! {
-    static NOW: RefCell<Option<Now>> = const { RefCell::new(None) };
+    static NOW: RefCell<Option<RunningDriver>> = const { RefCell::new(None) };
 }
 
 /// The spin locks that somebody has.
-static LOCKS: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+static HELD_SPIN_LOCKS: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
 /// The driver that runs on this thread.
-struct Now {
+struct RunningDriver {
     host: Arc<dyn Host>,
     log: Arc<Log>,
     entered: Irql,
@@ -35,7 +35,7 @@ struct Now {
 
 /// How a driver left.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct ExitState {
     /// The level it was entered at.
     pub entered: Irql,
     /// The level it left at.
@@ -45,105 +45,105 @@ pub struct Left {
 }
 
 /// Runs code of a driver; answers how it left. What it changed is put back, also if it unwinds.
-pub fn inside<R>(host: &Arc<dyn Host>, log: &Arc<Log>, body: impl FnOnce() -> R) -> (R, Left) {
+pub fn run_driver<R>(host: &Arc<dyn Host>, log: &Arc<Log>, body: impl FnOnce() -> R) -> (R, ExitState) {
     let entered = host.irql();
-    let now = Now { host: host.clone(), log: log.clone(), entered, level: entered, locks: vec![] };
-    let back = Back { before: NOW.replace(Some(now)), put: false };
+    let now = RunningDriver { host: host.clone(), log: log.clone(), entered, level: entered, locks: vec![] };
+    let back = RunningDriverGuard { previous: NOW.replace(Some(now)), restored: false };
     let answer = body();
-    (answer, back.put())
+    (answer, back.restore())
 }
 
 /// The level the driver believes to be at.
 pub(crate) fn level() -> Irql {
-    with(|it| it.level).unwrap_or(Irql::Passive)
+    with_running_driver(|it| it.level).unwrap_or(Irql::Passive)
 }
 
 /// Changes it; answers the one before.
 pub(crate) fn set_level(level: Irql) -> Irql {
-    let change = |it: &mut Now| {
+    let change = |it: &mut RunningDriver| {
         it.host.set_irql(level.max(it.entered));
         std::mem::replace(&mut it.level, level)
     };
-    with(change).unwrap_or(Irql::Passive)
+    with_running_driver(change).unwrap_or(Irql::Passive)
 }
 
 /// Takes a lock. One that this thread has already is not waited for: it is left twice.
-pub(crate) fn take(lock: usize) {
-    let mine = with(|it| it.locks.contains(&lock)).unwrap_or(true);
+pub(crate) fn acquire_spin_lock(lock: usize) {
+    let mine = with_running_driver(|it| it.locks.contains(&lock)).unwrap_or(true);
     // A lock that a driver never lets go is named when that driver leaves.
-    let _got = mine || (0..PATIENCE).any(|_| locks().insert(lock) || yielded());
-    with(|it| it.locks.push(lock));
+    let _got = mine || (0..MAX_SPINS).any(|_| held_spin_locks().insert(lock) || yield_once());
+    with_running_driver(|it| it.locks.push(lock));
 }
 
 /// Lets a lock go.
-pub(crate) fn let_go(lock: usize) {
-    let last = with(|it| {
+pub(crate) fn release_spin_lock(lock: usize) {
+    let last = with_running_driver(|it| {
         let place = it.locks.iter().rposition(|it| *it == lock);
         place.map(|at| it.locks.remove(at));
         !it.locks.contains(&lock)
     });
     if last == Some(true) {
-        locks().remove(&lock);
+        held_spin_locks().remove(&lock);
     }
 }
 
 /// Who runs the driver on this thread, and where to say what it did.
 pub(crate) fn current() -> Option<(Arc<dyn Host>, Arc<Log>)> {
-    with(|it| (it.host.clone(), it.log.clone()))
+    with_running_driver(|it| (it.host.clone(), it.log.clone()))
 }
 
-fn with<R>(body: impl FnOnce(&mut Now) -> R) -> Option<R> {
+fn with_running_driver<R>(body: impl FnOnce(&mut RunningDriver) -> R) -> Option<R> {
     NOW.try_with(|it| it.borrow_mut().as_mut().map(body)).ok().flatten()
 }
 
-fn locks() -> MutexGuard<'static, BTreeSet<usize>> {
-    LOCKS.lock().unwrap_or_else(PoisonError::into_inner)
+fn held_spin_locks() -> MutexGuard<'static, BTreeSet<usize>> {
+    HELD_SPIN_LOCKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn yielded() -> bool {
+fn yield_once() -> bool {
     std::thread::yield_now();
     false
 }
 
 /// Puts back who ran here before, once.
-struct Back {
-    before: Option<Now>,
-    put: bool,
+struct RunningDriverGuard {
+    previous: Option<RunningDriver>,
+    restored: bool,
 }
 
-impl Back {
-    fn put(mut self) -> Left {
-        self.back().unwrap_or(Left { entered: Irql::Passive, level: Irql::Passive, locks: 0 })
+impl RunningDriverGuard {
+    fn restore(mut self) -> ExitState {
+        self.restore_once().unwrap_or(ExitState { entered: Irql::Passive, level: Irql::Passive, locks: 0 })
     }
 
-    fn back(&mut self) -> Option<Left> {
-        if std::mem::replace(&mut self.put, true) {
+    fn restore_once(&mut self) -> Option<ExitState> {
+        if std::mem::replace(&mut self.restored, true) {
             return None;
         }
-        let before = self.before.take();
+        let before = self.previous.take();
         let now = NOW.try_with(|it| it.replace(before)).ok().flatten()?;
         now.host.set_irql(now.entered);
         for lock in &now.locks {
-            locks().remove(lock);
+            held_spin_locks().remove(lock);
         }
-        Some(Left { entered: now.entered, level: now.level, locks: now.locks.len() })
+        Some(ExitState { entered: now.entered, level: now.level, locks: now.locks.len() })
     }
 }
 
-impl Drop for Back {
+impl Drop for RunningDriverGuard {
     fn drop(&mut self) {
-        let _unwound = self.back();
+        let _unwound = self.restore_once();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flight::{Passive, Stepped};
+    use flight::{Passive, DeterministicHost};
 
     fn fly(body: impl FnOnce(&Arc<dyn Host>, &Arc<Log>, &mut Passive)) {
         let log = Arc::new(Log::silent());
-        let flown = Stepped::fly(0, &log, |host, at| {
+        let flown = DeterministicHost::fly(0, &log, |host, at| {
             let host: Arc<dyn Host> = host.clone();
             body(&host, &log, at);
         });
@@ -153,13 +153,13 @@ mod tests {
     #[test]
     fn a_driver_leaves_as_it_came() {
         fly(|host, log, _| {
-            let (before, left) = inside(host, log, || {
+            let (before, left) = run_driver(host, log, || {
                 let before = set_level(Irql::Dispatch);
                 assert_eq!((host.irql(), level()), (Irql::Dispatch, Irql::Dispatch));
                 set_level(before)
             });
             assert_eq!(before, Irql::Dispatch);
-            assert_eq!(left, Left { entered: Irql::Passive, level: Irql::Passive, locks: 0 });
+            assert_eq!(left, ExitState { entered: Irql::Passive, level: Irql::Passive, locks: 0 });
         });
     }
 
@@ -168,14 +168,14 @@ mod tests {
         fly(|host, log, _| {
             let leaves = || {
                 set_level(Irql::Dispatch);
-                take(0x40);
+                acquire_spin_lock(0x40);
             };
-            let ((), left) = inside(host, log, leaves);
+            let ((), left) = run_driver(host, log, leaves);
             assert_eq!((left.level, left.locks, host.irql()), (Irql::Dispatch, 1, Irql::Passive));
             // Nobody has it any more: this does not hang.
-            let ((), left) = inside(host, log, || {
-                take(0x40);
-                let_go(0x40);
+            let ((), left) = run_driver(host, log, || {
+                acquire_spin_lock(0x40);
+                release_spin_lock(0x40);
             });
             assert_eq!(left.locks, 0);
         });
@@ -184,10 +184,10 @@ mod tests {
     #[test]
     fn a_lock_that_is_taken_twice_is_left() {
         fly(|host, log, _| {
-            let ((), left) = inside(host, log, || {
-                take(0x80);
-                take(0x80);
-                let_go(0x80);
+            let ((), left) = run_driver(host, log, || {
+                acquire_spin_lock(0x80);
+                acquire_spin_lock(0x80);
+                release_spin_lock(0x80);
             });
             assert_eq!(left.locks, 1);
         });
@@ -197,7 +197,7 @@ mod tests {
     fn nobody_gets_below_the_level_it_was_entered_at() {
         fly(|host, log, at| {
             at.raised(&**host, |_: &mut flight::Dispatch| {
-                let ((), left) = inside(host, log, || {
+                let ((), left) = run_driver(host, log, || {
                     set_level(Irql::Passive);
                     assert_eq!((level(), host.irql()), (Irql::Passive, Irql::Dispatch));
                 });

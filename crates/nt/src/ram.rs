@@ -2,24 +2,24 @@
 //!
 //! # Invariants
 //!
-//! 1. Whoever touches bytes is counted in `users` from before it looks whether it may, and
+//! 1. Whoever touches bytes is counted in `accessors` from before it looks whether it may, and
 //!    until it is done. Whoever takes that right away says so first, then waits until the
 //!    count was zero: from there on nobody touches them who may not.
 //! 2. Pages on the free list are zeroes.
 //! 3. Who waits for the count holds no lock.
-//! 4. A view shows its first `shown` bytes for as long as the state is locked.
+//! 4. A view shows its first `visible_bytes` bytes for as long as the state is locked.
 #![expect(unsafe_code, reason = "lends bytes it has made sure of")]
 
 mod pages;
 mod store;
 
 use flight::Run;
-use pages::{Live, Pages};
+use pages::{LivePages, PageRuns};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{io, thread};
-use store::{Span, Store, Window, whole};
+use store::{Span, BackingStore, AddressWindow, round_to_pages};
 
 const PAGE: u64 = 4096;
 
@@ -28,66 +28,66 @@ const PAGE: u64 = 4096;
 const BASE: u64 = 1 << 32;
 
 /// From so many bytes on, what is given back goes back to the system; less is set to zero.
-const LARGE: u64 = 64 << 10;
+const RELEASE_THRESHOLD: u64 = 64 << 10;
 
 /// System memory with real bytes, which clients can see.
 #[derive(Debug)]
 pub struct Ram {
-    store: Store,
-    live: Live,
-    users: AtomicUsize,
+    store: BackingStore,
+    live: LivePages,
+    accessors: AtomicUsize,
     /// How many runs are lent.
-    lent: AtomicUsize,
-    state: Mutex<State>,
+    loan_count: AtomicUsize,
+    state: Mutex<RamState>,
 }
 
 #[derive(Debug)]
-struct State {
-    pages: Pages,
-    lent: Vec<Run>,
-    views: BTreeMap<usize, View>,
+struct RamState {
+    pages: PageRuns,
+    loans: Vec<Run>,
+    views: BTreeMap<usize, MappedView>,
 }
 
 /// A window, and how many of its bytes can be touched.
 #[derive(Debug)]
-struct View {
-    window: Window,
-    shown: usize,
+struct MappedView {
+    window: AddressWindow,
+    visible_bytes: usize,
 }
 
-impl State {
+impl RamState {
     fn is_lent(&self, run: Run) -> bool {
-        self.lent.iter().any(|it| meet(*it, run))
+        self.loans.iter().any(|it| overlap(*it, run))
     }
 
     /// Whether one view shows all of these bytes now.
-    fn shows(&self, address: usize, length: usize) -> bool {
+    fn is_visible(&self, address: usize, length: usize) -> bool {
         let below = self.views.range(..=address).next_back();
         below.is_some_and(|(start, view)| {
             let end = (address - start).checked_add(length);
-            end.is_some_and(|end| end <= view.shown)
+            end.is_some_and(|end| end <= view.visible_bytes)
         })
     }
 }
 
 /// Counts one who touches bytes (invariant 1).
-struct User<'a>(&'a AtomicUsize);
+struct AccessGuard<'a>(&'a AtomicUsize);
 
-impl Drop for User<'_> {
+impl Drop for AccessGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 /// Ends a loan, also when the one who has it unwinds.
-struct Loan<'a>(&'a Ram, Run);
+struct LoanGuard<'a>(&'a Ram, Run);
 
-impl Drop for Loan<'_> {
+impl Drop for LoanGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        if let Some(at) = state.lent.iter().position(|it| *it == self.1) {
-            state.lent.swap_remove(at);
-            self.0.lent.fetch_sub(1, Ordering::SeqCst);
+        if let Some(at) = state.loans.iter().position(|it| *it == self.1) {
+            state.loans.swap_remove(at);
+            self.0.loan_count.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }
@@ -95,65 +95,65 @@ impl Drop for Loan<'_> {
 impl Ram {
     /// Memory of at most so many bytes; they take up nothing before they are touched.
     pub fn new(bytes: u64) -> io::Result<Arc<Self>> {
-        let size = whole(bytes).and_then(|it| usize::try_from(it).ok());
+        let size = round_to_pages(bytes).and_then(|it| usize::try_from(it).ok());
         let size = size.filter(|it| *it != 0).ok_or(io::ErrorKind::InvalidInput)?;
-        let store = Store::new(size)?;
-        let pages = Pages::new(size as u64);
-        let state = State { pages, lent: Vec::new(), views: BTreeMap::new() };
-        let (users, lent) = Default::default();
-        let live = Live::new(size as u64);
-        Ok(Arc::new(Self { store, live, users, lent, state: Mutex::new(state) }))
+        let store = BackingStore::new(size)?;
+        let pages = PageRuns::new(size as u64);
+        let state = RamState { pages, loans: Vec::new(), views: BTreeMap::new() };
+        let (accessors, lent) = Default::default();
+        let live = LivePages::new(size as u64);
+        Ok(Arc::new(Self { store, live, accessors, loan_count: lent, state: Mutex::new(state) }))
     }
 
     /// How many bytes of it are taken.
-    pub fn taken(&self) -> u64 {
-        self.state().pages.taken()
+    pub fn allocated_bytes(&self) -> u64 {
+        self.state().pages.allocated_bytes()
     }
 
     /// The bytes, if all of them are taken.
-    fn find(&self, run: Run) -> Option<Span> {
+    fn allocated_span(&self, run: Run) -> Option<Span> {
         let offset = run.start.checked_sub(BASE)?;
         let span = self.store.span(offset, run.bytes)?;
         self.live.covers(offset, run.bytes).then_some(span)
     }
 
     /// Touches bytes that are not lent, if they are there.
-    fn touch(&self, runs: &[Run], body: impl FnOnce() -> Option<()>) -> bool {
-        self.users.fetch_add(1, Ordering::SeqCst);
-        let _user = User(&self.users);
+    fn with_span(&self, runs: &[Run], body: impl FnOnce() -> Option<()>) -> bool {
+        self.accessors.fetch_add(1, Ordering::SeqCst);
+        let _user = AccessGuard(&self.accessors);
         let lent = || runs.iter().any(|it| self.state().is_lent(*it));
-        let barred = self.lent.load(Ordering::SeqCst) != 0 && lent();
+        let barred = self.loan_count.load(Ordering::SeqCst) != 0 && lent();
         !barred && body().is_some()
     }
 
     /// Waits until nobody is left who touches bytes on the ground of what was true before.
-    fn quiesce(&self) {
-        while self.users.load(Ordering::SeqCst) != 0 {
+    fn wait_for_accessors(&self) {
+        while self.accessors.load(Ordering::SeqCst) != 0 {
             thread::yield_now();
         }
     }
 
     /// These pieces as whole pages that are taken.
-    fn pieces(&self, runs: &[Run]) -> Option<Vec<Span>> {
+    fn page_spans(&self, runs: &[Run]) -> Option<Vec<Span>> {
         let whole = |it: &Run| it.bytes != 0 && (it.start | it.bytes).is_multiple_of(PAGE);
-        let piece = |it: &Run| if whole(it) { self.find(*it) } else { None };
+        let piece = |it: &Run| if whole(it) { self.allocated_span(*it) } else { None };
         runs.iter().map(piece).collect()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RamState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl flight::Ram for Ram {
-    fn take(&self, bytes: u64) -> Option<Run> {
-        let bytes = whole(bytes).filter(|it| *it != 0)?;
-        let offset = self.state().pages.take(bytes)?;
+    fn allocate(&self, bytes: u64) -> Option<Run> {
+        let bytes = round_to_pages(bytes).filter(|it| *it != 0)?;
+        let offset = self.state().pages.allocate(bytes)?;
         self.live.set(offset, bytes, true);
         Some(Run { start: BASE + offset, bytes })
     }
 
-    fn give_back(&self, run: Run) {
+    fn free(&self, run: Run) {
         let Some(offset) = run.start.checked_sub(BASE) else { return };
         {
             let mut state = self.state();
@@ -162,9 +162,9 @@ impl flight::Ram for Ram {
             }
             self.live.set(offset, run.bytes, false);
         }
-        self.quiesce();
+        self.wait_for_accessors();
         if let Some(span) = self.store.span(offset, run.bytes)
-            && !(run.bytes >= LARGE && self.store.punch(span))
+            && !(run.bytes >= RELEASE_THRESHOLD && self.store.release_pages(span))
         {
             self.store.fill(span, 0);
         }
@@ -173,73 +173,73 @@ impl flight::Ram for Ram {
 
     fn read(&self, start: u64, into: &mut [u8]) -> bool {
         let run = Run { start, bytes: into.len() as u64 };
-        self.touch(&[run], || self.find(run).map(|it| self.store.read(it, into)))
+        self.with_span(&[run], || self.allocated_span(run).map(|it| self.store.read(it, into)))
     }
 
     fn write(&self, start: u64, bytes: &[u8]) -> bool {
         let run = Run { start, bytes: bytes.len() as u64 };
-        self.touch(&[run], || self.find(run).map(|it| self.store.write(it, bytes)))
+        self.with_span(&[run], || self.allocated_span(run).map(|it| self.store.write(it, bytes)))
     }
 
     fn fill(&self, run: Run, pattern: u32) -> bool {
-        self.touch(&[run], || self.find(run).map(|it| self.store.fill(it, pattern)))
+        self.with_span(&[run], || self.allocated_span(run).map(|it| self.store.fill(it, pattern)))
     }
 
     fn copy(&self, from: u64, to: u64, bytes: u64) -> bool {
         let runs = [from, to].map(|start| Run { start, bytes });
-        let spans = || self.find(runs[0]).zip(self.find(runs[1]));
-        self.touch(&runs, || spans().map(|(from, to)| self.store.copy(from, to)))
+        let spans = || self.allocated_span(runs[0]).zip(self.allocated_span(runs[1]));
+        self.with_span(&runs, || spans().map(|(from, to)| self.store.copy(from, to)))
     }
 
-    fn lend(&self, run: Run, body: &mut dyn FnMut(&mut [u8])) -> bool {
+    fn with_slice(&self, run: Run, body: &mut dyn FnMut(&mut [u8])) -> bool {
         let (span, loan) = {
             let mut state = self.state();
-            let Some(span) = self.find(run).filter(|_| !state.is_lent(run)) else { return false };
-            state.lent.push(run);
-            self.lent.fetch_add(1, Ordering::SeqCst);
-            (span, Loan(self, run))
+            let Some(span) = self.allocated_span(run).filter(|_| !state.is_lent(run)) else { return false };
+            state.loans.push(run);
+            self.loan_count.fetch_add(1, Ordering::SeqCst);
+            (span, LoanGuard(self, run))
         };
-        self.quiesce();
+        self.wait_for_accessors();
         // SAFETY: By invariant 1 nobody reads or writes what is lent, no two loans meet, nobody
         // gives it back, and it is lent until `loan` ends.
-        unsafe { self.store.lend(span, body) };
+        unsafe { self.store.with_slice(span, body) };
         drop(loan);
         true
     }
 
-    fn view(&self, runs: &[Run]) -> Option<usize> {
-        let pieces = self.pieces(runs).filter(|it| !it.is_empty())?;
-        let window = Window::new(runs.iter().map(|it| it.bytes).sum())?;
-        if !self.store.show(&window, &pieces) {
+    fn map(&self, runs: &[Run]) -> Option<usize> {
+        let pieces = self.page_spans(runs).filter(|it| !it.is_empty())?;
+        let window = AddressWindow::new(runs.iter().map(|it| it.bytes).sum())?;
+        if !self.store.map_pieces(&window, &pieces) {
             return None;
         }
-        let (address, shown) = (window.address(), window.length());
-        self.state().views.insert(address, View { window, shown });
+        let (address, visible_bytes) = (window.address(), window.length());
+        self.state().views.insert(address, MappedView { window, visible_bytes });
         Some(address)
     }
 
-    fn aim(&self, view: usize, runs: &[Run]) -> bool {
-        let Some(pieces) = self.pieces(runs) else { return false };
+    fn remap(&self, view: usize, runs: &[Run]) -> bool {
+        let Some(pieces) = self.page_spans(runs) else { return false };
         let mut state = self.state();
-        let Some(View { window, shown }) = state.views.get_mut(&view) else { return false };
+        let Some(MappedView { window, visible_bytes }) = state.views.get_mut(&view) else { return false };
         let bytes: u64 = runs.iter().map(|it| it.bytes).sum();
         let fits = runs.is_empty() || bytes == window.length() as u64;
         if !fits {
             return false;
         }
-        let done = self.store.show(window, &pieces);
-        *shown = if done && !runs.is_empty() { window.length() } else { 0 };
+        let done = self.store.map_pieces(window, &pieces);
+        *visible_bytes = if done && !runs.is_empty() { window.length() } else { 0 };
         done
     }
 
-    fn end_view(&self, view: usize) {
+    fn unmap(&self, view: usize) {
         let ended = self.state().views.remove(&view);
         drop(ended);
     }
 
-    fn read_view(&self, address: usize, into: &mut [u8]) -> bool {
+    fn read_mapped(&self, address: usize, into: &mut [u8]) -> bool {
         let state = self.state();
-        let shows = state.shows(address, into.len());
+        let shows = state.is_visible(address, into.len());
         if shows {
             let from = std::ptr::with_exposed_provenance(address);
             // SAFETY: By invariant 4 so many bytes are there while the state is locked; the
@@ -250,9 +250,9 @@ impl flight::Ram for Ram {
         shows
     }
 
-    fn write_view(&self, address: usize, bytes: &[u8]) -> bool {
+    fn write_mapped(&self, address: usize, bytes: &[u8]) -> bool {
         let state = self.state();
-        let shows = state.shows(address, bytes.len());
+        let shows = state.is_visible(address, bytes.len());
         if shows {
             let to = std::ptr::with_exposed_provenance_mut(address);
             // SAFETY: As above; no reference leads to what a view shows.
@@ -264,7 +264,7 @@ impl flight::Ram for Ram {
 }
 
 /// Whether two runs have a byte in common.
-fn meet(one: Run, other: Run) -> bool {
+fn overlap(one: Run, other: Run) -> bool {
     let end = |it: Run| it.start.saturating_add(it.bytes);
     one.start < end(other) && other.start < end(one)
 }

@@ -17,7 +17,7 @@ fn bytes(ram: &Ram, start: u64, length: usize) -> Option<Vec<u8>> {
 }
 
 /// A byte at an address of a view.
-fn seen(address: usize) -> u8 {
+fn visible_bytes(address: usize) -> u8 {
     let address: *const u8 = ptr::with_exposed_provenance(address);
     // SAFETY: The tests look only where a view shows something.
     unsafe { address.read_volatile() }
@@ -33,10 +33,10 @@ fn poke(address: usize, value: u8) {
 fn addresses_repeat_and_none_is_small() {
     let starts = || {
         let ram = ram();
-        let one = ram.take(1).unwrap();
-        let two = ram.take(3 * PAGE - 1).unwrap();
-        ram.give_back(one);
-        let all = [one, two, ram.take(PAGE).unwrap(), ram.take(PAGE).unwrap()];
+        let one = ram.allocate(1).unwrap();
+        let two = ram.allocate(3 * PAGE - 1).unwrap();
+        ram.free(one);
+        let all = [one, two, ram.allocate(PAGE).unwrap(), ram.allocate(PAGE).unwrap()];
         all.map(|it| (it.start - BASE, it.bytes))
     };
     assert_eq!(starts(), [(0, PAGE), (PAGE, 3 * PAGE), (0, PAGE), (4 * PAGE, PAGE)]);
@@ -46,7 +46,7 @@ fn addresses_repeat_and_none_is_small() {
 #[test]
 fn bytes_are_read_as_they_were_written() {
     let ram = ram();
-    let run = ram.take(2 * PAGE).unwrap();
+    let run = ram.allocate(2 * PAGE).unwrap();
     assert!(ram.write(run.start + PAGE - 2, &[1, 2, 3, 4]));
     assert_eq!(bytes(&ram, run.start + PAGE - 3, 6), Some(vec![0, 1, 2, 3, 4, 0]));
     assert!(ram.copy(run.start + PAGE - 2, run.start + PAGE - 1, 4), "overlapping");
@@ -62,9 +62,9 @@ fn bytes_are_read_as_they_were_written() {
 #[test]
 fn what_is_not_taken_is_not_there() {
     let ram = ram();
-    let (one, gap) = (ram.take(PAGE).unwrap(), ram.take(PAGE).unwrap());
-    let last = ram.take(PAGE).unwrap();
-    ram.give_back(gap);
+    let (one, gap) = (ram.allocate(PAGE).unwrap(), ram.allocate(PAGE).unwrap());
+    let last = ram.allocate(PAGE).unwrap();
+    ram.free(gap);
     let outside =
         [0, 8, gap.start, one.start + PAGE - 1, BASE - 1, BASE + SIZE - 1, BASE + SIZE, u64::MAX];
     for start in outside {
@@ -72,111 +72,111 @@ fn what_is_not_taken_is_not_there() {
         assert!(!ram.write(start, &[1, 2]), "{start:#x}");
         assert!(!ram.fill(Run { start, bytes: 2 }, 7), "{start:#x}");
         assert!(!ram.copy(start, last.start, 2) && !ram.copy(last.start, start, 2), "{start:#x}");
-        assert!(!ram.lend(Run { start, bytes: 2 }, &mut |_| panic!("lent")), "{start:#x}");
+        assert!(!ram.with_slice(Run { start, bytes: 2 }, &mut |_| panic!("lent")), "{start:#x}");
     }
-    assert!(ram.view(&[gap]).is_none() && ram.view(&[one, gap]).is_none());
+    assert!(ram.map(&[gap]).is_none() && ram.map(&[one, gap]).is_none());
     assert_eq!(bytes(&ram, one.start + PAGE - 1, 1), Some(vec![0]), "and nothing was written");
-    assert!(ram.take(SIZE).is_none() && ram.take(0).is_none() && ram.take(u64::MAX).is_none());
+    assert!(ram.allocate(SIZE).is_none() && ram.allocate(0).is_none() && ram.allocate(u64::MAX).is_none());
 }
 
 #[test]
 fn what_was_given_back_is_zero_when_taken_again() {
     let ram = ram();
     for pages in [1, 15, 16, 64] {
-        let run = ram.take(pages * PAGE).unwrap();
+        let run = ram.allocate(pages * PAGE).unwrap();
         assert!(ram.fill(run, 0x1234_5678));
-        ram.give_back(Run { bytes: run.bytes - 1, ..run });
+        ram.free(Run { bytes: run.bytes - 1, ..run });
         assert!(ram.write(run.start, &[1]), "not as it was taken: it stays");
-        ram.give_back(run);
-        ram.give_back(run);
+        ram.free(run);
+        ram.free(run);
         assert!(!ram.write(run.start, &[1]));
-        let again = ram.take(pages * PAGE).unwrap();
+        let again = ram.allocate(pages * PAGE).unwrap();
         assert_eq!(again, run);
         let length = usize::try_from(run.bytes).unwrap();
         assert!(bytes(&ram, run.start, length).unwrap().iter().all(|it| *it == 0), "{pages}");
-        ram.give_back(again);
+        ram.free(again);
     }
-    assert!(ram.take(SIZE).is_some(), "all of it came back as one");
+    assert!(ram.allocate(SIZE).is_some(), "all of it came back as one");
 }
 
 #[test]
 fn a_view_shows_the_same_bytes_in_its_own_order() {
     let ram = ram();
-    let (a, b) = (ram.take(PAGE).unwrap(), ram.take(2 * PAGE).unwrap());
+    let (a, b) = (ram.allocate(PAGE).unwrap(), ram.allocate(2 * PAGE).unwrap());
     assert!(ram.write(a.start + 5, b"a") && ram.write(b.start + PAGE, b"b"));
-    let view = ram.view(&[b, a]).unwrap();
-    assert_eq!((seen(view + 4096), seen(view + 2 * 4096 + 5)), (b'b', b'a'));
+    let view = ram.map(&[b, a]).unwrap();
+    assert_eq!((visible_bytes(view + 4096), visible_bytes(view + 2 * 4096 + 5)), (b'b', b'a'));
     poke(view + 2 * 4096 + 6, b'c');
     assert_eq!(bytes(&ram, a.start + 5, 2), Some(b"ac".to_vec()));
 
-    let c = ram.take(3 * PAGE).unwrap();
+    let c = ram.allocate(3 * PAGE).unwrap();
     assert!(ram.write(c.start + PAGE, b"d"));
-    assert!(ram.aim(view, &[]), "nothing is shown");
-    assert!(ram.aim(view, &[c]));
-    assert_eq!(seen(view + 4096), b'd', "other bytes at the same address");
-    assert!(!ram.aim(view, &[a]), "of another size");
-    assert_eq!(seen(view + 4096), b'd');
-    ram.give_back(a);
-    assert!(!ram.aim(view, &[b, a]), "not there any more");
-    assert_eq!(seen(view + 4096), b'd', "it survives what is not its own");
-    ram.end_view(view);
-    assert!(!ram.aim(view, &[c]));
-    assert!(ram.view(&[]).is_none() && ram.view(&[Run { bytes: 8, ..b }]).is_none());
+    assert!(ram.remap(view, &[]), "nothing is shown");
+    assert!(ram.remap(view, &[c]));
+    assert_eq!(visible_bytes(view + 4096), b'd', "other bytes at the same address");
+    assert!(!ram.remap(view, &[a]), "of another size");
+    assert_eq!(visible_bytes(view + 4096), b'd');
+    ram.free(a);
+    assert!(!ram.remap(view, &[b, a]), "not there any more");
+    assert_eq!(visible_bytes(view + 4096), b'd', "it survives what is not its own");
+    ram.unmap(view);
+    assert!(!ram.remap(view, &[c]));
+    assert!(ram.map(&[]).is_none() && ram.map(&[Run { bytes: 8, ..b }]).is_none());
 }
 
 #[test]
 fn through_a_view_only_what_it_shows_now_is_touched() {
     let ram = ram();
-    let (a, b) = (ram.take(PAGE).unwrap(), ram.take(PAGE).unwrap());
-    let (view, other) = (ram.view(&[a]).unwrap(), ram.view(&[b]).unwrap());
+    let (a, b) = (ram.allocate(PAGE).unwrap(), ram.allocate(PAGE).unwrap());
+    let (view, other) = (ram.map(&[a]).unwrap(), ram.map(&[b]).unwrap());
     let mut one = [0; 2];
-    assert!(ram.write_view(view + 4094, b"ab") && ram.read_view(view + 4094, &mut one));
+    assert!(ram.write_mapped(view + 4094, b"ab") && ram.read_mapped(view + 4094, &mut one));
     assert_eq!((one, bytes(&ram, a.start + 4094, 2)), (*b"ab", Some(b"ab".to_vec())));
-    assert!(!ram.write_view(view + 4095, b"ab"), "past its end");
-    assert!(!ram.read_view(view - 1, &mut one), "before its start");
-    assert!(!ram.read_view(usize::MAX, &mut one) && !ram.read_view(0, &mut one));
-    assert!(ram.aim(view, &[]));
-    assert!(!ram.read_view(view, &mut one), "it shows nothing");
-    assert!(ram.aim(view, &[a]) && ram.read_view(view, &mut one));
-    assert!(!ram.aim(view, &[a, b]) && ram.read_view(view, &mut one), "it is as it was");
-    ram.end_view(view);
-    assert!(!ram.write_view(view, b"x") && ram.write_view(other, b"x"));
-    ram.end_view(other);
+    assert!(!ram.write_mapped(view + 4095, b"ab"), "past its end");
+    assert!(!ram.read_mapped(view - 1, &mut one), "before its start");
+    assert!(!ram.read_mapped(usize::MAX, &mut one) && !ram.read_mapped(0, &mut one));
+    assert!(ram.remap(view, &[]));
+    assert!(!ram.read_mapped(view, &mut one), "it shows nothing");
+    assert!(ram.remap(view, &[a]) && ram.read_mapped(view, &mut one));
+    assert!(!ram.remap(view, &[a, b]) && ram.read_mapped(view, &mut one), "it is as it was");
+    ram.unmap(view);
+    assert!(!ram.write_mapped(view, b"x") && ram.write_mapped(other, b"x"));
+    ram.unmap(other);
 }
 
 #[test]
 fn what_is_lent_is_nobody_elses() {
     let ram = ram();
-    let run = ram.take(PAGE).unwrap();
+    let run = ram.allocate(PAGE).unwrap();
     let half = Run { bytes: 2048, ..run };
     let mut calls = 0;
-    let lent = ram.lend(half, &mut |bytes| {
+    let lent = ram.with_slice(half, &mut |bytes| {
         calls += 1;
         bytes[..3].copy_from_slice(b"abc");
         assert!(!ram.write(run.start, b"x"));
         assert!(!ram.copy(run.start + 2048, run.start + 2047, 1));
-        assert!(!ram.lend(Run { start: run.start + 2047, bytes: 2 }, &mut |_| panic!("twice")));
+        assert!(!ram.with_slice(Run { start: run.start + 2047, bytes: 2 }, &mut |_| panic!("twice")));
         assert!(ram.write(run.start + 2048, b"x"), "beside it");
-        assert!(ram.lend(Run { start: run.start + 2048, bytes: 2 }, &mut |it| it[0] += 1));
-        ram.give_back(run);
+        assert!(ram.with_slice(Run { start: run.start + 2048, bytes: 2 }, &mut |it| it[0] += 1));
+        ram.free(run);
     });
     assert!(lent && calls == 1);
     assert_eq!(bytes(&ram, run.start, 3), Some(b"abc".to_vec()), "a loan is not given back");
     assert_eq!(bytes(&ram, run.start + 2048, 1), Some(b"y".to_vec()));
-    ram.give_back(run);
+    ram.free(run);
     assert_eq!(bytes(&ram, run.start, 3), None);
 }
 
 #[test]
 fn memory_comes_back_when_it_ends() {
     let ram = Ram::new(8 << 30).unwrap();
-    let run = ram.take(PAGE).unwrap();
-    let view = ram.view(&[run]).unwrap();
+    let run = ram.allocate(PAGE).unwrap();
+    let view = ram.map(&[run]).unwrap();
     let maps = || std::fs::read_to_string("/proc/self/maps").unwrap();
     let column = |line: &str, at: usize| line.split_whitespace().nth(at).unwrap().to_owned();
     let before = maps();
-    let shown = before.lines().find(|it| it.starts_with(&format!("{view:x}-"))).unwrap();
-    let inode = column(shown, 4);
+    let seen = before.lines().find(|it| it.starts_with(&format!("{view:x}-"))).unwrap();
+    let inode = column(seen, 4);
     let mapped = |maps: &str| maps.lines().filter(|it| column(it, 4) == inode).count();
     assert_eq!(mapped(&before), 2, "the memory and the view");
     drop(ram);
@@ -191,17 +191,17 @@ fn threads_that_take_and_give_see_zeroes_and_their_own_bytes() {
             let ram = &ram;
             scope.spawn(move || {
                 for round in 0..300_u64 {
-                    let run = ram.take((1 + round % 5) * PAGE).unwrap();
+                    let run = ram.allocate((1 + round % 5) * PAGE).unwrap();
                     assert_eq!(bytes(ram, run.start + run.bytes - 1, 1), Some(vec![0]));
                     assert!(ram.fill(run, u32::from_le_bytes([number; 4])));
-                    assert!(ram.lend(run, &mut |it| assert_eq!(it[0], number)));
+                    assert!(ram.with_slice(run, &mut |it| assert_eq!(it[0], number)));
                     let mut last = [0];
                     assert!(ram.read(run.start + run.bytes - 1, &mut last));
                     assert_eq!(last, [number]);
-                    ram.give_back(run);
+                    ram.free(run);
                 }
             });
         }
     });
-    assert!(ram.take(SIZE).is_some());
+    assert!(ram.allocate(SIZE).is_some());
 }

@@ -2,7 +2,7 @@
 //! else can happen.
 
 use crate::processor::{current, level};
-use flight::{At, Host, InCall, Irql, Kind, Log, RuleId, Ticket, What, Who, Woken};
+use flight::{At, Host, CallGuard, Irql, Kind, Log, RuleId, WaitToken, EventKind, Component, WaitResult};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,120 +12,120 @@ static EVENTS: Mutex<BTreeMap<usize, Event>> = Mutex::new(BTreeMap::new());
 
 struct Event {
     /// Whether one wait uses it up (`SynchronizationEvent`).
-    once: bool,
+    auto_reset: bool,
     /// The level of whoever set it.
-    set: Option<Irql>,
-    waiting: Vec<Ticket>,
+    set_level: Option<Irql>,
+    waiters: Vec<WaitToken>,
 }
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum WaitEnd {
     /// What was waited for is there.
     Set,
     /// The time is over.
     TimedOut,
     /// It could not end, or nobody may wait here.
-    Refused,
+    Failed,
 }
 
 /// Initialises an event.
-pub(crate) fn initialize(event: usize, once: bool, set: bool) {
+pub(crate) fn initialize(event: usize, auto_reset: bool, set: bool) {
     let set = set.then_some(Irql::Passive);
-    events().insert(event, Event { once, set, waiting: Vec::new() });
+    events().insert(event, Event { auto_reset, set_level: set, waiters: Vec::new() });
 }
 
 /// Sets an event; answers whether it was set.
 pub(crate) fn set(event: usize) -> bool {
     let by = level();
-    let (before, waiting) = match events().get_mut(&event) {
-        Some(it) => (it.set.replace(by).is_some(), std::mem::take(&mut it.waiting)),
+    let (before, waiters) = match events().get_mut(&event) {
+        Some(it) => (it.set_level.replace(by).is_some(), std::mem::take(&mut it.waiters)),
         None => return false,
     };
     if let Some((host, _)) = current() {
-        for ticket in &waiting {
-            host.ring(ticket);
+        for ticket in &waiters {
+            host.wake(ticket);
         }
     }
     before
 }
 
 /// Waits for an event, at most until `deadline`; zero does not wait at all.
-pub(crate) fn wait(event: usize, deadline: Option<u64>) -> Ended {
+pub(crate) fn wait(event: usize, deadline: Option<u64>) -> WaitEnd {
     const NAME: &str = "KeWaitForSingleObject";
-    let Some((host, log)) = current() else { return Ended::Refused };
+    let Some((host, log)) = current() else { return WaitEnd::Failed };
     let mut waited = false;
     loop {
-        let ticket = match look(event) {
-            Look::Set(by) => {
+        let ticket = match event_state(event) {
+            EventState::Set(by) => {
                 if waited {
-                    say(&log, NAME, &format!("set at {by}"));
+                    log_wait(&log, NAME, &format!("set at {by}"));
                 }
-                return Ended::Set;
+                return WaitEnd::Set;
             }
-            Look::NoEvent => {
-                let absent = What::Absent { name: "KeWaitForSingleObject of no event".into() };
-                log.emit(call(), absent);
-                return Ended::Refused;
+            EventState::NoEvent => {
+                let absent = EventKind::EntryMissing { name: "KeWaitForSingleObject of no event".into() };
+                log.emit(current_call(), absent);
+                return WaitEnd::Failed;
             }
-            Look::Unset if deadline == Some(0) => return Ended::TimedOut,
-            Look::Unset => queue(event),
+            EventState::Unset if deadline == Some(0) => return WaitEnd::TimedOut,
+            EventState::Unset => enqueue_waiter(event),
         };
         match park(&host, &log, NAME, &ticket, deadline) {
-            Some(Woken::Rung) => waited = true,
-            Some(Woken::TimedOut) => {
-                say(&log, NAME, "timed out");
-                return Ended::TimedOut;
+            Some(WaitResult::Woken) => waited = true,
+            Some(WaitResult::TimedOut) => {
+                log_wait(&log, NAME, "timed out");
+                return WaitEnd::TimedOut;
             }
-            Some(Woken::Stuck(_) | Woken::Over) => {
-                say(&log, NAME, "stuck");
-                return Ended::Refused;
+            Some(WaitResult::Stuck(_) | WaitResult::HostEnded) => {
+                log_wait(&log, NAME, "stuck");
+                return WaitEnd::Failed;
             }
-            None => return Ended::Refused,
+            None => return WaitEnd::Failed,
         }
     }
 }
 
 /// Lets time pass.
-pub(crate) fn delay(until: u64) -> Ended {
+pub(crate) fn delay(until: u64) -> WaitEnd {
     const NAME: &str = "KeDelayExecutionThread";
-    let Some((host, log)) = current() else { return Ended::Refused };
-    let ticket = Ticket::new("time to pass");
+    let Some((host, log)) = current() else { return WaitEnd::Failed };
+    let ticket = WaitToken::new("time to pass");
     if park(&host, &log, NAME, &ticket, Some(until)).is_none() {
-        return Ended::Refused;
+        return WaitEnd::Failed;
     }
-    say(&log, NAME, "timed out");
-    Ended::Set
+    log_wait(&log, NAME, "timed out");
+    WaitEnd::Set
 }
 
-enum Look {
+enum EventState {
     Set(Irql),
     Unset,
     NoEvent,
 }
 
-fn look(event: usize) -> Look {
+fn event_state(event: usize) -> EventState {
     match events().get_mut(&event) {
-        None => Look::NoEvent,
-        Some(Event { set: None, .. }) => Look::Unset,
-        Some(Event { once: true, set, .. }) => set.take().map_or(Look::Unset, Look::Set),
-        Some(Event { set: Some(by), .. }) => Look::Set(*by),
+        None => EventState::NoEvent,
+        Some(Event { set_level: None, .. }) => EventState::Unset,
+        Some(Event { auto_reset: true, set_level: set, .. }) => set.take().map_or(EventState::Unset, EventState::Set),
+        Some(Event { set_level: Some(by), .. }) => EventState::Set(*by),
     }
 }
 
 /// A ticket for the event; if it was set meanwhile, a rung one would be missed, so it is looked
 /// at once more under the lock.
-fn queue(event: usize) -> Ticket {
-    let ticket = Ticket::new("an event of the driver's");
+fn enqueue_waiter(event: usize) -> WaitToken {
+    let ticket = WaitToken::new("an event of the driver's");
     let set = match events().get_mut(&event) {
-        Some(it) if it.set.is_none() => {
-            it.waiting.push(ticket.clone());
+        Some(it) if it.set_level.is_none() => {
+            it.waiters.push(ticket.clone());
             false
         }
         _ => true,
     };
     if let (true, Some((host, _))) = (set, current()) {
-        host.ring(&ticket);
+        host.wake(&ticket);
     }
     ticket
 }
@@ -135,27 +135,27 @@ fn park(
     host: &Arc<dyn Host>,
     log: &Log,
     name: &'static str,
-    ticket: &Ticket,
+    ticket: &WaitToken,
     deadline: Option<u64>,
-) -> Option<Woken> {
+) -> Option<WaitResult> {
     let at = host.irql();
     let broken = (at > Irql::Passive).then(|| format!("{name} was called at {at} level"));
-    if broken.is_none() || !InCall::misuse(name) {
-        log.judge(RuleId::WT_LEVEL_001, Who::Driver, call(), name, broken);
+    if broken.is_none() || !CallGuard::misuse(name) {
+        log.judge(RuleId::WT_LEVEL_001, Component::Driver, current_call(), name, broken);
     }
-    At::here(&**host, |at| match at {
+    At::at_current_irql(&**host, |at| match at {
         At::Passive(at) => Some(host.park(at, ticket, deadline)),
         At::Dispatch(_) | At::Device(_) => None,
     })
 }
 
-fn say(log: &Log, what: &'static str, ended: &str) {
-    log.emit(call(), What::DriverWaited { what: what.into(), ended: ended.to_owned().into() });
+fn log_wait(log: &Log, what: &'static str, ended: &str) {
+    log.emit(current_call(), EventKind::DriverWaited { object: what.into(), ended: ended.to_owned().into() });
 }
 
 /// The call the driver is in, for events.
-pub(crate) fn call() -> flight::Subject {
-    Kind::Call.nr(InCall::current().map_or(0, |it| it.number))
+pub(crate) fn current_call() -> flight::Subject {
+    Kind::Call.subject(CallGuard::current().map_or(0, |it| it.number))
 }
 
 fn events() -> MutexGuard<'static, BTreeMap<usize, Event>> {
@@ -165,22 +165,22 @@ fn events() -> MutexGuard<'static, BTreeMap<usize, Event>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::processor::{inside, set_level};
-    use flight::{Passive, Stepped};
+    use crate::processor::{run_driver, set_level};
+    use flight::{Passive, DeterministicHost};
 
-    fn fly(body: impl FnOnce(&Arc<Stepped>, &Arc<Log>, &mut Passive)) -> Vec<String> {
+    fn fly(body: impl FnOnce(&Arc<DeterministicHost>, &Arc<Log>, &mut Passive)) -> Vec<String> {
         let log = Arc::new(Log::new());
-        Stepped::fly(1, &log, |host, at| body(host, &log, at)).unwrap();
-        let waits = |it: flight::Event| match it.what {
-            What::DriverWaited { what, ended } => Some(format!("{what} {ended}")),
+        DeterministicHost::fly(1, &log, |host, at| body(host, &log, at)).unwrap();
+        let waits = |it: flight::Event| match it.kind {
+            EventKind::DriverWaited { object: what, ended } => Some(format!("{what} {ended}")),
             _ => None,
         };
         log.take().into_iter().filter_map(waits).collect()
     }
 
-    fn driver<R>(host: &Arc<Stepped>, log: &Arc<Log>, body: impl FnOnce() -> R) -> R {
+    fn driver<R>(host: &Arc<DeterministicHost>, log: &Arc<Log>, body: impl FnOnce() -> R) -> R {
         let host: Arc<dyn Host> = host.clone();
-        inside(&host, log, body).0
+        run_driver(&host, log, body).0
     }
 
     #[test]
@@ -195,8 +195,8 @@ mod tests {
                 });
             });
             driver(host, log, || {
-                assert_eq!(wait(0x1000, None), Ended::Set);
-                assert_eq!(wait(0x1000, Some(0)), Ended::TimedOut, "it is used up");
+                assert_eq!(wait(0x1000, None), WaitEnd::Set);
+                assert_eq!(wait(0x1000, Some(0)), WaitEnd::TimedOut, "it is used up");
             });
             host.park(at, &end, None);
         });
@@ -208,8 +208,8 @@ mod tests {
         let said = fly(|host, log, _| {
             initialize(0x2000, false, true);
             driver(host, log, || {
-                assert_eq!(wait(0x2000, None), Ended::Set);
-                assert_eq!(wait(0x2000, None), Ended::Set, "it stays set");
+                assert_eq!(wait(0x2000, None), WaitEnd::Set);
+                assert_eq!(wait(0x2000, None), WaitEnd::Set, "it stays set");
                 assert!(set(0x2000));
             });
         });
@@ -221,10 +221,10 @@ mod tests {
         let said = fly(|host, log, _| {
             initialize(0x3000, false, false);
             driver(host, log, || {
-                assert_eq!(delay(10), Ended::Set);
-                assert_eq!(wait(0x3000, Some(20)), Ended::TimedOut);
-                assert_eq!(wait(0x3000, None), Ended::Refused, "nobody sets it");
-                assert_eq!(wait(0x3008, None), Ended::Refused, "there is none");
+                assert_eq!(delay(10), WaitEnd::Set);
+                assert_eq!(wait(0x3000, Some(20)), WaitEnd::TimedOut);
+                assert_eq!(wait(0x3000, None), WaitEnd::Failed, "nobody sets it");
+                assert_eq!(wait(0x3008, None), WaitEnd::Failed, "there is none");
             });
         });
         let (delay, wait) = ("KeDelayExecutionThread", "KeWaitForSingleObject");
@@ -238,8 +238,8 @@ mod tests {
             initialize(0x4000, false, false);
             driver(host, log, || {
                 set_level(Irql::Dispatch);
-                assert_eq!((wait(0x4000, None), delay(1)), (Ended::Refused, Ended::Refused));
-                assert_eq!(wait(0x4000, Some(0)), Ended::TimedOut, "to look is no wait");
+                assert_eq!((wait(0x4000, None), delay(1)), (WaitEnd::Failed, WaitEnd::Failed));
+                assert_eq!(wait(0x4000, Some(0)), WaitEnd::TimedOut, "to look is no wait");
             });
         });
         assert!(said.is_empty(), "{said:?}");

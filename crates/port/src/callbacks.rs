@@ -44,7 +44,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbAcquireHandleData(
         let data = data?;
         let of_device = data.Flags.has(DXGKCB_GETHANDLEDATAFLAGS::DeviceSpecific);
         let kind = data.Type.cast_unsigned();
-        door.services().acquire(at, Handle(data.hObject), of_device, kind)
+        door.services().acquire_handle_data(at, Handle(data.hObject), of_device, kind)
     });
     let (word, number) = word.map_or((None, 0), |(word, number)| (Some(word), number as usize));
     // SAFETY: The caller promises the same.
@@ -55,7 +55,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbAcquireHandleData(
 /// Lets go of what was acquired.
 pub(crate) extern "win64-unwind" fn DxgkCbReleaseHandleData(data: DXGKARGCB_RELEASEHANDLEDATA) {
     row::DxgkCbReleaseHandleData.answer(Door::running, (), |door, at| {
-        door.services().release(at, data.ReleaseHandle.addr(), data.Type.cast_unsigned());
+        door.services().release_handle_data(at, data.ReleaseHandle.addr(), data.Type.cast_unsigned());
     });
 }
 

@@ -8,10 +8,10 @@ use flight::RuleId;
 use kernel::miniport::SchedulingFeatures;
 
 /// A rule on what a driver claims: what is wrong with it, if something is.
-type CapsRule = (RuleId, fn(&Claims<'_>) -> Option<String>);
+type CapsRule = (RuleId, fn(&CapsClaims<'_>) -> Option<String>);
 
 /// What a driver claims, and what it has.
-pub(crate) struct Claims<'a> {
+pub(crate) struct CapsClaims<'a> {
     pub(crate) caps: &'a DXGK_DRIVERCAPS,
     pub(crate) table: &'a DRIVER_INITIALIZATION_DATA,
 }
@@ -19,33 +19,33 @@ pub(crate) struct Claims<'a> {
 /// The rules, in the order of their numbers. The claims of later versions lie behind the end of
 /// the structure, or in bits that mean nothing at 2.0.
 pub(crate) const RULES: &[CapsRule] = &[
-    (RuleId::KMD_CAPS_001, |it| it.needs(Scheduling::PreemptionAware, "PreemptionAware", ENGINES)),
+    (RuleId::KMD_CAPS_001, |it| it.requires(Scheduling::PreemptionAware, "PreemptionAware", ENGINES)),
     (RuleId::KMD_CAPS_002, |it| {
         let both = &[("PreemptionAware", Scheduling::PreemptionAware), ENGINES[0]];
-        it.needs(Scheduling::NoDmaPatching, "NoDmaPatching", both)
+        it.requires(Scheduling::NoDmaPatching, "NoDmaPatching", both)
     }),
     (RuleId::KMD_CAPS_003, |it| {
-        it.needs(Scheduling::CancelCommandAware, "CancelCommandAware", ENGINES)
+        it.requires(Scheduling::CancelCommandAware, "CancelCommandAware", ENGINES)
     }),
-    (RuleId::KMD_CAPS_004, resets_engines),
-    (RuleId::KMD_CAPS_005, one_kind_of_address),
+    (RuleId::KMD_CAPS_004, engine_reset_error),
+    (RuleId::KMD_CAPS_005, address_kind_error),
 ];
 
 /// What a driver does besides taking packets, as it claims.
 pub(crate) fn scheduling(caps: &DXGK_DRIVERCAPS) -> SchedulingFeatures {
     SchedulingFeatures {
         preempts: caps.SchedulingCaps.has(Scheduling::PreemptionAware),
-        cancels: caps.SchedulingCaps.has(Scheduling::CancelCommandAware),
-        resets_engines: caps.SupportPerEngineTDR != 0,
-        narrow: caps.SchedulingCaps.has(Scheduling::No64BitAtomics),
+        cancellation: caps.SchedulingCaps.has(Scheduling::CancelCommandAware),
+        engine_reset: caps.SupportPerEngineTDR != 0,
+        fences_32_bit: caps.SchedulingCaps.has(Scheduling::No64BitAtomics),
     }
 }
 
 const ENGINES: &[(&str, u32)] = &[("MultiEngineAware", Scheduling::MultiEngineAware)];
 
-impl Claims<'_> {
+impl CapsClaims<'_> {
     /// A claim of `SchedulingCaps` that builds on others.
-    fn needs(&self, claim: u32, name: &str, others: &[(&str, u32)]) -> Option<String> {
+    fn requires(&self, claim: u32, name: &str, others: &[(&str, u32)]) -> Option<String> {
         let caps = self.caps.SchedulingCaps;
         let lacks = others.iter().filter(|it| caps.has(claim) && !caps.has(it.1));
         let lacks: Vec<&str> = lacks.map(|it| it.0).collect();
@@ -54,7 +54,7 @@ impl Claims<'_> {
     }
 }
 
-fn resets_engines(it: &Claims<'_>) -> Option<String> {
+fn engine_reset_error(it: &CapsClaims<'_>) -> Option<String> {
     let entries = [
         ("DxgkDdiResetEngine", it.table.DxgkDdiResetEngine.is_some()),
         ("DxgkDdiQueryEngineStatus", it.table.DxgkDdiQueryEngineStatus.is_some()),
@@ -65,7 +65,7 @@ fn resets_engines(it: &Claims<'_>) -> Option<String> {
         .then(|| format!("SupportPerEngineTDR is claimed without {}", lacks.join(", ")))
 }
 
-fn one_kind_of_address(it: &Claims<'_>) -> Option<String> {
+fn address_kind_error(it: &CapsClaims<'_>) -> Option<String> {
     let caps = it.caps.MemoryManagementCaps.Flags;
     let kinds = Memory::GpuMmuSupported | Memory::IoMmuSupported;
     let crooked = match caps.Value & kinds {
@@ -83,10 +83,10 @@ fn one_kind_of_address(it: &Claims<'_>) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn broken(change: impl FnOnce(&mut DXGK_DRIVERCAPS)) -> Vec<&'static str> {
+    fn broken(change_mutex: impl FnOnce(&mut DXGK_DRIVERCAPS)) -> Vec<&'static str> {
         let mut caps = DXGK_DRIVERCAPS::ZERO;
-        change(&mut caps);
-        let claims = Claims { caps: &caps, table: &DRIVER_INITIALIZATION_DATA::ZERO };
+        change_mutex(&mut caps);
+        let claims = CapsClaims { caps: &caps, table: &DRIVER_INITIALIZATION_DATA::ZERO };
         let says = |(rule, broken): &CapsRule| broken(&claims).map(|_| rule.name());
         RULES.iter().filter_map(says).collect()
     }

@@ -8,9 +8,9 @@
 use crate::door::Door;
 use crate::gate::{read, write};
 use crate::interface::row;
-use crate::private::MOST;
+use crate::private::MAX_SIZE;
 use crate::query::judge;
-use crate::status::status;
+use crate::status::status_from_result;
 use crate::wants;
 use abi::display::{
     DXGK_CREATECONTEXTALLOCATIONFLAGS as CreateFlags, DXGKARGCB_CREATECONTEXTALLOCATION,
@@ -18,13 +18,13 @@ use abi::display::{
 };
 use abi::{HANDLE, NTSTATUS};
 use flight::RuleId;
-use kernel::miniport::{Answer, Refusal};
-use kernel::operation::ContextMemoryOrder;
+use kernel::miniport::{DriverResult, DriverError};
+use kernel::operation::CreateContextAllocationArgs;
 use std::sync::Arc;
 use std::{ptr, slice};
 
 /// What is wrong with an argument or a level is an invalid parameter (D-55).
-const WRONG: Refusal = Refusal::Invalid;
+const BAD_ARGUMENT: DriverError = DriverError::Invalid;
 
 /// Makes an allocation for a context, or for all of a device.
 ///
@@ -38,20 +38,20 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbCreateContextAllocation(
     let given = unsafe { read(args) };
     let door = || match given {
         Some(it) => {
-            of(it.hAdapter, RuleId::CB_CTXALLOC_003, row::DxgkCbCreateContextAllocation.name)
+            adapter_door(it.hAdapter, RuleId::CB_CTXALLOC_003, row::DxgkCbCreateContextAllocation.name)
         }
         None => Door::running(),
     };
-    let made = row::DxgkCbCreateContextAllocation.answer(door, Err(WRONG), |door, at| {
-        let Some(args) = given else { return Err(WRONG) };
-        door.services().create_context_memory(at, &order(&args))
+    let made = row::DxgkCbCreateContextAllocation.answer(door, Err(BAD_ARGUMENT), |door, at| {
+        let Some(args) = given else { return Err(BAD_ARGUMENT) };
+        door.services().create_context_allocation(at, &context_allocation_args(&args))
     });
     if let (Ok(name), Some(given)) = (made, given) {
         let hAllocation = ptr::without_provenance_mut(name);
         // SAFETY: The caller promises the same.
         unsafe { write(args, DXGKARGCB_CREATECONTEXTALLOCATION { hAllocation, ..given }) };
     }
-    status(made.map(|_| ()))
+    status_from_result(made.map(|_| ()))
 }
 
 /// Ends one.
@@ -59,9 +59,9 @@ pub(crate) extern "win64-unwind" fn DxgkCbDestroyContextAllocation(
     adapter: HANDLE,
     allocation: HANDLE,
 ) -> NTSTATUS {
-    let door = || of(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbDestroyContextAllocation.name);
-    status(row::DxgkCbDestroyContextAllocation.answer(door, Err(WRONG), |door, at| {
-        door.services().destroy_context_memory(at, allocation.addr())
+    let door = || adapter_door(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbDestroyContextAllocation.name);
+    status_from_result(row::DxgkCbDestroyContextAllocation.answer(door, Err(BAD_ARGUMENT), |door, at| {
+        door.services().destroy_context_allocation(at, allocation.addr())
     }))
 }
 
@@ -76,13 +76,13 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbUpdateContextAllocation(
 ) -> NTSTATUS {
     // SAFETY: The caller promises the same.
     let args = unsafe { read(args) };
-    let door = || of(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbUpdateContextAllocation.name);
-    status(row::DxgkCbUpdateContextAllocation.answer(door, Err(WRONG), |door, at| {
-        let Some(args) = args else { return Err(WRONG) };
+    let door = || adapter_door(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbUpdateContextAllocation.name);
+    status_from_result(row::DxgkCbUpdateContextAllocation.answer(door, Err(BAD_ARGUMENT), |door, at| {
+        let Some(args) = args else { return Err(BAD_ARGUMENT) };
         // SAFETY: The caller promises the same.
-        let private = unsafe { bytes(args.pPrivateDriverData.cast(), args.PrivateDriverDataSize) };
+        let private = unsafe { copy_bytes(args.pPrivateDriverData.cast(), args.PrivateDriverDataSize) };
         let name = args.hAllocation.addr();
-        private.and_then(|bytes| door.services().update_context_memory(at, name, &bytes))
+        private.and_then(|bytes| door.services().update_context_allocation(at, name, &bytes))
     }))
 }
 
@@ -97,16 +97,16 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbMapContextAllocation(
 ) -> u64 {
     // SAFETY: The caller promises the same.
     let args = unsafe { read(args) };
-    let door = || of(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbMapContextAllocation.name);
+    let door = || adapter_door(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbMapContextAllocation.name);
     row::DxgkCbMapContextAllocation.answer(door, 0, |door, at| {
         let Some(args) = args else { return 0 };
         let (name, first, pages) = (args.hAllocation.addr(), args.OffsetInPages, args.SizeInPages);
-        door.services().map_context_memory(at, name, first, pages).unwrap_or(0)
+        door.services().map_context_allocation(at, name, first, pages).unwrap_or(0)
     })
 }
 
 /// The door that `hAdapter` means: the `DeviceHandle` that the driver was given when it started.
-fn of(handle: HANDLE, rule: RuleId, name: &'static str) -> Option<Arc<Door>> {
+fn adapter_door(handle: HANDLE, rule: RuleId, name: &'static str) -> Option<Arc<Door>> {
     let found = Door::find(handle);
     let door = found.clone().or_else(Door::running)?;
     let broken = found.is_none().then(|| {
@@ -116,15 +116,15 @@ fn of(handle: HANDLE, rule: RuleId, name: &'static str) -> Option<Arc<Door>> {
     found
 }
 
-fn order(args: &DXGKARGCB_CREATECONTEXTALLOCATION) -> ContextMemoryOrder {
-    ContextMemoryOrder {
+fn context_allocation_args(args: &DXGKARGCB_CREATECONTEXTALLOCATION) -> CreateContextAllocationArgs {
+    CreateContextAllocationArgs {
         device: args.hDevice.addr(),
         context: args.hContext.addr(),
         shared: args.ContextAllocationFlags.has(CreateFlags::SharedAcrossContexts),
         size: args.Size as u64,
         alignment: args.Alignment.into(),
-        wants: wants::of_context_allocation(args),
-        word: args.hDriverAllocation.expose_provenance(),
+        requirements: wants::context_allocation_requirements(args),
+        driver_handle: args.hDriverAllocation.expose_provenance(),
     }
 }
 
@@ -133,11 +133,11 @@ fn order(args: &DXGKARGCB_CREATECONTEXTALLOCATION) -> ContextMemoryOrder {
 /// # Safety
 ///
 /// There are so many bytes, or `from` is null.
-unsafe fn bytes(from: *const u8, size: u32) -> Answer<Vec<u8>> {
+unsafe fn copy_bytes(from: *const u8, size: u32) -> DriverResult<Vec<u8>> {
     match (from.is_null(), size) {
         (_, 0) => Ok(Vec::new()),
-        (true, _) => Err(WRONG),
-        (false, MOST..) => Err(Refusal::NoMemory),
+        (true, _) => Err(BAD_ARGUMENT),
+        (false, MAX_SIZE..) => Err(DriverError::NoMemory),
         // SAFETY: It is not null, so the caller promises the bytes.
         (false, size) => Ok(unsafe { slice::from_raw_parts(from, size as usize) }.to_vec()),
     }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use abi::display::{DXGK_ALLOCATIONINFOFLAGS, DXGK_SEGMENTPREFERENCE};
     use abi::status::STATUS_INVALID_PARAMETER;
-    use kernel::segment::{Preference, SegmentSet};
+    use kernel::segment::{SegmentPreference, SegmentSet};
 
     #[test]
     fn what_a_driver_asks_for_is_what_the_kernel_hears() {
@@ -167,25 +167,25 @@ mod tests {
             Flags: DXGK_ALLOCATIONINFOFLAGS { Value: DXGK_ALLOCATIONINFOFLAGS::CpuVisible },
             ..DXGKARGCB_CREATECONTEXTALLOCATION::ZERO
         };
-        let order = order(&args);
+        let order = context_allocation_args(&args);
         assert_eq!((order.device, order.context, order.shared), (0x40, 0x80, true));
-        assert_eq!((order.size, order.alignment, order.word), (12_288, 8192, 0xd00d));
-        assert_eq!(order.wants.segments, SegmentSet::of(&[1, 2]));
-        assert_eq!(order.wants.evict, SegmentSet::of(&[2]));
-        assert_eq!(order.wants.preferred[0], Some(Preference { segment: 2, from_top: false }));
-        assert!(order.wants.flags.cpu_visible);
+        assert_eq!((order.size, order.alignment, order.driver_handle), (12_288, 8192, 0xd00d));
+        assert_eq!(order.requirements.segments, SegmentSet::of(&[1, 2]));
+        assert_eq!(order.requirements.evict, SegmentSet::of(&[2]));
+        assert_eq!(order.requirements.preferred[0], Some(SegmentPreference { segment: 2, from_top: false }));
+        assert!(order.requirements.flags.cpu_visible);
     }
 
     #[test]
     fn private_data_is_copied_or_refused() {
         // SAFETY: There are three bytes, or null.
-        assert_eq!(unsafe { bytes([1, 2, 3].as_ptr(), 3) }, Ok(vec![1, 2, 3]));
+        assert_eq!(unsafe { copy_bytes([1, 2, 3].as_ptr(), 3) }, Ok(vec![1, 2, 3]));
         // SAFETY: As above.
-        assert_eq!(unsafe { bytes(ptr::null(), 0) }, Ok(vec![]));
+        assert_eq!(unsafe { copy_bytes(ptr::null(), 0) }, Ok(vec![]));
         // SAFETY: As above.
-        assert_eq!(unsafe { bytes(ptr::null(), 4) }, Err(Refusal::Invalid));
+        assert_eq!(unsafe { copy_bytes(ptr::null(), 4) }, Err(DriverError::Invalid));
         // SAFETY: The bytes are not read.
-        assert_eq!(unsafe { bytes([1].as_ptr(), u32::MAX) }, Err(Refusal::NoMemory));
+        assert_eq!(unsafe { copy_bytes([1].as_ptr(), u32::MAX) }, Err(DriverError::NoMemory));
     }
 
     #[test]

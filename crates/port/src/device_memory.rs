@@ -3,7 +3,7 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::door::Door;
-use crate::gate::{CallbackRow, of, of_by, read, write};
+use crate::gate::{CallbackRow, door_from_handle, door_from_handle_with_rule, read, write};
 use crate::interface::row;
 use crate::query::judge;
 use abi::miniport::{
@@ -14,11 +14,11 @@ use abi::status::{
     STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_SUCCESS,
 };
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PHYSICAL_ADDRESS, PVOID};
-use flight::{Hex, InCall, Passive, RuleId, What};
+use flight::{Hex, CallGuard, Passive, RuleId, EventKind};
 use std::{ptr, slice};
 
 /// What is wrong with an argument or a level is an invalid parameter (D-55).
-const WRONG: NTSTATUS = STATUS_INVALID_PARAMETER;
+const BAD_ARGUMENT: NTSTATUS = STATUS_INVALID_PARAMETER;
 
 /// Says what the system knows of the adapter.
 ///
@@ -30,12 +30,12 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbGetDeviceInformation(
     info: *mut DXGK_DEVICE_INFO,
 ) -> NTSTATUS {
     let row = row::DxgkCbGetDeviceInformation;
-    let door = || of_by(handle, RuleId::CB_MEM_003, row.name);
-    row.answer(door, WRONG, |door, _| {
+    let door = || door_from_handle_with_rule(handle, RuleId::CB_MEM_003, row.name);
+    row.answer(door, BAD_ARGUMENT, |door, _| {
         if info.is_null() {
-            return WRONG;
+            return BAD_ARGUMENT;
         }
-        let (context, device) = door.words();
+        let (context, device) = door.device_handles();
         let said = DXGK_DEVICE_INFO {
             MiniportDeviceContext: ptr::with_exposed_provenance_mut(context),
             PhysicalDeviceObject: ptr::with_exposed_provenance_mut(device),
@@ -65,13 +65,13 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbMapMemory(
 ) -> NTSTATUS {
     let row = row::DxgkCbMapMemory;
     row.answer(
-        || of(handle, row.name),
-        WRONG,
+        || door_from_handle(handle, row.name),
+        BAD_ARGUMENT,
         |door, _| {
             if address.is_null() {
-                return WRONG;
+                return BAD_ARGUMENT;
             }
-            let inside = ports == 0 && door.hardware().has(start, length);
+            let inside = ports == 0 && door.hardware().contains(start, length);
             let broken = (!inside).then(|| {
                 let space = if ports == 0 { "memory" } else { "I/O space" };
                 format!(
@@ -79,13 +79,13 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbMapMemory(
                 )
             });
             if !judge(door.services(), RuleId::CB_MEM_001, row.name, broken) {
-                return WRONG;
+                return BAD_ARGUMENT;
             }
-            let Some(mapped) = door.hardware().map(start, length) else {
+            let Some(mappings) = door.hardware().map(start, length) else {
                 return STATUS_INSUFFICIENT_RESOURCES;
             };
             // SAFETY: The caller promises the same.
-            unsafe { write(address, ptr::with_exposed_provenance_mut(mapped)) };
+            unsafe { write(address, ptr::with_exposed_provenance_mut(mappings)) };
             STATUS_SUCCESS
         },
     )
@@ -95,14 +95,14 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbMapMemory(
 pub(crate) extern "win64-unwind" fn DxgkCbUnmapMemory(handle: HANDLE, address: PVOID) -> NTSTATUS {
     let row = row::DxgkCbUnmapMemory;
     row.answer(
-        || of(handle, row.name),
-        WRONG,
+        || door_from_handle(handle, row.name),
+        BAD_ARGUMENT,
         |door, _| {
             // The address is ours or made up, so it is not said: it changes from run to run.
             let said = || "VirtualAddress is none that DxgkCbMapMemory answered, or was given back";
             let broken = (!door.hardware().unmap(address.addr())).then(|| said().to_owned());
             let known = judge(door.services(), RuleId::CB_MEM_002, row.name, broken);
-            if known { STATUS_SUCCESS } else { WRONG }
+            if known { STATUS_SUCCESS } else { BAD_ARGUMENT }
         },
     )
 }
@@ -110,8 +110,8 @@ pub(crate) extern "win64-unwind" fn DxgkCbUnmapMemory(handle: HANDLE, address: P
 /// Ends what a driver that was stopped has mapped still, and says so. What it wrote to hardware
 /// that is gone is said to the call it is in.
 pub(crate) fn end_mappings(door: &Door, stop: &'static str) {
-    if door.hardware().is_written() {
-        InCall::touch();
+    if door.hardware().is_written_after_removal() {
+        CallGuard::touch();
     }
     let left = door.hardware().unmap_all();
     let said = || format!("the adapter is stopped, but {left} mappings were not given back");
@@ -134,9 +134,9 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbReadDeviceSpace(
     count: *mut u32,
 ) -> NTSTATUS {
     let copy = |config: &mut [u8], buffer: &mut [u8]| buffer.copy_from_slice(config);
-    let asked = Asked { kind, buffer, offset, length, count };
+    let asked = DeviceSpaceAccess { kind, buffer, offset, length, count };
     // SAFETY: The caller promises the same.
-    unsafe { asked.serve(handle, &row::DxgkCbReadDeviceSpace, copy) }
+    unsafe { asked.copy(handle, &row::DxgkCbReadDeviceSpace, copy) }
 }
 
 /// Writes to a space of the device.
@@ -153,13 +153,13 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbWriteDeviceSpace(
     count: *mut u32,
 ) -> NTSTATUS {
     let copy = |config: &mut [u8], buffer: &mut [u8]| config.copy_from_slice(buffer);
-    let asked = Asked { kind, buffer, offset, length, count };
+    let asked = DeviceSpaceAccess { kind, buffer, offset, length, count };
     // SAFETY: The caller promises the same.
-    unsafe { asked.serve(handle, &row::DxgkCbWriteDeviceSpace, copy) }
+    unsafe { asked.copy(handle, &row::DxgkCbWriteDeviceSpace, copy) }
 }
 
 /// What is asked of a space.
-struct Asked {
+struct DeviceSpaceAccess {
     kind: u32,
     buffer: PVOID,
     offset: u32,
@@ -167,14 +167,14 @@ struct Asked {
     count: *mut u32,
 }
 
-impl Asked {
+impl DeviceSpaceAccess {
     /// Copies as much as there is. WINDOWS: the spaces besides the configuration space are known
     /// and have no bytes here; nothing comes of what is written.
     ///
     /// # Safety
     ///
     /// As of [`DxgkCbReadDeviceSpace`].
-    unsafe fn serve(
+    unsafe fn copy(
         self,
         handle: HANDLE,
         row: &CallbackRow<Passive>,
@@ -182,20 +182,20 @@ impl Asked {
     ) -> NTSTATUS {
         let name = row.name;
         row.answer(
-            || of(handle, name),
-            WRONG,
+            || door_from_handle(handle, name),
+            BAD_ARGUMENT,
             |door, _| {
-                if !judge(door.services(), RuleId::CB_MEM_004, name, self.wrong()) {
-                    return WRONG;
+                if !judge(door.services(), RuleId::CB_MEM_004, name, self.error()) {
+                    return BAD_ARGUMENT;
                 }
-                if door.hardware().is_pulled() {
-                    InCall::touch();
+                if door.hardware().is_surprise_removed() {
+                    CallGuard::touch();
                 }
                 // Two of the four spaces have no number that is published, so none is wrong.
                 if ![DXGK_WHICHSPACE_CONFIG, DXGK_WHICHSPACE_ROM].contains(&self.kind) {
                     let absent = format!("{name} of space {}", Hex(self.kind));
                     let services = door.services();
-                    services.log().emit(services.adapter(), What::Absent { name: absent.into() });
+                    services.log().emit(services.adapter(), EventKind::EntryMissing { name: absent.into() });
                 }
                 let done = door.hardware().with_config(self.offset, |config| {
                     let there = if self.kind == DXGK_WHICHSPACE_CONFIG { config.len() } else { 0 };
@@ -214,7 +214,7 @@ impl Asked {
         )
     }
 
-    fn wrong(&self) -> Option<String> {
+    fn error(&self) -> Option<String> {
         if self.count.is_null() {
             return Some("there is no place for the count of bytes".to_owned());
         }
@@ -235,8 +235,8 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbIndicateChildStatus(
     let row = row::DxgkCbIndicateChildStatus;
     // SAFETY: The caller promises the same.
     let status = unsafe { read(status) };
-    let known = if status.is_some() { STATUS_SUCCESS } else { WRONG };
-    row.answer(|| of(handle, row.name), WRONG, |_, _| known)
+    let known = if status.is_some() { STATUS_SUCCESS } else { BAD_ARGUMENT };
+    row.answer(|| door_from_handle(handle, row.name), BAD_ARGUMENT, |_, _| known)
 }
 
 /// Refuses: adapters are not taken from their users.
@@ -248,11 +248,11 @@ pub(crate) extern "win64-unwind" fn DxgkCbExcludeAdapterAccess(
 ) -> NTSTATUS {
     let row = row::DxgkCbExcludeAdapterAccess;
     row.answer(
-        || of(handle, row.name),
-        WRONG,
+        || door_from_handle(handle, row.name),
+        BAD_ARGUMENT,
         |door, _| {
             let services = door.services();
-            services.log().emit(services.adapter(), What::Absent { name: row.name.into() });
+            services.log().emit(services.adapter(), EventKind::EntryMissing { name: row.name.into() });
             STATUS_NOT_SUPPORTED
         },
     )
@@ -265,23 +265,23 @@ mod tests {
     #[test]
     fn what_comes_for_no_door_is_refused() {
         let (nobody, null) = (ptr::without_provenance_mut(usize::MAX), ptr::null_mut());
-        assert_eq!(DxgkCbUnmapMemory(nobody, null), WRONG);
-        assert_eq!(DxgkCbExcludeAdapterAccess(nobody, 0, None, null), WRONG);
+        assert_eq!(DxgkCbUnmapMemory(nobody, null), BAD_ARGUMENT);
+        assert_eq!(DxgkCbExcludeAdapterAccess(nobody, 0, None, null), BAD_ARGUMENT);
         let mut at = ptr::without_provenance_mut(7);
         // SAFETY: It is a place for an address.
         let status = unsafe { DxgkCbMapMemory(nobody, 0, 1, 0, 0, 0, &raw mut at) };
-        assert_eq!((status, at.addr()), (WRONG, 7));
+        assert_eq!((status, at.addr()), (BAD_ARGUMENT, 7));
         // SAFETY: Null is allowed.
-        assert_eq!(unsafe { DxgkCbGetDeviceInformation(nobody, ptr::null_mut()) }, WRONG);
+        assert_eq!(unsafe { DxgkCbGetDeviceInformation(nobody, ptr::null_mut()) }, BAD_ARGUMENT);
         // SAFETY: Null is allowed.
-        assert_eq!(unsafe { DxgkCbIndicateChildStatus(nobody, ptr::null()) }, WRONG);
+        assert_eq!(unsafe { DxgkCbIndicateChildStatus(nobody, ptr::null()) }, BAD_ARGUMENT);
     }
 
     #[test]
     fn a_space_has_places() {
         let mut count = 0;
         let asked = |kind, length, count| {
-            Asked { kind, buffer: ptr::null_mut(), offset: 0, length, count }.wrong()
+            DeviceSpaceAccess { kind, buffer: ptr::null_mut(), offset: 0, length, count }.error()
         };
         let count = &raw mut count;
         assert_eq!(asked(DXGK_WHICHSPACE_ROM, 0, count), None);

@@ -6,24 +6,24 @@
 
 use crate::door::Door;
 use crate::hardware::Hardware;
-use crate::table::{self, BadTable};
+use crate::table::{self, TableError};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
-use flight::{DeviceLevel, Dispatch, Fence, InCall, Kind, Passive, RuleId, What, Who};
+use flight::{DeviceLevel, Dispatch, Fence, CallGuard, Kind, Passive, RuleId, EventKind, Component};
 use kernel::context::Context;
 use kernel::device::Device;
-use kernel::listed::{BufferSizes, ListedSubmission, Patching, Rendering};
+use kernel::listed::{BufferSizes, SubmitCommandArgs, PatchArgs, RenderArgs};
 use kernel::miniport::{
-    Answer, Births, Blank, Born, Cancelled, CollectReason, ContextOrder, Doomed, DriverAllocation,
-    DriverContext, DriverDevice, DriverProcess, DriverResource, DriverView, Escape, Features,
-    Interrupt, Miniport, Opening, Refusal, Standard, Submission, Surface,
+    DriverResult, CreateAllocationArgs, HandleSlot, CreatedAllocations, CancelCommandArgs, CollectReason, CreateContextArgs, DestroyAllocationArgs, DriverAllocation,
+    DriverContext, DriverDevice, DriverProcess, DriverResource, DriverView, EscapeArgs, Features,
+    Interrupt, Miniport, OpenAllocationArgs, DriverError, StandardAllocationArgs, SubmitCommandVirtualArgs, SurfaceInfo,
 };
-use kernel::mmu::{ProcessOrder, Root, RootSize, WindowMap};
-use kernel::operation::{Building, PagingSubmission};
-use kernel::power::PowerOrder;
-use kernel::services::Services;
-use kernel::space::Space;
+use kernel::mmu::{CreateProcessArgs, Root, RootSize, MapHostApertureArgs};
+use kernel::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
+use kernel::power::SetPowerArgs;
+use kernel::services::KernelCallbacks;
+use kernel::space::AddressSpace;
 use nt::Pool;
-use nt::processor::{self, Left};
+use nt::processor::{self, ExitState};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec::Drain;
@@ -43,7 +43,7 @@ pub struct TableDriver {
     pool: Arc<Pool>,
     adapter: Mutex<Option<Adapter>>,
     /// The way back of an adapter that the driver was told to forget.
-    left: Mutex<Option<Arc<Door>>>,
+    removed_door: Mutex<Option<Arc<Door>>>,
 }
 
 /// An adapter that the driver has met.
@@ -61,10 +61,10 @@ pub(crate) struct Adapter {
 
 impl Adapter {
     /// Says which word for it a call carries.
-    pub(crate) fn say(&self) {
+    pub(crate) fn log_handle(&self) {
         let services = self.door.services();
-        let word = services.log().word(self.context);
-        services.log().emit(services.adapter(), What::DdiAdapter { word });
+        let word = services.log().pointer_subject(self.context);
+        services.log().emit(services.adapter(), EventKind::DdiAdapter { driver_handle: word });
     }
 }
 
@@ -80,7 +80,7 @@ impl TableDriver {
         table: DRIVER_INITIALIZATION_DATA,
         physical_device: usize,
         pool: Arc<Pool>,
-    ) -> Result<Arc<Self>, BadTable> {
+    ) -> Result<Arc<Self>, TableError> {
         // SAFETY: The caller promises the same.
         unsafe { Self::with_hardware(table, physical_device, pool, Hardware::default()) }
     }
@@ -95,52 +95,52 @@ impl TableDriver {
         physical_device: usize,
         pool: Arc<Pool>,
         hardware: Hardware,
-    ) -> Result<Arc<Self>, BadTable> {
+    ) -> Result<Arc<Self>, TableError> {
         table::check(&table)?;
         let (adapter, left) = Default::default();
-        Ok(Arc::new(Self { table, physical_device, hardware, pool, adapter, left }))
+        Ok(Arc::new(Self { table, physical_device, hardware, pool, adapter, removed_door: left }))
     }
 
     /// The adapter, for a call about it. Before the driver has met it there is none.
-    pub(crate) fn adapter(&self) -> Answer<Adapter> {
-        self.met().clone().ok_or(Refusal::Invalid)
+    pub(crate) fn adapter(&self) -> DriverResult<Adapter> {
+        self.adapter_slot().clone().ok_or(DriverError::Invalid)
     }
 
     /// The adapter, for a call that carries the driver's word for it, which is said.
-    pub(crate) fn told(&self) -> Answer<Adapter> {
+    pub(crate) fn adapter_with_log(&self) -> DriverResult<Adapter> {
         let adapter = self.adapter()?;
-        adapter.say();
+        adapter.log_handle();
         Ok(adapter)
     }
 
     /// The place for the adapter. It is never held while the driver runs.
-    pub(crate) fn met(&self) -> MutexGuard<'_, Option<Adapter>> {
+    pub(crate) fn adapter_slot(&self) -> MutexGuard<'_, Option<Adapter>> {
         self.adapter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The place for the way back of an adapter that is gone.
-    pub(crate) fn left(&self) -> MutexGuard<'_, Option<Arc<Door>>> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn removed_door(&self) -> MutexGuard<'_, Option<Arc<Door>>> {
+        self.removed_door.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs code of the driver: its callbacks find the door, its imports the pool.
-    pub(crate) fn inside<R>(&self, door: &Arc<Door>, body: impl FnOnce() -> R) -> R {
+    pub(crate) fn run_driver<R>(&self, door: &Arc<Door>, body: impl FnOnce() -> R) -> R {
         let services = door.services();
-        let body = || door.run(|| self.pool.inside(body));
-        let (answer, left) = processor::inside(services.host(), services.log(), body);
-        judge_left(services, &left);
+        let body = || door.run(|| self.pool.run_driver(body));
+        let (answer, left) = processor::run_driver(services.host(), services.log(), body);
+        judge_exit_state(services, &left);
         answer
     }
 
     /// Runs code of the driver that is about no adapter.
-    pub(crate) fn inside_pool<R>(&self, body: impl FnOnce() -> R) -> R {
-        self.pool.inside(body)
+    pub(crate) fn run_in_pool<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.pool.run_driver(body)
     }
 }
 
 /// Entry rule: a driver leaves a call at the level it came in at, without a spin lock.
-fn judge_left(services: &Services, left: &Left) {
-    let Left { entered, level, locks } = *left;
+fn judge_exit_state(services: &KernelCallbacks, left: &ExitState) {
+    let ExitState { entered, level, locks } = *left;
     let broken = (entered != level || locks > 0).then(|| {
         format!(
             "the driver was entered at {entered} and left at {level}, with {locks} spin locks: it \
@@ -148,8 +148,8 @@ fn judge_left(services: &Services, left: &Left) {
         )
     });
     let (rule, place) = (RuleId::KMD_LEVEL_008, "return from a DDI");
-    let call = Kind::Call.nr(InCall::current().map_or(0, |it| it.number));
-    services.log().judge(rule, Who::Driver, call, place, broken);
+    let call = Kind::Call.subject(CallGuard::current().map_or(0, |it| it.number));
+    services.log().judge(rule, Component::Driver, call, place, broken);
 }
 
 impl fmt::Debug for TableDriver {
@@ -163,128 +163,128 @@ impl Miniport for TableDriver {
         self.table.filled().collect()
     }
 
-    fn add_device(&self, _at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
-        self.add(services)
+    fn add_device(&self, _at: &mut Passive, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
+        self.call_add_device(services)
     }
 
-    fn start_device(&self, _at: &mut Passive) -> Answer<()> {
-        self.start()
+    fn start_device(&self, _at: &mut Passive) -> DriverResult<()> {
+        self.call_start_device()
     }
 
-    fn query_adapter(&self, _at: &mut Passive) -> Answer<Features> {
-        self.query()
+    fn query_adapter(&self, _at: &mut Passive) -> DriverResult<Features> {
+        self.query_features()
     }
 
-    fn tell_user_mode(&self, _at: &mut Passive, data: &mut [u8]) -> Answer<()> {
-        self.ask_privately(data)
+    fn tell_user_mode(&self, _at: &mut Passive, data: &mut [u8]) -> DriverResult<()> {
+        self.call_query_umd_private(data)
     }
 
-    fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
-        self.stop()
+    fn stop_device(&self, _at: &mut Passive) -> DriverResult<()> {
+        self.call_stop_device()
     }
 
-    fn remove_device(&self, _at: &mut Passive) -> Answer<()> {
-        self.remove()
+    fn remove_device(&self, _at: &mut Passive) -> DriverResult<()> {
+        self.call_remove_device()
     }
 
-    fn unload(&self, _at: &mut Passive) -> Answer<()> {
-        self.leave();
+    fn unload(&self, _at: &mut Passive) -> DriverResult<()> {
+        self.call_unload();
         Ok(())
     }
 
-    fn set_power(&self, _at: &mut Passive, order: PowerOrder) -> Answer<()> {
-        self.change_power(order)
+    fn set_power(&self, _at: &mut Passive, context_allocation_args: SetPowerArgs) -> DriverResult<()> {
+        self.call_set_power_state(context_allocation_args)
     }
 
-    fn pulled_out(&self, _at: &mut Passive) -> Answer<()> {
-        self.pull()
+    fn pulled_out(&self, _at: &mut Passive) -> DriverResult<()> {
+        self.call_notify_surprise_removal()
     }
 
-    fn stop_and_release(&self, _at: &mut Passive, target: u32) -> Answer<()> {
-        self.release(target)
+    fn stop_and_release(&self, _at: &mut Passive, target: u32) -> DriverResult<()> {
+        self.call_stop_and_release_post_display(target)
     }
 
-    fn reset_device(&self, _at: &mut DeviceLevel) -> Answer<()> {
-        self.reset()
+    fn reset_device(&self, _at: &mut DeviceLevel) -> DriverResult<()> {
+        self.call_reset_device()
     }
 
-    fn create_device(&self, _at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {
-        self.new_device(word)
+    fn create_device(&self, _at: &mut Passive, word: HandleSlot<'_, Device>) -> DriverResult<DriverDevice> {
+        self.call_create_device(word)
     }
 
-    fn destroy_device(&self, _at: &mut Passive, device: DriverDevice) -> Answer<()> {
-        self.end_device(&device)
+    fn destroy_device(&self, _at: &mut Passive, device: DriverDevice) -> DriverResult<()> {
+        self.call_destroy_device(&device)
     }
 
     fn create_context(
         &self,
         _at: &mut Passive,
         device: &DriverDevice,
-        order: &ContextOrder,
-        word: Blank<'_, Context>,
-    ) -> Answer<(DriverContext, u32)> {
-        self.new_context(device, order, word)
+        context_allocation_args: &CreateContextArgs,
+        word: HandleSlot<'_, Context>,
+    ) -> DriverResult<(DriverContext, u32)> {
+        self.call_create_context(device, context_allocation_args, word)
     }
 
-    fn destroy_context(&self, _at: &mut Passive, context: DriverContext) -> Answer<()> {
-        self.end_context(&context)
+    fn destroy_context(&self, _at: &mut Passive, context: DriverContext) -> DriverResult<()> {
+        self.call_destroy_context(&context)
     }
 
     fn create_process(
         &self,
         _at: &mut Passive,
-        order: ProcessOrder,
-        word: Blank<'_, Space>,
-    ) -> Answer<DriverProcess> {
-        self.new_process(order, word)
+        context_allocation_args: CreateProcessArgs,
+        word: HandleSlot<'_, AddressSpace>,
+    ) -> DriverResult<DriverProcess> {
+        self.call_create_process(context_allocation_args, word)
     }
 
-    fn destroy_process(&self, _at: &mut Passive, process: DriverProcess) -> Answer<()> {
-        self.end_process(&process)
+    fn destroy_process(&self, _at: &mut Passive, process: DriverProcess) -> DriverResult<()> {
+        self.call_destroy_process(&process)
     }
 
-    fn root_size(&self, _at: &mut Passive, entries: u32) -> Answer<RootSize> {
-        self.size_root(entries)
+    fn root_size(&self, _at: &mut Passive, entries: u32) -> DriverResult<RootSize> {
+        self.call_get_root_page_table_size(entries)
     }
 
-    fn set_root(&self, _at: &mut Passive, context: &DriverContext, root: Root) -> Answer<()> {
-        self.give_root(context, root)
+    fn set_root(&self, _at: &mut Passive, context: &DriverContext, root: Root) -> DriverResult<()> {
+        self.call_set_root_page_table(context, root)
     }
 
-    fn map_window(&self, _at: &mut Passive, map: WindowMap<'_>) -> Answer<()> {
-        self.map_pages(&map)
+    fn map_window(&self, _at: &mut Passive, map: MapHostApertureArgs<'_>) -> DriverResult<()> {
+        self.call_map_cpu_host_aperture(&map)
     }
 
-    fn unmap_window(&self, _at: &mut Passive, segment: u32, window: &[u64]) -> Answer<()> {
-        self.unmap_pages(segment, window)
+    fn unmap_window(&self, _at: &mut Passive, segment: u32, window: &[u64]) -> DriverResult<()> {
+        self.call_unmap_cpu_host_aperture(segment, window)
     }
 
-    fn standard_data(&self, _at: &mut Passive, standard: &mut Standard) -> Answer<()> {
-        self.describe_standard(standard)
+    fn standard_data(&self, _at: &mut Passive, standard: &mut StandardAllocationArgs) -> DriverResult<()> {
+        self.call_get_standard_allocation(standard)
     }
 
-    fn create_allocations(&self, _at: &mut Passive, births: Births<'_>) -> Answer<Born> {
-        self.new_allocations(births)
+    fn create_allocations(&self, _at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
+        self.call_create_allocation(births)
     }
 
     fn destroy_allocations(
         &self,
         _at: &mut Passive,
-        doomed: Doomed<'_>,
-    ) -> Answer<Option<DriverResource>> {
-        self.end_allocations(doomed)
+        doomed: DestroyAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
+        self.call_destroy_allocation(doomed)
     }
 
     fn describe_allocation(
         &self,
         _at: &mut Passive,
         allocation: &DriverAllocation,
-    ) -> Answer<Surface> {
-        self.describe_one(allocation)
+    ) -> DriverResult<SurfaceInfo> {
+        self.call_describe_allocation(allocation)
     }
 
-    fn open_allocations(&self, _at: &mut Passive, opening: Opening<'_>) -> Answer<Vec<DriverView>> {
-        self.new_views(opening)
+    fn open_allocations(&self, _at: &mut Passive, opening: OpenAllocationArgs<'_>) -> DriverResult<Vec<DriverView>> {
+        self.call_open_allocation(opening)
     }
 
     fn close_allocations(
@@ -292,94 +292,94 @@ impl Miniport for TableDriver {
         _at: &mut Passive,
         device: &DriverDevice,
         views: Drain<'_, DriverView>,
-    ) -> Answer<()> {
-        self.end_views(device, views)
+    ) -> DriverResult<()> {
+        self.call_close_allocation(device, views)
     }
 
-    fn escape(&self, _at: &mut Passive, mut escape: Escape<'_>) -> Answer<()> {
-        self.answer_escape(&mut escape)
+    fn escape(&self, _at: &mut Passive, mut escape: EscapeArgs<'_>) -> DriverResult<()> {
+        self.call_escape(&mut escape)
     }
 
-    fn submit(&self, _at: &mut Dispatch, packet: &Submission<'_>) -> Answer<()> {
-        self.give(packet)
+    fn submit(&self, _at: &mut Dispatch, packet: &SubmitCommandVirtualArgs<'_>) -> DriverResult<()> {
+        self.call_submit_command_virtual(packet)
     }
 
     fn create_listed_context(
         &self,
         _at: &mut Passive,
         device: &DriverDevice,
-        order: &ContextOrder,
-        word: Blank<'_, Context>,
-    ) -> Answer<(DriverContext, BufferSizes)> {
-        self.new_listed_context(device, order, word)
+        context_allocation_args: &CreateContextArgs,
+        word: HandleSlot<'_, Context>,
+    ) -> DriverResult<(DriverContext, BufferSizes)> {
+        self.call_create_context_with_lists(device, context_allocation_args, word)
     }
 
-    fn render(&self, _at: &mut Passive, rendering: &mut Rendering<'_>) -> Answer<()> {
-        self.translate(rendering)
+    fn render(&self, _at: &mut Passive, rendering: &mut RenderArgs<'_>) -> DriverResult<()> {
+        self.call_render(rendering)
     }
 
-    fn patch(&self, _at: &mut Passive, patching: &mut Patching<'_>) -> Answer<()> {
-        self.write_addresses(patching)
+    fn patch(&self, _at: &mut Passive, patching: &mut PatchArgs<'_>) -> DriverResult<()> {
+        self.call_patch(patching)
     }
 
-    fn submit_listed(&self, _at: &mut Dispatch, packet: &ListedSubmission<'_>) -> Answer<()> {
-        self.give_listed(packet)
+    fn submit_listed(&self, _at: &mut Dispatch, packet: &SubmitCommandArgs<'_>) -> DriverResult<()> {
+        self.call_submit_command(packet)
     }
 
-    fn build_paging(&self, _at: &mut Passive, building: &mut Building<'_>) -> Answer<()> {
-        self.build(building)
+    fn build_paging(&self, _at: &mut Passive, building: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
+        self.call_build_paging_buffer(building)
     }
 
-    fn submit_paging(&self, _at: &mut Dispatch, packet: &PagingSubmission<'_>) -> Answer<()> {
-        self.give_paging(packet)
+    fn submit_paging(&self, _at: &mut Dispatch, packet: &SubmitPagingArgs<'_>) -> DriverResult<()> {
+        self.call_submit_paging(packet)
     }
 
-    fn preempt(&self, _at: &mut Dispatch, node: u32, preemption: Fence) -> Answer<()> {
-        self.take_back(node, preemption)
+    fn preempt(&self, _at: &mut Dispatch, node: u32, preemption: Fence) -> DriverResult<()> {
+        self.call_preempt_command(node, preemption)
     }
 
-    fn current_fence(&self, _at: &mut Passive, node: u32) -> Answer<Fence> {
-        self.ask_fence(node)
+    fn current_fence(&self, _at: &mut Passive, node: u32) -> DriverResult<Fence> {
+        self.call_query_current_fence(node)
     }
 
-    fn cancel(&self, _at: &mut Passive, packet: &Cancelled<'_>) -> Answer<()> {
-        self.forget_packet(packet)
+    fn cancel(&self, _at: &mut Passive, packet: &CancelCommandArgs<'_>) -> DriverResult<()> {
+        self.call_cancel_command(packet)
     }
 
-    fn engine_answers(&self, _at: &mut Passive, node: u32) -> Answer<bool> {
-        self.ask_engine(node)
+    fn engine_answers(&self, _at: &mut Passive, node: u32) -> DriverResult<bool> {
+        self.call_query_engine_status(node)
     }
 
-    fn dependent_nodes(&self, _at: &mut Passive, node: u32) -> Answer<u64> {
-        self.ask_group(node)
+    fn dependent_nodes(&self, _at: &mut Passive, node: u32) -> DriverResult<u64> {
+        self.call_query_dependent_engine_group(node)
     }
 
-    fn reset_engine(&self, _at: &mut Passive, node: u32) -> Answer<Fence> {
-        self.reset_one(node)
+    fn reset_engine(&self, _at: &mut Passive, node: u32) -> DriverResult<Fence> {
+        self.call_reset_engine(node)
     }
 
-    fn reset(&self, _at: &mut Passive) -> Answer<()> {
-        self.reset_all()
+    fn reset(&self, _at: &mut Passive) -> DriverResult<()> {
+        self.call_reset_from_timeout()
     }
 
-    fn restart(&self, _at: &mut Passive) -> Answer<()> {
-        self.start_again()
+    fn restart(&self, _at: &mut Passive) -> DriverResult<()> {
+        self.call_restart_from_timeout()
     }
 
-    fn collect(&self, _at: &mut Passive, reason: CollectReason, into: &mut [u8]) -> Answer<usize> {
-        self.write_down(reason, into)
+    fn collect(&self, _at: &mut Passive, reason: CollectReason, into: &mut [u8]) -> DriverResult<usize> {
+        self.call_collect_dbg_info(reason, into)
     }
 
-    fn interrupt(&self, _at: &mut DeviceLevel) -> Answer<bool> {
-        self.ask_interrupt()
+    fn interrupt(&self, _at: &mut DeviceLevel) -> DriverResult<bool> {
+        self.call_interrupt_routine()
     }
 
-    fn dpc(&self, _at: &mut Dispatch) -> Answer<()> {
-        self.run_dpc()
+    fn dpc(&self, _at: &mut Dispatch) -> DriverResult<()> {
+        self.call_dpc_routine()
     }
 
-    fn control_interrupt(&self, _at: &mut Passive, of: Interrupt, on: bool) -> Answer<()> {
-        self.switch_interrupt(of, on)
+    fn control_interrupt(&self, _at: &mut Passive, of: Interrupt, on: bool) -> DriverResult<()> {
+        self.call_control_interrupt(of, on)
     }
 }
 
@@ -394,7 +394,7 @@ mod tests {
     use abi::miniport::{DXGK_START_INFO, DXGKRNL_INTERFACE};
     use abi::status::{STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
     use abi::{HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID};
-    use flight::{Log, Stepped};
+    use flight::{Log, DeterministicHost};
 
     extern "win64-unwind" fn add(_: PDEVICE_OBJECT, _: *mut PVOID) -> NTSTATUS {
         STATUS_SUCCESS
@@ -452,13 +452,13 @@ mod tests {
         }
     }
 
-    fn driver(table: &DRIVER_INITIALIZATION_DATA) -> Result<Arc<TableDriver>, BadTable> {
+    fn driver(table: &DRIVER_INITIALIZATION_DATA) -> Result<Arc<TableDriver>, TableError> {
         // SAFETY: The functions above are what their slots say.
         unsafe { TableDriver::new(*table, 1, Pool::new(Arc::new(Log::new()))) }
     }
 
-    fn fly<R>(body: impl FnOnce(&Stepped, &mut Passive) -> R) -> R {
-        Stepped::fly(1, &Arc::new(Log::new()), |host, at| body(host, at)).unwrap()
+    fn fly<R>(body: impl FnOnce(&DeterministicHost, &mut Passive) -> R) -> R {
+        DeterministicHost::fly(1, &Arc::new(Log::new()), |host, at| body(host, at)).unwrap()
     }
 
     #[test]
@@ -481,14 +481,14 @@ mod tests {
     #[test]
     fn a_bad_table_is_not_taken() {
         let old = DRIVER_INITIALIZATION_DATA { Version: DXGKDDI_INTERFACE_VERSION_WIN8, ..table() };
-        assert_eq!(driver(&old).err(), Some(BadTable::Version(0x300E)));
+        assert_eq!(driver(&old).err(), Some(TableError::Version(0x300E)));
         let cut = DRIVER_INITIALIZATION_DATA {
             DxgkDdiStopDevice: None,
             DxgkDdiCloseAllocation: None,
             ..table()
         };
         let missing = vec!["DxgkDdiStopDevice", "DxgkDdiCloseAllocation"];
-        assert_eq!(driver(&cut).err(), Some(BadTable::Missing(missing)));
+        assert_eq!(driver(&cut).err(), Some(TableError::Missing(missing)));
     }
 
     #[test]
@@ -496,11 +496,11 @@ mod tests {
         let driver = driver(&table()).unwrap();
         fly(|host, at| {
             assert_eq!(driver.unload(at), Ok(()));
-            at.raised(host, |at| assert_eq!(driver.dpc(at), Err(Refusal::Absent)));
-            at.raised(host, |at| assert_eq!(driver.interrupt(at), Err(Refusal::Absent)));
+            at.raised(host, |at| assert_eq!(driver.dpc(at), Err(DriverError::Absent)));
+            at.raised(host, |at| assert_eq!(driver.interrupt(at), Err(DriverError::Absent)));
             let mut standard =
-                Standard { bytes: 1, private: None, allocation_size: 0, resource_size: 0 };
-            assert_eq!(driver.standard_data(at, &mut standard), Err(Refusal::Absent));
+                StandardAllocationArgs { bytes: 1, private: None, allocation_size: 0, resource_size: 0 };
+            assert_eq!(driver.standard_data(at, &mut standard), Err(DriverError::Absent));
         });
     }
 
@@ -508,9 +508,9 @@ mod tests {
     fn before_the_driver_has_met_the_adapter_nothing_is_asked_of_it() {
         let driver = driver(&table()).unwrap();
         fly(|_, at| {
-            assert_eq!(driver.start_device(at), Err(Refusal::Invalid));
-            assert_eq!(driver.query_adapter(at), Err(Refusal::Invalid));
-            assert_eq!(driver.remove_device(at), Err(Refusal::Invalid));
+            assert_eq!(driver.start_device(at), Err(DriverError::Invalid));
+            assert_eq!(driver.query_adapter(at), Err(DriverError::Invalid));
+            assert_eq!(driver.remove_device(at), Err(DriverError::Invalid));
         });
     }
 

@@ -1,10 +1,10 @@
 //! The door of one adapter, as callbacks find it: by its handle, or as the one whose driver
 //! is running on this thread.
 
-use crate::hardware::{Hardware, InUse};
+use crate::hardware::{Hardware, HardwareState};
 use crate::registry::Registry;
 use abi::HANDLE;
-use kernel::services::Services;
+use kernel::services::KernelCallbacks;
 use std::cell::RefCell;
 use std::ptr;
 use std::sync::Arc;
@@ -20,25 +20,25 @@ thread_local! {
 /// What a callback needs of its adapter.
 pub(crate) struct Door {
     key: usize,
-    services: Arc<Services>,
+    services: Arc<KernelCallbacks>,
     /// From before `DxgkDdiStartDevice` until `DxgkDdiStopDevice` has returned.
     started: AtomicBool,
     /// The driver's word for the adapter, once it gave one.
     context: AtomicUsize,
     physical_device: usize,
-    hardware: InUse,
+    hardware: HardwareState,
 }
 
 impl Door {
     /// A door for callbacks to these services, until it is dropped.
     pub(crate) fn open(
-        services: Arc<Services>,
+        services: Arc<KernelCallbacks>,
         physical_device: usize,
         hardware: &Hardware,
     ) -> Arc<Self> {
         let (started, context) = Default::default();
-        let hardware = InUse::new(hardware);
-        DOORS.enter(|key| Self { key, services, started, context, physical_device, hardware })
+        let hardware = HardwareState::new(hardware);
+        DOORS.insert(|key| Self { key, services, started, context, physical_device, hardware })
     }
 
     /// The `DeviceHandle` the driver is given.
@@ -58,7 +58,7 @@ impl Door {
 
     /// Runs code of the driver: callbacks without a handle come to this door.
     pub(crate) fn run<R>(self: &Arc<Self>, body: impl FnOnce() -> R) -> R {
-        let back = Back(RUNNING.replace(Some(self.clone())));
+        let back = DoorGuard(RUNNING.replace(Some(self.clone())));
         let answer = body();
         drop(back);
         answer
@@ -75,35 +75,35 @@ impl Door {
     }
 
     /// Says the driver's word for the adapter.
-    pub(crate) fn give_context(&self, context: usize) {
+    pub(crate) fn set_context(&self, context: usize) {
         self.context.store(context, Ordering::SeqCst);
     }
 
     /// The driver's word for the adapter, and the system's.
-    pub(crate) fn words(&self) -> (usize, usize) {
+    pub(crate) fn device_handles(&self) -> (usize, usize) {
         (self.context.load(Ordering::SeqCst), self.physical_device)
     }
 
     /// The hardware of the adapter.
-    pub(crate) fn hardware(&self) -> &InUse {
+    pub(crate) fn hardware(&self) -> &HardwareState {
         &self.hardware
     }
 
-    pub(crate) fn services(&self) -> &Arc<Services> {
+    pub(crate) fn services(&self) -> &Arc<KernelCallbacks> {
         &self.services
     }
 }
 
 impl Drop for Door {
     fn drop(&mut self) {
-        DOORS.leave(self.key);
+        DOORS.remove(self.key);
     }
 }
 
 /// Puts back the door that was there before: also when a driver unwinds.
-struct Back(Option<Arc<Door>>);
+struct DoorGuard(Option<Arc<Door>>);
 
-impl Drop for Back {
+impl Drop for DoorGuard {
     fn drop(&mut self) {
         let before = self.0.take();
         // A thread that is ending has no door to put back.

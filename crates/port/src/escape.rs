@@ -3,19 +3,19 @@
 
 use crate::display::{Adapter, TableDriver};
 use crate::door::Door;
-use crate::private::{Private, pointer};
-use crate::status::answer;
+use crate::private::{PrivateData, pointer};
+use crate::status::result_from_status;
 use abi::display::DXGKARG_ESCAPE;
 use abi::ukm::D3DDDI_ESCAPEFLAGS;
-use flight::{RuleId, Who};
-use kernel::miniport::{Answer, DriverContext, DriverDevice, Escape, Refusal};
+use flight::{RuleId, Component};
+use kernel::miniport::{DriverResult, DriverContext, DriverDevice, EscapeArgs, DriverError};
 use std::sync::Arc;
 
 impl TableDriver {
-    pub(crate) fn answer_escape(&self, escape: &mut Escape<'_>) -> Answer<()> {
-        let call = self.table.DxgkDdiEscape.ok_or(Refusal::Absent)?;
-        let Adapter { door, context, .. } = self.told()?;
-        let mut private = Private::copy(escape.private)?;
+    pub(crate) fn call_escape(&self, escape: &mut EscapeArgs<'_>) -> DriverResult<()> {
+        let call = self.table.DxgkDdiEscape.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter_with_log()?;
+        let mut private = PrivateData::copy(escape.private)?;
         let args = DXGKARG_ESCAPE {
             hDevice: pointer(escape.device.map_or(0, DriverDevice::word)),
             Flags: D3DDDI_ESCAPEFLAGS { Value: escape.flags },
@@ -28,15 +28,15 @@ impl TableDriver {
             ..DXGKARG_ESCAPE::ZERO
         };
 
-        let checks = Checks(door.clone());
-        let status = self.inside(&door, || {
+        let checks = EscapeChecks(door.clone());
+        let status = self.run_driver(&door, || {
             // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
             // and `private` outlive the call, also one that unwinds.
             unsafe { call(pointer(context), &raw const args) }
         });
         drop(checks);
 
-        answer(status)?;
+        result_from_status(status)?;
         *escape.private = private.bytes();
         Ok(())
     }
@@ -46,9 +46,9 @@ impl TableDriver {
 ///
 /// What it crashed of cannot be seen, so a crash in an escape that came without a process is
 /// taken for that one. A fault that is no unwinding ends the run before it can be said.
-struct Checks(Arc<Door>);
+struct EscapeChecks(Arc<Door>);
 
-impl Drop for Checks {
+impl Drop for EscapeChecks {
     fn drop(&mut self) {
         let broken = std::thread::panicking().then(|| {
             "the driver crashed in an escape whose hKmdProcessHandle is NULL: that can be, and is \
@@ -57,6 +57,6 @@ impl Drop for Checks {
         });
         let (services, rule) = (self.0.services(), RuleId::DEV_LIFE_012);
         let place = "DxgkDdiEscape.hKmdProcessHandle";
-        services.log().judge(rule, Who::Driver, services.adapter(), place, broken);
+        services.log().judge(rule, Component::Driver, services.adapter(), place, broken);
     }
 }

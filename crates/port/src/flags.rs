@@ -1,15 +1,15 @@
 //! Entry rules on `DXGK_ALLOCATIONINFO.FlagsWddm2`: which flags go together.
 
 use abi::display::{DXGK_ALLOCATIONINFO, DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 as FlagsWddm2};
-use flight::{RuleId, Who};
-use kernel::services::Services;
+use flight::{RuleId, Component};
+use kernel::services::KernelCallbacks;
 
 /// The bits that mean nothing at WDDM 2.0: two got their names later.
 const RESERVED: u32 =
     FlagsWddm2::RESERVED | FlagsWddm2::CreateInVpr | FlagsWddm2::MapApertureCpuVisible;
 
 /// Where the memory comes from, or who may see it: one of these at most.
-const KINDS_OF_MEMORY: u32 = FlagsWddm2::Protected
+const EXCLUSIVE_MEMORY_FLAGS: u32 = FlagsWddm2::Protected
     | FlagsWddm2::PermanentSysMem
     | FlagsWddm2::ExistingSysMem
     | FlagsWddm2::ExistingKernelSysMem;
@@ -19,14 +19,14 @@ const KINDS_OF_MEMORY: u32 = FlagsWddm2::Protected
 const HISTORY: u32 = FlagsWddm2::HistoryBuffer | FlagsWddm2::CpuVisible | FlagsWddm2::Cached;
 
 /// What a primary cannot be.
-const NO_PRIMARY: u32 = KINDS_OF_MEMORY | FlagsWddm2::Cached;
+const NOT_FOR_PRIMARIES: u32 = EXCLUSIVE_MEMORY_FLAGS | FlagsWddm2::Cached;
 
 /// A rule on the flags of one allocation: what is wrong with them, if something is.
 type FlagRule = (RuleId, fn(u32) -> Option<String>);
 
 /// A rule on the flags of a primary, besides those of every allocation.
-const OF_PRIMARIES: FlagRule = (RuleId::KMD_FLAGS_003, |flags| {
-    let odd = flags & NO_PRIMARY;
+const PRIMARY_RULE: FlagRule = (RuleId::KMD_FLAGS_003, |flags| {
+    let odd = flags & NOT_FOR_PRIMARIES;
     (odd != 0).then(|| {
         format!(
             "it is a primary: none of Cached, Protected, PermanentSysMem, ExistingSysMem and \
@@ -46,7 +46,7 @@ const RULES: &[FlagRule] = &[
             .then(|| "PermanentSysMem and Cached each need CpuVisible".to_owned())
     }),
     (RuleId::KMD_FLAGS_002, |flags| {
-        let kinds = (flags & KINDS_OF_MEMORY).count_ones();
+        let kinds = (flags & EXCLUSIVE_MEMORY_FLAGS).count_ones();
         (kinds > 1).then(|| {
             format!(
                 "{kinds} of Protected, PermanentSysMem, ExistingSysMem and ExistingKernelSysMem \
@@ -71,16 +71,16 @@ const RULES: &[FlagRule] = &[
 ///
 /// With each, whether it is a primary.
 pub(crate) fn judge<'a>(
-    services: &Services,
+    services: &KernelCallbacks,
     infos: impl Iterator<Item = (&'a DXGK_ALLOCATIONINFO, bool)>,
 ) {
     for (at, (info, primary)) in infos.enumerate() {
         let flags = info.FlagsWddm2.Value;
-        for (rule, broken) in RULES.iter().chain(primary.then_some(&OF_PRIMARIES)) {
+        for (rule, broken) in RULES.iter().chain(primary.then_some(&PRIMARY_RULE)) {
             let broken = broken(flags)
                 .map(|but| format!("allocation {at} has FlagsWddm2 {flags:#010x}, but {but}"));
             let place = "DxgkDdiCreateAllocation.FlagsWddm2";
-            services.log().judge(*rule, Who::Driver, services.adapter(), place, broken);
+            services.log().judge(*rule, Component::Driver, services.adapter(), place, broken);
         }
     }
 }
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_primary_is_none_of_five() {
-        let (_, broken) = OF_PRIMARIES;
+        let (_, broken) = PRIMARY_RULE;
         assert_eq!(broken(FlagsWddm2::CpuVisible | FlagsWddm2::AccessedPhysically), None);
         for flag in [
             FlagsWddm2::Cached,

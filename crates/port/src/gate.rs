@@ -4,8 +4,8 @@
 use crate::door::Door;
 use crate::query::judge;
 use abi::HANDLE;
-use flight::{At, DeviceLevel, Dispatch, InCall, Irql, Passive, RuleId, What, pass_on};
-use kernel::services::Services;
+use flight::{At, DeviceLevel, Dispatch, CallGuard, Irql, Passive, RuleId, EventKind, resume_internal_error};
+use kernel::services::KernelCallbacks;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl<L: CallbackLevel> CallbackRow<L> {
         body: impl FnOnce(&Door, L::Proof<'_>) -> R,
     ) -> R {
         self.enter(door, otherwise, |door| {
-            self.at_level(door.services(), otherwise, |at| body(door, at))
+            self.callback_at_level(door.services(), otherwise, |at| body(door, at))
         })
     }
 
@@ -112,13 +112,13 @@ impl<L: CallbackLevel> CallbackRow<L> {
         let answer = || {
             let Some(door) = door() else { return otherwise };
             let (services, name) = (door.services(), self.name);
-            services.log().emit(services.adapter(), What::Callback { name: name.into() });
+            services.log().emit(services.adapter(), EventKind::Callback { name: name.into() });
             let said = || format!("{name} was called for an adapter that is not started");
             let broken = (!door.is_started()).then(said);
             if !judge(services, RuleId::CB_IRQL_002, name, broken) {
                 return otherwise;
             }
-            if services.host().irql() == Irql::Device && services.interrupting() {
+            if services.host().irql() == Irql::Device && services.is_in_interrupt() {
                 let broken = (!self.from_interrupt)
                     .then(|| format!("{name} was called from the interrupt routine"));
                 if !judge(services, RuleId::KMD_ISR_001, name, broken) {
@@ -127,22 +127,22 @@ impl<L: CallbackLevel> CallbackRow<L> {
             }
             body(&door)
         };
-        catch_unwind(AssertUnwindSafe(answer)).map_err(pass_on).unwrap_or(otherwise)
+        catch_unwind(AssertUnwindSafe(answer)).map_err(resume_internal_error).unwrap_or(otherwise)
     }
 
     /// Lends the proof of the row's level to `body`. At another level the row's rule is broken.
-    pub(crate) fn at_level<R>(
+    pub(crate) fn callback_at_level<R>(
         &self,
-        services: &Services,
+        services: &KernelCallbacks,
         otherwise: R,
         body: impl FnOnce(L::Proof<'_>) -> R,
     ) -> R {
         let level = services.host().irql();
-        At::here(&**services.host(), |at| {
+        At::at_current_irql(&**services.host(), |at| {
             let proof = L::proof(at);
             // What gives work to the hardware has a rule of its own.
             let other_rule =
-                proof.is_none() && L::NEEDS == Passive::NEEDS && InCall::misuse(self.name);
+                proof.is_none() && L::NEEDS == Passive::NEEDS && CallGuard::misuse(self.name);
             if let Some(rule) = self.rule.filter(|_| !other_rule) {
                 let broken = proof.is_none().then(|| {
                     format!("{} was called at {level}, but needs {}", self.name, L::NEEDS)
@@ -155,12 +155,12 @@ impl<L: CallbackLevel> CallbackRow<L> {
 }
 
 /// The door that `handle` means. One that means none is said where the driver is running.
-pub(crate) fn of(handle: HANDLE, name: &'static str) -> Option<Arc<Door>> {
-    of_by(handle, RuleId::CB_IRQL_002, name)
+pub(crate) fn door_from_handle(handle: HANDLE, name: &'static str) -> Option<Arc<Door>> {
+    door_from_handle_with_rule(handle, RuleId::CB_IRQL_002, name)
 }
 
 /// As [`of`], for a callback that has its own rule on the handle.
-pub(crate) fn of_by(handle: HANDLE, rule: RuleId, name: &'static str) -> Option<Arc<Door>> {
+pub(crate) fn door_from_handle_with_rule(handle: HANDLE, rule: RuleId, name: &'static str) -> Option<Arc<Door>> {
     let door = Door::find(handle);
     if let (None, Some(running)) = (&door, Door::running()) {
         let broken =

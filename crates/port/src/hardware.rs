@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! 1. `mapped` has each address that the driver was answered and has not given back, once.
+//! 1. `mappings` has each address that the driver was answered and has not given back, once.
 
 use abi::PHYSICAL_ADDRESS;
 use abi::miniport::{
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const PAGE: u64 = 4096;
 
 /// What a bus answers for whom nobody answers.
-const GONE: u32 = u32::MAX;
+const REMOVED_BYTE: u32 = u32::MAX;
 
 /// An adapter's hardware, as its bus shows it.
 #[derive(Clone, Default)]
@@ -31,30 +31,30 @@ pub struct Hardware {
 }
 
 /// The hardware of one door, while it is used.
-pub(crate) struct InUse {
+pub(crate) struct HardwareState {
     memory: Option<(Arc<dyn Ram>, Run)>,
     config: Mutex<Vec<u8>>,
     resources: Mutex<CM_RESOURCE_LIST>,
     /// By the address that the driver knows, the view it is in.
-    mapped: Mutex<BTreeMap<usize, usize>>,
-    pulled: AtomicBool,
+    mappings: Mutex<BTreeMap<usize, usize>>,
+    surprise_removed: AtomicBool,
 }
 
-impl InUse {
+impl HardwareState {
     pub(crate) fn new(it: &Hardware) -> Self {
-        let resources = Mutex::new(list(it.memory.as_ref().map(|it| it.1)));
+        let resources = Mutex::new(resource_list(it.memory.as_ref().map(|it| it.1)));
         let (memory, config) = (it.memory.clone(), Mutex::new(it.config.clone()));
-        let (mapped, pulled) = Default::default();
-        Self { memory, config, resources, mapped, pulled }
+        let (mappings, surprise_removed) = Default::default();
+        Self { memory, config, resources, mappings, surprise_removed }
     }
 
     /// Where the list of resources is, as long as this lives.
     pub(crate) fn resources(&self) -> *mut CM_RESOURCE_LIST {
-        &raw mut *held(&self.resources)
+        &raw mut *lock(&self.resources)
     }
 
     /// Whether a range lies in the resources.
-    pub(crate) fn has(&self, start: PHYSICAL_ADDRESS, bytes: u32) -> bool {
+    pub(crate) fn contains(&self, start: PHYSICAL_ADDRESS, bytes: u32) -> bool {
         let Some((_, run)) = &self.memory else { return false };
         let start = start.cast_unsigned();
         let end = start.checked_add(bytes.into());
@@ -67,44 +67,44 @@ impl InUse {
         let start = start.cast_unsigned();
         let inside = start % PAGE;
         let bytes = (inside + u64::from(bytes)).next_multiple_of(PAGE);
-        let view = ram.view(&[Run { start: start - inside, bytes }])?;
+        let view = ram.map(&[Run { start: start - inside, bytes }])?;
         let address = view + usize::try_from(inside).ok()?;
-        held(&self.mapped).insert(address, view);
+        lock(&self.mappings).insert(address, view);
         Some(address)
     }
 
     /// Ends a mapping, and answers whether it was one.
     pub(crate) fn unmap(&self, address: usize) -> bool {
-        let view = held(&self.mapped).remove(&address);
+        let view = lock(&self.mappings).remove(&address);
         if let (Some(view), Some((ram, _))) = (view, &self.memory) {
-            ram.end_view(view);
+            ram.unmap(view);
         }
         view.is_some()
     }
 
     /// Ends what is mapped still, and answers how many mappings those were.
     pub(crate) fn unmap_all(&self) -> usize {
-        let addresses: Vec<usize> = held(&self.mapped).keys().copied().collect();
+        let addresses: Vec<usize> = lock(&self.mappings).keys().copied().collect();
         addresses.into_iter().filter(|it| self.unmap(*it)).count()
     }
 
     /// It is pulled out. Whoever reads where it was reads ones, as on a bus where nobody answers.
-    pub(crate) fn pull(&self) {
+    pub(crate) fn surprise_remove(&self) {
         if let Some((ram, run)) = &self.memory {
-            ram.fill(*run, GONE);
+            ram.fill(*run, REMOVED_BYTE);
         }
-        held(&self.config).fill(u8::MAX);
-        self.pulled.store(true, Ordering::SeqCst);
+        lock(&self.config).fill(u8::MAX);
+        self.surprise_removed.store(true, Ordering::SeqCst);
     }
 
     /// Whether it was pulled out.
-    pub(crate) fn is_pulled(&self) -> bool {
-        self.pulled.load(Ordering::SeqCst)
+    pub(crate) fn is_surprise_removed(&self) -> bool {
+        self.surprise_removed.load(Ordering::SeqCst)
     }
 
     /// Whether somebody wrote to where it was before it was pulled out.
-    pub(crate) fn is_written(&self) -> bool {
-        let Some((ram, run)) = self.memory.as_ref().filter(|_| self.is_pulled()) else {
+    pub(crate) fn is_written_after_removal(&self) -> bool {
+        let Some((ram, run)) = self.memory.as_ref().filter(|_| self.is_surprise_removed()) else {
             return false;
         };
         let mut bytes = vec![0; usize::try_from(run.bytes).unwrap_or(0)];
@@ -113,25 +113,25 @@ impl InUse {
 
     /// The bytes of the configuration space from `offset` on.
     pub(crate) fn with_config<R>(&self, offset: u32, body: impl FnOnce(&mut [u8]) -> R) -> R {
-        let mut config = held(&self.config);
+        let mut config = lock(&self.config);
         let from = (offset as usize).min(config.len());
         body(&mut config[from..])
     }
 }
 
-impl Drop for InUse {
+impl Drop for HardwareState {
     fn drop(&mut self) {
         self.unmap_all();
     }
 }
 
-fn held<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
     // Every step under the lock is whole.
     it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The resources as Windows lists them: one range, or none.
-fn list(run: Option<Run>) -> CM_RESOURCE_LIST {
+fn resource_list(run: Option<Run>) -> CM_RESOURCE_LIST {
     let memory = run.map(|it| CM_PARTIAL_RESOURCE_DESCRIPTOR {
         Type: CmResourceTypeMemory,
         ShareDisposition: CmResourceShareDeviceExclusive,
@@ -156,14 +156,14 @@ fn list(run: Option<Run>) -> CM_RESOURCE_LIST {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nt::Ram as Machine;
+    use nt::Ram as HardwareModel;
 
-    fn in_use() -> (Arc<Machine>, Run, InUse) {
-        let ram = Machine::new(1 << 20).unwrap();
-        let run = ram.take(4 * PAGE).unwrap();
+    fn in_use() -> (Arc<HardwareModel>, Run, HardwareState) {
+        let ram = HardwareModel::new(1 << 20).unwrap();
+        let run = ram.allocate(4 * PAGE).unwrap();
         let memory: Arc<dyn Ram> = ram.clone();
         let it =
-            InUse::new(&Hardware { memory: Some((memory, run)), config: vec![1, 2, 3], ram: None });
+            HardwareState::new(&Hardware { memory: Some((memory, run)), config: vec![1, 2, 3], ram: None });
         (ram, run, it)
     }
 
@@ -171,10 +171,10 @@ mod tests {
     fn a_range_is_in_the_resources_with_every_byte() {
         let (_ram, run, it) = in_use();
         let start = run.start.cast_signed();
-        assert!(it.has(start, 1) && it.has(start, 0x4000) && it.has(start + 0x3fff, 1));
-        assert!(!it.has(start, 0) && !it.has(start, 0x4001) && !it.has(start - 1, 2));
-        assert!(!it.has(-1, 4) && !it.has(0, u32::MAX));
-        assert!(!InUse::new(&Hardware::default()).has(0, 1));
+        assert!(it.contains(start, 1) && it.contains(start, 0x4000) && it.contains(start + 0x3fff, 1));
+        assert!(!it.contains(start, 0) && !it.contains(start, 0x4001) && !it.contains(start - 1, 2));
+        assert!(!it.contains(-1, 4) && !it.contains(0, u32::MAX));
+        assert!(!HardwareState::new(&Hardware::default()).contains(0, 1));
     }
 
     #[test]
@@ -191,21 +191,21 @@ mod tests {
     #[test]
     fn what_is_written_to_hardware_that_is_gone_is_seen() {
         let (ram, run, it) = in_use();
-        assert!(ram.write(run.start, &[7]) && !it.is_pulled() && !it.is_written());
-        it.pull();
-        assert!(it.is_pulled() && !it.is_written());
+        assert!(ram.write(run.start, &[7]) && !it.is_surprise_removed() && !it.is_written_after_removal());
+        it.surprise_remove();
+        assert!(it.is_surprise_removed() && !it.is_written_after_removal());
         assert_eq!(it.with_config(0, |it| it.to_vec()), [0xff; 3]);
         assert!(ram.write(run.start + 0x3fff, &[7]));
-        assert!(it.is_written());
+        assert!(it.is_written_after_removal());
     }
 
     #[test]
     fn the_list_has_the_range_if_there_is_one() {
         let run = Run { start: 5 << 30, bytes: 0x4000 };
-        let one = list(Some(run)).List.PartialResourceList;
+        let one = resource_list(Some(run)).List.PartialResourceList;
         let (start, length) = (one.PartialDescriptors.Start, one.PartialDescriptors.Length);
         assert_eq!(({ one.Count }, start, length), (1, 5 << 30, 0x4000));
-        assert_eq!({ list(None).List.PartialResourceList.Count }, 0);
+        assert_eq!({ resource_list(None).List.PartialResourceList.Count }, 0);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The table a driver gets when it starts: what is served, and a named trap in every other slot.
 
 use crate::gate::{AnyLevel, BelowDevice, CallbackRow};
-use crate::traps::{absent, slot};
+use crate::traps::{missing_callback, slot_index};
 use abi::HANDLE;
 use abi::miniport::DXGKRNL_INTERFACE;
 use flight::{DeviceLevel, Dispatch, Passive, RuleId, Support};
@@ -9,11 +9,11 @@ use std::marker::PhantomData;
 
 /// A line of the callback table: a slot of `DXGKRNL_INTERFACE`, and how much is behind it.
 #[derive(Clone, Copy, Debug)]
-pub struct Callback {
+pub struct CallbackSupport {
     /// Its Windows name.
     pub name: &'static str,
     /// How much of it there is. Behind an absent one is a trap that says its name.
-    pub state: Support,
+    pub support: Support,
 }
 
 /// Makes the callback table. A served row is
@@ -47,12 +47,12 @@ macro_rules! callbacks {
         }
 
         /// Every callback of the interface: the served ones, then the traps by what they need.
-        pub const CALLBACKS: &[Callback] = &[
-            $(Callback {
+        pub const CALLBACKS: &[CallbackSupport] = &[
+            $(CallbackSupport {
                 name: stringify!($served),
-                state: Support::lacking(concat!($($missing)?)),
+                support: Support::from_missing(concat!($($missing)?)),
             },)*
-            $($(Callback { name: stringify!($absent), state: Support::Absent($why) },)*)*
+            $($(CallbackSupport { name: stringify!($absent), support: Support::Missing($why) },)*)*
         ];
 
         /// The interface for the door with this handle.
@@ -68,7 +68,7 @@ macro_rules! callbacks {
                 Version: version,
                 DeviceHandle: handle,
                 $($served: Some(crate::$module::$served),)*
-                $($($absent: Some(absent::<{ slot(stringify!($absent)) }, $trap_level>),)*)*
+                $($($absent: Some(missing_callback::<{ slot_index(stringify!($absent)) }, $trap_level>),)*)*
             })
         }
     };

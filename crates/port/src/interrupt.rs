@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::gate::{Below, of, read, write};
+use crate::gate::{Below, door_from_handle, read, write};
 use crate::interface::row;
 use crate::query::judge;
 use abi::display::{
@@ -18,9 +18,9 @@ use abi::display::{
 use abi::miniport::KSYNCHRONIZE_ROUTINE;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
-use flight::{DeviceLevel, Fence, Host, RuleId, Text, What, pass_on};
+use flight::{DeviceLevel, Fence, Host, RuleId, Text, EventKind, resume_internal_error};
 use kernel::miniport::Generation;
-use kernel::services::Services;
+use kernel::services::KernelCallbacks;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 macro_rules! named {
@@ -28,7 +28,7 @@ macro_rules! named {
 }
 
 /// What a driver may interrupt for, and the kernel does not listen to yet.
-const UNHEARD: &[(i32, &str)] = named! {
+const UNHANDLED_INTERRUPTS: &[(i32, &str)] = named! {
     DXGK_INTERRUPT_DISPLAYONLY_VSYNC DXGK_INTERRUPT_DISPLAYONLY_PRESENT_PROGRESS
     DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY
     DXGK_INTERRUPT_MICACAST_CHUNK_PROCESSING_COMPLETE
@@ -37,7 +37,7 @@ const UNHEARD: &[(i32, &str)] = named! {
 /// Asks for the DPC, at any level.
 pub(crate) extern "win64-unwind" fn DxgkCbQueueDpc(handle: HANDLE) -> BOOLEAN {
     let row = row::DxgkCbQueueDpc;
-    row.answer(|| of(handle, row.name), 0, |door, _| door.services().queue_dpc().into())
+    row.answer(|| door_from_handle(handle, row.name), 0, |door, _| door.services().queue_dpc().into())
 }
 
 /// Reports what an interrupt was for.
@@ -54,7 +54,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbNotifyInterrupt(
     // SAFETY: The caller promises the same.
     let data = unsafe { read(data) };
     row.answer(
-        || of(handle, row.name),
+        || door_from_handle(handle, row.name),
         (),
         |door, at| {
             let (services, name) = (door.services(), row.name);
@@ -64,13 +64,13 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbNotifyInterrupt(
                 format!("{name} was given a structure in paged pool, but is called at device")
             });
             judge(services, RuleId::KMD_ISR_003, name, paged);
-            hear(services, at, &data);
+            notify_kernel(services, at, &data);
         },
     );
 }
 
 /// Tells the kernel what a driver reports.
-fn hear(services: &Services, at: &mut DeviceLevel, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) {
+fn notify_kernel(services: &KernelCallbacks, at: &mut DeviceLevel, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) {
     match data.InterruptType {
         DXGK_INTERRUPT_DMA_COMPLETED => {
             let done = data.dma_completed();
@@ -127,26 +127,26 @@ fn hear(services: &Services, at: &mut DeviceLevel, data: &DXGKARGCB_NOTIFY_INTER
         DXGK_INTERRUPT_CRTC_VSYNC => services.notify_vsync(at),
         other => {
             let name = interrupt_name(other);
-            services.log().emit(services.adapter(), What::Absent { name });
+            services.log().emit(services.adapter(), EventKind::EntryMissing { name });
         }
     }
 }
 
 /// Entry rule: there are no links of adapters here, so a node has one engine.
-fn judge_engine(services: &Services, engine: u32) {
+fn judge_engine(services: &KernelCallbacks, engine: u32) {
     let said = || format!("EngineOrdinal is {engine}, but the adapter is in no link: it is 0");
     let place = "DxgkCbNotifyInterrupt.EngineOrdinal";
     judge(services, RuleId::KMD_ISR_009, place, (engine != 0).then(said));
 }
 
-fn judge_fault(services: &Services, place: &'static str, broken: Option<String>) {
+fn judge_fault(services: &KernelCallbacks, place: &'static str, broken: Option<String>) {
     judge(services, RuleId::KMD_ISR_010, place, broken);
 }
 
 /// Says that the interrupt's work is done, so that the kernel acts on what was reported.
 pub(crate) extern "win64-unwind" fn DxgkCbNotifyDpc(handle: HANDLE) {
     let row = row::DxgkCbNotifyDpc;
-    row.answer(|| of(handle, row.name), (), |door, at| door.services().notify_dpc(at));
+    row.answer(|| door_from_handle(handle, row.name), (), |door, at| door.services().notify_dpc(at));
 }
 
 /// Runs a routine of the driver's with the interrupt held back.
@@ -165,7 +165,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbSynchronizeExecution(
     let row = row::DxgkCbSynchronizeExecution;
     let mut panicked = None;
     let status = row.answer(
-        || of(handle, row.name),
+        || door_from_handle(handle, row.name),
         STATUS_INVALID_PARAMETER,
         |door, at| {
             let services = door.services();
@@ -179,8 +179,8 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbSynchronizeExecution(
                 // SAFETY: The caller promises the same.
                 unsafe { routine(context) }
             };
-            let guarded = || catch_unwind(AssertUnwindSafe(run)).map_err(pass_on);
-            match at_device(&**services.host(), at, guarded) {
+            let guarded = || catch_unwind(AssertUnwindSafe(run)).map_err(resume_internal_error);
+            match at_device_level(&**services.host(), at, guarded) {
                 Ok(answer) => {
                     // SAFETY: The caller promises the same.
                     unsafe { write(value, answer) };
@@ -201,7 +201,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbSynchronizeExecution(
 }
 
 /// Runs `body` at the device's level.
-fn at_device<R>(host: &dyn Host, at: Below<'_>, body: impl FnOnce() -> R) -> R {
+fn at_device_level<R>(host: &dyn Host, at: Below<'_>, body: impl FnOnce() -> R) -> R {
     match at {
         Below::Passive(at) => at.raised(host, |_: &mut DeviceLevel| body()),
         Below::Dispatch(at) => at.raised(host, |_| body()),
@@ -209,7 +209,7 @@ fn at_device<R>(host: &dyn Host, at: Below<'_>, body: impl FnOnce() -> R) -> R {
 }
 
 fn interrupt_name(kind: i32) -> Text {
-    let known = UNHEARD.iter().find(|it| it.0 == kind);
+    let known = UNHANDLED_INTERRUPTS.iter().find(|it| it.0 == kind);
     known.map_or_else(|| format!("interrupt type {kind}").into(), |(_, name)| (*name).into())
 }
 
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(name, "DXGK_INTERRUPT_DISPLAYONLY_VSYNC");
         assert_eq!(interrupt_name(-7), "interrupt type -7");
         let heard = [DXGK_INTERRUPT_DMA_COMPLETED, DXGK_INTERRUPT_CRTC_VSYNC];
-        assert!(UNHEARD.iter().all(|it| !heard.contains(&it.0)));
+        assert!(UNHANDLED_INTERRUPTS.iter().all(|it| !heard.contains(&it.0)));
     }
 
     #[test]

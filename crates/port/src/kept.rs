@@ -5,13 +5,13 @@
 use crate::door::Door;
 use crate::gate::{read, write};
 use crate::interface::row;
-use crate::status::status;
+use crate::status::status_from_result;
 use abi::display::{
     DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE, DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE_FLAGS as Flags,
 };
 use abi::{HANDLE, NTSTATUS};
-use kernel::miniport::Refusal;
-use kernel::mmu::RangeOrder;
+use kernel::miniport::DriverError;
+use kernel::mmu::ReserveAddressArgs;
 
 /// Keeps addresses of a process that the driver is told of.
 ///
@@ -22,19 +22,19 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbReserveGpuVirtualAddressRange(
     adapter: HANDLE,
     args: *mut DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE,
 ) -> NTSTATUS {
-    const WRONG: Refusal = Refusal::Invalid;
+    const WRONG: DriverError = DriverError::Invalid;
     // SAFETY: The caller promises the same.
     let given = unsafe { read(args) };
     let door = || Door::find(adapter);
     let row = row::DxgkCbReserveGpuVirtualAddressRange;
     let kept = row.answer(door, Err(WRONG), |door, at| {
         let Some(args) = given else { return Err(WRONG) };
-        let order = RangeOrder {
+        let order = ReserveAddressArgs {
             process: args.hDxgkProcess.addr(),
             bytes: args.SizeInBytes,
             alignment: args.Alignment.into(),
             base: args.BaseAddress,
-            shown: args.Flags.has(Flags::AllowUserModeMapping),
+            client_visible: args.Flags.has(Flags::AllowUserModeMapping),
         };
         door.services().reserve_range(at, &order)
     });
@@ -43,5 +43,5 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbReserveGpuVirtualAddressRange(
         // SAFETY: The caller promises the same.
         unsafe { write(args, said) };
     }
-    status(kept.map(|_| ()))
+    status_from_result(kept.map(|_| ()))
 }

@@ -5,11 +5,11 @@
 use crate::door::Door;
 use crate::gate::{read, write};
 use crate::interface::row;
-use crate::status::status;
+use crate::status::status_from_result;
 use abi::display::{DXGKARGCB_ENUMHANDLECHILDREN, DXGKARGCB_GETCAPTUREADDRESS};
 use abi::{D3DKMT_HANDLE, NTSTATUS};
 use kernel::handle::Handle;
-use kernel::miniport::Refusal;
+use kernel::miniport::DriverError;
 
 /// Answers the handle of the resource that an allocation belongs to; none for one that stands
 /// alone.
@@ -45,7 +45,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbEnumHandleChildren(
 pub(crate) unsafe extern "win64-unwind" fn DxgkCbGetCaptureAddress(
     data: *mut DXGKARGCB_GETCAPTUREADDRESS,
 ) -> NTSTATUS {
-    let wrong = Err(Refusal::Invalid);
+    let wrong = Err(DriverError::Invalid);
     // SAFETY: The caller promises the same.
     let given = unsafe { read(data) };
     let found = row::DxgkCbGetCaptureAddress.answer(Door::running, wrong, |door, at| {
@@ -58,7 +58,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbGetCaptureAddress(
         // SAFETY: The caller promises the same.
         unsafe { write(data, said) };
     }
-    status(found.map(|_| ()))
+    status_from_result(found.map(|_| ()))
 }
 
 #[cfg(test)]

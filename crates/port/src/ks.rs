@@ -46,7 +46,7 @@ pub use device_calls::{
     KsFilterFactorySetDeviceClassesState, KsInitializeDriver,
 };
 pub use driver::KsDriver;
-pub use exports::{FUNCTIONS, Function};
+pub use exports::{FUNCTIONS, KsExport};
 pub use memory::PoolMemory;
 pub use mutex_calls::{
     KsAcquireControl, KsAcquireDevice, KsFilterAcquireProcessingMutex,

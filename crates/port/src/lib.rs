@@ -52,8 +52,8 @@ mod wants;
 
 pub use display::TableDriver;
 pub use hardware::Hardware;
-pub use interface::{CALLBACKS, Callback};
+pub use interface::{CALLBACKS, CallbackSupport};
 pub use kernel::ddi::UNCALLED;
 pub use ks::KsDriver;
-pub use status::answer;
-pub use table::BadTable;
+pub use status::result_from_status;
+pub use table::TableError;

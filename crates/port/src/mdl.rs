@@ -2,7 +2,7 @@
 
 use abi::{MDL, MDL_PAGES_LOCKED, PVOID};
 use flight::Run;
-use kernel::miniport::{Answer, Refusal};
+use kernel::miniport::{DriverResult, DriverError};
 use kernel::operation::{PAGE, Pages};
 use std::mem::offset_of;
 
@@ -12,19 +12,19 @@ const WORDS: usize = size_of::<MDL>() / 8;
 const _: () = assert!(offset_of!(MDL, Size) == 8 && offset_of!(MDL, ByteCount) == 40);
 
 /// An `MDL` with its page numbers, for the time of a call.
-pub(crate) struct List {
+pub(crate) struct Mdl {
     words: Vec<u64>,
 }
 
-impl List {
+impl Mdl {
     /// The list of all pages of an allocation: which of them are meant is said beside it
     /// (`MdlOffset`).
     ///
     /// Nothing maps it (`MappedSystemVa`): it is for the hardware. Its length counts 32 bits.
-    pub(crate) fn of(runs: &[Run]) -> Answer<Self> {
+    pub(crate) fn from_pages(runs: &[Run]) -> DriverResult<Self> {
         let count = runs.iter().map(|it| it.bytes / PAGE).sum();
         let all = Pages { runs, first: 0, count };
-        let bytes = u32::try_from(count * PAGE).map_err(|_| Refusal::Invalid)?;
+        let bytes = u32::try_from(count * PAGE).map_err(|_| DriverError::Invalid)?;
         let mut words = vec![0; WORDS];
         words.extend(all.addresses().map(|it| it / PAGE));
         words[1] = size(words.len()) | u64::from(MDL_PAGES_LOCKED.cast_unsigned()) << 16;
@@ -51,7 +51,7 @@ mod tests {
     fn a_list_has_its_pages_behind_it() {
         let runs =
             [Run { start: 0x10000, bytes: 2 * PAGE }, Run { start: 0x1_0004_0000, bytes: PAGE }];
-        let mut list = List::of(&runs).unwrap();
+        let mut list = Mdl::from_pages(&runs).unwrap();
         assert_eq!(list.pointer().addr() % 8, 0);
         assert_eq!(list.words[WORDS..], [0x10, 0x11, 0x10_0040]);
         assert_eq!(list.words[..WORDS], [0, 0x2_0048, 0, 0, 0, 3 * PAGE]);
@@ -59,9 +59,9 @@ mod tests {
 
     #[test]
     fn a_long_list_is_cut_off_and_a_longer_one_refused() {
-        let list = List::of(&[Run { start: 0, bytes: 9000 * PAGE }]).unwrap();
+        let list = Mdl::from_pages(&[Run { start: 0, bytes: 9000 * PAGE }]).unwrap();
         assert_eq!(list.words[1] & 0xffff, (48 + 9000 * 8) & 0xffff);
-        let far = List::of(&[Run { start: 0, bytes: 1 << 32 }]);
-        assert_eq!(far.err(), Some(Refusal::Invalid));
+        let far = Mdl::from_pages(&[Run { start: 0, bytes: 1 << 32 }]);
+        assert_eq!(far.err(), Some(DriverError::Invalid));
     }
 }

@@ -4,8 +4,8 @@
 
 use crate::display::{Adapter, TableDriver};
 use crate::private::pointer;
-use crate::query::Guarded;
-use crate::status::answer;
+use crate::query::GuardedOutput;
+use crate::status::result_from_status;
 use abi::display::{
     DXGK_CREATEPROCESSFLAGS as ProcessFlags, DXGK_DRIVERCAPS, DXGK_GPUMMUCAPS,
     DXGK_GPUMMUCAPS_FLAGS as Flags, DXGK_PAGE_TABLE_LEVEL_DESC, DXGK_PAGETABLEUPDATE_CPU_VIRTUAL,
@@ -15,46 +15,46 @@ use abi::display::{
     DXGKQAITYPE_GPUMMUCAPS, DXGKQAITYPE_PAGETABLELEVELDESC,
 };
 use abi::ukm::D3DGPU_PHYSICAL_ADDRESS;
-use kernel::miniport::{Answer, Blank, DriverContext, DriverProcess, Refusal};
-use kernel::mmu::{MmuFeatures, ProcessOrder, Root, RootSize, TableLevel, UpdateMode, WindowMap};
-use kernel::space::Space;
+use kernel::miniport::{DriverResult, HandleSlot, DriverContext, DriverProcess, DriverError};
+use kernel::mmu::{MmuFeatures, CreateProcessArgs, Root, RootSize, TableLevel, UpdateMode, MapHostApertureArgs};
+use kernel::space::AddressSpace;
 use std::ptr;
 
 /// More levels than this nobody meant.
-const MOST_LEVELS: u32 = 8;
+const MAX_LEVELS: u32 = 8;
 
 impl TableDriver {
     /// How the adapter translates, if the driver claims that it does.
     ///
     /// WINDOWS: type 13, then type 14 for each level (observed). One that claims it and answers
     /// neither is flown without.
-    pub(crate) fn translation(
+    pub(crate) fn query_mmu(
         &self,
         adapter: &Adapter,
         caps: &DXGK_DRIVERCAPS,
-    ) -> Answer<Option<MmuFeatures>> {
+    ) -> DriverResult<Option<MmuFeatures>> {
         if !caps.MemoryManagementCaps.Flags.has(Memory::GpuMmuSupported) {
             return Ok(None);
         }
         let mut input = DXGK_QUERYGPUMMUCAPSIN { PhysicalAdapterIndex: 0 };
-        let mut out = Guarded::new(DXGK_GPUMMUCAPS::ZERO);
+        let mut out = GuardedOutput::new(DXGK_GPUMMUCAPS::ZERO);
         let at = (&raw mut input).cast();
-        let status = self.ask(adapter, DXGKQAITYPE_GPUMMUCAPS, at, 4, &mut out)?;
-        if answer(status).is_err() {
+        let status = self.call_query_adapter_info(adapter, DXGKQAITYPE_GPUMMUCAPS, at, 4, &mut out)?;
+        if result_from_status(status).is_err() {
             return Ok(None);
         }
         let said = out.value;
-        if said.PageTableLevelCount > MOST_LEVELS {
-            return Err(Refusal::Invalid);
+        if said.PageTableLevelCount > MAX_LEVELS {
+            return Err(DriverError::Invalid);
         }
         let mut levels = Vec::new();
         for level in 0..said.PageTableLevelCount {
-            let level = u16::try_from(level).map_err(|_| Refusal::Invalid)?;
+            let level = u16::try_from(level).map_err(|_| DriverError::Invalid)?;
             let mut input =
                 DXGK_QUERYPAGETABLELEVELDESCIN { LevelIndex: level, PhysicalAdapterIndex: 0 };
-            let mut out = Guarded::new(DXGK_PAGE_TABLE_LEVEL_DESC::ZERO);
+            let mut out = GuardedOutput::new(DXGK_PAGE_TABLE_LEVEL_DESC::ZERO);
             let at = (&raw mut input).cast();
-            answer(self.ask(adapter, DXGKQAITYPE_PAGETABLELEVELDESC, at, 4, &mut out)?)?;
+            result_from_status(self.call_query_adapter_info(adapter, DXGKQAITYPE_PAGETABLELEVELDESC, at, 4, &mut out)?)?;
             levels.push(TableLevel {
                 index_bits: out.value.PageTableIndexBitCount,
                 segment: out.value.PageTableSegmentId,
@@ -78,48 +78,48 @@ impl TableDriver {
         }))
     }
 
-    pub(crate) fn new_process(
+    pub(crate) fn call_create_process(
         &self,
-        order: ProcessOrder,
-        word: Blank<'_, Space>,
-    ) -> Answer<DriverProcess> {
-        let call = self.table.DxgkDdiCreateProcess.ok_or(Refusal::Absent)?;
+        context_allocation_args: CreateProcessArgs,
+        word: HandleSlot<'_, AddressSpace>,
+    ) -> DriverResult<DriverProcess> {
+        let call = self.table.DxgkDdiCreateProcess.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        let system = if order.system { ProcessFlags::SystemProcess } else { 0 };
+        let system = if context_allocation_args.system { ProcessFlags::SystemProcess } else { 0 };
         let mut args = DXGKARG_CREATEPROCESS {
             hDxgkProcess: ptr::without_provenance_mut(word.kernel_name()),
             Flags: ProcessFlags { Value: system },
             ..DXGKARG_CREATEPROCESS::ZERO
         };
 
-        let status = self.inside(&door, || {
+        let status = self.run_driver(&door, || {
             // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
             // outlives the call, also one that unwinds.
             unsafe { call(pointer(context), &raw mut args) }
         });
 
-        answer(status)?;
+        result_from_status(status)?;
         Ok(word.fill(args.hKmdProcess.expose_provenance()))
     }
 
-    pub(crate) fn end_process(&self, process: &DriverProcess) -> Answer<()> {
-        let call = self.table.DxgkDdiDestroyProcess.ok_or(Refusal::Absent)?;
+    pub(crate) fn call_destroy_process(&self, process: &DriverProcess) -> DriverResult<()> {
+        let call = self.table.DxgkDdiDestroyProcess.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        let status = self.inside(&door, || {
+        let status = self.run_driver(&door, || {
             // SAFETY: By invariants 1 and 2 the function is there and knows `context`; the word
             // is the driver's own.
             unsafe { call(pointer(context), pointer(process.word())) }
         });
-        answer(status)
+        result_from_status(status)
     }
 
-    pub(crate) fn size_root(&self, entries: u32) -> Answer<RootSize> {
-        let call = self.table.DxgkDdiGetRootPageTableSize.ok_or(Refusal::Absent)?;
+    pub(crate) fn call_get_root_page_table_size(&self, entries: u32) -> DriverResult<RootSize> {
+        let call = self.table.DxgkDdiGetRootPageTableSize.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let mut args =
             DXGKARG_GETROOTPAGETABLESIZE { NumberOfPte: entries, PhysicalAdapterIndex: 0 };
 
-        let bytes = self.inside(&door, || {
+        let bytes = self.run_driver(&door, || {
             // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
             // outlives the call, also one that unwinds.
             unsafe { call(pointer(context), &raw mut args) }
@@ -128,16 +128,16 @@ impl TableDriver {
         Ok(RootSize { entries: args.NumberOfPte, bytes: bytes as u64 })
     }
 
-    pub(crate) fn give_root(&self, of: &DriverContext, root: Root) -> Answer<()> {
-        let call = self.table.DxgkDdiSetRootPageTable.ok_or(Refusal::Absent)?;
+    pub(crate) fn call_set_root_page_table(&self, of: &DriverContext, root: Root) -> DriverResult<()> {
+        let call = self.table.DxgkDdiSetRootPageTable.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let args = DXGKARG_SETROOTPAGETABLE {
             hContext: pointer(of.word()),
-            Address: place(root.segment, root.offset),
+            Address: segment_address(root.segment, root.offset),
             NumEntries: root.entries,
         };
 
-        self.inside(&door, || {
+        self.run_driver(&door, || {
             // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
             // outlives the call, also one that unwinds.
             unsafe { call(pointer(context), &raw const args) }
@@ -145,51 +145,51 @@ impl TableDriver {
         Ok(())
     }
 
-    pub(crate) fn map_pages(&self, map: &WindowMap<'_>) -> Answer<()> {
-        let call = self.table.DxgkDdiMapCpuHostAperture.ok_or(Refusal::Absent)?;
+    pub(crate) fn call_map_cpu_host_aperture(&self, map: &MapHostApertureArgs<'_>) -> DriverResult<()> {
+        let call = self.table.DxgkDdiMapCpuHostAperture.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        let mut window = narrow(map.window)?;
+        let mut window = page_numbers(map.window)?;
         let mut memory = map.memory.to_vec();
         let args = DXGKARG_MAPCPUHOSTAPERTURE {
-            hAllocation: map.word.map_or(ptr::null_mut(), pointer),
-            SegmentId: u16::try_from(map.segment).map_err(|_| Refusal::Invalid)?,
+            hAllocation: map.driver_handle.map_or(ptr::null_mut(), pointer),
+            SegmentId: u16::try_from(map.segment).map_err(|_| DriverError::Invalid)?,
             PhysicalAdapterIndex: 0,
             NumberOfPages: window.len().min(memory.len()) as u64,
             pCpuHostAperturePages: window.as_mut_ptr(),
             pMemorySegmentPages: memory.as_mut_ptr(),
         };
 
-        let status = self.inside(&door, || {
+        let status = self.run_driver(&door, || {
             // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
             // and all it points to outlive the call, also one that unwinds.
             unsafe { call(pointer(context), &raw const args) }
         });
 
-        answer(status)
+        result_from_status(status)
     }
 
-    pub(crate) fn unmap_pages(&self, segment: u32, window: &[u64]) -> Answer<()> {
-        let call = self.table.DxgkDdiUnmapCpuHostAperture.ok_or(Refusal::Absent)?;
+    pub(crate) fn call_unmap_cpu_host_aperture(&self, segment: u32, window: &[u64]) -> DriverResult<()> {
+        let call = self.table.DxgkDdiUnmapCpuHostAperture.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        let mut window = narrow(window)?;
+        let mut window = page_numbers(window)?;
         let args = DXGKARG_UNMAPCPUHOSTAPERTURE {
             NumberOfPages: window.len() as u64,
             pCpuHostAperturePages: window.as_mut_ptr(),
-            SegmentId: u16::try_from(segment).map_err(|_| Refusal::Invalid)?,
+            SegmentId: u16::try_from(segment).map_err(|_| DriverError::Invalid)?,
             PhysicalAdapterIndex: 0,
         };
 
-        let status = self.inside(&door, || {
+        let status = self.run_driver(&door, || {
             // SAFETY: As above.
             unsafe { call(pointer(context), &raw const args) }
         });
 
-        answer(status)
+        result_from_status(status)
     }
 }
 
 /// A place in a segment, counted from its base.
-pub(crate) fn place(segment: u32, offset: u64) -> D3DGPU_PHYSICAL_ADDRESS {
+pub(crate) fn segment_address(segment: u32, offset: u64) -> D3DGPU_PHYSICAL_ADDRESS {
     D3DGPU_PHYSICAL_ADDRESS {
         SegmentId: segment,
         SegmentOffset: offset,
@@ -198,6 +198,6 @@ pub(crate) fn place(segment: u32, offset: u64) -> D3DGPU_PHYSICAL_ADDRESS {
 }
 
 /// Pages of a window, which Windows counts in 32 bits.
-fn narrow(window: &[u64]) -> Answer<Vec<u32>> {
-    window.iter().map(|it| u32::try_from(*it).map_err(|_| Refusal::Invalid)).collect()
+fn page_numbers(window: &[u64]) -> DriverResult<Vec<u32>> {
+    window.iter().map(|it| u32::try_from(*it).map_err(|_| DriverError::Invalid)).collect()
 }

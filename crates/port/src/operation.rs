@@ -1,8 +1,8 @@
 //! What a paging operation is about, in the union of `DXGKARG_BUILDPAGINGBUFFER`.
 
-use crate::mdl::List;
-use crate::paging::Carried;
-use crate::private::{Private, pointer};
+use crate::mdl::Mdl;
+use crate::paging::OperationData;
+use crate::private::{PrivateData, pointer};
 use crate::tables;
 use abi::display::{
     DXGK_BUILDPAGINGBUFFER_ABOUT as About, DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY,
@@ -18,8 +18,8 @@ use abi::display::{
 };
 use abi::ukm::D3DGPU_PHYSICAL_ADDRESS;
 use abi::{HANDLE, PVOID};
-use kernel::miniport::{Answer, Refusal};
-use kernel::operation::{End, Operation, Pages, Transfer};
+use kernel::miniport::{DriverResult, DriverError};
+use kernel::operation::{TransferEnd, Operation, Pages, Transfer};
 use std::ptr;
 
 /// The operation's number, and what it is about. What it points at is `carried`; `bases` is
@@ -27,28 +27,28 @@ use std::ptr;
 ///
 /// WINDOWS: an operation on an aperture names the device, too; the kernel does not say it yet,
 /// and drivers have to take null (documented for primaries).
-pub(crate) fn about(
+pub(crate) fn operation_args(
     operation: &Operation<'_>,
-    carried: &mut Carried,
+    carried: &mut OperationData,
     bases: &[u64],
-) -> Answer<(DXGK_BUILDPAGINGBUFFER_OPERATION, About)> {
-    let list = carried.list.as_mut().map_or(ptr::null_mut(), List::pointer);
+) -> DriverResult<(DXGK_BUILDPAGINGBUFFER_OPERATION, About)> {
+    let list = carried.list.as_mut().map_or(ptr::null_mut(), Mdl::pointer);
     Ok(match operation {
-        Operation::Transfer(it) if it.special => {
-            (DXGK_OPERATION_SPECIAL_LOCK_TRANSFER, special(it, list)?)
+        Operation::Transfer(it) if it.special_lock => {
+            (DXGK_OPERATION_SPECIAL_LOCK_TRANSFER, special_lock_args(it, list)?)
         }
-        Operation::Transfer(it) => (DXGK_OPERATION_TRANSFER, transfer(it, list)?),
-        Operation::Fill { word, segment, address, bytes, pattern } => {
+        Operation::Transfer(it) => (DXGK_OPERATION_TRANSFER, transfer_args(it, list)?),
+        Operation::Fill { driver_handle: word, segment, address, bytes, pattern } => {
             let to = PagingAddress { SegmentId: *segment, SegmentAddress: address.cast_signed() };
             let fill = PagingFill {
                 hAllocation: pointer(*word),
-                FillSize: small(*bytes)?,
+                FillSize: to_u32(*bytes)?,
                 FillPattern: *pattern,
                 Destination: to,
             };
             (DXGK_OPERATION_FILL, About { Fill: fill })
         }
-        Operation::Discard { word, segment, address, idle } => {
+        Operation::Discard { driver_handle: word, segment, address, idle } => {
             let discard = PagingDiscardContent {
                 hAllocation: pointer(*word),
                 Flags: DiscardFlags { Value: bit(*idle, DiscardFlags::AllocationIsIdle) },
@@ -57,59 +57,59 @@ pub(crate) fn about(
             };
             (DXGK_OPERATION_DISCARD_CONTENT, About { DiscardContent: discard })
         }
-        Operation::MapAperture { word, segment, page, pages, coherent } => {
+        Operation::MapAperture { driver_handle: word, segment, page, pages, coherent } => {
             let map = PagingMapApertureSegment {
                 hDevice: ptr::null_mut(),
-                hAllocation: known(*word),
+                hAllocation: handle_or_null(*word),
                 SegmentId: *segment,
-                OffsetInPages: small(*page)?,
-                NumberOfPages: small(pages.count)?,
+                OffsetInPages: to_u32(*page)?,
+                NumberOfPages: to_u32(pages.count)?,
                 pMdl: list,
                 Flags: MapFlags { Value: bit(*coherent, MapFlags::CacheCoherent) },
-                MdlOffset: small(pages.first)?,
+                MdlOffset: to_u32(pages.first)?,
             };
             (DXGK_OPERATION_MAP_APERTURE_SEGMENT, About { MapApertureSegment: map })
         }
-        Operation::UnmapAperture { word, segment, page, pages, dummy } => {
+        Operation::UnmapAperture { driver_handle: word, segment, page, pages, dummy } => {
             let unmap = PagingUnmapApertureSegment {
                 hDevice: ptr::null_mut(),
-                hAllocation: known(*word),
+                hAllocation: handle_or_null(*word),
                 SegmentId: *segment,
-                OffsetInPages: small(*page)?,
-                NumberOfPages: small(*pages)?,
+                OffsetInPages: to_u32(*page)?,
+                NumberOfPages: to_u32(*pages)?,
                 DummyPage: dummy.cast_signed(),
             };
             (DXGK_OPERATION_UNMAP_APERTURE_SEGMENT, About { UnmapApertureSegment: unmap })
         }
-        Operation::InitContext { word, place, cpu, .. } => {
-            let PagingPlace { SegmentId, pMdl } = self::place(place, list)?;
+        Operation::InitContext { driver_handle: word, location: place, cpu, .. } => {
+            let PagingPlace { SegmentId, pMdl } = self::transfer_end(place, list)?;
             let to = PagingInitContextResourceDestination {
                 SegmentId,
                 pMdl,
-                VirtualAddress: known(*cpu),
+                VirtualAddress: handle_or_null(*cpu),
                 GpuVirtualAddress: 0,
             };
             let init = PagingInitContextResource { hAllocation: pointer(*word), Destination: to };
             (DXGK_OPERATION_INIT_CONTEXT_RESOURCE, About { InitContextResource: init })
         }
-        Operation::UpdateContext { place, bytes, .. } => {
+        Operation::UpdateContext { location: place, bytes, .. } => {
             // It has an address of the GPU's, and no place for a list.
-            let End::Segment { address, .. } = place else { return Err(Refusal::Invalid) };
+            let TransferEnd::Segment { address, .. } = place else { return Err(DriverError::Invalid) };
             let private = carried.private.as_mut();
             let update = DXGK_BUILDPAGINGBUFFER_UPDATECONTEXTALLOCATION {
                 ContextAllocation: *address,
                 ContextAllocationSize: *bytes,
                 DriverPrivateDataSize: private.as_ref().map_or(0, |it| it.size()),
-                pDriverPrivateData: private.map_or(ptr::null_mut(), Private::pointer),
+                pDriverPrivateData: private.map_or(ptr::null_mut(), PrivateData::pointer),
             };
             (DXGK_OPERATION_UPDATE_CONTEXT_ALLOCATION, About { UpdateContextAllocation: update })
         }
-        Operation::Notify { word, segment, address, resident } => {
+        Operation::Notify { driver_handle: word, segment, address, resident } => {
             let notify = DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY {
                 hAllocation: pointer(*word),
                 PhysicalAddress: D3DGPU_PHYSICAL_ADDRESS {
                     SegmentId: *segment,
-                    SegmentOffset: offset(*segment, *address, bases)?,
+                    SegmentOffset: segment_offset(*segment, *address, bases)?,
                     ..D3DGPU_PHYSICAL_ADDRESS::ZERO
                 },
                 Flags: NotifyFlags { Value: bit(*resident, NotifyFlags::Resident) },
@@ -120,31 +120,31 @@ pub(crate) fn about(
         | Operation::FlushTlb { .. }
         | Operation::CopyEntries(_)
         | Operation::VirtualTransfer { .. }
-        | Operation::VirtualFill { .. } => return tables::about(operation, carried, bases),
+        | Operation::VirtualFill { .. } => return tables::table_operation_args(operation, carried, bases),
     })
 }
 
-fn transfer(it: &Transfer<'_>, list: PVOID) -> Answer<About> {
+fn transfer_args(it: &Transfer<'_>, list: PVOID) -> DriverResult<About> {
     let transfer = PagingTransfer {
-        hAllocation: known(it.word),
-        TransferOffset: small(it.offset)?,
-        TransferSize: small(it.bytes)?,
-        Source: place(&it.from, list)?,
-        Destination: place(&it.to, list)?,
+        hAllocation: handle_or_null(it.driver_handle),
+        TransferOffset: to_u32(it.offset)?,
+        TransferSize: to_u32(it.bytes)?,
+        Source: transfer_end(&it.from, list)?,
+        Destination: transfer_end(&it.to, list)?,
         Flags: transfer_flags(it),
-        MdlOffset: [it.from, it.to].iter().find_map(pages).map_or(Ok(0), |it| small(it.first))?,
+        MdlOffset: [it.from, it.to].iter().find_map(pages).map_or(Ok(0), |it| to_u32(it.first))?,
     };
     Ok(About { Transfer: transfer })
 }
 
 /// WINDOWS: this one has no `MdlOffset`: its list begins where the allocation does.
-fn special(it: &Transfer<'_>, list: PVOID) -> Answer<About> {
+fn special_lock_args(it: &Transfer<'_>, list: PVOID) -> DriverResult<About> {
     let transfer = PagingSpecialLockTransfer {
-        hAllocation: known(it.word),
-        TransferOffset: small(it.offset)?,
-        TransferSize: small(it.bytes)?,
-        Source: place(&it.from, list)?,
-        Destination: place(&it.to, list)?,
+        hAllocation: handle_or_null(it.driver_handle),
+        TransferOffset: to_u32(it.offset)?,
+        TransferSize: to_u32(it.bytes)?,
+        Source: transfer_end(&it.from, list)?,
+        Destination: transfer_end(&it.to, list)?,
         Flags: transfer_flags(it),
         ..PagingSpecialLockTransfer::ZERO
     };
@@ -159,30 +159,30 @@ fn transfer_flags(it: &Transfer<'_>) -> TransferFlags {
 }
 
 /// An end: segment zero is a list, any other an address that counts its base.
-fn place(end: &End<'_>, list: PVOID) -> Answer<PagingPlace> {
+fn transfer_end(end: &TransferEnd<'_>, list: PVOID) -> DriverResult<PagingPlace> {
     match end {
         // A segment zero would be taken for a list.
-        End::Segment { number: 0, .. } => Err(Refusal::Invalid),
-        End::Segment { number, address } => Ok(PagingPlace::in_segment(*number, small(*address)?)),
-        End::System(_) => Ok(PagingPlace { SegmentId: 0, pMdl: list }),
+        TransferEnd::Segment { number: 0, .. } => Err(DriverError::Invalid),
+        TransferEnd::Segment { number, address } => Ok(PagingPlace::in_segment(*number, to_u32(*address)?)),
+        TransferEnd::System(_) => Ok(PagingPlace { SegmentId: 0, pMdl: list }),
     }
 }
 
-fn pages<'a>(end: &End<'a>) -> Option<Pages<'a>> {
+fn pages<'a>(end: &TransferEnd<'a>) -> Option<Pages<'a>> {
     match end {
-        End::System(pages) => Some(*pages),
-        End::Segment { .. } => None,
+        TransferEnd::System(pages) => Some(*pages),
+        TransferEnd::Segment { .. } => None,
     }
 }
 
 /// How far into its segment an address is.
-pub(crate) fn offset(segment: u32, address: u64, bases: &[u64]) -> Answer<u64> {
-    let at = segment.checked_sub(1).ok_or(Refusal::Invalid)?;
-    let base = bases.get(at as usize).ok_or(Refusal::Invalid)?;
-    address.checked_sub(*base).ok_or(Refusal::Invalid)
+pub(crate) fn segment_offset(segment: u32, address: u64, bases: &[u64]) -> DriverResult<u64> {
+    let at = segment.checked_sub(1).ok_or(DriverError::Invalid)?;
+    let base = bases.get(at as usize).ok_or(DriverError::Invalid)?;
+    address.checked_sub(*base).ok_or(DriverError::Invalid)
 }
 
-pub(crate) fn known(word: Option<usize>) -> HANDLE {
+pub(crate) fn handle_or_null(word: Option<usize>) -> HANDLE {
     word.map_or(ptr::null_mut(), pointer)
 }
 
@@ -191,6 +191,6 @@ pub(crate) fn bit(set: bool, flag: u32) -> u32 {
 }
 
 /// A number that Windows has fewer bits for.
-pub(crate) fn small<T: TryFrom<u64>>(it: u64) -> Answer<T> {
-    T::try_from(it).map_err(|_| Refusal::Invalid)
+pub(crate) fn to_u32<T: TryFrom<u64>>(it: u64) -> DriverResult<T> {
+    T::try_from(it).map_err(|_| DriverError::Invalid)
 }

@@ -4,35 +4,35 @@
 
 use crate::display::{Adapter, TableDriver};
 use crate::door::Door;
-use crate::mdl::List;
-use crate::private::{Private, count, pointer};
+use crate::mdl::Mdl;
+use crate::private::{PrivateData, count, pointer};
 use crate::query::judge;
-use crate::sheet::Sheet;
-use crate::status::answer;
-use crate::tables::{self, Seen};
+use crate::sheet::GuardedBuffer;
+use crate::status::result_from_status;
+use crate::tables::{self, MappedPageTable};
 use abi::NTSTATUS;
 use abi::display::{
     DXGK_SUBMITCOMMANDFLAGS as SubmitFlags, DXGKARG_BUILDPAGINGBUFFER, DXGKARG_SUBMITCOMMAND,
 };
 use abi::status::STATUS_GRAPHICS_ALLOCATION_BUSY;
 use flight::RuleId;
-use kernel::miniport::{Answer, Refusal};
-use kernel::mmu::{TableAt, TableUpdate};
-use kernel::operation::{Building, End, Operation, PagingSubmission};
+use kernel::miniport::{DriverResult, DriverError};
+use kernel::mmu::{TableAddress, TableUpdate};
+use kernel::operation::{BuildPagingBufferArgs, TransferEnd, Operation, SubmitPagingArgs};
 use std::ptr;
 
 impl TableDriver {
-    pub(crate) fn build(&self, building: &mut Building<'_>) -> Answer<()> {
-        let call = self.table.DxgkDdiBuildPagingBuffer.ok_or(Refusal::Absent)?;
+    pub(crate) fn call_build_paging_buffer(&self, building: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
+        let call = self.table.DxgkDdiBuildPagingBuffer.ok_or(DriverError::Absent)?;
         let Adapter { door, context, bases, .. } = self.adapter()?;
-        let mut carried = Carried::of(&building.operation)?;
+        let mut carried = OperationData::new(&building.operation)?;
         if let Operation::UpdateTable(it) = &building.operation {
-            carried.entries = Some(tables::entries(it)?);
-            carried.seen = self.see_table(it);
+            carried.entries = Some(tables::entry_bytes(it)?);
+            carried.seen = self.map_page_table(it);
         }
-        let (kind, about) = crate::operation::about(&building.operation, &mut carried, &bases)?;
-        let mut sheet = Sheet::copy(building.buffer, building.before);
-        let mut private = Private::copy(building.private)?;
+        let (kind, about) = crate::operation::operation_args(&building.operation, &mut carried, &bases)?;
+        let mut sheet = GuardedBuffer::copy(building.buffer, building.used);
+        let mut private = PrivateData::copy(building.private)?;
         let by_cpu = carried.seen.is_some();
         // WINDOWS: there is no buffer where the CPU writes (documented).
         let start = if by_cpu { ptr::null_mut() } else { sheet.pointer() };
@@ -51,7 +51,7 @@ impl TableDriver {
         };
         let room = args.DmaSize;
 
-        let status = self.inside(&door, || {
+        let status = self.run_driver(&door, || {
             // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
             // and all it points to outlive the call, also one that unwinds.
             unsafe { call(pointer(context), &raw mut args) }
@@ -66,10 +66,10 @@ impl TableDriver {
         building.buffer.copy_from_slice(sheet.bytes());
         building.private.copy_from_slice(&private.bytes());
         *building.multipass = args.MultipassOffset;
-        let answer = answer(status);
+        let answer = result_from_status(status);
         building.written = match answer {
             // One that went too far filled it.
-            Ok(()) | Err(Refusal::NoRoom) => {
+            Ok(()) | Err(DriverError::NoRoom) => {
                 u32::try_from(written.max(0)).unwrap_or(room).min(room)
             }
             Err(_) => 0,
@@ -78,16 +78,16 @@ impl TableDriver {
     }
 
     /// Shows the CPU a table that it is to write.
-    fn see_table(&self, it: &TableUpdate<'_>) -> Option<Seen> {
-        let TableAt::Cpu(start) = it.table else { return None };
-        let bytes = self.met().as_ref()?.tables.get(it.level as usize).copied()?;
-        Seen::new(self.hardware.ram.as_ref()?, start, u64::from(bytes))
+    fn map_page_table(&self, it: &TableUpdate<'_>) -> Option<MappedPageTable> {
+        let TableAddress::Cpu(start) = it.table else { return None };
+        let bytes = self.adapter_slot().as_ref()?.tables.get(it.level as usize).copied()?;
+        MappedPageTable::map(self.hardware.ram.as_ref()?, start, u64::from(bytes))
     }
 
-    pub(crate) fn give_paging(&self, packet: &PagingSubmission<'_>) -> Answer<()> {
-        let call = self.table.DxgkDdiSubmitCommand.ok_or(Refusal::Absent)?;
+    pub(crate) fn call_submit_paging(&self, packet: &SubmitPagingArgs<'_>) -> DriverResult<()> {
+        let call = self.table.DxgkDdiSubmitCommand.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        let mut private = Private::copy(packet.private)?;
+        let mut private = PrivateData::copy(packet.private)?;
         let paging = if packet.length > 0 { SubmitFlags::Paging } else { 0 };
         let switch = if packet.switch { SubmitFlags::ContextSwitch } else { 0 };
         // WINDOWS: without a context, for it is nobody's work. `DxgkDdiPatch` is for drivers of
@@ -105,50 +105,50 @@ impl TableDriver {
             ..DXGKARG_SUBMITCOMMAND::ZERO
         };
 
-        let status = self.inside(&door, || {
+        let status = self.run_driver(&door, || {
             // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
             // and `private` outlive the call, also one that unwinds.
             unsafe { call(pointer(context), &raw const args) }
         });
 
-        answer(status)
+        result_from_status(status)
     }
 }
 
 /// What an operation points at, for the time of the call.
-pub(crate) struct Carried {
+pub(crate) struct OperationData {
     /// The pages of the one end, or of the only place, that is system memory.
-    pub(crate) list: Option<List>,
+    pub(crate) list: Option<Mdl>,
     /// The driver's own bytes.
-    pub(crate) private: Option<Private>,
+    pub(crate) private: Option<PrivateData>,
     /// Entries of a page table, or ranges of them.
-    pub(crate) entries: Option<Private>,
+    pub(crate) entries: Option<PrivateData>,
     /// The table that the CPU writes.
-    pub(crate) seen: Option<Seen>,
+    pub(crate) seen: Option<MappedPageTable>,
 }
 
-impl Carried {
-    fn of(operation: &Operation<'_>) -> Answer<Self> {
-        let system = |it: &End<'_>| match it {
-            End::System(pages) => Some(List::of(pages.runs)),
-            End::Segment { .. } => None,
+impl OperationData {
+    fn new(operation: &Operation<'_>) -> DriverResult<Self> {
+        let system = |it: &TransferEnd<'_>| match it {
+            TransferEnd::System(pages) => Some(Mdl::from_pages(pages.runs)),
+            TransferEnd::Segment { .. } => None,
         };
         let list = match operation {
             Operation::Transfer(it) => match (system(&it.from), system(&it.to)) {
                 // There is one offset for both ends, and no direction for such a move.
-                (Some(_), Some(_)) => return Err(Refusal::Invalid),
+                (Some(_), Some(_)) => return Err(DriverError::Invalid),
                 (from, to) => from.or(to),
             },
-            Operation::MapAperture { pages, .. } => Some(List::of(pages.runs)),
-            Operation::InitContext { place, .. } => system(place),
+            Operation::MapAperture { pages, .. } => Some(Mdl::from_pages(pages.runs)),
+            Operation::InitContext { location: place, .. } => system(place),
             _ => None,
         };
         let private = match operation {
-            Operation::UpdateContext { private, .. } => Some(Private::copy(private)),
+            Operation::UpdateContext { private, .. } => Some(PrivateData::copy(private)),
             _ => None,
         };
         let entries = match operation {
-            Operation::CopyEntries(copies) => Some(tables::ranges(copies)?),
+            Operation::CopyEntries(copies) => Some(tables::copy_ranges(copies)?),
             _ => None,
         };
         let (list, private) = (list.transpose()?, private.transpose()?);
@@ -183,8 +183,8 @@ fn judge_busy(door: &Door, operation: &Operation<'_>, status: NTSTATUS) {
 }
 
 /// Entry rule: a driver looks how much room there is, writes no more, and says where it ended.
-fn judge_room(door: &Door, room: u32, written: isize, sheet: &Sheet) {
-    let broken = if let Some(at) = sheet.outside() {
+fn judge_room(door: &Door, room: u32, written: isize, sheet: &GuardedBuffer) {
+    let broken = if let Some(at) = sheet.overrun() {
         Some(format!("DmaSize is {room}, but the driver wrote at byte {at} of the buffer"))
     } else {
         let inside = u32::try_from(written).is_ok_and(|it| it <= room);

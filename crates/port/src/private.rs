@@ -5,41 +5,41 @@
 //! that a driver that writes a little too far is seen and harms nothing.
 
 use abi::PVOID;
-use kernel::miniport::{Answer, Refusal};
+use kernel::miniport::{DriverResult, DriverError};
 use std::ptr;
 
 /// More private data than this is a number nobody meant.
-pub(crate) const MOST: u32 = 1 << 24;
+pub(crate) const MAX_SIZE: u32 = 1 << 24;
 
 /// How many words of guard lie behind the bytes.
-const GUARD: usize = 8;
+const GUARD_WORDS: usize = 8;
 
 /// What a byte of the guard is.
-const MARK: u8 = 0xfd;
+const GUARD_BYTE: u8 = 0xfd;
 
 /// Bytes that a driver may read and write.
-pub(crate) struct Private {
+pub(crate) struct PrivateData {
     words: Vec<u64>,
     size: u32,
 }
 
-impl Private {
+impl PrivateData {
     /// A copy of these bytes.
-    pub(crate) fn copy(bytes: &[u8]) -> Answer<Self> {
+    pub(crate) fn copy(bytes: &[u8]) -> DriverResult<Self> {
         let size = count(bytes.len())?;
         let word = |chunk: &[u8]| {
-            let mut word = [MARK; 8];
+            let mut word = [GUARD_BYTE; 8];
             word[..chunk.len()].copy_from_slice(chunk);
             u64::from_ne_bytes(word)
         };
-        let guard = std::iter::repeat_n(u64::from_ne_bytes([MARK; 8]), GUARD);
+        let guard = std::iter::repeat_n(u64::from_ne_bytes([GUARD_BYTE; 8]), GUARD_WORDS);
         Ok(Self { words: bytes.chunks(8).map(word).chain(guard).collect(), size })
     }
 
     /// So many zeroes.
-    pub(crate) fn zeroed(size: u32) -> Answer<Self> {
-        if size > MOST {
-            return Err(Refusal::NoMemory);
+    pub(crate) fn zeroed(size: u32) -> DriverResult<Self> {
+        if size > MAX_SIZE {
+            return Err(DriverError::NoMemory);
         }
         Self::copy(&vec![0; size as usize])
     }
@@ -64,7 +64,7 @@ impl Private {
     /// How far behind the bytes the driver has written, if it has.
     pub(crate) fn overrun(&self) -> Option<usize> {
         let behind = &self.all()[self.size as usize..];
-        behind.iter().rposition(|it| *it != MARK).map(|last| last + 1)
+        behind.iter().rposition(|it| *it != GUARD_BYTE).map(|last| last + 1)
     }
 
     /// The bytes with their guard.
@@ -79,8 +79,8 @@ pub(crate) fn pointer(word: usize) -> PVOID {
 }
 
 /// A length as a driver counts it.
-pub(crate) fn count(length: usize) -> Answer<u32> {
-    u32::try_from(length).map_err(|_| Refusal::Invalid)
+pub(crate) fn count(length: usize) -> DriverResult<u32> {
+    u32::try_from(length).map_err(|_| DriverError::Invalid)
 }
 
 #[cfg(test)]
@@ -91,7 +91,7 @@ mod tests {
     fn a_copy_is_aligned_and_has_the_same_bytes() {
         for length in 0..40 {
             let bytes: Vec<u8> = (0..length).collect();
-            let mut private = Private::copy(&bytes).unwrap();
+            let mut private = PrivateData::copy(&bytes).unwrap();
             assert_eq!((private.bytes(), private.size()), (bytes, u32::from(length)));
             assert_eq!(private.pointer().is_null(), length == 0);
             assert_eq!(private.pointer().addr() % 8, 0);
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn who_writes_too_far_is_seen() {
         for length in [1, 3, 8, 9] {
-            let mut private = Private::copy(&vec![7; length]).unwrap();
+            let mut private = PrivateData::copy(&vec![7; length]).unwrap();
             assert_eq!(private.overrun(), None, "{length}");
             let (word, byte) = (length / 8, length % 8);
             private.words[word] ^=
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_size_nobody_meant_is_refused() {
-        assert_eq!(Private::zeroed(9).unwrap().bytes(), [0; 9]);
-        assert_eq!(Private::zeroed(u32::MAX).err(), Some(Refusal::NoMemory));
+        assert_eq!(PrivateData::zeroed(9).unwrap().bytes(), [0; 9]);
+        assert_eq!(PrivateData::zeroed(u32::MAX).err(), Some(DriverError::NoMemory));
     }
 }

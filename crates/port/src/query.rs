@@ -4,76 +4,76 @@
 //! All that is crooked is said, and then the start is refused once (D-46).
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
-use crate::caps::{Claims, RULES};
+use crate::caps::{CapsClaims, RULES};
 use crate::display::{Adapter, TableDriver};
 use crate::door::Door;
-use crate::private::{Private, pointer};
-use crate::status::answer;
+use crate::private::{PrivateData, pointer};
+use crate::status::result_from_status;
 use abi::display::{
     DXGK_DRIVERCAPS, DXGK_QUERYADAPTERINFOTYPE, DXGKARG_QUERYADAPTERINFO, DXGKQAITYPE_DRIVERCAPS,
     DXGKQAITYPE_UMDRIVERPRIVATE,
 };
 use abi::{NTSTATUS, PVOID};
-use flight::{RuleId, What, Who};
-use kernel::miniport::{Answer, Features, Refusal};
-use kernel::services::Services;
+use flight::{RuleId, EventKind, Component};
+use kernel::miniport::{DriverResult, Features, DriverError};
+use kernel::services::KernelCallbacks;
 use std::ptr;
 use std::sync::Arc;
 
 /// How many nodes the topology has room for.
-const MOST_NODES: u32 = 64;
+const MAX_NODES: u32 = 64;
 
 /// Where a driver answers.
 const OUTPUT: &str = "DxgkDdiQueryAdapterInfo.pOutputData";
 
 /// What a byte of the guard is.
-const MARK: u8 = 0xfd;
+const GUARD_BYTE: u8 = 0xfd;
 
 /// A structure that a driver fills in, and a guard behind it.
 #[repr(C)]
-pub(crate) struct Guarded<T> {
+pub(crate) struct GuardedOutput<T> {
     pub(crate) value: T,
     guard: [u8; 64],
 }
 
-impl<T> Guarded<T> {
+impl<T> GuardedOutput<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self { value, guard: [MARK; 64] }
+        Self { value, guard: [GUARD_BYTE; 64] }
     }
 
     /// How far behind the structure the driver has written, if it has.
     fn overrun(&self) -> Option<usize> {
-        self.guard.iter().rposition(|it| *it != MARK).map(|last| last + 1)
+        self.guard.iter().rposition(|it| *it != GUARD_BYTE).map(|last| last + 1)
     }
 }
 
 impl TableDriver {
-    pub(crate) fn query(&self) -> Answer<Features> {
-        let adapter = self.told()?;
+    pub(crate) fn query_features(&self) -> DriverResult<Features> {
+        let adapter = self.adapter_with_log()?;
         let services = adapter.door.services();
-        let mut caps = Guarded::new(DXGK_DRIVERCAPS::ZERO);
-        answer(self.ask(&adapter, DXGKQAITYPE_DRIVERCAPS, ptr::null_mut(), 0, &mut caps)?)?;
+        let mut caps = GuardedOutput::new(DXGK_DRIVERCAPS::ZERO);
+        result_from_status(self.call_query_adapter_info(&adapter, DXGKQAITYPE_DRIVERCAPS, ptr::null_mut(), 0, &mut caps)?)?;
         let caps = caps.value;
-        let claims = Claims { caps: &caps, table: &self.table };
+        let claims = CapsClaims { caps: &caps, table: &self.table };
         let mut sound = true;
         for (rule, broken) in RULES {
             let place = "DxgkDdiQueryAdapterInfo.DXGK_DRIVERCAPS";
             sound &= judge(services, *rule, place, broken(&claims));
         }
         let nodes = caps.GpuEngineTopology.NbAsymetricProcessingNodes;
-        if nodes > MOST_NODES {
+        if nodes > MAX_NODES {
             sound = false;
             let name = "DXGK_DRIVERCAPS.GpuEngineTopology beyond 64 nodes".into();
-            services.log().emit(services.adapter(), What::Absent { name });
+            services.log().emit(services.adapter(), EventKind::EntryMissing { name });
         }
-        let memory = self.memory(&adapter, &caps);
-        let mmu = self.translation(&adapter, &caps);
+        let memory = self.query_memory(&adapter, &caps);
+        let mmu = self.query_mmu(&adapter, &caps);
         if !sound {
-            return Err(Refusal::Invalid);
+            return Err(DriverError::Invalid);
         }
         let scheduling = crate::caps::scheduling(&caps);
         let features = Features { nodes, memory: memory?, mmu: mmu?, scheduling };
-        if let (Some(memory), Some(met)) = (&features.memory, self.met().as_mut()) {
+        if let (Some(memory), Some(met)) = (&features.memory, self.adapter_slot().as_mut()) {
             met.bases = memory.segments.iter().map(|it| it.base).collect();
             let levels = features.mmu.iter().flat_map(|it| &it.levels);
             met.tables = levels.map(|it| it.bytes).collect();
@@ -82,15 +82,15 @@ impl TableDriver {
     }
 
     /// One question. What the driver answers is in `out`, or nowhere.
-    pub(crate) fn ask<T>(
+    pub(crate) fn call_query_adapter_info<T>(
         &self,
         adapter: &Adapter,
         kind: DXGK_QUERYADAPTERINFOTYPE,
         input: PVOID,
         input_size: u32,
-        out: &mut Guarded<T>,
-    ) -> Answer<NTSTATUS> {
-        let call = self.table.DxgkDdiQueryAdapterInfo.ok_or(Refusal::Absent)?;
+        out: &mut GuardedOutput<T>,
+    ) -> DriverResult<NTSTATUS> {
+        let call = self.table.DxgkDdiQueryAdapterInfo.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = adapter;
         let size = size_of::<T>();
         let args = DXGKARG_QUERYADAPTERINFO {
@@ -98,10 +98,10 @@ impl TableDriver {
             pInputData: input,
             InputDataSize: input_size,
             pOutputData: ptr::from_mut(out).cast(),
-            OutputDataSize: u32::try_from(size).map_err(|_| Refusal::Invalid)?,
+            OutputDataSize: u32::try_from(size).map_err(|_| DriverError::Invalid)?,
         };
 
-        let status = self.inside(door, || {
+        let status = self.run_driver(door, || {
             // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
             // and all it points to outlive the call, also one that unwinds.
             unsafe { call(pointer(*context), &raw const args) }
@@ -120,11 +120,11 @@ impl TableDriver {
     /// WINDOWS: there are a proprietary input and a proprietary output (documented), and user
     /// mode has one buffer for both. Each is a copy of that one (our decision), so whichever of
     /// them a driver reads, it reads what was sent.
-    pub(crate) fn ask_privately(&self, data: &mut [u8]) -> Answer<()> {
-        let call = self.table.DxgkDdiQueryAdapterInfo.ok_or(Refusal::Absent)?;
-        let Adapter { door, context, .. } = self.told()?;
-        let mut input = Private::copy(data)?;
-        let mut checks = Checks { door: door.clone(), output: Private::copy(data)? };
+    pub(crate) fn call_query_umd_private(&self, data: &mut [u8]) -> DriverResult<()> {
+        let call = self.table.DxgkDdiQueryAdapterInfo.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter_with_log()?;
+        let mut input = PrivateData::copy(data)?;
+        let mut checks = QueryChecks { door: door.clone(), output: PrivateData::copy(data)? };
         let args = DXGKARG_QUERYADAPTERINFO {
             Type: DXGKQAITYPE_UMDRIVERPRIVATE,
             pInputData: input.pointer(),
@@ -133,13 +133,13 @@ impl TableDriver {
             OutputDataSize: checks.output.size(),
         };
 
-        let status = self.inside(&door, || {
+        let status = self.run_driver(&door, || {
             // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
             // and both copies outlive the call, also one that unwinds.
             unsafe { call(pointer(context), &raw const args) }
         });
 
-        answer(status)?;
+        result_from_status(status)?;
         data.copy_from_slice(&checks.output.bytes());
         Ok(())
     }
@@ -149,12 +149,12 @@ impl TableDriver {
 /// answer ends where its buffer does.
 ///
 /// What a driver crashed of cannot be seen, so a crash is taken for bytes that it believed.
-struct Checks {
+struct QueryChecks {
     door: Arc<Door>,
-    output: Private,
+    output: PrivateData,
 }
 
-impl Drop for Checks {
+impl Drop for QueryChecks {
     fn drop(&mut self) {
         let size = self.output.size();
         let broken = if std::thread::panicking() {
@@ -173,12 +173,12 @@ impl Drop for Checks {
 
 /// Judges an entry rule, and answers whether it was kept.
 pub(crate) fn judge(
-    services: &Services,
+    services: &KernelCallbacks,
     rule: RuleId,
     place: &'static str,
     broken: Option<String>,
 ) -> bool {
     let kept = broken.is_none();
-    services.log().judge(rule, Who::Driver, services.adapter(), place, broken);
+    services.log().judge(rule, Component::Driver, services.adapter(), place, broken);
     kept
 }

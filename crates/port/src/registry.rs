@@ -8,21 +8,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Things by the key they were given. It keeps none of them alive.
 pub(crate) struct Registry<T> {
-    inner: Mutex<Inner<T>>,
+    inner: Mutex<RegistryState<T>>,
 }
 
-struct Inner<T> {
+struct RegistryState<T> {
     last: usize,
     entries: BTreeMap<usize, Weak<T>>,
 }
 
 impl<T> Registry<T> {
     pub(crate) const fn new() -> Self {
-        Self { inner: Mutex::new(Inner { last: 0, entries: BTreeMap::new() }) }
+        Self { inner: Mutex::new(RegistryState { last: 0, entries: BTreeMap::new() }) }
     }
 
     /// Makes something that knows its key. No key is used twice, and none is zero.
-    pub(crate) fn enter(&self, make: impl FnOnce(usize) -> T) -> Arc<T> {
+    pub(crate) fn insert(&self, make: impl FnOnce(usize) -> T) -> Arc<T> {
         let key = {
             let mut inner = self.inner();
             inner.last += 1;
@@ -39,11 +39,11 @@ impl<T> Registry<T> {
     }
 
     /// Forgets a key.
-    pub(crate) fn leave(&self, key: usize) {
+    pub(crate) fn remove(&self, key: usize) {
         self.inner().entries.remove(&key);
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner<T>> {
+    fn inner(&self) -> MutexGuard<'_, RegistryState<T>> {
         // Every step under the lock is whole.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,19 +56,19 @@ mod tests {
     #[test]
     fn a_key_finds_what_it_was_given_to_and_nothing_after() {
         let registry = Registry::new();
-        let (a, b) = (registry.enter(|key| key), registry.enter(|key| key));
+        let (a, b) = (registry.insert(|key| key), registry.insert(|key| key));
         assert_eq!((*a, *b), (1, 2));
         assert_eq!(registry.find(2).as_deref(), Some(&2));
         assert!(registry.find(0).is_none() && registry.find(3).is_none());
-        registry.leave(1);
+        registry.remove(1);
         assert!(registry.find(1).is_none());
-        assert_eq!(*registry.enter(|key| key), 3, "no key is used twice");
+        assert_eq!(*registry.insert(|key| key), 3, "no key is used twice");
     }
 
     #[test]
     fn it_keeps_nothing_alive() {
         let registry = Registry::new();
-        drop(registry.enter(|key| key));
+        drop(registry.insert(|key| key));
         assert!(registry.find(1).is_none());
     }
 }

@@ -2,13 +2,13 @@
 //! `DxgkDdiSubmitCommand` with a context.
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
-use crate::context::{given, kernel_name};
+use crate::context::{driver_handle_from, kernel_handle};
 use crate::display::{Adapter, TableDriver};
 use crate::door::Door;
-use crate::private::{Private, count, pointer};
+use crate::private::{PrivateData, count, pointer};
 use crate::query::judge;
-use crate::sheet::Sheet;
-use crate::status::answer;
+use crate::sheet::GuardedBuffer;
+use crate::status::result_from_status;
 use abi::display::{
     DXGK_ALLOCATIONLIST, DXGK_PATCHFLAGS as PatchFlags, DXGK_SUBMITCOMMANDFLAGS as SubmitFlags,
     DXGKARG_CREATECONTEXT, DXGKARG_PATCH, DXGKARG_RENDER, DXGKARG_SUBMITCOMMAND,
@@ -16,65 +16,65 @@ use abi::display::{
 use abi::ukm::D3DDDI_PATCHLOCATIONLIST;
 use flight::RuleId;
 use kernel::context::Context;
-use kernel::listed::{BufferSizes, ListedSubmission, Listing, PatchLocation, Patching, Rendering};
-use kernel::miniport::{Answer, Blank, ContextOrder, DriverContext, DriverDevice, Refusal};
+use kernel::listed::{BufferSizes, SubmitCommandArgs, AllocationListEntry, PatchLocation, PatchArgs, RenderArgs};
+use kernel::miniport::{DriverResult, HandleSlot, CreateContextArgs, DriverContext, DriverDevice, DriverError};
 
 /// `SlotId` of a patch location.
 const SLOT: u32 = 0xff_ffff;
 const ENTRY: usize = size_of::<D3DDDI_PATCHLOCATIONLIST>();
 
 impl TableDriver {
-    pub(crate) fn new_listed_context(
+    pub(crate) fn call_create_context_with_lists(
         &self,
         device: &DriverDevice,
-        order: &ContextOrder,
-        word: Blank<'_, Context>,
-    ) -> Answer<(DriverContext, BufferSizes)> {
-        let call = self.table.DxgkDdiCreateContext.ok_or(Refusal::Absent)?;
+        context_allocation_args: &CreateContextArgs,
+        word: HandleSlot<'_, Context>,
+    ) -> DriverResult<(DriverContext, BufferSizes)> {
+        let call = self.table.DxgkDdiCreateContext.ok_or(DriverError::Absent)?;
         let door = self.adapter()?.door;
-        let mut private = Private::copy(&order.private)?;
-        let name = kernel_name(&word); // In and out, as that of a device.
+        let mut private = PrivateData::copy(&context_allocation_args.private)?;
+        let name = kernel_handle(&word); // In and out, as that of a device.
         let mut args = DXGKARG_CREATECONTEXT {
             hContext: name,
-            NodeOrdinal: order.node,
-            EngineAffinity: order.engine,
+            NodeOrdinal: context_allocation_args.node,
+            EngineAffinity: context_allocation_args.engine,
             pPrivateDriverData: private.pointer(),
             PrivateDriverDataSize: private.size(),
             ..DXGKARG_CREATECONTEXT::ZERO
         };
 
-        let status = self.inside(&door, || {
+        let status = self.run_driver(&door, || {
             // SAFETY: By invariant 1 the function is there, and the word is the driver's own;
             // `args` and `private` outlive the call, also one that unwinds.
             unsafe { call(pointer(device.word()), &raw mut args) }
         });
 
-        answer(status)?;
+        result_from_status(status)?;
         let info = args.ContextInfo;
         let sizes = BufferSizes {
             commands: info.DmaBufferSize,
             private: info.DmaBufferPrivateDataSize,
-            list: info.AllocationListSize,
+            allocation_list: info.AllocationListSize,
             patches: info.PatchLocationListSize,
             // It is said of a device, which is not asked for it.
             guaranteed: false,
         };
-        Ok((word.fill(given(name, args.hContext)), sizes))
+        Ok((word.fill(driver_handle_from(name, args.hContext)), sizes))
     }
 
     /// The client's memory is read once, here: the driver sees a copy.
-    pub(crate) fn translate(&self, rendering: &mut Rendering<'_>) -> Answer<()> {
-        let call = self.table.DxgkDdiRender.ok_or(Refusal::Absent)?;
+    pub(crate) fn call_render(&self, rendering: &mut RenderArgs<'_>) -> DriverResult<()> {
+        let call = self.table.DxgkDdiRender.ok_or(DriverError::Absent)?;
         let door = self.adapter()?.door;
         let commands = rendering.commands.fetch(0..rendering.commands.len());
-        let mut commands = Private::copy(&commands.ok_or(Refusal::UserMemory)?)?;
-        let named = rendering.named.fetch(0..rendering.named.len()).ok_or(Refusal::UserMemory)?;
-        let mut named: Vec<_> = named.iter().map(location).collect();
-        let mut list: Vec<_> = rendering.list.iter().map(listing).collect();
-        let most = rendering.most_patches as usize;
-        let mut out = Sheet::copy(&vec![0; most * ENTRY], 0);
-        let mut sheet = Sheet::copy(rendering.buffer, 0);
-        let mut private = Private::copy(rendering.private)?;
+        let mut commands = PrivateData::copy(&commands.ok_or(DriverError::UserMemory)?)?;
+        let named = rendering.patch_locations.fetch(0..rendering.patch_locations.len()).ok_or(DriverError::UserMemory)?;
+        let mut named: Vec<_> = named.iter().map(patch_location).collect();
+        let mut list: Vec<_> = rendering.allocation_list.iter().map(allocation_list_entry).collect();
+        let most = rendering.max_patches as usize;
+        let mut out = GuardedBuffer::copy(&vec![0; most * ENTRY], 0);
+        let mut sheet = GuardedBuffer::copy(rendering.buffer, 0);
+        let mut private = PrivateData::copy(rendering.private)?;
         let (start, first) = (sheet.pointer(), out.pointer());
         let mut args = DXGKARG_RENDER {
             pCommand: commands.pointer(),
@@ -88,14 +88,14 @@ impl TableDriver {
             pPatchLocationListIn: named.as_mut_ptr(),
             PatchLocationListInSize: count(named.len())?,
             pPatchLocationListOut: first.cast(),
-            PatchLocationListOutSize: rendering.most_patches,
+            PatchLocationListOutSize: rendering.max_patches,
             MultipassOffset: *rendering.multipass,
             DmaBufferPhysicalAddress: rendering.address.cast_signed(),
             ..DXGKARG_RENDER::ZERO
         };
         let room = args.DmaSize;
 
-        let status = self.inside(&door, || {
+        let status = self.run_driver(&door, || {
             // SAFETY: By invariant 1 the function is there, and the word is the driver's own;
             // `args` and all it points to outlive the call, also one that unwinds.
             unsafe { call(pointer(rendering.context.word()), &raw mut args) }
@@ -103,9 +103,9 @@ impl TableDriver {
 
         let written = args.pDmaBuffer.addr().wrapping_sub(start.addr()).cast_signed();
         let far = args.pPatchLocationListOut.addr().wrapping_sub(first.addr()).cast_signed();
-        let answer = answer(status);
-        if matches!(answer, Ok(()) | Err(Refusal::NoRoom)) {
-            let changed = changed(rendering.buffer, sheet.bytes());
+        let answer = result_from_status(status);
+        if matches!(answer, Ok(()) | Err(DriverError::NoRoom)) {
+            let changed = changed_length(rendering.buffer, sheet.bytes());
             let said = (room, written, changed);
             judge_room(&door, said, &sheet, (far, most), &out);
         }
@@ -116,17 +116,17 @@ impl TableDriver {
         rendering.written = u32::try_from(written.max(0)).unwrap_or(room).min(room);
         let entries = usize::try_from(far.max(0)).unwrap_or(0) / ENTRY;
         let entries = out.bytes().chunks_exact(ENTRY).take(entries.min(most));
-        rendering.patches = entries.map(read_location).collect();
+        rendering.patches = entries.map(read_patch_location).collect();
         answer
     }
 
-    pub(crate) fn write_addresses(&self, patching: &mut Patching<'_>) -> Answer<()> {
-        let call = self.table.DxgkDdiPatch.ok_or(Refusal::Absent)?;
+    pub(crate) fn call_patch(&self, patching: &mut PatchArgs<'_>) -> DriverResult<()> {
+        let call = self.table.DxgkDdiPatch.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        let list: Vec<_> = patching.list.iter().map(listing).collect();
-        let patches: Vec<_> = patching.patches.iter().map(location).collect();
-        let mut sheet = Sheet::copy(patching.buffer, 0);
-        let mut private = Private::copy(patching.private)?;
+        let list: Vec<_> = patching.allocation_list.iter().map(allocation_list_entry).collect();
+        let patches: Vec<_> = patching.patches.iter().map(patch_location).collect();
+        let mut sheet = GuardedBuffer::copy(patching.buffer, 0);
+        let mut private = PrivateData::copy(patching.private)?;
         let paging = if patching.context.is_none() { PatchFlags::Paging } else { 0 };
         let null = if patching.null { PatchFlags::NullRendering } else { 0 };
         let list_at = |empty: bool, at: *const DXGK_ALLOCATIONLIST| {
@@ -153,26 +153,26 @@ impl TableDriver {
             ..DXGKARG_PATCH::ZERO
         };
 
-        let status = self.inside(&door, || {
+        let status = self.run_driver(&door, || {
             // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args` and
             // all it points to outlive the call, also one that unwinds.
             unsafe { call(pointer(context), &raw const args) }
         });
 
-        let broken = sheet.outside().map(|at| {
+        let broken = sheet.overrun().map(|at| {
             let size = args.DmaBufferSize;
             format!("DmaBufferSize is {size}, but the driver wrote at byte {at} of the buffer")
         });
         judge(door.services(), RuleId::KMD_SUBMIT_002, "DxgkDdiPatch.pDmaBuffer", broken);
         patching.buffer.copy_from_slice(sheet.bytes());
         patching.private.copy_from_slice(&private.bytes());
-        answer(status)
+        result_from_status(status)
     }
 
-    pub(crate) fn give_listed(&self, packet: &ListedSubmission<'_>) -> Answer<()> {
-        let call = self.table.DxgkDdiSubmitCommand.ok_or(Refusal::Absent)?;
+    pub(crate) fn call_submit_command(&self, packet: &SubmitCommandArgs<'_>) -> DriverResult<()> {
+        let call = self.table.DxgkDdiSubmitCommand.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        let mut private = Private::copy(packet.private)?;
+        let mut private = PrivateData::copy(packet.private)?;
         let null = if packet.null { SubmitFlags::NullRendering } else { 0 };
         let args = DXGKARG_SUBMITCOMMAND {
             hContext: pointer(packet.context.word()),
@@ -189,13 +189,13 @@ impl TableDriver {
             ..DXGKARG_SUBMITCOMMAND::ZERO
         };
 
-        let status = self.inside(&door, || {
+        let status = self.run_driver(&door, || {
             // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
             // and `private` outlive the call, also one that unwinds.
             unsafe { call(pointer(context), &raw const args) }
         });
 
-        answer(status)
+        result_from_status(status)
     }
 }
 
@@ -203,15 +203,15 @@ impl TableDriver {
 fn judge_room(
     door: &Door,
     (room, written, changed): (u32, isize, usize),
-    sheet: &Sheet,
+    sheet: &GuardedBuffer,
     (far, most): (isize, usize),
-    out: &Sheet,
+    out: &GuardedBuffer,
 ) {
     let ends = usize::try_from(written).ok().filter(|it| *it <= room as usize);
     let entries = usize::try_from(far).ok().filter(|it| it.is_multiple_of(ENTRY));
-    let broken = if let Some(at) = sheet.outside() {
+    let broken = if let Some(at) = sheet.overrun() {
         Some(format!("DmaSize is {room}, but the driver wrote at byte {at} of the buffer"))
-    } else if let Some(at) = out.outside() {
+    } else if let Some(at) = out.overrun() {
         Some(format!("there is room for {most} patch locations, but byte {at} was written"))
     } else if ends.is_none() {
         Some(format!("DmaSize is {room}, but pDmaBuffer went on by {written} bytes"))
@@ -226,38 +226,38 @@ fn judge_room(
 }
 
 /// Up to where bytes are others than before.
-fn changed(before: &[u8], after: &[u8]) -> usize {
+fn changed_length(before: &[u8], after: &[u8]) -> usize {
     before.iter().zip(after).rposition(|(one, two)| one != two).map_or(0, |last| last + 1)
 }
 
 /// WINDOWS: the address counts the segment's base (our reading; the page says only that it is in
 /// the segment).
-fn listing(it: &Listing) -> DXGK_ALLOCATIONLIST {
+fn allocation_list_entry(it: &AllocationListEntry) -> DXGK_ALLOCATIONLIST {
     DXGK_ALLOCATIONLIST {
-        hDeviceSpecificAllocation: pointer(it.view),
+        hDeviceSpecificAllocation: pointer(it.view_handle),
         Value: u32::from(it.write) | (it.segment & 31) << 1,
         PhysicalAddress: it.address.cast_signed(),
     }
 }
 
-fn location(it: &PatchLocation) -> D3DDDI_PATCHLOCATIONLIST {
+fn patch_location(it: &PatchLocation) -> D3DDDI_PATCHLOCATIONLIST {
     D3DDDI_PATCHLOCATIONLIST {
-        AllocationIndex: it.allocation,
-        Value: it.slot & SLOT,
-        DriverId: it.driver,
-        AllocationOffset: it.offset,
-        PatchOffset: it.place,
-        SplitOffset: it.split,
+        AllocationIndex: it.allocation_index,
+        Value: it.slot_id & SLOT,
+        DriverId: it.driver_id,
+        AllocationOffset: it.allocation_offset,
+        PatchOffset: it.patch_offset,
+        SplitOffset: it.split_offset,
     }
 }
 
-fn read_location(bytes: &[u8]) -> PatchLocation {
+fn read_patch_location(bytes: &[u8]) -> PatchLocation {
     let mut words = [0; ENTRY / 4];
     for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<4>().0) {
         *word = u32::from_ne_bytes(*bytes);
     }
     let [allocation, value, driver, offset, place, split] = words;
-    PatchLocation { allocation, slot: value & SLOT, driver, offset, place, split }
+    PatchLocation { allocation_index: allocation, slot_id: value & SLOT, driver_id: driver, allocation_offset: offset, patch_offset: place, split_offset: split }
 }
 
 #[cfg(test)]
@@ -266,8 +266,8 @@ mod tests {
 
     #[test]
     fn a_patch_location_reads_back() {
-        let it = PatchLocation { allocation: 1, slot: 2, driver: 3, offset: 4, place: 5, split: 6 };
-        let there = location(&it);
+        let it = PatchLocation { allocation_index: 1, slot_id: 2, driver_id: 3, allocation_offset: 4, patch_offset: 5, split_offset: 6 };
+        let there = patch_location(&it);
         let words = [
             there.AllocationIndex,
             there.Value,
@@ -277,13 +277,13 @@ mod tests {
             there.SplitOffset,
         ];
         let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_ne_bytes).collect();
-        assert_eq!(read_location(&bytes), it);
+        assert_eq!(read_patch_location(&bytes), it);
     }
 
     #[test]
     fn a_listing_has_its_segment_above_the_write_bit() {
-        let it = Listing { view: 0x1000, write: true, segment: 3, address: 0x20 };
-        let there = listing(&it);
+        let it = AllocationListEntry { view_handle: 0x1000, write: true, segment: 3, address: 0x20 };
+        let there = allocation_list_entry(&it);
         assert_eq!((there.write_operation(), there.segment_id()), (true, 3));
         assert_eq!((there.hDeviceSpecificAllocation.addr(), there.PhysicalAddress), (0x1000, 0x20));
     }

@@ -5,21 +5,21 @@
 #![expect(unsafe_code, reason = "reads what a driver wrote")]
 
 use crate::display::{Adapter, TableDriver};
-use crate::private::{MOST, Private};
-use crate::query::{Guarded, judge};
-use crate::status::answer;
+use crate::private::{MAX_SIZE, PrivateData};
+use crate::query::{GuardedOutput, judge};
+use crate::status::result_from_status;
 use abi::display::{
     DXGK_DRIVERCAPS, DXGK_QUERYSEGMENTIN4, DXGK_QUERYSEGMENTOUT4, DXGK_SEGMENTDESCRIPTOR4,
     DXGK_SEGMENTFLAGS as Flags, DXGKQAITYPE_QUERYSEGMENT4,
 };
 use abi::{NTSTATUS, PVOID};
-use flight::{RuleId, What};
-use kernel::miniport::{Answer, Refusal};
-use kernel::segment::{MemoryFeatures, PagingFeatures, SegmentFlags, SegmentShape};
+use flight::{RuleId, EventKind};
+use kernel::miniport::{DriverResult, DriverError};
+use kernel::segment::{MemoryFeatures, PagingFeatures, SegmentFlags, SegmentInfo};
 use std::ptr;
 
 /// A set of segments has room for so many.
-const MOST_SEGMENTS: u32 = 32;
+const MAX_SEGMENTS: u32 = 32;
 
 /// What the members are that the first pass is not about.
 const POISON: u32 = 0xdddd_dddd;
@@ -39,11 +39,11 @@ const PLACE: &str = "DxgkDdiQueryAdapterInfo.DXGK_QUERYSEGMENTOUT4";
 impl TableDriver {
     /// The adapter's memory. A driver that refuses to speak of it, or says that there are no
     /// segments, has none.
-    pub(crate) fn memory(
+    pub(crate) fn query_memory(
         &self,
         adapter: &Adapter,
         caps: &DXGK_DRIVERCAPS,
-    ) -> Answer<Option<MemoryFeatures>> {
+    ) -> DriverResult<Option<MemoryFeatures>> {
         let services = adapter.door.services();
         let first = DXGK_QUERYSEGMENTOUT4 {
             NbSegment: 0,
@@ -53,53 +53,53 @@ impl TableDriver {
             PagingBufferPrivateDataSize: POISON,
             SegmentDescriptorStride: STRIDE,
         };
-        let (status, counted) = self.ask_segments(adapter, first)?;
-        if answer(status).is_err() {
+        let (status, counted) = self.call_query_segment(adapter, first)?;
+        if result_from_status(status).is_err() {
             return Ok(None);
         }
         // It is said, and the flight goes on: the second pass fills the members in.
-        judge(services, RuleId::KMD_SEG_002, PLACE, touched(&first, &counted));
+        judge(services, RuleId::KMD_SEG_002, PLACE, changed_members(&first, &counted));
         match counted.NbSegment {
             0 => return Ok(None),
-            1..=MOST_SEGMENTS => {}
+            1..=MAX_SEGMENTS => {}
             _ => {
                 let name = "DXGK_QUERYSEGMENTOUT4 beyond 32 segments".into();
-                services.log().emit(services.adapter(), What::Absent { name });
-                return Err(Refusal::Invalid);
+                services.log().emit(services.adapter(), EventKind::EntryMissing { name });
+                return Err(DriverError::Invalid);
             }
         }
-        self.describe(adapter, counted.NbSegment, caps).map(Some)
+        self.query_segment_descriptors(adapter, counted.NbSegment, caps).map(Some)
     }
 
     /// The second pass.
-    fn describe(
+    fn query_segment_descriptors(
         &self,
         adapter: &Adapter,
         count: u32,
         caps: &DXGK_DRIVERCAPS,
-    ) -> Answer<MemoryFeatures> {
+    ) -> DriverResult<MemoryFeatures> {
         let services = adapter.door.services();
         let mut descriptor = [0; STRIDE];
         descriptor[LENGTH..].fill(GAP);
-        let mut list = Private::copy(&descriptor.repeat(count as usize))?;
+        let mut list = PrivateData::copy(&descriptor.repeat(count as usize))?;
         let second = DXGK_QUERYSEGMENTOUT4 {
             NbSegment: count,
             pSegmentDescriptor: list.pointer().cast(),
             SegmentDescriptorStride: STRIDE,
             ..DXGK_QUERYSEGMENTOUT4::ZERO
         };
-        let (status, out) = self.ask_segments(adapter, second)?;
-        let broken = miscounted(status, count, &out, &list);
+        let (status, out) = self.call_query_segment(adapter, second)?;
+        let broken = count_error(status, count, &out, &list);
         let counted = judge(services, RuleId::KMD_SEG_003, PLACE, broken);
-        let walked = judge(services, RuleId::KMD_SEG_004, PLACE, gaps(&list.bytes()));
+        let walked = judge(services, RuleId::KMD_SEG_004, PLACE, stride_error(&list.bytes()));
         if !counted || !walked {
-            return Err(Refusal::Invalid);
+            return Err(DriverError::Invalid);
         }
         // A size is the driver's word, and somebody is about to make room for it.
-        if out.PagingBufferSize > MOST || out.PagingBufferPrivateDataSize > MOST {
-            return Err(Refusal::NoMemory);
+        if out.PagingBufferSize > MAX_SIZE || out.PagingBufferPrivateDataSize > MAX_SIZE {
+            return Err(DriverError::NoMemory);
         }
-        let segments = (0..count as usize).map(|at| shape(&read(&mut list, at))).collect();
+        let segments = (0..count as usize).map(|at| segment_info(&read_descriptor(&mut list, at))).collect();
         let paging = PagingFeatures {
             node: caps.MemoryManagementCaps.PagingNode,
             buffer: out.PagingBufferSize,
@@ -110,21 +110,21 @@ impl TableDriver {
         Ok(MemoryFeatures { segments, paging })
     }
 
-    fn ask_segments(
+    fn call_query_segment(
         &self,
         adapter: &Adapter,
         question: DXGK_QUERYSEGMENTOUT4,
-    ) -> Answer<(NTSTATUS, DXGK_QUERYSEGMENTOUT4)> {
+    ) -> DriverResult<(NTSTATUS, DXGK_QUERYSEGMENTOUT4)> {
         let mut input = DXGK_QUERYSEGMENTIN4 { PhysicalAdapterIndex: 0 };
         let at: PVOID = (&raw mut input).cast();
-        let mut out = Guarded::new(question);
-        let status = self.ask(adapter, DXGKQAITYPE_QUERYSEGMENT4, at, 4, &mut out)?;
+        let mut out = GuardedOutput::new(question);
+        let status = self.call_query_adapter_info(adapter, DXGKQAITYPE_QUERYSEGMENT4, at, 4, &mut out)?;
         Ok((status, out.value))
     }
 }
 
 /// The members that the first pass changed, besides the count.
-fn touched(asked: &DXGK_QUERYSEGMENTOUT4, out: &DXGK_QUERYSEGMENTOUT4) -> Option<String> {
+fn changed_members(asked: &DXGK_QUERYSEGMENTOUT4, out: &DXGK_QUERYSEGMENTOUT4) -> Option<String> {
     let members = [
         ("pSegmentDescriptor", asked.pSegmentDescriptor != out.pSegmentDescriptor),
         ("PagingBufferSegmentId", asked.PagingBufferSegmentId != out.PagingBufferSegmentId),
@@ -141,14 +141,14 @@ fn touched(asked: &DXGK_QUERYSEGMENTOUT4, out: &DXGK_QUERYSEGMENTOUT4) -> Option
 }
 
 /// How the second pass differs from what the first announced.
-fn miscounted(
+fn count_error(
     status: NTSTATUS,
     count: u32,
     out: &DXGK_QUERYSEGMENTOUT4,
-    list: &Private,
+    list: &PrivateData,
 ) -> Option<String> {
     let other = out.NbSegment;
-    let but = if let Err(why) = answer(status) {
+    let but = if let Err(why) = result_from_status(status) {
         format!("the second refused to describe them: {}", why.name())
     } else if other != count {
         format!("the second has NbSegment {other}")
@@ -162,7 +162,7 @@ fn miscounted(
 /// Whether the driver went from descriptor to descriptor by another length than the stride.
 ///
 /// A driver that clears its descriptors may clear a whole stride: that is walking by it.
-fn gaps(bytes: &[u8]) -> Option<String> {
+fn stride_error(bytes: &[u8]) -> Option<String> {
     let mut strides = bytes.chunks(STRIDE).map(|it| &it[LENGTH..]);
     let at = strides.position(|it| it.iter().any(|it| *it != GAP) && it.iter().any(|it| *it != 0));
     at.map(|at| {
@@ -174,20 +174,20 @@ fn gaps(bytes: &[u8]) -> Option<String> {
 }
 
 /// A descriptor, by the stride.
-fn read(list: &mut Private, at: usize) -> DXGK_SEGMENTDESCRIPTOR4 {
+fn read_descriptor(list: &mut PrivateData, at: usize) -> DXGK_SEGMENTDESCRIPTOR4 {
     let from = list.pointer().wrapping_byte_add(at * STRIDE).cast::<DXGK_SEGMENTDESCRIPTOR4>();
     // SAFETY: The list has a stride for each segment counted, and any bytes are a descriptor.
     unsafe { from.read_unaligned() }
 }
 
-fn shape(it: &DXGK_SEGMENTDESCRIPTOR4) -> SegmentShape {
+fn segment_info(it: &DXGK_SEGMENTDESCRIPTOR4) -> SegmentInfo {
     let seen = it.Flags.has(Flags::CpuVisible | Flags::SupportsCpuHostAperture);
     let cpu = it.cpu_translated_address().cast_unsigned(); // Or the window's: a union.
-    SegmentShape {
+    SegmentInfo {
         base: it.BaseAddress.cast_unsigned(),
         size: it.Size as u64,
         commit_limit: it.CommitLimit as u64,
-        cpu: seen.then_some(cpu),
+        cpu_address: seen.then_some(cpu),
         window: if it.Flags.has(Flags::SupportsCpuHostAperture) {
             u64::from(it.CpuHostAperture.SizeInPages)
         } else {
@@ -244,22 +244,22 @@ mod tests {
     fn the_cpu_sees_what_says_so() {
         let mut it = DXGK_SEGMENTDESCRIPTOR4 { Size: 4096, ..DXGK_SEGMENTDESCRIPTOR4::ZERO };
         it.set_cpu_translated_address(0xe000_0000);
-        assert_eq!(shape(&it).cpu, None);
+        assert_eq!(segment_info(&it).cpu_address, None);
         it.Flags.Value = Flags::CpuVisible;
-        assert_eq!(shape(&it).cpu, Some(0xe000_0000));
+        assert_eq!(segment_info(&it).cpu_address, Some(0xe000_0000));
     }
 
     #[test]
     fn a_gap_is_left_alone_or_cleared() {
         let mut one = [0; STRIDE];
         one[LENGTH..].fill(GAP);
-        assert_eq!(gaps(&one.repeat(3)), None);
-        assert_eq!(gaps(&[0; 2 * STRIDE]), None);
+        assert_eq!(stride_error(&one.repeat(3)), None);
+        assert_eq!(stride_error(&[0; 2 * STRIDE]), None);
         let mut two = one.repeat(2);
         two[LENGTH] = 1;
-        assert!(gaps(&two).unwrap().ends_with("the 64 bytes of descriptor 0"));
+        assert!(stride_error(&two).unwrap().ends_with("the 64 bytes of descriptor 0"));
         two[LENGTH..].fill(GAP);
         two[STRIDE + LENGTH + 15] = 0;
-        assert!(gaps(&two).unwrap().ends_with("of descriptor 1"));
+        assert!(stride_error(&two).unwrap().ends_with("of descriptor 1"));
     }
 }

@@ -11,42 +11,42 @@ use std::ops::Range;
 const GUARD: usize = 64;
 
 /// What a byte of the guard is.
-const MARK: u8 = 0xfd;
+const GUARD_BYTE: u8 = 0xfd;
 
 const PAGE: usize = 4096;
 
 /// A copy of a buffer.
-pub(crate) struct Sheet {
+pub(crate) struct GuardedBuffer {
     memory: Vec<u8>,
-    inside: Range<usize>,
+    buffer: Range<usize>,
 }
 
-impl Sheet {
+impl GuardedBuffer {
     /// A copy of what is left of a buffer, so many bytes from its beginning.
     pub(crate) fn copy(bytes: &[u8], before: u32) -> Self {
         let offset = before as usize % PAGE;
-        let mut memory = vec![MARK; PAGE + offset + bytes.len() + GUARD];
+        let mut memory = vec![GUARD_BYTE; PAGE + offset + bytes.len() + GUARD];
         let address = memory.as_ptr().addr();
         let start = address.next_multiple_of(PAGE) - address + offset;
         let inside = start..start + bytes.len();
         memory[inside.clone()].copy_from_slice(bytes);
-        Self { memory, inside }
+        Self { memory, buffer: inside }
     }
 
     /// Where it is.
     pub(crate) fn pointer(&mut self) -> PVOID {
-        self.memory.as_mut_ptr().wrapping_add(self.inside.start).cast()
+        self.memory.as_mut_ptr().wrapping_add(self.buffer.start).cast()
     }
 
     /// The bytes as they are now.
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.memory[self.inside.clone()]
+        &self.memory[self.buffer.clone()]
     }
 
     /// Where outside of the buffer the driver has written, if it has: from its beginning.
-    pub(crate) fn outside(&self) -> Option<isize> {
-        let written = |it: &u8| *it != MARK;
-        let Range { start, end } = self.inside;
+    pub(crate) fn overrun(&self) -> Option<isize> {
+        let written = |it: &u8| *it != GUARD_BYTE;
+        let Range { start, end } = self.buffer;
         let behind = self.memory[end..].iter().position(written);
         let at =
             behind.map(|it| end + it).or_else(|| self.memory[..start].iter().position(written));
@@ -62,22 +62,22 @@ mod tests {
     fn a_copy_lies_where_the_buffer_lies_in_its_page() {
         for before in [0, 1, 12, 4090, 4096, 10_001] {
             let bytes: Vec<u8> = (0..200).collect();
-            let mut sheet = Sheet::copy(&bytes, before);
+            let mut sheet = GuardedBuffer::copy(&bytes, before);
             assert_eq!(sheet.pointer().addr() % PAGE, before as usize % PAGE);
-            assert_eq!((sheet.bytes(), sheet.outside()), (&bytes[..], None));
+            assert_eq!((sheet.bytes(), sheet.overrun()), (&bytes[..], None));
         }
-        assert_eq!(Sheet::copy(&[], 5).outside(), None);
+        assert_eq!(GuardedBuffer::copy(&[], 5).overrun(), None);
     }
 
     #[test]
     fn who_writes_around_it_is_seen() {
-        let mut sheet = Sheet::copy(&[7; 20], 100);
-        let Range { start, end } = sheet.inside;
+        let mut sheet = GuardedBuffer::copy(&[7; 20], 100);
+        let Range { start, end } = sheet.buffer;
         sheet.memory[end - 1] = 1;
-        assert_eq!((sheet.outside(), sheet.bytes()[19]), (None, 1));
+        assert_eq!((sheet.overrun(), sheet.bytes()[19]), (None, 1));
         sheet.memory[start - 1] = 1;
-        assert_eq!(sheet.outside(), Some(-1));
+        assert_eq!(sheet.overrun(), Some(-1));
         sheet.memory[end] = 1;
-        assert_eq!(sheet.outside(), Some(20));
+        assert_eq!(sheet.overrun(), Some(20));
     }
 }

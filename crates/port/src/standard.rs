@@ -2,24 +2,24 @@
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
 use crate::display::{Adapter, TableDriver};
-use crate::private::{MOST, Private, pointer};
-use crate::status::answer;
+use crate::private::{MAX_SIZE, PrivateData, pointer};
+use crate::status::result_from_status;
 use abi::display::{
     D3DKMDT_GDISURFACE_TEXTURE, D3DKMDT_GDISURFACEDATA, D3DKMDT_STANDARDALLOCATION_GDISURFACE,
     DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 };
 use abi::ukm::D3DDDIFMT_A8;
-use flight::{RuleId, Who};
-use kernel::miniport::{Answer, Refusal, Standard};
+use flight::{RuleId, Component};
+use kernel::miniport::{DriverResult, DriverError, StandardAllocationArgs};
 
 impl TableDriver {
     /// One question: without private data it is for sizes, with it for bytes.
-    pub(crate) fn describe_standard(&self, standard: &mut Standard) -> Answer<()> {
-        let call = self.table.DxgkDdiGetStandardAllocationDriverData.ok_or(Refusal::Absent)?;
-        let Adapter { door, context, .. } = self.told()?;
+    pub(crate) fn call_get_standard_allocation(&self, standard: &mut StandardAllocationArgs) -> DriverResult<()> {
+        let call = self.table.DxgkDdiGetStandardAllocationDriverData.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter_with_log()?;
         // Our reading of "so many bytes": a row of them.
         let mut surface = D3DKMDT_GDISURFACEDATA {
-            Width: u32::try_from(standard.bytes).map_err(|_| Refusal::Invalid)?,
+            Width: u32::try_from(standard.bytes).map_err(|_| DriverError::Invalid)?,
             Height: 1,
             Format: D3DDDIFMT_A8,
             Type: D3DKMDT_GDISURFACE_TEXTURE,
@@ -27,7 +27,7 @@ impl TableDriver {
         };
         let described = surface;
         let filled = standard.private.is_some();
-        let room = |size: u32| Private::zeroed(if filled { size } else { 0 });
+        let room = |size: u32| PrivateData::zeroed(if filled { size } else { 0 });
         let mut allocation = room(standard.allocation_size)?;
         let mut resource = room(standard.resource_size)?;
         let mut args = DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA {
@@ -40,20 +40,20 @@ impl TableDriver {
             ..DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA::ZERO
         };
 
-        let status = self.inside(&door, || {
+        let status = self.run_driver(&door, || {
             // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
             // and all it points to outlive the call, also one that unwinds.
             unsafe { call(pointer(context), &raw mut args) }
         });
 
-        answer(status)?;
+        result_from_status(status)?;
         if !filled {
             let broken = (surface != described).then(|| {
                 "asked for sizes only, the driver changed the description of the surface".to_owned()
             });
             let (services, rule) = (door.services(), RuleId::KMD_STD_002);
             let place = "DxgkDdiGetStandardAllocationDriverData.pCreateData";
-            services.log().judge(rule, Who::Driver, services.adapter(), place, broken);
+            services.log().judge(rule, Component::Driver, services.adapter(), place, broken);
         }
         if let Some(private) = &mut standard.private {
             private.allocation = allocation.bytes();
@@ -63,8 +63,8 @@ impl TableDriver {
         } else {
             let sizes = [args.AllocationPrivateDriverDataSize, args.ResourcePrivateDriverDataSize];
             // A size is the driver's word, and somebody is about to make room for it.
-            if sizes.iter().any(|it| *it > MOST) {
-                return Err(Refusal::NoMemory);
+            if sizes.iter().any(|it| *it > MAX_SIZE) {
+                return Err(DriverError::NoMemory);
             }
             [standard.allocation_size, standard.resource_size] = sizes;
         }

@@ -7,17 +7,17 @@ use crate::door::Door;
 use crate::interface::interface;
 use crate::private::pointer;
 use crate::query::judge;
-use crate::status::answer;
+use crate::status::result_from_status;
 use abi::display::{DXGK_INTERRUPT_CRTC_VSYNC, DXGK_INTERRUPT_DMA_COMPLETED};
 use abi::miniport::{
     DISPLAY_ADAPTER_HW_ID, DXGK_DISPLAY_INFORMATION, DXGK_START_INFO, DxgkRemovalPnPNotify,
     PowerActionHibernate, PowerActionNone, PowerActionSleep, PowerDeviceD0, PowerDeviceD3,
 };
 use abi::{GUID, LUID};
-use flight::{RuleId, What};
-use kernel::miniport::{Answer, Interrupt, Refusal};
-use kernel::power::{PowerAction, PowerOrder, PowerState, Powered};
-use kernel::services::Services;
+use flight::{RuleId, EventKind};
+use kernel::miniport::{DriverResult, Interrupt, DriverError};
+use kernel::power::{PowerAction, SetPowerArgs, PowerState, PowerTarget};
+use kernel::services::KernelCallbacks;
 use std::ptr;
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ const ADAPTER: GUID = GUID {
 };
 
 /// Entry rule: a driver that starts says how many sources and children there are.
-fn judge_counts(services: &Services, sources: u32, children: u32) {
+fn judge_counts(services: &KernelCallbacks, sources: u32, children: u32) {
     let unset: Vec<&str> =
         [("NumberOfVideoPresentSources", sources), ("NumberOfChildren", children)]
             .into_iter()
@@ -56,34 +56,34 @@ fn luid(number: u64) -> LUID {
 }
 
 impl TableDriver {
-    pub(crate) fn add(&self, services: &Arc<Services>) -> Answer<()> {
-        let call = self.table.DxgkDdiAddDevice.ok_or(Refusal::Absent)?;
+    pub(crate) fn call_add_device(&self, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
+        let call = self.table.DxgkDdiAddDevice.ok_or(DriverError::Absent)?;
         let door = Door::open(services.clone(), self.physical_device, &self.hardware);
         let mut context = ptr::null_mut();
 
-        let status = self.inside(&door, || {
+        let status = self.run_driver(&door, || {
             // SAFETY: By invariant 1 the function is there; `context` outlives the call, also
             // one that unwinds.
             unsafe { call(pointer(self.physical_device), &raw mut context) }
         });
 
-        answer(status)?;
+        result_from_status(status)?;
         // WINDOWS: success without a context declines the device (documented): nothing else is
         // asked of the driver about it.
         if context.is_null() {
-            return Err(Refusal::Declined);
+            return Err(DriverError::Declined);
         }
         let context = context.expose_provenance();
-        door.give_context(context);
-        services.give_word(context);
-        *self.met() =
+        door.set_context(context);
+        services.set_driver_handle(context);
+        *self.adapter_slot() =
             Some(Adapter { door, context, bases: Arc::default(), tables: Arc::default() });
         Ok(())
     }
 
-    pub(crate) fn start(&self) -> Answer<()> {
-        let call = self.table.DxgkDdiStartDevice.ok_or(Refusal::Absent)?;
-        let Adapter { door, context, .. } = self.told()?;
+    pub(crate) fn call_start_device(&self) -> DriverResult<()> {
+        let call = self.table.DxgkDdiStartDevice.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter_with_log()?;
         let services = door.services();
         let number = services.adapter().number;
         let mut guid = ADAPTER;
@@ -94,11 +94,11 @@ impl TableDriver {
             AdapterLuid: luid(services.luid()),
         };
         let mut interface =
-            interface(door.handle(), self.table.Version).ok_or(Refusal::Unsupported)?;
+            interface(door.handle(), self.table.Version).ok_or(DriverError::Unsupported)?;
         let (mut sources, mut children) = (UNSET, UNSET);
 
         door.set_started(true);
-        let status = self.inside(&door, || {
+        let status = self.run_driver(&door, || {
             let (info, interface) = (&raw mut info, &raw mut interface);
             let (sources, children) = (&raw mut sources, &raw mut children);
             // SAFETY: By invariants 1 and 2 the function is there and knows `context`; the
@@ -106,131 +106,131 @@ impl TableDriver {
             unsafe { call(pointer(context), info, interface, sources, children) }
         });
 
-        answer(status).inspect_err(|_| door.set_started(false))?;
+        result_from_status(status).inspect_err(|_| door.set_started(false))?;
         judge_counts(services, sources, children);
         let counted = |it: u32| it != 0 && it != UNSET;
         if counted(sources) || counted(children) {
-            services.log().emit(services.adapter(), What::Absent { name: "display output".into() });
+            services.log().emit(services.adapter(), EventKind::EntryMissing { name: "display output".into() });
         }
         Ok(())
     }
 
-    pub(crate) fn stop(&self) -> Answer<()> {
-        let call = self.table.DxgkDdiStopDevice.ok_or(Refusal::Absent)?;
-        let Adapter { door, context, .. } = self.told()?;
+    pub(crate) fn call_stop_device(&self) -> DriverResult<()> {
+        let call = self.table.DxgkDdiStopDevice.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter_with_log()?;
         // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
-        let status = self.inside(&door, || unsafe { call(pointer(context)) });
+        let status = self.run_driver(&door, || unsafe { call(pointer(context)) });
         door.set_started(false);
         end_mappings(&door, "DxgkDdiStopDevice");
-        answer(status)
+        result_from_status(status)
     }
 
-    pub(crate) fn release(&self, target: u32) -> Answer<()> {
+    pub(crate) fn call_stop_and_release_post_display(&self, target: u32) -> DriverResult<()> {
         const NAME: &str = "DxgkDdiStopDeviceAndReleasePostDisplayOwnership";
         let call = self.table.DxgkDdiStopDeviceAndReleasePostDisplayOwnership;
-        let call = call.ok_or(Refusal::Absent)?;
-        let Adapter { door, context, .. } = self.told()?;
+        let call = call.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter_with_log()?;
         let mut display = DXGK_DISPLAY_INFORMATION::ZERO;
-        let status = self.inside(&door, || {
+        let status = self.run_driver(&door, || {
             // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `display`
             // outlives the call, also one that unwinds.
             unsafe { call(pointer(context), target, &raw mut display) }
         });
-        answer(status)?;
+        result_from_status(status)?;
         door.set_started(false);
         end_mappings(&door, NAME);
         Ok(())
     }
 
-    pub(crate) fn change_power(&self, order: PowerOrder) -> Answer<()> {
-        let call = self.table.DxgkDdiSetPowerState.ok_or(Refusal::Absent)?;
-        let Adapter { door, context, .. } = self.told()?;
-        let of = match order.of {
-            Powered::Adapter => DISPLAY_ADAPTER_HW_ID,
-            Powered::Child(it) => it,
+    pub(crate) fn call_set_power_state(&self, context_allocation_args: SetPowerArgs) -> DriverResult<()> {
+        let call = self.table.DxgkDdiSetPowerState.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter_with_log()?;
+        let of = match context_allocation_args.of {
+            PowerTarget::Adapter => DISPLAY_ADAPTER_HW_ID,
+            PowerTarget::Child(it) => it,
         };
-        let state = match order.state {
+        let state = match context_allocation_args.state {
             PowerState::D0 => PowerDeviceD0,
             PowerState::D3 => PowerDeviceD3,
         };
-        let action = match order.action {
+        let action = match context_allocation_args.action {
             PowerAction::None => PowerActionNone,
             PowerAction::Sleep => PowerActionSleep,
             PowerAction::Hibernate => PowerActionHibernate,
         };
         // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
-        let status = self.inside(&door, || unsafe { call(pointer(context), of, state, action) });
-        answer(status)
+        let status = self.run_driver(&door, || unsafe { call(pointer(context), of, state, action) });
+        result_from_status(status)
     }
 
-    pub(crate) fn pull(&self) -> Answer<()> {
-        let call = self.table.DxgkDdiNotifySurpriseRemoval.ok_or(Refusal::Absent)?;
-        let Adapter { door, context, .. } = self.told()?;
-        door.hardware().pull();
+    pub(crate) fn call_notify_surprise_removal(&self) -> DriverResult<()> {
+        let call = self.table.DxgkDdiNotifySurpriseRemoval.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter_with_log()?;
+        door.hardware().surprise_remove();
         let live = DxgkRemovalPnPNotify;
         // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
-        let status = self.inside(&door, || unsafe { call(pointer(context), live) });
-        answer(status)
+        let status = self.run_driver(&door, || unsafe { call(pointer(context), live) });
+        result_from_status(status)
     }
 
-    pub(crate) fn reset(&self) -> Answer<()> {
-        let call = self.table.DxgkDdiResetDevice.ok_or(Refusal::Absent)?;
-        let Adapter { door, context, .. } = self.told()?;
+    pub(crate) fn call_reset_device(&self) -> DriverResult<()> {
+        let call = self.table.DxgkDdiResetDevice.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter_with_log()?;
         // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
-        self.inside(&door, || unsafe { call(pointer(context)) });
+        self.run_driver(&door, || unsafe { call(pointer(context)) });
         Ok(())
     }
 
-    pub(crate) fn remove(&self) -> Answer<()> {
-        let call = self.table.DxgkDdiRemoveDevice.ok_or(Refusal::Absent)?;
+    pub(crate) fn call_remove_device(&self) -> DriverResult<()> {
+        let call = self.table.DxgkDdiRemoveDevice.ok_or(DriverError::Absent)?;
         // Whatever the driver answers, it was told, and is told nothing else of this adapter.
-        let adapter = self.met().take().ok_or(Refusal::Invalid)?;
-        adapter.say();
+        let adapter = self.adapter_slot().take().ok_or(DriverError::Invalid)?;
+        adapter.log_handle();
         let Adapter { door, context, .. } = adapter;
         // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
-        let status = self.inside(&door, || unsafe { call(pointer(context)) });
-        door.services().end_word(context);
-        *self.left() = Some(door);
-        answer(status)
+        let status = self.run_driver(&door, || unsafe { call(pointer(context)) });
+        door.services().end_driver_handle(context);
+        *self.removed_door() = Some(door);
+        result_from_status(status)
     }
 
     /// There need not be anything to do.
-    pub(crate) fn leave(&self) {
+    pub(crate) fn call_unload(&self) {
         let Some(call) = self.table.DxgkDdiUnload else { return };
         // A callback from here on comes too late, and is said.
-        let door = self.left().take();
+        let door = self.removed_door().take();
         // SAFETY: By invariant 1 the function is there.
         let body = || unsafe { call() };
         match door {
-            Some(door) => self.inside(&door, body),
-            None => self.inside_pool(body),
+            Some(door) => self.run_driver(&door, body),
+            None => self.run_in_pool(body),
         }
     }
 
-    pub(crate) fn ask_interrupt(&self) -> Answer<bool> {
-        let call = self.table.DxgkDdiInterruptRoutine.ok_or(Refusal::Absent)?;
+    pub(crate) fn call_interrupt_routine(&self) -> DriverResult<bool> {
+        let call = self.table.DxgkDdiInterruptRoutine.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
         // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
-        let ours = self.inside(&door, || unsafe { call(pointer(context), 0) });
+        let ours = self.run_driver(&door, || unsafe { call(pointer(context), 0) });
         Ok(ours != 0)
     }
 
-    pub(crate) fn run_dpc(&self) -> Answer<()> {
-        let call = self.table.DxgkDdiDpcRoutine.ok_or(Refusal::Absent)?;
+    pub(crate) fn call_dpc_routine(&self) -> DriverResult<()> {
+        let call = self.table.DxgkDdiDpcRoutine.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
         // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
-        self.inside(&door, || unsafe { call(pointer(context)) });
+        self.run_driver(&door, || unsafe { call(pointer(context)) });
         Ok(())
     }
 
-    pub(crate) fn switch_interrupt(&self, of: Interrupt, on: bool) -> Answer<()> {
-        let call = self.table.DxgkDdiControlInterrupt.ok_or(Refusal::Absent)?;
+    pub(crate) fn call_control_interrupt(&self, of: Interrupt, on: bool) -> DriverResult<()> {
+        let call = self.table.DxgkDdiControlInterrupt.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let kind = match of {
             Interrupt::Vsync => DXGK_INTERRUPT_CRTC_VSYNC,
             Interrupt::Completed => DXGK_INTERRUPT_DMA_COMPLETED,
         };
         // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
-        answer(self.inside(&door, || unsafe { call(pointer(context), kind, on.into()) }))
+        result_from_status(self.run_driver(&door, || unsafe { call(pointer(context), kind, on.into()) }))
     }
 }

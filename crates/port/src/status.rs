@@ -7,25 +7,25 @@ use abi::status::{
     STATUS_INVALID_PARAMETER, STATUS_INVALID_USER_BUFFER, STATUS_NO_MEMORY, STATUS_NOT_IMPLEMENTED,
     STATUS_NOT_SUPPORTED, STATUS_PRIVILEGED_INSTRUCTION, STATUS_SUCCESS,
 };
-use kernel::miniport::{Answer, Refusal};
+use kernel::miniport::{DriverResult, DriverError};
 
 /// What a driver answered. Only success itself is success: another code that does not fail
 /// says something, and is passed on.
-pub fn answer(status: NTSTATUS) -> Answer<()> {
+pub fn result_from_status(status: NTSTATUS) -> DriverResult<()> {
     Err(match status {
         STATUS_SUCCESS => return Ok(()),
-        STATUS_INVALID_PARAMETER => Refusal::Invalid,
-        STATUS_NO_MEMORY => Refusal::NoMemory,
-        STATUS_GRAPHICS_DRIVER_MISMATCH => Refusal::Mismatch,
-        STATUS_GRAPHICS_ALLOCATION_BUSY => Refusal::Busy,
-        STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER => Refusal::NoRoom,
-        STATUS_INVALID_HANDLE => Refusal::NoHandle,
-        STATUS_NOT_SUPPORTED => Refusal::Unsupported,
-        STATUS_NOT_IMPLEMENTED => Refusal::Unimplemented,
-        STATUS_PRIVILEGED_INSTRUCTION => Refusal::Privileged,
-        STATUS_ILLEGAL_INSTRUCTION => Refusal::Illegal,
-        STATUS_INVALID_USER_BUFFER => Refusal::UserMemory,
-        other => Refusal::Other(other.cast_unsigned()),
+        STATUS_INVALID_PARAMETER => DriverError::Invalid,
+        STATUS_NO_MEMORY => DriverError::NoMemory,
+        STATUS_GRAPHICS_DRIVER_MISMATCH => DriverError::Mismatch,
+        STATUS_GRAPHICS_ALLOCATION_BUSY => DriverError::Busy,
+        STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER => DriverError::NoRoom,
+        STATUS_INVALID_HANDLE => DriverError::NoHandle,
+        STATUS_NOT_SUPPORTED => DriverError::Unsupported,
+        STATUS_NOT_IMPLEMENTED => DriverError::Unimplemented,
+        STATUS_PRIVILEGED_INSTRUCTION => DriverError::Privileged,
+        STATUS_ILLEGAL_INSTRUCTION => DriverError::Illegal,
+        STATUS_INVALID_USER_BUFFER => DriverError::UserMemory,
+        other => DriverError::Other(other.cast_unsigned()),
     })
 }
 
@@ -33,12 +33,12 @@ pub fn answer(status: NTSTATUS) -> Answer<()> {
 ///
 /// WINDOWS: which statuses a refused callback has is not documented. Whatever is wrong with an
 /// argument is an invalid parameter (D-55).
-pub(crate) fn status(answer: Answer<()>) -> NTSTATUS {
+pub(crate) fn status_from_result(answer: DriverResult<()>) -> NTSTATUS {
     match answer {
         Ok(()) => STATUS_SUCCESS,
-        Err(Refusal::NoMemory) => STATUS_NO_MEMORY,
-        Err(Refusal::Busy) => STATUS_GRAPHICS_ALLOCATION_BUSY,
-        Err(Refusal::Unsupported) => STATUS_NOT_SUPPORTED,
+        Err(DriverError::NoMemory) => STATUS_NO_MEMORY,
+        Err(DriverError::Busy) => STATUS_GRAPHICS_ALLOCATION_BUSY,
+        Err(DriverError::Unsupported) => STATUS_NOT_SUPPORTED,
         Err(_) => STATUS_INVALID_PARAMETER,
     }
 }
@@ -50,22 +50,22 @@ mod tests {
 
     #[test]
     fn only_success_is_success() {
-        assert_eq!(answer(STATUS_SUCCESS), Ok(()));
-        assert_eq!(answer(STATUS_PENDING), Err(Refusal::Other(0x103)));
-        assert_eq!(answer(STATUS_GRAPHICS_DRIVER_MISMATCH), Err(Refusal::Mismatch));
-        assert_eq!(answer(STATUS_GRAPHICS_ALLOCATION_BUSY), Err(Refusal::Busy));
-        assert_eq!(answer(STATUS_INVALID_HANDLE), Err(Refusal::NoHandle));
-        let full = answer(STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER);
-        assert_eq!(full, Err(Refusal::NoRoom));
-        assert_eq!(answer(-1), Err(Refusal::Other(u32::MAX)));
+        assert_eq!(result_from_status(STATUS_SUCCESS), Ok(()));
+        assert_eq!(result_from_status(STATUS_PENDING), Err(DriverError::Other(0x103)));
+        assert_eq!(result_from_status(STATUS_GRAPHICS_DRIVER_MISMATCH), Err(DriverError::Mismatch));
+        assert_eq!(result_from_status(STATUS_GRAPHICS_ALLOCATION_BUSY), Err(DriverError::Busy));
+        assert_eq!(result_from_status(STATUS_INVALID_HANDLE), Err(DriverError::NoHandle));
+        let full = result_from_status(STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER);
+        assert_eq!(full, Err(DriverError::NoRoom));
+        assert_eq!(result_from_status(-1), Err(DriverError::Other(u32::MAX)));
     }
 
     #[test]
     fn a_refused_callback_fails() {
-        assert_eq!(status(Ok(())), STATUS_SUCCESS);
-        for why in [Refusal::NoMemory, Refusal::Busy, Refusal::Unsupported] {
-            assert_eq!(answer(status(Err(why))), Err(why));
+        assert_eq!(status_from_result(Ok(())), STATUS_SUCCESS);
+        for why in [DriverError::NoMemory, DriverError::Busy, DriverError::Unsupported] {
+            assert_eq!(result_from_status(status_from_result(Err(why))), Err(why));
         }
-        assert_eq!(status(Err(Refusal::NoHandle)), STATUS_INVALID_PARAMETER);
+        assert_eq!(status_from_result(Err(DriverError::NoHandle)), STATUS_INVALID_PARAMETER);
     }
 }

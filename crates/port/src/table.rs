@@ -17,10 +17,10 @@ use kernel::ddi::REQUIRED;
 use std::fmt;
 
 /// The version that is flown.
-const FLOWN: u32 = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
+const SUPPORTED_VERSION: u32 = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
 
 /// The versions that Windows knows, and what people call them.
-const KNOWN: &[(u32, &str)] = &[
+const KNOWN_VERSIONS: &[(u32, &str)] = &[
     (DXGKDDI_INTERFACE_VERSION_VISTA, "WDDM 1.0"),
     (DXGKDDI_INTERFACE_VERSION_VISTA_SP1, "WDDM 1.0 of SP1"),
     (DXGKDDI_INTERFACE_VERSION_WIN7, "WDDM 1.1"),
@@ -45,7 +45,7 @@ const KNOWN: &[(u32, &str)] = &[
 
 /// Why a table was not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BadTable {
+pub enum TableError {
     /// Its `Version` is not one that is flown: the rest of it cannot be read.
     Version(u32),
     /// It lacks entries that every driver has: these.
@@ -53,39 +53,39 @@ pub enum BadTable {
 }
 
 /// Looks at a table as far as it can be judged before it is used.
-pub(crate) fn check(table: &DRIVER_INITIALIZATION_DATA) -> Result<(), BadTable> {
-    if table.Version != FLOWN {
-        return Err(BadTable::Version(table.Version));
+pub(crate) fn check(table: &DRIVER_INITIALIZATION_DATA) -> Result<(), TableError> {
+    if table.Version != SUPPORTED_VERSION {
+        return Err(TableError::Version(table.Version));
     }
     let filled: Vec<&str> = table.filled().collect();
     let missing: Vec<_> = REQUIRED.iter().copied().filter(|it| !filled.contains(it)).collect();
-    if missing.is_empty() { Ok(()) } else { Err(BadTable::Missing(missing)) }
+    if missing.is_empty() { Ok(()) } else { Err(TableError::Missing(missing)) }
 }
 
-impl fmt::Display for BadTable {
+impl fmt::Display for TableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BadTable::Version(version) => {
+            TableError::Version(version) => {
                 write!(f, "the table's Version is {version:#x}, which is ")?;
-                match KNOWN.iter().find(|it| it.0 == *version) {
+                match KNOWN_VERSIONS.iter().find(|it| it.0 == *version) {
                     Some((_, name)) => write!(f, "{name} and not flown yet")?,
                     None => write!(f, "no version of WDDM")?,
                 }
-                write!(f, "; flown is {FLOWN:#x}, known and not flown yet are")?;
-                let others = KNOWN.iter().filter(|it| it.0 != FLOWN);
+                write!(f, "; flown is {SUPPORTED_VERSION:#x}, known and not flown yet are")?;
+                let others = KNOWN_VERSIONS.iter().filter(|it| it.0 != SUPPORTED_VERSION);
                 for (at, (version, _)) in others.enumerate() {
                     write!(f, "{} {version:#x}", if at == 0 { "" } else { "," })?;
                 }
                 Ok(())
             }
-            BadTable::Missing(names) => {
+            TableError::Missing(names) => {
                 write!(f, "the table lacks what every driver has: {}", names.join(", "))
             }
         }
     }
 }
 
-impl std::error::Error for BadTable {}
+impl std::error::Error for TableError {}
 
 #[cfg(test)]
 mod tests {
@@ -94,12 +94,12 @@ mod tests {
 
     #[test]
     fn every_known_version_has_its_own_number_and_length() {
-        assert!(KNOWN.is_sorted_by(|a, b| a.0 < b.0));
+        assert!(KNOWN_VERSIONS.is_sorted_by(|a, b| a.0 < b.0));
         for (version, _) in DRIVER_INITIALIZATION_DATA::LENGTHS {
-            assert!(KNOWN.iter().any(|it| it.0 == *version), "{version:#x}");
+            assert!(KNOWN_VERSIONS.iter().any(|it| it.0 == *version), "{version:#x}");
         }
         let here = size_of::<DRIVER_INITIALIZATION_DATA>();
-        assert_eq!(DRIVER_INITIALIZATION_DATA::length(FLOWN), Some(here));
+        assert_eq!(DRIVER_INITIALIZATION_DATA::length(SUPPORTED_VERSION), Some(here));
     }
 
     #[test]
@@ -111,18 +111,18 @@ mod tests {
 
     #[test]
     fn a_version_is_named() {
-        let said = BadTable::Version(0x300E).to_string();
+        let said = TableError::Version(0x300E).to_string();
         assert!(said.starts_with("the table's Version is 0x300e, which is WDDM 1.2 and not flown"));
         assert!(said.ends_with("0xf003, 0x10004"), "{said}");
-        assert!(BadTable::Version(7).to_string().contains("0x7, which is no version of WDDM; "));
+        assert!(TableError::Version(7).to_string().contains("0x7, which is no version of WDDM; "));
     }
 
     #[test]
     fn everything_that_is_missing_is_said_at_once() {
         let table =
-            DRIVER_INITIALIZATION_DATA { Version: FLOWN, ..DRIVER_INITIALIZATION_DATA::ZERO };
-        assert_eq!(check(&table), Err(BadTable::Missing(REQUIRED.to_vec())));
-        let said = BadTable::Missing(vec!["DxgkDdiStopDevice", "DxgkDdiCreateDevice"]).to_string();
+            DRIVER_INITIALIZATION_DATA { Version: SUPPORTED_VERSION, ..DRIVER_INITIALIZATION_DATA::ZERO };
+        assert_eq!(check(&table), Err(TableError::Missing(REQUIRED.to_vec())));
+        let said = TableError::Missing(vec!["DxgkDdiStopDevice", "DxgkDdiCreateDevice"]).to_string();
         let names = "DxgkDdiStopDevice, DxgkDdiCreateDevice";
         assert_eq!(said, format!("the table lacks what every driver has: {names}"));
     }

@@ -1,9 +1,9 @@
 //! Entries of page tables, as `DxgkDdiBuildPagingBuffer` has them.
 
 use crate::mmu;
-use crate::operation::{bit, known, offset, small};
-use crate::paging::Carried;
-use crate::private::{Private, pointer};
+use crate::operation::{bit, handle_or_null, segment_offset, to_u32};
+use crate::paging::OperationData;
+use crate::private::{PrivateData, pointer};
 use abi::display::{
     DXGK_BUILDPAGINGBUFFER_ABOUT as About, DXGK_BUILDPAGINGBUFFER_COPYPAGETABLEENTRIES,
     DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL, DXGK_BUILDPAGINGBUFFER_FLUSHTLB,
@@ -16,8 +16,8 @@ use abi::display::{
     DXGK_UPDATEPAGETABLEFLAGS as Flags,
 };
 use flight::{Ram, Run};
-use kernel::miniport::{Answer, Refusal};
-use kernel::mmu::{Entry, EntryCopy, TableAt, TableUpdate};
+use kernel::miniport::{DriverResult, DriverError};
+use kernel::mmu::{PageTableEntry, EntryCopy, TableAddress, TableUpdate};
 use kernel::operation::{Operation, PAGE};
 use std::ptr;
 use std::sync::Arc;
@@ -26,36 +26,36 @@ use std::sync::Arc;
 const GUARD: u8 = 0xfd;
 
 /// A page table that the CPU sees, for the time of a call.
-pub(crate) struct Seen {
+pub(crate) struct MappedPageTable {
     ram: Arc<dyn Ram>,
     view: usize,
     /// Where the table is in it.
     pub(crate) address: usize,
 }
 
-impl Seen {
+impl MappedPageTable {
     /// Shows a table of so many bytes.
-    pub(crate) fn new(ram: &Arc<dyn Ram>, start: u64, bytes: u64) -> Option<Self> {
+    pub(crate) fn map(ram: &Arc<dyn Ram>, start: u64, bytes: u64) -> Option<Self> {
         let inside = start % PAGE;
         let bytes = inside.checked_add(bytes)?.checked_next_multiple_of(PAGE)?;
-        let view = ram.view(&[Run { start: start - inside, bytes }])?;
+        let view = ram.map(&[Run { start: start - inside, bytes }])?;
         let address = view + usize::try_from(inside).ok()?;
         Some(Self { ram: ram.clone(), view, address })
     }
 }
 
-impl Drop for Seen {
+impl Drop for MappedPageTable {
     fn drop(&mut self) {
-        self.ram.end_view(self.view);
+        self.ram.unmap(self.view);
     }
 }
 
 /// What an operation on page tables, or at virtual addresses, is about.
-pub(crate) fn about(
+pub(crate) fn table_operation_args(
     operation: &Operation<'_>,
-    carried: &mut Carried,
+    carried: &mut OperationData,
     bases: &[u64],
-) -> Answer<(DXGK_BUILDPAGINGBUFFER_OPERATION, About)> {
+) -> DriverResult<(DXGK_BUILDPAGINGBUFFER_OPERATION, About)> {
     Ok(match operation {
         Operation::UpdateTable(it) => {
             let update = update(it, carried, bases)?;
@@ -63,7 +63,7 @@ pub(crate) fn about(
         }
         Operation::FlushTlb { process, root, start, end } => {
             let flush = DXGK_BUILDPAGINGBUFFER_FLUSHTLB {
-                RootPageTableAddress: mmu::place(root.0, root.1),
+                RootPageTableAddress: mmu::segment_address(root.0, root.1),
                 hProcess: pointer(*process),
                 StartVirtualAddress: *start,
                 EndVirtualAddress: *end,
@@ -71,16 +71,16 @@ pub(crate) fn about(
             (DXGK_OPERATION_FLUSH_TLB, About { FlushTlb: flush })
         }
         Operation::CopyEntries(copies) => {
-            let list = carried.entries.as_mut().map_or(ptr::null_mut(), Private::pointer);
+            let list = carried.entries.as_mut().map_or(ptr::null_mut(), PrivateData::pointer);
             let copy = DXGK_BUILDPAGINGBUFFER_COPYPAGETABLEENTRIES {
-                NumRanges: small(copies.len() as u64)?,
+                NumRanges: to_u32(copies.len() as u64)?,
                 pRanges: list.cast(),
             };
             (DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES, About { CopyPageTableEntries: copy })
         }
-        Operation::VirtualTransfer { word, offset, from, to, bytes } => {
+        Operation::VirtualTransfer { driver_handle: word, offset, from, to, bytes } => {
             let transfer = DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL {
-                hAllocation: known(*word),
+                hAllocation: handle_or_null(*word),
                 AllocationOffsetInBytes: *offset,
                 TransferSizeInBytes: *bytes,
                 SourceVirtualAddress: *from,
@@ -91,9 +91,9 @@ pub(crate) fn about(
             };
             (DXGK_OPERATION_VIRTUAL_TRANSFER, About { TransferVirtual: transfer })
         }
-        Operation::VirtualFill { word, offset, address, bytes, pattern } => {
+        Operation::VirtualFill { driver_handle: word, offset, address, bytes, pattern } => {
             let fill = DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL {
-                hAllocation: known(*word),
+                hAllocation: handle_or_null(*word),
                 AllocationOffsetInBytes: *offset,
                 FillSizeInBytes: *bytes,
                 FillPattern: *pattern,
@@ -101,34 +101,34 @@ pub(crate) fn about(
             };
             (DXGK_OPERATION_VIRTUAL_FILL, About { FillVirtual: fill })
         }
-        _ => return Err(Refusal::Invalid),
+        _ => return Err(DriverError::Invalid),
     })
 }
 
 /// The update, with what it points at in `carried`.
 fn update(
     it: &TableUpdate<'_>,
-    carried: &mut Carried,
+    carried: &mut OperationData,
     bases: &[u64],
-) -> Answer<DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE> {
+) -> DriverResult<DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE> {
     let (address, mode) = match it.table {
-        TableAt::Cpu(_) => {
-            let seen = carried.seen.as_ref().ok_or(Refusal::Invalid)?;
+        TableAddress::Cpu(_) => {
+            let seen = carried.seen.as_ref().ok_or(DriverError::Invalid)?;
             (Address::at(seen.address as u64), DXGK_PAGETABLEUPDATE_CPU_VIRTUAL)
         }
-        TableAt::Virtual(address) => (Address::at(address), DXGK_PAGETABLEUPDATE_GPU_VIRTUAL),
-        TableAt::Physical(segment, address) => {
-            let physical = mmu::place(segment, offset(segment, address, bases)?);
+        TableAddress::Virtual(address) => (Address::at(address), DXGK_PAGETABLEUPDATE_GPU_VIRTUAL),
+        TableAddress::Physical(segment, address) => {
+            let physical = mmu::segment_address(segment, segment_offset(segment, address, bases)?);
             (Address { GpuPhysical: physical }, DXGK_PAGETABLEUPDATE_GPU_PHYSICAL)
         }
     };
     let flags = bit(it.repeat, Flags::Repeat)
         | bit(it.initial, Flags::InitialUpdate)
         | bit(it.evicts, Flags::NotifyEviction);
-    let entries = carried.entries.as_mut().map_or(ptr::null_mut(), Private::pointer);
+    let entries = carried.entries.as_mut().map_or(ptr::null_mut(), PrivateData::pointer);
     Ok(DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE {
         PageTableLevel: it.level,
-        hAllocation: known(it.word),
+        hAllocation: handle_or_null(it.driver_handle),
         PageTableAddress: address,
         pPageTableEntries: entries.cast(),
         StartIndex: it.first,
@@ -144,26 +144,26 @@ fn update(
 }
 
 /// The most bytes of guard there are behind an entry that is to be repeated.
-const MOST_GUARD: usize = 1 << 16;
+const MAX_GUARD: usize = 1 << 16;
 
 /// The entries as bytes. Behind one that is to be repeated lies a guard: a driver that reads on
 /// finds what no page is.
-pub(crate) fn entries(it: &TableUpdate<'_>) -> Answer<Private> {
+pub(crate) fn entry_bytes(it: &TableUpdate<'_>) -> DriverResult<PrivateData> {
     let given = if it.repeat { it.entries.get(..1) } else { Some(it.entries) };
-    let bytes = given.unwrap_or_default().iter().map(entry).flat_map(|it| {
+    let bytes = given.unwrap_or_default().iter().map(page_table_entry).flat_map(|it| {
         let DXGK_PTE { Flags, PageAddress } = it;
         [Flags, PageAddress].into_iter().flat_map(u64::to_ne_bytes)
     });
     let mut bytes = bytes.collect::<Vec<u8>>();
     if it.repeat {
         let all = (it.count as usize).saturating_mul(size_of::<DXGK_PTE>());
-        bytes.resize(all.clamp(bytes.len(), MOST_GUARD), GUARD);
+        bytes.resize(all.clamp(bytes.len(), MAX_GUARD), GUARD);
     }
-    Private::copy(&bytes)
+    PrivateData::copy(&bytes)
 }
 
 /// WINDOWS: an address in an entry is a page number (observed by two driver projects).
-fn entry(it: &Entry) -> DXGK_PTE {
+fn page_table_entry(it: &PageTableEntry) -> DXGK_PTE {
     let flag = |set: bool, flag: u64| if set { flag } else { 0 };
     DXGK_PTE {
         Flags: flag(it.valid, DXGK_PTE::Valid)
@@ -177,13 +177,13 @@ fn entry(it: &Entry) -> DXGK_PTE {
 }
 
 /// Ranges of entries to copy, as an array of `DXGK_BUILDPAGINGBUFFER_COPY_RANGE`.
-pub(crate) fn ranges(copies: &[EntryCopy]) -> Answer<Private> {
+pub(crate) fn copy_ranges(copies: &[EntryCopy]) -> DriverResult<PrivateData> {
     let words = |it: &EntryCopy| {
         let indices = u64::from(it.from.1) | u64::from(it.to.1) << 32;
         [u64::from(it.count), it.from.0, it.to.0, indices]
     };
     let bytes: Vec<u8> = copies.iter().flat_map(words).flat_map(u64::to_le_bytes).collect();
-    Private::copy(&bytes)
+    PrivateData::copy(&bytes)
 }
 
 #[cfg(test)]
@@ -191,11 +191,11 @@ mod tests {
     use super::*;
     use abi::display::DXGK_BUILDPAGINGBUFFER_COPY_RANGE;
 
-    fn update(entries: &[Entry], repeat: bool, count: u32) -> TableUpdate<'_> {
+    fn update(entries: &[PageTableEntry], repeat: bool, count: u32) -> TableUpdate<'_> {
         TableUpdate {
             process: 1,
             level: 0,
-            table: TableAt::Physical(2, 0x1_0000),
+            table: TableAddress::Physical(2, 0x1_0000),
             first: 3,
             count,
             entries,
@@ -203,7 +203,7 @@ mod tests {
             initial: true,
             evicts: false,
             address: 0x3000,
-            word: None,
+            driver_handle: None,
             offset: 0,
             protection: 0,
         }
@@ -211,37 +211,37 @@ mod tests {
 
     #[test]
     fn an_entry_to_repeat_has_a_guard_behind_it() {
-        let all = [Entry { valid: true, read_only: true, segment: 3, page: 7, ..Entry::default() }];
-        let bytes = entries(&update(&all, true, 4)).unwrap().bytes();
+        let all = [PageTableEntry { valid: true, read_only: true, segment: 3, page: 7, ..PageTableEntry::default() }];
+        let bytes = entry_bytes(&update(&all, true, 4)).unwrap().bytes();
         let (words, _) = bytes.as_chunks::<8>();
         let words: Vec<u64> = words.iter().map(|it| u64::from_ne_bytes(*it)).collect();
         let guard = u64::from_ne_bytes([GUARD; 8]);
         assert_eq!(words[..2], [0b1001 | 3 << 5, 7]);
         assert_eq!(words[2..], [guard; 6]);
-        assert_eq!(entries(&update(&all, false, 1)).unwrap().size(), 16);
-        assert!(entries(&update(&all, true, u32::MAX)).unwrap().size() <= 1 << 16);
+        assert_eq!(entry_bytes(&update(&all, false, 1)).unwrap().size(), 16);
+        assert!(entry_bytes(&update(&all, true, u32::MAX)).unwrap().size() <= 1 << 16);
     }
 
     #[test]
     fn an_update_says_where_its_table_is() {
-        let mut carried = Carried { list: None, private: None, entries: None, seen: None };
+        let mut carried = OperationData { list: None, private: None, entries: None, seen: None };
         let physical = update(&[], false, 0);
         let said = super::update(&physical, &mut carried, &[0, 0xf000]).unwrap();
         let place = said.PageTableAddress.GpuPhysical;
         assert_eq!((place.SegmentId, place.SegmentOffset), (2, 0x1000), "from its base on");
         assert_eq!(said.Flags.Value, Flags::InitialUpdate);
-        let table = TableAt::Virtual(0x12_3456_7000);
+        let table = TableAddress::Virtual(0x12_3456_7000);
         let said = super::update(&TableUpdate { table, ..physical }, &mut carried, &[]).unwrap();
         assert_eq!(said.PageTableAddress.gpu_virtual(), 0x12_3456_7000);
-        let table = TableAt::Cpu(0x1000);
+        let table = TableAddress::Cpu(0x1000);
         let unseen = super::update(&TableUpdate { table, ..physical }, &mut carried, &[]);
-        assert_eq!(unseen.err(), Some(Refusal::Invalid), "the CPU does not see it");
+        assert_eq!(unseen.err(), Some(DriverError::Invalid), "the CPU does not see it");
     }
 
     #[test]
     fn ranges_lie_as_the_structure_does() {
         let copy = EntryCopy { from: (0x1000, 2), to: (0x2000, 5), count: 7 };
-        let bytes = ranges(&[copy, copy]).unwrap().bytes();
+        let bytes = copy_ranges(&[copy, copy]).unwrap().bytes();
         assert_eq!(bytes.len(), 2 * size_of::<DXGK_BUILDPAGINGBUFFER_COPY_RANGE>());
         assert_eq!((bytes[0], bytes[9], bytes[17], bytes[24], bytes[28]), (7, 0x10, 0x20, 2, 5));
     }
@@ -249,11 +249,11 @@ mod tests {
     #[test]
     fn a_table_is_seen_where_it_is() {
         let ram = nt::Ram::new(16 * PAGE).unwrap();
-        let run = ram.take(2 * PAGE).unwrap();
+        let run = ram.allocate(2 * PAGE).unwrap();
         let ram: Arc<dyn Ram> = ram;
-        let seen = Seen::new(&ram, run.start + PAGE + 64, 8).unwrap();
+        let seen = MappedPageTable::map(&ram, run.start + PAGE + 64, 8).unwrap();
         assert_eq!(seen.address % 4096, 64);
         drop(seen);
-        assert!(Seen::new(&ram, run.start + 64 * PAGE, PAGE).is_none());
+        assert!(MappedPageTable::map(&ram, run.start + 64 * PAGE, PAGE).is_none());
     }
 }

@@ -8,11 +8,11 @@ use crate::gate::{AnyLevel, CallbackLevel, CallbackRow};
 use abi::NTSTATUS;
 use abi::miniport::DXGKRNL_INTERFACE;
 use abi::status::STATUS_NOT_SUPPORTED;
-use flight::{RuleId, What};
+use flight::{RuleId, EventKind};
 use std::marker::PhantomData;
 
 /// The number of a slot. A name that is not there does not compile, for all uses are constant.
-pub(crate) const fn slot(name: &str) -> usize {
+pub(crate) const fn slot_index(name: &str) -> usize {
     let mut at = 0;
     while at < DXGKRNL_INTERFACE::SLOTS.len() {
         if same(DXGKRNL_INTERFACE::SLOTS[at], name) {
@@ -34,14 +34,14 @@ const fn same(a: &str, b: &str) -> bool {
 
 /// What slot `SLOT` holds. Its arguments are not read: not every callback begins with a handle,
 /// and the caller cleans the stack. So its door is the one whose driver is running.
-pub(crate) extern "win64-unwind" fn absent<const SLOT: usize, L: CallbackLevel>() -> NTSTATUS {
+pub(crate) extern "win64-unwind" fn missing_callback<const SLOT: usize, L: CallbackLevel>() -> NTSTATUS {
     let name = DXGKRNL_INTERFACE::SLOTS[SLOT];
     let rule = Some(RuleId::CB_IRQL_001).filter(|_| L::NEEDS != AnyLevel::NEEDS);
     let row = CallbackRow::<L> { name, rule, from_interrupt: false, level: PhantomData };
     row.enter(Door::running, STATUS_NOT_SUPPORTED, |door| {
         let services = door.services();
-        row.at_level(services, (), |_| ()); // At another level it is absent, too.
-        services.log().emit(services.adapter(), What::Absent { name: name.into() });
+        row.callback_at_level(services, (), |_| ()); // At another level it is absent, too.
+        services.log().emit(services.adapter(), EventKind::EntryMissing { name: name.into() });
         STATUS_NOT_SUPPORTED
     })
 }
@@ -53,12 +53,12 @@ mod tests {
     #[test]
     fn a_slot_is_found_by_its_whole_name() {
         for (at, name) in DXGKRNL_INTERFACE::SLOTS.iter().enumerate() {
-            assert_eq!(slot(name), at);
+            assert_eq!(slot_index(name), at);
         }
     }
 
     #[test]
     fn outside_a_driver_it_only_refuses() {
-        assert_eq!(absent::<{ slot("DxgkCbEvalAcpiMethod") }, AnyLevel>(), STATUS_NOT_SUPPORTED);
+        assert_eq!(missing_callback::<{ slot_index("DxgkCbEvalAcpiMethod") }, AnyLevel>(), STATUS_NOT_SUPPORTED);
     }
 }

@@ -4,22 +4,22 @@ use abi::display::{
     DXGK_ALLOCATIONINFO, DXGK_ALLOCATIONINFOFLAGS, DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 as FlagsWddm2,
     DXGK_SEGMENTPREFERENCE, DXGKARGCB_CREATECONTEXTALLOCATION,
 };
-use kernel::segment::{Preference, SegmentSet, Wants, WantsFlags};
+use kernel::segment::{SegmentPreference, SegmentSet, PlacementRequirements, PlacementFlags};
 
 /// What `DXGK_ALLOCATIONINFO` says.
 ///
 /// WINDOWS: at WDDM 2 the write set alone counts, and drivers leave anything in the other (D-24).
-pub(crate) fn of_allocation(info: &DXGK_ALLOCATIONINFO) -> Wants {
+pub(crate) fn allocation_requirements(info: &DXGK_ALLOCATIONINFO) -> PlacementRequirements {
     let flags = info.FlagsWddm2;
     let from_end = flags.has(FlagsWddm2::FromEndOfSegment);
-    Wants {
+    PlacementRequirements {
         segments: SegmentSet(info.SupportedWriteSegmentSet),
         preferred: preferences(info.PreferredSegment, from_end),
         evict: SegmentSet(info.EvictionSegmentSet),
         priority: info.AllocationPriority,
         // From WDDM 2 on it says something else, and nothing is renamed.
         instances: info.MaximumRenamingListLength,
-        flags: WantsFlags {
+        flags: PlacementFlags {
             cpu_visible: flags.has(FlagsWddm2::CpuVisible),
             cached: flags.has(FlagsWddm2::Cached),
             pinned: flags.has(FlagsWddm2::Overlay | FlagsWddm2::Capture),
@@ -34,16 +34,16 @@ pub(crate) fn of_allocation(info: &DXGK_ALLOCATIONINFO) -> Wants {
 }
 
 /// What `DXGKARGCB_CREATECONTEXTALLOCATION` says. It has the older flags, and no priority.
-pub(crate) fn of_context_allocation(args: &DXGKARGCB_CREATECONTEXTALLOCATION) -> Wants {
+pub(crate) fn context_allocation_requirements(args: &DXGKARGCB_CREATECONTEXTALLOCATION) -> PlacementRequirements {
     type Flags = DXGK_ALLOCATIONINFOFLAGS;
     let flags = args.Flags;
-    Wants {
+    PlacementRequirements {
         segments: SegmentSet(args.SupportedSegmentSet),
         preferred: preferences(args.PreferredSegment, flags.has(Flags::FromEndOfSegment)),
         evict: SegmentSet(args.EvictionSegmentSet),
         priority: 0,
         instances: 0,
-        flags: WantsFlags {
+        flags: PlacementFlags {
             cpu_visible: flags.has(Flags::CpuVisible),
             cached: flags.has(Flags::Cached),
             pinned: flags.has(Flags::Overlay | Flags::Capture),
@@ -58,11 +58,11 @@ pub(crate) fn of_context_allocation(args: &DXGKARGCB_CREATECONTEXTALLOCATION) ->
 }
 
 /// The five places of a preference. One without a segment is none.
-fn preferences(it: DXGK_SEGMENTPREFERENCE, from_end: bool) -> [Option<Preference>; 5] {
+fn preferences(it: DXGK_SEGMENTPREFERENCE, from_end: bool) -> [Option<SegmentPreference>; 5] {
     let (segments, directions) = (it.segments(), it.directions());
     std::array::from_fn(|at| {
         let from_top = from_end || directions[at];
-        (segments[at] != 0).then_some(Preference { segment: segments[at], from_top })
+        (segments[at] != 0).then_some(SegmentPreference { segment: segments[at], from_top })
     })
 }
 
@@ -84,16 +84,16 @@ mod tests {
             ..DXGK_ALLOCATIONINFO::ZERO
         };
         info.FlagsWddm2.Value = FlagsWddm2::CpuVisible | FlagsWddm2::Capture;
-        let wants = of_allocation(&info);
+        let wants = allocation_requirements(&info);
         assert_eq!(wants.segments, SegmentSet::of(&[1, 2, 3]), "the read set does not count");
         assert_eq!((wants.evict, wants.priority), (SegmentSet::of(&[3]), 0x7800_0000));
-        let at = |segment, from_top| Some(Preference { segment, from_top });
+        let at = |segment, from_top| Some(SegmentPreference { segment, from_top });
         assert_eq!(wants.preferred, [at(2, true), at(1, false), None, None, at(7, false)]);
         let flags =
-            WantsFlags { cpu_visible: true, pinned: true, capture: true, ..WantsFlags::default() };
+            PlacementFlags { cpu_visible: true, pinned: true, capture: true, ..PlacementFlags::default() };
         assert_eq!(wants.flags, flags);
         info.FlagsWddm2.Value = FlagsWddm2::FromEndOfSegment;
-        assert_eq!(of_allocation(&info).preferred[1], at(1, true));
+        assert_eq!(allocation_requirements(&info).preferred[1], at(1, true));
     }
 
     #[test]
@@ -103,20 +103,20 @@ mod tests {
             info.FlagsWddm2.Value = bit;
             let mut args = DXGKARGCB_CREATECONTEXTALLOCATION::ZERO;
             args.Flags.Value = bit;
-            (of_allocation(&info).flags, of_context_allocation(&args).flags)
+            (allocation_requirements(&info).flags, context_allocation_requirements(&args).flags)
         };
-        let one = WantsFlags::default();
+        let one = PlacementFlags::default();
         for (bit, flags) in [
-            (FlagsWddm2::Cached, WantsFlags { cached: true, ..one }),
-            (FlagsWddm2::Overlay, WantsFlags { pinned: true, ..one }),
-            (FlagsWddm2::AccessedPhysically, WantsFlags { physical: true, ..one }),
-            (FlagsWddm2::ExplicitResidencyNotification, WantsFlags { notify: true, ..one }),
-            (FlagsWddm2::PermanentSysMem, WantsFlags { permanent_system: true, ..one }),
-            (FlagsWddm2::Protected, WantsFlags { protected: true, ..one }),
+            (FlagsWddm2::Cached, PlacementFlags { cached: true, ..one }),
+            (FlagsWddm2::Overlay, PlacementFlags { pinned: true, ..one }),
+            (FlagsWddm2::AccessedPhysically, PlacementFlags { physical: true, ..one }),
+            (FlagsWddm2::ExplicitResidencyNotification, PlacementFlags { notify: true, ..one }),
+            (FlagsWddm2::PermanentSysMem, PlacementFlags { permanent_system: true, ..one }),
+            (FlagsWddm2::Protected, PlacementFlags { protected: true, ..one }),
         ] {
             assert_eq!(said(bit), (flags, flags), "{bit:#x}");
         }
-        let swizzled = WantsFlags { swizzled: true, ..one };
+        let swizzled = PlacementFlags { swizzled: true, ..one };
         assert_eq!(said(1 << 7), (one, swizzled), "another flag at WDDM 2");
     }
 }

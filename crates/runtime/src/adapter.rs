@@ -2,9 +2,9 @@
 #![expect(unsafe_code, reason = "calls a driver through its tables")]
 
 use crate::callbacks;
-use crate::called::{self, Frame, InFunction};
-use crate::device::{Device, Inner};
-use crate::result::{self, BROKEN};
+use crate::called::{self, CallFrame, CallGuard};
+use crate::device::{Device, DeviceState};
+use crate::result::{self, DRIVER_CRASHED};
 use crate::umd::Umd;
 use abi::hresult::{E_INVALIDARG, E_NOTIMPL, succeeded};
 use abi::umd::{
@@ -12,7 +12,7 @@ use abi::umd::{
     D3DDDIARG_OPENADAPTER,
 };
 use abi::{D3DKMT_HANDLE, HANDLE, HRESULT};
-use flight::{Hex, Host, Kind, Log, Passive, RuleId, Subject, What, Who, pass_on};
+use flight::{Hex, Host, Kind, Log, Passive, RuleId, Subject, EventKind, Component, resume_internal_error};
 use kernel::Kernel;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,43 +24,43 @@ use thunk::{Client, Session};
 
 /// The Direct3D runtime of a run: it counts what it makes. Clones are the same.
 #[derive(Clone)]
-pub struct Runtime(Arc<Run>);
+pub struct Runtime(Arc<RuntimeState>);
 
 /// What a runtime has.
-pub(crate) struct Run {
+pub(crate) struct RuntimeState {
     kernel: Arc<Kernel>,
     adapters: AtomicU32,
     pub(crate) devices: AtomicU32,
     pub(crate) surfaces: AtomicU32,
     /// What drivers said of shared resources, by what they were asked for.
-    pub(crate) shared: Mutex<BTreeMap<Vec<u8>, Shared>>,
+    pub(crate) shared_descriptions: Mutex<BTreeMap<Vec<u8>, SharedDescription>>,
 }
 
 /// What a driver said of a shared resource, first.
-pub(crate) struct Shared {
+pub(crate) struct SharedDescription {
     /// The device that it was made for.
     pub(crate) device: usize,
-    pub(crate) said: Vec<Vec<u8>>,
+    pub(crate) private_data: Vec<Vec<u8>>,
     /// Whether it said the same again for that device, once it could.
-    pub(crate) steady: Option<bool>,
+    pub(crate) repeatable: Option<bool>,
 }
 
 /// An adapter that is open, for an application.
 #[derive(Clone)]
-pub struct Adapter(pub(crate) Arc<Opened>);
+pub struct Adapter(pub(crate) Arc<AdapterState>);
 
 /// Why an adapter could not be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotOpened {
+pub struct OpenError {
     /// What the driver answered, or what the runtime answers for it.
     pub result: HRESULT,
     /// Why.
-    pub why: String,
+    pub reason: String,
 }
 
 /// What is known of an adapter that is open.
-pub(crate) struct Opened {
-    pub(crate) run: Arc<Run>,
+pub(crate) struct AdapterState {
+    pub(crate) run: Arc<RuntimeState>,
     pub(crate) umd: Umd,
     /// The application's process.
     pub(crate) client: Client,
@@ -68,23 +68,23 @@ pub(crate) struct Opened {
     session: Session,
     pub(crate) subject: Subject,
     pub(crate) handle: usize,
-    pub(crate) kernel: D3DKMT_HANDLE,
-    table: OnceLock<Table>,
+    pub(crate) kernel_handle: D3DKMT_HANDLE,
+    table: OnceLock<AdapterTable>,
     pub(crate) devices: AtomicU32,
     /// Somebody closes it.
     pub(crate) closing: AtomicBool,
     /// Whether the driver has asked its miniport what the hardware can do.
-    pub(crate) asked: AtomicBool,
+    pub(crate) caps_queried: AtomicBool,
 }
 
 /// What a driver gave when it was opened.
-struct Table {
+struct AdapterTable {
     driver: usize,
     functions: D3DDDI_ADAPTERFUNCS,
     version: u32,
 }
 
-impl Run {
+impl RuntimeState {
     pub(crate) fn log(&self) -> &Arc<Log> {
         self.kernel.log()
     }
@@ -98,12 +98,12 @@ impl Runtime {
     /// A runtime on a kernel.
     pub fn new(kernel: &Arc<Kernel>) -> Self {
         let count = AtomicU32::default;
-        let run = Run {
+        let run = RuntimeState {
             kernel: kernel.clone(),
             adapters: count(),
             devices: count(),
             surfaces: count(),
-            shared: Mutex::default(),
+            shared_descriptions: Mutex::default(),
         };
         Self(Arc::new(run))
     }
@@ -114,41 +114,41 @@ impl Runtime {
         client: &Client,
         kernel: D3DKMT_HANDLE,
         umd: &Umd,
-    ) -> Result<Adapter, NotOpened> {
-        let mut session = client.session().on_behalf_of(Who::Umd);
+    ) -> Result<Adapter, OpenError> {
+        let mut session = client.session().for_component(Component::Umd);
         if !umd.trusted {
-            session = session.doubting();
+            session = session.guarded_copy();
         }
         let number = self.0.adapters.fetch_add(1, Relaxed) + 1;
-        let opened = Arc::new(Opened {
+        let opened = Arc::new(AdapterState {
             run: self.0.clone(),
             umd: umd.clone(),
             client: client.clone(),
             session,
-            subject: Kind::UserAdapter.nr(number),
-            handle: called::handle(),
-            kernel,
+            subject: Kind::UserAdapter.subject(number),
+            handle: called::new_handle(),
+            kernel_handle: kernel,
             table: OnceLock::new(),
             devices: AtomicU32::new(0),
             closing: AtomicBool::new(false),
-            asked: AtomicBool::new(false),
+            caps_queried: AtomicBool::new(false),
         });
-        called::keep_adapter(opened.handle, &opened);
+        called::register_adapter(opened.handle, &opened);
         let answer = opened.open();
         if answer.is_err() {
-            called::forget_adapter(opened.handle);
+            called::unregister_adapter(opened.handle);
         }
         answer.map(|()| Adapter(opened))
     }
 }
 
-impl Opened {
+impl AdapterState {
     /// The process, for what the driver does in it.
     pub(crate) fn session(&self) -> &Session {
         &self.session
     }
 
-    fn open(&self) -> Result<(), NotOpened> {
+    fn open(&self) -> Result<(), OpenError> {
         let mut functions = D3DDDI_ADAPTERFUNCS::ZERO;
         let mut args = D3DDDIARG_OPENADAPTER {
             hAdapter: ptr::without_provenance_mut(self.handle),
@@ -162,12 +162,12 @@ impl Opened {
         // SAFETY: Whoever made the `Umd` vouches for its entry point; the arguments live here.
         let answer = self.call("OpenAdapter", || unsafe { entry(&raw mut args) });
         if !succeeded(answer) {
-            let why = format!("OpenAdapter answered {}", result::name(answer));
-            return Err(NotOpened { result: answer, why });
+            let why = format!("OpenAdapter answered {}", result::hresult_name(answer));
+            return Err(OpenError { result: answer, reason: why });
         }
         let (version, driver) = (args.DriverVersion, args.hAdapter.addr());
-        let _ = self.table.set(Table { driver, functions, version }); // It is the first.
-        self.run.log().emit(self.subject, What::UserAdapterOpened { version: Hex(version) });
+        let _ = self.table.set(AdapterTable { driver, functions, version }); // It is the first.
+        self.run.log().emit(self.subject, EventKind::UserAdapterOpened { version: Hex(version) });
         let why = if D3DDDI_DEVICEFUNCS::length(version).is_none() {
             format!(
                 "its DriverVersion is {version:#x}; this runtime knows {:#x?}",
@@ -179,7 +179,7 @@ impl Opened {
             return Ok(());
         };
         self.close();
-        Err(NotOpened { result: E_INVALIDARG, why })
+        Err(OpenError { result: E_INVALIDARG, reason: why })
     }
 
     /// The version of the interface that the driver has.
@@ -199,7 +199,7 @@ impl Opened {
 
     /// Calls a function of the driver for the adapter.
     pub(crate) fn call(&self, name: &'static str, body: impl FnOnce() -> HRESULT) -> HRESULT {
-        let frame = Frame { of: self.handle, name, resource: None };
+        let frame = CallFrame { handle: self.handle, name, resource: None };
         call(self.run.log(), self.subject, (frame, None), body)
     }
 
@@ -213,21 +213,21 @@ impl Opened {
             None => E_NOTIMPL,
         });
         let _ = answer; // Nothing is left that could be done about it.
-        self.run.log().emit(self.subject, What::UserAdapterClosed {});
+        self.run.log().emit(self.subject, EventKind::UserAdapterClosed {});
     }
 }
 
-impl Opened {
+impl AdapterState {
     /// A driver that counts what it has of an adapter has nothing when that is closed.
     fn judge_freed(&self) {
-        let Some(counts) = self.umd.counts else { return };
-        let left = counts(self.handle);
+        let Some(live_objects) = self.umd.live_objects else { return };
+        let left = live_objects(self.handle);
         let broken = (left > 0).then(|| {
             format!(
                 "the adapter is closed, and {left} objects that the driver made for it are left"
             )
         });
-        self.judge(RuleId::UMD_ADAPTER_002, Who::Umd, "pfnCloseAdapter", broken);
+        self.judge(RuleId::UMD_ADAPTER_002, Component::Umd, "pfnCloseAdapter", broken);
     }
 }
 
@@ -235,19 +235,19 @@ impl Opened {
 pub(crate) fn call(
     log: &Log,
     subject: Subject,
-    (frame, device): (Frame, Option<Arc<Inner>>),
+    (frame, device): (CallFrame, Option<Arc<DeviceState>>),
     body: impl FnOnce() -> HRESULT,
 ) -> HRESULT {
     let name = frame.name;
-    log.emit(subject, What::UmdCall { name: name.into() });
-    let inside = InFunction::enter(frame, device);
-    let answer = catch_unwind(AssertUnwindSafe(body)).map_err(pass_on);
+    log.emit(subject, EventKind::UmdCall { name: name.into() });
+    let inside = CallGuard::enter(frame, device);
+    let answer = catch_unwind(AssertUnwindSafe(body)).map_err(resume_internal_error);
     drop(inside);
     let broken = answer.is_err().then(|| format!("{name} panicked"));
-    log.judge(RuleId::WT_CRASH_001, Who::Umd, subject, name, broken);
-    let answer = answer.unwrap_or(BROKEN);
+    log.judge(RuleId::WT_CRASH_001, Component::Umd, subject, name, broken);
+    let answer = answer.unwrap_or(DRIVER_CRASHED);
     let result = Hex(answer.cast_unsigned());
-    log.emit(subject, What::UmdReturn { name: name.into(), result });
+    log.emit(subject, EventKind::UmdReturn { name: name.into(), result });
     answer
 }
 
@@ -274,7 +274,7 @@ impl Adapter {
         let devices = self.0.devices.load(SeqCst);
         let broken = (devices > 0).then(|| format!("{devices} devices of it are alive"));
         let place = "CloseAdapter.hAdapter";
-        let kept = self.0.judge(RuleId::UMD_ADAPTER_001, Who::Client, place, broken);
+        let kept = self.0.judge(RuleId::UMD_ADAPTER_001, Component::Client, place, broken);
         if again {
             return Err(E_INVALIDARG);
         }
@@ -283,7 +283,7 @@ impl Adapter {
             return Err(E_INVALIDARG);
         }
         self.0.close();
-        called::forget_adapter(self.0.handle);
+        called::unregister_adapter(self.0.handle);
         self.0.judge_freed();
         Ok(())
     }
@@ -301,7 +301,7 @@ impl fmt::Debug for Adapter {
     }
 }
 
-impl fmt::Debug for Opened {
+impl fmt::Debug for AdapterState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Opened").field(&self.subject).finish()
     }

@@ -7,24 +7,24 @@
 macro_rules! callback {
     ($(#[doc = $doc:literal])+ $function:ident $name:literal $thread:ident mut $args:ty:
         |$device:ident, $at:ident, $asked:ident| $body:block) => {
-        callback! { @ [$(#[doc = $doc])+] $function $name $args, *mut $args, called,
-            (NAME, super::Thread::$thread), &super::Inner,
+        callback! { @ [$(#[doc = $doc])+] $function $name $args, *mut $args, device_callback,
+            (NAME, super::ThreadRule::$thread), &super::DeviceState,
             |$device, $at, $asked: &mut $args| $body }
     };
     ($(#[doc = $doc:literal])+ $function:ident $name:literal $thread:ident const $args:ty:
         |$device:ident, $at:ident, $asked:ident| $body:block) => {
-        callback! { @ [$(#[doc = $doc])+] $function $name $args, *const $args, asked,
-            (NAME, super::Thread::$thread), &super::Inner,
+        callback! { @ [$(#[doc = $doc])+] $function $name $args, *const $args, device_callback_const,
+            (NAME, super::ThreadRule::$thread), &super::DeviceState,
             |$device, $at, $asked: &$args| $body }
     };
     ($(#[doc = $doc:literal])+ $function:ident $name:literal adapter $args:ty:
         |$adapter:ident, $at:ident, $asked:ident| $body:block) => {
-        callback! { @ [$(#[doc = $doc])+] $function $name $args, *const $args, asked_adapter,
-            NAME, &super::Opened,
+        callback! { @ [$(#[doc = $doc])+] $function $name $args, *const $args, adapter_callback,
+            NAME, &super::AdapterState,
             |$adapter, $at, $asked: &$args| $body }
     };
     (@ [$($doc:tt)+] $function:ident $name:literal $args:ty, $pointer:ty, $through:ident,
-        $said:expr, $of:ty,
+        $private_data:expr, $of:ty,
         |$device:ident, $at:ident, $asked:ident: $given:ty| $body:block) => {
         $($doc)+
         ///
@@ -43,7 +43,7 @@ macro_rules! callback {
                 $asked: $given,
             ) -> Result<(), abi::HRESULT> $body
             // SAFETY: The caller promises the same.
-            unsafe { super::$through(of, $said, args, body) }
+            unsafe { super::$through(of, $private_data, args, body) }
         }
     };
 }
@@ -54,7 +54,7 @@ macro_rules! through {
     ($entry:ident, $of:ident, $at:expr, $args:expr) => {{
         // SAFETY: The structure lives here; what it points to is ours and lives here, too, or is
         // the driver's, whose caller vouches for it.
-        super::checked(unsafe { thunk::$entry($of.session(), $at, $args) })
+        super::check_status(unsafe { thunk::$entry($of.session(), $at, $args) })
     }};
 }
 
@@ -67,15 +67,15 @@ mod sync;
 pub(crate) mod traps;
 mod work;
 
-use crate::adapter::Opened;
+use crate::adapter::AdapterState;
 use crate::called;
-use crate::device::Inner;
+use crate::device::DeviceState;
 use crate::ledger::Ledger;
-use crate::result::{BROKEN, result};
+use crate::result::{DRIVER_CRASHED, hresult_from_status};
 use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_FAIL, E_INVALIDARG, S_OK, succeeded};
 use abi::umd::{D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS};
 use abi::{HANDLE, HRESULT, NTSTATUS};
-use flight::{At, Hex, Passive, RuleId, What, Who, pass_on};
+use flight::{At, Hex, Passive, RuleId, EventKind, Component, resume_internal_error};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use thunk::claims;
@@ -93,7 +93,7 @@ pub(crate) static DEVICE: D3DDDI_DEVICECALLBACKS = D3DDDI_DEVICECALLBACKS {
     pfnDeallocate2Cb: Some(free::deallocate2),
     pfnSetPriorityCb: Some(memory::set_priority),
     pfnQueryResidencyCb: Some(memory::query_residency),
-    pfnRenderCb: Some(work::render_or_keep),
+    pfnRenderCb: Some(work::render_or_restore),
     pfnSubmitCommandCb: Some(work::submit),
     pfnLockCb: Some(lock::lock),
     pfnUnlockCb: Some(lock::unlock),
@@ -131,9 +131,9 @@ pub(crate) static DEVICE: D3DDDI_DEVICECALLBACKS = D3DDDI_DEVICECALLBACKS {
 
 /// Which rule says on which thread a callback may be called.
 #[derive(Clone, Copy)]
-pub(super) enum Thread {
+pub(super) enum ThreadRule {
     /// It gives work to a context.
-    Works,
+    Submits,
     /// It makes or frees memory.
     Allocates,
 }
@@ -144,19 +144,19 @@ pub(super) enum Thread {
 /// # Safety
 ///
 /// For a driver that is trusted, `args` points to an `A`, or is null.
-unsafe fn called<A: Copy>(
+unsafe fn device_callback<A: Copy>(
     device: HANDLE,
-    (name, thread): (&'static str, Thread),
+    (name, thread): (&'static str, ThreadRule),
     args: *mut A,
-    body: impl FnOnce(&Inner, &mut Passive, &mut A) -> Result<(), HRESULT>,
+    body: impl FnOnce(&DeviceState, &mut Passive, &mut A) -> Result<(), HRESULT>,
 ) -> HRESULT {
-    entered(device, (name, thread), |device, at| {
+    with_device(device, (name, thread), |device, at| {
         // SAFETY: The caller promises the same.
-        let mut asked = unsafe { claims::read_mut(args) }.map_err(result)?;
+        let mut asked = unsafe { claims::read_mut(args) }.map_err(hresult_from_status)?;
         let answer = body(device, at, &mut asked);
         // SAFETY: The caller promises the same.
         let written = unsafe { claims::write(args, asked) };
-        answer.and(written.map_err(result))
+        answer.and(written.map_err(hresult_from_status))
     })
 }
 
@@ -165,92 +165,92 @@ unsafe fn called<A: Copy>(
 /// # Safety
 ///
 /// As of [`called`].
-unsafe fn asked<A: Copy>(
+unsafe fn device_callback_const<A: Copy>(
     device: HANDLE,
-    (name, thread): (&'static str, Thread),
+    (name, thread): (&'static str, ThreadRule),
     args: *const A,
-    body: impl FnOnce(&Inner, &mut Passive, &A) -> Result<(), HRESULT>,
+    body: impl FnOnce(&DeviceState, &mut Passive, &A) -> Result<(), HRESULT>,
 ) -> HRESULT {
-    entered(device, (name, thread), |device, at| {
+    with_device(device, (name, thread), |device, at| {
         // SAFETY: The caller promises the same.
-        let asked = unsafe { claims::read(args) }.map_err(result)?;
+        let asked = unsafe { claims::read(args) }.map_err(hresult_from_status)?;
         body(device, at, &asked)
     })
 }
 
 /// Finds the device of a callback, and answers it on the thread that is in the driver for it. All
 /// of `body` believes pointers as the driver's session does.
-fn entered(
+fn with_device(
     handle: HANDLE,
-    (name, thread): (&'static str, Thread),
-    body: impl FnOnce(&Inner, &mut Passive) -> Result<(), HRESULT>,
+    (name, thread): (&'static str, ThreadRule),
+    body: impl FnOnce(&DeviceState, &mut Passive) -> Result<(), HRESULT>,
 ) -> HRESULT {
     let answer = || {
-        let within = called::within(handle.addr());
+        let within = called::device_in_call(handle.addr());
         let outside = within.is_none();
-        let Some(device) = within.or_else(|| found(handle, name)) else { return E_INVALIDARG };
+        let Some(device) = within.or_else(|| find_device(handle, name)) else { return E_INVALIDARG };
         let log = device.log();
         let broken = outside.then(|| {
             format!("{name} was called on a thread that is not in the driver for this device")
         });
         let rule = match thread {
-            Thread::Works => RuleId::UMD_SUBMIT_004,
-            Thread::Allocates => RuleId::UMD_SUBMIT_005,
+            ThreadRule::Submits => RuleId::UMD_SUBMIT_004,
+            ThreadRule::Allocates => RuleId::UMD_SUBMIT_005,
         };
         if !device.judge(rule, name, broken) {
             return E_FAIL;
         }
         // Every callback comes here: no event is made for nobody.
-        if log.keeps() {
-            log.emit(device.subject, What::UmdCallback { name: name.into() });
+        if log.is_enabled() {
+            log.emit(device.subject, EventKind::UmdCallback { name: name.into() });
         }
         // A lock is judged before it is refused.
-        let refused = if name == lock::LOCK { None } else { device.refusing.refuse(name) };
+        let refused = if name == lock::LOCK { None } else { device.failure_injection.take_failure(name) };
         let answer = match refused {
             Some(refused) => {
                 if matches!(name, "pfnRenderCb" | "pfnSubmitCommandCb") {
-                    work::lose(&device);
+                    work::discard_commands(&device);
                 }
                 Err(refused)
             }
-            None => At::here(device.host(), |at| match at {
-                At::Passive(at) => device.session().believing(|| body(&device, at)),
+            None => At::at_current_irql(device.host(), |at| match at {
+                At::Passive(at) => device.session().with_trust(|| body(&device, at)),
                 _ => Err(E_FAIL),
             }),
         };
         let answer = answer.err().unwrap_or(S_OK);
         if !succeeded(answer) {
             let mut ledger = device.ledger();
-            ledger.failed.push(answer);
+            ledger.callback_errors.push(answer);
             ledger.removed |= answer == D3DDDIERR_DEVICEREMOVED;
         }
-        if log.keeps() {
+        if log.is_enabled() {
             let result = Hex(answer.cast_unsigned());
-            log.emit(device.subject, What::UmdAnswer { name: name.into(), result });
+            log.emit(device.subject, EventKind::UmdCallbackReturn { name: name.into(), result });
         }
         answer
     };
-    catch_unwind(AssertUnwindSafe(answer)).map_err(pass_on).unwrap_or(BROKEN)
+    catch_unwind(AssertUnwindSafe(answer)).map_err(resume_internal_error).unwrap_or(DRIVER_CRASHED)
 }
 
 /// The device that a handle means. One that means none is said.
-fn found(handle: HANDLE, name: &'static str) -> Option<Arc<Inner>> {
+fn find_device(handle: HANDLE, name: &'static str) -> Option<Arc<DeviceState>> {
     let found = called::device(handle.addr());
     if found.is_none() {
-        say_lost(handle.addr(), name);
+        log_unknown_device(handle.addr(), name);
     }
     found
 }
 
 /// A callback came with a handle that means no device.
-fn say_lost(handle: usize, name: &'static str) {
-    if let Some(gone) = called::gone(handle) {
+fn log_unknown_device(handle: usize, name: &'static str) {
+    if let Some(gone) = called::destroyed_device(handle) {
         let Some(log) = gone.log.upgrade() else { return };
         let broken = format!("{name} was called for a device that is destroyed");
-        log.judge(RuleId::UMD_DESTROY_013, Who::Umd, gone.subject, name, Some(broken));
+        log.judge(RuleId::UMD_DESTROY_013, Component::Umd, gone.subject, name, Some(broken));
         return;
     }
-    let inside = called::frame().and_then(|it| called::device(it.of));
+    let inside = called::current_frame().and_then(|it| called::device(it.handle));
     if let Some(device) = inside {
         let broken = format!("hDevice of {name} is not the runtime's handle of a device");
         device.judge(RuleId::UMD_RES_001, name, Some(broken));
@@ -262,45 +262,45 @@ fn say_lost(handle: usize, name: &'static str) {
 /// # Safety
 ///
 /// As of [`called`].
-unsafe fn asked_adapter<A: Copy>(
+unsafe fn adapter_callback<A: Copy>(
     handle: HANDLE,
     name: &'static str,
     args: *const A,
-    body: impl FnOnce(&Opened, &mut Passive, &A) -> Result<(), HRESULT>,
+    body: impl FnOnce(&AdapterState, &mut Passive, &A) -> Result<(), HRESULT>,
 ) -> HRESULT {
     let answer = || {
         let Some(adapter) = called::adapter(handle.addr()) else { return E_INVALIDARG };
-        if called::frame().is_none() {
+        if called::current_frame().is_none() {
             return E_FAIL;
         }
         let log = adapter.run.log();
-        log.emit(adapter.subject, What::UmdCallback { name: name.into() });
+        log.emit(adapter.subject, EventKind::UmdCallback { name: name.into() });
         let believed = |at: &mut Passive| {
             // SAFETY: The caller promises the same.
-            let asked = unsafe { claims::read(args) }.map_err(result)?;
+            let asked = unsafe { claims::read(args) }.map_err(hresult_from_status)?;
             body(&adapter, at, &asked)
         };
-        let answer = At::here(adapter.run.host(), |at| match at {
-            At::Passive(at) => adapter.session().believing(|| believed(at)),
+        let answer = At::at_current_irql(adapter.run.host(), |at| match at {
+            At::Passive(at) => adapter.session().with_trust(|| believed(at)),
             _ => Err(E_FAIL),
         });
         let answer = answer.err().unwrap_or(S_OK);
         let result = Hex(answer.cast_unsigned());
-        log.emit(adapter.subject, What::UmdAnswer { name: name.into(), result });
+        log.emit(adapter.subject, EventKind::UmdCallbackReturn { name: name.into(), result });
         answer
     };
-    catch_unwind(AssertUnwindSafe(answer)).map_err(pass_on).unwrap_or(BROKEN)
+    catch_unwind(AssertUnwindSafe(answer)).map_err(resume_internal_error).unwrap_or(DRIVER_CRASHED)
 }
 
 /// Success, or a status as a result.
-fn checked(status: NTSTATUS) -> Result<(), HRESULT> {
-    match result(status) {
+fn check_status(status: NTSTATUS) -> Result<(), HRESULT> {
+    match hresult_from_status(status) {
         S_OK => Ok(()),
         refused => Err(refused),
     }
 }
 
-impl Inner {
+impl DeviceState {
     /// The kernel's handle of a context of the driver's.
     fn context(&self, handle: HANDLE, name: &'static str) -> Result<u32, HRESULT> {
         let ledger = self.ledger();
@@ -324,7 +324,7 @@ impl Inner {
         let me = flight::current_thread();
         let others = if lost { called::devices() } else { Vec::new() };
         let other = others.iter().find(|it| {
-            let apart = it.handle != self.handle && it.thread() != Some(me);
+            let apart = it.handle != self.handle && it.last_thread() != Some(me);
             apart && Arc::ptr_eq(&it.adapter.run, &self.adapter.run) && has(&it.ledger())
         });
         let broken = other.map(|it| {
@@ -333,7 +333,7 @@ impl Inner {
                  {} uses",
                 self.subject,
                 it.subject,
-                it.thread().unwrap_or_default()
+                it.last_thread().unwrap_or_default()
             )
         });
         !self.judge(RuleId::UMD_THREAD_002, name, broken)
@@ -342,26 +342,26 @@ impl Inner {
     /// The kernel's handle of a resource that a driver names by the runtime's: zero for none.
     #[inline]
     fn resource(&self, handle: HANDLE, name: &'static str) -> Result<u32, HRESULT> {
-        if handle.is_null() { Ok(0) } else { self.named_resource(handle, name) }
+        if handle.is_null() { Ok(0) } else { self.find_resource(handle, name) }
     }
 
-    fn named_resource(&self, handle: HANDLE, name: &'static str) -> Result<u32, HRESULT> {
+    fn find_resource(&self, handle: HANDLE, name: &'static str) -> Result<u32, HRESULT> {
         let ledger = self.ledger();
-        let found = ledger.groups.get(&handle.addr()).map(|it| it.kernel);
-        let driver = ledger.by_driver(handle.addr()).is_some();
-        let (over, dead) = (ledger.was(handle.addr()), ledger.is_dead(handle.addr()));
+        let found = ledger.resources.get(&handle.addr()).map(|it| it.kernel_handle);
+        let driver = ledger.find_by_driver_handle(handle.addr()).is_some();
+        let (destroyed, dead_handles) = (ledger.was_resource(handle.addr()), ledger.is_handle_dead(handle.addr()));
         drop(ledger);
         let lost = found.is_none();
-        let mixed = self.judge_mixed(lost, name, |it| it.groups.contains_key(&handle.addr()));
-        let broken = (lost && dead).then(|| {
+        let mixed = self.judge_mixed(lost, name, |it| it.resources.contains_key(&handle.addr()));
+        let broken = (lost && dead_handles).then(|| {
             format!(
                 "hResource of {name} is the driver's handle of a resource that was dropped: it \
                  means nothing"
             )
         });
         self.judge(RuleId::UMD_DESTROY_003, name, broken);
-        let broken = (lost && !dead && !mixed).then(|| {
-            let what = match (driver, over) {
+        let broken = (lost && !dead_handles && !mixed).then(|| {
+            let what = match (driver, destroyed) {
                 (true, _) => "is the driver's own handle: the runtime's is the one it was given",
                 (_, true) => "means a resource that is over",
                 _ => "means no resource of this device",

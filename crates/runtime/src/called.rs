@@ -4,8 +4,8 @@
 //! process. Those of devices that are gone are remembered for a while: who calls back with one is
 //! named.
 
-use crate::adapter::Opened;
-use crate::device::Inner;
+use crate::adapter::AdapterState;
+use crate::device::DeviceState;
 use flight::{Log, Subject};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -13,28 +13,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// How many handles are remembered that mean nothing any more.
-const REMEMBERED: usize = 1024;
+const MAX_DESTROYED: usize = 1024;
 
 /// A step that keeps a handle from looking like an index.
 const STEP: usize = 16;
 
-static LAST: AtomicUsize = AtomicUsize::new(STEP);
+static LAST_HANDLE: AtomicUsize = AtomicUsize::new(STEP);
 
-static KNOWN: Mutex<Known> = Mutex::new(Known {
+static HANDLES: Mutex<HandleRegistry> = Mutex::new(HandleRegistry {
     adapters: BTreeMap::new(),
     devices: BTreeMap::new(),
-    gone: VecDeque::new(),
+    destroyed: VecDeque::new(),
 });
 
-struct Known {
-    adapters: BTreeMap<usize, Weak<Opened>>,
-    devices: BTreeMap<usize, Weak<Inner>>,
-    gone: VecDeque<Gone>,
+struct HandleRegistry {
+    adapters: BTreeMap<usize, Weak<AdapterState>>,
+    devices: BTreeMap<usize, Weak<DeviceState>>,
+    destroyed: VecDeque<DestroyedDevice>,
 }
 
 /// A device that is gone, as far as it is remembered.
 #[derive(Clone)]
-pub(crate) struct Gone {
+pub(crate) struct DestroyedDevice {
     handle: usize,
     pub(crate) log: Weak<Log>,
     pub(crate) subject: Subject,
@@ -42,9 +42,9 @@ pub(crate) struct Gone {
 
 /// A function of a driver that a thread is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub(crate) struct CallFrame {
     /// The device it is called for, or the adapter.
-    pub(crate) of: usize,
+    pub(crate) handle: usize,
     /// Its name.
     pub(crate) name: &'static str,
     /// The resource it is about.
@@ -54,91 +54,91 @@ pub(crate) struct Frame {
 thread_local! {
     /// The functions that this thread is in, the last one behind; each with its device, if it is
     /// called for one: who calls back with its handle need not look it up.
-    static FRAMES: RefCell<Vec<(Frame, Option<Arc<Inner>>)>> = const { RefCell::new(Vec::new()) };
+    static FRAMES: RefCell<Vec<(CallFrame, Option<Arc<DeviceState>>)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// While it lives, this thread is in a function of a driver.
-pub(crate) struct InFunction(());
+pub(crate) struct CallGuard(());
 
-impl InFunction {
-    pub(crate) fn enter(frame: Frame, device: Option<Arc<Inner>>) -> Self {
+impl CallGuard {
+    pub(crate) fn enter(frame: CallFrame, device: Option<Arc<DeviceState>>) -> Self {
         FRAMES.with_borrow_mut(|it| it.push((frame, device)));
         Self(())
     }
 }
 
-impl Drop for InFunction {
+impl Drop for CallGuard {
     fn drop(&mut self) {
         FRAMES.with_borrow_mut(Vec::pop);
     }
 }
 
 /// The function that this thread is in.
-pub(crate) fn frame() -> Option<Frame> {
+pub(crate) fn current_frame() -> Option<CallFrame> {
     FRAMES.with_borrow(|it| it.last().map(|(frame, _)| *frame))
 }
 
 /// The device that a handle means, if this thread is in a function of the driver for it.
-pub(crate) fn within(handle: usize) -> Option<Arc<Inner>> {
+pub(crate) fn device_in_call(handle: usize) -> Option<Arc<DeviceState>> {
     FRAMES.with_borrow(|it| {
         let (frame, device) = it.last()?;
-        let device = device.as_ref().filter(|it| frame.of == handle && !it.is_forgotten())?;
+        let device = device.as_ref().filter(|it| frame.handle == handle && !it.is_handle_closed())?;
         Some(device.clone())
     })
 }
 
 /// The device that this thread is in a function of the driver for.
-pub(crate) fn inside() -> Option<Arc<Inner>> {
+pub(crate) fn current_device() -> Option<Arc<DeviceState>> {
     FRAMES.with_borrow(|it| it.last().and_then(|(_, device)| device.clone()))
 }
 
 /// A handle that was never given.
-pub(crate) fn handle() -> usize {
-    LAST.fetch_add(STEP, Ordering::Relaxed)
+pub(crate) fn new_handle() -> usize {
+    LAST_HANDLE.fetch_add(STEP, Ordering::Relaxed)
 }
 
-fn known() -> MutexGuard<'static, Known> {
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+fn handles() -> MutexGuard<'static, HandleRegistry> {
+    HANDLES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub(crate) fn keep_adapter(handle: usize, adapter: &Arc<Opened>) {
-    known().adapters.insert(handle, Arc::downgrade(adapter));
+pub(crate) fn register_adapter(handle: usize, adapter: &Arc<AdapterState>) {
+    handles().adapters.insert(handle, Arc::downgrade(adapter));
 }
 
-pub(crate) fn forget_adapter(handle: usize) {
-    known().adapters.remove(&handle);
+pub(crate) fn unregister_adapter(handle: usize) {
+    handles().adapters.remove(&handle);
 }
 
-pub(crate) fn adapter(handle: usize) -> Option<Arc<Opened>> {
-    known().adapters.get(&handle).and_then(Weak::upgrade)
+pub(crate) fn adapter(handle: usize) -> Option<Arc<AdapterState>> {
+    handles().adapters.get(&handle).and_then(Weak::upgrade)
 }
 
-pub(crate) fn keep_device(handle: usize, device: &Arc<Inner>) {
-    known().devices.insert(handle, Arc::downgrade(device));
+pub(crate) fn register_device(handle: usize, device: &Arc<DeviceState>) {
+    handles().devices.insert(handle, Arc::downgrade(device));
 }
 
 /// The handle means nothing from now on.
-pub(crate) fn forget_device(device: &Inner) {
+pub(crate) fn unregister_device(device: &DeviceState) {
     let (handle, log, subject) = (device.handle, device.log(), device.subject);
-    let known = &mut *known();
-    device.forget();
+    let known = &mut *handles();
+    device.close_handle();
     known.devices.remove(&handle);
-    if known.gone.len() == REMEMBERED {
-        known.gone.pop_front();
+    if known.destroyed.len() == MAX_DESTROYED {
+        known.destroyed.pop_front();
     }
-    known.gone.push_back(Gone { handle, log: Arc::downgrade(log), subject });
+    known.destroyed.push_back(DestroyedDevice { handle, log: Arc::downgrade(log), subject });
 }
 
-pub(crate) fn device(handle: usize) -> Option<Arc<Inner>> {
-    known().devices.get(&handle).and_then(Weak::upgrade)
+pub(crate) fn device(handle: usize) -> Option<Arc<DeviceState>> {
+    handles().devices.get(&handle).and_then(Weak::upgrade)
 }
 
 /// Every device that there is.
-pub(crate) fn devices() -> Vec<Arc<Inner>> {
-    known().devices.values().filter_map(Weak::upgrade).collect()
+pub(crate) fn devices() -> Vec<Arc<DeviceState>> {
+    handles().devices.values().filter_map(Weak::upgrade).collect()
 }
 
 /// A device that there was.
-pub(crate) fn gone(handle: usize) -> Option<Gone> {
-    known().gone.iter().rev().find(|it| it.handle == handle).cloned()
+pub(crate) fn destroyed_device(handle: usize) -> Option<DestroyedDevice> {
+    handles().destroyed.iter().rev().find(|it| it.handle == handle).cloned()
 }

@@ -1,13 +1,13 @@
 //! Devices: what an application draws with.
 #![expect(unsafe_code, reason = "calls a driver through its tables")]
 
-use crate::adapter::{Opened, call};
+use crate::adapter::{AdapterState, call};
 use crate::callbacks;
-use crate::called::{self, Frame};
-use crate::gate::Gate;
-use crate::ledger::{Ledger, Stage};
-use crate::refusing::Refusing;
-use crate::result::{self, result};
+use crate::called::{self, CallFrame};
+use crate::gate::DriverLock;
+use crate::ledger::{Ledger, ResourceStage};
+use crate::refusing::FailureInjection;
+use crate::result::{self, hresult_from_status};
 use abi::hresult::{
     D3DDDIERR_DEVICEREMOVED, D3DERR_OUTOFVIDEOMEMORY, E_FAIL, E_INVALIDARG, E_NOTIMPL,
     E_OUTOFMEMORY, E_PENDING, succeeded,
@@ -18,7 +18,7 @@ use abi::umd::{
     D3DDDI_DEVICEFUNCS, D3DDDIARG_CREATEDEVICE,
 };
 use abi::{D3DKMT_HANDLE, HANDLE, HRESULT};
-use flight::{Host, Kind, Log, Passive, Ram, RuleId, Subject, What};
+use flight::{Host, Kind, Log, Passive, Ram, RuleId, Subject, EventKind};
 use kernel::Handle;
 use std::fmt;
 use std::ptr;
@@ -28,40 +28,40 @@ use thunk::Session;
 
 /// A device of an application. Clones are the same.
 #[derive(Clone)]
-pub struct Device(pub(crate) Arc<Inner>);
+pub struct Device(pub(crate) Arc<DeviceState>);
 
 /// What is known of a device.
-pub(crate) struct Inner {
-    pub(crate) adapter: Arc<Opened>,
+pub(crate) struct DeviceState {
+    pub(crate) adapter: Arc<AdapterState>,
     /// The run's, here because every callback asks for it several times.
     log: Arc<Log>,
     pub(crate) subject: Subject,
     pub(crate) handle: usize,
     /// The kernel's handle of it.
-    pub(crate) kernel: D3DKMT_HANDLE,
+    pub(crate) kernel_handle: D3DKMT_HANDLE,
     shared: bool,
-    table: OnceLock<Table>,
-    gate: Gate,
+    table: OnceLock<DeviceTable>,
+    driver_lock: DriverLock,
     /// The thread that was last in the driver for it, and one more.
     thread: AtomicU32,
     /// Somebody destroys it; and the driver was told so.
     ending: AtomicBool,
-    over: AtomicBool,
+    destroyed: AtomicBool,
     /// Its handle means nothing any more.
-    forgotten: AtomicBool,
-    pub(crate) refusing: Refusing,
+    handle_closed: AtomicBool,
+    pub(crate) failure_injection: FailureInjection,
     /// What its driver sees of the machine's memory, it sees there.
     memory: Option<Arc<dyn Ram>>,
     ledger: Mutex<Ledger>,
 }
 
 /// What a driver gave when it made the device.
-struct Table {
+struct DeviceTable {
     driver: usize,
     functions: D3DDDI_DEVICEFUNCS,
 }
 
-impl Inner {
+impl DeviceState {
     pub(crate) fn log(&self) -> &Arc<Log> {
         &self.log
     }
@@ -86,17 +86,17 @@ impl Inner {
     }
 
     /// Its handle means nothing from now on.
-    pub(crate) fn forget(&self) {
-        self.forgotten.store(true, Relaxed);
+    pub(crate) fn close_handle(&self) {
+        self.handle_closed.store(true, Relaxed);
     }
 
     /// Whether its handle means nothing any more.
-    pub(crate) fn is_forgotten(&self) -> bool {
-        self.forgotten.load(Relaxed)
+    pub(crate) fn is_handle_closed(&self) -> bool {
+        self.handle_closed.load(Relaxed)
     }
 
     /// The thread that was last in the driver for it.
-    pub(crate) fn thread(&self) -> Option<u32> {
+    pub(crate) fn last_thread(&self) -> Option<u32> {
         self.thread.load(Relaxed).checked_sub(1)
     }
 
@@ -125,13 +125,13 @@ impl Inner {
         &self,
         at: &mut Passive,
         (name, resource): (&'static str, Option<usize>),
-    ) -> Result<Inside, HRESULT> {
+    ) -> Result<DriverCallGuard, HRESULT> {
         let device = called::device(self.handle).ok_or(E_INVALIDARG)?; // Else it was destroyed.
-        let other = self.gate.enter(self.host(), at).map_err(|graph| {
-            self.log().emit(self.subject, What::WaitStuck { graph });
+        let other = self.driver_lock.enter(self.host(), at).map_err(|graph| {
+            self.log().emit(self.subject, EventKind::WaitStuck { graph });
             E_FAIL
         })?;
-        let inside = Inside { device, name, resource };
+        let inside = DriverCallGuard { device, name, resource };
         let broken = other.filter(|_| !self.shared).map(|other| {
             let me = flight::current_thread();
             format!(
@@ -144,25 +144,25 @@ impl Inner {
         // device that is being destroyed.
         let ends = matches!(name, "pfnDestroyResource" | "pfnDestroyDevice");
         let ending = self.ending.load(Relaxed) && !ends;
-        let gone = ending || self.over.load(Relaxed);
-        if gone || resource.is_some_and(|it| self.is_dropped(it)) {
+        let gone = ending || self.destroyed.load(Relaxed);
+        if gone || resource.is_some_and(|it| self.is_destroyed(it)) {
             return Err(E_INVALIDARG);
         }
         self.thread.store(flight::current_thread() + 1, Relaxed);
-        self.ledger().failed.clear();
+        self.ledger().callback_errors.clear();
         Ok(inside)
     }
 
-    fn is_dropped(&self, resource: usize) -> bool {
+    fn is_destroyed(&self, resource: usize) -> bool {
         let ledger = self.ledger();
-        ledger.groups.get(&resource).is_none_or(|it| it.stage == Stage::Dropped)
+        ledger.resources.get(&resource).is_none_or(|it| it.stage == ResourceStage::Destroyed)
     }
 
     /// A callback in the call has answered that the device is removed: so must the call.
     fn judge_removed(&self, name: &'static str, answer: HRESULT) {
-        let removed = self.ledger().failed.contains(&D3DDDIERR_DEVICEREMOVED);
+        let removed = self.ledger().callback_errors.contains(&D3DDDIERR_DEVICEREMOVED);
         let broken = (removed && answer != D3DDDIERR_DEVICEREMOVED).then(|| {
-            let answer = result::name(answer);
+            let answer = result::hresult_name(answer);
             format!("a callback said that the device is removed, but {name} answers {answer}")
         });
         if removed {
@@ -173,13 +173,13 @@ impl Inner {
 
 /// The only thread that is in the driver for a device, while it lives. What is noted and judged
 /// of a call is noted and judged here: outside another thread's call may come between.
-pub(crate) struct Inside {
-    device: Arc<Inner>,
+pub(crate) struct DriverCallGuard {
+    device: Arc<DeviceState>,
     name: &'static str,
     resource: Option<usize>,
 }
 
-impl Inside {
+impl DriverCallGuard {
     /// Calls a function of the driver.
     pub(crate) fn call<F>(
         &self,
@@ -190,11 +190,11 @@ impl Inside {
         let (device, name) = (&self.device, self.name);
         let Some(table) = device.table.get() else { return E_FAIL };
         let Some(function) = slot(&table.functions) else {
-            device.log().emit(device.subject, What::Absent { name: name.into() });
+            device.log().emit(device.subject, EventKind::EntryMissing { name: name.into() });
             return E_NOTIMPL;
         };
-        device.host().breathe(at);
-        let frame = Frame { of: device.handle, name, resource: self.resource };
+        device.host().yield_point(at);
+        let frame = CallFrame { handle: device.handle, name, resource: self.resource };
         let frame = (frame, Some(device.clone()));
         let answer = call(device.log(), device.subject, frame, || body(function, device.driver()));
         device.judge_removed(name, answer);
@@ -202,27 +202,27 @@ impl Inside {
     }
 
     /// What callbacks have refused with in the call. That something comes later is no refusal.
-    pub(crate) fn failed(&self) -> Vec<HRESULT> {
+    pub(crate) fn callback_errors(&self) -> Vec<HRESULT> {
         let ledger = self.device.ledger();
-        ledger.failed.iter().copied().filter(|it| *it != E_PENDING).collect()
+        ledger.callback_errors.iter().copied().filter(|it| *it != E_PENDING).collect()
     }
 
     /// Whether an answer hands on what a callback has said, now or before: that the device is
     /// removed. Whatever the driver was asked, it may.
-    pub(crate) fn hands_on_removal(&self, answer: HRESULT) -> bool {
+    pub(crate) fn reports_removal(&self, answer: HRESULT) -> bool {
         answer == D3DDDIERR_DEVICEREMOVED && self.device.ledger().removed
     }
 }
 
-impl Drop for Inside {
+impl Drop for DriverCallGuard {
     fn drop(&mut self) {
-        self.device.gate.leave(self.device.host());
+        self.device.driver_lock.leave(self.device.host());
     }
 }
 
 impl Device {
     pub(crate) fn create(
-        adapter: &Arc<Opened>,
+        adapter: &Arc<AdapterState>,
         at: &mut Passive,
         shared: bool,
     ) -> Result<Self, HRESULT> {
@@ -231,7 +231,7 @@ impl Device {
         let kernel = if adapter.closing.load(SeqCst) {
             Err(E_INVALIDARG)
         } else {
-            adapter.client.create_device(at, adapter.kernel).map_err(result)
+            adapter.client.create_device(at, adapter.kernel_handle).map_err(hresult_from_status)
         };
         let kernel = kernel.inspect_err(|_| {
             adapter.devices.fetch_sub(1, SeqCst);
@@ -239,29 +239,29 @@ impl Device {
         let session = adapter.session();
         let memory = session.kernel().memory_of_device(session.process(), Handle(kernel));
         let number = adapter.run.devices.fetch_add(1, Relaxed) + 1;
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(DeviceState {
             adapter: adapter.clone(),
             log: adapter.run.log().clone(),
-            subject: Kind::UserDevice.nr(number),
-            handle: called::handle(),
-            kernel,
+            subject: Kind::UserDevice.subject(number),
+            handle: called::new_handle(),
+            kernel_handle: kernel,
             shared,
             table: OnceLock::new(),
-            gate: Gate::default(),
+            driver_lock: DriverLock::default(),
             thread: AtomicU32::new(0),
             ending: AtomicBool::new(false),
-            over: AtomicBool::new(false),
-            forgotten: AtomicBool::new(false),
-            refusing: Refusing::default(),
+            destroyed: AtomicBool::new(false),
+            handle_closed: AtomicBool::new(false),
+            failure_injection: FailureInjection::default(),
             memory,
             ledger: Mutex::default(),
         });
         let of = adapter.subject;
-        inner.log().emit(inner.subject, What::UserDeviceCreated { adapter: of });
-        called::keep_device(inner.handle, &inner);
+        inner.log().emit(inner.subject, EventKind::UserDeviceCreated { adapter: of });
+        called::register_device(inner.handle, &inner);
         let device = Self(inner);
-        let made = device.make(shared);
-        device.judge_ceiling(made.as_ref().err().copied());
+        let made = device.call_create_device(shared);
+        device.judge_device_limit(made.as_ref().err().copied());
         match made {
             Ok(table) => {
                 let _ = device.0.table.set(table); // It is the first.
@@ -275,7 +275,7 @@ impl Device {
     }
 
     /// Has the driver make it.
-    fn make(&self, shared: bool) -> Result<Table, HRESULT> {
+    fn call_create_device(&self, shared: bool) -> Result<DeviceTable, HRESULT> {
         let (inner, adapter) = (&self.0, &self.0.adapter);
         let mut functions = D3DDDI_DEVICEFUNCS::ZERO;
         let flags = if shared { D3DDDI_CREATEDEVICEFLAGS::AllowMultithreading } else { 0 };
@@ -288,14 +288,14 @@ impl Device {
             Flags: D3DDDI_CREATEDEVICEFLAGS { Value: flags },
             ..D3DDDIARG_CREATEDEVICE::ZERO
         };
-        let broken = (!adapter.asked.load(Relaxed)).then(|| {
+        let broken = (!adapter.caps_queried.load(Relaxed)).then(|| {
             "a device is made, and the driver has not asked with pfnQueryAdapterInfoCb what the \
              hardware can do"
                 .to_owned()
         });
         inner.judge(RuleId::UMD_ADAPTER_003, "OpenAdapter.pfnQueryAdapterInfoCb", broken);
         let create = adapter.functions().and_then(|it| it.pfnCreateDevice).ok_or(E_NOTIMPL)?;
-        let frame = Frame { of: inner.handle, name: "pfnCreateDevice", resource: None };
+        let frame = CallFrame { handle: inner.handle, name: "pfnCreateDevice", resource: None };
         let answer = call(inner.log(), inner.subject, (frame, Some(inner.clone())), || {
             // SAFETY: The driver gave the function and its handle; the arguments live here.
             unsafe { create(adapter.driver(), &raw mut args) }
@@ -304,19 +304,19 @@ impl Device {
             return Err(answer);
         }
         functions = functions.up_to(adapter.version());
-        Ok(Table { driver: args.hDevice.addr(), functions })
+        Ok(DeviceTable { driver: args.hDevice.addr(), functions })
     }
 
     /// A driver that has made devices makes another, as long as there is memory.
-    fn judge_ceiling(&self, answer: Option<HRESULT>) {
+    fn judge_device_limit(&self, answer: Option<HRESULT>) {
         const ALLOWED: [HRESULT; 3] =
             [E_OUTOFMEMORY, D3DERR_OUTOFVIDEOMEMORY, D3DDDIERR_DEVICEREMOVED];
         let others = self.0.adapter.devices.load(Relaxed).saturating_sub(1);
         let refused = answer.filter(|it| !ALLOWED.contains(it) && others > 0);
         // One that was refused itself hands that on.
-        let refused = refused.filter(|_| self.0.ledger().failed.is_empty());
+        let refused = refused.filter(|_| self.0.ledger().callback_errors.is_empty());
         let broken = refused.map(|it| {
-            let it = result::name(it);
+            let it = result::hresult_name(it);
             format!("the adapter has {others} devices, and the next one is answered {it}")
         });
         self.0.judge(RuleId::UMD_ADAPTER_005, "pfnCreateDevice", broken);
@@ -324,13 +324,13 @@ impl Device {
 
     /// Has the runtime refuse a callback once, the next time that the driver calls it for this
     /// device: with this result, and without doing anything.
-    pub fn refuse_next(&self, callback: &'static str, result: HRESULT) {
-        self.0.refusing.begin(callback, result);
+    pub fn fail_next(&self, callback: &'static str, result: HRESULT) {
+        self.0.failure_injection.arm(callback, result);
     }
 
     /// Forgets that. Answers whether the callback was refused.
-    pub fn stop_refusing(&self) -> bool {
-        self.0.refusing.stop()
+    pub fn cancel_failure(&self) -> bool {
+        self.0.failure_injection.disarm()
     }
 
     /// Destroys it (`DestroyDevice`). What the driver still has of it by then is its fault.
@@ -340,13 +340,13 @@ impl Device {
             return Err(E_INVALIDARG);
         }
         // Whoever is inside may be given a resource still: it is dropped with the others.
-        if self.0.gate.enter(self.0.host(), at).is_ok() {
-            self.0.gate.leave(self.0.host());
+        if self.0.driver_lock.enter(self.0.host(), at).is_ok() {
+            self.0.driver_lock.leave(self.0.host());
         }
-        self.drop_all(at);
+        self.destroy_all_resources(at);
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnDestroyDevice;
         let answer = self.0.call(at, (NAME, None), slot, |destroy, driver| {
-            self.0.over.store(true, Relaxed); // Nobody else is inside.
+            self.0.destroyed.store(true, Relaxed); // Nobody else is inside.
             // SAFETY: The driver gave the function and its handle.
             unsafe { destroy(driver) }
         });
@@ -358,10 +358,10 @@ impl Device {
     ///
     /// WINDOWS: an application's device drops its resources when it goes (our reading: the page
     /// of `DestroyDevice` has the driver free what is left).
-    fn drop_all(&self, at: &mut Passive) {
+    fn destroy_all_resources(&self, at: &mut Passive) {
         let live: Vec<usize> = {
             let ledger = self.0.ledger();
-            let live = ledger.groups.iter().filter(|(_, it)| it.is_the_applications());
+            let live = ledger.resources.iter().filter(|(_, it)| it.is_application_owned());
             live.map(|(handle, _)| *handle).collect()
         };
         for handle in live {
@@ -373,33 +373,33 @@ impl Device {
     /// The driver is done with it: looks at what it owes, and ends it.
     fn end(&self, at: &mut Passive, name: &'static str) {
         let inner = &self.0;
-        let state = inner.adapter.client.device_state(at, inner.kernel);
+        let state = inner.adapter.client.device_state(at, inner.kernel_handle);
         // What a device that is lost had went with it, or will: its driver need not say.
         if state == Ok(D3DKMT_DEVICEEXECUTION_ACTIVE) {
-            inner.judge_left(name);
+            inner.judge_leaks(name);
         }
-        called::forget_device(inner);
+        called::unregister_device(inner);
         inner.adapter.devices.fetch_sub(1, Relaxed);
         // What the driver has left was named; the application is not to be named for it.
         let mut locked: Vec<(D3DKMT_HANDLE, u32)> =
-            inner.ledger().pieces.iter().map(|(handle, it)| (*handle, it.locks)).collect();
+            inner.ledger().allocations.iter().map(|(handle, it)| (*handle, it.locks)).collect();
         locked.sort_unstable();
         for (allocation, locks) in locked {
             for _ in 0..locks {
-                let _ = inner.adapter.client.unlock(at, inner.kernel, &[allocation]);
+                let _ = inner.adapter.client.unlock(at, inner.kernel_handle, &[allocation]);
             }
         }
         // Whatever is left goes with it.
-        let _ = inner.adapter.client.destroy_device(at, inner.kernel);
-        inner.log().emit(inner.subject, What::UserDeviceDestroyed {});
+        let _ = inner.adapter.client.destroy_device(at, inner.kernel_handle);
+        inner.log().emit(inner.subject, EventKind::UserDeviceDestroyed {});
     }
 
     /// How much the driver has of it: resources, allocations, contexts, paging queues and
     /// synchronisation objects. Nothing, when a good one has destroyed it.
-    pub fn owed(&self) -> usize {
+    pub fn live_objects(&self) -> usize {
         let it = self.0.ledger();
         let objects = it.contexts.len() + it.queues.len() + it.objects.len();
-        it.groups.len() + it.pieces.len() + objects
+        it.resources.len() + it.allocations.len() + objects
     }
 
     /// The process that it is of.
@@ -409,7 +409,7 @@ impl Device {
 
     /// The kernel's handle of it.
     pub fn kernel_handle(&self) -> D3DKMT_HANDLE {
-        self.0.kernel
+        self.0.kernel_handle
     }
 }
 
@@ -419,7 +419,7 @@ impl fmt::Debug for Device {
     }
 }
 
-impl fmt::Debug for Inner {
+impl fmt::Debug for DeviceState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Inner").field(&self.subject).finish()
     }

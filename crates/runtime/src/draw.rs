@@ -21,47 +21,47 @@ impl From<Rect> for RECT {
 }
 
 /// What the application draws with: what it was drawn with before, and how much was submitted.
-struct Drawing {
+struct DrawState {
     before: Vec<(usize, Option<u64>)>,
     submissions: u64,
 }
 
 /// Success, or the driver's error.
-pub(crate) fn checked(answer: HRESULT) -> Result<(), HRESULT> {
+pub(crate) fn check_result(answer: HRESULT) -> Result<(), HRESULT> {
     if succeeded(answer) { Ok(()) } else { Err(answer) }
 }
 
 impl Device {
     /// The driver's handle of a resource that the application has.
-    pub(crate) fn driver_of(&self, resource: Resource) -> Result<HANDLE, HRESULT> {
+    pub(crate) fn driver_handle(&self, resource: Resource) -> Result<HANDLE, HRESULT> {
         let ledger = self.0.ledger();
-        let group = ledger.groups.get(&resource.0).filter(|it| it.is_the_applications());
-        group.map(|it| ptr::with_exposed_provenance_mut(it.driver)).ok_or(E_INVALIDARG)
+        let group = ledger.resources.get(&resource.0).filter(|it| it.is_application_owned());
+        group.map(|it| ptr::with_exposed_provenance_mut(it.driver_handle)).ok_or(E_INVALIDARG)
     }
 
     /// How many surfaces a resource has.
-    pub(crate) fn count(&self, resource: Resource) -> usize {
-        self.0.ledger().groups.get(&resource.0).map_or(0, |it| it.locks.len())
+    pub(crate) fn surface_count(&self, resource: Resource) -> usize {
+        self.0.ledger().resources.get(&resource.0).map_or(0, |it| it.locks.len())
     }
 
     /// The application is about to draw with these. Answers what they were drawn with before.
-    fn drawing(&self, with: &[Resource]) -> Drawing {
+    fn begin_draw(&self, with: &[Resource]) -> DrawState {
         let ledger = &mut *self.0.ledger();
-        ledger.drawing = with.iter().map(|it| it.0).collect();
+        ledger.drawn_in_call = with.iter().map(|it| it.0).collect();
         let mut before = Vec::new();
         for it in with {
-            before.extend(ledger.draw(it.0));
+            before.extend(ledger.note_draw(it.0));
         }
-        Drawing { before, submissions: ledger.submissions }
+        DrawState { before, submissions: ledger.submissions }
     }
 
     /// It has drawn to a surface, or could not.
-    fn drawn(&self, drawing: Drawing, (to, index): (Resource, u32), answer: HRESULT) {
+    fn end_draw(&self, drawing: DrawState, (to, index): (Resource, u32), answer: HRESULT) {
         let ledger = &mut *self.0.ledger();
         if !succeeded(answer) {
             // One that is there twice was first what it is.
             for (handle, before) in drawing.before.into_iter().rev() {
-                if let Some(group) = ledger.groups.get_mut(&handle) {
+                if let Some(group) = ledger.resources.get_mut(&handle) {
                     group.drawn = before;
                 }
             }
@@ -69,17 +69,17 @@ impl Device {
         }
         // Into memory that it keeps mapped the CPU may have drawn: nothing says that work is due.
         for (handle, _) in &drawing.before {
-            let Some(group) = ledger.groups.get_mut(handle) else { continue };
-            let mapped = |it: &D3DKMT_HANDLE| ledger.pieces.get(it).is_some_and(|it| it.locks > 0);
+            let Some(group) = ledger.resources.get_mut(handle) else { continue };
+            let mapped = |it: &D3DKMT_HANDLE| ledger.allocations.get(it).is_some_and(|it| it.locks > 0);
             if group.members.iter().any(mapped) {
                 group.drawn = None;
             }
         }
         // What a driver submits meanwhile may be this already, or what was before it.
         let waits = ledger.submissions == drawing.submissions;
-        let group = ledger.groups.get(&to.0).filter(|it| waits && it.is_displayable());
+        let group = ledger.resources.get(&to.0).filter(|it| waits && it.is_displayable());
         if group.is_some_and(|it| it.drawn.is_some()) {
-            ledger.write(to.0, index);
+            ledger.note_write(to.0, index);
         }
     }
 
@@ -90,7 +90,7 @@ impl Device {
         (resource, surface): (Resource, u32),
         answer: HRESULT,
     ) {
-        let count = self.count(resource);
+        let count = self.surface_count(resource);
         let beyond = surface as usize >= count;
         let broken = (beyond && succeeded(answer))
             .then(|| format!("{name} took surface {surface} of a resource that has {count}"));
@@ -107,7 +107,7 @@ impl Device {
     ) -> Result<(), HRESULT> {
         const NAME: &str = "pfnColorFill";
         let args = D3DDDIARG_COLORFILL {
-            hResource: self.driver_of(resource)?,
+            hResource: self.driver_handle(resource)?,
             SubResourceIndex: surface,
             DstRect: area.into(),
             Color: color,
@@ -116,15 +116,15 @@ impl Device {
         let inside = self.0.enter(at, (NAME, Some(resource.0)))?;
         // What has no pixels draws nothing.
         let with = [resource];
-        let drawing = self.drawing(if area.is_empty() { &[] } else { &with });
+        let drawing = self.begin_draw(if area.is_empty() { &[] } else { &with });
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnColorFill;
         let answer = inside.call(at, slot, |fill, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
             unsafe { fill(driver, &raw const args) }
         });
-        self.drawn(drawing, (resource, surface), answer);
+        self.end_draw(drawing, (resource, surface), answer);
         self.judge_index(NAME, (resource, surface), answer);
-        checked(answer)
+        check_result(answer)
     }
 
     /// Copies a part of a surface to a part of another that is as large (`Blt`).
@@ -136,26 +136,26 @@ impl Device {
     ) -> Result<(), HRESULT> {
         const NAME: &str = "pfnBlt";
         let args = D3DDDIARG_BLT {
-            hSrcResource: self.driver_of(from)?,
+            hSrcResource: self.driver_handle(from)?,
             SrcSubResourceIndex: from_surface,
             SrcRect: from_area.into(),
-            hDstResource: self.driver_of(to)?,
+            hDstResource: self.driver_handle(to)?,
             DstSubResourceIndex: to_surface,
             DstRect: to_area.into(),
             ..D3DDDIARG_BLT::ZERO
         };
         let inside = self.0.enter(at, (NAME, Some(to.0)))?;
         let with = [from, to];
-        let drawing = self.drawing(if to_area.is_empty() { &[] } else { &with });
+        let drawing = self.begin_draw(if to_area.is_empty() { &[] } else { &with });
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnBlt;
         let answer = inside.call(at, slot, |blt, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
             unsafe { blt(driver, &raw const args) }
         });
-        self.drawn(drawing, (to, to_surface), answer);
+        self.end_draw(drawing, (to, to_surface), answer);
         self.judge_index(NAME, (from, from_surface), answer);
         self.judge_index(NAME, (to, to_surface), answer);
-        checked(answer)
+        check_result(answer)
     }
 
     /// Has the driver submit what it has batched (`Flush`).
@@ -167,8 +167,8 @@ impl Device {
             // SAFETY: The driver gave the function and its handle.
             unsafe { flush(driver) }
         });
-        self.0.judge_flushed(NAME);
-        checked(answer)
+        self.0.judge_shared_leaks(NAME);
+        check_result(answer)
     }
 
     /// Says how much a resource is worth in memory (`SetPriority`).
@@ -179,10 +179,10 @@ impl Device {
         priority: u32,
     ) -> Result<(), HRESULT> {
         let args =
-            D3DDDIARG_SETPRIORITY { hResource: self.driver_of(resource)?, Priority: priority };
+            D3DDDIARG_SETPRIORITY { hResource: self.driver_handle(resource)?, Priority: priority };
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnSetPriority;
         let name = ("pfnSetPriority", Some(resource.0));
-        checked(self.0.call(at, name, slot, |set, driver| {
+        check_result(self.0.call(at, name, slot, |set, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
             unsafe { set(driver, &raw const args) }
         }))
@@ -191,7 +191,7 @@ impl Device {
     /// Whether resources are resident (`QueryResourceResidency`): `S_OK` if all are,
     /// `S_RESIDENT_IN_SHARED_MEMORY` if the system's memory has some, `S_NOT_RESIDENT` else.
     pub fn residency(&self, at: &mut Passive, list: &[Resource]) -> Result<HRESULT, HRESULT> {
-        let handles = list.iter().map(|it| self.driver_of(*it)).collect::<Result<Vec<_>, _>>()?;
+        let handles = list.iter().map(|it| self.driver_handle(*it)).collect::<Result<Vec<_>, _>>()?;
         let args = D3DDDIARG_QUERYRESOURCERESIDENCY {
             pHandleList: handles.as_ptr(),
             NumResources: u32::try_from(handles.len()).unwrap_or(u32::MAX),
@@ -202,6 +202,6 @@ impl Device {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
             unsafe { query(driver, &raw const args) }
         });
-        checked(answer).map(|()| answer)
+        check_result(answer).map(|()| answer)
     }
 }

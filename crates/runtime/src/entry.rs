@@ -5,61 +5,61 @@ use flight::{RuleId, Support};
 
 /// A function of a driver that this runtime calls.
 #[derive(Clone, Copy, Debug)]
-pub struct FunctionLine {
+pub struct FunctionRow {
     /// Its slot.
     pub name: &'static str,
     /// What is not driven of it, in words; empty when it is whole.
-    pub lacks: &'static str,
+    pub missing: &'static str,
     /// The rules judged when it returns.
     pub rules: &'static [RuleId],
 }
 
 /// A callback that this runtime serves.
 #[derive(Clone, Copy, Debug)]
-pub struct CallbackLine {
+pub struct CallbackRow {
     /// Its slot.
     pub name: &'static str,
     /// The entry point that it goes through.
     pub through: &'static str,
     /// What it does not do yet, in words; empty when it is whole.
-    pub lacks: &'static str,
+    pub missing: &'static str,
     /// The rules judged when it is called.
     pub rules: &'static [RuleId],
 }
 
-impl FunctionLine {
+impl FunctionRow {
     /// How much of it there is.
-    pub const fn state(&self) -> Support {
-        Support::lacking(self.lacks)
+    pub const fn support(&self) -> Support {
+        Support::from_missing(self.missing)
     }
 }
 
-impl CallbackLine {
+impl CallbackRow {
     /// How much of it there is.
-    pub const fn state(&self) -> Support {
-        Support::lacking(self.lacks)
+    pub const fn support(&self) -> Support {
+        Support::from_missing(self.missing)
     }
 }
 
 macro_rules! functions {
-    ($($name:literal $lacks:literal [$($rule:ident)*];)*) => {
-        &[$(FunctionLine { name: $name, lacks: $lacks, rules: &[$(RuleId::$rule),*] }),*]
+    ($($name:literal $missing:literal [$($rule:ident)*];)*) => {
+        &[$(FunctionRow { name: $name, missing: $missing, rules: &[$(RuleId::$rule),*] }),*]
     };
 }
 
 macro_rules! callbacks {
-    ($($name:literal $through:literal $lacks:literal [$($rule:ident)*];)*) => {
-        &[$(CallbackLine {
+    ($($name:literal $through:literal $missing:literal [$($rule:ident)*];)*) => {
+        &[$(CallbackRow {
             name: $name,
             through: $through,
-            lacks: $lacks,
+            missing: $missing,
             rules: &[$(RuleId::$rule),*],
         }),*]
     };
 }
 
 /// Every function of a driver that is driven.
-pub const FUNCTIONS: &[FunctionLine] = functions! {
+pub const FUNCTIONS: &[FunctionRow] = functions! {
     "OpenAdapter" "Direct3D 9 only, of WDDM 1.3 and 2.0" [];
     "pfnCreateDevice" "no command buffer is given: the driver makes its contexts" [
         UMD_ADAPTER_003 UMD_ADAPTER_005
@@ -90,7 +90,7 @@ pub const FUNCTIONS: &[FunctionLine] = functions! {
 };
 
 /// Every callback that is served.
-pub const CALLBACKS: &[CallbackLine] = callbacks! {
+pub const CALLBACKS: &[CallbackRow] = callbacks! {
     "pfnQueryAdapterInfoCb" "D3DKMTQueryAdapterInfo" "" [];
     "pfnAllocateCb" "D3DKMTCreateAllocation" "memory of the application's is not wrapped" [
         UMD_RES_003 UMD_RES_004 UMD_RES_009 UMD_SUBMIT_005

@@ -1,22 +1,22 @@
 //! Who is inside a driver for a device: one thread at a time.
 
-use flight::{Host, Passive, Text, Ticket, Woken};
+use flight::{Host, Passive, Text, WaitToken, WaitResult};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The way into a driver, for one device.
 #[derive(Debug, Default)]
-pub(crate) struct Gate(Mutex<Inside>);
+pub(crate) struct DriverLock(Mutex<LockState>);
 
 #[derive(Debug, Default)]
-struct Inside {
+struct LockState {
     /// The virtual thread that is inside.
     thread: Option<u32>,
     /// Who waits, and on what.
-    waiting: VecDeque<(u32, Ticket)>,
+    waiters: VecDeque<(u32, WaitToken)>,
 }
 
-impl Gate {
+impl DriverLock {
     /// Goes in, when nobody else is. Answers who had to be waited for; or who waits for what, if
     /// whoever is inside never comes out.
     pub(crate) fn enter(&self, host: &dyn Host, at: &mut Passive) -> Result<Option<u32>, Text> {
@@ -24,19 +24,19 @@ impl Gate {
         let mut other = None;
         loop {
             let ticket = {
-                let mut inside = self.hold();
+                let mut inside = self.lock();
                 let Some(thread) = inside.thread else {
                     inside.thread = Some(me);
                     return Ok(other);
                 };
                 other = other.or(Some(thread));
-                let ticket = Ticket::new("the way into a user-mode driver");
-                inside.waiting.push_back((me, ticket.clone()));
+                let ticket = WaitToken::new("the way into a user-mode driver");
+                inside.waiters.push_back((me, ticket.clone()));
                 ticket
             };
-            if let Woken::Stuck(graph) = host.park(at, &ticket, None) {
+            if let WaitResult::Stuck(graph) = host.park(at, &ticket, None) {
                 // Nobody is to ring for one who has gone.
-                self.hold().waiting.retain(|it| it.0 != me);
+                self.lock().waiters.retain(|it| it.0 != me);
                 return Err(graph);
             }
         }
@@ -45,16 +45,16 @@ impl Gate {
     /// Goes out, and lets the next one in.
     pub(crate) fn leave(&self, host: &dyn Host) {
         let next = {
-            let mut inside = self.hold();
+            let mut inside = self.lock();
             inside.thread = None;
-            inside.waiting.pop_front()
+            inside.waiters.pop_front()
         };
         if let Some((_, next)) = next {
-            host.ring(&next);
+            host.wake(&next);
         }
     }
 
-    fn hold(&self) -> MutexGuard<'_, Inside> {
+    fn lock(&self) -> MutexGuard<'_, LockState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

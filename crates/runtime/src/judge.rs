@@ -1,14 +1,14 @@
 //! Rules that are judged here: who broke which, at which argument.
 
-use crate::adapter::Opened;
-use crate::device::Inner;
-use flight::{RuleId, Who};
+use crate::adapter::AdapterState;
+use crate::device::DeviceState;
+use flight::{RuleId, Component};
 
-impl Inner {
+impl DeviceState {
     /// Judges a rule that binds the driver. Answers whether it was kept.
     pub(crate) fn judge(&self, rule: RuleId, place: &'static str, broken: Option<String>) -> bool {
         let kept = broken.is_none();
-        self.log().judge(rule, Who::Umd, self.subject, place, broken);
+        self.log().judge(rule, Component::Umd, self.subject, place, broken);
         kept
     }
 
@@ -20,17 +20,17 @@ impl Inner {
         broken: Option<String>,
     ) -> bool {
         let kept = broken.is_none();
-        self.log().judge(rule, Who::Client, self.subject, place, broken);
+        self.log().judge(rule, Component::Client, self.subject, place, broken);
         kept
     }
 }
 
-impl Opened {
+impl AdapterState {
     /// Judges a rule. Answers whether it was kept.
     pub(crate) fn judge(
         &self,
         rule: RuleId,
-        who: Who,
+        who: Component,
         place: &'static str,
         broken: Option<String>,
     ) -> bool {

@@ -6,88 +6,88 @@
 //! 2. A resource is known from before the driver hears of it until it is both dropped by the
 //!    application and released by the driver.
 
-use crate::surfaces::Surfaces;
+use crate::surfaces::ResourceDescription;
 use abi::umd::{D3DDDI_RESOURCEFLAGS, D3DDDI_RESOURCEFLAGS2};
 use abi::{D3DKMT_HANDLE, HRESULT};
-use flight::{ByNumber, Subject};
+use flight::{FastMap, Subject};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How many handles are remembered that mean nothing any more.
-const REMEMBERED: usize = 256;
+const MAX_REMEMBERED: usize = 256;
 
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    pub(crate) groups: BTreeMap<usize, Group>,
-    pub(crate) pieces: ByNumber<D3DKMT_HANDLE, Piece>,
+    pub(crate) resources: BTreeMap<usize, ResourceEntry>,
+    pub(crate) allocations: FastMap<D3DKMT_HANDLE, AllocationEntry>,
     pub(crate) contexts: BTreeMap<usize, Context>,
     /// Paging queues, each with its fence.
     pub(crate) queues: BTreeMap<D3DKMT_HANDLE, D3DKMT_HANDLE>,
     pub(crate) objects: BTreeSet<D3DKMT_HANDLE>,
     /// Whether the driver has ever allocated something of no resource: then a resource may be
     /// drawn with other memory than its own.
-    pub(crate) loose: bool,
+    pub(crate) has_standalone: bool,
     /// How often work was submitted.
     pub(crate) submissions: u64,
     /// What the application draws with in the call that the driver is in.
-    pub(crate) drawing: Vec<usize>,
+    pub(crate) drawn_in_call: Vec<usize>,
     /// What callbacks have refused with in the call that the driver is in.
-    pub(crate) failed: Vec<HRESULT>,
+    pub(crate) callback_errors: Vec<HRESULT>,
     /// A callback has said that the device is removed: what it had queued is over.
     pub(crate) removed: bool,
     /// A lock that discards and was refused: of what, and how much was submitted then.
-    pub(crate) refused_discard: Option<(D3DKMT_HANDLE, u64)>,
+    pub(crate) failed_discard: Option<(D3DKMT_HANDLE, u64)>,
     /// Whether the driver has had a context.
     pub(crate) had_context: bool,
     /// What the driver said of what it made, by what it was asked for.
-    pub(crate) described: BTreeMap<Vec<u8>, Described>,
+    pub(crate) descriptions: BTreeMap<Vec<u8>, Description>,
     /// Instances of allocations that a lock has replaced, the last ones.
-    retired: VecDeque<D3DKMT_HANDLE>,
+    replaced_instances: VecDeque<D3DKMT_HANDLE>,
     /// Those that commands use which were written before: they go out with the next submission.
-    leaving: Vec<D3DKMT_HANDLE>,
+    replaced_in_commands: Vec<D3DKMT_HANDLE>,
     /// The resources whose memory the application has, by where that is.
-    system: BTreeMap<usize, usize>,
+    system_memory: BTreeMap<usize, usize>,
     /// The driver's handles, each with the resource that has it.
-    drivers: BTreeSet<(usize, usize)>,
+    driver_handles: BTreeSet<(usize, usize)>,
     /// Resources that may have been drawn with since work was last submitted, that have surfaces
     /// which were drawn to since then, and that are dropped: so nobody has to look at all.
     drawn: BTreeSet<usize>,
     written: BTreeSet<usize>,
-    dropped: BTreeSet<usize>,
-    released: VecDeque<usize>,
+    destroyed: BTreeSet<usize>,
+    freed: VecDeque<usize>,
     /// Handles of the driver's that are dead: what they meant was dropped.
-    dead: VecDeque<usize>,
+    dead_handles: VecDeque<usize>,
 }
 
 /// What a driver said of the allocations of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Described {
+pub(crate) struct Description {
     /// What the members were that mean nothing.
-    pub(crate) noise: u32,
+    pub(crate) reserved_values: u32,
     /// Its private data: of the resource in each call, and of each allocation.
-    pub(crate) said: Vec<Vec<u8>>,
+    pub(crate) private_data: Vec<Vec<u8>>,
     /// Whether it said the same again of the same, once it could.
-    pub(crate) steady: Option<bool>,
+    pub(crate) repeatable: Option<bool>,
 }
 
 /// A resource: a group of surfaces.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct ResourceEntry {
     pub(crate) subject: Subject,
-    pub(crate) surfaces: Surfaces,
+    pub(crate) surfaces: ResourceDescription,
     /// The driver's own handle, once it gave one.
-    pub(crate) driver: usize,
+    pub(crate) driver_handle: usize,
     /// The kernel's handle, if the driver has made a resource of it, and the one for others.
-    pub(crate) kernel: D3DKMT_HANDLE,
-    pub(crate) global: D3DKMT_HANDLE,
+    pub(crate) kernel_handle: D3DKMT_HANDLE,
+    pub(crate) global_handle: D3DKMT_HANDLE,
     /// The allocations that are alive.
     pub(crate) members: Vec<D3DKMT_HANDLE>,
-    pub(crate) stage: Stage,
+    pub(crate) stage: ResourceStage,
     pub(crate) opened: bool,
     /// How often the driver has allocated for it, and in how many calls it has freed by list.
-    pub(crate) allocated: u32,
-    pub(crate) listed: u32,
+    pub(crate) allocate_count: u32,
+    pub(crate) list_free_count: u32,
     /// The private data that it came with: of the resource in each call, and of each allocation.
-    pub(crate) said: Vec<Vec<u8>>,
+    pub(crate) private_data: Vec<Vec<u8>>,
     /// How many locks the application has of each surface.
     pub(crate) locks: Vec<u32>,
     /// The surfaces that were drawn to since work was last submitted.
@@ -95,34 +95,34 @@ pub(crate) struct Group {
     /// How much was submitted when the application last drew with it.
     pub(crate) drawn: Option<u64>,
     /// The application's memory of each surface, where the runtime has it.
-    pub(crate) system: Vec<Box<[u8]>>,
+    pub(crate) system_memory: Vec<Box<[u8]>>,
 }
 
 /// How far a resource is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum ResourceStage {
     /// The driver is making it.
-    Making,
+    Creating,
     /// The application has it.
     Live,
     /// The application has dropped it; the driver has not released it.
-    Dropped,
+    Destroyed,
     /// The driver has released it; the application has not dropped it.
-    Released,
+    Freed,
 }
 
 /// An allocation.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Piece {
+pub(crate) struct AllocationEntry {
     /// The resource it belongs to.
-    pub(crate) group: Option<usize>,
+    pub(crate) resource: Option<usize>,
     /// How many locks the driver has of it.
     pub(crate) locks: u32,
 }
 
 /// What is known of allocations that are to go, in one look at each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Going {
+pub(crate) struct FreedAllocations {
     /// The first that is locked.
     pub(crate) locked: Option<D3DKMT_HANDLE>,
     /// The resource of the first that has one, and of the first that has one that is shared.
@@ -144,96 +144,96 @@ pub(crate) struct Context {
     pub(crate) patches: (usize, u32),
 }
 
-impl Group {
+impl ResourceEntry {
     /// Whether other processes may have it.
     pub(crate) fn is_shared(&self) -> bool {
-        self.opened || self.surfaces.is(D3DDDI_RESOURCEFLAGS::SharedResource)
+        self.opened || self.surfaces.has_flag(D3DDDI_RESOURCEFLAGS::SharedResource)
     }
 
     /// Whether a display may show it.
     pub(crate) fn is_displayable(&self) -> bool {
-        self.surfaces.is(D3DDDI_RESOURCEFLAGS::Primary)
+        self.surfaces.has_flag(D3DDDI_RESOURCEFLAGS::Primary)
             || self.surfaces.flags2 & D3DDDI_RESOURCEFLAGS2::IsDisplayable != 0
     }
 
     /// Whether a kind of buffer has answers of its own.
     pub(crate) fn is_buffer(&self) -> bool {
         let kinds = D3DDDI_RESOURCEFLAGS::VertexBuffer | D3DDDI_RESOURCEFLAGS::IndexBuffer;
-        self.surfaces.is(kinds)
+        self.surfaces.has_flag(kinds)
     }
 }
 
 impl Ledger {
     /// The resource that a driver's handle means.
-    pub(crate) fn by_driver(&self, driver: usize) -> Option<usize> {
+    pub(crate) fn find_by_driver_handle(&self, driver: usize) -> Option<usize> {
         let all = (driver, 0)..=(driver, usize::MAX);
-        self.drivers.range(all).next().map(|(_, handle)| *handle)
+        self.driver_handles.range(all).next().map(|(_, handle)| *handle)
     }
 
     /// The driver has given its own handle of a resource, which the application has from now on.
-    pub(crate) fn name(&mut self, handle: usize, driver: usize) {
-        let Some(group) = self.groups.get_mut(&handle) else { return };
-        (group.driver, group.stage) = (driver, Stage::Live);
-        self.drivers.insert((driver, handle));
+    pub(crate) fn set_driver_handle(&mut self, handle: usize, driver: usize) {
+        let Some(group) = self.resources.get_mut(&handle) else { return };
+        (group.driver_handle, group.stage) = (driver, ResourceStage::Live);
+        self.driver_handles.insert((driver, handle));
     }
 
     /// The application has no such resource any more; what the driver has of it, it owes.
-    pub(crate) fn let_go(&mut self, handle: usize) {
-        let Some(group) = self.groups.get_mut(&handle) else { return };
-        self.drivers.remove(&(group.driver, handle));
-        (group.driver, group.stage) = (0, Stage::Dropped);
-        self.dropped.insert(handle);
+    pub(crate) fn mark_destroyed(&mut self, handle: usize) {
+        let Some(group) = self.resources.get_mut(&handle) else { return };
+        self.driver_handles.remove(&(group.driver_handle, handle));
+        (group.driver_handle, group.stage) = (0, ResourceStage::Destroyed);
+        self.destroyed.insert(handle);
     }
 
     /// The resources that are dropped, and not released.
-    pub(crate) fn dropped(&self) -> impl Iterator<Item = &Group> {
-        self.dropped.iter().filter_map(|it| self.groups.get(it))
+    pub(crate) fn destroyed_not_freed(&self) -> impl Iterator<Item = &ResourceEntry> {
+        self.destroyed.iter().filter_map(|it| self.resources.get(it))
     }
 
     /// The application draws with a resource. Answers it, and what it was drawn with before.
-    pub(crate) fn draw(&mut self, handle: usize) -> Option<(usize, Option<u64>)> {
-        let group = self.groups.get_mut(&handle)?;
+    pub(crate) fn note_draw(&mut self, handle: usize) -> Option<(usize, Option<u64>)> {
+        let group = self.resources.get_mut(&handle)?;
         self.drawn.insert(handle);
         Some((handle, group.drawn.replace(self.submissions)))
     }
 
     /// A surface was drawn to that a display may show.
-    pub(crate) fn write(&mut self, handle: usize, index: u32) {
-        let Some(group) = self.groups.get_mut(&handle) else { return };
+    pub(crate) fn note_write(&mut self, handle: usize, index: u32) {
+        let Some(group) = self.resources.get_mut(&handle) else { return };
         group.written.insert(index);
         self.written.insert(handle);
     }
 
     /// The resources with surfaces that were drawn to since work was last submitted.
-    pub(crate) fn written(&self) -> impl Iterator<Item = &Group> {
-        self.written.iter().filter_map(|it| self.groups.get(it))
+    pub(crate) fn written_resources(&self) -> impl Iterator<Item = &ResourceEntry> {
+        self.written.iter().filter_map(|it| self.resources.get(it))
     }
 
     /// Notes a resource that the driver is to hear of.
-    pub(crate) fn keep(&mut self, handle: usize, group: Group) {
-        for memory in group.system.iter().filter(|it| !it.is_empty()) {
-            self.system.insert(memory.as_ptr().addr(), handle);
+    pub(crate) fn insert(&mut self, handle: usize, group: ResourceEntry) {
+        for memory in group.system_memory.iter().filter(|it| !it.is_empty()) {
+            self.system_memory.insert(memory.as_ptr().addr(), handle);
         }
-        self.groups.insert(handle, group);
+        self.resources.insert(handle, group);
     }
 
     /// Takes a resource out of the books.
-    pub(crate) fn strike(&mut self, handle: usize) {
-        let Some(group) = self.groups.remove(&handle) else { return };
-        for memory in &group.system {
-            self.system.remove(&memory.as_ptr().addr());
+    pub(crate) fn remove(&mut self, handle: usize) {
+        let Some(group) = self.resources.remove(&handle) else { return };
+        for memory in &group.system_memory {
+            self.system_memory.remove(&memory.as_ptr().addr());
         }
-        self.drivers.remove(&(group.driver, handle));
-        for all in [&mut self.drawn, &mut self.written, &mut self.dropped] {
+        self.driver_handles.remove(&(group.driver_handle, handle));
+        for all in [&mut self.drawn, &mut self.written, &mut self.destroyed] {
             all.remove(&handle);
         }
     }
 
     /// Memory of the application that a driver sees, if so many bytes are there.
-    pub(crate) fn system(&mut self, address: usize, length: usize) -> Option<&mut [u8]> {
-        let (start, handle) = self.system.range(..=address).next_back()?;
-        let (start, group) = (*start, self.groups.get_mut(handle)?);
-        let memory = group.system.iter_mut().find(|it| it.as_ptr().addr() == start)?;
+    pub(crate) fn has_system_memory(&mut self, address: usize, length: usize) -> Option<&mut [u8]> {
+        let (start, handle) = self.system_memory.range(..=address).next_back()?;
+        let (start, group) = (*start, self.resources.get_mut(handle)?);
+        let memory = group.system_memory.iter_mut().find(|it| it.as_ptr().addr() == start)?;
         memory.get_mut(address - start..)?.get_mut(..length)
     }
 
@@ -243,53 +243,53 @@ impl Ledger {
         group: Option<usize>,
         list: impl ExactSizeIterator<Item = D3DKMT_HANDLE> + Clone,
     ) {
-        self.loose |= group.is_none();
+        self.has_standalone |= group.is_none();
         for allocation in list.clone() {
-            self.revive(allocation);
-            self.pieces.insert(allocation, Piece { group, locks: 0 });
+            self.note_reused_handle(allocation);
+            self.allocations.insert(allocation, AllocationEntry { resource: group, locks: 0 });
         }
-        if let Some(it) = group.and_then(|it| self.groups.get_mut(&it)) {
+        if let Some(it) = group.and_then(|it| self.resources.get_mut(&it)) {
             it.members.extend(list);
             // One that was released and is made anew is to be released again.
-            if it.stage == Stage::Released {
-                it.stage = Stage::Live;
+            if it.stage == ResourceStage::Freed {
+                it.stage = ResourceStage::Live;
             }
         }
     }
 
     /// The kernel gives a name again that nothing has any more.
-    fn revive(&mut self, allocation: D3DKMT_HANDLE) {
-        if !self.retired.is_empty() {
-            self.retired.retain(|it| *it != allocation);
+    fn note_reused_handle(&mut self, allocation: D3DKMT_HANDLE) {
+        if !self.replaced_instances.is_empty() {
+            self.replaced_instances.retain(|it| *it != allocation);
         }
-        if !self.leaving.is_empty() {
-            self.leaving.retain(|it| *it != allocation);
+        if !self.replaced_in_commands.is_empty() {
+            self.replaced_in_commands.retain(|it| *it != allocation);
         }
     }
 
     /// Forgets allocations that were freed by one list.
     pub(crate) fn remove_listed(&mut self, list: &[D3DKMT_HANDLE]) {
-        let mut groups = BTreeSet::new();
+        let mut resources = BTreeSet::new();
         for allocation in list {
-            let Some(handle) = self.pieces.remove(allocation).and_then(|it| it.group) else {
+            let Some(handle) = self.allocations.remove(allocation).and_then(|it| it.resource) else {
                 continue;
             };
-            if let Some(it) = self.groups.get_mut(&handle) {
+            if let Some(it) = self.resources.get_mut(&handle) {
                 it.members.retain(|it| it != allocation);
-                it.listed += u32::from(groups.insert(handle));
+                it.list_free_count += u32::from(resources.insert(handle));
             }
         }
     }
 
     /// What is known of allocations that are to go.
-    pub(crate) fn going(&self, list: &[D3DKMT_HANDLE]) -> Going {
-        let mut going = Going::default();
+    pub(crate) fn freed_allocations(&self, list: &[D3DKMT_HANDLE]) -> FreedAllocations {
+        let mut going = FreedAllocations::default();
         for allocation in list {
-            let Some(piece) = self.pieces.get(allocation) else { continue };
+            let Some(piece) = self.allocations.get(allocation) else { continue };
             if piece.locks > 0 {
                 going.locked = going.locked.or(Some(*allocation));
             }
-            let Some(group) = piece.group.and_then(|it| self.groups.get(&it)) else { continue };
+            let Some(group) = piece.resource.and_then(|it| self.resources.get(&it)) else { continue };
             let about = group.subject;
             going.grouped = going.grouped.or(Some(about));
             if group.is_shared() {
@@ -303,22 +303,22 @@ impl Ledger {
     }
 
     /// The resource that an allocation belongs to.
-    pub(crate) fn group_of(&self, allocation: D3DKMT_HANDLE) -> Option<&Group> {
-        self.groups.get(&self.pieces.get(&allocation)?.group?)
+    pub(crate) fn resource_of(&self, allocation: D3DKMT_HANDLE) -> Option<&ResourceEntry> {
+        self.resources.get(&self.allocations.get(&allocation)?.resource?)
     }
 
     /// A lock answered with another instance of an allocation: the driver is to use that. The old
     /// one may be used by commands that are `written` already.
     pub(crate) fn rename(&mut self, old: D3DKMT_HANDLE, new: D3DKMT_HANDLE, written: bool) {
-        let Some(piece) = self.pieces.remove(&old) else { return };
+        let Some(piece) = self.allocations.remove(&old) else { return };
         if written {
-            self.leaving.push(old);
+            self.replaced_in_commands.push(old);
         } else {
-            remember(&mut self.retired, old);
+            push_bounded(&mut self.replaced_instances, old);
         }
-        self.revive(new);
-        self.pieces.insert(new, piece);
-        if let Some(it) = piece.group.and_then(|it| self.groups.get_mut(&it)) {
+        self.note_reused_handle(new);
+        self.allocations.insert(new, piece);
+        if let Some(it) = piece.resource.and_then(|it| self.resources.get_mut(&it)) {
             for member in it.members.iter_mut().filter(|it| **it == old) {
                 *member = new;
             }
@@ -327,83 +327,83 @@ impl Ledger {
 
     /// The driver has released a resource with all its allocations. Answers whether it is over:
     /// the application has dropped it, too.
-    pub(crate) fn release(&mut self, handle: usize) -> bool {
-        let Some(group) = self.groups.get_mut(&handle) else { return false };
+    pub(crate) fn mark_freed(&mut self, handle: usize) -> bool {
+        let Some(group) = self.resources.get_mut(&handle) else { return false };
         let members = std::mem::take(&mut group.members);
-        let over = group.stage == Stage::Dropped;
-        (group.stage, group.kernel) = (Stage::Released, 0);
+        let destroyed = group.stage == ResourceStage::Destroyed;
+        (group.stage, group.kernel_handle) = (ResourceStage::Freed, 0);
         // What is allocated for it from now on has nothing to do with what was.
-        (group.listed, group.said) = (0, Vec::new());
+        (group.list_free_count, group.private_data) = (0, Vec::new());
         for member in members {
-            self.pieces.remove(&member);
+            self.allocations.remove(&member);
         }
-        if over {
-            self.forget(handle);
+        if destroyed {
+            self.remove_resource(handle);
         }
-        over
+        destroyed
     }
 
     /// A resource is over.
-    pub(crate) fn forget(&mut self, handle: usize) {
-        self.strike(handle);
-        remember(&mut self.released, handle);
+    pub(crate) fn remove_resource(&mut self, handle: usize) {
+        self.remove(handle);
+        push_bounded(&mut self.freed, handle);
     }
 
     /// Work was submitted: what was written before is out.
-    pub(crate) fn submit(&mut self) {
+    pub(crate) fn note_submission(&mut self) {
         self.submissions += 1;
         self.drawn.clear();
         for handle in std::mem::take(&mut self.written) {
-            if let Some(group) = self.groups.get_mut(&handle) {
+            if let Some(group) = self.resources.get_mut(&handle) {
                 group.written.clear();
             }
         }
-        for it in std::mem::take(&mut self.leaving) {
-            remember(&mut self.retired, it);
+        for it in std::mem::take(&mut self.replaced_in_commands) {
+            push_bounded(&mut self.replaced_instances, it);
         }
     }
 
     /// One of these that a lock has replaced.
-    pub(crate) fn replaced(&self, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
-        list.iter().find(|it| self.retired.contains(it)).copied()
+    pub(crate) fn find_replaced(&self, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
+        list.iter().find(|it| self.replaced_instances.contains(it)).copied()
     }
 
     /// The application has dropped a resource: the driver's handle of it means nothing.
-    pub(crate) fn bury(&mut self, driver: usize) {
-        self.dead.retain(|it| *it != driver);
-        remember(&mut self.dead, driver);
+    pub(crate) fn mark_handle_dead(&mut self, driver: usize) {
+        self.dead_handles.retain(|it| *it != driver);
+        push_bounded(&mut self.dead_handles, driver);
     }
 
     /// Whether a driver's handle is dead, and was not given again.
-    pub(crate) fn is_dead(&self, driver: usize) -> bool {
-        self.dead.contains(&driver) && self.by_driver(driver).is_none()
+    pub(crate) fn is_handle_dead(&self, driver: usize) -> bool {
+        self.dead_handles.contains(&driver) && self.find_by_driver_handle(driver).is_none()
     }
 
     /// What is locked of these, and not by the application.
-    pub(crate) fn left_locked(&self, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
+    pub(crate) fn find_locked(&self, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
         let by_application = |it: D3DKMT_HANDLE| {
-            self.group_of(it).is_some_and(|group| group.locks.iter().any(|it| *it > 0))
+            self.resource_of(it).is_some_and(|group| group.locks.iter().any(|it| *it > 0))
         };
-        let locked = |it: D3DKMT_HANDLE| self.pieces.get(&it).is_some_and(|it| it.locks > 0);
+        let locked = |it: D3DKMT_HANDLE| self.allocations.get(&it).is_some_and(|it| it.locks > 0);
         list.iter().copied().find(|it| locked(*it) && !by_application(*it))
     }
 
     /// Whether something was drawn since work was last submitted, by the GPU.
     pub(crate) fn has_drawn(&self) -> bool {
         let now = Some(self.submissions);
-        let mut drawn = self.drawn.iter().filter_map(|it| self.groups.get(it));
+        let mut drawn = self.drawn.iter().filter_map(|it| self.resources.get(it));
         drawn.any(|it| it.drawn == now && !it.members.is_empty())
     }
 
     /// Whether a handle meant a resource that is over.
-    pub(crate) fn was(&self, handle: usize) -> bool {
-        self.released.contains(&handle)
+    pub(crate) fn was_resource(&self, handle: usize) -> bool {
+        self.freed.contains(&handle)
     }
 }
 
 /// Puts one behind the others, and forgets the first if those are many.
-fn remember<T>(kept: &mut VecDeque<T>, one: T) {
-    if kept.len() == REMEMBERED {
+fn push_bounded<T>(kept: &mut VecDeque<T>, one: T) {
+    if kept.len() == MAX_REMEMBERED {
         kept.pop_front();
     }
     kept.push_back(one);
@@ -414,25 +414,25 @@ mod tests {
     use super::*;
     use flight::Kind;
 
-    fn group(number: u32, flags: u32, drawn: Option<u64>) -> Group {
-        let mut surfaces = Surfaces::texture(4, 4);
+    fn group(number: u32, flags: u32, drawn: Option<u64>) -> ResourceEntry {
+        let mut surfaces = ResourceDescription::texture(4, 4);
         surfaces.flags |= flags;
-        Group {
-            subject: Kind::Surfaces.nr(number),
+        ResourceEntry {
+            subject: Kind::Surfaces.subject(number),
             surfaces,
-            driver: 0,
-            kernel: 0,
-            global: 0,
+            driver_handle: 0,
+            kernel_handle: 0,
+            global_handle: 0,
             members: Vec::new(),
-            stage: Stage::Live,
+            stage: ResourceStage::Live,
             opened: false,
-            allocated: 0,
-            listed: 0,
-            said: Vec::new(),
+            allocate_count: 0,
+            list_free_count: 0,
+            private_data: Vec::new(),
             locks: vec![0],
             written: BTreeSet::new(),
             drawn,
-            system: Vec::new(),
+            system_memory: Vec::new(),
         }
     }
 
@@ -440,8 +440,8 @@ mod tests {
     /// resource 1, which was, too, and is shared.
     fn ledger() -> Ledger {
         let mut ledger = Ledger::default();
-        ledger.groups.insert(16, group(2, 0, Some(0)));
-        ledger.groups.insert(32, group(1, D3DDDI_RESOURCEFLAGS::SharedResource, Some(0)));
+        ledger.resources.insert(16, group(2, 0, Some(0)));
+        ledger.resources.insert(32, group(1, D3DDDI_RESOURCEFLAGS::SharedResource, Some(0)));
         ledger.add(None, [0x40].into_iter());
         ledger.add(Some(16), [0x80, 0xc0].into_iter());
         ledger.add(Some(32), [0x100].into_iter());
@@ -451,27 +451,27 @@ mod tests {
     #[test]
     fn one_look_says_what_every_rule_asks_of_those_that_go() {
         let mut ledger = ledger();
-        let (first, second) = (Some(Kind::Surfaces.nr(1)), Some(Kind::Surfaces.nr(2)));
-        assert_eq!(ledger.going(&[0x40, 7]), Going::default());
-        let all = Going { locked: None, grouped: second, shared: first, drawn: first };
-        assert_eq!(ledger.going(&[0x40, 0x80, 0x100]), all);
+        let (first, second) = (Some(Kind::Surfaces.subject(1)), Some(Kind::Surfaces.subject(2)));
+        assert_eq!(ledger.freed_allocations(&[0x40, 7]), FreedAllocations::default());
+        let all = FreedAllocations { locked: None, grouped: second, shared: first, drawn: first };
+        assert_eq!(ledger.freed_allocations(&[0x40, 0x80, 0x100]), all);
         for locked in [0x40, 0xc0] {
-            ledger.pieces.entry(locked).or_default().locks = 1;
+            ledger.allocations.entry(locked).or_default().locks = 1;
         }
-        let part = Going { locked: Some(0xc0), shared: None, drawn: second, ..all };
-        assert_eq!(ledger.going(&[0xc0, 0x40]), part);
-        ledger.submit();
-        assert_eq!(ledger.going(&[0x80]), Going { locked: None, drawn: None, ..part });
+        let part = FreedAllocations { locked: Some(0xc0), shared: None, drawn: second, ..all };
+        assert_eq!(ledger.freed_allocations(&[0xc0, 0x40]), part);
+        ledger.note_submission();
+        assert_eq!(ledger.freed_allocations(&[0x80]), FreedAllocations { locked: None, drawn: None, ..part });
     }
 
     #[test]
     fn a_list_counts_once_for_each_resource_that_it_has_something_of() {
         let mut ledger = ledger();
         ledger.remove_listed(&[0x80, 0xc0, 0x40, 0x80, 7]);
-        let left: Vec<D3DKMT_HANDLE> = ledger.pieces.keys().copied().collect();
+        let left: Vec<D3DKMT_HANDLE> = ledger.allocations.keys().copied().collect();
         assert_eq!(left, [0x100]);
-        assert_eq!((ledger.groups[&16].listed, ledger.groups[&16].members.len()), (1, 0));
-        assert_eq!((ledger.groups[&32].listed, ledger.groups[&32].members.len()), (0, 1));
+        assert_eq!((ledger.resources[&16].list_free_count, ledger.resources[&16].members.len()), (1, 0));
+        assert_eq!((ledger.resources[&32].list_free_count, ledger.resources[&32].members.len()), (0, 1));
     }
 
     #[test]
@@ -479,29 +479,29 @@ mod tests {
         let mut ledger = Ledger::default();
         let system = vec![vec![0; 8].into_boxed_slice()];
         let address = system[0].as_ptr().addr();
-        ledger.keep(16, Group { system, ..group(1, 0, None) });
-        ledger.keep(32, group(2, 0, None));
+        ledger.insert(16, ResourceEntry { system_memory: system, ..group(1, 0, None) });
+        ledger.insert(32, group(2, 0, None));
         for handle in [16, 32] {
-            ledger.name(handle, 7);
+            ledger.set_driver_handle(handle, 7);
             ledger.add(Some(handle), [0x40 * u32::from(handle == 16) + 0x40].into_iter());
         }
-        assert_eq!((ledger.by_driver(7), ledger.by_driver(0)), (Some(16), None));
-        assert_eq!((ledger.draw(32), ledger.draw(8)), (Some((32, None)), None));
-        ledger.write(32, 0);
-        assert!(ledger.has_drawn() && ledger.written().count() == 1);
-        assert!(ledger.system(address + 4, 4).is_some() && ledger.system(address + 4, 5).is_none());
-        ledger.let_go(16);
-        assert_eq!((ledger.by_driver(7), ledger.dropped().count()), (Some(32), 1));
-        ledger.submit();
-        assert!(!ledger.has_drawn() && ledger.written().count() == 0);
-        assert!(ledger.groups[&32].written.is_empty());
-        assert!(ledger.release(16), "it was dropped before");
-        assert!(ledger.system(address, 1).is_none() && ledger.dropped().count() == 0);
-        ledger.release(32);
+        assert_eq!((ledger.find_by_driver_handle(7), ledger.find_by_driver_handle(0)), (Some(16), None));
+        assert_eq!((ledger.note_draw(32), ledger.note_draw(8)), (Some((32, None)), None));
+        ledger.note_write(32, 0);
+        assert!(ledger.has_drawn() && ledger.written_resources().count() == 1);
+        assert!(ledger.has_system_memory(address + 4, 4).is_some() && ledger.has_system_memory(address + 4, 5).is_none());
+        ledger.mark_destroyed(16);
+        assert_eq!((ledger.find_by_driver_handle(7), ledger.destroyed_not_freed().count()), (Some(32), 1));
+        ledger.note_submission();
+        assert!(!ledger.has_drawn() && ledger.written_resources().count() == 0);
+        assert!(ledger.resources[&32].written.is_empty());
+        assert!(ledger.mark_freed(16), "it was dropped before");
+        assert!(ledger.has_system_memory(address, 1).is_none() && ledger.destroyed_not_freed().count() == 0);
+        ledger.mark_freed(32);
         ledger.add(Some(32), [0x80].into_iter());
-        assert_eq!(ledger.groups[&32].stage, Stage::Live, "it is made anew");
-        ledger.strike(32);
-        assert_eq!(ledger.by_driver(7), None);
+        assert_eq!(ledger.resources[&32].stage, ResourceStage::Live, "it is made anew");
+        ledger.remove(32);
+        assert_eq!(ledger.find_by_driver_handle(7), None);
     }
 
     #[test]
@@ -509,9 +509,9 @@ mod tests {
         let mut ledger = ledger();
         ledger.rename(0x40, 0x140, false);
         ledger.rename(0x80, 0x180, true);
-        ledger.submit();
-        assert_eq!(ledger.replaced(&[0x40, 0x80]), Some(0x40));
+        ledger.note_submission();
+        assert_eq!(ledger.find_replaced(&[0x40, 0x80]), Some(0x40));
         ledger.add(None, [0x40].into_iter());
-        assert_eq!(ledger.replaced(&[0x40, 0x80]), Some(0x80));
+        assert_eq!(ledger.find_replaced(&[0x40, 0x80]), Some(0x80));
     }
 }

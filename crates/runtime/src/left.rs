@@ -1,14 +1,14 @@
 //! What a driver owes when its device goes.
 
-use crate::device::Inner;
-use crate::ledger::{Group, Ledger};
+use crate::device::DeviceState;
+use crate::ledger::{ResourceEntry, Ledger};
 use flight::RuleId;
 
-impl Inner {
+impl DeviceState {
     /// Judges what is left of a device that the driver has destroyed.
-    pub(crate) fn judge_left(&self, name: &'static str) {
+    pub(crate) fn judge_leaks(&self, name: &'static str) {
         let ledger = self.ledger();
-        let locked = ledger.pieces.iter().filter(|(_, it)| it.locks > 0);
+        let locked = ledger.allocations.iter().filter(|(_, it)| it.locks > 0);
         let locked = locked.min_by_key(|(handle, _)| **handle);
         let broken = locked.map(|(handle, it)| {
             format!(
@@ -17,16 +17,16 @@ impl Inner {
             )
         });
         self.judge(RuleId::UMD_LOCK_003, "pfnLockCb.hAllocation", broken);
-        for group in ledger.groups.values() {
-            self.judge_group(name, group);
+        for group in ledger.resources.values() {
+            self.judge_resource_leaks(name, group);
         }
-        self.judge(RuleId::UMD_DESTROY_013, name, left(&ledger));
+        self.judge(RuleId::UMD_DESTROY_013, name, describe_leaks(&ledger));
     }
 
     /// Judges what is left of shared resources that are dropped, after a flush: others wait for it.
-    pub(crate) fn judge_flushed(&self, name: &'static str) {
+    pub(crate) fn judge_shared_leaks(&self, name: &'static str) {
         let ledger = self.ledger();
-        let left = ledger.dropped().find(|it| it.is_shared());
+        let left = ledger.destroyed_not_freed().find(|it| it.is_shared());
         let broken = left.map(|it| {
             let about = it.subject;
             format!("{about} is shared and was dropped, and a flush has not freed it")
@@ -35,9 +35,9 @@ impl Inner {
     }
 
     /// Judges what is left of a resource: nothing, if it was released as one.
-    pub(crate) fn judge_group(&self, name: &'static str, group: &Group) {
-        let (alive, all) = (group.members.len(), group.surfaces.list.len());
-        let (whole, freed) = (group.kernel != 0, group.listed);
+    pub(crate) fn judge_resource_leaks(&self, name: &'static str, group: &ResourceEntry) {
+        let (alive, all) = (group.members.len(), group.surfaces.surfaces.len());
+        let (whole, freed) = (group.kernel_handle != 0, group.list_free_count);
         let about = group.subject;
         let never = (alive > 0 && freed == 0)
             .then(|| format!("{about} was dropped, and its {alive} allocations were not freed"));
@@ -47,23 +47,23 @@ impl Inner {
         });
         self.judge(RuleId::UMD_DESTROY_005, name, partly);
         let bare = whole && alive == 0;
-        let said =
+        let private_data =
             || format!("all allocations of {about} were freed by list, its hResource was not");
-        self.judge(RuleId::UMD_DESTROY_006, name, (bare && freed == 1).then(said));
-        self.judge(RuleId::UMD_DESTROY_007, name, (bare && freed > 1).then(said));
+        self.judge(RuleId::UMD_DESTROY_006, name, (bare && freed == 1).then(private_data));
+        self.judge(RuleId::UMD_DESTROY_007, name, (bare && freed > 1).then(private_data));
     }
 }
 
 /// What is left besides resources, in words.
-fn left(ledger: &Ledger) -> Option<String> {
-    let alone = ledger.pieces.values().filter(|it| it.group.is_none()).count();
-    let counts = [
+fn describe_leaks(ledger: &Ledger) -> Option<String> {
+    let alone = ledger.allocations.values().filter(|it| it.resource.is_none()).count();
+    let live_objects = [
         (alone, "allocations without a resource"),
         (ledger.contexts.len(), "contexts"),
         (ledger.queues.len(), "paging queues"),
         (ledger.objects.len(), "synchronisation objects"),
     ];
-    let left: Vec<String> = counts
+    let left: Vec<String> = live_objects
         .iter()
         .filter(|it| it.0 > 0)
         .map(|(count, what)| format!("{count} {what}"))

@@ -20,16 +20,16 @@ unsafe impl Sync for Library {}
 
 /// Why a driver could not be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotLoaded {
+pub struct LoadError {
     /// From where.
     pub path: PathBuf,
     /// What the operating system says.
-    pub why: String,
+    pub reason: String,
 }
 
-impl fmt::Display for NotLoaded {
+impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.why)
+        write!(f, "{}: {}", self.path.display(), self.reason)
     }
 }
 
@@ -37,8 +37,8 @@ impl Library {
     /// # Safety
     ///
     /// What the object runs when it is loaded may be run.
-    pub(crate) unsafe fn open(path: &Path) -> Result<Self, NotLoaded> {
-        let refused = |why: String| NotLoaded { path: path.to_owned(), why };
+    pub(crate) unsafe fn open(path: &Path) -> Result<Self, LoadError> {
+        let refused = |why: String| LoadError { path: path.to_owned(), reason: why };
         // A name without a slash would be looked for in the system's folders.
         let whole = std::path::absolute(path).map_err(|it| refused(it.to_string()))?;
         let name = CString::new(whole.as_os_str().as_bytes())
@@ -56,13 +56,13 @@ impl Library {
     /// # Safety
     ///
     /// What the object exports as `OpenAdapter` is a function like that.
-    pub(crate) unsafe fn open_adapter(&self) -> Result<PFND3DDDI_OPENADAPTER, NotLoaded> {
+    pub(crate) unsafe fn open_adapter(&self) -> Result<PFND3DDDI_OPENADAPTER, LoadError> {
         // SAFETY: The handle is open, and the name ends with a zero byte.
         let found = unsafe { libc::dlsym(self.handle, c"OpenAdapter".as_ptr()) };
         if found.is_null() {
             let why = "it exports no OpenAdapter: a user-mode driver exports one, with \
                        __attribute__((ms_abi))";
-            return Err(NotLoaded { path: self.path.clone(), why: why.to_owned() });
+            return Err(LoadError { path: self.path.clone(), reason: why.to_owned() });
         }
         // SAFETY: The caller promises that it is one; it is not null.
         Ok(unsafe { std::mem::transmute::<*mut c_void, PFND3DDDI_OPENADAPTER>(found) })

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "calls a driver through its tables, and shows what it locked")]
 
 use crate::device::Device;
-use crate::draw::checked;
+use crate::draw::check_result;
 use crate::result;
 use crate::shown;
 use crate::surfaces::{Resource, Surface};
@@ -12,13 +12,13 @@ use abi::umd::{
     D3DDDIARG_LOCKASYNC, D3DDDIARG_RENAME, D3DDDIARG_UNLOCK, D3DDDIARG_UNLOCKASYNC,
 };
 use abi::{HANDLE, HRESULT};
-use flight::{Passive, RuleId, What};
+use flight::{Passive, RuleId, EventKind};
 use std::ptr;
 
 /// How to lock. `Default` waits for whatever uses the surface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the interface")]
-pub struct LockOrder {
+pub struct LockRequest {
     /// What is there is not needed any more: other memory may be given.
     pub discard: bool,
     /// Nothing is written that the GPU still uses: there is nothing to wait for.
@@ -31,7 +31,7 @@ pub struct LockOrder {
 
 /// A surface that is locked, as the driver shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mapped {
+pub struct MappedSurface {
     address: usize,
     /// How many bytes there are from one line to the next.
     pub pitch: u32,
@@ -39,34 +39,34 @@ pub struct Mapped {
     pub surface: Surface,
     cookie: usize,
     /// The device whose driver showed it, if that is one whose pointers are believed.
-    believed: Option<usize>,
+    trusted: Option<usize>,
 }
 
 /// A piece of memory, as the system's calls have it.
-fn part(address: *mut u8, length: usize) -> libc::iovec {
+fn memory_slice(address: *mut u8, length: usize) -> libc::iovec {
     libc::iovec { iov_base: address.cast(), iov_len: length }
 }
 
 /// This process. A driver in another language may show memory of its own, and a bad one may have
 /// taken it away: so the system copies, and an application that looks too late sees nothing.
-fn process() -> libc::pid_t {
+fn current_process() -> libc::pid_t {
     std::process::id().cast_signed()
 }
 
-impl Mapped {
+impl MappedSurface {
     /// Copies the surface out, in lines without gaps.
     pub fn read(&self) -> Vec<u8> {
         let line = self.surface.width as usize * 4;
         let mut bytes = vec![0; self.surface.bytes()];
         for (row, to) in bytes.chunks_exact_mut(line.max(1)).enumerate() {
-            if let Some(device) = self.believed {
-                shown::read_of(device, self.line(row).addr(), to);
+            if let Some(device) = self.trusted {
+                shown::read_for_device(device, self.line(row).addr(), to);
                 continue;
             }
-            let (here, there) = (part(to.as_mut_ptr(), line), part(self.line(row), line));
+            let (here, there) = (memory_slice(to.as_mut_ptr(), line), memory_slice(self.line(row), line));
             // SAFETY: The system copies into `to`, which is that long; what cannot be read is not.
             unsafe {
-                libc::process_vm_readv(process(), &raw const here, 1, &raw const there, 1, 0)
+                libc::process_vm_readv(current_process(), &raw const here, 1, &raw const there, 1, 0)
             };
         }
         bytes
@@ -79,16 +79,16 @@ impl Mapped {
             return; // It has no bytes.
         }
         for (row, from) in bytes.chunks(line).take(self.surface.height as usize).enumerate() {
-            if let Some(device) = self.believed {
-                shown::write_of(device, self.line(row).addr(), from);
+            if let Some(device) = self.trusted {
+                shown::write_for_device(device, self.line(row).addr(), from);
                 continue;
             }
-            let here = part(from.as_ptr().cast_mut(), from.len());
-            let there = part(self.line(row), from.len());
+            let here = memory_slice(from.as_ptr().cast_mut(), from.len());
+            let there = memory_slice(self.line(row), from.len());
             // SAFETY: The system copies out of `from`; the surface is the application's to write
             // to, and what cannot be written to is not.
             unsafe {
-                libc::process_vm_writev(process(), &raw const here, 1, &raw const there, 1, 0)
+                libc::process_vm_writev(current_process(), &raw const here, 1, &raw const there, 1, 0)
             };
         }
     }
@@ -102,30 +102,30 @@ impl Mapped {
 impl Device {
     /// Its handle, if its driver is part of this program: such a driver has no memory to show but
     /// what the runtime shows it, and an address that is not of that is not followed.
-    fn believed(&self) -> Option<usize> {
+    fn trusted_handle(&self) -> Option<usize> {
         self.0.adapter.umd.trusted.then_some(self.0.handle)
     }
 
     fn surface(&self, resource: Resource, index: u32) -> Option<Surface> {
         let ledger = self.0.ledger();
-        let group = ledger.groups.get(&resource.0)?;
-        group.surfaces.list.get(index as usize).copied()
+        let group = ledger.resources.get(&resource.0)?;
+        group.surfaces.surfaces.get(index as usize).copied()
     }
 
     /// How often the application has locked a surface.
     fn locks(&self, resource: Resource, index: u32) -> u32 {
         let ledger = self.0.ledger();
-        let group = ledger.groups.get(&resource.0);
+        let group = ledger.resources.get(&resource.0);
         group.and_then(|it| it.locks.get(index as usize)).copied().unwrap_or(0)
     }
 
     fn note_lock(&self, resource: Resource, index: u32, locked: bool) {
         let mut ledger = self.0.ledger();
-        let Some(group) = ledger.groups.get_mut(&resource.0) else { return };
+        let Some(group) = ledger.resources.get_mut(&resource.0) else { return };
         let Some(locks) = group.locks.get_mut(index as usize) else { return };
         *locks = if locked { *locks + 1 } else { locks.saturating_sub(1) };
         let what =
-            if locked { What::SurfaceLocked { index } } else { What::SurfaceUnlocked { index } };
+            if locked { EventKind::SurfaceLocked { index } } else { EventKind::SurfaceUnlocked { index } };
         self.0.log().emit(group.subject, what);
     }
 
@@ -134,8 +134,8 @@ impl Device {
         &self,
         at: &mut Passive,
         (resource, index): (Resource, u32),
-        order: LockOrder,
-    ) -> Result<Mapped, HRESULT> {
+        order: LockRequest,
+    ) -> Result<MappedSurface, HRESULT> {
         const NAME: &str = "pfnLock";
         let flag = |set: bool, bit: u32| if set { bit } else { 0 };
         let flags = flag(order.discard, D3DDDI_LOCKFLAGS::Discard)
@@ -143,7 +143,7 @@ impl Device {
             | flag(order.do_not_wait, D3DDDI_LOCKFLAGS::DoNotWait)
             | flag(order.read_only, D3DDDI_LOCKFLAGS::ReadOnly);
         let mut args = D3DDDIARG_LOCK {
-            hResource: self.driver_of(resource)?,
+            hResource: self.driver_handle(resource)?,
             SubResourceIndex: index,
             Flags: D3DDDI_LOCKFLAGS { Value: flags },
             ..D3DDDIARG_LOCK::ZERO
@@ -157,12 +157,12 @@ impl Device {
         });
         self.judge_index(NAME, (resource, index), answer);
         let waits = answer == D3DDDIERR_WASSTILLDRAWING && order.do_not_wait;
-        let removed = inside.hands_on_removal(answer);
+        let removed = inside.reports_removal(answer);
         let dark = succeeded(answer) && args.pSurfData.is_null();
         let failed = (!succeeded(answer) && !waits && !removed) || dark;
         let broken = (locked > 0 && failed).then(|| {
             let dark = if dark { ", and shows nothing" } else { "" };
-            let answer = result::name(answer);
+            let answer = result::hresult_name(answer);
             format!("the surface is locked, and a second lock answers {answer}{dark}")
         });
         self.0.judge(RuleId::UMD_LOCK_001, NAME, broken);
@@ -172,7 +172,7 @@ impl Device {
                 .to_owned()
         });
         self.0.judge(RuleId::UMD_LOCK_008, NAME, broken);
-        checked(answer)?;
+        check_result(answer)?;
         let surface = self.surface(resource, index).ok_or(E_INVALIDARG)?;
         // No rule is about a first lock that succeeds and shows nothing: nobody is named, and an
         // application that could not use it is answered so.
@@ -181,7 +181,7 @@ impl Device {
         }
         self.note_lock(resource, index, true);
         let address = args.pSurfData.expose_provenance();
-        Ok(Mapped { address, pitch: args.Pitch, surface, cookie: 0, believed: self.believed() })
+        Ok(MappedSurface { address, pitch: args.Pitch, surface, cookie: 0, trusted: self.trusted_handle() })
     }
 
     /// Ends a lock of a surface (`Unlock`).
@@ -192,7 +192,7 @@ impl Device {
     ) -> Result<(), HRESULT> {
         const NAME: &str = "pfnUnlock";
         let args = D3DDDIARG_UNLOCK {
-            hResource: self.driver_of(resource)?,
+            hResource: self.driver_handle(resource)?,
             SubResourceIndex: index,
             ..D3DDDIARG_UNLOCK::ZERO
         };
@@ -207,16 +207,16 @@ impl Device {
         });
         let broken = match (locked, answer) {
             (0, E_INVALIDARG) => None,
-            _ if inside.hands_on_removal(answer) => None,
+            _ if inside.reports_removal(answer) => None,
             (0, _) => Some(format!(
                 "the surface is not locked, and the answer is {}: it is to be E_INVALIDARG",
-                result::name(answer)
+                result::hresult_name(answer)
             )),
             _ if succeeded(answer) => None,
-            _ => Some(format!("the surface is locked, and the answer is {}", result::name(answer))),
+            _ => Some(format!("the surface is locked, and the answer is {}", result::hresult_name(answer))),
         };
         self.0.judge(RuleId::UMD_LOCK_002, NAME, broken);
-        checked(answer)
+        check_result(answer)
     }
 
     /// Locks a surface without waiting for the driver's other work (`LockAsync`). With `discard`
@@ -226,7 +226,7 @@ impl Device {
         at: &mut Passive,
         (resource, index): (Resource, u32),
         discard: bool,
-    ) -> Result<Mapped, HRESULT> {
+    ) -> Result<MappedSurface, HRESULT> {
         const NAME: &str = "pfnLockAsync";
         let flag = if discard {
             D3DDDI_LOCKASYNCFLAGS::Discard
@@ -234,7 +234,7 @@ impl Device {
             D3DDDI_LOCKASYNCFLAGS::NoOverwrite
         };
         let mut args = D3DDDIARG_LOCKASYNC {
-            hResource: self.driver_of(resource)?,
+            hResource: self.driver_handle(resource)?,
             SubResourceIndex: index,
             Flags: D3DDDI_LOCKASYNCFLAGS { Value: flag },
             ..D3DDDIARG_LOCKASYNC::ZERO
@@ -250,14 +250,14 @@ impl Device {
         let broken = (submitted > 0)
             .then(|| format!("work was submitted {submitted} times inside of {NAME}"));
         self.0.judge(RuleId::UMD_LOCK_010, NAME, broken);
-        checked(answer)?;
+        check_result(answer)?;
         let surface = self.surface(resource, index).ok_or(E_INVALIDARG)?;
         if args.pSurfData.is_null() {
             return Err(E_INVALIDARG);
         }
         self.note_lock(resource, index, true);
         let (address, cookie) = (args.pSurfData.expose_provenance(), args.hCookie.addr());
-        Ok(Mapped { address, pitch: args.Pitch, surface, cookie, believed: self.believed() })
+        Ok(MappedSurface { address, pitch: args.Pitch, surface, cookie, trusted: self.trusted_handle() })
     }
 
     /// Ends such a lock (`UnlockAsync`).
@@ -267,14 +267,14 @@ impl Device {
         (resource, index): (Resource, u32),
     ) -> Result<(), HRESULT> {
         let args = D3DDDIARG_UNLOCKASYNC {
-            hResource: self.driver_of(resource)?,
+            hResource: self.driver_handle(resource)?,
             SubResourceIndex: index,
             ..D3DDDIARG_UNLOCKASYNC::ZERO
         };
         let inside = self.0.enter(at, ("pfnUnlockAsync", Some(resource.0)))?;
         self.note_lock(resource, index, false);
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnUnlockAsync;
-        checked(inside.call(at, slot, |unlock, driver| {
+        check_result(inside.call(at, slot, |unlock, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
             unsafe { unlock(driver, &raw const args) }
         }))
@@ -285,18 +285,18 @@ impl Device {
         &self,
         at: &mut Passive,
         (resource, index): (Resource, u32),
-        mapped: &Mapped,
+        mapped: &MappedSurface,
     ) -> Result<(), HRESULT> {
         let cookie: HANDLE = ptr::with_exposed_provenance_mut(mapped.cookie);
         let args = D3DDDIARG_RENAME {
-            hResource: self.driver_of(resource)?,
+            hResource: self.driver_handle(resource)?,
             SubResourceIndex: index,
             hCookie: cookie,
             ..D3DDDIARG_RENAME::ZERO
         };
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnRename;
         let name = ("pfnRename", Some(resource.0));
-        checked(self.0.call(at, name, slot, |rename, driver| {
+        check_result(self.0.call(at, name, slot, |rename, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
             unsafe { rename(driver, &raw const args) }
         }))

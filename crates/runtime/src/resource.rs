@@ -2,11 +2,11 @@
 #![expect(unsafe_code, reason = "calls a driver through its tables")]
 
 use crate::called;
-use crate::device::{Device, Inside};
-use crate::ledger::{Group, Stage};
-use crate::result::{self, result};
-use crate::same::reserved;
-use crate::surfaces::{Resource, Surface, Surfaces};
+use crate::device::{Device, DriverCallGuard};
+use crate::ledger::{ResourceEntry, ResourceStage};
+use crate::result::{self, hresult_from_status};
+use crate::same::set_reserved_members;
+use crate::surfaces::{Resource, Surface, ResourceDescription};
 use abi::hresult::{
     D3DDDIERR_DEVICEREMOVED, D3DERR_NOTAVAILABLE, D3DERR_OUTOFVIDEOMEMORY, E_INVALIDARG,
     E_OUTOFMEMORY, succeeded,
@@ -18,15 +18,15 @@ use abi::umd::{
     D3DDDIPOOL_SYSTEMMEM,
 };
 use abi::{D3DKMT_HANDLE, HRESULT};
-use flight::{Kind, Passive, RuleId, What};
+use flight::{Kind, Passive, RuleId, EventKind};
 use std::collections::BTreeSet;
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
-impl Group {
+impl ResourceEntry {
     /// Whether the application has it: also if the driver has released what it had for it.
-    pub(crate) fn is_the_applications(&self) -> bool {
-        matches!(self.stage, Stage::Live | Stage::Released)
+    pub(crate) fn is_application_owned(&self) -> bool {
+        matches!(self.stage, ResourceStage::Live | ResourceStage::Freed)
     }
 }
 
@@ -36,13 +36,13 @@ impl Device {
     pub fn create_resource(
         &self,
         at: &mut Passive,
-        wanted: &Surfaces,
+        wanted: &ResourceDescription,
     ) -> Result<Resource, HRESULT> {
         let number = self.0.adapter.run.surfaces.fetch_add(1, Relaxed) + 1;
-        let handle = called::handle();
+        let handle = called::new_handle();
         let mut system: Vec<Box<[u8]>> = Vec::new();
         if wanted.pool == D3DDDIPOOL_SYSTEMMEM {
-            let memory = wanted.list.iter().map(|it| it.memory()).collect::<Option<_>>();
+            let memory = wanted.surfaces.iter().map(|it| it.memory()).collect::<Option<_>>();
             system = memory.ok_or(E_OUTOFMEMORY)?;
         }
         let memory: Vec<*mut u8> = system.iter_mut().map(|it| it.as_mut_ptr()).collect();
@@ -54,41 +54,41 @@ impl Device {
             SysMemPitch: if memory.is_empty() { 0 } else { it.width.saturating_mul(4) },
             SysMemSlicePitch: 0,
         };
-        let list: Vec<D3DDDI_SURFACEINFO> = wanted.list.iter().enumerate().map(info).collect();
-        let group = Group {
-            subject: Kind::Surfaces.nr(number),
+        let list: Vec<D3DDDI_SURFACEINFO> = wanted.surfaces.iter().enumerate().map(info).collect();
+        let group = ResourceEntry {
+            subject: Kind::Surfaces.subject(number),
             surfaces: wanted.clone(),
-            driver: 0,
-            kernel: 0,
-            global: 0,
+            driver_handle: 0,
+            kernel_handle: 0,
+            global_handle: 0,
             members: Vec::new(),
-            stage: Stage::Making,
+            stage: ResourceStage::Creating,
             opened: false,
-            allocated: 0,
-            listed: 0,
-            said: Vec::new(),
-            locks: vec![0; wanted.list.len()],
+            allocate_count: 0,
+            list_free_count: 0,
+            private_data: Vec::new(),
+            locks: vec![0; wanted.surfaces.len()],
             written: BTreeSet::new(),
             drawn: None,
-            system,
+            system_memory: system,
         };
-        self.0.ledger().keep(handle, group);
+        self.0.ledger().insert(handle, group);
         let name = if wanted.flags2 == 0 { "pfnCreateResource" } else { "pfnCreateResource2" };
         let inside = self.0.enter(at, (name, Some(handle))).inspect_err(|_| {
-            self.0.ledger().strike(handle); // The driver has not heard of it.
+            self.0.ledger().remove(handle); // The driver has not heard of it.
         })?;
-        let (answer, driver) = ask_for(at, &inside, handle, wanted, &list);
-        let failed = inside.failed();
-        self.judge_wrapped(wanted, &failed, answer);
+        let (answer, driver) = call_create_resource(at, &inside, handle, wanted, &list);
+        let failed = inside.callback_errors();
+        self.judge_system_memory(wanted, &failed, answer);
         if succeeded(answer) && failed.is_empty() {
-            self.judge_alike(handle);
+            self.judge_identical(handle);
         }
         self.judge_kind(wanted, &failed, answer);
-        self.made(("pfnCreateResource", handle), &failed, answer, driver)
+        self.finish_resource(("pfnCreateResource", handle), &failed, answer, driver)
     }
 
     /// The driver has made or opened a resource, or not.
-    fn made(
+    fn finish_resource(
         &self,
         (name, handle): (&'static str, usize),
         failed: &[HRESULT],
@@ -99,26 +99,26 @@ impl Device {
         if !succeeded(answer) {
             let mut ledger = inner.ledger();
             // For some buffers there is an answer that says nothing of the reason.
-            let buffer = ledger.groups.get(&handle).is_some_and(Group::is_buffer);
+            let buffer = ledger.resources.get(&handle).is_some_and(ResourceEntry::is_buffer);
             let told = failed.contains(&answer) || (buffer && answer == D3DERR_NOTAVAILABLE);
             let broken = failed.last().filter(|_| !told).map(|it| {
-                let (said, answer) = (result::name(*it), result::name(answer));
-                format!("a callback answered {said}, and {name} makes {answer} of it")
+                let (private_data, answer) = (result::hresult_name(*it), result::hresult_name(answer));
+                format!("a callback answered {private_data}, and {name} makes {answer} of it")
             });
             inner.judge(RuleId::UMD_RES_010, name, broken);
             // No destroy follows: what the driver has left of it, it has left for ever.
-            let left = ledger.groups.get(&handle).is_some_and(|it| it.kernel != 0);
+            let left = ledger.resources.get(&handle).is_some_and(|it| it.kernel_handle != 0);
             if left {
-                ledger.let_go(handle);
+                ledger.mark_destroyed(handle);
             } else {
-                ledger.forget(handle);
+                ledger.remove_resource(handle);
             }
             return Err(answer);
         }
-        self.judge_swallowed(name, handle, failed);
+        self.judge_ignored_error(name, handle, failed);
         let broken = {
             let ledger = inner.ledger();
-            let twin = ledger.by_driver(driver);
+            let twin = ledger.find_by_driver_handle(driver);
             if driver == handle {
                 Some("hResource is the runtime's handle still".to_owned())
             } else if driver == 0 {
@@ -129,10 +129,10 @@ impl Device {
         };
         inner.judge(RuleId::UMD_RES_001, "pfnCreateResource.hResource", broken);
         let mut ledger = inner.ledger();
-        ledger.name(handle, driver);
-        let Some(group) = ledger.groups.get(&handle) else { return Err(E_INVALIDARG) };
-        let (count, shared) = (group.surfaces.list.len(), group.surfaces.is(Flags::SharedResource));
-        let made = What::SurfacesCreated {
+        ledger.set_driver_handle(handle, driver);
+        let Some(group) = ledger.resources.get(&handle) else { return Err(E_INVALIDARG) };
+        let (count, shared) = (group.surfaces.surfaces.len(), group.surfaces.has_flag(Flags::SharedResource));
+        let made = EventKind::SurfacesCreated {
             device: inner.subject,
             count: u32::try_from(count).unwrap_or(u32::MAX),
             allocations: u32::try_from(group.members.len()).unwrap_or(u32::MAX),
@@ -144,8 +144,8 @@ impl Device {
     }
 
     /// Judges what a driver answers for a kind of resource that it does not make.
-    fn judge_kind(&self, wanted: &Surfaces, failed: &[HRESULT], answer: HRESULT) {
-        let buffer = wanted.is(Flags::VertexBuffer | Flags::IndexBuffer);
+    fn judge_kind(&self, wanted: &ResourceDescription, failed: &[HRESULT], answer: HRESULT) {
+        let buffer = wanted.has_flag(Flags::VertexBuffer | Flags::IndexBuffer);
         let of_memory = [E_OUTOFMEMORY, D3DERR_OUTOFVIDEOMEMORY, D3DDDIERR_DEVICEREMOVED];
         let broken = match answer {
             D3DERR_NOTAVAILABLE if !buffer => {
@@ -157,7 +157,7 @@ impl Device {
             _ if of_memory.contains(&answer) || failed.contains(&answer) => None,
             _ => Some(format!(
                 "a vertex or index buffer was not made, and the answer is {}",
-                result::name(answer)
+                result::hresult_name(answer)
             )),
         };
         self.0.judge(RuleId::UMD_RES_006, "pfnCreateResource", broken);
@@ -166,8 +166,8 @@ impl Device {
     /// The handle of a shared resource for other processes.
     pub fn share(&self, resource: Resource) -> Result<D3DKMT_HANDLE, HRESULT> {
         let ledger = self.0.ledger();
-        let group = ledger.groups.get(&resource.0).filter(|it| it.stage == Stage::Live);
-        let global = group.map_or(0, |it| it.global);
+        let group = ledger.resources.get(&resource.0).filter(|it| it.stage == ResourceStage::Live);
+        let global = group.map_or(0, |it| it.global_handle);
         if global == 0 { Err(E_INVALIDARG) } else { Ok(global) }
     }
 
@@ -179,35 +179,35 @@ impl Device {
     ) -> Result<Resource, HRESULT> {
         let inner = &self.0;
         let client = &inner.adapter.client;
-        let shared = client.open_resource(at, inner.kernel, global).map_err(result)?;
-        let surfaces = Surfaces::from_bytes(&shared.runtime);
+        let shared = client.open_resource(at, inner.kernel_handle, global).map_err(hresult_from_status)?;
+        let surfaces = ResourceDescription::from_bytes(&shared.runtime);
         let Some(surfaces) = surfaces else {
-            self.give_back(at, shared.resource);
+            self.destroy_kernel_resource(at, shared.resource);
             return Err(E_INVALIDARG); // Nothing that a runtime shares.
         };
         let number = inner.adapter.run.surfaces.fetch_add(1, Relaxed) + 1;
-        let handle = called::handle();
-        let locks = vec![0; surfaces.list.len()];
-        let group = Group {
-            subject: Kind::Surfaces.nr(number),
+        let handle = called::new_handle();
+        let locks = vec![0; surfaces.surfaces.len()];
+        let group = ResourceEntry {
+            subject: Kind::Surfaces.subject(number),
             surfaces,
-            driver: 0,
-            kernel: shared.resource,
-            global,
+            driver_handle: 0,
+            kernel_handle: shared.resource,
+            global_handle: global,
             members: Vec::new(),
-            stage: Stage::Making,
+            stage: ResourceStage::Creating,
             opened: true,
-            allocated: 0,
-            listed: 0,
-            said: Vec::new(),
+            allocate_count: 0,
+            list_free_count: 0,
+            private_data: Vec::new(),
             locks,
             written: BTreeSet::new(),
             drawn: None,
-            system: Vec::new(),
+            system_memory: Vec::new(),
         };
         {
             let mut ledger = inner.ledger();
-            ledger.keep(handle, group);
+            ledger.insert(handle, group);
             ledger.add(Some(handle), shared.allocations.iter().copied());
         }
         let (mut private, mut place) = (shared.private, 0);
@@ -239,30 +239,30 @@ impl Device {
                     // point to lives until it returns.
                     unsafe { open(driver, &raw mut args) }
                 });
-                (answer, inside.failed())
+                (answer, inside.callback_errors())
             }
             Err(refused) => (*refused, Vec::new()),
         };
         if !succeeded(answer) {
             let mut ledger = inner.ledger();
             // A driver that could not use it may have released it already.
-            let kernel = ledger.groups.get(&handle).map_or(0, |it| it.kernel);
-            ledger.release(handle);
-            ledger.forget(handle);
+            let kernel = ledger.resources.get(&handle).map_or(0, |it| it.kernel_handle);
+            ledger.mark_freed(handle);
+            ledger.remove_resource(handle);
             drop(ledger);
             if kernel != 0 {
-                self.give_back(at, kernel);
+                self.destroy_kernel_resource(at, kernel);
             }
             return Err(answer);
         }
         let driver = args.hResource.expose_provenance();
-        self.made(("pfnOpenResource", handle), &failed, answer, driver)
+        self.finish_resource(("pfnOpenResource", handle), &failed, answer, driver)
     }
 
     /// Ends a resource of the kernel's that no driver has.
-    fn give_back(&self, at: &mut Passive, resource: D3DKMT_HANDLE) {
-        let device = self.0.kernel;
-        let destroy = thunk::Destroy { device, resource, ..thunk::Destroy::default() };
+    fn destroy_kernel_resource(&self, at: &mut Passive, resource: D3DKMT_HANDLE) {
+        let device = self.0.kernel_handle;
+        let destroy = thunk::DestroyAllocation { device, resource, ..thunk::DestroyAllocation::default() };
         let _ = self.0.adapter.client.destroy(at, &destroy); // It goes with the device at last.
     }
 
@@ -273,11 +273,11 @@ impl Device {
         let inner = &self.0;
         {
             let ledger = inner.ledger();
-            let group = ledger.groups.get(&resource.0).filter(|it| it.is_the_applications());
+            let group = ledger.resources.get(&resource.0).filter(|it| it.is_application_owned());
             let broken = group.is_none().then(|| {
-                let over = ledger.was(resource.0) || ledger.groups.contains_key(&resource.0);
-                let over = if over { ": it was dropped before" } else { "" };
-                format!("the resource is none of the device's{over}")
+                let destroyed = ledger.was_resource(resource.0) || ledger.resources.contains_key(&resource.0);
+                let destroyed = if destroyed { ": it was dropped before" } else { "" };
+                format!("the resource is none of the device's{destroyed}")
             });
             if !inner.judge_client(RuleId::UMD_DESTROY_004, "DestroyResource.hResource", broken) {
                 return Err(E_INVALIDARG);
@@ -287,25 +287,25 @@ impl Device {
         let inside = inner.enter(at, (NAME, Some(resource.0)))?;
         let (driver, locks) = {
             let mut ledger = inner.ledger();
-            let Some(group) = ledger.groups.get_mut(&resource.0) else { return Err(E_INVALIDARG) };
+            let Some(group) = ledger.resources.get_mut(&resource.0) else { return Err(E_INVALIDARG) };
             // What the application has locked of it is the driver's to unlock.
             let none = vec![0; group.locks.len()];
-            (group.driver, std::mem::replace(&mut group.locks, none))
+            (group.driver_handle, std::mem::replace(&mut group.locks, none))
         };
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnDestroyResource;
         let answer = inside.call(at, slot, |destroy, device| {
             // SAFETY: The driver gave the function and both handles.
             unsafe { destroy(device, ptr::with_exposed_provenance_mut(driver)) }
         });
-        let removed = inside.hands_on_removal(answer);
+        let removed = inside.reports_removal(answer);
         let mut ledger = inner.ledger();
-        let Some(group) = ledger.groups.get_mut(&resource.0) else { return Err(E_INVALIDARG) };
+        let Some(group) = ledger.resources.get_mut(&resource.0) else { return Err(E_INVALIDARG) };
         // One that was released before may have been allocated for again.
-        let bare = group.kernel == 0 && group.members.is_empty();
-        let (released, about) = (group.stage == Stage::Released && bare, group.subject);
+        let bare = group.kernel_handle == 0 && group.members.is_empty();
+        let (freed, about) = (group.stage == ResourceStage::Freed && bare, group.subject);
         // That the device is removed has to be said, whatever could be released.
-        let broken = (released && !succeeded(answer) && !removed).then(|| {
-            let answer = result::name(answer);
+        let broken = (freed && !succeeded(answer) && !removed).then(|| {
+            let answer = result::hresult_name(answer);
             format!(
                 "{about} was released, and {NAME} answers {answer}: an error says that it was not"
             )
@@ -313,32 +313,32 @@ impl Device {
         inner.judge(RuleId::UMD_DESTROY_024, NAME, broken);
         let allowed = [E_OUTOFMEMORY, D3DDDIERR_DEVICEREMOVED, E_INVALIDARG];
         let broken = (!succeeded(answer) && !allowed.contains(&answer))
-            .then(|| format!("{NAME} answers {}", result::name(answer)));
+            .then(|| format!("{NAME} answers {}", result::hresult_name(answer)));
         inner.judge(RuleId::UMD_ERR_004, NAME, broken);
-        if !succeeded(answer) && !released {
+        if !succeeded(answer) && !freed {
             group.locks = locks;
             return Err(answer);
         }
         // The driver's handle means nothing from here on: it may give it again.
-        let dead = group.driver;
-        ledger.let_go(resource.0);
+        let dead_handles = group.driver_handle;
+        ledger.mark_destroyed(resource.0);
         // One in the application's memory has nothing that the driver could release.
-        let over = bare;
-        inner.log().emit(about, What::SurfacesDropped { released });
-        ledger.bury(dead);
-        if over {
-            ledger.forget(resource.0);
+        let destroyed = bare;
+        inner.log().emit(about, EventKind::SurfacesDropped { released: freed });
+        ledger.mark_handle_dead(dead_handles);
+        if destroyed {
+            ledger.remove_resource(resource.0);
         }
         if succeeded(answer) { Ok(()) } else { Err(answer) }
     }
 }
 
 /// Calls the driver's function for it.
-fn ask_for(
+fn call_create_resource(
     at: &mut Passive,
-    inside: &Inside,
+    inside: &DriverCallGuard,
     handle: usize,
-    wanted: &Surfaces,
+    wanted: &ResourceDescription,
     list: &[D3DDDI_SURFACEINFO],
 ) -> (HRESULT, usize) {
     let mut args = D3DDDIARG_CREATERESOURCE2 {
@@ -352,7 +352,7 @@ fn ask_for(
         Flags2: D3DDDI_RESOURCEFLAGS2 { Value: wanted.flags2 },
         ..D3DDDIARG_CREATERESOURCE2::ZERO
     };
-    reserved(wanted, &mut args);
+    set_reserved_members(wanted, &mut args);
     let answer = if wanted.flags2 == 0 {
         let mut first = D3DDDIARG_CREATERESOURCE {
             Format: args.Format,

@@ -18,7 +18,7 @@ const FROM_NT: u32 = 0x1000_0000;
 ///
 /// WINDOWS: the pages of the callbacks list the first ones (documented); which status becomes
 /// which is our reading. Any other keeps its number, with the bit that says where it is from.
-pub fn result(status: NTSTATUS) -> HRESULT {
+pub fn hresult_from_status(status: NTSTATUS) -> HRESULT {
     match status {
         STATUS_SUCCESS => S_OK,
         STATUS_PENDING => E_PENDING,
@@ -33,13 +33,13 @@ pub fn result(status: NTSTATUS) -> HRESULT {
 }
 
 /// A result for people.
-pub(crate) fn name(result: HRESULT) -> String {
+pub(crate) fn hresult_name(result: HRESULT) -> String {
     abi::hresult::name(result)
         .map_or_else(|| format!("{:#010x}", result.cast_unsigned()), Into::into)
 }
 
 /// The answer of a driver's function that there is none of, or that crashed.
-pub(crate) const BROKEN: HRESULT = E_FAIL;
+pub(crate) const DRIVER_CRASHED: HRESULT = E_FAIL;
 
 #[cfg(test)]
 mod tests {
@@ -47,10 +47,10 @@ mod tests {
 
     #[test]
     fn statuses_have_the_results_that_drivers_know() {
-        assert_eq!(result(STATUS_INVALID_PARAMETER), E_INVALIDARG);
-        assert_eq!(result(0x0000_0102), S_OK, "one that only informs");
-        let other = result(abi::status::STATUS_ACCESS_DENIED);
+        assert_eq!(hresult_from_status(STATUS_INVALID_PARAMETER), E_INVALIDARG);
+        assert_eq!(hresult_from_status(0x0000_0102), S_OK, "one that only informs");
+        let other = hresult_from_status(abi::status::STATUS_ACCESS_DENIED);
         assert_eq!(other.cast_unsigned(), 0xD000_0022);
-        assert_eq!((name(E_FAIL).as_str(), name(other).as_str()), ("E_FAIL", "0xd0000022"));
+        assert_eq!((hresult_name(E_FAIL).as_str(), hresult_name(other).as_str()), ("E_FAIL", "0xd0000022"));
     }
 }

@@ -5,37 +5,37 @@
 //! because it is too far, or too late.
 
 use crate::called;
-use crate::device::Inner;
+use crate::device::DeviceState;
 
 /// Copies bytes out that the driver sees which this thread is in, for the device that it is in
 /// there for. Whether it sees all of them now.
-pub fn read_shown(address: usize, bytes: &mut [u8]) -> bool {
-    called::inside().is_some_and(|it| it.read_shown(address, bytes))
+pub fn read_visible(address: usize, bytes: &mut [u8]) -> bool {
+    called::current_device().is_some_and(|it| it.read_visible(address, bytes))
 }
 
 /// Copies bytes in, if the driver sees all of them now which this thread is in.
-pub fn write_shown(address: usize, bytes: &[u8]) -> bool {
-    called::inside().is_some_and(|it| it.write_shown(address, bytes))
+pub fn write_visible(address: usize, bytes: &[u8]) -> bool {
+    called::current_device().is_some_and(|it| it.write_visible(address, bytes))
 }
 
 /// The same, of what a device's driver sees, for whoever has the device's handle.
-pub(crate) fn read_of(device: usize, address: usize, bytes: &mut [u8]) -> bool {
-    called::device(device).is_some_and(|it| it.read_shown(address, bytes))
+pub(crate) fn read_for_device(device: usize, address: usize, bytes: &mut [u8]) -> bool {
+    called::device(device).is_some_and(|it| it.read_visible(address, bytes))
 }
 
 /// The same.
-pub(crate) fn write_of(device: usize, address: usize, bytes: &[u8]) -> bool {
-    called::device(device).is_some_and(|it| it.write_shown(address, bytes))
+pub(crate) fn write_for_device(device: usize, address: usize, bytes: &[u8]) -> bool {
+    called::device(device).is_some_and(|it| it.write_visible(address, bytes))
 }
 
-impl Inner {
-    fn read_shown(&self, address: usize, bytes: &mut [u8]) -> bool {
-        let own = self.ledger().system(address, bytes.len()).map(|it| bytes.copy_from_slice(it));
-        own.is_some() || self.memory().is_some_and(|it| it.read_view(address, bytes))
+impl DeviceState {
+    fn read_visible(&self, address: usize, bytes: &mut [u8]) -> bool {
+        let own = self.ledger().has_system_memory(address, bytes.len()).map(|it| bytes.copy_from_slice(it));
+        own.is_some() || self.memory().is_some_and(|it| it.read_mapped(address, bytes))
     }
 
-    fn write_shown(&self, address: usize, bytes: &[u8]) -> bool {
-        let own = self.ledger().system(address, bytes.len()).map(|it| it.copy_from_slice(bytes));
-        own.is_some() || self.memory().is_some_and(|it| it.write_view(address, bytes))
+    fn write_visible(&self, address: usize, bytes: &[u8]) -> bool {
+        let own = self.ledger().has_system_memory(address, bytes.len()).map(|it| it.copy_from_slice(bytes));
+        own.is_some() || self.memory().is_some_and(|it| it.write_mapped(address, bytes))
     }
 }

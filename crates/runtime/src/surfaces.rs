@@ -30,9 +30,9 @@ pub struct Rect {
 
 /// What to make: a group of surfaces, with the words of the interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Surfaces {
+pub struct ResourceDescription {
     /// Each of them.
-    pub list: Vec<Surface>,
+    pub surfaces: Vec<Surface>,
     /// `D3DDDIFORMAT`.
     pub format: i32,
     /// `D3DDDI_POOL`.
@@ -42,11 +42,11 @@ pub struct Surfaces {
     /// `D3DDDI_RESOURCEFLAGS2`: if any is set, `CreateResource2` is called.
     pub flags2: u32,
     /// What the members that mean nothing are set to.
-    pub noise: u32,
+    pub reserved_values: u32,
 }
 
 /// The most memory of the application for a surface: our choice.
-const MOST_MEMORY: usize = 256 << 20;
+const MAX_SYSTEM_MEMORY: usize = 256 << 20;
 
 /// `D3DDDIFMT_A8R8G8B8`.
 const ARGB: i32 = 21;
@@ -60,13 +60,13 @@ impl Surface {
     /// Memory of the application for it, if there is as much.
     pub(crate) fn memory(self) -> Option<Box<[u8]>> {
         let bytes = self.bytes();
-        (bytes <= MOST_MEMORY).then(|| vec![0; bytes].into())
+        (bytes <= MAX_SYSTEM_MEMORY).then(|| vec![0; bytes].into())
     }
 }
 
 impl Rect {
     /// The whole of a surface.
-    pub fn of(surface: Surface) -> Self {
+    pub fn whole(surface: Surface) -> Self {
         Self { left: 0, top: 0, right: surface.width, bottom: surface.height }
     }
 
@@ -76,7 +76,7 @@ impl Rect {
     }
 }
 
-impl Surfaces {
+impl ResourceDescription {
     /// A texture of one surface.
     pub fn texture(width: u32, height: u32) -> Self {
         Self::group(1, width, height)
@@ -85,12 +85,12 @@ impl Surfaces {
     /// So many surfaces alike, made and destroyed as one.
     pub fn group(count: usize, width: u32, height: u32) -> Self {
         Self {
-            list: vec![Surface { width, height }; count],
+            surfaces: vec![Surface { width, height }; count],
             format: ARGB,
             pool: D3DDDIPOOL_VIDEOMEMORY,
             flags: D3DDDI_RESOURCEFLAGS::Texture,
             flags2: 0,
-            noise: 0,
+            reserved_values: 0,
         }
     }
 
@@ -114,7 +114,7 @@ impl Surfaces {
         self
     }
 
-    pub(crate) fn is(&self, flag: u32) -> bool {
+    pub(crate) fn has_flag(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }
 
@@ -122,7 +122,7 @@ impl Surfaces {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let head =
             [self.format.cast_unsigned(), self.pool.cast_unsigned(), self.flags, self.flags2];
-        let list = self.list.iter().flat_map(|it| [it.width, it.height]);
+        let list = self.surfaces.iter().flat_map(|it| [it.width, it.height]);
         head.into_iter().chain(list).flat_map(u32::to_le_bytes).collect()
     }
 
@@ -135,12 +135,12 @@ impl Surfaces {
             return None;
         }
         Some(Self {
-            list: list.iter().map(|&[width, height]| Surface { width, height }).collect(),
+            surfaces: list.iter().map(|&[width, height]| Surface { width, height }).collect(),
             format: format.cast_signed(),
             pool: pool.cast_signed(),
             flags: *flags,
             flags2: *flags2,
-            noise: 0,
+            reserved_values: 0,
         })
     }
 }
@@ -151,10 +151,10 @@ mod tests {
 
     #[test]
     fn what_is_shared_can_be_read_back() {
-        let made = Surfaces::group(3, 17, 5).shared();
-        assert_eq!(Surfaces::from_bytes(&made.to_bytes()), Some(made.clone()));
+        let made = ResourceDescription::group(3, 17, 5).shared();
+        assert_eq!(ResourceDescription::from_bytes(&made.to_bytes()), Some(made.clone()));
         let bytes = made.to_bytes();
-        assert_eq!(Surfaces::from_bytes(&bytes[..bytes.len() - 1]), None);
-        assert_eq!(Surfaces::from_bytes(&bytes[..12]), None);
+        assert_eq!(ResourceDescription::from_bytes(&bytes[..bytes.len() - 1]), None);
+        assert_eq!(ResourceDescription::from_bytes(&bytes[..12]), None);
     }
 }

@@ -8,25 +8,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Its size, and where its bytes are.
 #[derive(Debug)]
 pub(crate) struct Allocation {
-    word: usize,
+    driver_handle: usize,
     size: u64,
     /// On an adapter without memory: the driver's own.
-    own: Option<Arc<Memory>>,
+    own_memory: Option<Arc<Memory>>,
     /// On one with memory: where it is in the GPU's addresses, while it is there.
-    place: Mutex<Option<u64>>,
+    address: Mutex<Option<u64>>,
     /// It was there at some time.
-    seen: AtomicBool,
+    was_resident: AtomicBool,
 }
 
 impl Allocation {
     /// One with memory of the driver's own.
-    pub(crate) fn own(word: usize, size: u64) -> Self {
-        Self { own: Some(Arc::new(Memory::new(size))), ..Self::absent(word, size) }
+    pub(crate) fn with_memory(word: usize, size: u64) -> Self {
+        Self { own_memory: Some(Arc::new(Memory::new(size))), ..Self::without_memory(word, size) }
     }
 
     /// One that is nowhere yet.
-    pub(crate) fn absent(word: usize, size: u64) -> Self {
-        Self { word, size, own: None, place: Mutex::default(), seen: AtomicBool::new(false) }
+    pub(crate) fn without_memory(word: usize, size: u64) -> Self {
+        Self { driver_handle: word, size, own_memory: None, address: Mutex::default(), was_resident: AtomicBool::new(false) }
     }
 
     /// How many bytes it has.
@@ -36,28 +36,28 @@ impl Allocation {
 
     /// The driver's own memory of it.
     pub(crate) fn memory(&self) -> Option<&Arc<Memory>> {
-        self.own.as_ref()
+        self.own_memory.as_ref()
     }
 
     /// Where it is.
-    pub(crate) fn place(&self) -> Option<u64> {
-        *self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn address(&self) -> Option<u64> {
+        *self.address.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether it was there at any time.
-    pub(crate) fn was_there(&self) -> bool {
-        self.seen.load(SeqCst)
+    pub(crate) fn was_resident(&self) -> bool {
+        self.was_resident.load(SeqCst)
     }
 
     /// It has come to this address.
-    pub(crate) fn comes(&self, address: u64) {
-        self.seen.store(true, SeqCst);
-        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
+    pub(crate) fn set_resident(&self, address: u64) {
+        self.was_resident.store(true, SeqCst);
+        *self.address.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
     }
 
     /// It leaves this address; if it is elsewhere, it stays there.
-    pub(crate) fn leaves(&self, address: u64) {
-        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn set_evicted(&self, address: u64) {
+        let mut place = self.address.lock().unwrap_or_else(PoisonError::into_inner);
         if *place == Some(address) {
             *place = None;
         }
@@ -65,6 +65,6 @@ impl Allocation {
 
     /// It, for a command.
     pub(crate) fn target(&self) -> Target {
-        Target { word: Some(self.word), address: self.place(), size: self.size }
+        Target { driver_handle: Some(self.driver_handle), address: self.address(), size: self.size }
     }
 }

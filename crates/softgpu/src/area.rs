@@ -26,9 +26,9 @@ impl Registers {
     /// As they stand in the area.
     pub fn encode(&self) -> [u8; REGISTERS_SIZE] {
         let mut bytes = [0; REGISTERS_SIZE];
-        let words = [self.packets, self.commands, self.fence].map(u64::to_le_bytes);
+        let handles = [self.packets, self.commands, self.fence].map(u64::to_le_bytes);
         let (all, _) = bytes.as_chunks_mut();
-        for (to, word) in all.iter_mut().zip([MARK].into_iter().chain(words)) {
+        for (to, word) in all.iter_mut().zip([MARK].into_iter().chain(handles)) {
             *to = word;
         }
         bytes
@@ -36,8 +36,8 @@ impl Registers {
 
     /// What stands in an area, if that was ever written.
     pub fn decode(bytes: &[u8; REGISTERS_SIZE]) -> Option<Self> {
-        let (words, _) = bytes.as_chunks();
-        let [MARK, packets, commands, fence] = *words else { return None };
+        let (handles, _) = bytes.as_chunks();
+        let [MARK, packets, commands, fence] = *handles else { return None };
         let [packets, commands, fence] = [packets, commands, fence].map(u64::from_le_bytes);
         Some(Self { packets, commands, fence })
     }

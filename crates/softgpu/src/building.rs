@@ -7,38 +7,38 @@
 //!    update, entries of a table, parts of what is at virtual addresses. What is done in one command is written with the last of its buffers.
 
 use crate::area::{AREA_SIZE, Registers, SAVED_AT};
-use crate::controller::Side;
+use crate::controller::Address;
 use crate::mmu::{ENTRY_SIZE, encode_entry};
-use crate::paging::{MOST_WRITTEN, PagingCommand, WRITE_HEAD};
+use crate::paging::{MAX_WRITE, PagingCommand, WRITE_HEAD};
 use crate::plan::PAGE;
 use flight::{Run, TableRoot};
-use kernel::miniport::{Answer, Refusal};
-use kernel::mmu::{EntryCopy, TableAt, TableUpdate};
-use kernel::operation::{Building, End, Operation, Pages, Transfer};
+use kernel::miniport::{DriverResult, DriverError};
+use kernel::mmu::{EntryCopy, TableAddress, TableUpdate};
+use kernel::operation::{BuildPagingBufferArgs, TransferEnd, Operation, Pages, Transfer};
 
 /// The most entries one command writes, and how many bytes one has.
-const MOST_ENTRIES: usize = MOST_WRITTEN / ENTRY_BYTES;
+const MAX_ENTRIES: usize = MAX_WRITE / ENTRY_BYTES;
 const ENTRY_BYTES: usize = 8;
 
 /// How many bytes at virtual addresses one command moves.
-const PART: u64 = 16 << 20;
+const TRANSFER_PART: u64 = 16 << 20;
 
 /// How many pieces that touch are looked at to make one of them.
-const MOST_JOINED: usize = 64;
+const MAX_JOINED: usize = 64;
 
 /// Writes the commands of an operation, or as many of them as there is room for.
-pub fn build(building: &mut Building<'_>) -> Answer<()> {
-    build_in(building, None)
+pub fn build_paging_buffer(building: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
+    build_paging_buffer_in(building, None)
 }
 
 /// The same, for a driver that knows the root of the system's own address space.
-pub fn build_in(building: &mut Building<'_>, system: Option<TableRoot>) -> Answer<()> {
+pub fn build_paging_buffer_in(building: &mut BuildPagingBufferArgs<'_>, system: Option<TableRoot>) -> DriverResult<()> {
     let done = u64::from(*building.multipass);
     let mut writer = Writer { room: building.buffer, written: 0, done, system };
     let all = writer.operation(&building.operation);
     building.written = u32::try_from(writer.written).unwrap_or(u32::MAX);
     *building.multipass = u32::try_from(writer.done).unwrap_or(u32::MAX);
-    all.ok_or(Refusal::NoRoom)
+    all.ok_or(DriverError::NoRoom)
 }
 
 struct Writer<'a> {
@@ -56,14 +56,14 @@ impl Writer<'_> {
         match *operation {
             Operation::Transfer(ref it) => self.transfer(it),
             Operation::Fill { address, bytes, pattern, .. } => {
-                self.put(&PagingCommand::Fill { to: Side::Own(address), bytes, pattern })
+                self.put(&PagingCommand::Fill { to: Address::Local(address), bytes, pattern })
             }
             Operation::MapAperture { page, pages, .. } => self.map(page, pages),
             Operation::UnmapAperture { page, pages, dummy, .. } => {
                 self.put(&PagingCommand::Unmap { page, count: pages, dummy })
             }
-            Operation::InitContext { place, bytes, .. } => self.init(place, bytes),
-            Operation::UpdateContext { place, private, .. } => self.update(place, private),
+            Operation::InitContext { location: place, bytes, .. } => self.init(place, bytes),
+            Operation::UpdateContext { location: place, private, .. } => self.update(place, private),
             // What is thrown away may stay as it is, and who comes and goes moves no byte.
             Operation::Discard { .. } | Operation::Notify { .. } => Some(()),
             Operation::UpdateTable(ref it) => self.entries(it),
@@ -76,14 +76,14 @@ impl Writer<'_> {
             Operation::CopyEntries(copies) => self.copies(copies),
             Operation::VirtualTransfer { from, to, bytes, .. } => {
                 self.in_parts(bytes, |at, bytes| PagingCommand::Copy {
-                    from: Side::Virtual(from.saturating_add(at)),
-                    to: Side::Virtual(to.saturating_add(at)),
+                    from: Address::Virtual(from.saturating_add(at)),
+                    to: Address::Virtual(to.saturating_add(at)),
                     bytes,
                 })
             }
             Operation::VirtualFill { address, bytes, pattern, .. } => {
                 self.in_parts(bytes, |at, bytes| PagingCommand::Fill {
-                    to: Side::Virtual(address.saturating_add(at)),
+                    to: Address::Virtual(address.saturating_add(at)),
                     bytes,
                     pattern,
                 })
@@ -99,7 +99,7 @@ impl Writer<'_> {
         to.skip(before);
         let mut left = it.bytes - before;
         while left > 0 {
-            let bytes = left.min(from.ahead()).min(to.ahead());
+            let bytes = left.min(from.contiguous_bytes()).min(to.contiguous_bytes());
             self.put(&PagingCommand::Copy { from: from.side(), to: to.side(), bytes })?;
             from.skip(bytes);
             to.skip(bytes);
@@ -113,9 +113,9 @@ impl Writer<'_> {
         let mut cursor = Cursor::pages(pages);
         cursor.skip(self.done * PAGE);
         while self.done < pages.count {
-            let count = (pages.count - self.done).min(cursor.ahead() / PAGE);
+            let count = (pages.count - self.done).min(cursor.contiguous_bytes() / PAGE);
             let start = match cursor.side() {
-                Side::Own(it) | Side::System(it) | Side::Virtual(it) => it,
+                Address::Local(it) | Address::System(it) | Address::Virtual(it) => it,
             };
             self.put(&PagingCommand::Map { page: page.saturating_add(self.done), start, count })?;
             cursor.skip(count * PAGE);
@@ -125,13 +125,13 @@ impl Writer<'_> {
     }
 
     /// Zeroes, and the registers of a context that has done nothing.
-    fn init(&mut self, place: End<'_>, bytes: u64) -> Option<()> {
+    fn init(&mut self, place: TransferEnd<'_>, bytes: u64) -> Option<()> {
         let pages = bytes.div_ceil(PAGE);
         let mut cursor = Cursor::new(place, 0);
         cursor.skip(self.done * PAGE);
         while self.done < pages {
             let left = bytes - self.done * PAGE;
-            let now = left.min(cursor.ahead());
+            let now = left.min(cursor.contiguous_bytes());
             self.put(&PagingCommand::Fill { to: cursor.side(), bytes: now, pattern: 0 })?;
             cursor.skip(now);
             self.done += now.div_ceil(PAGE);
@@ -147,14 +147,14 @@ impl Writer<'_> {
 
     /// The driver's bytes, at the start of the area. What does not fit before the registers is
     /// not written.
-    fn update(&mut self, place: End<'_>, private: &[u8]) -> Option<()> {
+    fn update(&mut self, place: TransferEnd<'_>, private: &[u8]) -> Option<()> {
         let most = private.len().min(usize::try_from(SAVED_AT).unwrap_or(0));
         let mut at = usize::try_from(self.done).unwrap_or(most);
         while at < most {
             let mut cursor = Cursor::new(place, 0);
             cursor.skip(at as u64);
             let room = self.room.len().saturating_sub(self.written + WRITE_HEAD);
-            let length = (most - at).min(room).min(MOST_WRITTEN);
+            let length = (most - at).min(room).min(MAX_WRITE);
             let bytes = private.get(at..at + length).filter(|it| !it.is_empty())?;
             self.put(&PagingCommand::Write { to: cursor.side(), bytes })?;
             at += length;
@@ -166,19 +166,19 @@ impl Writer<'_> {
     /// Entries of a table. Those that the CPU writes are there already.
     fn entries(&mut self, it: &TableUpdate<'_>) -> Option<()> {
         let start = match it.table {
-            TableAt::Cpu(_) => return Some(()),
-            TableAt::Virtual(address) => Side::Virtual(address),
-            TableAt::Physical(_, address) => Side::Own(address),
+            TableAddress::Cpu(_) => return Some(()),
+            TableAddress::Virtual(address) => Address::Virtual(address),
+            TableAddress::Physical(_, address) => Address::Local(address),
         };
-        self.root_for(start)?;
+        self.write_root_for(start)?;
         let place = |index: u64| {
             let offset = (u64::from(it.first) + index).saturating_mul(ENTRY_SIZE);
-            start.behind(offset)
+            start.offset_by(offset)
         };
         if it.repeat {
             let word = it.entries.first().map_or(0, encode_entry);
             while self.done < u64::from(it.count) {
-                let count = (u64::from(it.count) - self.done).min(MOST_ENTRIES as u64);
+                let count = (u64::from(it.count) - self.done).min(MAX_ENTRIES as u64);
                 let to = place(self.done);
                 let count = u32::try_from(count).ok()?;
                 self.put(&PagingCommand::Repeat { to, word, count })?;
@@ -191,7 +191,7 @@ impl Writer<'_> {
         let mut at = usize::try_from(self.done).unwrap_or(all.len());
         while at < all.len() {
             let room = self.room.len().saturating_sub(self.written + WRITE_HEAD);
-            let most = (room / ENTRY_BYTES).min(MOST_ENTRIES);
+            let most = (room / ENTRY_BYTES).min(MAX_ENTRIES);
             let now = all.get(at..(at + most).min(all.len())).filter(|it| !it.is_empty())?;
             let bytes: Vec<u8> = now.iter().flat_map(|it| encode_entry(it).to_le_bytes()).collect();
             self.put(&PagingCommand::Write { to: place(at as u64), bytes: &bytes })?;
@@ -202,11 +202,11 @@ impl Writer<'_> {
     }
 
     fn copies(&mut self, copies: &[EntryCopy]) -> Option<()> {
-        self.root_for(Side::Virtual(0))?;
+        self.write_root_for(Address::Virtual(0))?;
         let done = usize::try_from(self.done).unwrap_or(copies.len());
         for it in copies.iter().skip(done) {
             let end = |(table, first): (u64, u32)| {
-                Side::Virtual(table.saturating_add(u64::from(first) * ENTRY_SIZE))
+                Address::Virtual(table.saturating_add(u64::from(first) * ENTRY_SIZE))
             };
             let bytes = u64::from(it.count) * ENTRY_SIZE;
             self.put(&PagingCommand::Copy { from: end(it.from), to: end(it.to), bytes })?;
@@ -221,20 +221,20 @@ impl Writer<'_> {
         bytes: u64,
         command: impl Fn(u64, u64) -> PagingCommand<'c>,
     ) -> Option<()> {
-        self.root_for(Side::Virtual(0))?;
-        let parts = bytes.div_ceil(PART);
+        self.write_root_for(Address::Virtual(0))?;
+        let parts = bytes.div_ceil(TRANSFER_PART);
         while self.done < parts {
-            let at = self.done * PART;
-            self.put(&command(at, (bytes - at).min(PART)))?;
+            let at = self.done * TRANSFER_PART;
+            self.put(&command(at, (bytes - at).min(TRANSFER_PART)))?;
             self.done += 1;
         }
         Some(())
     }
 
     /// Says what virtual addresses mean, if this is one.
-    fn root_for(&mut self, side: Side) -> Option<()> {
+    fn write_root_for(&mut self, side: Address) -> Option<()> {
         match (side, self.system) {
-            (Side::Virtual(_), Some(root)) => self.put(&PagingCommand::Root(root)),
+            (Address::Virtual(_), Some(root)) => self.put(&PagingCommand::Root(root)),
             _ => Some(()),
         }
     }
@@ -259,10 +259,10 @@ struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     /// Where the bytes of a move begin at an end of it: in a segment so many bytes behind the
     /// allocation's address, in system memory at the first page that is meant.
-    fn new(end: End<'a>, offset: u64) -> Self {
+    fn new(end: TransferEnd<'a>, offset: u64) -> Self {
         match end {
-            End::Segment { address, .. } => Self { runs: None, at: address.saturating_add(offset) },
-            End::System(pages) => Self::pages(pages),
+            TransferEnd::Segment { address, .. } => Self { runs: None, at: address.saturating_add(offset) },
+            TransferEnd::System(pages) => Self::pages(pages),
         }
     }
 
@@ -273,19 +273,19 @@ impl<'a> Cursor<'a> {
     }
 
     /// Where it is. Behind the last piece that is nowhere: the hardware will say so.
-    fn side(&self) -> Side {
+    fn side(&self) -> Address {
         match self.runs {
-            None => Side::Own(self.at),
-            Some([]) => Side::System(0),
-            Some([first, ..]) => Side::System(first.start + self.at),
+            None => Address::Local(self.at),
+            Some([]) => Address::System(0),
+            Some([first, ..]) => Address::System(first.start + self.at),
         }
     }
 
     /// How many bytes lie one behind the other from here on, as far as it looks.
-    fn ahead(&self) -> u64 {
+    fn contiguous_bytes(&self) -> u64 {
         let Some([first, rest @ ..]) = self.runs else { return u64::MAX };
         let mut end = first.start + first.bytes;
-        for run in rest.iter().take(MOST_JOINED) {
+        for run in rest.iter().take(MAX_JOINED) {
             if run.start != end {
                 break;
             }

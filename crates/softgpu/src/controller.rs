@@ -13,8 +13,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What local memory has after it was without power.
-const NOISE: u32 = 0xdead_50f7;
-const NOISY: u64 = 256 << 10;
+const POWER_LOSS_PATTERN: u32 = 0xdead_50f7;
+const POWER_LOSS_BYTES: u64 = 256 << 10;
 
 /// What the engines reach.
 pub(crate) struct Controller {
@@ -28,22 +28,22 @@ pub(crate) struct Controller {
 
 /// Where bytes are, for the hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum Address {
     /// At an address of the GPU's.
-    Own(u64),
+    Local(u64),
     /// In the machine's memory.
     System(u64),
     /// At a virtual address of the system's own address space.
     Virtual(u64),
 }
 
-impl Side {
+impl Address {
     /// So many bytes behind it.
-    pub(crate) fn behind(self, bytes: u64) -> Self {
+    pub(crate) fn offset_by(self, bytes: u64) -> Self {
         match self {
-            Side::Own(it) => Side::Own(it.saturating_add(bytes)),
-            Side::System(it) => Side::System(it.saturating_add(bytes)),
-            Side::Virtual(it) => Side::Virtual(it.saturating_add(bytes)),
+            Address::Local(it) => Address::Local(it.saturating_add(bytes)),
+            Address::System(it) => Address::System(it.saturating_add(bytes)),
+            Address::Virtual(it) => Address::Virtual(it.saturating_add(bytes)),
         }
     }
 }
@@ -51,9 +51,9 @@ impl Side {
 impl Controller {
     /// With all the memory of the plan, or none if the machine has not so much.
     pub(crate) fn new(ram: Arc<dyn Ram>, plan: &MemoryPlan) -> Option<Self> {
-        let visible = ram.take(plan.visible)?;
-        let Some(local) = ram.take(plan.local) else {
-            ram.give_back(visible);
+        let visible = ram.allocate(plan.visible)?;
+        let Some(local) = ram.allocate(plan.local) else {
+            ram.free(visible);
             return None;
         };
         let aperture = Mutex::new(Aperture::new(plan.aperture));
@@ -66,7 +66,7 @@ impl Controller {
     }
 
     /// Where the CPU sees local memory.
-    pub(crate) fn cpu(&self) -> u64 {
+    pub(crate) fn cpu_address(&self) -> u64 {
         self.visible.start
     }
 
@@ -74,10 +74,10 @@ impl Controller {
     /// allocations are placed first: pages that nobody used need not be there at all.
     pub(crate) fn lose_power(&self) {
         for run in [self.visible, self.local] {
-            let bytes = run.bytes.min(NOISY);
+            let bytes = run.bytes.min(POWER_LOSS_BYTES);
             let last = Run { start: run.start + run.bytes - bytes, bytes };
-            self.ram.fill(Run { bytes, ..run }, NOISE);
-            self.ram.fill(last, NOISE);
+            self.ram.fill(Run { bytes, ..run }, POWER_LOSS_PATTERN);
+            self.ram.fill(last, POWER_LOSS_PATTERN);
         }
     }
 
@@ -104,18 +104,18 @@ impl Controller {
     }
 
     /// Fills local memory.
-    pub(crate) fn scribble(&self, pattern: u32) {
+    pub(crate) fn fill_local(&self, pattern: u32) {
         for run in [self.visible, self.local] {
             self.ram.fill(run, pattern);
         }
     }
 
     /// Whether something is behind all of these bytes.
-    pub(crate) fn reaches(&self, side: Side, bytes: u64) -> bool {
+    pub(crate) fn contains(&self, side: Address, bytes: u64) -> bool {
         self.pieces(side, bytes).is_some()
     }
 
-    pub(crate) fn read(&self, from: Side, into: &mut [u8]) -> bool {
+    pub(crate) fn read(&self, from: Address, into: &mut [u8]) -> bool {
         let Some(pieces) = self.pieces(from, into.len() as u64) else { return false };
         let mut rest = into;
         for piece in pieces {
@@ -129,7 +129,7 @@ impl Controller {
         true
     }
 
-    pub(crate) fn write(&self, to: Side, bytes: &[u8]) -> bool {
+    pub(crate) fn write(&self, to: Address, bytes: &[u8]) -> bool {
         let Some(pieces) = self.pieces(to, bytes.len() as u64) else { return false };
         let mut rest = bytes;
         for piece in pieces {
@@ -143,7 +143,7 @@ impl Controller {
         true
     }
 
-    pub(crate) fn fill(&self, to: Side, bytes: u64, pattern: u32) -> bool {
+    pub(crate) fn fill(&self, to: Address, bytes: u64, pattern: u32) -> bool {
         let Some(pieces) = self.pieces(to, bytes) else { return false };
         let mut turned = pattern;
         pieces.into_iter().all(|piece| {
@@ -155,7 +155,7 @@ impl Controller {
     }
 
     /// Copies bytes, also where the two overlap.
-    pub(crate) fn copy(&self, from: Side, to: Side, bytes: u64) -> bool {
+    pub(crate) fn copy(&self, from: Address, to: Address, bytes: u64) -> bool {
         let (Some(sources), Some(targets)) = (self.pieces(from, bytes), self.pieces(to, bytes))
         else {
             return false;
@@ -163,7 +163,7 @@ impl Controller {
         if let ([source], [target]) = (&sources[..], &targets[..]) {
             return self.ram.copy(source.start, target.start, bytes);
         }
-        let meets = |one: &Run| targets.iter().any(|it| meet(*one, *it));
+        let meets = |one: &Run| targets.iter().any(|it| overlap(*one, *it));
         if sources.iter().any(meets) {
             // In pieces it would read what it wrote: so it is read whole before that.
             let mut all = vec![0; usize::try_from(bytes).unwrap_or(0)];
@@ -173,17 +173,17 @@ impl Controller {
     }
 
     /// The pieces of the machine's memory behind these bytes, if all are taken.
-    pub(crate) fn there(&self, side: Side, bytes: u64) -> Option<Vec<Run>> {
+    pub(crate) fn resident_pieces(&self, side: Address, bytes: u64) -> Option<Vec<Run>> {
         self.pieces(side, bytes)
     }
 
     /// The pieces of the machine's memory behind these bytes; none, if some of them are not
     /// there. What is virtual an engine finds otherwise.
-    fn pieces(&self, side: Side, bytes: u64) -> Option<Vec<Run>> {
+    fn pieces(&self, side: Address, bytes: u64) -> Option<Vec<Run>> {
         let address = match side {
-            Side::System(start) => return Some(vec![Run { start, bytes }]),
-            Side::Own(address) => address,
-            Side::Virtual(_) => return None,
+            Address::System(start) => return Some(vec![Run { start, bytes }]),
+            Address::Local(address) => address,
+            Address::Virtual(_) => return None,
         };
         if let Some(offset) = within(address, bytes, APERTURE_BASE, self.aperture_bytes) {
             return self.aperture().pieces(offset, bytes);
@@ -203,7 +203,7 @@ fn within(address: u64, bytes: u64, base: u64, size: u64) -> Option<u64> {
 }
 
 /// Whether two runs have a byte in common.
-fn meet(one: Run, other: Run) -> bool {
+fn overlap(one: Run, other: Run) -> bool {
     let end = |it: Run| it.start.saturating_add(it.bytes);
     one.start < end(other) && other.start < end(one)
 }
@@ -228,8 +228,8 @@ fn pairs<'a>(from: &'a [Run], to: &'a [Run]) -> impl Iterator<Item = (u64, u64, 
 
 impl Drop for Controller {
     fn drop(&mut self) {
-        self.ram.give_back(self.visible);
-        self.ram.give_back(self.local);
+        self.ram.free(self.visible);
+        self.ram.free(self.local);
     }
 }
 
@@ -257,13 +257,13 @@ mod tests {
             aperture: 4 * PAGE,
             ..MemoryPlan::default()
         };
-        let pages = ram.take(4 * PAGE).unwrap();
+        let pages = ram.allocate(4 * PAGE).unwrap();
         let memory = Controller::new(ram, &plan).unwrap();
         for (page, at) in (0..).zip([2, 0, 3, 1]) {
             assert!(memory.aperture().map(page, pages.start + at * PAGE, 1));
         }
         let bytes: Vec<u8> = (0..4 * PAGE).map(pattern).collect();
-        assert!(memory.write(Side::Own(APERTURE_BASE), &bytes));
+        assert!(memory.write(Address::Local(APERTURE_BASE), &bytes));
         memory
     }
 
@@ -274,7 +274,7 @@ mod tests {
 
     fn bytes(memory: &Controller, address: u64, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
-        assert!(memory.read(Side::Own(address), &mut bytes));
+        assert!(memory.read(Address::Local(address), &mut bytes));
         bytes
     }
 
@@ -282,11 +282,11 @@ mod tests {
     fn a_copy_goes_from_piece_to_piece() {
         let memory = shuffled();
         let (from, to) = (APERTURE_BASE + 10, LOCAL_BASE + 5);
-        assert!(memory.copy(Side::Own(from), Side::Own(to), 3 * PAGE));
+        assert!(memory.copy(Address::Local(from), Address::Local(to), 3 * PAGE));
         let wanted: Vec<u8> = (10..3 * PAGE + 10).map(pattern).collect();
         assert!(bytes(&memory, to, wanted.len()) == wanted);
-        assert!(memory.fill(Side::Own(APERTURE_BASE), 4 * PAGE, 0));
-        assert!(memory.copy(Side::Own(to), Side::Own(APERTURE_BASE + 77), 3 * PAGE));
+        assert!(memory.fill(Address::Local(APERTURE_BASE), 4 * PAGE, 0));
+        assert!(memory.copy(Address::Local(to), Address::Local(APERTURE_BASE + 77), 3 * PAGE));
         assert!(bytes(&memory, APERTURE_BASE + 77, wanted.len()) == wanted);
     }
 
@@ -294,7 +294,7 @@ mod tests {
     fn a_copy_in_pieces_may_overlap_itself() {
         for (from, to) in [(0, 100), (100, 0), (PAGE, PAGE + 1)] {
             let memory = shuffled();
-            let [source, target] = [from, to].map(|it| Side::Own(APERTURE_BASE + it));
+            let [source, target] = [from, to].map(|it| Address::Local(APERTURE_BASE + it));
             assert!(memory.copy(source, target, 2 * PAGE));
             let wanted: Vec<u8> = (from..from + 2 * PAGE).map(pattern).collect();
             assert!(bytes(&memory, APERTURE_BASE + to, wanted.len()) == wanted, "{from} {to}");
@@ -305,11 +305,11 @@ mod tests {
     fn what_is_partly_outside_is_not_touched() {
         let memory = shuffled();
         let end = LOCAL_BASE + 4 * PAGE;
-        assert!(!memory.write(Side::Own(end - 1), &[1, 1]));
-        assert!(!memory.fill(Side::Own(end - 1), 2, u32::MAX));
-        assert!(!memory.copy(Side::Own(APERTURE_BASE), Side::Own(end - 1), 2));
+        assert!(!memory.write(Address::Local(end - 1), &[1, 1]));
+        assert!(!memory.fill(Address::Local(end - 1), 2, u32::MAX));
+        assert!(!memory.copy(Address::Local(APERTURE_BASE), Address::Local(end - 1), 2));
         assert_eq!(bytes(&memory, end - 1, 1), [0]);
-        assert!(!memory.copy(Side::Own(end - 1), Side::Own(LOCAL_BASE), 2));
-        assert!(!memory.reaches(Side::Own(u64::MAX), 2));
+        assert!(!memory.copy(Address::Local(end - 1), Address::Local(LOCAL_BASE), 2));
+        assert!(!memory.contains(Address::Local(u64::MAX), 2));
     }
 }

@@ -5,8 +5,8 @@
 
 use crate::format::{self, LARGEST};
 use crate::plan::{APERTURE, LOCAL, PAGE, VISIBLE};
-use kernel::miniport::{Refusal, Shape};
-use kernel::segment::{Preference, SegmentSet, Wants, WantsFlags};
+use kernel::miniport::{DriverError, AllocationInfo};
+use kernel::segment::{SegmentPreference, SegmentSet, PlacementRequirements, PlacementFlags};
 
 /// How many bytes a long description has.
 pub const LONG_DESCRIPTION_SIZE: u32 = 60;
@@ -20,27 +20,27 @@ const LARGEST_ALIGNMENT: u64 = 1 << 21;
 
 /// Where an allocation is when nobody says: anywhere, at best in memory of the GPU's own, and
 /// the CPU may look at it.
-pub fn anywhere() -> Wants {
-    let order = [LOCAL, VISIBLE, APERTURE];
-    Wants {
-        segments: SegmentSet::of(&order),
-        preferred: prefer(&order),
+pub fn anywhere() -> PlacementRequirements {
+    let insertion_order = [LOCAL, VISIBLE, APERTURE];
+    PlacementRequirements {
+        segments: SegmentSet::of(&insertion_order),
+        preferred: prefer(&insertion_order),
         evict: SegmentSet::default(),
         priority: NORMAL_PRIORITY,
         instances: 0,
-        flags: WantsFlags { cpu_visible: true, ..WantsFlags::default() },
+        flags: PlacementFlags { cpu_visible: true, ..PlacementFlags::default() },
     }
 }
 
 /// Only in these segments, the best first.
-pub fn only_in(order: &[u32]) -> Wants {
-    Wants { segments: SegmentSet::of(order), preferred: prefer(order), ..anywhere() }
+pub fn only_in(insertion_order: &[u32]) -> PlacementRequirements {
+    PlacementRequirements { segments: SegmentSet::of(insertion_order), preferred: prefer(insertion_order), ..anywhere() }
 }
 
-fn prefer(order: &[u32]) -> [Option<Preference>; 5] {
+fn prefer(insertion_order: &[u32]) -> [Option<SegmentPreference>; 5] {
     let mut preferred = [None; 5];
-    for (place, segment) in preferred.iter_mut().zip(order) {
-        *place = Some(Preference { segment: *segment, from_top: false });
+    for (place, segment) in preferred.iter_mut().zip(insertion_order) {
+        *place = Some(SegmentPreference { segment: *segment, from_top: false });
     }
     preferred
 }
@@ -49,131 +49,131 @@ fn prefer(order: &[u32]) -> [Option<Preference>; 5] {
 ///
 /// Of the flags a client chooses `cpu_visible`, `cached` and `pinned`; an alignment of zero is
 /// a page; there can be at most 2^24 - 1 instances.
-pub fn describe_in(size: u64, alignment: u64, wants: &Wants) -> Vec<u8> {
+pub fn describe_in(size: u64, alignment: u64, wants: &PlacementRequirements) -> Vec<u8> {
     let mut bytes = START.to_vec();
     bytes.extend(size.to_le_bytes());
     bytes.extend(alignment.to_le_bytes());
     let preferred = wants.preferred.map(|it| {
         it.map_or(0, |it| it.segment & !FROM_TOP | if it.from_top { FROM_TOP } else { 0 })
     });
-    let WantsFlags { cpu_visible, cached, pinned, .. } = wants.flags;
+    let PlacementFlags { cpu_visible, cached, pinned, .. } = wants.flags;
     let flags = u32::from(cpu_visible) | u32::from(cached) << 1 | u32::from(pinned) << 2;
-    let words = [wants.segments.0, wants.evict.0, wants.priority, flags | wants.instances << 8];
-    bytes.extend(words.into_iter().chain(preferred).flat_map(u32::to_le_bytes));
+    let handles = [wants.segments.0, wants.evict.0, wants.priority, flags | wants.instances << 8];
+    bytes.extend(handles.into_iter().chain(preferred).flat_map(u32::to_le_bytes));
     bytes
 }
 
 /// What the driver says of the allocation that a short or a long description is of.
-pub fn read_shape(bytes: &[u8]) -> Result<Shape, Refusal> {
+pub fn read_allocation_info(bytes: &[u8]) -> Result<AllocationInfo, DriverError> {
     let (size, alignment, mut wants) = if bytes.starts_with(&START) {
         read_long(bytes.get(START.len()..).unwrap_or_default())?
     } else {
         (format::read_description(bytes)?, 0, anywhere())
     };
     let alignment = alignment.max(PAGE);
-    if !alignment.is_power_of_two() || alignment > LARGEST_ALIGNMENT || !sensible(&wants) {
-        return Err(Refusal::Invalid);
+    if !alignment.is_power_of_two() || alignment > LARGEST_ALIGNMENT || !is_plausible(&wants) {
+        return Err(DriverError::Invalid);
     }
     wants.flags.physical = true;
     wants.flags.notify = true;
-    Ok(Shape { size: size.next_multiple_of(PAGE), alignment, pitch_aligned_size: 0, wants })
+    Ok(AllocationInfo { size: size.next_multiple_of(PAGE), alignment, pitch_aligned_size: 0, requirements: wants })
 }
 
-fn read_long(bytes: &[u8]) -> Result<(u64, u64, Wants), Refusal> {
-    let (numbers, words) = bytes.split_first_chunk::<16>().ok_or(Refusal::Invalid)?;
-    let [size, alignment] = *numbers.as_chunks::<8>().0 else { return Err(Refusal::Invalid) };
+fn read_long(bytes: &[u8]) -> Result<(u64, u64, PlacementRequirements), DriverError> {
+    let (numbers, handles) = bytes.split_first_chunk::<16>().ok_or(DriverError::Invalid)?;
+    let [size, alignment] = *numbers.as_chunks::<8>().0 else { return Err(DriverError::Invalid) };
     let (size, alignment) = (u64::from_le_bytes(size), u64::from_le_bytes(alignment));
-    let (words, rest) = words.as_chunks::<4>();
-    let words: Vec<u32> = words.iter().map(|it| u32::from_le_bytes(*it)).collect();
-    let ([segments, evict, priority, flags, preferred @ ..], []) = (&words[..], rest) else {
-        return Err(Refusal::Invalid);
+    let (handles, rest) = handles.as_chunks::<4>();
+    let handles: Vec<u32> = handles.iter().map(|it| u32::from_le_bytes(*it)).collect();
+    let ([segments, evict, priority, flags, preferred @ ..], []) = (&handles[..], rest) else {
+        return Err(DriverError::Invalid);
     };
-    let preferred: [u32; 5] = preferred.try_into().map_err(|_| Refusal::Invalid)?;
+    let preferred: [u32; 5] = preferred.try_into().map_err(|_| DriverError::Invalid)?;
     match size {
-        0 => return Err(Refusal::Invalid),
+        0 => return Err(DriverError::Invalid),
         1..=LARGEST => (),
-        _ => return Err(Refusal::NoMemory),
+        _ => return Err(DriverError::NoMemory),
     }
     if flags & 0xf8 != 0 {
-        return Err(Refusal::Invalid);
+        return Err(DriverError::Invalid);
     }
-    let preference = |it| Preference { segment: it & !FROM_TOP, from_top: it & FROM_TOP != 0 };
-    let wants = Wants {
+    let preference = |it| SegmentPreference { segment: it & !FROM_TOP, from_top: it & FROM_TOP != 0 };
+    let wants = PlacementRequirements {
         segments: SegmentSet(*segments),
         preferred: preferred.map(|it| (it != 0).then(|| preference(it))),
         evict: SegmentSet(*evict),
         priority: *priority,
         instances: flags >> 8,
-        flags: WantsFlags {
+        flags: PlacementFlags {
             cpu_visible: flags & 1 != 0,
             cached: flags & 2 != 0,
             pinned: flags & 4 != 0,
-            ..WantsFlags::default()
+            ..PlacementFlags::default()
         },
     };
     Ok((size, alignment, wants))
 }
 
 /// Whether a driver that keeps the rules can say this of an allocation.
-fn sensible(wants: &Wants) -> bool {
+fn is_plausible(wants: &PlacementRequirements) -> bool {
     let all = SegmentSet::of(&[APERTURE, VISIBLE, LOCAL]);
     let known = !wants.segments.is_empty() && wants.segments.0 & !all.0 == 0;
     let preferred = wants.preferred.iter().flatten().all(|it| wants.segments.has(it.segment));
     let evict = wants.evict.0 & !SegmentSet::of(&[APERTURE]).0 == 0;
     // What the CPU can lock must have somewhere to go where the CPU sees it.
     let sees = wants.segments.has(APERTURE) || !wants.segments.has(LOCAL);
-    let seen = !wants.flags.cpu_visible || sees;
+    let was_resident = !wants.flags.cpu_visible || sees;
     let cached = wants.flags.cpu_visible || !wants.flags.cached;
-    known && preferred && evict && seen && cached && wants.priority != 0
+    known && preferred && evict && was_resident && cached && wants.priority != 0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn driven(wants: Wants) -> Wants {
-        let flags = WantsFlags { physical: true, notify: true, ..wants.flags };
-        Wants { flags, ..wants }
+    fn driven(wants: PlacementRequirements) -> PlacementRequirements {
+        let flags = PlacementFlags { physical: true, notify: true, ..wants.flags };
+        PlacementRequirements { flags, ..wants }
     }
 
     #[test]
     fn a_short_description_is_anywhere() {
-        let shape = read_shape(&format::describe(5000)).unwrap();
+        let shape = read_allocation_info(&format::describe(5000)).unwrap();
         assert_eq!((shape.size, shape.alignment), (8192, 4096));
-        assert_eq!(shape.wants, driven(anywhere()));
+        assert_eq!(shape.requirements, driven(anywhere()));
     }
 
     #[test]
     fn a_long_description_reads_back() {
         let mut wants = only_in(&[VISIBLE, APERTURE]);
-        wants.preferred[0] = Some(Preference { segment: VISIBLE, from_top: true });
+        wants.preferred[0] = Some(SegmentPreference { segment: VISIBLE, from_top: true });
         wants.evict = SegmentSet::of(&[APERTURE]);
         wants.priority = 0xa000_0000;
         wants.flags.cached = true;
         let bytes = describe_in(1, 65536, &wants);
         assert_eq!(bytes.len(), LONG_DESCRIPTION_SIZE as usize);
-        let shape = read_shape(&bytes).unwrap();
+        let shape = read_allocation_info(&bytes).unwrap();
         assert_eq!((shape.size, shape.alignment), (4096, 65536));
-        assert_eq!(shape.wants, driven(wants));
+        assert_eq!(shape.requirements, driven(wants));
         for length in 0..bytes.len() {
-            assert!(read_shape(&bytes[..length]).is_err(), "{length}");
+            assert!(read_allocation_info(&bytes[..length]).is_err(), "{length}");
         }
-        assert!(read_shape(&[&bytes[..], &[0]].concat()).is_err());
+        assert!(read_allocation_info(&[&bytes[..], &[0]].concat()).is_err());
     }
 
     #[test]
     fn what_no_good_driver_says_is_refused() {
-        let refused = |size, alignment, change: fn(&mut Wants)| {
+        let refused = |size, alignment, change: fn(&mut PlacementRequirements)| {
             let mut wants = anywhere();
             change(&mut wants);
-            read_shape(&describe_in(size, alignment, &wants)).err()
+            read_allocation_info(&describe_in(size, alignment, &wants)).err()
         };
         assert_eq!(refused(4096, 0, |_| ()), None);
-        assert_eq!(refused(0, 0, |_| ()), Some(Refusal::Invalid));
-        assert_eq!(refused(LARGEST + 1, 0, |_| ()), Some(Refusal::NoMemory));
-        assert_eq!(refused(4096, 4097, |_| ()), Some(Refusal::Invalid));
-        assert_eq!(refused(4096, 1 << 40, |_| ()), Some(Refusal::Invalid));
-        let wrong: [fn(&mut Wants); 7] = [
+        assert_eq!(refused(0, 0, |_| ()), Some(DriverError::Invalid));
+        assert_eq!(refused(LARGEST + 1, 0, |_| ()), Some(DriverError::NoMemory));
+        assert_eq!(refused(4096, 4097, |_| ()), Some(DriverError::Invalid));
+        assert_eq!(refused(4096, 1 << 40, |_| ()), Some(DriverError::Invalid));
+        let wrong: [fn(&mut PlacementRequirements); 7] = [
             |it| it.segments = SegmentSet::default(),
             |it| it.segments.0 |= 8,
             |it| it.segments = SegmentSet::of(&[APERTURE, LOCAL]),
@@ -183,7 +183,7 @@ mod tests {
             |it| *it = only_in(&[VISIBLE, LOCAL]),
         ];
         for (at, change) in wrong.into_iter().enumerate() {
-            assert_eq!(refused(4096, 0, change), Some(Refusal::Invalid), "{at}");
+            assert_eq!(refused(4096, 0, change), Some(DriverError::Invalid), "{at}");
         }
     }
 }

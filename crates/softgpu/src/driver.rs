@@ -19,12 +19,12 @@ use crate::gpu::Gpu;
 use crate::listed::SIZES;
 use crate::mmu::MmuPlan;
 use crate::plan::MemoryPlan;
-use crate::records::{Ended, Records};
+use crate::records::{RemovedHandles, Records};
 use flight::Ram;
 use kernel::handle::Handle;
 use kernel::listed::BufferSizes;
-use kernel::miniport::{Answer, Refusal};
-use kernel::services::Services;
+use kernel::miniport::{DriverResult, DriverError};
+use kernel::services::KernelCallbacks;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -43,9 +43,9 @@ pub struct SoftGpu {
 #[derive(Default)]
 pub(crate) struct State {
     /// From `add_device` to `remove_device`.
-    services: Option<Arc<Services>>,
+    callbacks: Option<Arc<KernelCallbacks>>,
     /// Its hardware was pulled out: it is not touched any more.
-    pulled: bool,
+    surprise_removed: bool,
     pub(crate) records: Records,
 }
 
@@ -53,20 +53,20 @@ impl SoftGpu {
     /// A driver, and the hardware it drives: an adapter without memory, so allocations are
     /// memory of the driver's own.
     pub fn new() -> (Arc<SoftGpu>, Arc<Gpu>) {
-        Self::of(Gpu::new(), None, None)
+        Self::from_gpu(Gpu::new(), None, None)
     }
 
     /// The same with memory, which is part of the machine's. It panics if that is too small.
     pub fn with_memory(ram: Arc<dyn Ram>, plan: MemoryPlan) -> (Arc<SoftGpu>, Arc<Gpu>) {
-        Self::on(ram, plan, None)
+        Self::with_plan(ram, plan, None)
     }
 
     /// The same as a driver of WDDM 1.x: packets name what they use, in lists.
     pub fn with_lists(ram: Arc<dyn Ram>, plan: MemoryPlan) -> (Arc<SoftGpu>, Arc<Gpu>) {
-        Self::on(ram, plan, Some(SIZES))
+        Self::with_plan(ram, plan, Some(SIZES))
     }
 
-    fn on(
+    fn with_plan(
         ram: Arc<dyn Ram>,
         plan: MemoryPlan,
         lists: Option<BufferSizes>,
@@ -74,10 +74,10 @@ impl SoftGpu {
         let plan = plan.whole();
         let gpu = Gpu::with_memory(ram, &plan);
         let gpu = gpu.unwrap_or_else(|| panic!("the machine has less memory than {plan:?}"));
-        Self::of(gpu, Some(plan), lists)
+        Self::from_gpu(gpu, Some(plan), lists)
     }
 
-    fn of(
+    fn from_gpu(
         gpu: Gpu,
         plan: Option<MemoryPlan>,
         lists: Option<BufferSizes>,
@@ -101,10 +101,10 @@ impl SoftGpu {
     /// processes mean different memory by it, and if the adapter has memory and this is not in
     /// it.
     pub fn read(&self, handle: Handle, range: Range<u64>) -> Option<Vec<u8>> {
-        let allocation = self.state().records.named_anywhere(handle)?;
+        let allocation = self.state().records.find_on_any_device(handle)?;
         match allocation.memory() {
             Some(own) => own.read(range),
-            None => self.peek(allocation.place()?, allocation.size(), range),
+            None => self.peek(allocation.address()?, allocation.size(), range),
         }
     }
 
@@ -113,17 +113,17 @@ impl SoftGpu {
         self.plan.and_then(|it| it.mmu)
     }
 
-    pub(crate) fn services(&self) -> Answer<Arc<Services>> {
-        self.state().services.clone().ok_or(Refusal::Invalid)
+    pub(crate) fn callbacks(&self) -> DriverResult<Arc<KernelCallbacks>> {
+        self.state().callbacks.clone().ok_or(DriverError::Invalid)
     }
 
     /// Ends things: their records under the lock, then their blocks without it.
-    pub(crate) fn end(&self, body: impl FnOnce(&mut Records, &mut Ended)) -> Answer<()> {
-        let services = self.services()?;
-        let mut ended = Ended::default();
-        body(&mut self.state().records, &mut ended);
-        free(&**services.pool(), &ended.words);
-        if ended.unknown { Err(Refusal::Invalid) } else { Ok(()) }
+    pub(crate) fn remove_handles(&self, body: impl FnOnce(&mut Records, &mut RemovedHandles)) -> DriverResult<()> {
+        let services = self.callbacks()?;
+        let mut completions = RemovedHandles::default();
+        body(&mut self.state().records, &mut completions);
+        free(&**services.pool(), &completions.handles);
+        if completions.unknown { Err(DriverError::Invalid) } else { Ok(()) }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -135,22 +135,22 @@ impl SoftGpu {
 mod tests {
     use super::*;
     use crate::format;
-    use flight::{Log, Passive, Stepped};
-    use kernel::miniport::{Features, Miniport, SchedulingFeatures, Standard, StandardPrivate};
+    use flight::{Log, Passive, DeterministicHost};
+    use kernel::miniport::{Features, Miniport, SchedulingFeatures, StandardAllocationArgs, StandardPrivateData};
 
     fn fly(body: impl FnOnce(&SoftGpu, &mut Passive)) {
         let (driver, _gpu) = SoftGpu::new();
-        Stepped::fly(0, &Arc::new(Log::silent()), |_, at| body(&driver, at)).unwrap();
+        DeterministicHost::fly(0, &Arc::new(Log::silent()), |_, at| body(&driver, at)).unwrap();
     }
 
     #[test]
     fn a_standard_allocation_is_sized_first_and_filled_then() {
         fly(|driver, at| {
             let mut standard =
-                Standard { bytes: 8192, private: None, allocation_size: 0, resource_size: 0 };
+                StandardAllocationArgs { bytes: 8192, private: None, allocation_size: 0, resource_size: 0 };
             driver.standard_data(at, &mut standard).unwrap();
             assert_eq!((standard.allocation_size, standard.resource_size), (16, 8));
-            standard.private = Some(StandardPrivate::default());
+            standard.private = Some(StandardPrivateData::default());
             driver.standard_data(at, &mut standard).unwrap();
             let private = standard.private.unwrap();
             assert_eq!(format::read_description(&private.allocation), Ok(8192));
@@ -162,13 +162,13 @@ mod tests {
     #[test]
     fn without_an_adapter_there_is_nothing_to_start_or_remove() {
         fly(|driver, at| {
-            assert_eq!(driver.start_device(at), Err(Refusal::Invalid));
-            assert_eq!(driver.remove_device(at), Err(Refusal::Invalid));
+            assert_eq!(driver.start_device(at), Err(DriverError::Invalid));
+            assert_eq!(driver.remove_device(at), Err(DriverError::Invalid));
             let scheduling = SchedulingFeatures {
                 preempts: true,
-                cancels: true,
-                resets_engines: true,
-                narrow: false,
+                cancellation: true,
+                engine_reset: true,
+                fences_32_bit: false,
             };
             assert_eq!(
                 driver.query_adapter(at),

@@ -10,21 +10,21 @@
 //!    area, and those of the new one are the ones from its own.
 
 use crate::area::{REGISTERS_SIZE, Registers, SAVED_AT};
-use crate::controller::{Controller, Side};
+use crate::controller::{Controller, Address};
 use crate::format::{Command, decode};
 use crate::gpu::Packet;
 use crate::memory::Memory;
 use crate::mmu::Virtual;
-use crate::paging::{HEAD, MOST_WRITTEN, PagingCommand};
+use crate::paging::{HEAD, MAX_WRITE, PagingCommand};
 use crate::plan::PAGE;
-use flight::{Fence, TableRoot, Written};
-use kernel::miniport::Refusal;
+use flight::{Fence, TableRoot, MemoryWrite};
+use kernel::miniport::DriverError;
 use std::collections::VecDeque;
 use std::sync::Weak;
 
 /// Commands of a context on memory of the GPU's.
 #[derive(Debug)]
-pub struct Drawing {
+pub struct RenderWork {
     /// The node it is for.
     pub node: u32,
     /// Its number there.
@@ -32,7 +32,7 @@ pub struct Drawing {
     /// Whose it is: a number that no other context ever has.
     pub context: u64,
     /// Where the engine saves that context.
-    pub area: Area,
+    pub area: SaveTarget,
     /// What is left to do.
     pub commands: VecDeque<Command<Target>>,
     /// The address space that its addresses are of.
@@ -40,14 +40,14 @@ pub struct Drawing {
     /// More commands, that the engine fetches first: at which virtual address, how many bytes.
     pub fetch: Option<(u64, u32)>,
     /// The engine has begun with it.
-    pub begun: bool,
+    pub started: bool,
 }
 
 /// Memory as a driver found it when it wrote a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The driver's word for it, which a fault names.
-    pub word: Option<usize>,
+    pub driver_handle: Option<usize>,
     /// Where it is in the GPU's addresses; whoever touches what is nowhere faults.
     pub address: Option<u64>,
     /// How many bytes it has.
@@ -56,13 +56,13 @@ pub struct Target {
 
 /// Where an engine saves a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Area {
+pub enum SaveTarget {
     /// Nowhere: it begins anew each time.
     None,
     /// At this address of the GPU's.
     At(u64),
     /// In memory that is not there, by the driver's word for it: a fault.
-    Absent(usize),
+    NotResident(usize),
 }
 
 /// Paging commands in the machine's memory.
@@ -90,7 +90,7 @@ pub struct Stream {
     /// Whose it is: a number that no other context ever has.
     pub context: u64,
     /// Where the engine saves that context.
-    pub area: Area,
+    pub area: SaveTarget,
     /// Where what is left of them begins.
     pub commands: u64,
     /// How many bytes that are.
@@ -101,7 +101,7 @@ pub struct Stream {
 
 /// How a packet ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum Completion {
     /// It is done.
     Done(Fence),
     /// It touched memory that is not there: whose, by the driver's word, if it had one.
@@ -117,7 +117,7 @@ pub enum Ended {
 pub(crate) enum Work {
     /// Commands on memory of a driver's own.
     Packet(Packet),
-    Drawing(Drawing),
+    Render(RenderWork),
     Stream(Stream),
     Paging(Paging),
 }
@@ -125,7 +125,7 @@ pub(crate) enum Work {
 #[derive(Debug, Default)]
 pub(crate) struct Engine {
     pub(crate) queue: VecDeque<Work>,
-    pub(crate) ended: Vec<Ended>,
+    pub(crate) completions: Vec<Completion>,
     /// What virtual addresses of paging commands mean.
     system: Option<TableRoot>,
     pub(crate) current: Option<Current>,
@@ -134,7 +134,7 @@ pub(crate) struct Engine {
     /// The last fence that is over.
     pub(crate) done: Fence,
     /// The last fence it was given.
-    pub(crate) given: Fence,
+    pub(crate) last_submitted: Fence,
 }
 
 /// The context whose registers are in the engine.
@@ -157,7 +157,7 @@ pub(crate) struct Step {
     /// What a stream reads and writes: whose fence, where, and how many bytes.
     pub(crate) used: Vec<(Fence, u64, u64)>,
     /// What a command of a packet wrote: whose fence, and where.
-    pub(crate) wrote: Option<(Fence, Written)>,
+    pub(crate) wrote: Option<(Fence, MemoryWrite)>,
     /// With which address space a packet was begun.
     pub(crate) rooted: Option<(Fence, Option<TableRoot>)>,
 }
@@ -165,7 +165,7 @@ pub(crate) struct Step {
 /// What became of the work in front.
 enum Outcome {
     /// A command was done.
-    Going,
+    Continue,
     /// One was skipped.
     Skipped,
     /// Nothing of it is left.
@@ -178,15 +178,15 @@ enum Outcome {
 
 impl Engine {
     /// One that has nothing, and counts on from the same fences.
-    pub(crate) fn emptied(&self) -> Self {
-        Self { done: self.done, given: self.given, ..Self::default() }
+    pub(crate) fn without_work(&self) -> Self {
+        Self { done: self.done, last_submitted: self.last_submitted, ..Self::default() }
     }
 
     pub(crate) fn idle(&self) -> bool {
         match self.queue.front() {
             None => self.preemption.is_none(),
             Some(Work::Packet(it)) => matches!(it.commands.front(), Some(Command::Hang)),
-            Some(Work::Drawing(it)) => matches!(it.commands.front(), Some(Command::Hang)),
+            Some(Work::Render(it)) => matches!(it.commands.front(), Some(Command::Hang)),
             Some(Work::Stream(it)) => it.hung,
             Some(Work::Paging(_)) => false,
         }
@@ -201,17 +201,17 @@ impl Engine {
         }
         let Some(mut work) = self.queue.pop_front() else {
             // What it had is over, and the rest was given back.
-            self.ended.extend(self.preemption.take().map(Ended::Preempted));
+            self.completions.extend(self.preemption.take().map(Completion::Preempted));
             step.interrupt = true;
             return step;
         };
         let (fence, outcome) = match (&mut work, memory) {
-            (Work::Packet(it), _) => (it.fence, own(it)),
-            (Work::Drawing(it), Some(memory)) => (it.fence, self.draw(it, memory, &mut step)),
+            (Work::Packet(it), _) => (it.fence, run_own_memory(it)),
+            (Work::Render(it), Some(memory)) => (it.fence, self.draw(it, memory, &mut step)),
             (Work::Stream(it), Some(memory)) => (it.fence, self.stream(it, memory, &mut step)),
             (Work::Paging(it), Some(memory)) => (it.fence, self.page(it, memory, &mut step)),
             (
-                Work::Drawing(Drawing { fence, .. })
+                Work::Render(RenderWork { fence, .. })
                 | Work::Stream(Stream { fence, .. })
                 | Work::Paging(Paging { fence, .. }),
                 None,
@@ -221,31 +221,31 @@ impl Engine {
         if matches!(outcome, Outcome::Done | Outcome::Fault(_)) {
             self.done = fence;
         }
-        let ended = match outcome {
-            Outcome::Going | Outcome::Skipped => {
+        let completions = match outcome {
+            Outcome::Continue | Outcome::Skipped => {
                 self.queue.push_front(work);
                 None
             }
-            Outcome::Done => Some(Ended::Done(fence)),
-            Outcome::Fault(word) => Some(Ended::Faulted(fence, word)),
-            Outcome::PageFault(address) => Some(Ended::PageFaulted(fence, address)),
+            Outcome::Done => Some(Completion::Done(fence)),
+            Outcome::Fault(word) => Some(Completion::Faulted(fence, word)),
+            Outcome::PageFault(address) => Some(Completion::PageFaulted(fence, address)),
         };
-        step.faults += u64::from(!matches!(outcome, Outcome::Going | Outcome::Done));
-        step.interrupt = ended.is_some();
+        step.faults += u64::from(!matches!(outcome, Outcome::Continue | Outcome::Done));
+        step.interrupt = completions.is_some();
         step.packet = client && step.interrupt;
-        self.ended.extend(ended);
+        self.completions.extend(completions);
         step
     }
 
-    fn draw(&mut self, it: &mut Drawing, memory: &Controller, step: &mut Step) -> Outcome {
-        if let Area::Absent(word) = it.area {
+    fn draw(&mut self, it: &mut RenderWork, memory: &Controller, step: &mut Step) -> Outcome {
+        if let SaveTarget::NotResident(word) = it.area {
             // The one before makes room all the same.
             self.leave(memory, step);
             return Outcome::Fault(Some(word));
         }
         self.enter((it.context, it.area), memory, step);
-        if !it.begun {
-            it.begun = true;
+        if !it.started {
+            it.started = true;
             if memory.mmu().is_some() {
                 step.rooted = Some((it.fence, it.root));
             }
@@ -261,16 +261,16 @@ impl Engine {
             return Outcome::Done;
         };
         let outcome = command_on(&command, memory, it.root);
-        if matches!(outcome, Outcome::Going) {
+        if matches!(outcome, Outcome::Continue) {
             step.wrote = written(&command).map(|to| (it.fence, to));
         }
-        registers.commands += u64::from(matches!(outcome, Outcome::Going));
+        registers.commands += u64::from(matches!(outcome, Outcome::Continue));
         outcome
     }
 
     /// Invariant 3.
-    fn enter(&mut self, (context, area): (u64, Area), memory: &Controller, step: &mut Step) {
-        let area = if let Area::At(address) = area { Some(address) } else { None };
+    fn enter(&mut self, (context, area): (u64, SaveTarget), memory: &Controller, step: &mut Step) {
+        let area = if let SaveTarget::At(address) = area { Some(address) } else { None };
         match &mut self.current {
             Some(current) if current.context == context => current.area = area,
             _ => {
@@ -286,14 +286,14 @@ impl Engine {
     /// Saves the context that is current; then none is.
     fn leave(&mut self, memory: &Controller, step: &mut Step) {
         if let Some(Current { area: Some(area), registers, .. }) = self.current.take() {
-            let saved = memory.write(Side::Own(area.saturating_add(SAVED_AT)), &registers.encode());
+            let saved = memory.write(Address::Local(area.saturating_add(SAVED_AT)), &registers.encode());
             step.faults += u64::from(!saved);
             step.saved = Some(area);
         }
     }
 
     fn stream(&mut self, it: &mut Stream, memory: &Controller, step: &mut Step) -> Outcome {
-        if let Area::Absent(word) = it.area {
+        if let SaveTarget::NotResident(word) = it.area {
             self.leave(memory, step);
             return Outcome::Fault(Some(word));
         }
@@ -309,7 +309,7 @@ impl Engine {
             return Outcome::Fault(None);
         };
         let mut uses = |side, bytes| {
-            if let Side::Own(address) = side {
+            if let Address::Local(address) = side {
                 step.used.push((it.fence, address, bytes));
             }
         };
@@ -325,7 +325,7 @@ impl Engine {
         match page(&bytes, memory, &mut self.system) {
             Some(()) => {
                 registers.commands += 1;
-                Outcome::Going
+                Outcome::Continue
             }
             None => Outcome::Fault(None),
         }
@@ -341,7 +341,7 @@ impl Engine {
         }
         let fetched = fetch(&mut it.commands, &mut it.length, memory);
         match fetched.and_then(|bytes| page(&bytes, memory, &mut self.system)) {
-            Some(()) => Outcome::Going,
+            Some(()) => Outcome::Continue,
             None => Outcome::Fault(None),
         }
     }
@@ -350,26 +350,26 @@ impl Engine {
 /// The registers that stand in an area.
 fn load(area: u64, memory: &Controller) -> Option<Registers> {
     let mut bytes = [0; REGISTERS_SIZE];
-    let read = memory.read(Side::Own(area.saturating_add(SAVED_AT)), &mut bytes);
+    let read = memory.read(Address::Local(area.saturating_add(SAVED_AT)), &mut bytes);
     if read { Registers::decode(&bytes) } else { None }
 }
 
 /// The next command in the machine's memory, if there is one.
 fn fetch(commands: &mut u64, left: &mut u32, memory: &Controller) -> Option<Vec<u8>> {
     let mut head = [0; HEAD];
-    memory.read(Side::System(*commands), &mut head).then_some(())?;
+    memory.read(Address::System(*commands), &mut head).then_some(())?;
     let length = PagingCommand::length(head)?;
     *left = left.checked_sub(u32::try_from(length).ok()?)?;
     let mut bytes = vec![0; length];
-    memory.read(Side::System(*commands), &mut bytes).then_some(())?;
+    memory.read(Address::System(*commands), &mut bytes).then_some(())?;
     *commands = commands.checked_add(length as u64)?;
     Some(bytes)
 }
 
 fn page(bytes: &[u8], memory: &Controller, system: &mut Option<TableRoot>) -> Option<()> {
     let place = |side| match side {
-        Side::Virtual(address) => Some(Virtual { root: *system, address }),
-        Side::Own(_) | Side::System(_) => None,
+        Address::Virtual(address) => Some(Virtual { root: *system, address }),
+        Address::Local(_) | Address::System(_) => None,
     };
     let done = match PagingCommand::decode(bytes)? {
         PagingCommand::Copy { from, to, bytes } => match (place(from), place(to)) {
@@ -386,7 +386,7 @@ fn page(bytes: &[u8], memory: &Controller, system: &mut Option<TableRoot>) -> Op
         PagingCommand::Hang => true,
         PagingCommand::Write { to, bytes } => write(memory, to, place(to), bytes),
         PagingCommand::Repeat { to, word, count } => {
-            let count = usize::try_from(count).ok().filter(|it| *it <= MOST_WRITTEN / 8)?;
+            let count = usize::try_from(count).ok().filter(|it| *it <= MAX_WRITE / 8)?;
             write(memory, to, place(to), &word.to_le_bytes().repeat(count))
         }
         PagingCommand::Flush { root, start, end } => {
@@ -402,25 +402,25 @@ fn page(bytes: &[u8], memory: &Controller, system: &mut Option<TableRoot>) -> Op
     done.then_some(())
 }
 
-fn write(memory: &Controller, to: Side, place: Option<Virtual>, bytes: &[u8]) -> bool {
+fn write(memory: &Controller, to: Address, place: Option<Virtual>, bytes: &[u8]) -> bool {
     place
         .map_or_else(|| memory.write(to, bytes), |place| memory.write_virtual(place, bytes).is_ok())
 }
 
 /// Reads the commands that a packet has at a virtual address. What names an allocation is none
 /// of the hardware's.
-fn fetch_commands(it: &mut Drawing, memory: &Controller) -> Option<Outcome> {
+fn fetch_commands(it: &mut RenderWork, memory: &Controller) -> Option<Outcome> {
     let (address, length) = it.fetch.take()?;
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
     if let Err(fault) = memory.read_virtual(Virtual { root: it.root, address }, &mut bytes) {
         return Some(Outcome::PageFault(fault));
     }
-    let nameless = |it: Command| it.resolve(|_| Err(Refusal::Invalid));
+    let nameless = |it: Command| it.resolve(|_| Err(DriverError::Invalid));
     let commands = decode(&bytes).and_then(|it| it.into_iter().map(nameless).collect());
     match commands {
         Ok(commands) => {
-            let given = std::mem::replace(&mut it.commands, commands);
-            it.commands.extend(given);
+            let last_submitted = std::mem::replace(&mut it.commands, commands);
+            it.commands.extend(last_submitted);
             None
         }
         Err(_) => Some(Outcome::PageFault(address)),
@@ -432,8 +432,8 @@ fn fetch_commands(it: &mut Drawing, memory: &Controller) -> Option<Outcome> {
 fn command_on(command: &Command<Target>, memory: &Controller, root: Option<TableRoot>) -> Outcome {
     let find = |target: &Target, offset: u64, length: u64| {
         let inside = offset.checked_add(length).is_some_and(|end| end <= target.size);
-        let address = target.address.ok_or(Outcome::Fault(target.word))?;
-        if inside { Ok(Side::Own(address.saturating_add(offset))) } else { Err(Outcome::Skipped) }
+        let address = target.address.ok_or(Outcome::Fault(target.driver_handle))?;
+        if inside { Ok(Address::Local(address.saturating_add(offset))) } else { Err(Outcome::Skipped) }
     };
     let did = |done: bool, word| if done { Ok(()) } else { Err(Outcome::Fault(word)) };
     let done = match command {
@@ -441,14 +441,14 @@ fn command_on(command: &Command<Target>, memory: &Controller, root: Option<Table
         Command::Fill { target, offset, length, value } => {
             find(target, *offset, *length).and_then(|to| {
                 let pattern = u32::from_le_bytes([*value; 4]);
-                did(memory.fill(to, *length, pattern), target.word)
+                did(memory.fill(to, *length, pattern), target.driver_handle)
             })
         }
         Command::Copy { from, from_offset, to, to_offset, length } => {
             let ends = find(from, *from_offset, *length)
                 .and_then(|source| Ok((source, find(to, *to_offset, *length)?)));
             ends.and_then(|(source, target)| {
-                let word = if memory.reaches(source, *length) { to.word } else { from.word };
+                let word = if memory.contains(source, *length) { to.driver_handle } else { from.driver_handle };
                 did(memory.copy(source, target, *length), word)
             })
         }
@@ -462,16 +462,16 @@ fn command_on(command: &Command<Target>, memory: &Controller, root: Option<Table
             memory.copy_virtual(from, to, *length).map_err(Outcome::PageFault)
         }
     };
-    done.err().unwrap_or(Outcome::Going)
+    done.err().unwrap_or(Outcome::Continue)
 }
 
 /// Where a command that was done has written.
-fn written(command: &Command<Target>) -> Option<Written> {
+fn written(command: &Command<Target>) -> Option<MemoryWrite> {
     let own = |target: &Target, offset: u64, bytes: u64| {
         let address = target.address?.checked_add(offset)?;
-        Some(Written { address, bytes, translated: false })
+        Some(MemoryWrite { address, bytes, translated: false })
     };
-    let at = |address: u64, bytes: u64| Some(Written { address, bytes, translated: true });
+    let at = |address: u64, bytes: u64| Some(MemoryWrite { address, bytes, translated: true });
     match command {
         Command::Hang => None,
         Command::Fill { target, offset, length, .. } => own(target, *offset, *length),
@@ -482,7 +482,7 @@ fn written(command: &Command<Target>) -> Option<Written> {
 }
 
 /// Does a command of a packet on memory of a driver's own, or ends the packet.
-fn own(packet: &mut Packet) -> Outcome {
+fn run_own_memory(packet: &mut Packet) -> Outcome {
     let done = match packet.commands.pop_front() {
         None => return Outcome::Done,
         Some(Command::Hang) => Some(()),
@@ -495,7 +495,7 @@ fn own(packet: &mut Packet) -> Outcome {
         // There are no virtual addresses here.
         Some(Command::FillAt { .. } | Command::CopyAt { .. }) => None,
     };
-    if done.is_some() { Outcome::Going } else { Outcome::Skipped }
+    if done.is_some() { Outcome::Continue } else { Outcome::Skipped }
 }
 
 fn fill(target: &Weak<Memory>, offset: u64, length: u64, value: u8) -> Option<()> {

@@ -10,14 +10,14 @@
 //!    The one exception are no bytes at all: they are the empty packet.
 
 pub use crate::description::{
-    LONG_DESCRIPTION_SIZE, NORMAL_PRIORITY, anywhere, describe_in, only_in, read_shape,
+    LONG_DESCRIPTION_SIZE, NORMAL_PRIORITY, anywhere, describe_in, only_in, read_allocation_info,
 };
 pub use crate::hardware::{HARDWARE_INFO_SIZE, HardwareInfo, read_hardware_info};
 
-use crate::controller::Side;
+use crate::controller::Address;
 use crate::paging::PagingCommand;
 use kernel::handle::Handle;
-use kernel::miniport::Refusal;
+use kernel::miniport::DriverError;
 
 /// How many bytes the private data of an allocation has.
 pub const DESCRIPTION_SIZE: u32 = 16;
@@ -53,12 +53,12 @@ const PLACE: u32 = 1;
 
 /// The allocation at a place of the packet's list, from zero on. Which instance of an allocation
 /// that was renamed is meant only its list says.
-pub fn listed(place: u32) -> Handle {
+pub fn list_handle(place: u32) -> Handle {
     Handle(place << 6 | PLACE)
 }
 
 /// The place that a name in a command is, if it is one.
-pub fn place_in_list(name: Handle) -> Option<usize> {
+pub fn list_index(name: Handle) -> Option<usize> {
     (name.0 & 0x3f == PLACE).then_some((name.0 >> 6) as usize)
 }
 
@@ -116,8 +116,8 @@ impl<M> Command<M> {
     /// The same command, with what `find` finds in place of each name; or its first refusal.
     pub fn resolve<N>(
         self,
-        mut find: impl FnMut(M) -> Result<N, Refusal>,
-    ) -> Result<Command<N>, Refusal> {
+        mut find: impl FnMut(M) -> Result<N, DriverError>,
+    ) -> Result<Command<N>, DriverError> {
         Ok(match self {
             Command::Fill { target, offset, length, value } => {
                 Command::Fill { target: find(target)?, offset, length, value }
@@ -144,16 +144,16 @@ pub fn describe(size: u64) -> Vec<u8> {
 }
 
 /// How many bytes the allocation has that `bytes` describe.
-pub fn read_description(bytes: &[u8]) -> Result<u64, Refusal> {
+pub fn read_description(bytes: &[u8]) -> Result<u64, DriverError> {
     let mut reader = Reader(bytes);
     let (magic, version, size) = (reader.take()?, reader.u32()?, reader.u64()?);
     match (magic, version, size) {
-        _ if !reader.0.is_empty() => Err(Refusal::Invalid),
-        (MAGIC, VERSION, 0) => Err(Refusal::Invalid),
+        _ if !reader.0.is_empty() => Err(DriverError::Invalid),
+        (MAGIC, VERSION, 0) => Err(DriverError::Invalid),
         (MAGIC, VERSION, ..=LARGEST) => Ok(size),
-        (MAGIC, VERSION, _) => Err(Refusal::NoMemory),
-        (MAGIC, _, _) => Err(Refusal::Mismatch),
-        _ => Err(Refusal::Invalid),
+        (MAGIC, VERSION, _) => Err(DriverError::NoMemory),
+        (MAGIC, _, _) => Err(DriverError::Mismatch),
+        _ => Err(DriverError::Invalid),
     }
 }
 
@@ -199,7 +199,7 @@ pub fn encode(commands: &[Command]) -> Vec<u8> {
 }
 
 /// The commands of a packet.
-pub fn decode(bytes: &[u8]) -> Result<Vec<Command>, Refusal> {
+pub fn decode(bytes: &[u8]) -> Result<Vec<Command>, DriverError> {
     let mut reader = Reader(bytes);
     let count = if bytes.is_empty() { 0 } else { reader.u32()? };
     // The count is a claim: nothing is set aside for it, and the bytes end before it does.
@@ -207,12 +207,12 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Command>, Refusal> {
     for _ in 0..count {
         commands.push(reader.command()?);
     }
-    if reader.0.is_empty() { Ok(commands) } else { Err(Refusal::Invalid) }
+    if reader.0.is_empty() { Ok(commands) } else { Err(DriverError::Invalid) }
 }
 
 /// The commands of a packet with lists. One that is not known is illegal; one that is the
 /// hardware's own ([`raw_fill`]) is privileged.
-pub fn decode_stream(bytes: &[u8]) -> Result<Vec<Command>, Refusal> {
+pub fn decode_stream(bytes: &[u8]) -> Result<Vec<Command>, DriverError> {
     let mut reader = Reader(bytes);
     let count = if bytes.is_empty() { 0 } else { reader.u32()? };
     let mut commands = Vec::new();
@@ -220,18 +220,18 @@ pub fn decode_stream(bytes: &[u8]) -> Result<Vec<Command>, Refusal> {
         let code = Reader(reader.0).u32()?;
         commands.push(match code {
             FILL | COPY | HANG => reader.command()?,
-            RAW => return Err(Refusal::Privileged),
-            _ => return Err(Refusal::Illegal),
+            RAW => return Err(DriverError::Privileged),
+            _ => return Err(DriverError::Illegal),
         });
     }
-    if reader.0.is_empty() { Ok(commands) } else { Err(Refusal::Invalid) }
+    if reader.0.is_empty() { Ok(commands) } else { Err(DriverError::Invalid) }
 }
 
 /// A packet of one command that is the hardware's own: it fills bytes at an address of the
 /// GPU's, whoever has them. No driver takes it from a client.
 pub fn raw_fill(address: u64, bytes: u64, value: u8) -> Vec<u8> {
     let pattern = u32::from_le_bytes([value; 4]);
-    let fill = PagingCommand::Fill { to: Side::Own(address), bytes, pattern }.encode();
+    let fill = PagingCommand::Fill { to: Address::Local(address), bytes, pattern }.encode();
     let numbers = [1, RAW, u32::try_from(fill.len()).unwrap_or(u32::MAX)];
     let mut packet: Vec<u8> = numbers.into_iter().flat_map(u32::to_le_bytes).collect();
     packet.extend(fill);
@@ -266,14 +266,14 @@ pub fn escape(asked: Escape) -> Vec<u8> {
 }
 
 /// What an escape asks. Bytes that are not ours are refused: anybody may send any.
-pub fn read_escape(bytes: &[u8]) -> Result<Escape, Refusal> {
+pub fn read_escape(bytes: &[u8]) -> Result<Escape, DriverError> {
     let mut reader = Reader(bytes);
     let (magic, code, number) = (reader.take()?, reader.u32()?, reader.u64()?);
     match (magic, code) {
-        _ if !reader.0.is_empty() => Err(Refusal::Invalid),
+        _ if !reader.0.is_empty() => Err(DriverError::Invalid),
         (MAGIC, MIRROR) => Ok(Escape::Mirror(number)),
         (MAGIC, PACKETS) => Ok(Escape::Packets),
-        _ => Err(Refusal::Invalid),
+        _ => Err(DriverError::Invalid),
     }
 }
 
@@ -282,11 +282,11 @@ pub fn answer_escape(
     bytes: &mut [u8],
     hardware: bool,
     packets: impl FnOnce() -> u64,
-) -> Result<(), Refusal> {
+) -> Result<(), DriverError> {
     let number = match read_escape(bytes)? {
         Escape::Mirror(number) => number.reverse_bits(),
         Escape::Packets if hardware => packets(),
-        Escape::Packets => return Err(Refusal::Invalid),
+        Escape::Packets => return Err(DriverError::Invalid),
     };
     if let Some(place) = bytes.last_chunk_mut() {
         *place = number.to_le_bytes();
@@ -304,7 +304,7 @@ pub fn escape_answer(bytes: &[u8]) -> Option<u64> {
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
-    fn command(&mut self) -> Result<Command, Refusal> {
+    fn command(&mut self) -> Result<Command, DriverError> {
         Ok(match self.u32()? {
             FILL => Command::Fill {
                 target: Handle(self.u32()?),
@@ -326,20 +326,20 @@ impl Reader<'_> {
                 value: u8::from_le_bytes(self.take()?),
             },
             COPY_AT => Command::CopyAt { from: self.u64()?, to: self.u64()?, length: self.u64()? },
-            _ => return Err(Refusal::Invalid),
+            _ => return Err(DriverError::Invalid),
         })
     }
 
-    fn u32(&mut self) -> Result<u32, Refusal> {
+    fn u32(&mut self) -> Result<u32, DriverError> {
         self.take().map(u32::from_le_bytes)
     }
 
-    fn u64(&mut self) -> Result<u64, Refusal> {
+    fn u64(&mut self) -> Result<u64, DriverError> {
         self.take().map(u64::from_le_bytes)
     }
 
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Refusal> {
-        let (taken, rest) = self.0.split_first_chunk().ok_or(Refusal::Invalid)?;
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], DriverError> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(DriverError::Invalid)?;
         self.0 = rest;
         Ok(*taken)
     }
@@ -375,18 +375,18 @@ mod tests {
 
     #[test]
     fn each_wrong_description_has_its_refusal() {
-        assert_eq!(read_description(&describe(0)), Err(Refusal::Invalid));
+        assert_eq!(read_description(&describe(0)), Err(DriverError::Invalid));
         for size in [LARGEST + 1, u64::MAX] {
-            assert_eq!(read_description(&describe(size)), Err(Refusal::NoMemory));
+            assert_eq!(read_description(&describe(size)), Err(DriverError::NoMemory));
         }
         for at in 0..16 {
             let mut bytes = describe(4096);
             bytes[at] ^= 0x80;
             let wrong = match at {
-                0..4 => Err(Refusal::Invalid),
-                4..8 => Err(Refusal::Mismatch),
+                0..4 => Err(DriverError::Invalid),
+                4..8 => Err(DriverError::Mismatch),
                 8..11 => Ok(4096 ^ 0x80 << (8 * (at - 8))),
-                _ => Err(Refusal::NoMemory),
+                _ => Err(DriverError::NoMemory),
             };
             assert_eq!(read_description(&bytes), wrong, "byte {at}");
         }
@@ -396,10 +396,10 @@ mod tests {
     fn a_description_of_another_length_is_refused() {
         let mut bytes = describe(4096);
         for length in 0..bytes.len() {
-            assert_eq!(read_description(&bytes[..length]), Err(Refusal::Invalid), "{length}");
+            assert_eq!(read_description(&bytes[..length]), Err(DriverError::Invalid), "{length}");
         }
         bytes.push(0);
-        assert_eq!(read_description(&bytes), Err(Refusal::Invalid));
+        assert_eq!(read_description(&bytes), Err(DriverError::Invalid));
     }
 
     #[test]
@@ -424,36 +424,36 @@ mod tests {
     fn an_escape_that_is_not_ours_or_takes_level_two_is_refused() {
         let asked = escape(Escape::Packets);
         let refused = answer_escape(&mut asked.clone(), false, || panic!("no hardware"));
-        assert_eq!(refused, Err(Refusal::Invalid));
+        assert_eq!(refused, Err(DriverError::Invalid));
         for length in 0..asked.len() {
-            assert_eq!(read_escape(&asked[..length]), Err(Refusal::Invalid), "{length}");
+            assert_eq!(read_escape(&asked[..length]), Err(DriverError::Invalid), "{length}");
         }
         for at in 0..8 {
             let mut bytes = asked.clone();
             bytes[at] ^= 0x40;
-            assert_eq!(read_escape(&bytes), Err(Refusal::Invalid), "byte {at}");
+            assert_eq!(read_escape(&bytes), Err(DriverError::Invalid), "byte {at}");
         }
-        assert_eq!(read_escape(&[asked, vec![0]].concat()), Err(Refusal::Invalid));
+        assert_eq!(read_escape(&[asked, vec![0]].concat()), Err(DriverError::Invalid));
     }
 
     #[test]
     fn a_packet_of_another_length_is_refused() {
         let mut bytes = encode(&COMMANDS);
         for length in 1..bytes.len() {
-            assert_eq!(decode(&bytes[..length]), Err(Refusal::Invalid), "{length}");
+            assert_eq!(decode(&bytes[..length]), Err(DriverError::Invalid), "{length}");
         }
         bytes.push(0);
-        assert_eq!(decode(&bytes), Err(Refusal::Invalid));
+        assert_eq!(decode(&bytes), Err(DriverError::Invalid));
     }
 
     #[test]
     fn unknown_commands_and_false_counts_are_refused() {
         for command in [0, COPY_AT + 1, u32::MAX] {
             let bytes = [1_u32.to_le_bytes(), command.to_le_bytes()].concat();
-            assert_eq!(decode(&bytes), Err(Refusal::Invalid), "{command}");
+            assert_eq!(decode(&bytes), Err(DriverError::Invalid), "{command}");
         }
         let bytes = [u32::MAX.to_le_bytes(), HANG.to_le_bytes()].concat();
-        assert_eq!(decode(&bytes), Err(Refusal::Invalid));
+        assert_eq!(decode(&bytes), Err(DriverError::Invalid));
     }
 
     #[test]
@@ -475,11 +475,11 @@ mod tests {
 
     #[test]
     fn a_name_that_is_not_found_refuses_the_command() {
-        let find = |handle: Handle| if handle.0 == 0 { Err(Refusal::Busy) } else { Ok(handle.0) };
+        let find = |handle: Handle| if handle.0 == 0 { Err(DriverError::Busy) } else { Ok(handle.0) };
         let filled =
             Command::Fill { target: 0x4000_0040, offset: 1, length: u64::MAX, value: 0xab };
         assert_eq!(COMMANDS[0].resolve(find), Ok(filled));
-        assert_eq!(COMMANDS[1].resolve(find), Err(Refusal::Busy));
+        assert_eq!(COMMANDS[1].resolve(find), Err(DriverError::Busy));
         assert_eq!(COMMANDS[2].resolve(find), Ok(Command::Hang));
     }
 }

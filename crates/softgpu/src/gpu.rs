@@ -7,13 +7,13 @@
 //! 3. The lock is not held while the line is raised, for the driver answers with calls of ours.
 //! 4. What a driver does to the registers is said to the call it does it in.
 
-use crate::controller::{Controller, Side};
-use crate::engine::{Drawing, Ended, Engine, Paging, Step, Stream, Work};
+use crate::controller::{Controller, Address};
+use crate::engine::{RenderWork, Completion, Engine, Paging, Step, Stream, Work};
 use crate::format::Command;
 use crate::memory::Memory;
 use crate::mmu::Virtual;
 use crate::plan::MemoryPlan;
-use flight::{Fence, InCall, Line, Machine, Passive, Ram, TableEntry, TableRoot};
+use flight::{Fence, CallGuard, InterruptLine, HardwareModel, Passive, Ram, TableEntry, TableRoot};
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -57,7 +57,7 @@ pub(crate) struct State {
 enum Vsync {
     /// None is wanted, or the one that was has been acknowledged.
     #[default]
-    Quiet,
+    Idle,
     /// The next step is one.
     Due,
     /// It was, and is not acknowledged.
@@ -78,26 +78,26 @@ impl Gpu {
 
     /// Queues a packet on its node. One for a node that is not there is skipped, as a fault.
     pub fn push(&self, packet: Packet) {
-        self.give(packet.node, Work::Packet(packet));
+        self.enqueue(packet.node, Work::Packet(packet));
     }
 
     /// Queues commands on memory of the GPU's, likewise.
-    pub fn push_drawing(&self, drawing: Drawing) {
-        self.give(drawing.node, Work::Drawing(drawing));
+    pub fn push_render(&self, drawing: RenderWork) {
+        self.enqueue(drawing.node, Work::Render(drawing));
     }
 
     /// Queues commands in the machine's memory, likewise.
     pub fn push_stream(&self, stream: Stream) {
-        self.give(stream.node, Work::Stream(stream));
+        self.enqueue(stream.node, Work::Stream(stream));
     }
 
     /// Queues paging commands, likewise.
     pub fn push_paging(&self, paging: Paging) {
-        self.give(paging.node, Work::Paging(paging));
+        self.enqueue(paging.node, Work::Paging(paging));
     }
 
-    fn give(&self, node: u32, work: Work) {
-        InCall::touch();
+    fn enqueue(&self, node: u32, work: Work) {
+        CallGuard::touch();
         let mut state = self.state();
         match state.engine(node) {
             Some(engine) => engine.take(work),
@@ -107,42 +107,42 @@ impl Gpu {
 
     /// The fences of a node that were done since this was last asked, in their order.
     pub fn take_done(&self, node: u32) -> Vec<Fence> {
-        let done = |it| if let Ended::Done(fence) = it { Some(fence) } else { None };
-        self.take_ended(node).into_iter().filter_map(done).collect()
+        let done = |it| if let Completion::Done(fence) = it { Some(fence) } else { None };
+        self.take_completions(node).into_iter().filter_map(done).collect()
     }
 
     /// The packets of a node that ended since this was last asked, in their order.
-    pub fn take_ended(&self, node: u32) -> Vec<Ended> {
-        InCall::touch();
-        self.state().engine(node).map(|it| mem::take(&mut it.ended)).unwrap_or_default()
+    pub fn take_completions(&self, node: u32) -> Vec<Completion> {
+        CallGuard::touch();
+        self.state().engine(node).map(|it| mem::take(&mut it.completions)).unwrap_or_default()
     }
 
     /// Has the display interrupt at its vsyncs, or not any more.
     pub fn set_vsync(&self, on: bool) {
-        InCall::touch();
-        self.state().vsync = if on { Vsync::Due } else { Vsync::Quiet };
+        CallGuard::touch();
+        self.state().vsync = if on { Vsync::Due } else { Vsync::Idle };
     }
 
     /// Whether there is a vsync to acknowledge.
-    pub fn shows_vsync(&self) -> bool {
-        InCall::touch();
+    pub fn is_vsync_asserted(&self) -> bool {
+        CallGuard::touch();
         self.state().vsync == Vsync::Asserted
     }
 
     /// Whether there was a vsync since this was last asked: that acknowledges it.
     pub fn take_vsync(&self) -> bool {
-        InCall::touch();
+        CallGuard::touch();
         let mut state = self.state();
         let was = state.vsync == Vsync::Asserted;
         if was {
-            state.vsync = Vsync::Quiet;
+            state.vsync = Vsync::Idle;
         }
         was
     }
 
     /// The register that counts the packets done. It is good while no engine runs.
     pub fn packets(&self) -> u64 {
-        InCall::touch();
+        CallGuard::touch();
         self.state().packets
     }
 
@@ -155,16 +155,16 @@ impl Gpu {
     /// any more, and no translation is remembered. Faults and packets stay counted, and local
     /// memory keeps its bytes.
     pub fn reset(&self) {
-        self.start_over(|_| Engine::default());
+        self.restart_engines(|_| Engine::default());
     }
 
     /// Its power comes: the same, but its fences go on where they were. Its driver remembers them.
-    pub fn wake(&self) {
-        self.start_over(Engine::emptied);
+    pub fn start_after_power(&self) {
+        self.restart_engines(Engine::without_work);
     }
 
-    fn start_over(&self, engine: impl Fn(&Engine) -> Engine) {
-        InCall::touch();
+    fn restart_engines(&self, engine: impl Fn(&Engine) -> Engine) {
+        CallGuard::touch();
         let mut state = self.state();
         state.vsync = Vsync::default();
         for it in &mut state.engines {
@@ -177,38 +177,38 @@ impl Gpu {
     }
 
     /// Fills its memory with a pattern: when the power comes, anything can be in it.
-    pub fn scribble(&self, pattern: u32) {
+    pub fn fill_local(&self, pattern: u32) {
         if let Some(memory) = &self.memory {
-            memory.scribble(pattern);
+            memory.fill_local(pattern);
         }
     }
 
     /// Shows pages of the segment [`LOCAL`](crate::LOCAL) to the CPU, each in a page of the
     /// window: pairs of both. Answers whether all are there.
-    pub fn show_window(&self, pairs: &[(u64, u64)]) -> bool {
-        InCall::touch();
+    pub fn map_host_aperture(&self, pairs: &[(u64, u64)]) -> bool {
+        CallGuard::touch();
         let memory = self.memory.as_ref();
-        memory.is_some_and(|it| it.mmu().is_some_and(|mmu| mmu.show(pairs, it.local_pages())))
+        memory.is_some_and(|it| it.mmu().is_some_and(|mmu| mmu.map_window(pairs, it.local_pages())))
     }
 
     /// Shows nothing in these pages of the window any more. Answers whether something was.
-    pub fn hide_window(&self, pages: &[u64]) -> bool {
-        InCall::touch();
-        self.memory.as_ref().and_then(Controller::mmu).is_some_and(|it| it.hide(pages))
+    pub fn unmap_host_aperture(&self, pages: &[u64]) -> bool {
+        CallGuard::touch();
+        self.memory.as_ref().and_then(Controller::mmu).is_some_and(|it| it.unmap_window(pages))
     }
 
     /// Loses its power: every packet, and every byte of local memory. What comes up instead is
     /// noise.
     pub fn lose_power(&self) {
-        self.wake();
+        self.start_after_power();
         if let Some(memory) = &self.memory {
             memory.lose_power();
         }
     }
 
     /// Where the CPU sees its local memory, if it has some.
-    pub fn cpu(&self) -> Option<u64> {
-        self.memory.as_ref().map(Controller::cpu)
+    pub fn cpu_address(&self) -> Option<u64> {
+        self.memory.as_ref().map(Controller::cpu_address)
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -216,47 +216,47 @@ impl Gpu {
     }
 }
 
-impl Machine for Gpu {
+impl HardwareModel for Gpu {
     fn idle(&self) -> bool {
         let state = self.state();
         state.vsync != Vsync::Due && state.engines.iter().all(Engine::idle)
     }
 
-    fn holds(&self, node: Option<u32>) -> Option<bool> {
+    fn holds_work(&self, node: Option<u32>) -> Option<bool> {
         let state = self.state();
         let mut engines = (0..).zip(&state.engines);
-        Some(engines.any(|(at, engine)| node.is_none_or(|it| it == at) && engine.holds()))
+        Some(engines.any(|(at, engine)| node.is_none_or(|it| it == at) && engine.holds_work()))
     }
 
-    fn step(&self, at: &mut Passive, line: &dyn Line) {
-        if self.state().show() {
+    fn step(&self, at: &mut Passive, line: &dyn InterruptLine) {
+        if self.state().raise_vsync() {
             return line.raise(at);
         }
         let (node, step) = self.state().step(self.memory.as_ref());
         if let Some(address) = step.saved {
-            line.saved(node, address);
+            line.context_saved(node, address);
         }
         for (fence, address, bytes) in step.used {
-            line.used(node, fence, address, bytes);
+            line.memory_used(node, fence, address, bytes);
         }
         if let Some((fence, to)) = step.wrote {
-            line.wrote(node, fence, to);
+            line.memory_written(node, fence, to);
         }
         if let Some((fence, root)) = step.rooted {
-            line.rooted(node, fence, root);
+            line.root_used(node, fence, root);
         }
         if step.interrupt {
             line.raise(at);
         }
     }
 
-    fn asserted(&self) -> Option<bool> {
+    fn interrupt_asserted(&self) -> Option<bool> {
         let state = self.state();
-        let ended = state.engines.iter().any(|it| !it.ended.is_empty());
-        Some(ended || state.vsync == Vsync::Asserted)
+        let completions = state.engines.iter().any(|it| !it.completions.is_empty());
+        Some(completions || state.vsync == Vsync::Asserted)
     }
 
-    fn favour(&self, node: u32) {
+    fn prefer_node(&self, node: u32) {
         if node < NODES {
             self.state().next = node as usize;
         }
@@ -267,7 +267,7 @@ impl Machine for Gpu {
     }
 
     fn peek(&self, address: u64, into: &mut [u8]) -> bool {
-        self.memory.as_ref().is_some_and(|it| it.read(Side::Own(address), into))
+        self.memory.as_ref().is_some_and(|it| it.read(Address::Local(address), into))
     }
 
     fn peek_entry(&self, table: (u32, u64), index: u32) -> Option<TableEntry> {
@@ -280,7 +280,7 @@ impl Machine for Gpu {
 
     fn peek_virtual(&self, root: TableRoot, address: u64, into: &mut [u8]) -> bool {
         let at = Virtual { root: Some(root), address };
-        self.memory.as_ref().is_some_and(|it| it.look_virtual(at, into))
+        self.memory.as_ref().is_some_and(|it| it.peek_virtual(at, into))
     }
 }
 
@@ -290,7 +290,7 @@ impl State {
     }
 
     /// Has the display take a step, if it is due.
-    fn show(&mut self) -> bool {
+    fn raise_vsync(&mut self) -> bool {
         let due = self.vsync == Vsync::Due;
         if due {
             self.vsync = Vsync::Asserted;
@@ -301,8 +301,8 @@ impl State {
     /// Has the next engine with something to do take a step. Answers which, and what came of it.
     fn step(&mut self, memory: Option<&Controller>) -> (u32, Step) {
         let count = self.engines.len();
-        let mut order = (0..count).map(|it| (self.next + it) % count);
-        let Some(busy) = order.find(|it| !self.engines[*it].idle()) else {
+        let mut insertion_order = (0..count).map(|it| (self.next + it) % count);
+        let Some(busy) = insertion_order.find(|it| !self.engines[*it].idle()) else {
             return (0, Step::default());
         };
         self.next = (busy + 1) % count;
@@ -316,13 +316,13 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flight::{Log, Stepped};
+    use flight::{Log, DeterministicHost};
     use std::sync::atomic::{AtomicU32, Ordering};
 
     #[derive(Default)]
     struct Raised(AtomicU32);
 
-    impl Line for Raised {
+    impl InterruptLine for Raised {
         fn raise(&self, _at: &mut Passive) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
@@ -349,7 +349,7 @@ mod tests {
     fn run(gpu: &Gpu) -> (u32, u32) {
         let raised = Raised::default();
         let mut steps = 0;
-        let flown = Stepped::fly(0, &Arc::new(Log::silent()), |_, at| {
+        let flown = DeterministicHost::fly(0, &Arc::new(Log::silent()), |_, at| {
             while !gpu.idle() {
                 gpu.step(at, &raised);
                 steps += 1;
@@ -398,7 +398,7 @@ mod tests {
         gpu.push(packet(1, [fill(&memory, 0, 1, 5), Command::Hang, fill(&memory, 1, 1, 5)]));
         gpu.push(packet(2, [fill(&memory, 2, 1, 5)]));
         assert_eq!(run(&gpu), (1, 0));
-        let flown = Stepped::fly(0, &Arc::new(Log::silent()), |_, at| {
+        let flown = DeterministicHost::fly(0, &Arc::new(Log::silent()), |_, at| {
             gpu.step(at, &Raised::default());
         });
         flown.unwrap();
@@ -455,15 +455,15 @@ mod tests {
         gpu.push(on(1, 1, 6));
         gpu.push(Packet { node: 7, ..packet(1, []) });
         assert_eq!(gpu.faults(), 1, "there is no such node");
-        let mut seen = Vec::new();
-        let flown = Stepped::fly(0, &Arc::new(Log::silent()), |_, at| {
+        let mut was_resident = Vec::new();
+        let flown = DeterministicHost::fly(0, &Arc::new(Log::silent()), |_, at| {
             while !gpu.idle() {
                 gpu.step(at, &Raised::default());
-                seen.push(memory.read(0..2).unwrap());
+                was_resident.push(memory.read(0..2).unwrap());
             }
         });
         flown.unwrap();
-        assert_eq!(seen, [[5, 0], [6, 0], [6, 5], [6, 6], [6, 6], [6, 6]]);
+        assert_eq!(was_resident, [[5, 0], [6, 0], [6, 5], [6, 6], [6, 6], [6, 6]]);
         assert_eq!((gpu.take_done(0), gpu.take_done(1)), (vec![Fence(1)], vec![Fence(1)]));
     }
 

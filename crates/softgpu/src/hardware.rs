@@ -3,7 +3,7 @@
 //! The answer to `D3DKMTQueryAdapterInfo` of type `KMTQAITYPE_UMDRIVERPRIVATE`: 32 bytes, in
 //! little endian. They are `WTUM`, the version, flags, the number of nodes, and zeroes.
 
-use kernel::miniport::Refusal;
+use kernel::miniport::DriverError;
 
 /// How many bytes the answer has.
 pub const HARDWARE_INFO_SIZE: usize = 32;
@@ -35,8 +35,8 @@ pub struct HardwareInfo {
 impl HardwareInfo {
     /// Writes the answer into a user-mode driver's buffer. One that is too short is refused and
     /// left alone; of a longer one the rest is.
-    pub fn write(self, buffer: &mut [u8]) -> Result<(), Refusal> {
-        let place = buffer.first_chunk_mut::<HARDWARE_INFO_SIZE>().ok_or(Refusal::Invalid)?;
+    pub fn write(self, buffer: &mut [u8]) -> Result<(), DriverError> {
+        let place = buffer.first_chunk_mut::<HARDWARE_INFO_SIZE>().ok_or(DriverError::Invalid)?;
         let bit = |set: bool, flag: u32| if set { flag } else { 0 };
         let flags = bit(self.lists, LISTS)
             | bit(self.addresses, ADDRESSES)
@@ -52,11 +52,11 @@ impl HardwareInfo {
 
 /// Reads the answer, at the start of a user-mode driver's buffer. Flags that are not known are
 /// for later drivers, and so is the rest.
-pub fn read_hardware_info(buffer: &[u8]) -> Result<HardwareInfo, Refusal> {
-    let answer = buffer.first_chunk::<HARDWARE_INFO_SIZE>().ok_or(Refusal::Invalid)?;
-    let (words, _) = answer.as_chunks::<4>();
-    let number = |at: usize| words.get(at).map_or(0, |it| u32::from_le_bytes(*it));
-    match (words.first(), number(1)) {
+pub fn read_hardware_info(buffer: &[u8]) -> Result<HardwareInfo, DriverError> {
+    let answer = buffer.first_chunk::<HARDWARE_INFO_SIZE>().ok_or(DriverError::Invalid)?;
+    let (handles, _) = answer.as_chunks::<4>();
+    let number = |at: usize| handles.get(at).map_or(0, |it| u32::from_le_bytes(*it));
+    match (handles.first(), number(1)) {
         (Some(&MAGIC), VERSION) => {
             let has = |flag| number(2) & flag != 0;
             Ok(HardwareInfo {
@@ -67,8 +67,8 @@ pub fn read_hardware_info(buffer: &[u8]) -> Result<HardwareInfo, Refusal> {
                 nodes: number(3),
             })
         }
-        (Some(&MAGIC), _) => Err(Refusal::Mismatch),
-        _ => Err(Refusal::Invalid),
+        (Some(&MAGIC), _) => Err(DriverError::Mismatch),
+        _ => Err(DriverError::Invalid),
     }
 }
 
@@ -99,9 +99,9 @@ mod tests {
     fn a_short_buffer_is_refused_and_left_alone() {
         for length in 0..HARDWARE_INFO_SIZE {
             let mut bytes = vec![0xaa; length];
-            assert_eq!(ALL.write(&mut bytes), Err(Refusal::Invalid), "{length}");
+            assert_eq!(ALL.write(&mut bytes), Err(DriverError::Invalid), "{length}");
             assert_eq!(bytes, vec![0xaa; length]);
-            assert_eq!(read_hardware_info(&bytes), Err(Refusal::Invalid), "{length}");
+            assert_eq!(read_hardware_info(&bytes), Err(DriverError::Invalid), "{length}");
         }
     }
 
@@ -112,7 +112,7 @@ mod tests {
         for at in 0..8 {
             let mut bytes = answer;
             bytes[at] ^= 0x40;
-            let why = if at < 4 { Refusal::Invalid } else { Refusal::Mismatch };
+            let why = if at < 4 { DriverError::Invalid } else { DriverError::Mismatch };
             assert_eq!(read_hardware_info(&bytes), Err(why), "byte {at}");
         }
     }

@@ -35,12 +35,12 @@ mod virtual_driver;
 
 pub use area::{AREA_SIZE, REGISTERS_SIZE, Registers, SAVED_AT};
 /// The paging commands of this hardware, for a driver of another kind.
-pub use building::{build as build_paging, build_in as build_paging_in};
+pub use building::{build_paging_buffer as build_paging, build_paging_buffer_in as build_paging_in};
 pub use driver::SoftGpu;
-pub use engine::{Area, Drawing, Ended, Paging, Stream, Target};
+pub use engine::{SaveTarget, RenderWork, Completion, Paging, Stream, Target};
 pub use gpu::{Gpu, NODES, Packet};
 /// Packets with lists of this hardware, for a driver of another kind.
-pub use listed::{Writing, patch, translate};
+pub use listed::{RenderOutput, patch, translate};
 pub use memory::Memory;
 pub use mmu::{ENTRY_SIZE, MmuPlan, encode_entry};
 pub use plan::{APERTURE, LOCAL, MemoryPlan, VISIBLE, segment_base};

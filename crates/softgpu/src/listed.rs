@@ -6,7 +6,7 @@
 //! its own ([`super::format::raw_fill`]) is refused.
 
 use crate::blocks::build;
-use crate::controller::Side;
+use crate::controller::Address;
 use crate::driver::SoftGpu;
 use crate::engine::Stream;
 use crate::format::{self, Command};
@@ -15,13 +15,13 @@ use crate::paging::PagingCommand;
 use flight::Passive;
 use kernel::context::Context;
 use kernel::handle::Handle;
-use kernel::listed::{BufferSizes, ListedSubmission, Listing, PatchLocation, Patching, Rendering};
-use kernel::miniport::{Answer, Blank, ContextOrder, DriverContext, DriverDevice, Refusal};
+use kernel::listed::{BufferSizes, SubmitCommandArgs, AllocationListEntry, PatchLocation, PatchArgs, RenderArgs};
+use kernel::miniport::{DriverResult, HandleSlot, CreateContextArgs, DriverContext, DriverDevice, DriverError};
 use std::ops::Range;
 
 /// How large the buffers of its contexts are.
 pub(crate) const SIZES: BufferSizes =
-    BufferSizes { commands: 1024, private: 0, list: 16, patches: 32, guaranteed: false };
+    BufferSizes { commands: 1024, private: 0, allocation_list: 16, patches: 32, guaranteed: false };
 
 /// Where the first address is in a command of the hardware's, and where the second.
 const FIRST: u32 = 8;
@@ -29,7 +29,7 @@ const SECOND: u32 = 16;
 
 /// Where commands for the hardware go, and how far they came.
 #[derive(Debug)]
-pub struct Writing<'a> {
+pub struct RenderOutput<'a> {
     /// The buffer.
     pub buffer: &'a mut [u8],
     /// How much of it is written.
@@ -37,35 +37,35 @@ pub struct Writing<'a> {
     /// Where addresses are in it.
     pub patches: &'a mut Vec<PatchLocation>,
     /// How many those may be.
-    pub most_patches: u32,
+    pub max_patches: u32,
     /// How many commands are written, into this buffer and those before it.
     pub multipass: &'a mut u32,
 }
 
 /// A command of the hardware's, with the addresses in it: where, of what, how far into it.
-struct Written {
+struct EncodedCommand {
     bytes: Vec<u8>,
     addresses: Vec<(u32, u32, u32)>,
 }
 
 impl SoftGpu {
     /// Makes a context, with a save area, whose packets have lists.
-    pub(crate) fn new_listed_context(
+    pub(crate) fn new_context_with_lists(
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &ContextOrder,
-        word: Blank<'_, Context>,
-    ) -> Answer<(DriverContext, BufferSizes)> {
-        let sizes = self.lists.ok_or(Refusal::Absent)?;
-        if !self.takes_context(device, order) {
-            return Err(Refusal::Invalid);
+        insertion_order: &CreateContextArgs,
+        word: HandleSlot<'_, Context>,
+    ) -> DriverResult<(DriverContext, BufferSizes)> {
+        let sizes = self.lists.ok_or(DriverError::Absent)?;
+        if !self.accepts_context(device, insertion_order) {
+            return Err(DriverError::Invalid);
         }
-        let services = self.services()?;
+        let services = self.callbacks()?;
         build(&**services.pool(), |blocks| {
-            let block = blocks.take()?;
-            let names = (device.word(), word.kernel_name());
-            let area = self.make_area(at, &services, blocks, names)?;
+            let block = blocks.allocate()?;
+            let views_by_handle = (device.word(), word.kernel_name());
+            let area = self.make_area(at, &services, blocks, views_by_handle)?;
             self.state().records.add_context(block, device.word(), area);
             Ok((word.fill(block), sizes))
         })
@@ -73,39 +73,39 @@ impl SoftGpu {
 
     /// Writes the hardware's commands. All of the client's are read once, and checked as they
     /// were then.
-    pub(crate) fn render_listed(&self, rendering: &mut Rendering<'_>) -> Answer<()> {
-        self.lists.ok_or(Refusal::Absent)?;
+    pub(crate) fn translate_commands(&self, rendering: &mut RenderArgs<'_>) -> DriverResult<()> {
+        self.lists.ok_or(DriverError::Absent)?;
         let bytes = rendering.commands.fetch(0..rendering.commands.len());
-        let mut writing = Writing {
+        let mut writing = RenderOutput {
             buffer: rendering.buffer,
             written: &mut rendering.written,
             patches: &mut rendering.patches,
-            most_patches: rendering.most_patches,
+            max_patches: rendering.max_patches,
             multipass: rendering.multipass,
         };
         let context = rendering.context.word();
-        let list = rendering.list;
-        let find = |handle| match format::place_in_list(handle) {
+        let list = rendering.allocation_list;
+        let find = |handle| match format::list_index(handle) {
             Some(place) => {
-                let view = list.get(place).ok_or(Refusal::Invalid)?.view;
+                let view = list.get(place).ok_or(DriverError::Invalid)?.view_handle;
                 Ok((view, self.state().records.size_of(view)?))
             }
             None => self.state().records.view_of(context, handle),
         };
-        translate(&bytes.ok_or(Refusal::UserMemory)?, rendering.list, &mut writing, find)
+        translate(&bytes.ok_or(DriverError::UserMemory)?, rendering.allocation_list, &mut writing, find)
     }
 
     /// Writes where things are, as often as it is asked. Paging commands have their addresses.
-    pub(crate) fn patch_listed(&self, patching: &mut Patching<'_>) -> Answer<()> {
-        self.lists.ok_or(Refusal::Absent)?;
-        patch(patching.buffer, patching.list, patching.patches, &patching.submitted);
+    pub(crate) fn patch_commands(&self, patching: &mut PatchArgs<'_>) -> DriverResult<()> {
+        self.lists.ok_or(DriverError::Absent)?;
+        patch(patching.buffer, patching.allocation_list, patching.patches, &patching.submitted);
         Ok(())
     }
 
-    pub(crate) fn start_listed(&self, packet: &ListedSubmission<'_>) -> Answer<()> {
-        self.lists.ok_or(Refusal::Absent)?;
-        let saving = self.state().records.saving(packet.context.word());
-        let (context, area) = saving.filter(|_| packet.node < NODES).ok_or(Refusal::Invalid)?;
+    pub(crate) fn push_patched(&self, packet: &SubmitCommandArgs<'_>) -> DriverResult<()> {
+        self.lists.ok_or(DriverError::Absent)?;
+        let saving = self.state().records.save_target(packet.context.word());
+        let (context, area) = saving.filter(|_| packet.node < NODES).ok_or(DriverError::Invalid)?;
         let length = packet.submitted.end.saturating_sub(packet.submitted.start);
         self.gpu.push_stream(Stream {
             node: packet.node,
@@ -124,22 +124,22 @@ impl SoftGpu {
 /// the view that a client's handle means, and how many bytes it shows.
 pub fn translate(
     bytes: &[u8],
-    list: &[Listing],
-    writing: &mut Writing<'_>,
-    mut find: impl FnMut(Handle) -> Answer<(usize, u64)>,
-) -> Answer<()> {
+    list: &[AllocationListEntry],
+    writing: &mut RenderOutput<'_>,
+    mut find: impl FnMut(Handle) -> DriverResult<(usize, u64)>,
+) -> DriverResult<()> {
     let commands = format::decode_stream(bytes)?;
-    let all = commands.iter().map(|it| write(list, it, &mut find)).collect::<Answer<Vec<_>>>()?;
+    let all = commands.iter().map(|it| write(list, it, &mut find)).collect::<DriverResult<Vec<_>>>()?;
     let done = usize::try_from(*writing.multipass).unwrap_or(usize::MAX);
-    for Written { bytes, addresses } in all.into_iter().skip(done) {
+    for EncodedCommand { bytes, addresses } in all.into_iter().skip(done) {
         let start = *writing.written as usize;
-        let fits = writing.patches.len() + addresses.len() <= writing.most_patches as usize;
+        let fits = writing.patches.len() + addresses.len() <= writing.max_patches as usize;
         let room = writing.buffer.get_mut(start..start + bytes.len()).filter(|_| fits);
-        room.ok_or(Refusal::NoRoom)?.copy_from_slice(&bytes);
+        room.ok_or(DriverError::NoRoom)?.copy_from_slice(&bytes);
         let split = *writing.written;
         let locations = addresses.into_iter().map(|(place, allocation, offset)| {
             let place = split + place;
-            PatchLocation { allocation, offset, place, split, ..PatchLocation::default() }
+            PatchLocation { allocation_index: allocation, allocation_offset: offset, patch_offset: place, split_offset: split, ..PatchLocation::default() }
         });
         writing.patches.extend(locations);
         *writing.written += u32::try_from(bytes.len()).unwrap_or(u32::MAX);
@@ -150,21 +150,21 @@ pub fn translate(
 
 /// One command, with the addresses that are known already.
 fn write(
-    list: &[Listing],
+    list: &[AllocationListEntry],
     command: &Command,
-    view: &mut impl FnMut(Handle) -> Answer<(usize, u64)>,
-) -> Answer<Written> {
+    view: &mut impl FnMut(Handle) -> DriverResult<(usize, u64)>,
+) -> DriverResult<EncodedCommand> {
     let mut addresses = Vec::new();
     let mut find = |place: u32, handle: Handle, offset: u64, length: u64| {
         let (view, size) = view(handle)?;
         let inside = offset.checked_add(length).is_some_and(|end| end <= size);
-        let named = || list.iter().position(|it| it.view == view);
-        let index = format::place_in_list(handle).or_else(named).filter(|_| inside);
-        let index = index.ok_or(Refusal::Invalid)?;
-        let far = u32::try_from(offset).map_err(|_| Refusal::Invalid)?;
+        let named = || list.iter().position(|it| it.view_handle == view);
+        let index = format::list_index(handle).or_else(named).filter(|_| inside);
+        let index = index.ok_or(DriverError::Invalid)?;
+        let far = u32::try_from(offset).map_err(|_| DriverError::Invalid)?;
         addresses.push((place, u32::try_from(index).unwrap_or(u32::MAX), far));
         let it = list.get(index).copied().unwrap_or_default();
-        Ok(Side::Own(if it.segment == 0 { 0 } else { it.address.saturating_add(offset) }))
+        Ok(Address::Local(if it.segment == 0 { 0 } else { it.address.saturating_add(offset) }))
     };
     let written = match *command {
         Command::Hang => PagingCommand::Hang,
@@ -179,22 +179,22 @@ fn write(
             bytes: length,
         },
         // What is listed has no virtual address.
-        Command::FillAt { .. } | Command::CopyAt { .. } => return Err(Refusal::Illegal),
+        Command::FillAt { .. } | Command::CopyAt { .. } => return Err(DriverError::Illegal),
     };
-    Ok(Written { bytes: written.encode(), addresses })
+    Ok(EncodedCommand { bytes: written.encode(), addresses })
 }
 
 /// Writes where things are into the submitted part of a buffer.
 pub fn patch(
     buffer: &mut [u8],
-    list: &[Listing],
+    list: &[AllocationListEntry],
     patches: &[PatchLocation],
     submitted: &Range<u32>,
 ) {
-    for it in patches.iter().filter(|it| submitted.contains(&it.place)) {
-        let Some(listing) = list.get(it.allocation as usize) else { continue };
-        let place = it.place as usize;
-        let address = listing.address.saturating_add(u64::from(it.offset));
+    for it in patches.iter().filter(|it| submitted.contains(&it.patch_offset)) {
+        let Some(listing) = list.get(it.allocation_index as usize) else { continue };
+        let place = it.patch_offset as usize;
+        let address = listing.address.saturating_add(u64::from(it.allocation_offset));
         if let Some(word) = buffer.get_mut(place..place + 8) {
             word.copy_from_slice(&address.to_le_bytes());
         }

@@ -9,11 +9,11 @@
 //! 1. An access is done whole or not at all: all its pages are found before the first byte.
 //! 2. What engines remember of a translation they do not look up again (`tlb.rs`).
 
-use crate::controller::{Controller, Side};
+use crate::controller::{Controller, Address};
 use crate::plan::{LOCAL, PAGE, VISIBLE, segment_base};
 use crate::tlb::Tlb;
 use flight::{Run, TableEntry, TableRoot};
-use kernel::mmu::{Entry, MmuFeatures, RootSize, TableLevel, UpdateMode};
+use kernel::mmu::{PageTableEntry, MmuFeatures, RootSize, TableLevel, UpdateMode};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -22,7 +22,7 @@ pub const ENTRY_SIZE: u64 = 8;
 const ENTRY_BYTES: usize = 8;
 
 /// The most bytes one access can have.
-const MOST: u64 = 1 << 30;
+const MAX_ACCESS: u64 = 1 << 30;
 
 const VALID: u64 = 1;
 const ZERO: u64 = 1 << 1;
@@ -79,7 +79,7 @@ impl MmuPlan {
 
     /// The same within what the hardware can do.
     #[must_use]
-    pub fn whole(self) -> Self {
+    pub fn in_whole_pages(self) -> Self {
         Self {
             levels: self.levels.clamp(2, 4),
             index_bits: self.index_bits.clamp(1, 9),
@@ -141,7 +141,7 @@ impl MmuPlan {
 }
 
 /// The bytes of an entry.
-pub fn encode_entry(it: &Entry) -> u64 {
+pub fn encode_entry(it: &PageTableEntry) -> u64 {
     let bit = |set: bool, flag: u64| if set { flag } else { 0 };
     bit(it.valid, VALID)
         | bit(it.zero, ZERO)
@@ -175,12 +175,12 @@ pub(crate) struct Mmu {
 
 impl Mmu {
     pub(crate) fn new(plan: MmuPlan) -> Self {
-        Self { plan: plan.whole(), tlb: Mutex::default(), window: Mutex::default() }
+        Self { plan: plan.in_whole_pages(), tlb: Mutex::default(), window: Mutex::default() }
     }
 
     /// Shows pages of local memory, of which there are so many, in pages of the window. All of
     /// them, or none.
-    pub(crate) fn show(&self, pairs: &[(u64, u64)], pages: u64) -> bool {
+    pub(crate) fn map_window(&self, pairs: &[(u64, u64)], pages: u64) -> bool {
         let there = |it: &(u64, u64)| it.0 < u64::from(self.plan.window) && it.1 < pages;
         let all = pairs.iter().all(there);
         if all {
@@ -190,7 +190,7 @@ impl Mmu {
     }
 
     /// Shows nothing there any more. Answers whether something was shown in each.
-    pub(crate) fn hide(&self, pages: &[u64]) -> bool {
+    pub(crate) fn unmap_window(&self, pages: &[u64]) -> bool {
         let window = &mut *self.window();
         // Each of them, also behind one that showed nothing.
         let shown = pages.iter().filter(|it| window.remove(*it).is_some());
@@ -221,13 +221,13 @@ struct Part {
 }
 
 /// Where an access faulted.
-pub(crate) type Faulted<T> = Result<T, u64>;
+pub(crate) type FaultResult<T> = Result<T, u64>;
 
 /// Where a page of a segment is, for the hardware.
-fn side(segment: u32, offset: u64) -> Option<Side> {
+fn side(segment: u32, offset: u64) -> Option<Address> {
     match segment {
-        0 => Some(Side::System(offset)),
-        _ => Some(Side::Own(segment_base(segment)?.checked_add(offset)?)),
+        0 => Some(Address::System(offset)),
+        _ => Some(Address::Local(segment_base(segment)?.checked_add(offset)?)),
     }
 }
 
@@ -266,9 +266,9 @@ impl Controller {
     }
 
     /// The parts of an access; what is looked up for it is remembered, if an engine does it.
-    fn parts(&self, at: Virtual, bytes: u64, write: bool, engine: bool) -> Faulted<Vec<Part>> {
+    fn parts(&self, at: Virtual, bytes: u64, write: bool, engine: bool) -> FaultResult<Vec<Part>> {
         let Virtual { root: Some(root), address } = at else { return Err(at.address) };
-        let end = address.checked_add(bytes).filter(|_| bytes <= MOST).ok_or(address)?;
+        let end = address.checked_add(bytes).filter(|_| bytes <= MAX_ACCESS).ok_or(address)?;
         let (mut parts, mut at): (Vec<Part>, u64) = (Vec::new(), address);
         while at < end {
             let entry = self.translate(root, at).ok_or(at)?;
@@ -284,7 +284,7 @@ impl Controller {
             } else {
                 let start = entry.page.checked_mul(PAGE).and_then(|it| it.checked_add(at % PAGE));
                 let side = start.and_then(|it| side(entry.segment, it)).ok_or(at)?;
-                let runs = self.there(side, bytes).ok_or(at)?;
+                let runs = self.resident_pieces(side, bytes).ok_or(at)?;
                 parts.extend(runs.iter().map(|it| Part { start: Some(it.start), bytes: it.bytes }));
             }
             at += bytes;
@@ -293,16 +293,16 @@ impl Controller {
     }
 
     /// Reads bytes as an engine does.
-    pub(crate) fn read_virtual(&self, from: Virtual, into: &mut [u8]) -> Faulted<()> {
-        self.read_as(from, into, true)
+    pub(crate) fn read_virtual(&self, from: Virtual, into: &mut [u8]) -> FaultResult<()> {
+        self.read_virtual_as(from, into, true)
     }
 
     /// Reads bytes, and leaves no trace of it.
-    pub(crate) fn look_virtual(&self, from: Virtual, into: &mut [u8]) -> bool {
-        self.read_as(from, into, false).is_ok()
+    pub(crate) fn peek_virtual(&self, from: Virtual, into: &mut [u8]) -> bool {
+        self.read_virtual_as(from, into, false).is_ok()
     }
 
-    fn read_as(&self, from: Virtual, into: &mut [u8], engine: bool) -> Faulted<()> {
+    fn read_virtual_as(&self, from: Virtual, into: &mut [u8], engine: bool) -> FaultResult<()> {
         let parts = self.parts(from, into.len() as u64, false, engine)?;
         let mut rest = into;
         for part in parts {
@@ -318,7 +318,7 @@ impl Controller {
         Ok(())
     }
 
-    pub(crate) fn write_virtual(&self, to: Virtual, bytes: &[u8]) -> Faulted<()> {
+    pub(crate) fn write_virtual(&self, to: Virtual, bytes: &[u8]) -> FaultResult<()> {
         let parts = self.parts(to, bytes.len() as u64, true, true)?;
         let mut rest = bytes;
         for part in parts {
@@ -332,7 +332,7 @@ impl Controller {
         Ok(())
     }
 
-    pub(crate) fn fill_virtual(&self, to: Virtual, bytes: u64, pattern: u32) -> Faulted<()> {
+    pub(crate) fn fill_virtual(&self, to: Virtual, bytes: u64, pattern: u32) -> FaultResult<()> {
         let mut turned = pattern;
         for Part { start, bytes } in self.parts(to, bytes, true, true)? {
             if start.is_some_and(|start| !self.ram().fill(Run { start, bytes }, turned)) {
@@ -344,7 +344,7 @@ impl Controller {
     }
 
     /// Copies bytes, also where the two overlap: they are read whole before the first is written.
-    pub(crate) fn copy_virtual(&self, from: Virtual, to: Virtual, bytes: u64) -> Faulted<()> {
+    pub(crate) fn copy_virtual(&self, from: Virtual, to: Virtual, bytes: u64) -> FaultResult<()> {
         self.parts(from, bytes, false, true)?;
         self.parts(to, bytes, true, true)?;
         let mut all = vec![0; usize::try_from(bytes).unwrap_or(0)];

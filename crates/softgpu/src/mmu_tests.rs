@@ -1,14 +1,14 @@
 //! Virtual addresses without a kernel: tables are written by operations, packets use them.
 
-use crate::engine::Ended;
+use crate::engine::Completion;
 use crate::format::{Command, encode};
 use crate::plan::{LOCAL_BASE, PAGE, VISIBLE_BASE};
 use crate::{Gpu, LOCAL, MemoryPlan, MmuPlan, SoftGpu, VISIBLE};
-use flight::{Dispatch, Fence, Host, Line, Log, Machine, Passive, Ram, Run, Stepped};
+use flight::{Dispatch, Fence, Host, InterruptLine, Log, HardwareModel, Passive, Ram, Run, DeterministicHost};
 use flight::{TableEntry, TableRoot};
-use kernel::miniport::{Answer, Miniport, Refusal};
-use kernel::mmu::{Entry, EntryCopy, RootSize, TableAt, TableUpdate, UpdateMode};
-use kernel::operation::{Building, Operation, PagingSubmission};
+use kernel::miniport::{DriverResult, Miniport, DriverError};
+use kernel::mmu::{PageTableEntry, EntryCopy, RootSize, TableAddress, TableUpdate, UpdateMode};
+use kernel::operation::{BuildPagingBufferArgs, Operation, SubmitPagingArgs};
 use std::sync::{Arc, Mutex};
 
 /// Tables are the first pages of local memory, data those of visible memory.
@@ -25,10 +25,10 @@ const ADDRESS: u64 = 1 << 30 | 2 << 21 | 3 << 12;
 #[derive(Default)]
 struct Heard(Mutex<Vec<(Fence, Option<TableRoot>)>>);
 
-impl Line for Heard {
+impl InterruptLine for Heard {
     fn raise(&self, _at: &mut Passive) {}
 
-    fn rooted(&self, _node: u32, fence: Fence, root: Option<TableRoot>) {
+    fn root_used(&self, _node: u32, fence: Fence, root: Option<TableRoot>) {
         self.0.lock().unwrap().push((fence, root));
     }
 }
@@ -46,7 +46,7 @@ struct Bench<'a> {
 
 fn fly(mmu: MmuPlan, body: impl FnOnce(&mut Bench<'_>)) {
     let ram = nt::Ram::new(256 * PAGE).unwrap();
-    let buffer = ram.take(2 * PAGE).unwrap();
+    let buffer = ram.allocate(2 * PAGE).unwrap();
     let plan = MemoryPlan {
         visible: 32 * PAGE,
         local: 32 * PAGE,
@@ -56,7 +56,7 @@ fn fly(mmu: MmuPlan, body: impl FnOnce(&mut Bench<'_>)) {
         ..MemoryPlan::default()
     };
     let (driver, gpu) = SoftGpu::with_memory(ram.clone(), plan);
-    let flown = Stepped::fly(0, &Arc::new(Log::silent()), |host, at| {
+    let flown = DeterministicHost::fly(0, &Arc::new(Log::silent()), |host, at| {
         let line = Heard::default();
         let bench = &mut Bench { ram, driver, gpu, host: &**host, at, buffer, fence: 0, line };
         bench.furnish();
@@ -65,11 +65,11 @@ fn fly(mmu: MmuPlan, body: impl FnOnce(&mut Bench<'_>)) {
     flown.unwrap();
 }
 
-fn page(segment: u32, page: u64) -> Entry {
-    Entry { valid: true, segment, page, ..Entry::default() }
+fn page(segment: u32, page: u64) -> PageTableEntry {
+    PageTableEntry { valid: true, segment, page, ..PageTableEntry::default() }
 }
 
-fn table(offset: u64) -> Entry {
+fn table(offset: u64) -> PageTableEntry {
     page(LOCAL, offset / PAGE)
 }
 
@@ -83,11 +83,11 @@ fn root(entries: u32) -> TableRoot {
     TableRoot { segment: LOCAL, offset: ROOT, entries }
 }
 
-fn update(level: u32, offset: u64, first: u32, entries: &[Entry]) -> TableUpdate<'_> {
+fn update(level: u32, offset: u64, first: u32, entries: &[PageTableEntry]) -> TableUpdate<'_> {
     TableUpdate {
         process: PROCESS,
         level,
-        table: TableAt::Physical(LOCAL, LOCAL_BASE + offset),
+        table: TableAddress::Physical(LOCAL, LOCAL_BASE + offset),
         first,
         count: u32::try_from(entries.len()).unwrap(),
         entries,
@@ -95,7 +95,7 @@ fn update(level: u32, offset: u64, first: u32, entries: &[Entry]) -> TableUpdate
         initial: false,
         evicts: false,
         address: 0,
-        word: None,
+        driver_handle: None,
         offset: 0,
         protection: 0,
     }
@@ -116,15 +116,15 @@ impl Bench<'_> {
         operation: &Operation<'_>,
         room: u64,
         multipass: &mut u32,
-    ) -> (Answer<()>, u32) {
+    ) -> (DriverResult<()>, u32) {
         let mut told = None;
         let place = Run { start: self.buffer.start, bytes: room };
         let mut build = |bytes: &mut [u8]| {
-            let mut building = Building {
+            let mut building = BuildPagingBufferArgs {
                 operation: operation.clone(),
                 buffer: bytes,
                 address: place.start,
-                before: 0,
+                used: 0,
                 written: 0,
                 multipass,
                 private: &mut [],
@@ -135,18 +135,18 @@ impl Bench<'_> {
         if room == 0 {
             build(&mut []);
         } else {
-            assert!(self.ram.lend(place, &mut build));
+            assert!(self.ram.with_slice(place, &mut build));
         }
         told.unwrap()
     }
 
     /// Has an operation done, through buffers of that size. How many it took, and how it ended.
-    fn page_in(&mut self, operation: &Operation<'_>, room: u64) -> (u32, Ended) {
+    fn page_in(&mut self, operation: &Operation<'_>, room: u64) -> (u32, Completion) {
         let mut multipass = 0;
         for pass in 1..1000 {
             let (answer, length) = self.build(operation, room, &mut multipass);
             self.fence += 1;
-            let packet = PagingSubmission {
+            let packet = SubmitPagingArgs {
                 node: 0,
                 fence: Fence(self.fence),
                 commands: self.buffer.start,
@@ -157,26 +157,26 @@ impl Bench<'_> {
             let driver = self.driver.clone();
             let raised = |at: &mut Dispatch| driver.submit_paging(at, &packet);
             assert_eq!(self.at.raised(self.host, raised), Ok(()));
-            let ended = self.run();
+            let completions = self.run();
             match answer {
-                Ok(()) => return (pass, ended),
-                Err(refusal) => assert_eq!(refusal, Refusal::NoRoom),
+                Ok(()) => return (pass, completions),
+                Err(refusal) => assert_eq!(refusal, DriverError::NoRoom),
             }
         }
         panic!("it does not end");
     }
 
     fn page(&mut self, operation: &Operation<'_>) {
-        let (_, ended) = self.page_in(operation, PAGE);
-        assert_eq!(ended, Ended::Done(Fence(self.fence)), "{operation:?}");
+        let (_, completions) = self.page_in(operation, PAGE);
+        assert_eq!(completions, Completion::Done(Fence(self.fence)), "{operation:?}");
     }
 
-    fn write(&mut self, level: u32, offset: u64, first: u32, entries: &[Entry]) {
+    fn write(&mut self, level: u32, offset: u64, first: u32, entries: &[PageTableEntry]) {
         self.page(&Operation::UpdateTable(update(level, offset, first, entries)));
     }
 
     /// Tables for one page, at ADDRESS.
-    fn map(&mut self, entry: Entry) {
+    fn map(&mut self, entry: PageTableEntry) {
         self.write(2, ROOT, 1, &[table(MIDDLE)]);
         self.write(1, MIDDLE, 2, &[table(LEAF)]);
         self.write(0, LEAF, 3, &[entry]);
@@ -188,14 +188,14 @@ impl Bench<'_> {
     }
 
     /// A packet of the context, and how it ends.
-    fn draw(&mut self, commands: &[Command], fetch: Option<(u64, u32)>) -> Ended {
+    fn draw(&mut self, commands: &[Command], fetch: Option<(u64, u32)>) -> Completion {
         self.fence += 1;
         let commands = self.driver.state().records.resolve(CONTEXT, commands.to_vec()).unwrap();
-        self.driver.draw(CONTEXT, (0, Fence(self.fence)), commands, fetch).unwrap();
+        self.driver.push_render_work(CONTEXT, (0, Fence(self.fence)), commands, fetch).unwrap();
         self.run()
     }
 
-    fn fill(&mut self, address: u64, length: u64, value: u8) -> Ended {
+    fn fill(&mut self, address: u64, length: u64, value: u8) -> Completion {
         self.draw(&[Command::FillAt { address, length, value }], None)
     }
 
@@ -203,19 +203,19 @@ impl Bench<'_> {
         assert!(self.driver.state().records.set_root(CONTEXT, root));
     }
 
-    fn run(&mut self) -> Ended {
+    fn run(&mut self) -> Completion {
         while !self.gpu.idle() {
             self.gpu.step(self.at, &self.line);
         }
-        *self.gpu.take_ended(0).last().unwrap()
+        *self.gpu.take_completions(0).last().unwrap()
     }
 
-    fn done(&self) -> Ended {
-        Ended::Done(Fence(self.fence))
+    fn done(&self) -> Completion {
+        Completion::Done(Fence(self.fence))
     }
 
-    fn fault(&self, address: u64) -> Ended {
-        Ended::PageFaulted(Fence(self.fence), address)
+    fn fault(&self, address: u64) -> Completion {
+        Completion::PageFaulted(Fence(self.fence), address)
     }
 
     fn byte(&self, address: u64) -> u8 {
@@ -273,7 +273,7 @@ fn what_is_remembered_stays_until_it_is_flushed() {
         bench.flush(ADDRESS, ADDRESS + PAGE);
         bench.fill(ADDRESS, 1, 7);
         assert_eq!(places.map(|it| bench.byte(it)), [6, 7]);
-        bench.write(0, LEAF, 3, &[Entry::default()]);
+        bench.write(0, LEAF, 3, &[PageTableEntry::default()]);
         assert_eq!(bench.fill(ADDRESS, 1, 7), bench.done());
         bench.flush(0, 0);
         assert_eq!(bench.fill(ADDRESS, 1, 7), bench.fault(ADDRESS), "zero to zero is all");
@@ -297,8 +297,8 @@ fn zero_pages_lose_what_is_written_and_read_only_ones_fault() {
         bench.set_root(root(512));
         bench.map(page(VISIBLE, 7));
         bench.fill(ADDRESS, PAGE, 5);
-        let zero = Entry { valid: true, zero: true, ..Entry::default() };
-        let fixed = Entry { read_only: true, ..page(VISIBLE, 9) };
+        let zero = PageTableEntry { valid: true, zero: true, ..PageTableEntry::default() };
+        let fixed = PageTableEntry { read_only: true, ..page(VISIBLE, 9) };
         bench.write(0, LEAF, 4, &[zero, fixed]);
         assert_eq!(bench.fill(ADDRESS + PAGE, PAGE, 6), bench.done());
         let copy = Command::CopyAt { from: ADDRESS + PAGE, to: ADDRESS + 8, length: 8 };
@@ -317,7 +317,7 @@ fn commands_can_lie_at_virtual_addresses() {
         bench.set_root(root(512));
         bench.map(page(VISIBLE, 7));
         let commands = encode(&[Command::FillAt { address: ADDRESS + 2048, length: 3, value: 9 }]);
-        let place = bench.gpu.cpu().unwrap() + 7 * PAGE;
+        let place = bench.gpu.cpu_address().unwrap() + 7 * PAGE;
         assert!(bench.ram.write(place, &commands));
         let length = u32::try_from(commands.len()).unwrap();
         assert_eq!(bench.draw(&[], Some((ADDRESS, length))), bench.done());
@@ -342,10 +342,10 @@ fn without_a_root_every_address_faults() {
 #[test]
 fn entries_go_on_from_buffer_to_buffer_and_one_can_be_repeated() {
     fly(MmuPlan::default(), |bench| {
-        let entries: Vec<Entry> = (0..300).map(|it| page(LOCAL, it)).collect();
+        let entries: Vec<PageTableEntry> = (0..300).map(|it| page(LOCAL, it)).collect();
         let operation = Operation::UpdateTable(update(0, LEAF, 5, &entries));
-        let (passes, ended) = bench.page_in(&operation, 100);
-        assert!(passes > 20 && ended == bench.done(), "{passes}");
+        let (passes, completions) = bench.page_in(&operation, 100);
+        assert!(passes > 20 && completions == bench.done(), "{passes}");
         for (index, page) in (5..305).zip(0..) {
             assert_eq!(bench.gpu.peek_entry((LOCAL, LEAF), index), found(LOCAL, page));
         }
@@ -353,7 +353,7 @@ fn entries_go_on_from_buffer_to_buffer_and_one_can_be_repeated() {
         let repeated = TableUpdate { count: 512, repeat: true, ..update(0, LEAF, 0, &one) };
         assert_eq!(
             bench.page_in(&Operation::UpdateTable(repeated), 48),
-            (1, Ended::Done(Fence(bench.fence)))
+            (1, Completion::Done(Fence(bench.fence)))
         );
         assert!((0..512).all(|it| bench.gpu.peek_entry((LOCAL, LEAF), it) == found(VISIBLE, 6)));
         assert_eq!(bench.byte(LOCAL_BASE + LEAF + 512 * 8), 0, "and no more");
@@ -363,19 +363,19 @@ fn entries_go_on_from_buffer_to_buffer_and_one_can_be_repeated() {
 #[test]
 fn the_cpu_writes_before_the_call_returns() {
     fly(MmuPlan::BY_CPU, |bench| {
-        let start = bench.gpu.cpu().unwrap() + LEAF;
+        let start = bench.gpu.cpu_address().unwrap() + LEAF;
         let entries = [page(VISIBLE, 6), page(VISIBLE, 7)];
-        let it = TableUpdate { table: TableAt::Cpu(start), ..update(0, LEAF, 3, &entries) };
+        let it = TableUpdate { table: TableAddress::Cpu(start), ..update(0, LEAF, 3, &entries) };
         let built = bench.build(&Operation::UpdateTable(it), 0, &mut 0);
         assert_eq!(built, (Ok(()), 0), "there is no buffer");
         assert_eq!(bench.gpu.peek_entry((VISIBLE, LEAF), 4), found(VISIBLE, 7));
-        let one = [Entry::default()];
+        let one = [PageTableEntry::default()];
         let it = TableUpdate { count: 512, repeat: true, first: 0, entries: &one, ..it };
         assert_eq!(bench.build(&Operation::UpdateTable(it), 0, &mut 0), (Ok(()), 0));
         assert_eq!(bench.gpu.peek_entry((VISIBLE, LEAF), 4), Some(TableEntry::default()));
         let short = TableUpdate { repeat: false, ..it };
         let refused = bench.build(&Operation::UpdateTable(short), 0, &mut 0);
-        assert_eq!(refused, (Err(Refusal::Invalid), 0));
+        assert_eq!(refused, (Err(DriverError::Invalid), 0));
     });
 }
 
@@ -384,7 +384,7 @@ fn paging_works_at_addresses_of_the_system() {
     fly(MmuPlan::default(), |bench| {
         // The system's own tables, in the last pages but a few; its data is page by page.
         let (top, middle, leaf) = (16 * PAGE, 17 * PAGE, 18 * PAGE);
-        let pages: Vec<Entry> = (0..8).map(|it| page(VISIBLE, 7 - it)).collect();
+        let pages: Vec<PageTableEntry> = (0..8).map(|it| page(VISIBLE, 7 - it)).collect();
         for (level, offset, entries) in
             [(2, top, &[table(middle)][..]), (1, middle, &[table(leaf)]), (0, leaf, &pages)]
         {
@@ -394,7 +394,7 @@ fn paging_works_at_addresses_of_the_system() {
         assert!(bench.driver.state().records.set_root(SYSTEM, root));
         let word = Some(30);
         bench.page(&Operation::VirtualFill {
-            word,
+            driver_handle: word,
             offset: PAGE,
             address: 100,
             bytes: PAGE,
@@ -406,7 +406,7 @@ fn paging_works_at_addresses_of_the_system() {
         );
         assert_eq!([0, 99, 100].map(|it| bench.byte(VISIBLE_BASE + 6 * PAGE + it)), [1, 4, 0]);
         bench.page(&Operation::VirtualTransfer {
-            word,
+            driver_handle: word,
             offset: 3 * PAGE,
             from: 100,
             to: 4 * PAGE,
@@ -414,8 +414,8 @@ fn paging_works_at_addresses_of_the_system() {
         });
         assert_eq!(bench.byte(VISIBLE_BASE + 3 * PAGE + 4095), 4, "the offset counts for nothing");
         let outside =
-            Operation::VirtualFill { word, offset: 0, address: 8 * PAGE, bytes: 1, pattern: 0 };
-        assert_eq!(bench.page_in(&outside, PAGE).1, Ended::Faulted(Fence(bench.fence), None));
+            Operation::VirtualFill { driver_handle: word, offset: 0, address: 8 * PAGE, bytes: 1, pattern: 0 };
+        assert_eq!(bench.page_in(&outside, PAGE).1, Completion::Faulted(Fence(bench.fence), None));
 
         // Entries are bytes like others: here the pages themselves serve as tables.
         let copy = EntryCopy { from: (0, 13), to: (2 * PAGE, 1), count: 2 };
@@ -460,11 +460,11 @@ fn two_levels_are_walked_as_well() {
 #[test]
 fn the_window_shows_what_is_there() {
     fly(MmuPlan { window: 4, ..MmuPlan::default() }, |bench| {
-        assert!(bench.gpu.show_window(&[(0, 31), (3, 0)]));
-        assert!(!bench.gpu.show_window(&[(1, 0), (4, 0)]), "there are four pages");
-        assert!(!bench.gpu.show_window(&[(1, 32)]), "there is no such memory");
-        assert!(!bench.gpu.hide_window(&[0, 1]) && bench.gpu.hide_window(&[3]));
-        assert!(!bench.gpu.hide_window(&[3]));
+        assert!(bench.gpu.map_host_aperture(&[(0, 31), (3, 0)]));
+        assert!(!bench.gpu.map_host_aperture(&[(1, 0), (4, 0)]), "there are four pages");
+        assert!(!bench.gpu.map_host_aperture(&[(1, 32)]), "there is no such memory");
+        assert!(!bench.gpu.unmap_host_aperture(&[0, 1]) && bench.gpu.unmap_host_aperture(&[3]));
+        assert!(!bench.gpu.unmap_host_aperture(&[3]));
         let features = bench.driver.query_adapter(bench.at).unwrap();
         let segments = features.memory.unwrap().segments;
         let windows: Vec<u64> = segments.iter().map(|it| it.window).collect();

@@ -6,14 +6,14 @@ use crate::area::{AREA_SIZE, REGISTERS_SIZE, Registers, SAVED_AT};
 use crate::blocks::{Blocks, build};
 use crate::description::anywhere;
 use crate::driver::SoftGpu;
-use crate::engine::{Area, Drawing, Ended, Target};
+use crate::engine::{SaveTarget, RenderWork, Completion, Target};
 use crate::plan::{APERTURE_BASE, PAGE};
 use crate::records::{Commands, Records, SaveArea};
-use flight::{DeviceLevel, Fence, Machine, Passive};
-use kernel::miniport::{Answer, Refusal};
-use kernel::operation::{ContextMemoryOrder, End, Operation};
-use kernel::segment::WantsFlags;
-use kernel::services::Services;
+use flight::{DeviceLevel, Fence, HardwareModel, Passive};
+use kernel::miniport::{DriverResult, DriverError};
+use kernel::operation::{CreateContextAllocationArgs, TransferEnd, Operation};
+use kernel::segment::PlacementFlags;
+use kernel::services::KernelCallbacks;
 use std::ops::Range;
 use std::sync::{PoisonError, Weak};
 
@@ -32,7 +32,7 @@ impl SoftGpu {
 
     /// Where the save areas are, in the same order. For tests.
     pub fn area_addresses(&self) -> Vec<Option<u64>> {
-        self.state().records.area_places()
+        self.state().records.area_addresses()
     }
 
     /// Bytes of an allocation where they are now.
@@ -47,21 +47,21 @@ impl SoftGpu {
     ///
     /// A driver may do that at any moment. What was saved in an old area is lost; what an engine
     /// has not saved yet goes into the new one, if a packet comes before it does.
-    pub fn change_areas(&self, at: &mut Passive, again: bool) -> Answer<()> {
-        let services = self.services()?;
+    pub fn change_areas(&self, at: &mut Passive, again: bool) -> DriverResult<()> {
+        let services = self.callbacks()?;
         let _areas = self.areas.lock().unwrap_or_else(PoisonError::into_inner);
         let all = self.state().records.with_areas();
         for (context, before) in all {
             let area = if again {
                 let area = build(&**services.pool(), |blocks| {
-                    self.order_area(at, &services, blocks, before.owner)
+                    self.request_area(at, &services, blocks, before.owner)
                 })?;
-                area.map(|it| SaveArea { second: true, ..it })
+                area.map(|it| SaveArea { replacement: true, ..it })
             } else {
                 None
             };
-            services.destroy_context_memory(at, before.name)?;
-            self.end(|records, ended| records.change_area(context, area, ended))?;
+            services.destroy_context_allocation(at, before.kernel_handle)?;
+            self.remove_handles(|records, completions| records.change_area(context, area, completions))?;
         }
         Ok(())
     }
@@ -71,45 +71,45 @@ impl SoftGpu {
     pub(crate) fn make_area(
         &self,
         at: &mut Passive,
-        services: &Services,
+        services: &KernelCallbacks,
         blocks: &mut Blocks<'_>,
         (device, context): (usize, usize),
-    ) -> Answer<Option<SaveArea>> {
-        let device = self.state().records.kernel_name(device).ok_or(Refusal::Invalid)?;
-        self.order_area(at, services, blocks, (device, context))
+    ) -> DriverResult<Option<SaveArea>> {
+        let device = self.state().records.kernel_handle(device).ok_or(DriverError::Invalid)?;
+        self.request_area(at, services, blocks, (device, context))
     }
 
     /// As above, by what the kernel calls both.
-    fn order_area(
+    fn request_area(
         &self,
         at: &mut Passive,
-        services: &Services,
+        services: &KernelCallbacks,
         blocks: &mut Blocks<'_>,
         (device, context): (usize, usize),
-    ) -> Answer<Option<SaveArea>> {
-        let word = blocks.take()?;
+    ) -> DriverResult<Option<SaveArea>> {
+        let word = blocks.allocate()?;
         // The kernel may ask for its first bytes before it has answered.
         self.state().records.add_area(word, AREA_SIZE);
         let mut wants = anywhere();
         // Where an area is, a driver of WDDM 1.x sees from the operations on it.
         let told = self.lists.is_none();
-        wants.flags = WantsFlags { physical: told, notify: told, ..WantsFlags::default() };
-        let order = ContextMemoryOrder {
+        wants.flags = PlacementFlags { physical: told, notify: told, ..PlacementFlags::default() };
+        let insertion_order = CreateContextAllocationArgs {
             device,
             context,
             size: AREA_SIZE,
-            wants,
-            word,
-            ..ContextMemoryOrder::default()
+            requirements: wants,
+            driver_handle: word,
+            ..CreateContextAllocationArgs::default()
         };
-        let made = services.create_context_memory(at, &order);
+        let made = services.create_context_allocation(at, &insertion_order);
         if made.is_err() {
-            self.state().records.end_area(word);
+            self.state().records.remove_area(word);
         }
         match made {
-            Ok(name) => Ok(Some(SaveArea { word, name, owner: (device, context), second: false })),
-            Err(Refusal::Unsupported) => {
-                blocks.give_back(word);
+            Ok(name) => Ok(Some(SaveArea { driver_handle: word, kernel_handle: name, owner: (device, context), replacement: false })),
+            Err(DriverError::Unsupported) => {
+                blocks.free(word);
                 Ok(None)
             }
             Err(refusal) => Err(refusal),
@@ -117,45 +117,45 @@ impl SoftGpu {
     }
 
     /// Gives a packet to the hardware, with the addresses at which things are now.
-    pub(crate) fn draw(
+    pub(crate) fn push_render_work(
         &self,
         context_word: usize,
         (node, fence): (u32, Fence),
         commands: Commands,
         fetch: Option<(u64, u32)>,
-    ) -> Answer<()> {
-        let gone = Target { word: None, address: None, size: u64::MAX };
+    ) -> DriverResult<()> {
+        let gone = Target { driver_handle: None, address: None, size: u64::MAX };
         let find = |it: Weak<Allocation>| Ok(it.upgrade().map_or(gone, |it| it.target()));
-        let commands = commands.into_iter().map(|it| it.resolve(find)).collect::<Answer<_>>()?;
-        let saving = self.state().records.saving(context_word);
-        let (context, area) = saving.ok_or(Refusal::Invalid)?;
+        let commands = commands.into_iter().map(|it| it.resolve(find)).collect::<DriverResult<_>>()?;
+        let saving = self.state().records.save_target(context_word);
+        let (context, area) = saving.ok_or(DriverError::Invalid)?;
         let root = self.state().records.root(context_word);
-        let drawing = Drawing { node, fence, context, area, commands, root, fetch, begun: false };
-        self.gpu.push_drawing(drawing);
+        let drawing = RenderWork { node, fence, context, area, commands, root, fetch, started: false };
+        self.gpu.push_render(drawing);
         Ok(())
     }
 
     /// Tells the kernel of what ended on a node, in order; an engine ends packets in theirs, so
     /// the last one stands for those before it. Answers whether anything did.
-    pub(crate) fn report(&self, at: &mut DeviceLevel, services: &Services, node: u32) -> bool {
-        let ended = self.gpu.take_ended(node);
+    pub(crate) fn report(&self, at: &mut DeviceLevel, services: &KernelCallbacks, node: u32) -> bool {
+        let completions = self.gpu.take_completions(node);
         let mut newest = None;
-        for it in &ended {
+        for it in &completions {
             match *it {
-                Ended::Done(fence) => newest = Some(fence),
-                Ended::Faulted(fence, word) => {
+                Completion::Done(fence) => newest = Some(fence),
+                Completion::Faulted(fence, word) => {
                     if let Some(done) = newest.take() {
                         services.notify_interrupt(at, node, done);
                     }
                     services.notify_fault(at, node, fence, word);
                 }
-                Ended::PageFaulted(fence, address) => {
+                Completion::PageFaulted(fence, address) => {
                     if let Some(done) = newest.take() {
                         services.notify_interrupt(at, node, done);
                     }
                     services.notify_page_fault(at, node, fence, address);
                 }
-                Ended::Preempted(preemption) => {
+                Completion::Preempted(preemption) => {
                     if let Some(done) = newest.take() {
                         services.notify_interrupt(at, node, done);
                     }
@@ -166,7 +166,7 @@ impl SoftGpu {
         if let Some(done) = newest {
             services.notify_interrupt(at, node, done);
         }
-        !ended.is_empty()
+        !completions.is_empty()
     }
 }
 
@@ -174,35 +174,35 @@ impl SoftGpu {
 ///
 /// Of allocations the driver is told; where the area of a context is, it sees from any
 /// operation on it.
-pub(crate) fn note(records: &Records, operation: &Operation<'_>) {
+pub(crate) fn note_residency(records: &Records, operation: &Operation<'_>) {
     match *operation {
-        Operation::Notify { word, address, resident, .. } => {
+        Operation::Notify { driver_handle: word, address, resident, .. } => {
             for it in [records.allocation(word), records.area(word)].into_iter().flatten() {
-                if resident { it.comes(address) } else { it.leaves(address) }
+                if resident { it.set_resident(address) } else { it.set_evicted(address) }
             }
         }
         Operation::Transfer(ref it) => {
-            let Some(area) = it.word.and_then(|word| records.area(word)) else { return };
-            if let End::Segment { address, .. } = it.from {
-                area.leaves(address);
+            let Some(area) = it.driver_handle.and_then(|word| records.area(word)) else { return };
+            if let TransferEnd::Segment { address, .. } = it.from {
+                area.set_evicted(address);
             }
-            if let End::Segment { address, .. } = it.to {
-                area.comes(address);
-            }
-        }
-        Operation::InitContext { word, place: End::Segment { address, .. }, .. } => {
-            if let Some(area) = records.area(word) {
-                area.comes(address);
+            if let TransferEnd::Segment { address, .. } = it.to {
+                area.set_resident(address);
             }
         }
-        Operation::MapAperture { word: Some(word), page, .. } => {
+        Operation::InitContext { driver_handle: word, location: TransferEnd::Segment { address, .. }, .. } => {
             if let Some(area) = records.area(word) {
-                area.comes(APERTURE_BASE.saturating_add(page.saturating_mul(PAGE)));
+                area.set_resident(address);
             }
         }
-        Operation::UnmapAperture { word: Some(word), page, .. } => {
+        Operation::MapAperture { driver_handle: Some(word), page, .. } => {
             if let Some(area) = records.area(word) {
-                area.leaves(APERTURE_BASE.saturating_add(page.saturating_mul(PAGE)));
+                area.set_resident(APERTURE_BASE.saturating_add(page.saturating_mul(PAGE)));
+            }
+        }
+        Operation::UnmapAperture { driver_handle: Some(word), page, .. } => {
+            if let Some(area) = records.area(word) {
+                area.set_evicted(APERTURE_BASE.saturating_add(page.saturating_mul(PAGE)));
             }
         }
         _ => (),
@@ -211,17 +211,17 @@ pub(crate) fn note(records: &Records, operation: &Operation<'_>) {
 
 impl Records {
     /// The number of a context, and where an engine saves it.
-    pub(crate) fn saving(&self, context: usize) -> Option<(u64, Area)> {
+    pub(crate) fn save_target(&self, context: usize) -> Option<(u64, SaveTarget)> {
         let (number, area) = self.context(context)?;
         let area = match area {
-            None => Area::None,
-            Some(SaveArea { word, second, .. }) => {
+            None => SaveTarget::None,
+            Some(SaveArea { driver_handle: word, replacement, .. }) => {
                 let area = self.area(word)?;
-                match area.place() {
-                    Some(address) => Area::At(address),
+                match area.address() {
+                    Some(address) => SaveTarget::At(address),
                     // The kernel has it there for the packets that come after it.
-                    None if second && !area.was_there() => Area::None,
-                    None => Area::Absent(word),
+                    None if replacement && !area.was_resident() => SaveTarget::None,
+                    None => SaveTarget::NotResident(word),
                 }
             }
         };

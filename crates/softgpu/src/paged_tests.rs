@@ -1,15 +1,15 @@
 //! The driver and the hardware with memory, driven by hand as a kernel would.
 
 use crate::allocation::Allocation;
-use crate::engine::Ended;
+use crate::engine::Completion;
 use crate::format::Command;
 use crate::plan::{APERTURE_BASE, LOCAL_BASE, PAGE, VISIBLE_BASE};
 use crate::records::{SaveArea, View};
 use crate::{APERTURE, AREA_SIZE, Gpu, LOCAL, MemoryPlan, Registers, SoftGpu, VISIBLE};
-use flight::{Fence, Host, Line, Log, Machine, Passive, Ram, Run, Stepped};
+use flight::{Fence, Host, InterruptLine, Log, HardwareModel, Passive, Ram, Run, DeterministicHost};
 use kernel::handle::Handle;
-use kernel::miniport::{Answer, Miniport, Refusal};
-use kernel::operation::{Building, End, Operation, Pages, PagingSubmission, Transfer};
+use kernel::miniport::{DriverResult, Miniport, DriverError};
+use kernel::operation::{BuildPagingBufferArgs, TransferEnd, Operation, Pages, SubmitPagingArgs, Transfer};
 use std::sync::Arc;
 
 const PLAN: MemoryPlan = MemoryPlan {
@@ -28,7 +28,7 @@ const NAME: Handle = Handle(0x4000_0040);
 
 struct Quiet;
 
-impl Line for Quiet {
+impl InterruptLine for Quiet {
     fn raise(&self, _at: &mut Passive) {}
 }
 
@@ -45,9 +45,9 @@ struct Bench<'a> {
 
 fn fly(body: impl FnOnce(&mut Bench<'_>)) {
     let ram = nt::Ram::new(RAM).unwrap();
-    let buffer = ram.take(2 * PAGE).unwrap();
+    let buffer = ram.allocate(2 * PAGE).unwrap();
     let (driver, gpu) = SoftGpu::with_memory(ram.clone(), PLAN);
-    let flown = Stepped::fly(0, &Arc::new(Log::silent()), |host, at| {
+    let flown = DeterministicHost::fly(0, &Arc::new(Log::silent()), |host, at| {
         body(&mut Bench { ram, driver, gpu, host: &**host, at, buffer, fence: 0 });
     });
     flown.unwrap();
@@ -59,7 +59,7 @@ impl Bench<'_> {
         let records = &mut self.driver.state().records;
         records.add_device(10, 0);
         records.add_context(CONTEXT, 10, None);
-        records.add_allocation(ALLOCATION, Allocation::absent(ALLOCATION, 2 * PAGE));
+        records.add_allocation(ALLOCATION, Allocation::without_memory(ALLOCATION, 2 * PAGE));
         let allocation = Arc::downgrade(records.allocation(ALLOCATION).unwrap());
         records.add_view(31, View { device: 10, handle: NAME, allocation });
     }
@@ -70,15 +70,15 @@ impl Bench<'_> {
         operation: &Operation<'_>,
         (offset, room): (u64, u64),
         multipass: &mut u32,
-    ) -> (Answer<()>, u32) {
+    ) -> (DriverResult<()>, u32) {
         let place = Run { start: self.buffer.start + offset, bytes: room };
         let mut told = None;
-        let lent = self.ram.lend(place, &mut |bytes| {
-            let mut building = Building {
+        let lent = self.ram.with_slice(place, &mut |bytes| {
+            let mut building = BuildPagingBufferArgs {
                 operation: operation.clone(),
                 buffer: bytes,
                 address: place.start,
-                before: 0,
+                used: 0,
                 written: 0,
                 multipass,
                 private: &mut [],
@@ -101,10 +101,10 @@ impl Bench<'_> {
             assert!(answer.is_ok() || length > 0, "it did not get on");
             self.submit(self.buffer.start + offset, length, false);
             self.run();
-            assert_eq!(self.gpu.take_ended(0), [Ended::Done(Fence(self.fence))]);
+            assert_eq!(self.gpu.take_completions(0), [Completion::Done(Fence(self.fence))]);
             match answer {
                 Ok(()) => return pass,
-                Err(refusal) => assert_eq!(refusal, Refusal::NoRoom),
+                Err(refusal) => assert_eq!(refusal, DriverError::NoRoom),
             }
         }
         panic!("it does not end");
@@ -113,7 +113,7 @@ impl Bench<'_> {
     fn submit(&mut self, commands: u64, length: u32, switch: bool) {
         self.fence += 1;
         let (fence, private) = (Fence(self.fence), &[][..]);
-        let packet = PagingSubmission { node: 0, fence, commands, length, private, switch };
+        let packet = SubmitPagingArgs { node: 0, fence, commands, length, private, switch };
         let driver = self.driver.clone();
         let taken = self
             .at
@@ -127,7 +127,7 @@ impl Bench<'_> {
         let fill = |&(offset, value)| Command::Fill { target: NAME, offset, length: 1, value };
         let commands = fills.iter().map(fill).collect();
         let commands = self.driver.state().records.resolve(context, commands).unwrap();
-        self.driver.draw(context, (0, Fence(self.fence)), commands, None).unwrap();
+        self.driver.push_render_work(context, (0, Fence(self.fence)), commands, None).unwrap();
     }
 
     fn run(&mut self) {
@@ -137,7 +137,7 @@ impl Bench<'_> {
     }
 
     fn notify(&mut self, address: u64, resident: bool) {
-        let notice = Operation::Notify { word: ALLOCATION, segment: LOCAL, address, resident };
+        let notice = Operation::Notify { driver_handle: ALLOCATION, segment: LOCAL, address, resident };
         assert_eq!(self.build(&notice, (0, 0), &mut 0), (Ok(()), 0));
     }
 
@@ -154,19 +154,19 @@ impl Bench<'_> {
 
     /// Pages that do not lie one behind the other, but for the first two.
     fn scattered(&self) -> Vec<Run> {
-        let pages: Vec<Run> = (0..9).map(|_| self.ram.take(PAGE).unwrap()).collect();
+        let pages: Vec<Run> = (0..9).map(|_| self.ram.allocate(PAGE).unwrap()).collect();
         [0, 1, 8, 5, 3].map(|it| pages[it]).to_vec()
     }
 }
 
-fn in_segment<'a>(number: u32, address: u64) -> End<'a> {
-    End::Segment { number, address }
+fn in_segment<'a>(number: u32, address: u64) -> TransferEnd<'a> {
+    TransferEnd::Segment { number, address }
 }
 
-fn transfer<'a>(word: usize, bytes: u64, from: End<'a>, to: End<'a>) -> Operation<'a> {
+fn transfer<'a>(word: usize, bytes: u64, from: TransferEnd<'a>, to: TransferEnd<'a>) -> Operation<'a> {
     let (offset, start, end, idle, special) = (0, true, true, true, false);
     let word = Some(word);
-    Operation::Transfer(Transfer { word, offset, bytes, from, to, start, end, idle, special })
+    Operation::Transfer(Transfer { driver_handle: word, offset, bytes, from, to, start, end, idle, special_lock: special })
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn its_segments_are_where_it_says() {
         let all: Vec<_> = memory.segments.iter().map(|it| (it.base, it.size)).collect();
         let sizes = [(APERTURE_BASE, 8 * PAGE), (VISIBLE_BASE, 16 * PAGE), (LOCAL_BASE, 16 * PAGE)];
         assert_eq!(all, sizes);
-        let cpu = memory.segments[VISIBLE as usize - 1].cpu.unwrap();
+        let cpu = memory.segments[VISIBLE as usize - 1].cpu_address.unwrap();
         assert!(bench.ram.write(cpu + 5, b"seen"));
         assert_eq!(bench.peek(VISIBLE_BASE + 5, 4), Some(b"seen".to_vec()));
         assert_eq!(bench.peek(LOCAL_BASE + 5, 4), Some(vec![0; 4]));
@@ -193,9 +193,9 @@ fn its_segments_are_where_it_says() {
 fn its_memory_is_the_machines_again_when_it_ends() {
     let ram = nt::Ram::new(RAM).unwrap();
     let pair = SoftGpu::with_memory(ram.clone(), PLAN);
-    assert!(ram.take(RAM).is_none());
+    assert!(ram.allocate(RAM).is_none());
     drop(pair);
-    assert!(ram.take(RAM).is_some());
+    assert!(ram.allocate(RAM).is_some());
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn bytes_move_through_buffers_of_any_size() {
             for (page, number) in from.iter().zip(1..) {
                 assert!(bench.ram.fill(*page, u32::from_le_bytes([number; 4])));
             }
-            let pages = |runs| End::System(Pages { runs, first: 0, count: 5 });
+            let pages = |runs| TransferEnd::System(Pages { runs, first: 0, count: 5 });
             let (one, two) = (LOCAL_BASE + 3 * PAGE, VISIBLE_BASE + PAGE);
             let (local, visible) = (in_segment(LOCAL, one), in_segment(VISIBLE, two));
             let took = [
@@ -231,9 +231,9 @@ fn a_part_of_an_allocation_moves_alone() {
     fly(|bench| {
         let runs = bench.scattered();
         assert!(bench.ram.write(runs[2].start, b"third"));
-        let from = End::System(Pages { runs: &runs, first: 2, count: 1 });
+        let from = TransferEnd::System(Pages { runs: &runs, first: 2, count: 1 });
         let part = Transfer {
-            word: Some(ALLOCATION),
+            driver_handle: Some(ALLOCATION),
             offset: 2 * PAGE,
             bytes: PAGE,
             from,
@@ -241,7 +241,7 @@ fn a_part_of_an_allocation_moves_alone() {
             start: true,
             end: false,
             idle: false,
-            special: false,
+            special_lock: false,
         };
         assert_eq!(bench.page(&Operation::Transfer(part), 64), 1);
         assert_eq!(bench.peek(LOCAL_BASE + 2 * PAGE, 5), Some(b"third".to_vec()));
@@ -255,8 +255,8 @@ fn without_room_for_a_command_none_is_written() {
         let operation = transfer(ALLOCATION, PAGE, from, to);
         let mut multipass = 0;
         let told = bench.build(&operation, (7, 31), &mut multipass);
-        assert_eq!((told, multipass), ((Err(Refusal::NoRoom), 0), 0));
-        let discard = Operation::Discard { word: 1, segment: LOCAL, address: 0, idle: true };
+        assert_eq!((told, multipass), ((Err(DriverError::NoRoom), 0), 0));
+        let discard = Operation::Discard { driver_handle: 1, segment: LOCAL, address: 0, idle: true };
         assert_eq!(bench.build(&discard, (7, 0), &mut multipass), (Ok(()), 0));
     });
 }
@@ -266,17 +266,17 @@ fn an_aperture_shows_pages_until_the_dummy_is_shown() {
     for room in [32, 64, 4096] {
         fly(|bench| {
             let runs = bench.scattered();
-            let dummy = bench.ram.take(PAGE).unwrap().start;
+            let dummy = bench.ram.allocate(PAGE).unwrap().start;
             let pages = Pages { runs: &runs, first: 1, count: 4 };
             let word = Some(ALLOCATION);
             bench.page(
-                &Operation::MapAperture { word, segment: APERTURE, page: 2, pages, coherent: true },
+                &Operation::MapAperture { driver_handle: word, segment: APERTURE, page: 2, pages, coherent: true },
                 room,
             );
             let address = APERTURE_BASE + 2 * PAGE;
             let (bytes, pattern) = (4 * PAGE, 0x4433_2211);
             let fill =
-                Operation::Fill { word: ALLOCATION, segment: APERTURE, address, bytes, pattern };
+                Operation::Fill { driver_handle: ALLOCATION, segment: APERTURE, address, bytes, pattern };
             bench.page(&fill, room);
             assert_eq!(bench.system(runs[0].start + PAGE - 4, 8), [0, 0, 0, 0, 17, 34, 51, 68]);
             for run in &runs[1..] {
@@ -285,10 +285,10 @@ fn an_aperture_shows_pages_until_the_dummy_is_shown() {
             assert_eq!(bench.peek(address + 4 * PAGE, 1), None, "not mapped");
 
             let unmap =
-                Operation::UnmapAperture { word, segment: APERTURE, page: 2, pages: 3, dummy };
+                Operation::UnmapAperture { driver_handle: word, segment: APERTURE, page: 2, pages: 3, dummy };
             bench.page(&unmap, room);
             let fill = Operation::Fill {
-                word: ALLOCATION,
+                driver_handle: ALLOCATION,
                 segment: APERTURE,
                 address,
                 bytes: 3 * PAGE,
@@ -308,7 +308,7 @@ fn an_aperture_shows_pages_until_the_dummy_is_shown() {
 fn garbage_in_a_paging_buffer_is_a_fault() {
     fly(|bench| {
         let fill = |address| Operation::Fill {
-            word: ALLOCATION,
+            driver_handle: ALLOCATION,
             segment: LOCAL,
             address,
             bytes: PAGE,
@@ -325,7 +325,7 @@ fn garbage_in_a_paging_buffer_is_a_fault() {
             bench.submit(start, good, false);
             bench.run();
             let (bad, fine) = (Fence(bench.fence - 1), Fence(bench.fence));
-            assert_eq!(bench.gpu.take_ended(0), [Ended::Faulted(bad, None), Ended::Done(fine)]);
+            assert_eq!(bench.gpu.take_completions(0), [Completion::Faulted(bad, None), Completion::Done(fine)]);
             assert_eq!(bench.gpu.faults(), faults);
         }
         assert_eq!(bench.peek(LOCAL_BASE, 1), Some(vec![255]));
@@ -341,7 +341,7 @@ fn who_touches_what_is_not_there_faults() {
         bench.notify(LOCAL_BASE + PAGE, true);
         bench.draw(CONTEXT, &[(0, 7), (2, 9)]);
         bench.run();
-        assert_eq!(bench.gpu.take_ended(0), [Ended::Done(Fence(1))]);
+        assert_eq!(bench.gpu.take_completions(0), [Completion::Done(Fence(1))]);
         assert_eq!(read(bench), Some(vec![7, 0, 9]));
         assert_eq!(bench.peek(LOCAL_BASE + PAGE, 3), Some(vec![7, 0, 9]));
 
@@ -353,8 +353,8 @@ fn who_touches_what_is_not_there_faults() {
         bench.notify(VISIBLE_BASE, true);
         bench.draw(CONTEXT, &[(1, 5)]);
         bench.run();
-        let ended = [Ended::Faulted(Fence(2), Some(ALLOCATION)), Ended::Done(Fence(3))];
-        assert_eq!(bench.gpu.take_ended(0), ended, "where it was when the packet came counts");
+        let completions = [Completion::Faulted(Fence(2), Some(ALLOCATION)), Completion::Done(Fence(3))];
+        assert_eq!(bench.gpu.take_completions(0), completions, "where it was when the packet came counts");
         assert_eq!((read(bench), bench.gpu.faults()), (Some(vec![0, 5, 0]), 1));
     });
 }
@@ -366,7 +366,7 @@ fn a_range_outside_an_allocation_is_skipped() {
         bench.notify(LOCAL_BASE, true);
         bench.draw(CONTEXT, &[(2 * PAGE, 1), (u64::MAX, 1), (2 * PAGE - 1, 4)]);
         bench.run();
-        assert_eq!(bench.gpu.take_ended(0), [Ended::Done(Fence(1))]);
+        assert_eq!(bench.gpu.take_completions(0), [Completion::Done(Fence(1))]);
         assert_eq!(bench.gpu.faults(), 2);
         assert_eq!(bench.peek(LOCAL_BASE + 2 * PAGE - 1, 2), Some(vec![4, 0]));
     });
@@ -382,12 +382,12 @@ fn with_areas(bench: &mut Bench<'_>) {
         records.add_context(
             context,
             10,
-            Some(SaveArea { word: area, name: 0, owner: (0, 0), second: false }),
+            Some(SaveArea { driver_handle: area, kernel_handle: 0, owner: (0, 0), replacement: false }),
         );
     }
     for (area, address) in [(70, LOCAL_BASE), (71, LOCAL_BASE + PAGE)] {
         let place = in_segment(LOCAL, address);
-        let init = Operation::InitContext { word: area, place, cpu: None, bytes: AREA_SIZE };
+        let init = Operation::InitContext { driver_handle: area, location: place, cpu: None, bytes: AREA_SIZE };
         bench.page(&init, 64);
     }
 }
@@ -429,12 +429,12 @@ fn a_saved_context_goes_on_where_its_area_has_moved() {
         bench.draw(12, &[(0, 1), (1, 1)]);
         bench.submit(bench.buffer.start, 0, true);
         bench.run();
-        bench.gpu.take_ended(0);
+        bench.gpu.take_completions(0);
         let (from, to) = (LOCAL_BASE, VISIBLE_BASE + 8 * PAGE);
         let (away, back) = (in_segment(VISIBLE, to), in_segment(LOCAL, from));
         bench.page(&transfer(70, AREA_SIZE, back, away), 64);
         let fill = Operation::Fill {
-            word: 1,
+            driver_handle: 1,
             segment: LOCAL,
             address: from,
             bytes: AREA_SIZE,
@@ -443,7 +443,7 @@ fn a_saved_context_goes_on_where_its_area_has_moved() {
         bench.page(&fill, 64);
         let private: Vec<u8> = (0..=255).cycle().take(3000).collect();
         let (word, bytes) = (70, AREA_SIZE);
-        let update = Operation::UpdateContext { word, place: away, bytes, private: &private };
+        let update = Operation::UpdateContext { driver_handle: word, location: away, bytes, private: &private };
         assert_eq!(bench.page(&update, 64), 2048_u32.div_ceil(48));
         bench.fence = 200;
         bench.draw(12, &[(2, 1)]);
@@ -463,14 +463,14 @@ fn a_context_whose_area_is_not_there_faults() {
         bench.fence = 100;
         let notice = |resident| {
             let (segment, address) = (LOCAL, LOCAL_BASE + PAGE);
-            Operation::Notify { word: 71, segment, address, resident }
+            Operation::Notify { driver_handle: 71, segment, address, resident }
         };
         bench.build(&notice(false), (0, 0), &mut 0).0.unwrap();
         bench.draw(13, &[(0, 5)]);
         bench.draw(12, &[(1, 5)]);
         bench.run();
-        let ended = [Ended::Faulted(Fence(101), Some(71)), Ended::Done(Fence(102))];
-        assert_eq!(bench.gpu.take_ended(0), ended);
+        let completions = [Completion::Faulted(Fence(101), Some(71)), Completion::Done(Fence(102))];
+        assert_eq!(bench.gpu.take_completions(0), completions);
         assert_eq!(bench.driver.read(NAME, 0..2), Some(vec![0, 5]));
         assert_eq!(bench.driver.saved()[1], None);
     });

@@ -8,7 +8,7 @@
 //! 1. What `encode` writes, `decode` reads back as it was.
 //! 2. The first [`HEAD`] bytes say how long a command is.
 
-use crate::controller::Side;
+use crate::controller::Address;
 use flight::TableRoot;
 
 const MARK: u8 = b'W';
@@ -36,7 +36,7 @@ const TO_VIRTUAL: u8 = 8;
 /// How many bytes say how long a command is.
 pub(crate) const HEAD: usize = 8;
 /// The most bytes one command writes.
-pub(crate) const MOST_WRITTEN: usize = 1 << 16;
+pub(crate) const MAX_WRITE: usize = 1 << 16;
 /// How many bytes a command that writes some has before them.
 pub(crate) const WRITE_HEAD: usize = 16;
 
@@ -44,19 +44,19 @@ pub(crate) const WRITE_HEAD: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PagingCommand<'a> {
     /// Copies bytes.
-    Copy { from: Side, to: Side, bytes: u64 },
+    Copy { from: Address, to: Address, bytes: u64 },
     /// Sets bytes.
-    Fill { to: Side, bytes: u64, pattern: u32 },
+    Fill { to: Address, bytes: u64, pattern: u32 },
     /// Shows pages in the aperture.
     Map { page: u64, start: u64, count: u64 },
     /// Shows the dummy page in their place.
     Unmap { page: u64, count: u64, dummy: u64 },
     /// Writes bytes.
-    Write { to: Side, bytes: &'a [u8] },
+    Write { to: Address, bytes: &'a [u8] },
     /// Never ends.
     Hang,
     /// Writes the same eight bytes so many times.
-    Repeat { to: Side, word: u64, count: u32 },
+    Repeat { to: Address, word: u64, count: u32 },
     /// Forgets translations of a root, from an address up to before another.
     Flush { root: (u32, u64), start: u64, end: u64 },
     /// Has virtual addresses of the commands behind it mean this address space.
@@ -104,7 +104,7 @@ impl<'a> PagingCommand<'a> {
             FILL | REPEAT | ROOT => Some(HEAD + 2 * 8),
             WRITE => {
                 let length = usize::try_from(u32::from_le_bytes(number)).ok()?;
-                (length <= MOST_WRITTEN).then_some(WRITE_HEAD + length)
+                (length <= MAX_WRITE).then_some(WRITE_HEAD + length)
             }
             _ => None,
         }
@@ -127,16 +127,16 @@ impl<'a> PagingCommand<'a> {
             ROOT => (2, 0),
             _ => (3, 0),
         };
-        let (words, _) = rest.get(..count * 8)?.as_chunks::<8>();
+        let (handles, _) = rest.get(..count * 8)?.as_chunks::<8>();
         let mut all = [0; 3];
-        for (word, it) in words.iter().zip(&mut all) {
+        for (word, it) in handles.iter().zip(&mut all) {
             *it = u64::from_le_bytes(*word);
         }
         let [one, two, three] = all;
         let side = |address, system, virtual_| match flags & (system | virtual_) {
-            0 => Some(Side::Own(address)),
-            it if it == system => Some(Side::System(address)),
-            it if it == virtual_ => Some(Side::Virtual(address)),
+            0 => Some(Address::Local(address)),
+            it if it == system => Some(Address::System(address)),
+            it if it == virtual_ => Some(Address::Virtual(address)),
             _ => None,
         };
         let to = |address| side(address, TO_SYSTEM, TO_VIRTUAL);
@@ -164,28 +164,28 @@ impl<'a> PagingCommand<'a> {
     }
 }
 
-fn numbers(kind: u8, flags: u8, number: u32, words: &[u64]) -> Vec<u8> {
+fn numbers(kind: u8, flags: u8, number: u32, handles: &[u64]) -> Vec<u8> {
     let mut bytes = vec![MARK, VERSION, kind, flags];
     bytes.extend(number.to_le_bytes());
-    bytes.extend(words.iter().flat_map(|it| it.to_le_bytes()));
+    bytes.extend(handles.iter().flat_map(|it| it.to_le_bytes()));
     bytes
 }
 
-fn address(side: Side) -> u64 {
+fn address(side: Address) -> u64 {
     match side {
-        Side::Own(it) | Side::System(it) | Side::Virtual(it) => it,
+        Address::Local(it) | Address::System(it) | Address::Virtual(it) => it,
     }
 }
 
-fn flags(side: Side, system: u8, virtual_: u8) -> u8 {
+fn flags(side: Address, system: u8, virtual_: u8) -> u8 {
     match side {
-        Side::Own(_) => 0,
-        Side::System(_) => system,
-        Side::Virtual(_) => virtual_,
+        Address::Local(_) => 0,
+        Address::System(_) => system,
+        Address::Virtual(_) => virtual_,
     }
 }
 
-fn to_flags(side: Side) -> u8 {
+fn to_flags(side: Address) -> u8 {
     flags(side, TO_SYSTEM, TO_VIRTUAL)
 }
 
@@ -194,15 +194,15 @@ mod tests {
     use super::*;
 
     const ALL: [PagingCommand<'_>; 11] = [
-        PagingCommand::Copy { from: Side::System(1), to: Side::Own(u64::MAX), bytes: 3 },
-        PagingCommand::Copy { from: Side::Own(1), to: Side::System(2), bytes: 0 },
-        PagingCommand::Fill { to: Side::Own(7), bytes: 8, pattern: 0xdead_beef },
+        PagingCommand::Copy { from: Address::System(1), to: Address::Local(u64::MAX), bytes: 3 },
+        PagingCommand::Copy { from: Address::Local(1), to: Address::System(2), bytes: 0 },
+        PagingCommand::Fill { to: Address::Local(7), bytes: 8, pattern: 0xdead_beef },
         PagingCommand::Map { page: 1, start: 2, count: 3 },
         PagingCommand::Unmap { page: 1, count: 2, dummy: 3 },
-        PagingCommand::Write { to: Side::System(9), bytes: b"hello" },
+        PagingCommand::Write { to: Address::System(9), bytes: b"hello" },
         PagingCommand::Hang,
-        PagingCommand::Copy { from: Side::Virtual(1), to: Side::Virtual(2), bytes: 3 },
-        PagingCommand::Repeat { to: Side::Virtual(7), word: u64::MAX, count: 512 },
+        PagingCommand::Copy { from: Address::Virtual(1), to: Address::Virtual(2), bytes: 3 },
+        PagingCommand::Repeat { to: Address::Virtual(7), word: u64::MAX, count: 512 },
         PagingCommand::Flush { root: (3, 4096), start: 1, end: u64::MAX },
         PagingCommand::Root(TableRoot { segment: 2, offset: 8192, entries: 512 }),
     ];

@@ -1,7 +1,7 @@
 //! How much memory the built-in GPU has, and where its segments are.
 
 use crate::mmu::MmuPlan;
-use kernel::segment::{MemoryFeatures, PagingFeatures, SegmentFlags, SegmentShape};
+use kernel::segment::{MemoryFeatures, PagingFeatures, SegmentFlags, SegmentInfo};
 
 pub(crate) const PAGE: u64 = 4096;
 
@@ -66,19 +66,19 @@ impl MemoryPlan {
             visible: whole(self.visible),
             local: whole(self.local),
             aperture: whole(self.aperture),
-            mmu: self.mmu.map(MmuPlan::whole),
+            mmu: self.mmu.map(MmuPlan::in_whole_pages),
             ..self
         }
     }
 
     /// What the driver says of it; `cpu` is where the CPU sees what it sees.
     pub fn features(&self, cpu: u64) -> MemoryFeatures {
-        let shape = |base, size, flags| SegmentShape {
+        let shape = |base, size, flags| SegmentInfo {
             base,
             size,
             commit_limit: size,
             flags,
-            ..SegmentShape::default()
+            ..SegmentInfo::default()
         };
         let local = SegmentFlags { application_target: true, ..SegmentFlags::default() };
         let aperture = SegmentFlags { aperture: true, coherent: true, ..SegmentFlags::default() };
@@ -87,8 +87,8 @@ impl MemoryPlan {
         let hidden = SegmentFlags { host_aperture: window > 0, ..local };
         let segments = vec![
             shape(APERTURE_BASE, self.aperture, aperture),
-            SegmentShape { cpu: Some(cpu), ..shape(VISIBLE_BASE, self.visible, visible) },
-            SegmentShape { window, ..shape(LOCAL_BASE, self.local, hidden) },
+            SegmentInfo { cpu_address: Some(cpu), ..shape(VISIBLE_BASE, self.visible, visible) },
+            SegmentInfo { window, ..shape(LOCAL_BASE, self.local, hidden) },
         ];
         let (node, buffer) = (self.paging_node, self.paging_buffer);
         let paging = PagingFeatures { node, buffer, ..PagingFeatures::default() };

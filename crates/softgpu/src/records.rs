@@ -12,7 +12,7 @@ use crate::allocation::Allocation;
 use crate::format::Command;
 use flight::TableRoot;
 use kernel::handle::Handle;
-use kernel::miniport::{Answer, Refusal};
+use kernel::miniport::{DriverResult, DriverError};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Weak};
 
@@ -38,9 +38,9 @@ pub(crate) type Commands = VecDeque<Command<Weak<Allocation>>>;
 #[derive(Debug, Default)]
 struct Device {
     /// What the kernel calls it.
-    kernel: usize,
+    kernel_handle: usize,
     /// The view behind each of the client's handles.
-    names: BTreeMap<u32, usize>,
+    views_by_handle: BTreeMap<u32, usize>,
 }
 
 #[derive(Debug)]
@@ -57,13 +57,13 @@ struct Context {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SaveArea {
     /// Our word for it.
-    pub(crate) word: usize,
+    pub(crate) driver_handle: usize,
     /// The kernel's name for it.
-    pub(crate) name: usize,
+    pub(crate) kernel_handle: usize,
     /// What the kernel calls its device and its context.
     pub(crate) owner: (usize, usize),
     /// It came in place of another one: packets were on their way before it was asked for.
-    pub(crate) second: bool,
+    pub(crate) replacement: bool,
 }
 
 /// A device's view of an allocation.
@@ -79,18 +79,18 @@ pub(crate) struct View {
 
 /// What a call ended: the words whose blocks can go, and whether it named one we do not know.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ended {
+pub(crate) struct RemovedHandles {
     /// In the order of their ends.
-    pub(crate) words: Vec<usize>,
+    pub(crate) handles: Vec<usize>,
     /// A word was not ours, or not of this kind.
     pub(crate) unknown: bool,
 }
 
-impl Ended {
+impl RemovedHandles {
     /// Notes the end of `word`, if it was known.
     fn note(&mut self, word: usize, known: bool) {
         if known {
-            self.words.push(word);
+            self.handles.push(word);
         } else {
             self.unknown = true;
         }
@@ -99,20 +99,20 @@ impl Ended {
 
 impl Records {
     pub(crate) fn add_device(&mut self, word: usize, kernel: usize) {
-        self.devices.insert(word, Device { kernel, ..Device::default() });
+        self.devices.insert(word, Device { kernel_handle: kernel, ..Device::default() });
     }
 
     /// What the kernel calls a device.
-    pub(crate) fn kernel_name(&self, device: usize) -> Option<usize> {
-        self.devices.get(&device).map(|it| it.kernel)
+    pub(crate) fn kernel_handle(&self, device: usize) -> Option<usize> {
+        self.devices.get(&device).map(|it| it.kernel_handle)
     }
 
-    pub(crate) fn knows_device(&self, word: usize) -> bool {
+    pub(crate) fn has_device(&self, word: usize) -> bool {
         self.devices.contains_key(&word)
     }
 
-    pub(crate) fn end_device(&mut self, word: usize, ended: &mut Ended) {
-        ended.note(word, self.devices.remove(&word).is_some());
+    pub(crate) fn remove_device(&mut self, word: usize, completions: &mut RemovedHandles) {
+        completions.note(word, self.devices.remove(&word).is_some());
     }
 
     pub(crate) fn add_context(&mut self, word: usize, device: usize, area: Option<SaveArea>) {
@@ -129,11 +129,11 @@ impl Records {
     }
 
     /// Ends a context, and with it its save area.
-    pub(crate) fn end_context(&mut self, word: usize, ended: &mut Ended) {
+    pub(crate) fn remove_context(&mut self, word: usize, completions: &mut RemovedHandles) {
         let context = self.contexts.remove(&word);
-        ended.note(word, context.is_some());
+        completions.note(word, context.is_some());
         if let Some(Context { area: Some(area), .. }) = context {
-            ended.note(area.word, self.end_area(area.word));
+            completions.note(area.driver_handle, self.remove_area(area.driver_handle));
         }
     }
 
@@ -153,16 +153,16 @@ impl Records {
         &mut self,
         context: usize,
         area: Option<SaveArea>,
-        ended: &mut Ended,
+        completions: &mut RemovedHandles,
     ) {
         let Some(it) = self.contexts.get_mut(&context) else { return };
         if let Some(before) = std::mem::replace(&mut it.area, area) {
-            ended.note(before.word, self.end_area(before.word));
+            completions.note(before.driver_handle, self.remove_area(before.driver_handle));
         }
     }
 
     pub(crate) fn add_area(&mut self, word: usize, size: u64) {
-        self.areas.insert(word, Arc::new(Allocation::absent(word, size)));
+        self.areas.insert(word, Arc::new(Allocation::without_memory(word, size)));
     }
 
     pub(crate) fn area(&self, word: usize) -> Option<&Arc<Allocation>> {
@@ -170,13 +170,13 @@ impl Records {
     }
 
     /// Ends a save area. Answers whether there was one.
-    pub(crate) fn end_area(&mut self, word: usize) -> bool {
+    pub(crate) fn remove_area(&mut self, word: usize) -> bool {
         self.areas.remove(&word).is_some()
     }
 
     /// Where the save areas are, by the age of their contexts.
-    pub(crate) fn area_places(&self) -> Vec<Option<u64>> {
-        self.with_areas().into_iter().map(|(_, it)| self.area(it.word)?.place()).collect()
+    pub(crate) fn area_addresses(&self) -> Vec<Option<u64>> {
+        self.with_areas().into_iter().map(|(_, it)| self.area(it.driver_handle)?.address()).collect()
     }
 
     /// A context is the one that pages.
@@ -201,8 +201,8 @@ impl Records {
         self.processes.insert(word);
     }
 
-    pub(crate) fn end_process(&mut self, word: usize, ended: &mut Ended) {
-        ended.note(word, self.processes.remove(&word));
+    pub(crate) fn remove_process(&mut self, word: usize, completions: &mut RemovedHandles) {
+        completions.note(word, self.processes.remove(&word));
     }
 
     /// The address space that paging commands are of.
@@ -214,12 +214,12 @@ impl Records {
         self.resources.insert(word);
     }
 
-    pub(crate) fn knows_resource(&self, word: usize) -> bool {
+    pub(crate) fn has_resource(&self, word: usize) -> bool {
         self.resources.contains(&word)
     }
 
-    pub(crate) fn end_resource(&mut self, word: usize, ended: &mut Ended) {
-        ended.note(word, self.resources.remove(&word));
+    pub(crate) fn remove_resource(&mut self, word: usize, completions: &mut RemovedHandles) {
+        completions.note(word, self.resources.remove(&word));
     }
 
     pub(crate) fn add_allocation(&mut self, word: usize, allocation: Allocation) {
@@ -230,60 +230,60 @@ impl Records {
         self.allocations.get(&word)
     }
 
-    pub(crate) fn end_allocation(&mut self, word: usize, ended: &mut Ended) {
-        ended.note(word, self.allocations.remove(&word).is_some());
+    pub(crate) fn remove_allocation(&mut self, word: usize, completions: &mut RemovedHandles) {
+        completions.note(word, self.allocations.remove(&word).is_some());
     }
 
     pub(crate) fn add_view(&mut self, word: usize, view: View) {
         if let Some(device) = self.devices.get_mut(&view.device) {
-            device.names.insert(view.handle.0, word);
+            device.views_by_handle.insert(view.handle.0, word);
         }
         self.views.insert(word, view);
     }
 
     /// Ends a view of this device.
-    pub(crate) fn end_view(&mut self, word: usize, device: usize, ended: &mut Ended) {
+    pub(crate) fn remove_view(&mut self, word: usize, device: usize, completions: &mut RemovedHandles) {
         let of_device = self.views.get(&word).is_some_and(|it| it.device == device);
         let view = if of_device { self.views.remove(&word) } else { None };
         if let (Some(view), Some(device)) = (&view, self.devices.get_mut(&device))
-            && device.names.get(&view.handle.0) == Some(&word)
+            && device.views_by_handle.get(&view.handle.0) == Some(&word)
         {
-            device.names.remove(&view.handle.0);
+            device.views_by_handle.remove(&view.handle.0);
         }
-        ended.note(word, view.is_some());
+        completions.note(word, view.is_some());
     }
 
     /// The commands of a packet, with what this context's device means by the names.
-    pub(crate) fn resolve(&self, context: usize, commands: Vec<Command>) -> Answer<Commands> {
-        let context = self.contexts.get(&context).ok_or(Refusal::Invalid)?;
-        let device = self.devices.get(&context.device).ok_or(Refusal::Invalid)?;
-        let find = |handle| self.named(device, handle).cloned().ok_or(Refusal::Invalid);
+    pub(crate) fn resolve(&self, context: usize, commands: Vec<Command>) -> DriverResult<Commands> {
+        let context = self.contexts.get(&context).ok_or(DriverError::Invalid)?;
+        let device = self.devices.get(&context.device).ok_or(DriverError::Invalid)?;
+        let find = |handle| self.find_view(device, handle).cloned().ok_or(DriverError::Invalid);
         commands.into_iter().map(|it| it.resolve(find)).collect()
     }
 
     /// The view that this context's device means by a name, and how many bytes it shows.
-    pub(crate) fn view_of(&self, context: usize, handle: Handle) -> Answer<(usize, u64)> {
-        let context = self.contexts.get(&context).ok_or(Refusal::Invalid)?;
-        let device = self.devices.get(&context.device).ok_or(Refusal::Invalid)?;
-        let word = *device.names.get(&handle.0).ok_or(Refusal::NoHandle)?;
+    pub(crate) fn view_of(&self, context: usize, handle: Handle) -> DriverResult<(usize, u64)> {
+        let context = self.contexts.get(&context).ok_or(DriverError::Invalid)?;
+        let device = self.devices.get(&context.device).ok_or(DriverError::Invalid)?;
+        let word = *device.views_by_handle.get(&handle.0).ok_or(DriverError::NoHandle)?;
         Ok((word, self.size_of(word)?))
     }
 
     /// How many bytes a view shows.
-    pub(crate) fn size_of(&self, view: usize) -> Answer<u64> {
+    pub(crate) fn size_of(&self, view: usize) -> DriverResult<u64> {
         let allocation = self.views.get(&view).and_then(|it| it.allocation.upgrade());
-        Ok(allocation.ok_or(Refusal::NoHandle)?.size())
+        Ok(allocation.ok_or(DriverError::NoHandle)?.size())
     }
 
     /// What every device with this name means by it, if that is the same.
-    pub(crate) fn named_anywhere(&self, handle: Handle) -> Option<Arc<Allocation>> {
-        let mut found = self.devices.values().filter_map(|it| self.named(it, handle));
+    pub(crate) fn find_on_any_device(&self, handle: Handle) -> Option<Arc<Allocation>> {
+        let mut found = self.devices.values().filter_map(|it| self.find_view(it, handle));
         let first = found.next()?;
         if found.all(|it| it.ptr_eq(first)) { first.upgrade() } else { None }
     }
 
-    fn named(&self, device: &Device, handle: Handle) -> Option<&Weak<Allocation>> {
-        self.views.get(device.names.get(&handle.0)?).map(|it| &it.allocation)
+    fn find_view(&self, device: &Device, handle: Handle) -> Option<&Weak<Allocation>> {
+        self.views.get(device.views_by_handle.get(&handle.0)?).map(|it| &it.allocation)
     }
 }
 
@@ -301,8 +301,8 @@ mod tests {
             records.add_device(device, 0);
             records.add_context(device + 1, device, None);
         }
-        records.add_allocation(30, Allocation::own(30, 8));
-        records.add_allocation(40, Allocation::own(40, 16));
+        records.add_allocation(30, Allocation::with_memory(30, 8));
+        records.add_allocation(40, Allocation::with_memory(40, 16));
         records
     }
 
@@ -312,7 +312,7 @@ mod tests {
     }
 
     /// How many bytes the memory has that a context means by the name.
-    fn meant(records: &Records, context: usize) -> Answer<u64> {
+    fn meant(records: &Records, context: usize) -> DriverResult<u64> {
         let commands = records.resolve(context, vec![FILL])?;
         let Some(Command::Fill { target, .. }) = commands.front() else { panic!("{commands:?}") };
         Ok(target.upgrade().unwrap().size())
@@ -322,39 +322,39 @@ mod tests {
     fn each_device_has_its_own_names() {
         let mut records = records();
         open(&mut records, 50, 10, 30);
-        assert_eq!((meant(&records, 11), meant(&records, 21)), (Ok(8), Err(Refusal::Invalid)));
-        assert_eq!(records.named_anywhere(NAME).map(|it| it.size()), Some(8));
+        assert_eq!((meant(&records, 11), meant(&records, 21)), (Ok(8), Err(DriverError::Invalid)));
+        assert_eq!(records.find_on_any_device(NAME).map(|it| it.size()), Some(8));
         open(&mut records, 60, 20, 40);
         assert_eq!((meant(&records, 11), meant(&records, 21)), (Ok(8), Ok(16)));
-        assert!(records.named_anywhere(NAME).is_none(), "they mean different memory");
-        assert_eq!(meant(&records, 10), Err(Refusal::Invalid), "a device is no context");
+        assert!(records.find_on_any_device(NAME).is_none(), "they mean different memory");
+        assert_eq!(meant(&records, 10), Err(DriverError::Invalid), "a device is no context");
     }
 
     #[test]
     fn a_name_that_came_round_outlives_the_view_that_had_it() {
         let mut records = records();
-        let mut ended = Ended::default();
+        let mut completions = RemovedHandles::default();
         open(&mut records, 50, 10, 30);
         open(&mut records, 60, 10, 40);
-        records.end_view(50, 10, &mut ended);
+        records.remove_view(50, 10, &mut completions);
         assert_eq!(meant(&records, 11), Ok(16));
-        records.end_view(60, 10, &mut ended);
-        assert_eq!(meant(&records, 11), Err(Refusal::Invalid));
-        assert_eq!(ended, Ended { words: vec![50, 60], unknown: false });
+        records.remove_view(60, 10, &mut completions);
+        assert_eq!(meant(&records, 11), Err(DriverError::Invalid));
+        assert_eq!(completions, RemovedHandles { handles: vec![50, 60], unknown: false });
     }
 
     #[test]
     fn what_is_unknown_ends_nothing() {
         let mut records = records();
         open(&mut records, 50, 10, 30);
-        let mut ended = Ended::default();
-        records.end_view(50, 20, &mut ended);
-        records.end_view(30, 10, &mut ended);
-        records.end_device(11, &mut ended);
-        records.end_context(10, &mut ended);
-        records.end_resource(30, &mut ended);
-        records.end_allocation(50, &mut ended);
-        assert_eq!(ended, Ended { words: Vec::new(), unknown: true });
+        let mut completions = RemovedHandles::default();
+        records.remove_view(50, 20, &mut completions);
+        records.remove_view(30, 10, &mut completions);
+        records.remove_device(11, &mut completions);
+        records.remove_context(10, &mut completions);
+        records.remove_resource(30, &mut completions);
+        records.remove_allocation(50, &mut completions);
+        assert_eq!(completions, RemovedHandles { handles: Vec::new(), unknown: true });
         assert_eq!(meant(&records, 11), Ok(8));
     }
 
@@ -365,17 +365,17 @@ mod tests {
         records.add_context(
             12,
             10,
-            Some(SaveArea { word: 70, name: 7, owner: (0, 0), second: false }),
+            Some(SaveArea { driver_handle: 70, kernel_handle: 7, owner: (0, 0), replacement: false }),
         );
         let (number, area) = records.context(12).unwrap();
         assert_ne!(Some(number), records.context(11).map(|it| it.0));
-        assert_eq!(area.map(|it| it.name), Some(7));
-        records.area(70).unwrap().comes(0x1000);
-        assert_eq!(records.area_places(), [Some(0x1000)]);
-        let mut ended = Ended::default();
-        records.end_context(12, &mut ended);
-        assert_eq!(ended, Ended { words: vec![12, 70], unknown: false });
-        assert!(records.area(70).is_none() && records.area_places().is_empty());
+        assert_eq!(area.map(|it| it.kernel_handle), Some(7));
+        records.area(70).unwrap().set_resident(0x1000);
+        assert_eq!(records.area_addresses(), [Some(0x1000)]);
+        let mut completions = RemovedHandles::default();
+        records.remove_context(12, &mut completions);
+        assert_eq!(completions, RemovedHandles { handles: vec![12, 70], unknown: false });
+        assert!(records.area(70).is_none() && records.area_addresses().is_empty());
     }
 
     #[test]
@@ -383,9 +383,9 @@ mod tests {
         let mut records = records();
         open(&mut records, 50, 10, 30);
         let memory = Arc::downgrade(records.allocation(30).unwrap().memory().unwrap());
-        records.end_device(10, &mut Ended::default());
+        records.remove_device(10, &mut RemovedHandles::default());
         assert!(memory.upgrade().is_some());
-        records.end_allocation(30, &mut Ended::default());
+        records.remove_allocation(30, &mut RemovedHandles::default());
         assert!(memory.upgrade().is_none(), "the view is open and does not keep it");
     }
 }

@@ -4,14 +4,14 @@ use crate::driver::SoftGpu;
 use crate::engine::{Engine, Work};
 use crate::format::Command;
 use crate::gpu::{Gpu, NODES};
-use flight::{Fence, InCall, Passive};
-use kernel::miniport::{Answer, Refusal};
+use flight::{Fence, CallGuard, Passive};
+use kernel::miniport::{DriverResult, DriverError};
 
 impl Work {
     fn fence(&self) -> Fence {
         match self {
             Work::Packet(it) => it.fence,
-            Work::Drawing(it) => it.fence,
+            Work::Render(it) => it.fence,
             Work::Stream(it) => it.fence,
             Work::Paging(it) => it.fence,
         }
@@ -20,7 +20,7 @@ impl Work {
     fn hangs(&self) -> bool {
         match self {
             Work::Packet(it) => matches!(it.commands.front(), Some(Command::Hang)),
-            Work::Drawing(it) => matches!(it.commands.front(), Some(Command::Hang)),
+            Work::Render(it) => matches!(it.commands.front(), Some(Command::Hang)),
             Work::Stream(it) => it.hung,
             Work::Paging(_) => false,
         }
@@ -30,14 +30,14 @@ impl Work {
 impl Engine {
     pub(crate) fn take(&mut self, work: Work) {
         // Paging work that was given back comes again with the fence it had.
-        if !self.given.covers(work.fence()) {
-            self.given = work.fence();
+        if !self.last_submitted.covers(work.fence()) {
+            self.last_submitted = work.fence();
         }
         self.queue.push_back(work);
     }
 
     /// Whether it has something to do, even if it does not get on.
-    pub(crate) fn holds(&self) -> bool {
+    pub(crate) fn holds_work(&self) -> bool {
         !self.queue.is_empty()
     }
 
@@ -50,7 +50,7 @@ impl Engine {
     /// Forgets what it has, up to a fence that is over by that.
     fn reset(&mut self, over: Fence) {
         self.queue.clear();
-        self.ended.clear();
+        self.completions.clear();
         (self.current, self.preemption, self.done) = (None, None, over);
     }
 }
@@ -58,7 +58,7 @@ impl Engine {
 impl Gpu {
     /// Has a node give back what it has not begun. It interrupts when that is so.
     pub fn preempt(&self, node: u32, preemption: Fence) {
-        InCall::touch();
+        CallGuard::touch();
         if let Some(engine) = self.state().engine(node) {
             engine.preempt(preemption);
         }
@@ -66,19 +66,19 @@ impl Gpu {
 
     /// The last fence of a node that is over.
     pub fn done(&self, node: u32) -> Fence {
-        InCall::touch();
+        CallGuard::touch();
         self.state().engine(node).map(|it| it.done).unwrap_or_default()
     }
 
     /// Whether a node's engine gets on.
-    pub fn answers(&self, node: u32) -> bool {
-        InCall::touch();
+    pub fn is_responsive(&self, node: u32) -> bool {
+        CallGuard::touch();
         self.state().engine(node).is_none_or(|it| !it.queue.front().is_some_and(Work::hangs))
     }
 
     /// Resets a node. Answers the last fence that is over by that.
     pub fn reset_node(&self, node: u32) -> Fence {
-        InCall::touch();
+        CallGuard::touch();
         let mut state = self.state();
         let Some(engine) = state.engine(node) else { return Fence::default() };
         let over = engine.queue.front().map_or(engine.done, Work::fence);
@@ -88,19 +88,19 @@ impl Gpu {
 
     /// Resets a node, and ends everything it was given by that. Answers the last fence.
     pub fn reset_whole_node(&self, node: u32) -> Fence {
-        InCall::touch();
+        CallGuard::touch();
         let mut state = self.state();
         let Some(engine) = state.engine(node) else { return Fence::default() };
-        let over = if engine.holds() { engine.given } else { engine.done };
+        let over = if engine.holds_work() { engine.last_submitted } else { engine.done };
         engine.reset(over);
         over
     }
 
     /// Resets all nodes: everything they were given is over.
     pub fn reset_nodes(&self) {
-        InCall::touch();
+        CallGuard::touch();
         for engine in &mut self.state().engines {
-            let over = engine.given;
+            let over = engine.last_submitted;
             engine.reset(over);
         }
     }
@@ -108,12 +108,12 @@ impl Gpu {
 
 impl SoftGpu {
     /// Reports what has ended and was not reported, then says what is done.
-    pub(crate) fn say_done(&self, at: &mut Passive, node: u32) -> Answer<Fence> {
-        let services = self.services()?;
+    pub(crate) fn report_progress(&self, at: &mut Passive, node: u32) -> DriverResult<Fence> {
+        let services = self.callbacks()?;
         let host = services.host().clone();
         if at.raised(&*host, |at| self.report(at, &services, node)) {
             services.queue_dpc();
         }
-        if node < NODES { Ok(self.gpu.done(node)) } else { Err(Refusal::Invalid) }
+        if node < NODES { Ok(self.gpu.done(node)) } else { Err(DriverError::Invalid) }
     }
 }

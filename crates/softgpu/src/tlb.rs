@@ -11,40 +11,40 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 /// How many translations are remembered at once.
-pub(crate) const ROOM: usize = 512;
+pub(crate) const CAPACITY: usize = 512;
 
 /// The segment and the offset of a root: whose translations they are.
-pub(crate) type Whose = (u32, u64);
+pub(crate) type RootKey = (u32, u64);
 
 /// Translations, by root and page.
 #[derive(Debug, Default)]
 pub(crate) struct Tlb {
-    known: BTreeMap<(Whose, u64), TableEntry>,
+    known: BTreeMap<(RootKey, u64), TableEntry>,
     /// The same, the oldest first.
-    order: VecDeque<(Whose, u64)>,
+    insertion_order: VecDeque<(RootKey, u64)>,
 }
 
 impl Tlb {
     /// What is remembered of a page.
-    pub(crate) fn find(&self, whose: Whose, page: u64) -> Option<TableEntry> {
+    pub(crate) fn find(&self, whose: RootKey, page: u64) -> Option<TableEntry> {
         self.known.get(&(whose, page)).copied()
     }
 
     /// Remembers a page; the oldest makes room for it.
-    pub(crate) fn remember(&mut self, whose: Whose, page: u64, entry: TableEntry) {
+    pub(crate) fn remember(&mut self, whose: RootKey, page: u64, entry: TableEntry) {
         if self.known.insert((whose, page), entry).is_none() {
-            self.order.push_back((whose, page));
+            self.insertion_order.push_back((whose, page));
         }
-        while self.order.len() > ROOM {
-            let oldest = self.order.pop_front();
+        while self.insertion_order.len() > CAPACITY {
+            let oldest = self.insertion_order.pop_front();
             oldest.map(|it| self.known.remove(&it));
         }
     }
 
     /// Forgets pages of a root.
-    pub(crate) fn forget(&mut self, whose: Whose, pages: &Range<u64>) {
-        let goes = |it: &(Whose, u64)| it.0 == whose && pages.contains(&it.1);
-        self.order.retain(|it| !goes(it));
+    pub(crate) fn forget(&mut self, whose: RootKey, pages: &Range<u64>) {
+        let goes = |it: &(RootKey, u64)| it.0 == whose && pages.contains(&it.1);
+        self.insertion_order.retain(|it| !goes(it));
         self.known.retain(|it, _| !goes(it));
     }
 
@@ -58,8 +58,8 @@ impl Tlb {
 mod tests {
     use super::*;
 
-    const ONE: Whose = (3, 0x1000);
-    const OTHER: Whose = (3, 0x2000);
+    const ONE: RootKey = (3, 0x1000);
+    const OTHER: RootKey = (3, 0x2000);
 
     fn entry(page: u64) -> TableEntry {
         TableEntry { valid: true, page, ..TableEntry::default() }
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn the_oldest_makes_room() {
         let mut tlb = Tlb::default();
-        for page in 0..=ROOM as u64 {
+        for page in 0..=CAPACITY as u64 {
             tlb.remember(ONE, page, entry(page));
             tlb.remember(ONE, page, entry(page));
         }

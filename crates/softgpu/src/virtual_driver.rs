@@ -2,16 +2,16 @@
 
 use crate::driver::SoftGpu;
 use crate::mmu::{ENTRY_SIZE, encode_entry};
-use flight::{Machine, TableRoot};
-use kernel::miniport::{Answer, Refusal};
-use kernel::mmu::{TableAt, TableUpdate};
+use flight::{HardwareModel, TableRoot};
+use kernel::miniport::{DriverResult, DriverError};
+use kernel::mmu::{TableAddress, TableUpdate};
 use kernel::operation::Operation;
 
 impl SoftGpu {
     /// Does what the CPU does, and answers the root of the system's own addresses.
-    pub(crate) fn prepare_tables(&self, operation: &Operation<'_>) -> Answer<Option<TableRoot>> {
+    pub(crate) fn prepare_tables(&self, operation: &Operation<'_>) -> DriverResult<Option<TableRoot>> {
         if let Operation::UpdateTable(it) = operation
-            && let TableAt::Cpu(start) = it.table
+            && let TableAddress::Cpu(start) = it.table
         {
             self.write_table(start, it)?;
         }
@@ -19,15 +19,15 @@ impl SoftGpu {
     }
 
     /// Writes entries as the CPU does, in the machine's memory.
-    fn write_table(&self, start: u64, it: &TableUpdate<'_>) -> Answer<()> {
-        let ram = self.gpu.ram().ok_or(Refusal::Invalid)?;
+    fn write_table(&self, start: u64, it: &TableUpdate<'_>) -> DriverResult<()> {
+        let ram = self.gpu.ram().ok_or(DriverError::Invalid)?;
         for index in 0..it.count {
             let at = if it.repeat { 0 } else { index as usize };
-            let entry = it.entries.get(at).ok_or(Refusal::Invalid)?;
+            let entry = it.entries.get(at).ok_or(DriverError::Invalid)?;
             let offset = (u64::from(it.first) + u64::from(index)) * ENTRY_SIZE;
-            let place = start.checked_add(offset).ok_or(Refusal::Invalid)?;
+            let place = start.checked_add(offset).ok_or(DriverError::Invalid)?;
             if !ram.write(place, &encode_entry(entry).to_le_bytes()) {
-                return Err(Refusal::Invalid);
+                return Err(DriverError::Invalid);
             }
         }
         Ok(())

@@ -7,31 +7,31 @@
 //!    once if and only if that was answered with success, when it has no frame left. Nothing uses
 //!    it afterwards.
 
-use crate::frame::{Frame, Place};
-use crate::framing::{Framing, Wish};
+use crate::frame::{Frame, FrameLocation};
+use crate::framing::{Framing, FramingRequest};
 use crate::funnel::{Driver, Entry};
 use crate::memory::{FrameMemory, MemoryKind};
 use crate::pin::Connection;
-use crate::refused::Refused;
+use crate::refused::StreamError;
 use crate::stream::Stream;
 use crate::words::{AllocatorId, DeviceId, FrameId, PinId};
-use flight::{Kind, Passive, RuleId, Subject, What, draw, invariant};
+use flight::{Kind, Passive, RuleId, Subject, EventKind, next_random, invariant};
 use std::sync::Arc;
 
 /// Where frames come from.
 pub struct Allocator {
     pub(crate) pin: PinId,
-    pub(crate) by: By,
+    pub(crate) owner: AllocatorOwner,
     pub(crate) framing: Framing,
     /// It gives half the bytes.
-    pub(crate) short: bool,
+    pub(crate) half_size: bool,
     /// The driver's word for it.
-    pub(crate) word: usize,
+    pub(crate) driver_handle: usize,
 }
 
 /// Whose allocator it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum AllocatorOwner {
     /// The minidriver's.
     Driver,
     /// The default one.
@@ -40,65 +40,65 @@ pub(crate) enum By {
     Client,
 }
 
-impl By {
+impl AllocatorOwner {
     /// WINDOWS: a kernel-mode allocator serves no user-mode filter, and one that is not chosen is
     /// never called (documented).
-    pub(crate) fn choose(has_own: bool, wish: &Wish) -> Self {
-        match (wish.user || wish.foreign, has_own) {
-            (true, _) => By::Client,
-            (false, true) => By::Driver,
-            (false, false) => By::Default,
+    pub(crate) fn choose(has_own: bool, wish: &FramingRequest) -> Self {
+        match (wish.user_mode || wish.client_frames, has_own) {
+            (true, _) => AllocatorOwner::Client,
+            (false, true) => AllocatorOwner::Driver,
+            (false, false) => AllocatorOwner::Default,
         }
     }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            By::Driver => "driver",
-            By::Default => "default",
-            By::Client => "client",
+            AllocatorOwner::Driver => "driver",
+            AllocatorOwner::Default => "default",
+            AllocatorOwner::Client => "client",
         }
     }
 }
 
 /// What an allocator's calls need.
-struct Source {
+struct AllocatorInfo {
     allocator: AllocatorId,
     device: DeviceId,
-    by: By,
+    owner: AllocatorOwner,
     framing: Framing,
-    short: bool,
-    word: usize,
+    half_size: bool,
+    driver_handle: usize,
     driver: Arc<Driver>,
     memory: Arc<dyn FrameMemory>,
 }
 
-impl Source {
+impl AllocatorInfo {
     /// How many bytes a frame has that is not the driver's.
-    fn bytes(&self) -> u32 {
-        let halves = self.by == By::Client && self.short;
+    fn frame_size(&self) -> u32 {
+        let halves = self.owner == AllocatorOwner::Client && self.half_size;
         if halves { self.framing.bytes / 2 } else { self.framing.bytes }
     }
 }
 
 impl Stream {
     /// Makes the allocator of a connection.
-    pub(crate) fn make_allocator(
+    pub(crate) fn create_allocator(
         &self,
         at: &mut Passive,
         pin: PinId,
         connection: Connection,
-    ) -> Result<(), Refused> {
-        let Connection { framing, by, short, user } = connection;
-        let allocator = self.world.hold().allocators.reserve();
+    ) -> Result<(), StreamError> {
+        let Connection { framing, allocator_owner: by, half_size: short, user_mode } = connection;
+        let allocator = self.state.lock().allocators.reserve();
         let subject = allocator.subject();
-        let chosen = What::AllocatorChosen { pin: pin.subject(), by: by.name().into(), user };
+        let chosen = EventKind::AllocatorChosen { pin: pin.subject(), by: by.name().into(), user: user_mode };
         self.log.emit(subject, chosen);
         let word = match by {
-            By::Driver => self.initialize(at, allocator, pin, &framing).inspect_err(|_| {
-                self.world.hold().allocators.cancel(allocator);
+            AllocatorOwner::Driver => self.initialize(at, allocator, pin, &framing).inspect_err(|_| {
+                self.state.lock().allocators.cancel(allocator);
             })?,
-            By::Default => {
-                let broken = (!framing.system).then(|| {
+            AllocatorOwner::Default => {
+                let broken = (!framing.system_memory).then(|| {
                     format!(
                         "{} uses the default allocator, and its framing does not ask for system \
                          memory",
@@ -108,16 +108,16 @@ impl Stream {
                 self.judge(RuleId::KS_ALLOC_025, pin.subject(), "KsCreateDefaultAllocator", broken);
                 0
             }
-            By::Client => 0,
+            AllocatorOwner::Client => 0,
         };
-        let mut world = self.world.hold();
+        let mut world = self.state.lock();
         let device = |pin: PinId| world.pins[pin].device;
         let of = device(pin);
         let shared = world.allocators.iter().find(|(_, it)| {
-            it.by == By::Driver && by == By::Driver && it.word == word && device(it.pin) == of
+            it.owner == AllocatorOwner::Driver && by == AllocatorOwner::Driver && it.driver_handle == word && device(it.pin) == of
         });
         let shared = shared.map(|(other, _)| other.serial());
-        if by == By::Driver {
+        if by == AllocatorOwner::Driver {
             let broken = match shared {
                 _ if word == 0 => Some(format!("{subject} was initialised without a context")),
                 Some(other) => Some(format!(
@@ -128,12 +128,12 @@ impl Stream {
             let place = Entry::InitializeAllocator.name();
             self.judge(RuleId::KS_ALLOC_003, subject, place, broken);
         }
-        world.allocators.fill(allocator, Allocator { pin, by, framing, short, word });
+        world.allocators.fill(allocator, Allocator { pin, owner: by, framing, half_size: short, driver_handle: word });
         world.pins[pin].allocator = Some(allocator);
-        let word = self.hold_word(word);
+        let word = self.acquire_pointer(word);
         let Framing { frames, bytes, alignment, .. } = framing;
         let (pin, by) = (pin.subject(), by.name().into());
-        self.log.emit(subject, What::AllocatorReady { pin, word, frames, bytes, alignment, by });
+        self.log.emit(subject, EventKind::AllocatorReady { pin, driver_handle: word, frames, bytes, alignment, by });
         Ok(())
     }
 
@@ -143,13 +143,13 @@ impl Stream {
         allocator: AllocatorId,
         pin: PinId,
         framing: &Framing,
-    ) -> Result<usize, Refused> {
-        let call = self.world.hold().pin_call(pin, Entry::InitializeAllocator);
+    ) -> Result<usize, StreamError> {
+        let call = self.state.lock().pin_call(pin, Entry::InitializeAllocator);
         let (driver, view, _) = call;
         let answer = driver.initialize_allocator(at, allocator, &view, framing);
         let (subject, place) = (allocator.subject(), Entry::InitializeAllocator.name());
         match answer {
-            Ok(token) => Ok(token.word()),
+            Ok(token) => Ok(token.value()),
             Err(why) => {
                 let left = self.blocks_of(pin, allocator);
                 let broken = (!left.is_empty()).then(|| {
@@ -160,21 +160,21 @@ impl Stream {
                 });
                 self.judge(RuleId::KS_ALLOC_004, subject, place, broken);
                 self.free_blocks(pin, &left);
-                self.log.emit(subject, What::AllocatorRefused { why: why.name() });
+                self.log.emit(subject, EventKind::AllocatorFailed { why: why.name() });
                 Err(why.into())
             }
         }
     }
 
     fn blocks_of(&self, pin: PinId, allocator: AllocatorId) -> Vec<usize> {
-        let world = self.world.hold();
+        let world = self.state.lock();
         let device = world.pins[pin].device;
-        world.blocks_that(device, |block| block.allocator == Some(allocator))
+        world.blocks_where(device, |block| block.allocator == Some(allocator))
     }
 
     fn free_blocks(&self, pin: PinId, words: &[usize]) {
         let memory = {
-            let mut world = self.world.hold();
+            let mut world = self.state.lock();
             let device = world.pins[pin].device;
             for word in words {
                 world.blocks.remove(&(device, *word));
@@ -187,67 +187,67 @@ impl Stream {
     }
 
     /// The allocator of a connected pin.
-    fn source(&self, pin: PinId) -> Source {
-        let world = self.world.hold();
+    fn allocator_info(&self, pin: PinId) -> AllocatorInfo {
+        let world = self.state.lock();
         let it = &world.pins[pin];
         let allocator = invariant(it.allocator, "a connected pin has an allocator");
         let device = &world.devices[it.device];
-        let Allocator { by, framing, short, word, .. } = world.allocators[allocator];
-        Source {
+        let Allocator { owner: by, framing, half_size: short, driver_handle: word, .. } = world.allocators[allocator];
+        AllocatorInfo {
             allocator,
             device: it.device,
-            by,
+            owner: by,
             framing,
-            short,
-            word,
+            half_size: short,
+            driver_handle: word,
             driver: device.driver.clone(),
             memory: device.memory.clone(),
         }
     }
 
     /// Gets a pin its frames: as many as were agreed on, or as many as there are.
-    pub(crate) fn fill(&self, at: &mut Passive, pin: PinId) -> Result<(), Refused> {
-        let source = self.source(pin);
+    pub(crate) fn allocate_frames(&self, at: &mut Passive, pin: PinId) -> Result<(), StreamError> {
+        let source = self.allocator_info(pin);
         let mut had = 0;
         for _ in 0..source.framing.frames {
-            let Some(word) = self.one_frame(at, &source) else { break };
-            let Some(bytes) = self.admit(&source, word) else { continue };
+            let Some(word) = self.allocate_one_frame(at, &source) else { break };
+            let Some(bytes) = self.validate_frame(&source, word) else { continue };
             had += 1;
-            let mut world = self.world.hold();
+            let mut world = self.state.lock();
             let allocator = Some(source.allocator);
             let frame = world.add_frame(Frame::new(pin, allocator, word, bytes));
-            world.freed.remove(&(source.device, word));
-            let (word, allocator) = (self.hold_word(word), source.allocator.subject());
+            world.freed_frames.remove(&(source.device, word));
+            let (word, allocator) = (self.acquire_pointer(word), source.allocator.subject());
             let pin = pin.subject();
-            let made = What::FrameMade { allocator: Some(allocator), pin, word, bytes };
-            self.log.emit(frame.subject(), made);
+            let blocks_allocated = EventKind::FrameCreated { allocator: Some(allocator), pin, pointer: word, bytes };
+            self.log.emit(frame.subject(), blocks_allocated);
         }
         if had == 0 {
             let allocator = source.allocator.subject();
-            self.log.emit(pin.subject(), What::FrameNone { allocator });
-            return Err(Refused::NoFrames);
+            self.log.emit(pin.subject(), EventKind::FrameUnavailable { allocator });
+            return Err(StreamError::NoFrames);
         }
         Ok(())
     }
 
-    fn one_frame(&self, at: &mut Passive, source: &Source) -> Option<usize> {
+    fn allocate_one_frame(&self, at: &mut Passive, source: &AllocatorInfo) -> Option<usize> {
         let Framing { bytes, alignment, kind, .. } = source.framing;
-        match source.by {
-            By::Driver => {
+        match source.owner {
+            AllocatorOwner::Driver => {
                 let subject = source.allocator.subject();
-                let allocator = (source.allocator, source.word);
+                let allocator = (source.allocator, source.driver_handle);
                 let before = self.host.now();
-                let word = source.driver.allocate(at, allocator, self.raises(source));
+                let word = source.driver.allocate(at, allocator, self.uses_dispatch_level(source));
                 let now = self.host.now();
                 let broken = (now != before).then(|| {
                     format!("{subject} blocked for {} ns to allocate a frame", (now - before) * 100)
                 });
                 self.judge(RuleId::KS_ALLOC_007, subject, Entry::Allocate.name(), broken);
-                word.map(|it| it.word())
+                word.map(|it| it.value())
             }
-            By::Default => source.memory.make(bytes, alignment, kind),
+            AllocatorOwner::Default => source.memory.allocate(bytes, alignment, kind),
             // WINDOWS: framing is a request (documented): a user's buffers need not be aligned.
-            By::Client => source.memory.make(source.bytes(), 0, MemoryKind::User),
+            AllocatorOwner::Client => source.memory.allocate(source.frame_size(), 0, MemoryKind::User),
         }
     }
 
@@ -256,18 +256,18 @@ impl Stream {
     /// WINDOWS: a page says that allocators with function tables work there; at which level they
     /// are called no page says. Our decision (D-18): at passive level, and under pressure at both,
     /// if the framing asks for memory that is there at both.
-    fn raises(&self, source: &Source) -> bool {
-        let mut world = self.world.hold();
+    fn uses_dispatch_level(&self, source: &AllocatorInfo) -> bool {
+        let mut world = self.state.lock();
         let pressure =
             world.pressure.as_mut().filter(|_| source.framing.kind == MemoryKind::NonPaged);
-        pressure.is_some_and(|it| draw(it, 2) == 0)
+        pressure.is_some_and(|it| next_random(it, 2) == 0)
     }
 
     /// Judges a frame that a driver gave. Answers how many bytes it has, if it can be used.
-    fn admit(&self, source: &Source, word: usize) -> Option<u32> {
+    fn validate_frame(&self, source: &AllocatorInfo, word: usize) -> Option<u32> {
         let Framing { bytes, alignment, kind, .. } = source.framing;
-        if source.by != By::Driver {
-            return Some(source.bytes());
+        if source.owner != AllocatorOwner::Driver {
+            return Some(source.frame_size());
         }
         let subject = source.allocator.subject();
         let (place, extent) = (Entry::Allocate.name(), source.memory.extent(word));
@@ -278,7 +278,7 @@ impl Stream {
             Some((there, _)) if there < bytes => {
                 Some(format!("a frame of {subject} has {there} bytes, and {bytes} are needed"))
             }
-            Some((_, of)) if !of.serves(kind) => Some(format!(
+            Some((_, of)) if !of.satisfies(kind) => Some(format!(
                 "a frame of {subject} is in {} memory, and {} is needed",
                 of.name(),
                 kind.name()
@@ -286,7 +286,7 @@ impl Stream {
             _ => None,
         };
         self.judge(RuleId::KS_ALLOC_006, subject, place, broken);
-        let world = self.world.hold();
+        let world = self.state.lock();
         let broken = world
             .frame_at(source.device, word)
             .map(FrameId::serial)
@@ -299,89 +299,89 @@ impl Stream {
 
     /// Frees all frames of a pin: they are home.
     pub(crate) fn free_frames(&self, at: &mut Passive, pin: PinId) {
-        let source = self.source(pin);
+        let source = self.allocator_info(pin);
         loop {
             let next = {
-                let mut world = self.world.hold();
+                let mut world = self.state.lock();
                 let next = world.pins[pin].frames.first().copied();
                 next.map(|frame| {
                     let it = &mut world.frames[frame];
-                    it.place = Place::Home;
-                    (frame, it.word, it.injected)
+                    it.location = FrameLocation::Idle;
+                    (frame, it.address, it.injected)
                 })
             };
             let Some((frame, word, injected)) = next else { return };
             if let Some(context) = injected {
                 source.driver.frame_returned(at, pin, word, context);
             } else {
-                let allocator = (source.allocator, source.word);
-                match source.by {
-                    By::Driver => {
-                        let raises = self.raises(&source);
+                let allocator = (source.allocator, source.driver_handle);
+                match source.owner {
+                    AllocatorOwner::Driver => {
+                        let raises = self.uses_dispatch_level(&source);
                         source.driver.free_frame(at, allocator, (frame, word), raises);
                     }
-                    By::Default | By::Client => {
+                    AllocatorOwner::Default | AllocatorOwner::Client => {
                         source.memory.free(word);
                     }
                 }
             }
-            let mut world = self.world.hold();
+            let mut world = self.state.lock();
             world.remove_frame(frame);
             if injected.is_none() {
-                world.freed.insert((source.device, word));
+                world.freed_frames.insert((source.device, word));
             }
-            self.log.emit(frame.subject(), What::FrameFreed {});
-            self.release_word(word);
+            self.log.emit(frame.subject(), EventKind::FrameFreed {});
+            self.release_pointer(word);
             drop(world);
-            source.driver.gone(frame.into());
+            source.driver.object_removed(frame.into());
         }
     }
 
     /// Deletes the allocator of a pin, whose frames are freed.
     pub(crate) fn delete_allocator(&self, at: &mut Passive, pin: PinId) {
-        let source = self.source(pin);
+        let source = self.allocator_info(pin);
         let subject = source.allocator.subject();
         {
-            let mut world = self.world.hold();
+            let mut world = self.state.lock();
             world.allocators.remove(source.allocator);
             world.pins[pin].allocator = None;
             let mut frames = world.frames_of(pin);
             let home = !frames.any(|(_, it)| it.allocator == Some(source.allocator));
             drop(frames);
-            self.log.emit(subject, What::AllocatorEnding { home });
+            self.log.emit(subject, EventKind::AllocatorEnding { frames_returned: home });
         }
-        if source.by == By::Driver {
-            source.driver.delete_allocator(at, source.allocator, source.word);
+        if source.owner == AllocatorOwner::Driver {
+            source.driver.delete_allocator(at, source.allocator, source.driver_handle);
             let left = self.blocks_of(pin, source.allocator);
             let broken = (!left.is_empty()).then(|| {
                 format!("{subject} was deleted, and {} pieces of its memory are left", left.len())
             });
             let place = Entry::DeleteAllocator.name();
             self.judge(RuleId::KS_ALLOC_014, subject, place, broken);
-            let mut world = self.world.hold();
+            let mut world = self.state.lock();
             for word in left {
                 // The driver may have freed it on another thread meanwhile.
                 if let Some(it) = world.blocks.get_mut(&(source.device, word)) {
-                    it.orphan = true;
+                    it.allocator_deleted = true;
                 }
             }
         }
-        self.log.emit(subject, What::AllocatorDeleted { word: self.word(source.word) });
-        self.release_word(source.word);
+        self.log.emit(subject, EventKind::AllocatorDeleted { driver_handle: self.pointer_subject(source.driver_handle) });
+        self.release_pointer(source.driver_handle);
     }
 
     /// A NULL word has no number of its own: it names nothing.
-    pub(crate) fn hold_word(&self, word: usize) -> Subject {
-        if word == 0 { Kind::Word.nr(0) } else { self.log.hold_word(word) }
+    pub(crate) fn acquire_pointer(&self, word: usize) -> Subject {
+        if word == 0 { Kind::DriverPointer.subject(0) } else { self.log.acquire_pointer(word) }
     }
 
-    fn word(&self, word: usize) -> Subject {
-        if word == 0 { Kind::Word.nr(0) } else { self.log.word(word) }
+    fn pointer_subject(&self, word: usize) -> Subject {
+        if word == 0 { Kind::DriverPointer.subject(0) } else { self.log.pointer_subject(word) }
     }
 
-    pub(crate) fn release_word(&self, word: usize) {
+    pub(crate) fn release_pointer(&self, word: usize) {
         if word != 0 {
-            self.log.release_word(word);
+            self.log.release_pointer(word);
         }
     }
 }

@@ -4,17 +4,17 @@
 //!
 //! 1. An item is freed once: when the last bag that holds it lets it go.
 
-use crate::mutex::Mutex;
+use crate::mutex::KsMutex;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{Answer, BagId, DeviceId, FilterId, ObjectId, PinId, Refusal};
-use crate::world::World;
-use flight::{At, Irql, Passive, RuleId, Slab, Subject, What, current_thread};
+use crate::words::{DriverResult, BagId, DeviceId, FilterId, ObjectId, PinId, DriverError};
+use crate::world::StreamState;
+use flight::{At, Irql, Passive, RuleId, Slab, Subject, EventKind, current_thread};
 use std::collections::BTreeMap;
 
 /// Whose bag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum BagOf {
+pub enum BagOwner {
     /// A device's.
     Device(DeviceId),
     /// A filter's.
@@ -22,7 +22,7 @@ pub enum BagOf {
     /// A pin's.
     Pin(PinId),
     /// One that a driver made itself (`KsAllocateObjectBag`).
-    Own(BagId),
+    Allocated(BagId),
 }
 
 /// A bag that a driver made itself (`KsAllocateObjectBag`).
@@ -33,138 +33,138 @@ pub struct DriverBag {
 
 /// All bags.
 #[derive(Debug, Default)]
-pub(crate) struct Bags {
-    items: BTreeMap<BagOf, Vec<Item>>,
-    own: Slab<DriverBag>,
+pub(crate) struct ObjectBags {
+    items: BTreeMap<BagOwner, Vec<BagItem>>,
+    allocated: Slab<DriverBag>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Item {
+struct BagItem {
     /// Whose word it is.
     device: DeviceId,
-    word: usize,
+    pointer: usize,
     /// It is freed by a routine of its driver's; else it is pool memory.
-    routine: bool,
+    has_free_routine: bool,
 }
 
-impl Bags {
+impl ObjectBags {
     /// Whether a bag has it, by the word of its device.
     pub(crate) fn holds(&self, device: DeviceId, word: usize) -> bool {
-        self.items.values().flatten().any(|it| (it.device, it.word) == (device, word))
+        self.items.values().flatten().any(|it| (it.device, it.pointer) == (device, word))
     }
 
     /// The bags that the driver of a device made.
-    pub(crate) fn own_of(&self, device: DeviceId) -> Vec<BagId> {
-        self.own.select(|bag| bag.device == device)
+    pub(crate) fn allocated_by(&self, device: DeviceId) -> Vec<BagId> {
+        self.allocated.select(|bag| bag.device == device)
     }
 
     /// How many items there are.
-    pub(crate) fn count(&self, bag: BagOf) -> usize {
+    pub(crate) fn count(&self, bag: BagOwner) -> usize {
         self.items.get(&bag).map_or(0, Vec::len)
     }
 }
 
 /// The object that a bag belongs to.
-fn owner(bag: BagOf, device: DeviceId) -> ObjectId {
+fn owner(bag: BagOwner, device: DeviceId) -> ObjectId {
     match bag {
-        BagOf::Device(it) => it.into(),
-        BagOf::Filter(it) => it.into(),
-        BagOf::Pin(it) => it.into(),
-        BagOf::Own(_) => device.into(),
+        BagOwner::Device(it) => it.into(),
+        BagOwner::Filter(it) => it.into(),
+        BagOwner::Pin(it) => it.into(),
+        BagOwner::Allocated(_) => device.into(),
     }
 }
 
-impl World {
+impl StreamState {
     /// Why a device has no such bag, in words.
-    fn no_bag(&self, bag: BagOf, device: DeviceId) -> Option<&'static str> {
+    fn missing_bag_reason(&self, bag: BagOwner, device: DeviceId) -> Option<&'static str> {
         let (owner, was) = match bag {
-            BagOf::Device(it) => {
+            BagOwner::Device(it) => {
                 (self.devices.get(it).map(|_| it), self.devices.has_issued(it.serial()))
             }
-            BagOf::Filter(it) => {
+            BagOwner::Filter(it) => {
                 (self.filters.get(it).map(|it| it.device), self.filters.has_issued(it.serial()))
             }
-            BagOf::Pin(it) => {
+            BagOwner::Pin(it) => {
                 (self.pins.get(it).map(|it| it.device), self.pins.has_issued(it.serial()))
             }
-            BagOf::Own(it) => {
-                (self.bags.own.get(it).map(|bag| bag.device), self.bags.own.has_issued(it.serial()))
+            BagOwner::Allocated(it) => {
+                (self.bags.allocated.get(it).map(|bag| bag.device), self.bags.allocated.has_issued(it.serial()))
             }
         };
         match owner {
             Some(of) if of == device => None,
             Some(_) => Some("is of another device"),
             None if !was => Some("was never made"),
-            None if matches!(bag, BagOf::Own(_)) => Some("was freed"),
+            None if matches!(bag, BagOwner::Allocated(_)) => Some("was freed"),
             None => Some("went when that was closed"),
         }
     }
 
     /// The mutex that a bag's owner has for it; the owner is the driver's to name, and may have
     /// ended.
-    fn bag_mutex(&self, bag: BagOf, device: DeviceId) -> Option<Mutex> {
+    fn bag_mutex(&self, bag: BagOwner, device: DeviceId) -> Option<KsMutex> {
         Some(match bag {
-            BagOf::Device(_) => Mutex::Device(device.subject()),
-            BagOf::Filter(it) => Mutex::Control(it.subject()),
-            BagOf::Pin(it) => Mutex::Control(self.pins.get(it)?.filter.subject()),
-            BagOf::Own(_) => return None,
+            BagOwner::Device(_) => KsMutex::Device(device.subject()),
+            BagOwner::Filter(it) => KsMutex::Control(it.subject()),
+            BagOwner::Pin(it) => KsMutex::Control(self.pins.get(it)?.filter.subject()),
+            BagOwner::Allocated(_) => return None,
         })
     }
 }
 
 impl Stream {
     /// Frees what is in a bag, unless another has it.
-    pub(crate) fn empty_bag(&self, at: &mut Passive, device: DeviceId, bag: BagOf) {
+    pub(crate) fn empty_bag(&self, at: &mut Passive, device: DeviceId, bag: BagOwner) {
         let owner = owner(bag, device);
         let of = owner.subject();
         loop {
-            let (item, freed, driver, memory) = {
-                let mut world = self.world.hold();
+            let (item, freed_frames, driver, memory) = {
+                let mut world = self.state.lock();
                 let Some(list) = world.bags.items.get_mut(&bag).filter(|it| !it.is_empty()) else {
                     world.bags.items.remove(&bag);
-                    if let BagOf::Own(bag) = bag {
+                    if let BagOwner::Allocated(bag) = bag {
                         // A driver may free its bag on two threads at once.
-                        world.bags.own.take(bag);
+                        world.bags.allocated.take(bag);
                     }
                     return;
                 };
                 let item = list.remove(0);
-                let freed = !world.bags.holds(device, item.word);
-                self.say_unbagged(of, item.word, freed);
+                let freed_frames = !world.bags.holds(device, item.pointer);
+                self.log_bag_removal(of, item.pointer, freed_frames);
                 // A driver may still have a bag of its own after its device was removed.
                 let Some(it) = world.devices.get(device) else { return };
                 let (driver, memory) = (it.driver.clone(), it.memory.clone());
-                if freed && !item.routine {
-                    world.blocks.remove(&(device, item.word));
+                if freed_frames && !item.has_free_routine {
+                    world.blocks.remove(&(device, item.pointer));
                 }
-                (item, freed, driver, memory)
+                (item, freed_frames, driver, memory)
             };
-            if freed && item.routine {
-                driver.free_item(at, owner, item.word);
-            } else if freed {
-                memory.free(item.word);
+            if freed_frames && item.has_free_routine {
+                driver.free_item(at, owner, item.pointer);
+            } else if freed_frames {
+                memory.free(item.pointer);
             }
         }
     }
 
-    fn say_unbagged(&self, of: Subject, word: usize, freed: bool) {
-        let item = self.log.word(word);
-        self.log.emit(of, What::KsUnbagged { item, freed });
-        self.log.release_word(word);
+    fn log_bag_removal(&self, of: Subject, word: usize, freed_frames: bool) {
+        let item = self.log.pointer_subject(word);
+        self.log.emit(of, EventKind::KsUnbagged { item, freed: freed_frames });
+        self.log.release_pointer(word);
     }
 
     fn judge_bag(
         &self,
-        world: &World,
-        bag: BagOf,
+        world: &StreamState,
+        bag: BagOwner,
         device: DeviceId,
         place: &'static str,
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         let level = self.host.irql();
         let mutex = world.bag_mutex(bag, device);
         let of = owner(bag, device).subject();
-        let held = mutex.is_none_or(|it| world.has(current_thread(), it));
-        let broken = if let Some(why) = world.no_bag(bag, device) {
+        let held = mutex.is_none_or(|it| world.holds_mutex(current_thread(), it));
+        let broken = if let Some(why) = world.missing_bag_reason(bag, device) {
             Some(format!("the bag of {of} was used, and it {why}"))
         } else if level == Irql::Passive {
             mutex
@@ -175,64 +175,64 @@ impl Stream {
         };
         let refused = broken.is_some();
         self.judge(RuleId::KS_BAG_001, of, place, broken);
-        if refused { Err(Refusal::Invalid) } else { Ok(()) }
+        if refused { Err(DriverError::Invalid) } else { Ok(()) }
     }
 }
 
 impl Services {
     /// Puts an item into a bag (`KsAddItemToObjectBag`). It is freed by the driver's routine, or
     /// is pool memory.
-    pub fn add_to_bag(&self, bag: BagOf, item: usize, routine: bool) -> Answer<()> {
+    pub fn add_to_bag(&self, bag: BagOwner, item: usize, has_free_routine: bool) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.world.hold();
+        let mut world = stream.state.lock();
         let (device, place) = (self.device, "KsAddItemToObjectBag");
         stream.judge_bag(&world, bag, device, place)?;
         let of = owner(bag, device).subject();
-        let foreign = !routine && !world.blocks.contains_key(&(device, item));
-        let broken = foreign.then(|| {
+        let client_frames = !has_free_routine && !world.blocks.contains_key(&(device, item));
+        let broken = client_frames.then(|| {
             format!("an item of the bag of {of} has no free routine, and is no pool memory")
         });
         stream.judge(RuleId::KS_BAG_003, of, place, broken);
-        if foreign {
-            return Err(Refusal::Invalid);
+        if client_frames {
+            return Err(DriverError::Invalid);
         }
-        world.bags.items.entry(bag).or_default().push(Item { device, word: item, routine });
-        let item = stream.log.hold_word(item);
-        stream.log.emit(of, What::KsBagged { item });
+        world.bags.items.entry(bag).or_default().push(BagItem { device, pointer: item, has_free_routine });
+        let item = stream.log.acquire_pointer(item);
+        stream.log.emit(of, EventKind::KsBagged { item });
         Ok(())
     }
 
     /// Takes an item out of a bag (`KsRemoveItemFromObjectBag`), and frees it if asked to.
-    pub fn remove_from_bag(&self, bag: BagOf, item: usize, free: bool) -> Answer<()> {
+    pub fn remove_from_bag(&self, bag: BagOwner, item: usize, free: bool) -> DriverResult<()> {
         let stream = self.stream()?;
         let (device, place) = (self.device, "KsRemoveItemFromObjectBag");
         let owner = owner(bag, device);
         let of = owner.subject();
         let (it, driver, memory) = {
-            let mut world = stream.world.hold();
+            let mut world = stream.state.lock();
             stream.judge_bag(&world, bag, device, place)?;
-            let list = world.bags.items.get_mut(&bag).ok_or(Refusal::Invalid)?;
-            let at = list.iter().position(|it| it.word == item).ok_or(Refusal::Invalid)?;
+            let list = world.bags.items.get_mut(&bag).ok_or(DriverError::Invalid)?;
+            let at = list.iter().position(|it| it.pointer == item).ok_or(DriverError::Invalid)?;
             let it = list.remove(at);
             let shared = world.bags.holds(device, item);
             let broken = (free && shared).then(|| {
                 format!("an item of the bag of {of} was to be freed, but another bag holds it")
             });
             stream.judge(RuleId::KS_BAG_004, of, place, broken);
-            let freed = free && !shared;
-            stream.say_unbagged(of, item, freed);
-            if !freed {
-                return if free { Err(Refusal::Busy) } else { Ok(()) };
+            let freed_frames = free && !shared;
+            stream.log_bag_removal(of, item, freed_frames);
+            if !freed_frames {
+                return if free { Err(DriverError::Busy) } else { Ok(()) };
             }
-            if !it.routine {
+            if !it.has_free_routine {
                 world.blocks.remove(&(device, item));
             }
             // As in `empty_bag`.
-            let device = world.devices.get(device).ok_or(Refusal::Invalid)?;
+            let device = world.devices.get(device).ok_or(DriverError::Invalid)?;
             (it, device.driver.clone(), device.memory.clone())
         };
-        if it.routine {
-            At::here(&*self.host, |at| {
+        if it.has_free_routine {
+            At::at_current_irql(&*self.host, |at| {
                 if let At::Passive(at) = at {
                     driver.free_item(at, owner, item);
                 }
@@ -244,42 +244,42 @@ impl Services {
     }
 
     /// The bags that hold an item, each as often as it does.
-    pub fn bags_with(&self, item: usize) -> Vec<BagOf> {
+    pub fn bags_containing(&self, item: usize) -> Vec<BagOwner> {
         let Ok(stream) = self.stream() else { return Vec::new() };
-        let world = stream.world.hold();
-        let mine = |it: &&Item| (it.device, it.word) == (self.device, item);
+        let world = stream.state.lock();
+        let mine = |it: &&BagItem| (it.device, it.pointer) == (self.device, item);
         let all = world.bags.items.iter();
         all.flat_map(|(bag, items)| items.iter().filter(mine).map(|_| *bag)).collect()
     }
 
     /// What is in a bag, in order, and whether a routine of the driver's frees it.
-    pub fn items_of(&self, bag: BagOf) -> Vec<(usize, bool)> {
+    pub fn items_of(&self, bag: BagOwner) -> Vec<(usize, bool)> {
         let Ok(stream) = self.stream() else { return Vec::new() };
-        let world = stream.world.hold();
+        let world = stream.state.lock();
         let items = world.bags.items.get(&bag);
-        items.into_iter().flatten().map(|it| (it.word, it.routine)).collect()
+        items.into_iter().flatten().map(|it| (it.pointer, it.has_free_routine)).collect()
     }
 
     /// Makes a bag (`KsAllocateObjectBag`): the driver frees it.
-    pub fn make_bag(&self) -> Answer<BagOf> {
+    pub fn create_bag(&self) -> DriverResult<BagOwner> {
         let stream = self.stream()?;
-        let mut world = stream.world.hold();
-        Ok(BagOf::Own(world.bags.own.insert(DriverBag { device: self.device })))
+        let mut world = stream.state.lock();
+        Ok(BagOwner::Allocated(world.bags.allocated.insert(DriverBag { device: self.device })))
     }
 
     /// Frees a bag that the driver made, with all in it (`KsFreeObjectBag`).
-    pub fn free_bag(&self, bag: BagOf) -> Answer<()> {
+    pub fn free_bag(&self, bag: BagOwner) -> DriverResult<()> {
         let stream = self.stream()?;
-        let BagOf::Own(own) = bag else { return Err(Refusal::Invalid) };
-        if !stream.world.hold().bags.own.contains(own) {
-            return Err(Refusal::Invalid);
+        let BagOwner::Allocated(own) = bag else { return Err(DriverError::Invalid) };
+        if !stream.state.lock().bags.allocated.contains(own) {
+            return Err(DriverError::Invalid);
         }
-        At::here(&*self.host, |at| match at {
+        At::at_current_irql(&*self.host, |at| match at {
             At::Passive(at) => {
                 stream.empty_bag(at, self.device, bag);
                 Ok(())
             }
-            At::Dispatch(_) | At::Device(_) => Err(Refusal::Deadlock),
+            At::Dispatch(_) | At::Device(_) => Err(DriverError::Deadlock),
         })
     }
 }

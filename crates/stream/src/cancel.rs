@@ -3,18 +3,18 @@
 //! A frame with a locked pointer is not cancelled: that waits for the unlock. A clone whose frame
 //! goes is told to its driver, at dispatch level under the queue's lock, and is deleted there.
 
-use crate::frame::Place;
+use crate::frame::FrameLocation;
 use crate::funnel::Driver;
 use crate::pointer::PointerKind;
-use crate::refused::Refused;
+use crate::refused::StreamError;
 use crate::stream::Stream;
 use crate::words::{FrameId, PinId, PointerId};
-use crate::world::World;
-use flight::{Passive, RuleId, What};
+use crate::world::StreamState;
+use flight::{Passive, RuleId, EventKind};
 use std::sync::Arc;
 
 /// The first pointer that keeps a frame from being cancelled, edges before clones.
-pub(crate) fn locked_by(world: &World, frame: FrameId) -> Option<PointerId> {
+pub(crate) fn first_locked_pointer(world: &StreamState, frame: FrameId) -> Option<PointerId> {
     let pin = &world.pins[world.frames[frame].pin];
     let mut all = [pin.leading].into_iter().chain(pin.trailing).chain(pin.clones.iter().copied());
     let locks = |pointer: &PointerId| {
@@ -26,41 +26,41 @@ pub(crate) fn locked_by(world: &World, frame: FrameId) -> Option<PointerId> {
 
 impl Stream {
     /// Cancels every frame in the queue of a pin, holding no mutex. Answers how many there were.
-    pub fn cancel_frames(&self, at: &mut Passive, pin: PinId) -> Result<usize, Refused> {
+    pub fn cancel_frames(&self, at: &mut Passive, pin: PinId) -> Result<usize, StreamError> {
         let frames: Vec<FrameId> = {
-            let world = self.world.hold();
+            let world = self.state.lock();
             world.pin(pin)?;
             let all = world.frames_of(pin);
-            let mine = all.filter(|(_, it)| matches!(it.place, Place::Queued | Place::Passed));
+            let mine = all.filter(|(_, it)| matches!(it.location, FrameLocation::Queued | FrameLocation::Cloned));
             mine.map(|(number, _)| number).collect()
         };
         for frame in &frames {
-            self.cancel(at, *frame);
+            self.cancel_frame(at, *frame);
         }
         Ok(frames.len())
     }
 
     /// Queues the frames of a pin again that were cancelled.
-    pub fn refill(&self, at: &mut Passive, pin: PinId) -> Result<(), Refused> {
-        let _control = self.control(at, self.filter_of(pin)?)?;
-        let mut world = self.world.hold();
+    pub fn requeue_cancelled_frames(&self, at: &mut Passive, pin: PinId) -> Result<(), StreamError> {
+        let _control = self.acquire_control(at, self.filter_of(pin)?)?;
+        let mut world = self.state.lock();
         // The pin may have been closed while this thread waited for the mutex.
         if world.pins.contains(pin) {
-            self.feed(&mut world, pin);
+            self.queue_idle_frames(&mut world, pin);
         }
         Ok(())
     }
 
     /// Cancels a frame, now or when its last lock goes.
-    pub(crate) fn cancel(&self, at: &mut Passive, frame: FrameId) {
-        let told = {
-            let mut world = self.world.hold();
-            self.uproot(&mut world, frame)
+    pub(crate) fn cancel_frame(&self, at: &mut Passive, frame: FrameId) {
+        let has_cancel_callback = {
+            let mut world = self.state.lock();
+            self.dequeue_frame(&mut world, frame)
         };
-        let Some((pin, driver, told)) = told else { return };
-        for clone in told {
+        let Some((pin, driver, has_cancel_callback)) = has_cancel_callback else { return };
+        for clone in has_cancel_callback {
             driver.pointer_cancelled(at, pin, clone);
-            let mut world = self.world.hold();
+            let mut world = self.state.lock();
             // The driver deletes the clone in the callback, as it must, or another thread did.
             let there = world.pointers.contains(clone);
             let subject = clone.subject();
@@ -70,25 +70,25 @@ impl Stream {
                 self.remove_clone(&mut world, clone, true);
             }
         }
-        let mut world = self.world.hold();
+        let mut world = self.state.lock();
         // The pin may have stopped during the callbacks, and its frames were freed.
         if world.frames.contains(frame) {
-            self.settle(&mut world, frame);
+            self.complete_if_unreferenced(&mut world, frame);
         }
     }
 
     /// Takes a frame out of the queue. Answers which clones are to be told; none, if the frame was
     /// freed since it was chosen, or is not in flight.
-    fn uproot(
+    fn dequeue_frame(
         &self,
-        world: &mut World,
+        world: &mut StreamState,
         frame: FrameId,
     ) -> Option<(PinId, Arc<Driver>, Vec<PointerId>)> {
         let it = world.frames.get_mut(frame)?;
-        if !matches!(it.place, Place::Queued | Place::Passed) {
+        if !matches!(it.location, FrameLocation::Queued | FrameLocation::Cloned) {
             return None;
         }
-        it.cancel = true;
+        it.cancel_requested = true;
         let pin = it.pin;
         let of = &world.pins[pin];
         let place = of.queue.iter().position(|it| *it == frame);
@@ -96,38 +96,38 @@ impl Stream {
         let edges = [Some(of.leading), of.trailing];
         let clones = of.clones.clone();
         let driver = world.devices[of.device].driver.clone();
-        let locked = locked_by(world, frame);
+        let locked = first_locked_pointer(world, frame);
         // A clone that is locked keeps the frame, but not its place: an edge does.
         if locked.is_none_or(|it| clones.contains(&it)) {
             for edge in edges.into_iter().flatten() {
                 if world.pointers[edge].frame == Some(frame) {
-                    self.point(world, edge, next);
+                    self.set_pointer_frame(world, edge, next);
                 }
             }
-            world.pins[pin].forget(frame);
-            world.frames[frame].place = Place::Passed;
+            world.pins[pin].dequeue(frame);
+            world.frames[frame].location = FrameLocation::Cloned;
         }
         if let Some(by) = locked {
             let by = by.subject();
-            self.log.emit(frame.subject(), What::FrameHeld { by });
+            self.log.emit(frame.subject(), EventKind::FrameHeld { by });
             return None;
         }
-        let mut told = Vec::new();
+        let mut has_cancel_callback = Vec::new();
         for clone in clones {
             let it = &mut world.pointers[clone];
             if it.frame != Some(frame) || it.kind != PointerKind::Clone {
                 continue;
             }
-            if it.told {
-                told.push(clone);
+            if it.has_cancel_callback {
+                has_cancel_callback.push(clone);
             } else {
                 // It stays with its driver, and points to nothing.
                 it.frame = None;
-                let moved = What::PointerMoved { frame: None };
+                let moved = EventKind::PointerMoved { frame: None };
                 self.log.emit(clone.subject(), moved);
                 world.frames[frame].clones -= 1;
             }
         }
-        Some((pin, driver, told))
+        Some((pin, driver, has_cancel_callback))
     }
 }

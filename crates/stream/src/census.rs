@@ -1,95 +1,95 @@
 //! Live objects and what keeps each alive.
 
-use crate::bag::BagOf;
+use crate::bag::BagOwner;
 use crate::stream::Stream;
 use crate::words::{DeviceId, FilterId, PinId};
-use crate::world::World;
-use flight::{Census, Live};
+use crate::world::StreamState;
+use flight::{LiveObjects, LiveObject};
 
 impl Stream {
     /// The live device with this serial number, as events print it.
     pub fn find_device(&self, serial: u32) -> Option<DeviceId> {
-        self.world.hold().devices.find_serial(serial)
+        self.state.lock().devices.find_serial(serial)
     }
 
     /// The live filter with this serial number.
     pub fn find_filter(&self, serial: u32) -> Option<FilterId> {
-        self.world.hold().filters.find_serial(serial)
+        self.state.lock().filters.find_serial(serial)
     }
 
     /// The live pin with this serial number.
     pub fn find_pin(&self, serial: u32) -> Option<PinId> {
-        self.world.hold().pins.find_serial(serial)
+        self.state.lock().pins.find_serial(serial)
     }
 
     /// The live objects, and what keeps each alive.
-    pub fn census(&self) -> Census {
-        let world = self.world.hold();
+    pub fn live_objects(&self) -> LiveObjects {
+        let world = self.state.lock();
         let mut live = Vec::new();
         for (number, it) in world.devices.iter() {
             let blocks = world.blocks_of(number).count();
-            let mut why = vec![format!("{:?}", it.phase).to_lowercase()];
+            let mut why = vec![format!("{:?}", it.set_phase).to_lowercase()];
             if blocks > 0 {
                 why.push(format!("its driver has {blocks} pieces of memory"));
             }
-            bagged(&world, BagOf::Device(number), &mut why);
+            add_bag_references(&world, BagOwner::Device(number), &mut why);
             let subject = number.subject();
-            live.push(Live { subject, owner: None, why });
+            live.push(LiveObject { subject, owner: None, reasons: why });
             for (filter, _) in world.filters.iter().filter(|(_, it)| it.device == number) {
                 world.list_filter(filter, &mut live);
             }
         }
         for (mutex, owner) in world.mutexes.iter() {
             let why = vec![format!("{} mutex of thread {}", mutex.name(), owner.thread)];
-            live.push(Live { subject: mutex.of(), owner: None, why });
+            live.push(LiveObject { subject: mutex.owner(), owner: None, reasons: why });
         }
-        Census { live }
+        LiveObjects { objects: live }
     }
 }
 
-fn bagged(world: &World, bag: BagOf, why: &mut Vec<String>) {
+fn add_bag_references(world: &StreamState, bag: BagOwner, why: &mut Vec<String>) {
     let count = world.bags.count(bag);
     if count > 0 {
         why.push(format!("{count} items in its bag"));
     }
 }
 
-impl World {
-    fn list_filter(&self, filter: FilterId, live: &mut Vec<Live>) {
+impl StreamState {
+    fn list_filter(&self, filter: FilterId, live: &mut Vec<LiveObject>) {
         let it = &self.filters[filter];
         let subject = filter.subject();
         let mut why = vec![if it.created { "open".to_owned() } else { "being built".to_owned() }];
-        bagged(self, BagOf::Filter(filter), &mut why);
-        live.push(Live { subject, owner: Some(it.device.subject()), why });
+        add_bag_references(self, BagOwner::Filter(filter), &mut why);
+        live.push(LiveObject { subject, owner: Some(it.device.subject()), reasons: why });
         for pin in self.pins_of(filter) {
             self.list_pin(*pin, live);
         }
     }
 
-    fn list_pin(&self, pin: PinId, live: &mut Vec<Live>) {
+    fn list_pin(&self, pin: PinId, live: &mut Vec<LiveObject>) {
         let it = &self.pins[pin];
-        let mut why = vec![format!("in state {}", it.state.name())];
+        let mut why = vec![format!("in state {}", it.device_state.name())];
         if it.connection.is_some() {
             why.push("connected".to_owned());
         }
-        bagged(self, BagOf::Pin(pin), &mut why);
-        live.push(Live { subject: pin.subject(), owner: Some(it.filter.subject()), why });
+        add_bag_references(self, BagOwner::Pin(pin), &mut why);
+        live.push(LiveObject { subject: pin.subject(), owner: Some(it.filter.subject()), reasons: why });
         let owner = Some(pin.subject());
         if let Some(allocator) = it.allocator {
             let it = &self.allocators[allocator];
-            let why = vec![format!("{}, of {} frames", it.by.name(), it.framing.frames)];
-            live.push(Live { subject: allocator.subject(), owner, why });
+            let why = vec![format!("{}, of {} frames", it.owner.name(), it.framing.frames)];
+            live.push(LiveObject { subject: allocator.subject(), owner, reasons: why });
         }
         for (frame, it) in self.frames_of(pin) {
-            let mut why = vec![format!("{:?}", it.place).to_lowercase()];
+            let mut why = vec![format!("{:?}", it.location).to_lowercase()];
             if it.clones > 0 {
                 why.push(format!("{} clones point to it", it.clones));
             }
-            live.push(Live { subject: frame.subject(), owner, why });
+            live.push(LiveObject { subject: frame.subject(), owner, reasons: why });
         }
         for clone in &it.clones {
             let why = vec!["a clone of its driver's".to_owned()];
-            live.push(Live { subject: clone.subject(), owner, why });
+            live.push(LiveObject { subject: clone.subject(), owner, reasons: why });
         }
     }
 }

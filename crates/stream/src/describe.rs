@@ -52,9 +52,9 @@ pub struct PinDescriptor {
     /// What is special about it (`KSPIN_FLAG_*`).
     pub flags: Vec<PinFlag>,
     /// How many there can be (`InstancesPossible`): none of a pin that only says what is there.
-    pub possible: u32,
+    pub instances_possible: u32,
     /// How many there must be before a state is changed (`InstancesNecessary`).
-    pub necessary: u32,
+    pub instances_necessary: u32,
 }
 
 impl Default for PinDescriptor {
@@ -66,8 +66,8 @@ impl Default for PinDescriptor {
             formats: Vec::new(),
             framing: None,
             flags: Vec::new(),
-            possible: 1,
-            necessary: 0,
+            instances_possible: 1,
+            instances_necessary: 0,
         }
     }
 }
@@ -78,21 +78,21 @@ pub struct Format {
     /// Its kind (`MajorFormat`).
     pub major: u128,
     /// Its subkind (`SubFormat`).
-    pub sub: u128,
+    pub sub_format: u128,
     /// What follows (`Specifier`).
     pub specifier: u128,
     /// How many bytes a sample has (`SampleSize`).
-    pub sample: u32,
+    pub sample_size: u32,
     /// What follows, which is the driver's.
     pub block: Vec<u8>,
 }
 
 impl Format {
     /// Whether a format is in this range.
-    pub fn has(&self, format: &Format) -> bool {
+    pub fn contains(&self, format: &Format) -> bool {
         let same = |range: u128, it: u128| range == 0 || range == it;
         same(self.major, format.major)
-            && same(self.sub, format.sub)
+            && same(self.sub_format, format.sub_format)
             && same(self.specifier, format.specifier)
     }
 }
@@ -141,7 +141,7 @@ flags! {
 }
 
 /// Flags that exclude each other.
-const OPPOSITES: [(PinFlag, PinFlag); 5] = [
+const EXCLUSIVE_FLAGS: [(PinFlag, PinFlag); 5] = [
     (PinFlag::CriticalProcessing, PinFlag::HypercriticalProcessing),
     (PinFlag::DoNotInitiateProcessing, PinFlag::InitiateProcessingOnEveryArrival),
     (PinFlag::FramesNotRequiredForProcessing, PinFlag::SomeFramesRequiredForProcessing),
@@ -151,39 +151,39 @@ const OPPOSITES: [(PinFlag, PinFlag); 5] = [
 
 /// Something that cannot be, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadDescriptor(pub String);
+pub struct DescriptorError(pub String);
 
-impl std::error::Error for BadDescriptor {}
+impl std::error::Error for DescriptorError {}
 
-impl fmt::Display for BadDescriptor {
+impl fmt::Display for DescriptorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
 /// A rule that was looked at, and how it was broken.
-pub(crate) type Judged = (RuleId, Option<String>);
+pub(crate) type RuleCheck = (RuleId, Option<String>);
 
 impl PinDescriptor {
     /// Whether it has a flag.
-    pub fn is(&self, flag: PinFlag) -> bool {
+    pub fn has_flag(&self, flag: PinFlag) -> bool {
         self.flags.contains(&flag)
     }
 
     /// Whether its states are walked in steps.
-    pub fn is_standard(&self) -> bool {
-        !self.is(PinFlag::DoNotUseStandardTransport)
+    pub fn changes_state_stepwise(&self) -> bool {
+        !self.has_flag(PinFlag::DoNotUseStandardTransport)
     }
 
-    fn judge(&self, filter: &FilterDescriptor, all: &mut Vec<Judged>) {
-        let both = OPPOSITES.iter().find(|(one, other)| self.is(*one) && self.is(*other));
+    fn judge(&self, filter: &FilterDescriptor, all: &mut Vec<RuleCheck>) {
+        let both = EXCLUSIVE_FLAGS.iter().find(|(one, other)| self.has_flag(*one) && self.has_flag(*other));
         let broken = both.map(|(one, other)| {
             format!("a pin has both {one:?} and {other:?}, which exclude each other")
         });
         all.push((RuleId::KS_PIN_010, broken));
         let processed = self.dispatch.contains(&Entry::PinProcess)
             || filter.dispatch.contains(&Entry::FilterProcess);
-        if self.is(PinFlag::DoNotInitiateProcessing) && self.is_standard() {
+        if self.has_flag(PinFlag::DoNotInitiateProcessing) && self.changes_state_stepwise() {
             let broken = (!processed).then(|| {
                 "a pin of standard transport does not initiate processing, and neither it nor its \
                  filter has a process routine"
@@ -202,15 +202,15 @@ impl PinDescriptor {
     }
 
     /// What it says of frames: looked at first, and after each edit.
-    pub(crate) fn judge_framing(&self, all: &mut Vec<Judged>) {
+    pub(crate) fn judge_framing(&self, all: &mut Vec<RuleCheck>) {
         match &self.framing {
             None => (),
             Some(FramingForm::Simple(it)) => {
-                all.push((RuleId::KS_FRAMING_004, it.bad_reserved()));
+                all.push((RuleId::KS_FRAMING_004, it.reserved_error()));
             }
             Some(FramingForm::Extended(it)) => {
-                all.push((RuleId::KS_FRAMING_001, it.bad_count()));
-                all.push((RuleId::KS_FRAMING_002, it.bad_item()));
+                all.push((RuleId::KS_FRAMING_001, it.count_error()));
+                all.push((RuleId::KS_FRAMING_002, it.item_error()));
                 let claims = self.allocator.is_none() && it.items.iter().any(|it| it.can_allocate);
                 let broken = claims.then(|| {
                     "the framing of a pin says that it can allocate, and it has no allocator"
@@ -222,19 +222,19 @@ impl PinDescriptor {
     }
 
     /// What no rule speaks of, and cannot be.
-    fn impossible(&self) -> Option<String> {
+    fn descriptor_error(&self) -> Option<String> {
         match &self.framing {
             Some(FramingForm::Simple(it)) if !crate::framing::is_mask(it.alignment) => Some(format!(
                 "the framing of a pin asks for alignment {:#x}, which is not one less than a power \
                  of two",
                 it.alignment
             )),
-            Some(FramingForm::Extended(it)) => it.overlap().or_else(|| it.idle_allocator()),
+            Some(FramingForm::Extended(it)) => it.overlap_error().or_else(|| it.missing_allocator_error()),
             _ => None,
         }
         .or_else(|| {
-            (self.necessary > self.possible).then(|| {
-                format!("a pin must be there {} times and can {}", self.necessary, self.possible)
+            (self.instances_necessary > self.instances_possible).then(|| {
+                format!("a pin must be there {} times and can {}", self.instances_necessary, self.instances_possible)
             })
         })
     }
@@ -242,14 +242,14 @@ impl PinDescriptor {
 
 impl FilterDescriptor {
     /// Whether its pins are processed together.
-    pub fn is_centric(&self) -> bool {
+    pub fn is_filter_centric(&self) -> bool {
         self.dispatch.contains(&Entry::FilterProcess)
     }
 
-    pub(crate) fn judge(&self) -> Vec<Judged> {
+    pub(crate) fn judge(&self) -> Vec<RuleCheck> {
         let mut all = Vec::new();
         let pin = self.pins.iter().position(|it| it.dispatch.contains(&Entry::PinProcess));
-        let broken = pin.filter(|_| self.is_centric()).map(|it| {
+        let broken = pin.filter(|_| self.is_filter_centric()).map(|it| {
             format!("a filter has a process routine, and its pin {it} has one, too: only one may")
         });
         all.push((RuleId::KS_PROC_005, broken));
@@ -259,7 +259,7 @@ impl FilterDescriptor {
         all
     }
 
-    pub(crate) fn impossible(&self) -> Option<BadDescriptor> {
-        self.pins.iter().find_map(PinDescriptor::impossible).map(BadDescriptor)
+    pub(crate) fn descriptor_error(&self) -> Option<DescriptorError> {
+        self.pins.iter().find_map(PinDescriptor::descriptor_error).map(DescriptorError)
     }
 }

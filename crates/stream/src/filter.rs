@@ -1,16 +1,16 @@
 //! Filters: opened by clients, closed after their pins.
 
-use crate::bag::BagOf;
+use crate::bag::BagOwner;
 use crate::describe::{FilterDescriptor, PinDescriptor};
 use crate::funnel::{Driver, Entry};
 use crate::minidriver::FilterView;
-use crate::mutex::{Held, Mutex};
-use crate::refused::Refused;
+use crate::mutex::{KsMutexGuard, KsMutex};
+use crate::refused::StreamError;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{Answer, DeviceId, FilterId, PinId, Refusal, Token};
-use crate::world::World;
-use flight::{Passive, RuleId, What, Who};
+use crate::words::{DriverResult, DeviceId, FilterId, PinId, DriverError, DriverHandle};
+use crate::world::StreamState;
+use flight::{Passive, RuleId, EventKind, Component};
 use std::sync::Arc;
 
 /// A filter.
@@ -21,25 +21,25 @@ pub struct Filter {
     /// Its pins, by number.
     pub(crate) pins: Vec<PinId>,
     /// The driver's own word for it, if it gave one.
-    pub(crate) own: Option<usize>,
+    pub(crate) own_handle: Option<usize>,
     /// The word it is lent: its own, or its device's.
-    pub(crate) word: usize,
+    pub(crate) driver_handle: usize,
     /// The driver has made it.
     pub(crate) created: bool,
     /// The last time it was processed nothing moved.
-    pub(crate) idle: bool,
+    pub(crate) made_no_progress: bool,
     /// Its driver wants to be asked before it is processed again.
-    pub(crate) waits: bool,
+    pub(crate) waits_for_attempt: bool,
 }
 
-impl World {
-    pub(crate) fn filter(&self, filter: FilterId) -> Result<&Filter, Refused> {
-        self.filters.get(filter).ok_or_else(|| Refused::NotThere(filter.subject()))
+impl StreamState {
+    pub(crate) fn filter(&self, filter: FilterId) -> Result<&Filter, StreamError> {
+        self.filters.get(filter).ok_or_else(|| StreamError::NotFound(filter.subject()))
     }
 
     pub(crate) fn filter_view(&self, filter: FilterId) -> FilterView {
         let it = &self.filters[filter];
-        FilterView { filter, device: it.device, factory: it.factory, word: it.word }
+        FilterView { filter, device: it.device, factory: it.factory, driver_handle: it.driver_handle }
     }
 
     pub(crate) fn driver_of(&self, filter: FilterId) -> Arc<Driver> {
@@ -58,169 +58,169 @@ impl Stream {
         at: &mut Passive,
         device: DeviceId,
         factory: u32,
-    ) -> Result<FilterId, Refused> {
+    ) -> Result<FilterId, StreamError> {
         // WINDOWS: D-20. One page names the device mutex, another the control mutex: both.
-        let _device = self.take(at, Mutex::Device(device.subject()))?;
+        let _device = self.acquire_guard(at, KsMutex::Device(device.subject()))?;
         let (filter, driver, asks) = {
-            let mut world = self.world.hold();
-            let it = world.started(device)?;
+            let mut world = self.state.lock();
+            let it = world.started_device(device)?;
             let descriptor = it.factories.get(factory as usize).cloned();
-            let descriptor = descriptor.ok_or(Refused::NoFactory(factory))?;
-            let (word, driver) = (it.word, it.driver.clone());
+            let descriptor = descriptor.ok_or(StreamError::NoFactory(factory))?;
+            let (word, driver) = (it.driver_handle, it.driver.clone());
             let asks = descriptor.dispatch.contains(&Entry::FilterCreate);
             let filter = world.filters.insert(Filter {
                 device,
                 factory,
                 descriptor,
                 pins: Vec::new(),
-                own: None,
-                word,
+                own_handle: None,
+                driver_handle: word,
                 created: false,
-                idle: false,
-                waits: false,
+                made_no_progress: false,
+                waits_for_attempt: false,
             });
             (filter, driver, asks)
         };
-        let _control = match self.take(at, Mutex::Control(filter.subject())) {
+        let _control = match self.acquire_guard(at, KsMutex::Control(filter.subject())) {
             Ok(held) => held,
             Err(why) => {
-                self.world.hold().filters.remove(filter);
+                self.state.lock().filters.remove(filter);
                 return Err(why);
             }
         };
-        let own = match asks.then(|| self.ask_filter(at, &driver, filter)) {
+        let own = match asks.then(|| self.call_create_filter(at, &driver, filter)) {
             None => None,
             Some(Ok(word)) => (word != 0).then_some(word),
             Some(Err(why)) => {
-                self.empty_bag(at, device, BagOf::Filter(filter));
-                let mut world = self.world.hold();
+                self.empty_bag(at, device, BagOwner::Filter(filter));
+                let mut world = self.state.lock();
                 world.filters.remove(filter);
-                self.log.emit(filter.subject(), What::FilterUnmade {});
-                self.wake(&mut world);
+                self.log.emit(filter.subject(), EventKind::FilterCreateFailed {});
+                self.wake_all(&mut world);
                 drop(world);
-                driver.gone(filter.into());
+                driver.object_removed(filter.into());
                 return Err(why);
             }
         };
-        let mut world = self.world.hold();
+        let mut world = self.state.lock();
         let it = &mut world.filters[filter];
         it.created = true;
-        it.own = own;
-        it.word = own.unwrap_or(it.word);
+        it.own_handle = own;
+        it.driver_handle = own.unwrap_or(it.driver_handle);
         let (dispatch, own) = (it.descriptor.dispatch_level, own.is_some());
-        let needs = it.descriptor.pins.iter().map(|it| it.necessary);
+        let needs = it.descriptor.pins.iter().map(|it| it.instances_necessary);
         let needs = needs.fold(0, u32::saturating_add);
         let device = device.subject();
-        let made = What::FilterCreated { device, factory, own, dispatch, needs };
-        self.log.emit(filter.subject(), made);
+        let blocks_allocated = EventKind::FilterCreated { device, factory, has_context: own, dispatch, needs };
+        self.log.emit(filter.subject(), blocks_allocated);
         Ok(filter)
     }
 
-    fn ask_filter(
+    fn call_create_filter(
         &self,
         at: &mut Passive,
         driver: &Driver,
         filter: FilterId,
-    ) -> Result<usize, Refused> {
-        let view = self.world.hold().filter_view(filter);
+    ) -> Result<usize, StreamError> {
+        let view = self.state.lock().filter_view(filter);
         self.begin_request(filter.subject());
         let answer = driver.create_filter(at, &view);
-        let answer = answer.map(|it| it.map_or(0, |it| it.word()));
+        let answer = answer.map(|it| it.map_or(0, |it| it.value()));
         Ok(self.end_request(at, filter.subject(), Entry::FilterCreate, answer)?)
     }
 
     /// Closes a filter whose pins are closed.
-    pub fn close_filter(&self, at: &mut Passive, filter: FilterId) -> Result<(), Refused> {
-        let device = self.world.hold().filter(filter)?.device;
-        let _device = self.take(at, Mutex::Device(device.subject()))?;
-        let _control = self.take(at, Mutex::Control(filter.subject()))?;
+    pub fn close_filter(&self, at: &mut Passive, filter: FilterId) -> Result<(), StreamError> {
+        let device = self.state.lock().filter(filter)?.device;
+        let _device = self.acquire_guard(at, KsMutex::Device(device.subject()))?;
+        let _control = self.acquire_guard(at, KsMutex::Control(filter.subject()))?;
         {
-            let world = self.world.hold();
+            let world = self.state.lock();
             world.filter(filter)?;
             let pins = world.pins_of(filter).len();
             let broken = (pins > 0)
                 .then(|| format!("{} was closed with {pins} of its pins open", filter.subject()));
             let refused = broken.is_some();
             let place = "IRP_MJ_CLOSE";
-            self.log.judge(RuleId::KS_PIN_013, Who::Client, filter.subject(), place, broken);
+            self.log.judge(RuleId::KS_PIN_013, Component::Client, filter.subject(), place, broken);
             if refused {
-                return Err(Refused::PinsOpen(filter.subject()));
+                return Err(StreamError::PinsOpen(filter.subject()));
             }
         }
-        self.shut_filter(at, filter);
+        self.destroy_filter(at, filter);
         Ok(())
     }
 
     /// Takes the control mutex of a filter that is made, and whose device is started.
-    pub(crate) fn control(&self, at: &mut Passive, filter: FilterId) -> Result<Held<'_>, Refused> {
-        let held = self.take(at, Mutex::Control(filter.subject()))?;
+    pub(crate) fn acquire_control(&self, at: &mut Passive, filter: FilterId) -> Result<KsMutexGuard<'_>, StreamError> {
+        let held = self.acquire_guard(at, KsMutex::Control(filter.subject()))?;
         let answer = {
-            let world = self.world.hold();
+            let world = self.state.lock();
             let it = world.filter(filter);
             // One that is being made has no pins yet.
             let it = it
-                .and_then(|it| it.created.then_some(it).ok_or(Refused::NotThere(filter.subject())));
-            it.and_then(|it| world.started(it.device).map(|_| ()))
+                .and_then(|it| it.created.then_some(it).ok_or(StreamError::NotFound(filter.subject())));
+            it.and_then(|it| world.started_device(it.device).map(|_| ()))
         };
         answer.map(|()| held)
     }
 
     /// Ends a filter with all its pins. Both its mutexes are held.
-    pub(crate) fn shut_filter(&self, at: &mut Passive, filter: FilterId) {
-        let pins = self.world.hold().pins_of(filter).to_vec();
+    pub(crate) fn destroy_filter(&self, at: &mut Passive, filter: FilterId) {
+        let pins = self.state.lock().pins_of(filter).to_vec();
         for pin in pins {
-            self.shut_pin(at, pin);
+            self.destroy_pin(at, pin);
         }
         let (view, driver, own, asks, device) = {
-            let world = self.world.hold();
+            let world = self.state.lock();
             let (view, driver) = (world.filter_view(filter), world.driver_of(filter));
             let it = &world.filters[filter];
             let asks = it.created && it.descriptor.dispatch.contains(&Entry::FilterClose);
-            (view, driver, it.own, asks, it.device)
+            (view, driver, it.own_handle, asks, it.device)
         };
         if asks {
             self.begin_request(filter.subject());
-            let answer = driver.close_filter(at, &view, own.map(Token::lent)).map(|()| 0);
+            let answer = driver.close_filter(at, &view, own.map(DriverHandle::duplicate)).map(|()| 0);
             // What it answers changes nothing: the filter is closed.
             let _ = self.end_request(at, filter.subject(), Entry::FilterClose, answer);
         }
-        self.empty_bag(at, device, BagOf::Filter(filter));
-        let mut world = self.world.hold();
+        self.empty_bag(at, device, BagOwner::Filter(filter));
+        let mut world = self.state.lock();
         world.filters.remove(filter);
         world.jobs.retain(|it| !it.is_of_filter(filter));
-        self.log.emit(filter.subject(), What::FilterClosed {});
-        self.wake(&mut world);
+        self.log.emit(filter.subject(), EventKind::FilterClosed {});
+        self.wake_all(&mut world);
         drop(world);
-        driver.gone(filter.into());
+        driver.object_removed(filter.into());
     }
 }
 
 impl Services {
     /// A filter of the device, as it is now.
-    pub fn see_filter(&self, filter: FilterId) -> Option<FilterView> {
+    pub fn filter_view(&self, filter: FilterId) -> Option<FilterView> {
         let stream = self.stream().ok()?;
-        let world = stream.world.hold();
+        let world = stream.state.lock();
         world.filters.get(filter).filter(|it| it.device == self.device)?;
         Some(world.filter_view(filter))
     }
 
     /// Makes another kind of pin of one filter (`KsFilterCreatePinFactory`), with the control
     /// mutex held. Answers its number.
-    pub fn create_pin_factory(&self, filter: FilterId, pin: PinDescriptor) -> Answer<u32> {
+    pub fn create_pin_factory(&self, filter: FilterId, pin: PinDescriptor) -> DriverResult<u32> {
         let stream = self.stream()?;
         let mut whole = {
-            let world = stream.world.hold();
+            let world = stream.state.lock();
             let it = world.filters.get(filter).filter(|it| it.device == self.device);
-            let whole = FilterDescriptor::clone(&it.ok_or(Refusal::Invalid)?.descriptor);
-            stream.judge_walk(&world, Mutex::Control(filter.subject()))?;
+            let whole = FilterDescriptor::clone(&it.ok_or(DriverError::Invalid)?.descriptor);
+            stream.judge_enumeration(&world, KsMutex::Control(filter.subject()))?;
             whole
         };
         whole.pins.push(pin);
-        let number = u32::try_from(whole.pins.len() - 1).map_err(|_| Refusal::NoMemory)?;
-        stream.check(filter.subject(), &whole).map_err(|_| Refusal::Invalid)?;
-        let mut world = stream.world.hold();
+        let number = u32::try_from(whole.pins.len() - 1).map_err(|_| DriverError::NoMemory)?;
+        stream.check_descriptor(filter.subject(), &whole).map_err(|_| DriverError::Invalid)?;
+        let mut world = stream.state.lock();
         // It may have been closed since: the world was not held while the descriptor was judged.
-        let it = world.filters.get_mut(filter).ok_or(Refusal::Invalid)?;
+        let it = world.filters.get_mut(filter).ok_or(DriverError::Invalid)?;
         it.descriptor = Arc::new(whole);
         Ok(number)
     }

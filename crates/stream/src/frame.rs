@@ -7,11 +7,11 @@
 
 use crate::describe::{Flow, PinFlag};
 use crate::pointer::PointerKind;
-use crate::refused::Refused;
+use crate::refused::StreamError;
 use crate::stream::Stream;
-use crate::words::{AllocatorId, DeviceId, FrameId, Header, PinId, PointerId, State};
-use crate::world::World;
-use flight::{Passive, RuleId, What, Woken};
+use crate::words::{AllocatorId, DeviceId, FrameId, Header, PinId, PointerId, PinState};
+use crate::world::StreamState;
+use flight::{Passive, RuleId, EventKind, WaitResult};
 
 /// A frame.
 #[derive(Debug)]
@@ -19,34 +19,34 @@ pub struct Frame {
     pub(crate) pin: PinId,
     pub(crate) allocator: Option<AllocatorId>,
     /// Where its memory is.
-    pub(crate) word: usize,
+    pub(crate) address: usize,
     /// How many bytes it has.
     pub(crate) bytes: u32,
     pub(crate) header: Header,
     /// Its driver has written to it.
     pub(crate) written: bool,
-    pub(crate) place: Place,
+    pub(crate) location: FrameLocation,
     /// How many clones point to it.
     pub(crate) clones: u32,
     /// It is to be cancelled.
-    pub(crate) cancel: bool,
+    pub(crate) cancel_requested: bool,
     /// Its driver injected it, with that word.
     pub(crate) injected: Option<usize>,
 }
 
 /// Where a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum FrameLocation {
     /// Free: not queued, and not at the client.
-    Home,
+    Idle,
     /// In its pin's queue.
     Queued,
     /// The edges have passed it, clones point to it.
-    Passed,
+    Cloned,
     /// It is done, for the client.
-    Done,
+    Completed,
     /// The client has it.
-    Taken,
+    Delivered,
 }
 
 impl Frame {
@@ -54,13 +54,13 @@ impl Frame {
         Self {
             pin,
             allocator,
-            word,
+            address: word,
             bytes,
             header: Header::default(),
             written: false,
-            place: Place::Home,
+            location: FrameLocation::Idle,
             clones: 0,
-            cancel: false,
+            cancel_requested: false,
             injected: None,
         }
     }
@@ -68,21 +68,21 @@ impl Frame {
 
 /// A frame that a client has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct ClientFrame {
     /// It.
     pub frame: FrameId,
     /// What is said with it.
     pub header: Header,
 }
 
-impl World {
+impl StreamState {
     /// Adds a frame of a live pin, and returns its id.
     pub(crate) fn add_frame(&mut self, frame: Frame) -> FrameId {
-        let (pin, word) = (frame.pin, frame.word);
+        let (pin, word) = (frame.pin, frame.address);
         let frame = self.frames.insert(frame);
         let pin = &mut self.pins[pin];
         pin.frames.push(frame);
-        self.places.insert((pin.device, word, frame));
+        self.frames_by_address.insert((pin.device, word, frame));
         frame
     }
 
@@ -91,13 +91,13 @@ impl World {
         let it = self.frames.remove(frame);
         let pin = &mut self.pins[it.pin];
         pin.frames.retain(|other| *other != frame);
-        pin.done.retain(|other| *other != frame);
-        self.places.remove(&(pin.device, it.word, frame));
+        pin.completed.retain(|other| *other != frame);
+        self.frames_by_address.remove(&(pin.device, it.address, frame));
     }
 
     /// The first frame of a device that is there.
     pub(crate) fn frame_at(&self, device: DeviceId, word: usize) -> Option<FrameId> {
-        let next = self.places.range((device, word, FrameId::NULL)..).next();
+        let next = self.frames_by_address.range((device, word, FrameId::NULL)..).next();
         let there = next.filter(|(of, at, _)| (*of, *at) == (device, word));
         there.map(|(_, _, frame)| *frame)
     }
@@ -110,10 +110,10 @@ impl World {
 
 impl Stream {
     /// A frame arrives in its pin's queue.
-    pub(crate) fn arrive(&self, world: &mut World, frame: FrameId) {
+    pub(crate) fn enqueue_frame(&self, world: &mut StreamState, frame: FrameId) {
         let it = &mut world.frames[frame];
-        it.place = Place::Queued;
-        it.cancel = false;
+        it.location = FrameLocation::Queued;
+        it.cancel_requested = false;
         it.written = false;
         let (pin, fresh) = (it.pin, it.header);
         let at = &mut world.pins[pin];
@@ -124,29 +124,29 @@ impl Stream {
         }
         at.queue.push_back(frame);
         let (leading, trailing) = (at.leading, at.trailing);
-        let every = at.descriptor.is(PinFlag::InitiateProcessingOnEveryArrival);
-        let initiates = !at.descriptor.is(PinFlag::DoNotInitiateProcessing);
-        self.note(frame.subject(), || What::FrameQueued { pin: pin.subject() });
+        let every = at.descriptor.has_flag(PinFlag::InitiateProcessingOnEveryArrival);
+        let initiates = !at.descriptor.has_flag(PinFlag::DoNotInitiateProcessing);
+        self.log_event(frame.subject(), || EventKind::FrameQueued { pin: pin.subject() });
         let mut fell = false;
         for edge in [Some(leading), trailing].into_iter().flatten() {
             if world.pointers[edge].frame.is_none() {
                 fell |= edge == leading;
-                self.point(world, edge, Some(frame));
+                self.set_pointer_frame(world, edge, Some(frame));
             }
         }
         if initiates && (fell || every) {
-            Self::want(world, pin);
+            Self::request_processing(world, pin);
         }
     }
 
     /// Has a pointer point to a frame, from its beginning on.
-    pub(crate) fn point(&self, world: &mut World, pointer: PointerId, frame: Option<FrameId>) {
+    pub(crate) fn set_pointer_frame(&self, world: &mut StreamState, pointer: PointerId, frame: Option<FrameId>) {
         let it = &mut world.pointers[pointer];
         let pin = &mut world.pins[it.pin];
-        pin.moves += 1;
+        pin.move_count += 1;
         let out = pin.descriptor.flow == Flow::Out;
         let of = frame.map(|frame| &world.frames[frame]);
-        let room = of.map_or(0, |it| if out { it.bytes } else { it.header.used });
+        let room = of.map_or(0, |it| if out { it.bytes } else { it.header.data_used });
         it.frame = frame;
         it.offset = 0;
         it.remaining = room;
@@ -154,73 +154,73 @@ impl Stream {
             it.locked = false;
         }
         let frame = frame.map(FrameId::subject);
-        self.note(pointer.subject(), || What::PointerMoved { frame });
+        self.log_event(pointer.subject(), || EventKind::PointerMoved { frame });
     }
 
     /// An edge has left a frame: if it was the last that had to, the frame leaves the queue.
-    pub(crate) fn pass(&self, world: &mut World, frame: FrameId, edge: PointerKind) {
+    pub(crate) fn leave_frame(&self, world: &mut StreamState, frame: FrameId, edge: PointerKind) {
         let it = &mut world.frames[frame];
         let pin = &mut world.pins[it.pin];
         let name = if edge == PointerKind::Leading { "leading" } else { "trailing" };
-        self.note(frame.subject(), || What::FramePassed { edge: name.into() });
+        self.log_event(frame.subject(), || EventKind::FramePassed { edge: name.into() });
         if edge == PointerKind::Leading && pin.trailing.is_some() {
             return;
         }
-        pin.forget(frame);
-        it.place = Place::Passed;
-        self.settle(world, frame);
+        pin.dequeue(frame);
+        it.location = FrameLocation::Cloned;
+        self.complete_if_unreferenced(world, frame);
     }
 
     /// A frame that nothing refers to is done.
-    pub(crate) fn settle(&self, world: &mut World, frame: FrameId) {
+    pub(crate) fn complete_if_unreferenced(&self, world: &mut StreamState, frame: FrameId) {
         let it = &mut world.frames[frame];
-        if it.place != Place::Passed || it.clones > 0 {
+        if it.location != FrameLocation::Cloned || it.clones > 0 {
             return;
         }
         let subject = frame.subject();
         let of = &mut world.pins[it.pin];
-        let client = of.client;
-        let stops = client == State::Stop;
+        let client = of.client_state;
+        let stops = client == PinState::Stop;
         // What is given up on the way to stop carries nothing.
-        if it.cancel || stops {
-            it.place = Place::Home;
-            self.log.emit(subject, What::FrameCancelled {});
-            self.wake(world);
+        if it.cancel_requested || stops {
+            it.location = FrameLocation::Idle;
+            self.log.emit(subject, EventKind::FrameCancelled {});
+            self.wake_all(world);
             return;
         }
-        it.place = Place::Done;
+        it.location = FrameLocation::Completed;
         let (header, bytes, written) = (it.header, it.bytes, it.written);
         if of.descriptor.flow == Flow::Out {
-            let maps = of.descriptor.is(PinFlag::GenerateMappings);
-            let broken = if header.used > bytes {
-                Some(format!("{subject} says that {} of its {bytes} bytes are used", header.used))
-            } else if header.used == 0 && written && !maps && client >= State::Pause {
+            let maps = of.descriptor.has_flag(PinFlag::GenerateMappings);
+            let broken = if header.data_used > bytes {
+                Some(format!("{subject} says that {} of its {bytes} bytes are used", header.data_used))
+            } else if header.data_used == 0 && written && !maps && client >= PinState::Pause {
                 Some(format!("{subject} was written, and says that no byte of it is used"))
             } else {
                 None
             };
             self.judge(RuleId::KS_PTR_014, subject, "KSSTREAM_HEADER.DataUsed", broken);
         }
-        of.done.push_back(frame);
-        let Header { time, duration, used, end, discontinuity } = header;
-        self.note(subject, || {
+        of.completed.push_back(frame);
+        let Header { time, duration, data_used: used, end_of_stream: end, discontinuity } = header;
+        self.log_event(subject, || {
             let now = self.host.now();
-            What::FrameDone { used, time, duration, end, discontinuity, now }
+            EventKind::FrameDone { used, time, duration, end, discontinuity, now }
         });
-        self.wake(world);
+        self.wake_all(world);
     }
 
     /// Queues the frames of a pin that are home: there is work again. Those of a pin that data goes
     /// into are free, and so are not queued; those that were injected are their driver's.
-    pub(crate) fn feed(&self, world: &mut World, pin: PinId) {
+    pub(crate) fn queue_idle_frames(&self, world: &mut StreamState, pin: PinId) {
         let out = world.pins[pin].descriptor.flow == Flow::Out;
-        let empty = |it: &Frame| it.place == Place::Home && it.injected.is_none();
+        let empty = |it: &Frame| it.location == FrameLocation::Idle && it.injected.is_none();
         let home = world.frames_of(pin).filter(|(_, it)| out && empty(it));
         let home: Vec<FrameId> = home.map(|(frame, _)| frame).collect();
         for frame in home {
-            self.arrive(world, frame);
+            self.enqueue_frame(world, frame);
         }
-        self.wake(world);
+        self.wake_all(world);
     }
 
     /// Takes the next frame that is done, and waits for it until a time at most.
@@ -231,67 +231,67 @@ impl Stream {
         at: &mut Passive,
         pin: PinId,
         deadline: Option<u64>,
-    ) -> Result<Taken, Refused> {
-        let what = |_: &World| format!("a frame of {}", pin.subject());
+    ) -> Result<ClientFrame, StreamError> {
+        let what = |_: &StreamState| format!("a frame of {}", pin.subject());
         let done = self.wait_for(at, deadline, what, |world| {
             let Some(it) = world.pins.get_mut(pin) else {
-                return Some(Err(Refused::NotThere(pin.subject())));
+                return Some(Err(StreamError::NotFound(pin.subject())));
             };
-            let (client, device) = (it.client, it.device);
-            let Some(frame) = it.done.pop_front() else {
-                let over = client == State::Stop || world.started(device).is_err();
-                return over.then_some(Err(Refused::Stopped));
+            let (client, device) = (it.client_state, it.device);
+            let Some(frame) = it.completed.pop_front() else {
+                let over = client == PinState::Stop || world.started_device(device).is_err();
+                return over.then_some(Err(StreamError::Stopped));
             };
             let it = &mut world.frames[frame];
-            it.place = Place::Taken;
-            self.note(frame.subject(), || What::FrameTaken {});
-            Some(Ok(Taken { frame, header: it.header }))
+            it.location = FrameLocation::Delivered;
+            self.log_event(frame.subject(), || EventKind::FrameTaken {});
+            Some(Ok(ClientFrame { frame, header: it.header }))
         });
         match done {
             Ok(answer) => answer,
-            Err(Woken::TimedOut) => Err(Refused::TimedOut),
-            Err(Woken::Stuck(graph)) => {
+            Err(WaitResult::TimedOut) => Err(StreamError::TimedOut),
+            Err(WaitResult::Stuck(graph)) => {
                 if !self.judge_stalled(pin) {
-                    self.log.emit(pin.subject(), What::WaitStuck { graph });
+                    self.log.emit(pin.subject(), EventKind::WaitStuck { graph });
                 }
-                Err(Refused::Stuck)
+                Err(StreamError::Stuck)
             }
-            Err(Woken::Rung) => Err(Refused::Stuck),
-            Err(Woken::Over) => Err(Refused::Over),
+            Err(WaitResult::Woken) => Err(StreamError::Stuck),
+            Err(WaitResult::HostEnded) => Err(StreamError::HostEnded),
         }
     }
 
     /// Reads from a frame that the client has.
-    pub fn read_frame(&self, frame: FrameId, offset: u32, into: &mut [u8]) -> Result<(), Refused> {
+    pub fn read_frame(&self, frame: FrameId, offset: u32, into: &mut [u8]) -> Result<(), StreamError> {
         let (word, memory) = {
-            let world = self.world.hold();
-            let it = world.frames.get(frame).filter(|it| it.place == Place::Taken);
-            let it = it.ok_or_else(|| Refused::NotThere(frame.subject()))?;
-            (it.word, world.devices[world.pins[it.pin].device].memory.clone())
+            let world = self.state.lock();
+            let it = world.frames.get(frame).filter(|it| it.location == FrameLocation::Delivered);
+            let it = it.ok_or_else(|| StreamError::NotFound(frame.subject()))?;
+            (it.address, world.devices[world.pins[it.pin].device].memory.clone())
         };
         let read = memory.read(word, offset, into);
-        if read { Ok(()) } else { Err(Refused::NotThere(frame.subject())) }
+        if read { Ok(()) } else { Err(StreamError::NotFound(frame.subject())) }
     }
 
     /// Gives a frame back: it is filled again, while its pin has frames to fill.
-    pub fn give_back(&self, at: &mut Passive, frame: FrameId) -> Result<(), Refused> {
+    pub fn return_frame(&self, at: &mut Passive, frame: FrameId) -> Result<(), StreamError> {
         let injected = {
-            let mut world = self.world.hold();
-            let it = world.frames.get_mut(frame).filter(|it| it.place == Place::Taken);
-            let it = it.ok_or_else(|| Refused::NotThere(frame.subject()))?;
-            it.place = Place::Home;
-            self.note(frame.subject(), || What::FrameHome {});
+            let mut world = self.state.lock();
+            let it = world.frames.get_mut(frame).filter(|it| it.location == FrameLocation::Delivered);
+            let it = it.ok_or_else(|| StreamError::NotFound(frame.subject()))?;
+            it.location = FrameLocation::Idle;
+            self.log_event(frame.subject(), || EventKind::FrameReturned {});
             let (pin, injected) = (it.pin, it.injected.is_some());
             let of = &world.pins[pin];
-            let flows = of.client >= State::Pause && of.state >= State::Pause;
+            let flows = of.client_state >= PinState::Pause && of.device_state >= PinState::Pause;
             if flows && of.descriptor.flow == Flow::Out && !injected {
-                self.arrive(&mut world, frame);
+                self.enqueue_frame(&mut world, frame);
             }
-            self.wake(&mut world);
+            self.wake_all(&mut world);
             injected.then_some(pin)
         };
         if let Some(pin) = injected {
-            self.return_injected(at, pin, frame);
+            self.return_injected_frame(at, pin, frame);
         }
         Ok(())
     }
@@ -303,43 +303,43 @@ impl Stream {
         pin: PinId,
         bytes: &[u8],
         header: Header,
-    ) -> Result<FrameId, Refused> {
-        let what = |_: &World| format!("a free frame of {}", pin.subject());
-        let found = self.act_when(at, pin.subject(), None, what, |world| {
+    ) -> Result<FrameId, StreamError> {
+        let what = |_: &StreamState| format!("a free frame of {}", pin.subject());
+        let found = self.wait_until(at, pin.subject(), None, what, |world| {
             let Some(it) = world.pins.get(pin) else {
-                return Some(Err(Refused::NotThere(pin.subject())));
+                return Some(Err(StreamError::NotFound(pin.subject())));
             };
             if it.descriptor.flow == Flow::Out {
-                return Some(Err(Refused::OtherWay));
+                return Some(Err(StreamError::WrongDirection));
             }
-            if it.client < State::Acquire || world.started(it.device).is_err() {
-                return Some(Err(Refused::Stopped));
+            if it.client_state < PinState::Acquire || world.started_device(it.device).is_err() {
+                return Some(Err(StreamError::Stopped));
             }
             let device = it.device;
-            let home = |(_, it): &(FrameId, &Frame)| it.place == Place::Home;
+            let home = |(_, it): &(FrameId, &Frame)| it.location == FrameLocation::Idle;
             let found = world.frames_of(pin).find(home).map(|(frame, _)| frame);
             // A buffer that the driver has read is free, too.
-            let frame = found.or_else(|| it.done.front().copied())?;
-            world.pins[pin].done.retain(|done| *done != frame);
+            let frame = found.or_else(|| it.completed.front().copied())?;
+            world.pins[pin].completed.retain(|done| *done != frame);
             let it = &mut world.frames[frame];
-            it.place = Place::Taken;
-            Some(Ok((frame, it.word, device)))
+            it.location = FrameLocation::Delivered;
+            Some(Ok((frame, it.address, device)))
         })?;
         let (frame, word, device) = found?;
-        let memory = self.memory_of(device).ok_or(Refused::Stopped)?;
+        let memory = self.memory_of(device).ok_or(StreamError::Stopped)?;
         let written = memory.write(word, 0, bytes);
-        let mut world = self.world.hold();
-        let it = world.frames.get_mut(frame).filter(|it| it.place == Place::Taken);
-        let it = it.ok_or(Refused::Stopped)?; // The pin stopped meanwhile.
+        let mut world = self.state.lock();
+        let it = world.frames.get_mut(frame).filter(|it| it.location == FrameLocation::Delivered);
+        let it = it.ok_or(StreamError::Stopped)?; // The pin stopped meanwhile.
         if !written {
-            it.place = Place::Home;
-            self.wake(&mut world); // Another thread may wait for it.
-            return Err(Refused::NoFrames);
+            it.location = FrameLocation::Idle;
+            self.wake_all(&mut world); // Another thread may wait for it.
+            return Err(StreamError::NoFrames);
         }
         let used = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        it.header = Header { used, ..header };
-        self.arrive(&mut world, frame);
-        self.wake(&mut world);
+        it.header = Header { data_used: used, ..header };
+        self.enqueue_frame(&mut world, frame);
+        self.wake_all(&mut world);
         Ok(frame)
     }
 }

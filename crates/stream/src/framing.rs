@@ -3,9 +3,9 @@
 use crate::memory::MemoryKind;
 
 /// How many frames there are if neither side says.
-const USUAL_FRAMES: u32 = 2;
+const DEFAULT_FRAMES: u32 = 2;
 /// A larger number is a mistake in a calculation: no machine has the memory.
-const MOST_FRAMES: u32 = 1 << 16;
+const MAX_FRAMES: u32 = 1 << 16;
 
 /// What a pin asks of its frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct SimpleFraming {
     /// Which memory (`PoolType`).
     pub kind: MemoryKind,
     /// It must be the system's (`KSALLOCATOR_REQUIREMENTF_SYSTEM_MEMORY`).
-    pub system: bool,
+    pub system_memory: bool,
     /// Zero.
     pub reserved: u32,
 }
@@ -58,23 +58,23 @@ pub struct FramingItem {
     /// What they are aligned to, as a mask (`FileAlignment`).
     pub alignment: u32,
     /// Which addresses the hardware reaches (`PhysicalRange`); all zero is no limit.
-    pub physical: Span,
+    pub physical: SizeRange,
     /// How many bytes a frame has (`FramingRange`); all zero is no wish, and [`u32::MAX`] no limit.
-    pub framing: Span,
+    pub framing: SizeRange,
 }
 
 /// From the least to the most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
+pub struct SizeRange {
     /// The least.
-    pub least: u32,
+    pub min: u32,
     /// The most.
-    pub most: u32,
+    pub max: u32,
 }
 
 /// What the other side wants: zeros are no wish.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct FramingRequest {
     /// How many frames.
     pub frames: u32,
     /// How many bytes each has at least.
@@ -84,11 +84,11 @@ pub struct Wish {
     /// Which memory.
     pub kind: MemoryKind,
     /// It is in user mode: no memory of a kernel-mode allocator goes there.
-    pub user: bool,
+    pub user_mode: bool,
     /// It brings frames of its own.
-    pub foreign: bool,
+    pub client_frames: bool,
     /// Those have half the bytes that were agreed on: framing is a request.
-    pub short: bool,
+    pub half_size: bool,
 }
 
 /// What was agreed on: what an allocator is initialised with.
@@ -103,17 +103,17 @@ pub struct Framing {
     /// Which memory.
     pub kind: MemoryKind,
     /// The pin's framing asks for the system's memory.
-    pub system: bool,
+    pub system_memory: bool,
 }
 
-impl Span {
+impl SizeRange {
     /// Whether the least is not above the most.
     pub fn is_ordered(self) -> bool {
-        self.least <= self.most
+        self.min <= self.max
     }
 
-    fn meets(self, other: Span) -> bool {
-        self.least <= other.most && other.least <= self.most
+    fn overlaps(self, other: SizeRange) -> bool {
+        self.min <= other.max && other.min <= self.max
     }
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn is_mask(alignment: u32) -> bool {
 }
 
 impl SimpleFraming {
-    pub(crate) fn bad_reserved(&self) -> Option<String> {
+    pub(crate) fn reserved_error(&self) -> Option<String> {
         (self.reserved != 0).then(|| {
             format!("the framing of a pin has {:#x} in Reserved, which must be zero", self.reserved)
         })
@@ -137,7 +137,7 @@ impl ExtendedFraming {
         Self { count, items, ..Self::default() }
     }
 
-    pub(crate) fn bad_count(&self) -> Option<String> {
+    pub(crate) fn count_error(&self) -> Option<String> {
         let there = self.items.len();
         if self.count as usize != there || there == 0 {
             return Some(format!("the framing says it has {} items and has {there}", self.count));
@@ -150,34 +150,34 @@ impl ExtendedFraming {
         })
     }
 
-    pub(crate) fn bad_item(&self) -> Option<String> {
-        self.items.iter().enumerate().find_map(|(place, it)| it.bad(place))
+    pub(crate) fn item_error(&self) -> Option<String> {
+        self.items.iter().enumerate().find_map(|(place, it)| it.error(place))
     }
 
     /// Two items for the same memory would both be right.
-    pub(crate) fn overlap(&self) -> Option<String> {
+    pub(crate) fn overlap_error(&self) -> Option<String> {
         let pairs = self.items.iter().enumerate().flat_map(|(place, it)| {
             self.items.iter().enumerate().skip(place + 1).map(move |other| ((place, it), other))
         });
         let found = pairs.into_iter().find(|((_, one), (_, other))| {
             one.kind == other.kind
-                && one.framing.meets(other.framing)
-                && one.physical.meets(other.physical)
+                && one.framing.overlaps(other.framing)
+                && one.physical.overlaps(other.physical)
         });
         found.map(|((one, it), (other, also))| {
             format!(
                 "items {one} and {other} of the framing are both for {} memory and overlap: frames \
                  of {} to {} bytes and of {} to {}",
                 it.kind.name(),
-                it.framing.least,
-                it.framing.most,
-                also.framing.least,
-                also.framing.most
+                it.framing.min,
+                it.framing.max,
+                also.framing.min,
+                also.framing.max
             )
         })
     }
 
-    pub(crate) fn idle_allocator(&self) -> Option<String> {
+    pub(crate) fn missing_allocator_error(&self) -> Option<String> {
         let place = self.items.iter().position(|it| it.can_allocate && it.frames == 0)?;
         Some(format!("item {place} of the framing can allocate, and asks for zero frames"))
     }
@@ -185,25 +185,25 @@ impl ExtendedFraming {
 
 impl FramingItem {
     /// The most bytes a frame can have, if there is a limit.
-    pub(crate) fn limit(&self) -> Option<u32> {
-        (self.framing != Span::default() && self.framing.most != u32::MAX)
-            .then_some(self.framing.most)
+    pub(crate) fn max_size(&self) -> Option<u32> {
+        (self.framing != SizeRange::default() && self.framing.max != u32::MAX)
+            .then_some(self.framing.max)
     }
 
     /// How many bytes a frame has for a format; zero is no wish.
     ///
     /// WINDOWS: D-19. The old form is made from the item: its upper end is the size. Where that is
     /// none it is our reading: as many as serve.
-    fn bytes(&self, sample: u32) -> u32 {
-        self.limit().unwrap_or(self.framing.least.max(sample))
+    fn frame_size(&self, sample_size: u32) -> u32 {
+        self.max_size().unwrap_or(self.framing.min.max(sample_size))
     }
 
-    fn bad(&self, place: usize) -> Option<String> {
+    fn error(&self, place: usize) -> Option<String> {
         let spans = [("physical", self.physical), ("framing", self.framing)];
         if let Some((name, span)) = spans.iter().find(|(_, it)| !it.is_ordered()) {
             return Some(format!(
                 "the {name} range of item {place} goes from {} to {}",
-                span.least, span.most
+                span.min, span.max
             ));
         }
         (!is_mask(self.alignment)).then(|| {
@@ -215,31 +215,31 @@ impl FramingItem {
     }
 }
 
-/// What a pin and the other side agree on; `sample` is how many bytes the format has. Else why
+/// What a pin and the other side agree on; `sample_size` is how many bytes the format has. Else why
 /// they do not, in words.
 pub(crate) fn negotiate(
     pin: Option<&FramingForm>,
-    other: &Wish,
-    sample: u32,
+    other: &FramingRequest,
+    sample_size: u32,
 ) -> Result<Framing, String> {
     if !is_mask(other.alignment) {
         return Err(format!("the other side wants alignment {:#x}", other.alignment));
     }
     match pin {
-        None => agreed(&SimpleFraming { system: true, ..SimpleFraming::default() }, other, sample),
+        None => merge_framing(&SimpleFraming { system_memory: true, ..SimpleFraming::default() }, other, sample_size),
         Some(FramingForm::Simple(it)) => {
-            if !it.kind.serves(other.kind) {
+            if !it.kind.satisfies(other.kind) {
                 return Err(format!(
                     "the pin wants {} memory and the other side {}",
                     it.kind.name(),
                     other.kind.name()
                 ));
             }
-            agreed(it, other, sample)
+            merge_framing(it, other, sample_size)
         }
         Some(FramingForm::Extended(it)) => {
             let fits = |item: &&FramingItem| {
-                item.kind.serves(other.kind) && item.limit().is_none_or(|it| other.bytes <= it)
+                item.kind.satisfies(other.kind) && item.max_size().is_none_or(|it| other.bytes <= it)
             };
             let Some(item) = it.items.iter().find(fits) else {
                 let wanted = match other.bytes {
@@ -253,30 +253,30 @@ pub(crate) fn negotiate(
             };
             let simple = SimpleFraming {
                 frames: item.frames,
-                bytes: item.bytes(sample),
+                bytes: item.frame_size(sample_size),
                 alignment: item.alignment,
                 kind: item.kind,
-                system: item.kind.is_system(),
+                system_memory: item.kind.is_system(),
                 reserved: 0,
             };
-            agreed(&simple, other, sample)
+            merge_framing(&simple, other, sample_size)
         }
     }
 }
 
 /// The larger wish of each: masks have the smaller ones in them.
-fn agreed(pin: &SimpleFraming, other: &Wish, sample: u32) -> Result<Framing, String> {
+fn merge_framing(pin: &SimpleFraming, other: &FramingRequest, sample_size: u32) -> Result<Framing, String> {
     let frames = pin.frames.max(other.frames);
     let bytes = pin.bytes.max(other.bytes);
-    if frames > MOST_FRAMES {
-        return Err(format!("{frames} frames are wanted, and {MOST_FRAMES} are the most"));
+    if frames > MAX_FRAMES {
+        return Err(format!("{frames} frames are wanted, and {MAX_FRAMES} are the most"));
     }
     Ok(Framing {
-        frames: if frames == 0 { USUAL_FRAMES } else { frames },
-        bytes: if bytes == 0 { sample } else { bytes },
+        frames: if frames == 0 { DEFAULT_FRAMES } else { frames },
+        bytes: if bytes == 0 { sample_size } else { bytes },
         alignment: pin.alignment | other.alignment,
         kind: if pin.kind == MemoryKind::Any { other.kind } else { pin.kind },
-        system: pin.system,
+        system_memory: pin.system_memory,
     })
 }
 
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     fn item(least: u32, most: u32) -> FramingItem {
-        FramingItem { framing: Span { least, most }, frames: 3, ..FramingItem::default() }
+        FramingItem { framing: SizeRange { min: least, max: most }, frames: 3, ..FramingItem::default() }
     }
 
     #[test]
@@ -294,10 +294,10 @@ mod tests {
             alignment: 15,
             ..item(64, 256)
         }]));
-        let wish = Wish { frames: 5, bytes: 100, alignment: 3, ..Wish::default() };
+        let wish = FramingRequest { frames: 5, bytes: 100, alignment: 3, ..FramingRequest::default() };
         let agreed = negotiate(Some(&framing), &wish, 64).unwrap();
         assert_eq!((agreed.frames, agreed.bytes, agreed.alignment), (5, 256, 15));
-        let wish = Wish { bytes: 300, ..Wish::default() };
+        let wish = FramingRequest { bytes: 300, ..FramingRequest::default() };
         assert!(negotiate(Some(&framing), &wish, 64).unwrap_err().contains("300 bytes"));
     }
 
@@ -306,7 +306,7 @@ mod tests {
         let framing =
             |least, most| FramingForm::Extended(ExtendedFraming::new(vec![item(least, most)]));
         let bytes = |framing: &FramingForm, wanted| {
-            let wish = Wish { bytes: wanted, ..Wish::default() };
+            let wish = FramingRequest { bytes: wanted, ..FramingRequest::default() };
             negotiate(Some(framing), &wish, 64).unwrap().bytes
         };
         let unlimited = framing(32, u32::MAX);
@@ -320,17 +320,17 @@ mod tests {
     fn nobody_makes_frames_without_end() {
         let many = FramingItem { frames: u32::MAX, ..item(64, 64) };
         let framing = FramingForm::Extended(ExtendedFraming::new(vec![many]));
-        let refused = negotiate(Some(&framing), &Wish::default(), 64).unwrap_err();
+        let refused = negotiate(Some(&framing), &FramingRequest::default(), 64).unwrap_err();
         assert!(refused.contains("4294967295 frames are wanted"));
     }
 
     #[test]
     fn what_cannot_be_is_said_in_words() {
         let overlapping = ExtendedFraming::new(vec![item(0, 64), item(64, 128)]);
-        assert!(overlapping.overlap().unwrap().contains("overlap"));
-        assert!(ExtendedFraming::new(vec![item(0, 64), item(65, 128)]).overlap().is_none());
-        assert!(ExtendedFraming::new(vec![item(9, 8)]).bad_item().unwrap().contains("9 to 8"));
+        assert!(overlapping.overlap_error().unwrap().contains("overlap"));
+        assert!(ExtendedFraming::new(vec![item(0, 64), item(65, 128)]).overlap_error().is_none());
+        assert!(ExtendedFraming::new(vec![item(9, 8)]).item_error().unwrap().contains("9 to 8"));
         let crooked = FramingItem { alignment: 6, ..item(0, 8) };
-        assert!(ExtendedFraming::new(vec![crooked]).bad_item().unwrap().contains("power of two"));
+        assert!(ExtendedFraming::new(vec![crooked]).item_error().unwrap().contains("power of two"));
     }
 }

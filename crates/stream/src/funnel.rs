@@ -10,31 +10,31 @@ use crate::minidriver::{FilterView, Minidriver, PinView, ProcessPin};
 use crate::services::Services;
 use crate::stream::Stream;
 use crate::words::{
-    AllocatorId, Answer, Blank, DeviceId, DriverAllocator, DriverDevice, DriverFilter, DriverFrame,
-    DriverPin, FilterId, FrameId, ObjectId, PinId, PointerId, Refusal, State, Token,
+    AllocatorId, DriverResult, HandleSlot, DeviceId, DriverAllocator, DriverDevice, DriverFilter, DriverFrame,
+    DriverPin, FilterId, FrameId, ObjectId, PinId, PointerId, DriverError, PinState, DriverHandle,
 };
-use crate::world::World;
+use crate::world::StreamState;
 use flight::{
-    Dispatch, Host, InCall, Irql, Kind, Level, Log, Passive, Subject, Support, What,
-    current_thread, pass_on,
+    Dispatch, Host, CallGuard, Irql, Kind, Level, Log, Passive, Subject, Support, EventKind,
+    current_thread, resume_internal_error,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
 /// What an entry may answer besides success.
 #[derive(Clone, Copy, Debug)]
-pub enum Legal {
+pub enum LegalResults {
     /// Any failure, and that it is not over yet.
     Any,
     /// Any failure, but never that it is not over yet.
     NotPending,
     /// Nothing else: it returns nothing.
-    Nothing,
+    Void,
 }
 
 /// A line of the table as data, to print it.
 #[derive(Clone, Copy, Debug)]
-pub struct Line {
+pub struct KsRow {
     /// Its name.
     pub name: &'static str,
     /// The level it is called at, where nothing else is asked for.
@@ -42,9 +42,9 @@ pub struct Line {
     /// Which mutexes are held.
     pub locks: &'static str,
     /// What it may answer.
-    pub legal: Legal,
+    pub legal: LegalResults,
     /// How much of it there is.
-    pub state: Support,
+    pub support: Support,
 }
 
 macro_rules! table {
@@ -56,9 +56,9 @@ macro_rules! table {
         }
 
         /// Every entry, in the order of [`Entry`].
-        pub const TABLE: &[Line] = &[$(Line {
-            name: stringify!($name), level: Irql::$level, locks: $locks, legal: Legal::$legal,
-            state: Support::lacking(concat!($($lacks)?)),
+        pub const TABLE: &[KsRow] = &[$(KsRow {
+            name: stringify!($name), level: Irql::$level, locks: $locks, legal: LegalResults::$legal,
+            support: Support::from_missing(concat!($($lacks)?)),
         }),*];
     };
 }
@@ -69,32 +69,32 @@ table! {
         lacks "no resources";
     DevicePostStart       AVStrMiniDevicePostStart       Passive "none" NotPending;
     DeviceQueryStop       AVStrMiniDeviceQueryStop       Passive "device" NotPending;
-    DeviceStop            AVStrMiniDeviceStop            Passive "device" Nothing;
+    DeviceStop            AVStrMiniDeviceStop            Passive "device" Void;
     DeviceQueryRemove     AVStrMiniDeviceQueryRemove     Passive "device" NotPending;
-    DeviceSurpriseRemoval AVStrMiniDeviceSurpriseRemoval Passive "device" Nothing;
-    DeviceRemove          AVStrMiniDeviceRemove          Passive "device" Nothing;
-    DeviceSetPower        AVStrMiniDeviceSetPower        Passive "device" Nothing,
+    DeviceSurpriseRemoval AVStrMiniDeviceSurpriseRemoval Passive "device" Void;
+    DeviceRemove          AVStrMiniDeviceRemove          Passive "device" Void;
+    DeviceSetPower        AVStrMiniDeviceSetPower        Passive "device" Void,
         lacks "awake and asleep only";
     FilterCreate          AVStrMiniFilterCreate          Passive "device+control" Any;
     FilterClose           AVStrMiniFilterClose           Passive "device+control" Any;
     FilterProcess         AVStrMiniFilterProcess         Passive "processing" Any;
-    FilterReset           AVStrMiniFilterReset           Passive "control+processing" Nothing;
+    FilterReset           AVStrMiniFilterReset           Passive "control+processing" Void;
     PinCreate             AVStrMiniPinCreate             Passive "control" Any;
     PinClose              AVStrMiniPinClose              Passive "control" Any;
     PinProcess            AVStrMiniPinProcess            Passive "processing" Any;
-    PinReset              AVStrMiniPinReset              Passive "control+processing" Nothing;
+    PinReset              AVStrMiniPinReset              Passive "control+processing" Void;
     PinSetDataFormat      AVStrMiniPinSetDataFormat      Passive "control" NotPending;
     PinSetDeviceState     AVStrMiniPinSetDeviceState     Passive "control" NotPending;
     PinConnect            AVStrMiniPinConnect            Passive "control" NotPending;
-    PinDisconnect         AVStrMiniPinDisconnect         Passive "control" Nothing;
+    PinDisconnect         AVStrMiniPinDisconnect         Passive "control" Void;
     InitializeAllocator   AVStrMiniInitializeAllocator   Passive "control" NotPending;
     Allocate              AVStrMiniAllocate              Passive "control" NotPending;
-    FreeFrame             AVStrMiniAllocatorFreeFrame    Passive "control" Nothing;
-    DeleteAllocator       AVStrMiniDeleteAllocator       Passive "control" Nothing;
-    PointerCancelled      AVStrMiniCancelCallback        Dispatch "none" Nothing;
-    PointerTimedOut       AVStrMiniTimeoutCallback       Dispatch "none" Nothing;
-    FrameReturned         AVStrMiniFrameReturn           Passive "none" Nothing;
-    ItemFree              AVStrMiniFree                  Passive "none" Nothing;
+    FreeFrame             AVStrMiniAllocatorFreeFrame    Passive "control" Void;
+    DeleteAllocator       AVStrMiniDeleteAllocator       Passive "control" Void;
+    PointerCancelled      AVStrMiniCancelCallback        Dispatch "none" Void;
+    PointerTimedOut       AVStrMiniTimeoutCallback       Dispatch "none" Void;
+    FrameReturned         AVStrMiniFrameReturn           Passive "none" Void;
+    ItemFree              AVStrMiniFree                  Passive "none" Void;
 }
 
 impl Entry {
@@ -103,13 +103,13 @@ impl Entry {
         [Entry::InitializeAllocator, Entry::Allocate, Entry::FreeFrame, Entry::DeleteAllocator];
 
     /// Its line.
-    pub fn line(self) -> &'static Line {
+    pub fn row(self) -> &'static KsRow {
         &TABLE[self as usize]
     }
 
     /// Its name.
     pub fn name(self) -> &'static str {
-        self.line().name
+        self.row().name
     }
 }
 
@@ -125,9 +125,9 @@ pub(crate) struct Driver {
 
 /// A call that a thread is in.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Inside {
+pub(crate) struct ActiveCall {
     pub(crate) thread: u32,
-    pub(crate) number: u32,
+    pub(crate) id: u32,
     pub(crate) entry: Entry,
     pub(crate) about: ObjectId,
     /// The pin whose pointer it is about.
@@ -147,28 +147,28 @@ impl Driver {
     }
 
     /// Says what is not there any more. As above.
-    pub(crate) fn gone(&self, what: ObjectId) {
-        let _ = guarded(|| self.minidriver.gone(what));
+    pub(crate) fn object_removed(&self, what: ObjectId) {
+        let _ = guarded(|| self.minidriver.object_removed(what));
     }
 
-    pub(crate) fn add(&self, at: &mut Passive) -> Answer<Option<DriverDevice>> {
+    pub(crate) fn add(&self, at: &mut Passive) -> DriverResult<Option<DriverDevice>> {
         let services = &self.services;
         self.call(Entry::DeviceAdd, at, self.device, |it, at: &mut Passive| {
-            it.add_device(at, services, Blank::new())
+            it.add_device(at, services, HandleSlot::new())
         })
     }
 
     /// A device entry that only answers whether it did.
-    pub(crate) fn device(&self, at: &mut Passive, entry: Entry) -> Answer<()> {
+    pub(crate) fn device(&self, at: &mut Passive, entry: Entry) -> DriverResult<()> {
         self.call(entry, at, self.device, |it, at: &mut Passive| match entry {
             Entry::DeviceStart => it.start_device(at),
             Entry::DevicePostStart => it.post_start_device(at),
             Entry::DeviceQueryStop => it.query_stop_device(at),
             Entry::DeviceStop => it.stop_device(at),
             Entry::DeviceQueryRemove => it.query_remove_device(at),
-            Entry::DeviceSurpriseRemoval => it.pulled_out(at),
+            Entry::DeviceSurpriseRemoval => it.surprise_removal(at),
             Entry::DeviceRemove => it.remove_device(at),
-            _ => Err(Refusal::Absent),
+            _ => Err(DriverError::NoEntryPoint),
         })
     }
 
@@ -184,9 +184,9 @@ impl Driver {
         &self,
         at: &mut Passive,
         filter: &FilterView,
-    ) -> Answer<Option<DriverFilter>> {
+    ) -> DriverResult<Option<DriverFilter>> {
         self.call(Entry::FilterCreate, at, filter.filter, |it, at: &mut Passive| {
-            it.create_filter(at, filter, Blank::new())
+            it.create_filter(at, filter, HandleSlot::new())
         })
     }
 
@@ -195,7 +195,7 @@ impl Driver {
         at: &mut Passive,
         filter: &FilterView,
         word: Option<DriverFilter>,
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         self.call(Entry::FilterClose, at, filter.filter, |it, at: &mut Passive| {
             it.close_filter(at, filter, word)
         })
@@ -207,7 +207,7 @@ impl Driver {
         filter: FilterId,
         dispatch: bool,
         pins: &mut [ProcessPin],
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         let body = |it: &dyn Minidriver| it.process_filter(filter, pins);
         self.call_at(Entry::FilterProcess, at, filter, dispatch, body)
     }
@@ -221,9 +221,9 @@ impl Driver {
         });
     }
 
-    pub(crate) fn create_pin(&self, at: &mut Passive, pin: &PinView) -> Answer<Option<DriverPin>> {
+    pub(crate) fn create_pin(&self, at: &mut Passive, pin: &PinView) -> DriverResult<Option<DriverPin>> {
         self.call(Entry::PinCreate, at, pin.pin, |it, at: &mut Passive| {
-            it.create_pin(at, pin, Blank::new())
+            it.create_pin(at, pin, HandleSlot::new())
         })
     }
 
@@ -232,7 +232,7 @@ impl Driver {
         at: &mut Passive,
         pin: &PinView,
         word: Option<DriverPin>,
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         self.call(Entry::PinClose, at, pin.pin, |it, at: &mut Passive| it.close_pin(at, pin, word))
     }
 
@@ -243,15 +243,15 @@ impl Driver {
         stream: &Stream,
         at: &mut Passive,
         (pin, dispatch): (&PinView, bool),
-        then: impl FnOnce(&mut World, Answer<()>),
+        then: impl FnOnce(&mut StreamState, DriverResult<()>),
     ) {
         let call = (Entry::PinProcess, pin.pin.into());
         if dispatch {
             let body = |it: &dyn Minidriver, _: &mut Dispatch| it.process_pin(pin);
-            self.call_then(stream, at, call, body, then);
+            self.call_with_result(stream, at, call, body, then);
         } else {
             let body = |it: &dyn Minidriver, _: &mut Passive| it.process_pin(pin);
-            self.call_then(stream, at, call, body, then);
+            self.call_with_result(stream, at, call, body, then);
         }
     }
 
@@ -269,7 +269,7 @@ impl Driver {
         pin: &PinView,
         old: Option<&Format>,
         range: &Format,
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         self.call(Entry::PinSetDataFormat, at, pin.pin, |it, at: &mut Passive| {
             it.set_format(at, pin, old, range)
         })
@@ -279,15 +279,15 @@ impl Driver {
         &self,
         at: &mut Passive,
         pin: &PinView,
-        to: State,
-        from: State,
-    ) -> Answer<()> {
+        to: PinState,
+        from: PinState,
+    ) -> DriverResult<()> {
         self.call(Entry::PinSetDeviceState, at, pin.pin, |it, at: &mut Passive| {
             it.set_state(at, pin, to, from)
         })
     }
 
-    pub(crate) fn connect_pin(&self, at: &mut Passive, pin: &PinView) -> Answer<()> {
+    pub(crate) fn connect_pin(&self, at: &mut Passive, pin: &PinView) -> DriverResult<()> {
         self.call(Entry::PinConnect, at, pin.pin, |it, at: &mut Passive| it.connect_pin(at, pin))
     }
 
@@ -305,9 +305,9 @@ impl Driver {
         allocator: AllocatorId,
         pin: &PinView,
         framing: &Framing,
-    ) -> Answer<DriverAllocator> {
+    ) -> DriverResult<DriverAllocator> {
         self.call(Entry::InitializeAllocator, at, allocator, |it, at: &mut Passive| {
-            it.initialize_allocator(at, pin, framing, Blank::new())
+            it.initialize_allocator(at, pin, framing, HandleSlot::new())
         })
     }
 
@@ -317,10 +317,10 @@ impl Driver {
         (allocator, word): (AllocatorId, usize),
         dispatch: bool,
     ) -> Option<DriverFrame> {
-        let lent = DriverAllocator::lent(word);
+        let lent = DriverAllocator::duplicate(word);
         let body = |it: &dyn Minidriver| {
-            self.carry(Entry::Allocate, allocator, word);
-            it.allocate(&lent, Blank::new()).ok_or(Refusal::NoMemory)
+            self.log_arguments(Entry::Allocate, allocator, word);
+            it.allocate(&lent, HandleSlot::new()).ok_or(DriverError::NoMemory)
         };
         self.call_at(Entry::Allocate, at, allocator, dispatch, body).ok()
     }
@@ -332,15 +332,15 @@ impl Driver {
         (number, frame): (FrameId, usize),
         dispatch: bool,
     ) {
-        let lent = DriverAllocator::lent(word);
+        let lent = DriverAllocator::duplicate(word);
         let carried = self.number(frame);
-        let frame: DriverFrame = Token::lent(frame);
+        let frame: DriverFrame = DriverHandle::duplicate(frame);
         // It returns nothing.
         let _ = self.call_at(Entry::FreeFrame, at, allocator, dispatch, |it| {
-            self.carry(Entry::FreeFrame, allocator, word);
+            self.log_arguments(Entry::FreeFrame, allocator, word);
             self.log.emit(
                 number.subject(),
-                What::FrameFreeing { allocator: allocator.subject(), word: carried },
+                EventKind::FrameFreeing { allocator: allocator.subject(), pointer: carried },
             );
             it.free_frame(&lent, frame);
             Ok(())
@@ -348,10 +348,10 @@ impl Driver {
     }
 
     pub(crate) fn delete_allocator(&self, at: &mut Passive, allocator: AllocatorId, word: usize) {
-        let token = DriverAllocator::lent(word);
+        let token = DriverAllocator::duplicate(word);
         // It returns nothing.
         let _ = self.call(Entry::DeleteAllocator, at, allocator, |it, at: &mut Passive| {
-            self.carry(Entry::DeleteAllocator, allocator, word);
+            self.log_arguments(Entry::DeleteAllocator, allocator, word);
             it.delete_allocator(at, token);
             Ok(())
         });
@@ -398,14 +398,14 @@ impl Driver {
     }
 
     /// Says which word for an allocator a call carries.
-    fn carry(&self, entry: Entry, allocator: AllocatorId, word: usize) {
+    fn log_arguments(&self, entry: Entry, allocator: AllocatorId, word: usize) {
         let (entry, word) = (entry.name().into(), self.number(word));
-        self.log.emit(allocator.subject(), What::AllocatorUsed { entry, word });
+        self.log.emit(allocator.subject(), EventKind::AllocatorUsed { entry, driver_handle: word });
     }
 
     /// A NULL word has no number of its own.
     fn number(&self, word: usize) -> Subject {
-        if word == 0 { Kind::Word.nr(0) } else { self.log.word(word) }
+        if word == 0 { Kind::DriverPointer.subject(0) } else { self.log.pointer_subject(word) }
     }
 
     /// Calls the driver where one of two levels is right.
@@ -415,8 +415,8 @@ impl Driver {
         at: &mut Passive,
         about: impl Into<ObjectId>,
         dispatch: bool,
-        body: impl FnOnce(&dyn Minidriver) -> Answer<T>,
-    ) -> Answer<T> {
+        body: impl FnOnce(&dyn Minidriver) -> DriverResult<T>,
+    ) -> DriverResult<T> {
         if dispatch {
             self.call(entry, at, about, |it, _: &mut Dispatch| body(it))
         } else {
@@ -430,40 +430,40 @@ impl Driver {
         entry: Entry,
         at: &mut Passive,
         about: impl Into<ObjectId>,
-        body: impl FnOnce(&dyn Minidriver, &mut L) -> Answer<T>,
-    ) -> Answer<T> {
+        body: impl FnOnce(&dyn Minidriver, &mut L) -> DriverResult<T>,
+    ) -> DriverResult<T> {
         // The class driver is the caller, so it exists.
-        let stream = self.stream.upgrade().ok_or(Refusal::Invalid)?;
-        self.call_then(&stream, at, (entry, about.into()), body, |_, answer| answer)
+        let stream = self.stream.upgrade().ok_or(DriverError::Invalid)?;
+        self.call_with_result(&stream, at, (entry, about.into()), body, |_, answer| answer)
     }
 
     /// The same, and runs `then` on the answer before the state of the kernel is unlocked.
-    fn call_then<L: Level, T, R>(
+    fn call_with_result<L: Level, T, R>(
         &self,
         stream: &Stream,
         at: &mut Passive,
         (entry, about): (Entry, ObjectId),
-        body: impl FnOnce(&dyn Minidriver, &mut L) -> Answer<T>,
-        then: impl FnOnce(&mut World, Answer<T>) -> R,
+        body: impl FnOnce(&dyn Minidriver, &mut L) -> DriverResult<T>,
+        then: impl FnOnce(&mut StreamState, DriverResult<T>) -> R,
     ) -> R {
-        self.host.breathe(at);
+        self.host.yield_point(at);
         let (number, thread) = (self.log.next_call(), current_thread());
-        let inside = InCall::enter(number, None, false);
-        let subject = Kind::Call.nr(number);
+        let inside = CallGuard::enter(number, None, false);
+        let subject = Kind::Call.subject(number);
         {
-            let mut world = stream.world.hold();
+            let mut world = stream.state.lock();
             let pin = match about {
                 ObjectId::Pointer(pointer) => match world.pointers.get(pointer) {
                     Some(pointer) => Some(pointer.pin),
                     // Another thread deleted the pointer first: there is nothing to tell.
-                    None => return then(&mut world, Err(Refusal::NotReady)),
+                    None => return then(&mut world, Err(DriverError::NotReady)),
                 },
                 _ => None,
             };
-            world.inside.push(Inside { thread, number, entry, about, pin });
-            stream.note(subject, || {
-                let (name, locks) = (entry.name().into(), world.locks_of(thread).into());
-                What::KsCall {
+            world.active_calls.push(ActiveCall { thread, id: number, entry, about, pin });
+            stream.log_event(subject, || {
+                let (name, locks) = (entry.name().into(), world.describe_held_mutexes(thread).into());
+                EventKind::KsCall {
                     name,
                     level: L::IRQL,
                     locks,
@@ -474,15 +474,15 @@ impl Driver {
         }
         // Nothing of ours is half done while a driver runs, so a panic breaks only it.
         let call = |at: &mut L| guarded(|| body(&*self.minidriver, at));
-        let answer = at.raised(&*self.host, call).unwrap_or(Err(Refusal::Crashed));
+        let answer = at.raised(&*self.host, call).unwrap_or(Err(DriverError::Crashed));
 
-        let mut world = stream.world.hold();
-        stream.leave(&mut world, thread, number, entry);
-        stream.note(subject, || {
+        let mut world = stream.state.lock();
+        stream.end_call(&mut world, thread, number, entry);
+        stream.log_event(subject, || {
             let refused = answer.as_ref().err();
             let said = refused.map_or("ok".into(), |why| why.name());
-            let legal = refused.is_none_or(|why| entry.line().legal.allows(*why));
-            What::KsReturn { name: entry.name().into(), answer: said, legal }
+            let legal = refused.is_none_or(|why| entry.row().legal.allows(*why));
+            EventKind::KsReturn { name: entry.name().into(), result: said, legal }
         });
         drop(inside);
         then(&mut world, answer)
@@ -495,20 +495,20 @@ fn guarded<T>(code: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(code)) {
         Ok(value) => Some(value),
         Err(panic) => {
-            drop(pass_on(panic));
+            drop(resume_internal_error(panic));
             None
         }
     }
 }
 
-impl Legal {
+impl LegalResults {
     /// Whether it may be refused so. A crash and an absent entry are judged elsewhere.
-    pub fn allows(self, why: Refusal) -> bool {
+    pub fn allows(self, why: DriverError) -> bool {
         match self {
-            _ if matches!(why, Refusal::Crashed | Refusal::Absent) => true,
-            Legal::Any => true,
-            Legal::NotPending => why != Refusal::Pending,
-            Legal::Nothing => false,
+            _ if matches!(why, DriverError::Crashed | DriverError::NoEntryPoint) => true,
+            LegalResults::Any => true,
+            LegalResults::NotPending => why != DriverError::Pending,
+            LegalResults::Void => false,
         }
     }
 }

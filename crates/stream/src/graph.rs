@@ -1,11 +1,11 @@
 //! A small graph: a filter of a device, one pin of it, and a sink of ours.
 
 use crate::describe::Format;
-use crate::frame::Taken;
-use crate::framing::{Framing, Wish};
-use crate::refused::Refused;
+use crate::frame::ClientFrame;
+use crate::framing::{Framing, FramingRequest};
+use crate::refused::StreamError;
 use crate::stream::Stream;
-use crate::words::{DeviceId, FilterId, Header, PinId, State};
+use crate::words::{DeviceId, FilterId, Header, PinId, PinState};
 use flight::Passive;
 use std::sync::Arc;
 
@@ -22,23 +22,23 @@ pub struct Graph {
 
 /// A frame that arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Picture {
+pub struct ReceivedFrame {
     /// What is said with it.
     pub header: Header,
     /// Its bytes: as many as are used.
     pub bytes: Vec<u8>,
 }
 
-impl Picture {
+impl ReceivedFrame {
     /// Takes the next frame of a pin that runs, and gives it back.
-    pub fn take(stream: &Stream, at: &mut Passive, pin: PinId) -> Result<Picture, Refused> {
-        let Taken { frame, header } = stream.take_frame(at, pin, None)?;
+    pub fn receive(stream: &Stream, at: &mut Passive, pin: PinId) -> Result<ReceivedFrame, StreamError> {
+        let ClientFrame { frame, header } = stream.take_frame(at, pin, None)?;
         // What is said to be used may be more than there is.
-        let there = stream.world.hold().frames.get(frame).map_or(0, |it| it.bytes);
-        let mut bytes = vec![0; header.used.min(there) as usize];
+        let there = stream.state.lock().frames.get(frame).map_or(0, |it| it.bytes);
+        let mut bytes = vec![0; header.data_used.min(there) as usize];
         stream.read_frame(frame, 0, &mut bytes)?;
-        stream.give_back(at, frame)?;
-        Ok(Picture { header, bytes })
+        stream.return_frame(at, frame)?;
+        Ok(ReceivedFrame { header, bytes })
     }
 }
 
@@ -50,8 +50,8 @@ impl Graph {
         at: &mut Passive,
         device: DeviceId,
         format: &Format,
-        wish: &Wish,
-    ) -> Result<Graph, Refused> {
+        wish: &FramingRequest,
+    ) -> Result<Graph, StreamError> {
         let filter = stream.open_filter(at, device, 0)?;
         let connected = stream.create_pin(at, filter, 0, format).and_then(|pin| {
             let framing = stream.connect(at, pin, wish).inspect_err(|_| {
@@ -71,12 +71,12 @@ impl Graph {
     }
 
     /// Runs until so many frames have arrived, or the last one that its driver has.
-    pub fn run(&self, at: &mut Passive, frames: usize) -> Result<Vec<Picture>, Refused> {
-        self.stream.set_state(at, self.pin, State::Run)?;
+    pub fn run(&self, at: &mut Passive, frames: usize) -> Result<Vec<ReceivedFrame>, StreamError> {
+        self.stream.set_state(at, self.pin, PinState::Run)?;
         let mut pictures = Vec::new();
         while pictures.len() < frames {
-            let picture = Picture::take(&self.stream, at, self.pin)?;
-            let end = picture.header.end;
+            let picture = ReceivedFrame::receive(&self.stream, at, self.pin)?;
+            let end = picture.header.end_of_stream;
             pictures.push(picture);
             if end {
                 break;
@@ -86,12 +86,12 @@ impl Graph {
     }
 
     /// Stops it.
-    pub fn stop(&self, at: &mut Passive) -> Result<(), Refused> {
-        self.stream.set_state(at, self.pin, State::Stop)
+    pub fn stop(&self, at: &mut Passive) -> Result<(), StreamError> {
+        self.stream.set_state(at, self.pin, PinState::Stop)
     }
 
     /// Closes the pin, then the filter.
-    pub fn close(self, at: &mut Passive) -> Result<(), Refused> {
+    pub fn close(self, at: &mut Passive) -> Result<(), StreamError> {
         let closed = self.stream.close_pin(at, self.pin);
         self.stream.close_filter(at, self.filter)?;
         closed

@@ -47,37 +47,37 @@ mod world;
 mod tests;
 
 // The kernel, and what clients do with it.
-pub use device::Plugged;
-pub use flight::{Census, Live};
-pub use frame::Taken;
-pub use framing::Wish;
-pub use graph::{Graph, Picture};
-pub use power::WakeOrder;
-pub use refused::Refused;
+pub use device::DriverSetup;
+pub use flight::{LiveObjects, LiveObject};
+pub use frame::ClientFrame;
+pub use framing::FramingRequest;
+pub use graph::{Graph, ReceivedFrame};
+pub use power::PowerUpOrder;
+pub use refused::StreamError;
 pub use stream::Stream;
 
 // The ids of objects, and the state of pins and frames.
 pub use words::{
-    AllocatorId, BagId, DeviceId, FilterId, FrameId, Header, ObjectId, PinId, PointerId, State,
+    AllocatorId, BagId, DeviceId, FilterId, FrameId, Header, ObjectId, PinId, PointerId, PinState,
 };
 
 // What a minidriver implements, and the table of its entry points.
-pub use funnel::{Entry, Legal, Line, TABLE};
+pub use funnel::{Entry, LegalResults, KsRow, TABLE};
 pub use minidriver::{FilterView, Minidriver, PinView, ProcessPin};
 pub use words::{
-    Answer, Blank, DriverAllocator, DriverDevice, DriverFilter, DriverFrame, DriverPin, Refusal,
-    Token,
+    DriverResult, HandleSlot, DriverAllocator, DriverDevice, DriverFilter, DriverFrame, DriverPin, DriverError,
+    DriverHandle,
 };
 
 // What a minidriver describes.
 pub use describe::{
-    BadDescriptor, DeviceDescriptor, FilterDescriptor, Flow, Format, PinDescriptor, PinFlag,
+    DescriptorError, DeviceDescriptor, FilterDescriptor, Flow, Format, PinDescriptor, PinFlag,
 };
-pub use framing::{ExtendedFraming, Framing, FramingForm, FramingItem, SimpleFraming, Span};
+pub use framing::{ExtendedFraming, Framing, FramingForm, FramingItem, SimpleFraming, SizeRange};
 
 // What a minidriver calls, and what its calls name.
-pub use bag::BagOf;
-pub use mutex::Mutex;
+pub use bag::BagOwner;
+pub use mutex::KsMutex;
 pub use pointer::{PointerKind, PointerView};
 pub use services::Services;
 

@@ -12,7 +12,7 @@ use std::sync::PoisonError;
 use std::sync::{Mutex, MutexGuard};
 
 /// A held lock.
-pub(crate) type Held<'a, T> = MutexGuard<'a, T>;
+pub(crate) type StateGuard<'a, T> = MutexGuard<'a, T>;
 
 /// A lock around a `T`.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl<T> Lock<T> {
     }
 
     /// Holds it. A panic of ours while it was held is the end of the run anyway.
-    pub(crate) fn hold(&self) -> Held<'_, T> {
+    pub(crate) fn lock(&self) -> StateGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -26,7 +26,7 @@ impl MemoryKind {
     }
 
     /// Whether memory of this kind is right where `wanted` is.
-    pub fn serves(self, wanted: MemoryKind) -> bool {
+    pub fn satisfies(self, wanted: MemoryKind) -> bool {
         wanted == MemoryKind::Any || self == MemoryKind::Any || self == wanted
     }
 
@@ -45,7 +45,7 @@ impl MemoryKind {
 /// Memory for frames. A word is where a piece of it is.
 pub trait FrameMemory: Send + Sync {
     /// Makes a piece, aligned to a mask.
-    fn make(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize>;
+    fn allocate(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize>;
 
     /// Frees it. Answers whether it was there.
     fn free(&self, word: usize) -> bool;
@@ -60,10 +60,10 @@ pub trait FrameMemory: Send + Sync {
     fn extent(&self, word: usize) -> Option<(u32, MemoryKind)>;
 
     /// How many pieces there are.
-    fn pieces(&self) -> usize;
+    fn allocation_count(&self) -> usize;
 
     /// Lets there be so many more pieces, and then none; or, as at first, as many as are asked for.
-    fn ration(&self, pieces: Option<usize>);
+    fn limit_allocations(&self, pieces: Option<usize>);
 
     /// Its driver has ended: says what that left in it.
     fn close(&self) {}
@@ -71,19 +71,19 @@ pub trait FrameMemory: Send + Sync {
 
 /// The system's memory, at addresses that repeat from run to run.
 #[derive(Debug, Default)]
-pub struct SystemMemory(Lock<Pieces>);
+pub struct SystemMemory(Lock<MemoryBlocks>);
 
 #[derive(Debug)]
-struct Pieces {
+struct MemoryBlocks {
     next: usize,
     /// How many more there may be.
     left: Option<usize>,
-    all: BTreeMap<usize, (MemoryKind, Vec<u8>)>,
+    blocks: BTreeMap<usize, (MemoryKind, Vec<u8>)>,
 }
 
-impl Default for Pieces {
+impl Default for MemoryBlocks {
     fn default() -> Self {
-        Self { next: 0x1_0000, left: None, all: BTreeMap::new() }
+        Self { next: 0x1_0000, left: None, blocks: BTreeMap::new() }
     }
 }
 
@@ -91,50 +91,50 @@ impl Default for Pieces {
 const GUARD: usize = 64;
 
 impl FrameMemory for SystemMemory {
-    fn make(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize> {
-        let mut pieces = self.0.hold();
+    fn allocate(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize> {
+        let mut pieces = self.0.lock();
         if let Some(left) = &mut pieces.left {
             *left = left.checked_sub(1)?;
         }
         let mask = alignment as usize;
         let word = pieces.next.checked_add(GUARD + mask)? & !mask;
         pieces.next = word.checked_add(bytes as usize)?;
-        pieces.all.insert(word, (kind, vec![0; bytes as usize]));
+        pieces.blocks.insert(word, (kind, vec![0; bytes as usize]));
         Some(word)
     }
 
     fn free(&self, word: usize) -> bool {
-        self.0.hold().all.remove(&word).is_some()
+        self.0.lock().blocks.remove(&word).is_some()
     }
 
     fn read(&self, word: usize, offset: u32, into: &mut [u8]) -> bool {
-        let pieces = self.0.hold();
-        let from = pieces.all.get(&word).and_then(|(_, it)| it.get(offset as usize..));
+        let pieces = self.0.lock();
+        let from = pieces.blocks.get(&word).and_then(|(_, it)| it.get(offset as usize..));
         let Some(from) = from.and_then(|it| it.get(..into.len())) else { return false };
         into.copy_from_slice(from);
         true
     }
 
     fn write(&self, word: usize, offset: u32, bytes: &[u8]) -> bool {
-        let mut pieces = self.0.hold();
-        let to = pieces.all.get_mut(&word).and_then(|(_, it)| it.get_mut(offset as usize..));
+        let mut pieces = self.0.lock();
+        let to = pieces.blocks.get_mut(&word).and_then(|(_, it)| it.get_mut(offset as usize..));
         let Some(to) = to.and_then(|it| it.get_mut(..bytes.len())) else { return false };
         to.copy_from_slice(bytes);
         true
     }
 
     fn extent(&self, word: usize) -> Option<(u32, MemoryKind)> {
-        let pieces = self.0.hold();
-        let (kind, bytes) = pieces.all.get(&word)?;
+        let pieces = self.0.lock();
+        let (kind, bytes) = pieces.blocks.get(&word)?;
         Some((u32::try_from(bytes.len()).unwrap_or(u32::MAX), *kind))
     }
 
-    fn pieces(&self) -> usize {
-        self.0.hold().all.len()
+    fn allocation_count(&self) -> usize {
+        self.0.lock().blocks.len()
     }
 
-    fn ration(&self, pieces: Option<usize>) {
-        self.0.hold().left = pieces;
+    fn limit_allocations(&self, pieces: Option<usize>) {
+        self.0.lock().left = pieces;
     }
 }
 
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn memory_is_aligned_and_ends_where_it_ends() {
         let memory = SystemMemory::default();
-        let word = memory.make(100, 0xff, MemoryKind::NonPaged).unwrap();
+        let word = memory.allocate(100, 0xff, MemoryKind::NonPaged).unwrap();
         assert_eq!(word & 0xff, 0);
         assert!(memory.write(word, 96, &[1; 4]) && !memory.write(word, 97, &[1; 4]));
         let mut read = [0; 4];
@@ -156,10 +156,10 @@ mod tests {
     #[test]
     fn memory_that_is_rationed_ends_and_comes_back() {
         let memory = SystemMemory::default();
-        let make = || memory.make(1, 0, MemoryKind::NonPaged).is_some();
-        memory.ration(Some(2));
+        let make = || memory.allocate(1, 0, MemoryKind::NonPaged).is_some();
+        memory.limit_allocations(Some(2));
         assert_eq!([make(), make(), make(), make()], [true, true, false, false]);
-        memory.ration(None);
+        memory.limit_allocations(None);
         assert!(make());
     }
 }

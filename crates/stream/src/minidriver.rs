@@ -7,8 +7,8 @@ use crate::describe::{DeviceDescriptor, Format};
 use crate::framing::Framing;
 use crate::services::Services;
 use crate::words::{
-    Answer, Blank, DeviceId, DriverAllocator, DriverDevice, DriverFilter, DriverFrame, DriverPin,
-    FilterId, ObjectId, PinId, PointerId, Refusal, State,
+    DriverResult, HandleSlot, DeviceId, DriverAllocator, DriverDevice, DriverFilter, DriverFrame, DriverPin,
+    FilterId, ObjectId, PinId, PointerId, DriverError, PinState,
 };
 use flight::{Dispatch, Passive};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct FilterView {
     /// Which of the device's filters it is.
     pub factory: u32,
     /// The driver's word for it, or the device's where it gave none (`Context`).
-    pub word: usize,
+    pub driver_handle: usize,
 }
 
 /// A pin, as its driver sees it when it is called (`KSPIN`).
@@ -36,13 +36,13 @@ pub struct PinView {
     /// Which of the filter's pins it is (`Id`).
     pub factory: u32,
     /// The driver's word for it, or the filter's where it gave none (`Context`).
-    pub word: usize,
+    pub driver_handle: usize,
     /// Its format (`ConnectionFormat`).
     pub format: Arc<Format>,
     /// What its client wants (`ClientState`): changed before the driver is told.
-    pub client: State,
+    pub client_state: PinState,
     /// Where the driver is (`DeviceState`).
-    pub state: State,
+    pub device_state: PinState,
 }
 
 /// A pin in a call that processes a whole filter (`KSPROCESSPIN`).
@@ -66,28 +66,28 @@ pub struct ProcessPin {
 /// variant of a good one.
 pub trait Minidriver: Send + Sync {
     /// The driver that answers what this one does not.
-    fn stands_on(&self) -> Option<&dyn Minidriver> {
+    fn delegate(&self) -> Option<&dyn Minidriver> {
         None
     }
 
     /// What it has (`KSDEVICE_DESCRIPTOR`).
     fn describe(&self) -> DeviceDescriptor {
-        self.stands_on().map(Minidriver::describe).unwrap_or_default()
+        self.delegate().map(Minidriver::describe).unwrap_or_default()
     }
 
     /// Its device is about to come: these are its services. No entry of a driver's: a door has
     /// them even if the driver has no `AVStrMiniDeviceAdd`.
     fn attach(&self, services: &Arc<Services>) {
-        if let Some(it) = self.stands_on() {
+        if let Some(it) = self.delegate() {
             it.attach(services);
         }
     }
 
     /// A frame, a pin, a filter or its device is not there any more, however it ended. No entry of
     /// a driver's: a door forgets what it kept for it.
-    fn gone(&self, what: ObjectId) {
-        if let Some(it) = self.stands_on() {
-            it.gone(what);
+    fn object_removed(&self, what: ObjectId) {
+        if let Some(it) = self.delegate() {
+            it.object_removed(what);
         }
     }
 
@@ -96,49 +96,49 @@ pub trait Minidriver: Send + Sync {
         &self,
         at: &mut Passive,
         services: &Arc<Services>,
-        word: Blank<'_, DeviceId>,
-    ) -> Answer<Option<DriverDevice>> {
-        self.stands_on().ok_or(Refusal::Absent)?.add_device(at, services, word)
+        word: HandleSlot<'_, DeviceId>,
+    ) -> DriverResult<Option<DriverDevice>> {
+        self.delegate().ok_or(DriverError::NoEntryPoint)?.add_device(at, services, word)
     }
 
     /// Starts it (`AVStrMiniDeviceStart`).
-    fn start_device(&self, at: &mut Passive) -> Answer<()> {
-        self.stands_on().ok_or(Refusal::Absent)?.start_device(at)
+    fn start_device(&self, at: &mut Passive) -> DriverResult<()> {
+        self.delegate().ok_or(DriverError::NoEntryPoint)?.start_device(at)
     }
 
     /// Everything is started (`AVStrMiniDevicePostStart`).
-    fn post_start_device(&self, at: &mut Passive) -> Answer<()> {
-        self.stands_on().ok_or(Refusal::Absent)?.post_start_device(at)
+    fn post_start_device(&self, at: &mut Passive) -> DriverResult<()> {
+        self.delegate().ok_or(DriverError::NoEntryPoint)?.post_start_device(at)
     }
 
     /// Whether it may be stopped (`AVStrMiniDeviceQueryStop`).
-    fn query_stop_device(&self, at: &mut Passive) -> Answer<()> {
-        self.stands_on().ok_or(Refusal::Absent)?.query_stop_device(at)
+    fn query_stop_device(&self, at: &mut Passive) -> DriverResult<()> {
+        self.delegate().ok_or(DriverError::NoEntryPoint)?.query_stop_device(at)
     }
 
     /// Stops it (`AVStrMiniDeviceStop`).
-    fn stop_device(&self, at: &mut Passive) -> Answer<()> {
-        self.stands_on().ok_or(Refusal::Absent)?.stop_device(at)
+    fn stop_device(&self, at: &mut Passive) -> DriverResult<()> {
+        self.delegate().ok_or(DriverError::NoEntryPoint)?.stop_device(at)
     }
 
     /// Whether it may be removed (`AVStrMiniDeviceQueryRemove`).
-    fn query_remove_device(&self, at: &mut Passive) -> Answer<()> {
-        self.stands_on().ok_or(Refusal::Absent)?.query_remove_device(at)
+    fn query_remove_device(&self, at: &mut Passive) -> DriverResult<()> {
+        self.delegate().ok_or(DriverError::NoEntryPoint)?.query_remove_device(at)
     }
 
     /// Hears that its hardware is gone (`AVStrMiniDeviceSurpriseRemoval`).
-    fn pulled_out(&self, at: &mut Passive) -> Answer<()> {
-        self.stands_on().ok_or(Refusal::Absent)?.pulled_out(at)
+    fn surprise_removal(&self, at: &mut Passive) -> DriverResult<()> {
+        self.delegate().ok_or(DriverError::NoEntryPoint)?.surprise_removal(at)
     }
 
     /// Forgets it (`AVStrMiniDeviceRemove`).
-    fn remove_device(&self, at: &mut Passive) -> Answer<()> {
-        self.stands_on().ok_or(Refusal::Absent)?.remove_device(at)
+    fn remove_device(&self, at: &mut Passive) -> DriverResult<()> {
+        self.delegate().ok_or(DriverError::NoEntryPoint)?.remove_device(at)
     }
 
     /// Its power comes or goes (`AVStrMiniDeviceSetPower`).
     fn set_power(&self, at: &mut Passive, on: bool) {
-        if let Some(it) = self.stands_on() {
+        if let Some(it) = self.delegate() {
             it.set_power(at, on);
         }
     }
@@ -148,9 +148,9 @@ pub trait Minidriver: Send + Sync {
         &self,
         at: &mut Passive,
         filter: &FilterView,
-        word: Blank<'_, FilterId>,
-    ) -> Answer<Option<DriverFilter>> {
-        self.stands_on().ok_or(Refusal::Absent)?.create_filter(at, filter, word)
+        word: HandleSlot<'_, FilterId>,
+    ) -> DriverResult<Option<DriverFilter>> {
+        self.delegate().ok_or(DriverError::NoEntryPoint)?.create_filter(at, filter, word)
     }
 
     /// It is closed (`AVStrMiniFilterClose`). The word comes back, if the driver gave one.
@@ -159,19 +159,19 @@ pub trait Minidriver: Send + Sync {
         at: &mut Passive,
         filter: &FilterView,
         word: Option<DriverFilter>,
-    ) -> Answer<()> {
-        self.stands_on().ok_or(Refusal::Absent)?.close_filter(at, filter, word)
+    ) -> DriverResult<()> {
+        self.delegate().ok_or(DriverError::NoEntryPoint)?.close_filter(at, filter, word)
     }
 
     /// Processes all pins of a filter (`AVStrMiniFilterProcess`), at the level its descriptor
-    /// asks for. [`Refusal::Pending`] means: not before the driver attempts it again.
-    fn process_filter(&self, filter: FilterId, pins: &mut [ProcessPin]) -> Answer<()> {
-        self.stands_on().ok_or(Refusal::Absent)?.process_filter(filter, pins)
+    /// asks for. [`DriverError::Pending`] means: not before the driver attempts it again.
+    fn process_filter(&self, filter: FilterId, pins: &mut [ProcessPin]) -> DriverResult<()> {
+        self.delegate().ok_or(DriverError::NoEntryPoint)?.process_filter(filter, pins)
     }
 
     /// What is in flight in a filter is to be forgotten (`AVStrMiniFilterReset`).
     fn reset_filter(&self, at: &mut Passive, filter: &FilterView) {
-        if let Some(it) = self.stands_on() {
+        if let Some(it) = self.delegate() {
             it.reset_filter(at, filter);
         }
     }
@@ -181,55 +181,55 @@ pub trait Minidriver: Send + Sync {
         &self,
         at: &mut Passive,
         pin: &PinView,
-        word: Blank<'_, PinId>,
-    ) -> Answer<Option<DriverPin>> {
-        self.stands_on().ok_or(Refusal::Absent)?.create_pin(at, pin, word)
+        word: HandleSlot<'_, PinId>,
+    ) -> DriverResult<Option<DriverPin>> {
+        self.delegate().ok_or(DriverError::NoEntryPoint)?.create_pin(at, pin, word)
     }
 
     /// It is closed (`AVStrMiniPinClose`). The word comes back, if the driver gave one.
-    fn close_pin(&self, at: &mut Passive, pin: &PinView, word: Option<DriverPin>) -> Answer<()> {
-        self.stands_on().ok_or(Refusal::Absent)?.close_pin(at, pin, word)
+    fn close_pin(&self, at: &mut Passive, pin: &PinView, word: Option<DriverPin>) -> DriverResult<()> {
+        self.delegate().ok_or(DriverError::NoEntryPoint)?.close_pin(at, pin, word)
     }
 
     /// There is something in a pin's queue (`AVStrMiniPinProcess`), at the level its descriptor
-    /// asks for. [`Refusal::Pending`] means: not before the driver attempts it again.
-    fn process_pin(&self, pin: &PinView) -> Answer<()> {
-        self.stands_on().ok_or(Refusal::Absent)?.process_pin(pin)
+    /// asks for. [`DriverError::Pending`] means: not before the driver attempts it again.
+    fn process_pin(&self, pin: &PinView) -> DriverResult<()> {
+        self.delegate().ok_or(DriverError::NoEntryPoint)?.process_pin(pin)
     }
 
     /// What is in flight is to be forgotten (`AVStrMiniPinReset`).
     fn reset_pin(&self, at: &mut Passive, pin: &PinView) {
-        if let Some(it) = self.stands_on() {
+        if let Some(it) = self.delegate() {
             it.reset_pin(at, pin);
         }
     }
 
     /// Whether a pin can have the format of `pin`, which is in `range`
     /// (`AVStrMiniPinSetDataFormat`). The first time there is no old one, and no pin yet: then
-    /// the word is the filter's. [`Refusal::NoMatch`] is: try the next range.
+    /// the word is the filter's. [`DriverError::NoMatch`] is: try the next range.
     fn set_format(
         &self,
         at: &mut Passive,
         pin: &PinView,
         old: Option<&Format>,
         range: &Format,
-    ) -> Answer<()> {
-        self.stands_on().ok_or(Refusal::Absent)?.set_format(at, pin, old, range)
+    ) -> DriverResult<()> {
+        self.delegate().ok_or(DriverError::NoEntryPoint)?.set_format(at, pin, old, range)
     }
 
     /// A pin changes its state (`AVStrMiniPinSetDeviceState`).
-    fn set_state(&self, at: &mut Passive, pin: &PinView, to: State, from: State) -> Answer<()> {
-        self.stands_on().ok_or(Refusal::Absent)?.set_state(at, pin, to, from)
+    fn set_state(&self, at: &mut Passive, pin: &PinView, to: PinState, from: PinState) -> DriverResult<()> {
+        self.delegate().ok_or(DriverError::NoEntryPoint)?.set_state(at, pin, to, from)
     }
 
     /// A pin is connected (`AVStrMiniPinConnect`).
-    fn connect_pin(&self, at: &mut Passive, pin: &PinView) -> Answer<()> {
-        self.stands_on().ok_or(Refusal::Absent)?.connect_pin(at, pin)
+    fn connect_pin(&self, at: &mut Passive, pin: &PinView) -> DriverResult<()> {
+        self.delegate().ok_or(DriverError::NoEntryPoint)?.connect_pin(at, pin)
     }
 
     /// It is not any more (`AVStrMiniPinDisconnect`).
     fn disconnect_pin(&self, at: &mut Passive, pin: &PinView) {
-        if let Some(it) = self.stands_on() {
+        if let Some(it) = self.delegate() {
             it.disconnect_pin(at, pin);
         }
     }
@@ -241,44 +241,44 @@ pub trait Minidriver: Send + Sync {
         at: &mut Passive,
         pin: &PinView,
         framing: &Framing,
-        word: Blank<'_, crate::words::AllocatorId>,
-    ) -> Answer<DriverAllocator> {
-        self.stands_on().ok_or(Refusal::Absent)?.initialize_allocator(at, pin, framing, word)
+        word: HandleSlot<'_, crate::words::AllocatorId>,
+    ) -> DriverResult<DriverAllocator> {
+        self.delegate().ok_or(DriverError::NoEntryPoint)?.initialize_allocator(at, pin, framing, word)
     }
 
     /// Allocates a frame, or none at once (`AVStrMiniAllocate`), at passive or dispatch level.
     fn allocate(
         &self,
         allocator: &DriverAllocator,
-        word: Blank<'_, crate::words::FrameId>,
+        word: HandleSlot<'_, crate::words::FrameId>,
     ) -> Option<DriverFrame> {
-        self.stands_on()?.allocate(allocator, word)
+        self.delegate()?.allocate(allocator, word)
     }
 
     /// Frees a frame (`AVStrMiniAllocatorFreeFrame`), at passive or dispatch level.
     fn free_frame(&self, allocator: &DriverAllocator, frame: DriverFrame) {
-        if let Some(it) = self.stands_on() {
+        if let Some(it) = self.delegate() {
             it.free_frame(allocator, frame);
         }
     }
 
     /// Ends an allocator, with everything that it has (`AVStrMiniDeleteAllocator`).
     fn delete_allocator(&self, at: &mut Passive, allocator: DriverAllocator) {
-        if let Some(it) = self.stands_on() {
+        if let Some(it) = self.delegate() {
             it.delete_allocator(at, allocator);
         }
     }
 
     /// The frame of a clone is cancelled (`AVStrMiniCancelCallback`): the clone is deleted here.
     fn pointer_cancelled(&self, at: &mut Dispatch, pin: PinId, pointer: PointerId) {
-        if let Some(it) = self.stands_on() {
+        if let Some(it) = self.delegate() {
             it.pointer_cancelled(at, pin, pointer);
         }
     }
 
     /// The time of a pointer is over (`AVStrMiniTimeoutCallback`).
     fn pointer_timed_out(&self, at: &mut Dispatch, pin: PinId, pointer: PointerId) {
-        if let Some(it) = self.stands_on() {
+        if let Some(it) = self.delegate() {
             it.pointer_timed_out(at, pin, pointer);
         }
     }
@@ -286,14 +286,14 @@ pub trait Minidriver: Send + Sync {
     /// A frame that the driver has injected comes back (`AVStrMiniFrameReturn`): where it is, and
     /// the word that came with it.
     fn frame_returned(&self, at: &mut Passive, pin: PinId, frame: usize, context: usize) {
-        if let Some(it) = self.stands_on() {
+        if let Some(it) = self.delegate() {
             it.frame_returned(at, pin, frame, context);
         }
     }
 
     /// Frees an item of a bag, which has a free routine of the driver's (`PFNKSFREE`).
     fn free_item(&self, at: &mut Passive, item: usize) {
-        if let Some(it) = self.stands_on() {
+        if let Some(it) = self.delegate() {
             it.free_item(at, item);
         }
     }

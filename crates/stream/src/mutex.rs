@@ -9,16 +9,16 @@
 //! 2. What a driver has taken in a call is released when the call returns, by force if need be.
 
 use crate::funnel::Entry;
-use crate::refused::Refused;
+use crate::refused::StreamError;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{Answer, Refusal};
-use crate::world::World;
-use flight::{At, Irql, Passive, RuleId, Subject, What, current_thread};
+use crate::words::{DriverResult, DriverError};
+use crate::world::StreamState;
+use flight::{At, Irql, Passive, RuleId, Subject, EventKind, current_thread};
 
 /// A mutex: whose it is says which of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mutex {
+pub enum KsMutex {
     /// Of a device (`KsAcquireDevice`).
     Device(Subject),
     /// Of a filter, for control (`KsAcquireControl`).
@@ -28,7 +28,7 @@ pub enum Mutex {
 }
 
 /// The number of no call: a driver has threads of its own.
-const OUTSIDE: u32 = 0;
+const NO_CALL: u32 = 0;
 
 /// The owner of a mutex.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ pub(crate) struct Owner {
 
 impl Owner {
     /// The thread that runs, for us.
-    pub(crate) fn class() -> Self {
+    pub(crate) fn for_class_driver() -> Self {
         Self { thread: current_thread(), call: None }
     }
 
@@ -53,39 +53,39 @@ impl Owner {
 /// The owners of mutexes, in their order. They are few: as many as the threads have that wait or
 /// are in a call.
 #[derive(Debug, Default)]
-pub(crate) struct Owners(Vec<(Mutex, Owner)>);
+pub(crate) struct MutexOwners(Vec<(KsMutex, Owner)>);
 
-impl Owners {
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &(Mutex, Owner)> {
+impl MutexOwners {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(KsMutex, Owner)> {
         self.0.iter()
     }
 
-    fn get(&self, mutex: Mutex) -> Option<&Owner> {
+    fn get(&self, mutex: KsMutex) -> Option<&Owner> {
         self.iter().find(|(it, _)| *it == mutex).map(|(_, owner)| owner)
     }
 
     /// The first that a driver took in a call.
-    fn taken_in(&self, call: u32) -> Option<Mutex> {
+    fn acquired_in_call(&self, call: u32) -> Option<KsMutex> {
         self.iter().find(|(_, it)| it.call == Some(call)).map(|(mutex, _)| *mutex)
     }
 
-    fn insert(&mut self, mutex: Mutex, owner: Owner) {
+    fn insert(&mut self, mutex: KsMutex, owner: Owner) {
         let place = self.0.partition_point(|(it, _)| *it < mutex);
         self.0.insert(place, (mutex, owner));
     }
 
-    fn remove(&mut self, mutex: Mutex) -> Option<Owner> {
+    fn remove(&mut self, mutex: KsMutex) -> Option<Owner> {
         let place = self.0.iter().position(|(it, _)| *it == mutex)?;
         Some(self.0.remove(place).1)
     }
 }
 
-impl Mutex {
+impl KsMutex {
     fn rank(self) -> u32 {
         match self {
-            Mutex::Device(_) => 0,
-            Mutex::Control(_) => 1,
-            Mutex::Processing(_) => 2,
+            KsMutex::Device(_) => 0,
+            KsMutex::Control(_) => 1,
+            KsMutex::Processing(_) => 2,
         }
     }
 
@@ -95,29 +95,29 @@ impl Mutex {
     }
 
     /// Whose it is.
-    pub fn of(self) -> Subject {
+    pub fn owner(self) -> Subject {
         match self {
-            Mutex::Device(it) | Mutex::Control(it) | Mutex::Processing(it) => it,
+            KsMutex::Device(it) | KsMutex::Control(it) | KsMutex::Processing(it) => it,
         }
     }
 }
 
 /// A mutex that we have taken, while it lives. Not to be dropped while the world is held.
-pub(crate) struct Held<'a> {
+pub(crate) struct KsMutexGuard<'a> {
     stream: &'a Stream,
-    mutex: Mutex,
+    mutex: KsMutex,
 }
 
-impl Drop for Held<'_> {
+impl Drop for KsMutexGuard<'_> {
     fn drop(&mut self) {
-        let mut world = self.stream.world.hold();
+        let mut world = self.stream.state.lock();
         self.stream.release(&mut world, self.mutex);
     }
 }
 
-impl World {
+impl StreamState {
     /// The mutexes a thread has, in words.
-    pub(crate) fn locks_of(&self, thread: u32) -> &'static str {
+    pub(crate) fn describe_held_mutexes(&self, thread: u32) -> &'static str {
         let mine = self.mutexes.iter().filter(|(_, it)| it.thread == thread);
         let set = mine.fold(0, |set, (mutex, _)| set | 1 << mutex.rank());
         [
@@ -133,7 +133,7 @@ impl World {
     }
 
     /// Whether a thread has a mutex.
-    pub(crate) fn has(&self, thread: u32, mutex: Mutex) -> bool {
+    pub(crate) fn holds_mutex(&self, thread: u32, mutex: KsMutex) -> bool {
         self.mutexes.get(mutex).is_some_and(|it| it.thread == thread)
     }
 }
@@ -141,77 +141,77 @@ impl World {
 impl Stream {
     /// Takes a mutex, for us. One that a driver keeps outside its calls, so that nothing could go
     /// on any more, is taken from it.
-    pub(crate) fn take(&self, at: &mut Passive, mutex: Mutex) -> Result<Held<'_>, Refused> {
+    pub(crate) fn acquire_guard(&self, at: &mut Passive, mutex: KsMutex) -> Result<KsMutexGuard<'_>, StreamError> {
         match self.acquire(at, mutex, None) {
             Ok(()) => (),
-            Err(Refused::Stuck) if self.seize(mutex) => (),
+            Err(StreamError::Stuck) if self.acquire_for_class_driver(mutex) => (),
             Err(why) => return Err(why),
         }
-        Ok(Held { stream: self, mutex })
+        Ok(KsMutexGuard { stream: self, mutex })
     }
 
-    fn seize(&self, mutex: Mutex) -> bool {
-        let mut world = self.world.hold();
+    fn acquire_for_class_driver(&self, mutex: KsMutex) -> bool {
+        let mut world = self.state.lock();
         let owner = world.mutexes.get(mutex).copied();
-        let kept = owner.is_some_and(|it| it.call == Some(OUTSIDE));
+        let kept = owner.is_some_and(|it| it.call == Some(NO_CALL));
         if kept {
             let broken = format!(
                 "a driver never released the {} mutex of {}, which it had acquired",
                 mutex.name(),
-                mutex.of()
+                mutex.owner()
             );
-            self.judge(RuleId::KS_MUTEX_005, mutex.of(), "KsAcquireControl", Some(broken));
+            self.judge(RuleId::KS_MUTEX_005, mutex.owner(), "KsAcquireControl", Some(broken));
             self.release(&mut world, mutex);
             let owner = Owner { thread: current_thread(), call: None };
-            self.grab(&mut world, mutex, owner);
+            self.try_acquire(&mut world, mutex, owner);
         }
         kept
     }
 
     /// Waits for a mutex, and takes it. Fails with [`Refused::Stuck`] if no thread can release it,
     /// and with [`Refused::Over`] if the run ended first, which is no fault.
-    fn acquire(&self, at: &mut Passive, mutex: Mutex, call: Option<u32>) -> Result<(), Refused> {
+    fn acquire(&self, at: &mut Passive, mutex: KsMutex, call: Option<u32>) -> Result<(), StreamError> {
         let owner = Owner { thread: current_thread(), call };
-        let what = |_: &World| format!("the {} mutex of {}", mutex.name(), mutex.of());
-        self.act_when(at, mutex.of(), None, what, |world| {
-            self.grab(world, mutex, owner).then_some(())
+        let what = |_: &StreamState| format!("the {} mutex of {}", mutex.name(), mutex.owner());
+        self.wait_until(at, mutex.owner(), None, what, |world| {
+            self.try_acquire(world, mutex, owner).then_some(())
         })
     }
 
     /// Takes a mutex if it is free. Returns whether it did.
-    pub(crate) fn grab(&self, world: &mut World, mutex: Mutex, owner: Owner) -> bool {
+    pub(crate) fn try_acquire(&self, world: &mut StreamState, mutex: KsMutex, owner: Owner) -> bool {
         if world.mutexes.get(mutex).is_some() {
             return false;
         }
         world.mutexes.insert(mutex, owner);
         let (lock, by) = (mutex.name(), owner.name());
-        self.note(mutex.of(), || What::KsLocked { lock: lock.into(), by: by.into() });
+        self.log_event(mutex.owner(), || EventKind::KsLocked { lock: lock.into(), by: by.into() });
         true
     }
 
-    pub(crate) fn release(&self, world: &mut World, mutex: Mutex) {
+    pub(crate) fn release(&self, world: &mut StreamState, mutex: KsMutex) {
         if let Some(owner) = world.mutexes.remove(mutex) {
             let (lock, by) = (mutex.name(), owner.name());
-            self.note(mutex.of(), || What::KsUnlocked { lock: lock.into(), by: by.into() });
-            self.wake(world);
+            self.log_event(mutex.owner(), || EventKind::KsUnlocked { lock: lock.into(), by: by.into() });
+            self.wake_all(world);
         }
     }
 
     /// A call of a driver has returned.
-    pub(crate) fn leave(&self, world: &mut World, thread: u32, number: u32, entry: Entry) {
-        let last = world.inside.iter().rposition(|it| it.thread == thread);
-        let over = last.map(|it| world.inside.remove(it));
+    pub(crate) fn end_call(&self, world: &mut StreamState, thread: u32, number: u32, entry: Entry) {
+        let last = world.active_calls.iter().rposition(|it| it.thread == thread);
+        let over = last.map(|it| world.active_calls.remove(it));
         if over.is_some_and(|it| it.pin.is_some()) {
-            self.wake(world); // A thread that stops the pin may wait for that.
+            self.wake_all(world); // A thread that stops the pin may wait for that.
         }
-        while let Some(mutex) = world.mutexes.taken_in(number) {
+        while let Some(mutex) = world.mutexes.acquired_in_call(number) {
             let broken = format!(
                 "{} returned without releasing the {} mutex of {} that it had acquired",
                 entry.name(),
                 mutex.name(),
-                mutex.of()
+                mutex.owner()
             );
-            self.judge(RuleId::KS_MUTEX_005, mutex.of(), "KsAcquireControl", Some(broken));
+            self.judge(RuleId::KS_MUTEX_005, mutex.owner(), "KsAcquireControl", Some(broken));
             self.release(world, mutex);
         }
     }
@@ -220,15 +220,15 @@ impl Stream {
 impl Services {
     /// Takes a mutex, and waits for it (`KsAcquireDevice`, `KsAcquireControl`,
     /// `KsFilterAcquireProcessingMutex`, `KsPinAcquireProcessingMutex`).
-    pub fn acquire(&self, mutex: Mutex) -> Answer<()> {
+    pub fn acquire(&self, mutex: KsMutex) -> DriverResult<()> {
         let stream = self.stream()?;
         let (thread, place) = (current_thread(), "KsAcquireControl");
         let level = self.host.irql();
         let call = {
-            let world = stream.world.hold();
-            let inside = world.inside(thread);
+            let world = stream.state.lock();
+            let inside = world.active_call(thread);
             let name = inside.map_or("the driver", |it| it.entry.name());
-            let (lock, of) = (mutex.name(), mutex.of());
+            let (lock, of) = (mutex.name(), mutex.owner());
             let late = (level != Irql::Passive).then(|| {
                 format!("{name} acquired the {lock} mutex of {of} at {level} level, not at passive")
             });
@@ -238,7 +238,7 @@ impl Services {
                     format!("{name} acquired the {lock} mutex of {of}, under the queue's lock");
                 stream.judge(RuleId::KS_PTR_007, of, "AVStrMiniCancelCallback", Some(broken));
             }
-            let again = world.has(thread, mutex).then(|| {
+            let again = world.holds_mutex(thread, mutex).then(|| {
                 format!("{name} acquired the {lock} mutex of {of}, which its thread has already")
             });
             let mine = world.mutexes.iter().filter(|(_, it)| it.thread == thread);
@@ -254,7 +254,7 @@ impl Services {
             // power comes with the device mutex, and the control mutex may be taken after that.
             let barred = [Entry::PinProcess, Entry::FilterProcess];
             let processes = inside.is_some_and(|it| barred.contains(&it.entry));
-            let control = matches!(mutex, Mutex::Control(_));
+            let control = matches!(mutex, KsMutex::Control(_));
             let wrong_place = (control && processes)
                 .then(|| format!("{name} acquired the control mutex of {of}: it may not"));
             let refused = [&late, &again, &crossed, &wrong_place].iter().any(|it| it.is_some());
@@ -266,20 +266,20 @@ impl Services {
             stream.judge(RuleId::KS_MUTEX_002, of, place, crossed);
             stream.judge(RuleId::KS_MUTEX_005, of, place, late);
             if refused || cancels {
-                return Err(Refusal::Deadlock);
+                return Err(DriverError::Deadlock);
             }
-            inside.map_or(OUTSIDE, |it| it.number)
+            inside.map_or(NO_CALL, |it| it.id)
         };
-        self.wait_here(&stream, |at| {
-            stream.acquire(at, mutex, Some(call)).map_err(|_| Refusal::Deadlock)
+        self.wait_in_call(&stream, |at| {
+            stream.acquire(at, mutex, Some(call)).map_err(|_| DriverError::Deadlock)
         })
     }
 
     /// Releases it (`KsReleaseDevice`, `KsReleaseControl`).
-    pub fn release(&self, mutex: Mutex) -> Answer<()> {
+    pub fn release(&self, mutex: KsMutex) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.world.hold();
-        let (thread, of) = (current_thread(), mutex.of());
+        let mut world = stream.state.lock();
+        let (thread, of) = (current_thread(), mutex.owner());
         let owner = world.mutexes.get(mutex);
         let mine = owner.is_some_and(|it| it.thread == thread && it.call.is_some());
         let broken = (!mine).then(|| {
@@ -290,25 +290,25 @@ impl Services {
         });
         stream.judge(RuleId::KS_MUTEX_005, of, "KsReleaseControl", broken);
         if !mine {
-            return Err(Refusal::Invalid);
+            return Err(DriverError::Invalid);
         }
         stream.release(&mut world, mutex);
         Ok(())
     }
 
     /// Waits inside a call of the driver, which is remembered there.
-    pub(crate) fn wait_here<T>(
+    pub(crate) fn wait_in_call<T>(
         &self,
         stream: &Stream,
-        body: impl FnOnce(&mut Passive) -> Answer<T>,
-    ) -> Answer<T> {
+        body: impl FnOnce(&mut Passive) -> DriverResult<T>,
+    ) -> DriverResult<T> {
         let before = stream.host.now();
-        let answer = At::here(&*self.host, |at| match at {
+        let answer = At::at_current_irql(&*self.host, |at| match at {
             At::Passive(at) => body(at),
-            At::Dispatch(_) | At::Device(_) => Err(Refusal::Deadlock),
+            At::Dispatch(_) | At::Device(_) => Err(DriverError::Deadlock),
         });
         if stream.host.now() != before {
-            flight::InCall::mark();
+            flight::CallGuard::mark();
         }
         answer
     }

@@ -6,25 +6,25 @@
 use crate::funnel::Entry;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{Answer, Refusal};
-use crate::world::World;
+use crate::words::{DriverResult, DriverError};
+use crate::world::StreamState;
 use flight::{Kind, Passive, RuleId, Subject, invariant};
 
 /// A create or close that a driver is asked for.
 #[derive(Debug, Default)]
-pub(crate) struct Pending {
+pub(crate) struct PendingRequest {
     marked: bool,
-    done: Option<(Answer<()>, usize)>,
+    result: Option<(DriverResult<()>, usize)>,
 }
 
-fn rule(of: Subject) -> RuleId {
+fn request_rule(of: Subject) -> RuleId {
     if of.kind == Kind::Pin { RuleId::KS_PIN_002 } else { RuleId::KS_DEV_004 }
 }
 
 impl Stream {
     /// A request is about to be made.
     pub(crate) fn begin_request(&self, of: Subject) {
-        self.world.hold().pending.insert(of, Pending::default());
+        self.state.lock().pending.insert(of, PendingRequest::default());
     }
 
     /// What became of it, at the latest when it is completed. With `word` of one that was
@@ -34,11 +34,11 @@ impl Stream {
         at: &mut Passive,
         of: Subject,
         entry: Entry,
-        answer: Answer<usize>,
-    ) -> Answer<usize> {
-        let pending = answer == Err(Refusal::Pending);
+        answer: DriverResult<usize>,
+    ) -> DriverResult<usize> {
+        let pending = answer == Err(DriverError::Pending);
         let marked = {
-            let world = self.world.hold();
+            let world = self.state.lock();
             invariant(world.pending.get(&of), "`begin_request` came first").marked
         };
         let broken = (pending != marked).then(|| {
@@ -46,53 +46,53 @@ impl Stream {
                 .map(|(it, word)| if it { word.to_owned() } else { format!("not {word}") });
             format!("a request of {of} was {marks} as pending, and {answers} as pending")
         });
-        self.judge(rule(of), of, entry.name(), broken);
+        self.judge(request_rule(of), of, entry.name(), broken);
         if !pending {
-            self.world.hold().pending.remove(&of);
+            self.state.lock().pending.remove(&of);
             return answer;
         }
-        let what = |_: &World| format!("the completion of {} for {of}", entry.name());
-        let done = self.act_when(at, of, None, what, |world| {
-            world.pending.get_mut(&of).and_then(|it| it.done.take())
+        let what = |_: &StreamState| format!("the completion of {} for {of}", entry.name());
+        let done = self.wait_until(at, of, None, what, |world| {
+            world.pending.get_mut(&of).and_then(|it| it.result.take())
         });
-        self.world.hold().pending.remove(&of);
+        self.state.lock().pending.remove(&of);
         let broken = done.is_err().then(|| {
             format!(
                 "{} for {of} answered that it is pending, and was never completed",
                 entry.name()
             )
         });
-        self.judge(rule(of), of, "KsCompletePendingRequest", broken);
+        self.judge(request_rule(of), of, "KsCompletePendingRequest", broken);
         match done {
             Ok((Ok(()), word)) => Ok(word),
             Ok((Err(why), _)) => Err(why),
-            Err(_) => Err(Refusal::Pending),
+            Err(_) => Err(DriverError::Pending),
         }
     }
 }
 
 impl Services {
     /// Says that the request of a filter or pin will be answered later (`IoMarkIrpPending`).
-    pub fn mark_pending(&self, of: Subject) -> Answer<()> {
+    pub fn mark_pending(&self, of: Subject) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.world.hold();
-        world.pending.get_mut(&of).ok_or(Refusal::Invalid)?.marked = true;
+        let mut world = stream.state.lock();
+        world.pending.get_mut(&of).ok_or(DriverError::Invalid)?.marked = true;
         Ok(())
     }
 
     /// Answers it (`KsCompletePendingRequest`), with the word for what was created or zero.
-    pub fn complete_pending(&self, of: Subject, answer: Answer<()>, word: usize) -> Answer<()> {
+    pub fn complete_pending(&self, of: Subject, answer: DriverResult<()>, word: usize) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.world.hold();
-        let it = world.pending.get_mut(&of).filter(|it| it.marked && it.done.is_none());
+        let mut world = stream.state.lock();
+        let it = world.pending.get_mut(&of).filter(|it| it.marked && it.result.is_none());
         let broken =
             it.is_none().then(|| format!("a request of {of} was completed, but none is pending"));
         let refused = broken.is_some();
         if let Some(it) = it {
-            it.done = Some((answer, word));
+            it.result = Some((answer, word));
         }
-        stream.judge(rule(of), of, "KsCompletePendingRequest", broken);
-        stream.wake(&mut world);
-        if refused { Err(Refusal::Invalid) } else { Ok(()) }
+        stream.judge(request_rule(of), of, "KsCompletePendingRequest", broken);
+        stream.wake_all(&mut world);
+        if refused { Err(DriverError::Invalid) } else { Ok(()) }
     }
 }

@@ -1,21 +1,21 @@
 //! Pins: made with a format, connected, closed.
 
-use crate::allocator::By;
-use crate::bag::BagOf;
+use crate::allocator::AllocatorOwner;
+use crate::bag::BagOwner;
 use crate::describe::{Flow, Format, PinDescriptor, PinFlag};
-use crate::framing::{Framing, FramingForm, FramingItem, Wish, negotiate};
+use crate::framing::{Framing, FramingForm, FramingItem, FramingRequest, negotiate};
 use crate::funnel::{Driver, Entry};
 use crate::minidriver::PinView;
-use crate::mutex::Mutex;
-use crate::pointer::{Pointer, PointerKind};
-use crate::refused::Refused;
+use crate::mutex::KsMutex;
+use crate::pointer::{StreamPointer, PointerKind};
+use crate::refused::StreamError;
 use crate::services::Services;
 use crate::stream::Stream;
 use crate::words::{
-    AllocatorId, Answer, DeviceId, FilterId, FrameId, PinId, PointerId, Refusal, State, Token,
+    AllocatorId, DriverResult, DeviceId, FilterId, FrameId, PinId, PointerId, DriverError, PinState, DriverHandle,
 };
-use crate::world::World;
-use flight::{Passive, RuleId, What, current_thread};
+use crate::world::StreamState;
+use flight::{Passive, RuleId, EventKind, current_thread};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -27,16 +27,16 @@ pub struct Pin {
     pub(crate) factory: u32,
     pub(crate) descriptor: Arc<PinDescriptor>,
     /// Its filter processes it, together with its other pins.
-    pub(crate) centric: bool,
+    pub(crate) filter_centric: bool,
     /// What it asks of frames: the descriptor's, or what its driver made of that.
     pub(crate) framing: Option<FramingForm>,
-    pub(crate) own: Option<usize>,
-    pub(crate) word: usize,
+    pub(crate) own_handle: Option<usize>,
+    pub(crate) driver_handle: usize,
     /// Lent to its driver with every call.
     pub(crate) format: Arc<Format>,
     /// What its client wants, and where its driver is.
-    pub(crate) client: State,
-    pub(crate) state: State,
+    pub(crate) client_state: PinState,
+    pub(crate) device_state: PinState,
     pub(crate) created: bool,
     pub(crate) connection: Option<Connection>,
     pub(crate) allocator: Option<AllocatorId>,
@@ -48,35 +48,35 @@ pub struct Pin {
     pub(crate) trailing: Option<PointerId>,
     pub(crate) clones: Vec<PointerId>,
     /// The frames that are done, for its client.
-    pub(crate) done: VecDeque<FrameId>,
+    pub(crate) completed: VecDeque<FrameId>,
     /// How often one of its pointers has moved, come or gone.
-    pub(crate) moves: u64,
+    pub(crate) move_count: u64,
     /// The last time it was processed nothing moved.
-    pub(crate) idle: bool,
+    pub(crate) made_no_progress: bool,
     /// Its driver wants to be asked before it is processed again.
-    pub(crate) waits: bool,
+    pub(crate) waits_for_attempt: bool,
     /// The inputs of its gate that its driver has added, on and off.
-    pub(crate) gate: (u32, u32),
+    pub(crate) gate_inputs: (u32, u32),
     /// Its frames come from its driver.
-    pub(crate) injects: bool,
+    pub(crate) injects_frames: bool,
     /// It ran when its device went to sleep.
-    pub(crate) resumes: bool,
+    pub(crate) runs_after_power_up: bool,
 }
 
 /// What a pin and the other side agreed on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Connection {
     pub(crate) framing: Framing,
-    pub(crate) by: By,
+    pub(crate) allocator_owner: AllocatorOwner,
     /// The other side's frames are smaller.
-    pub(crate) short: bool,
+    pub(crate) half_size: bool,
     /// The other side is in user mode.
-    pub(crate) user: bool,
+    pub(crate) user_mode: bool,
 }
 
 impl Pin {
     /// A frame leaves the queue: nearly always the first one.
-    pub(crate) fn forget(&mut self, frame: FrameId) {
+    pub(crate) fn dequeue(&mut self, frame: FrameId) {
         if self.queue.front() == Some(&frame) {
             self.queue.pop_front();
         } else {
@@ -85,9 +85,9 @@ impl Pin {
     }
 }
 
-impl World {
-    pub(crate) fn pin(&self, pin: PinId) -> Result<&Pin, Refused> {
-        self.pins.get(pin).ok_or_else(|| Refused::NotThere(pin.subject()))
+impl StreamState {
+    pub(crate) fn pin(&self, pin: PinId) -> Result<&Pin, StreamError> {
+        self.pins.get(pin).ok_or_else(|| StreamError::NotFound(pin.subject()))
     }
 
     pub(crate) fn pin_view(&self, pin: PinId) -> PinView {
@@ -96,10 +96,10 @@ impl World {
             pin,
             filter: it.filter,
             factory: it.factory,
-            word: it.word,
+            driver_handle: it.driver_handle,
             format: it.format.clone(),
-            client: it.client,
-            state: it.state,
+            client_state: it.client_state,
+            device_state: it.device_state,
         }
     }
 
@@ -119,69 +119,69 @@ impl Stream {
         filter: FilterId,
         factory: u32,
         format: &Format,
-    ) -> Result<PinId, Refused> {
-        let _control = self.control(at, filter)?;
-        let pin = self.build_pin(filter, factory, format)?;
-        let made = self.choose_format(at, pin, None).and_then(|()| self.ask_pin(at, pin));
-        match made {
+    ) -> Result<PinId, StreamError> {
+        let _control = self.acquire_control(at, filter)?;
+        let pin = self.reserve_pin(filter, factory, format)?;
+        let blocks_allocated = self.choose_format(at, pin, None).and_then(|()| self.call_create_pin(at, pin));
+        match blocks_allocated {
             Ok(own) => {
-                self.judge_grown(pin);
-                let mut world = self.world.hold();
+                self.judge_frame_size(pin);
+                let mut world = self.state.lock();
                 let it = &mut world.pins[pin];
                 it.created = true;
-                it.own = own;
-                it.word = own.unwrap_or(it.word);
-                let made = What::PinCreated {
+                it.own_handle = own;
+                it.driver_handle = own.unwrap_or(it.driver_handle);
+                let blocks_allocated = EventKind::PinCreated {
                     filter: filter.subject(),
                     factory,
                     out: it.descriptor.flow == Flow::Out,
-                    own: own.is_some(),
-                    most: it.descriptor.possible,
-                    standard: it.descriptor.is_standard(),
-                    dispatch: it.descriptor.is(PinFlag::DispatchLevelProcessing),
-                    least: it.least().name().into(),
+                    has_context: own.is_some(),
+                    possible: it.descriptor.instances_possible,
+                    standard: it.descriptor.changes_state_stepwise(),
+                    dispatch: it.descriptor.has_flag(PinFlag::DispatchLevelProcessing),
+                    min_state: it.processing_state().name().into(),
                 };
-                self.log.emit(pin.subject(), made);
+                self.log.emit(pin.subject(), blocks_allocated);
                 Ok(pin)
             }
             Err(why) => {
-                self.drop_pin(at, pin);
+                self.remove_pin(at, pin);
                 Err(why)
             }
         }
     }
 
-    fn build_pin(&self, filter: FilterId, factory: u32, format: &Format) -> Result<PinId, Refused> {
-        let mut world = self.world.hold();
+    fn reserve_pin(&self, filter: FilterId, factory: u32, format: &Format) -> Result<PinId, StreamError> {
+        let mut world = self.state.lock();
         let of = &world.filters[filter];
-        let (device, word, centric) = (of.device, of.word, of.descriptor.is_centric());
+        let (device, word, filter_centric) = (of.device, of.driver_handle, of.descriptor.is_filter_centric());
         let descriptor = of.descriptor.pins.get(factory as usize).cloned();
-        let descriptor = Arc::new(descriptor.ok_or(Refused::NoFactory(factory))?);
+        let descriptor = Arc::new(descriptor.ok_or(StreamError::NoFactory(factory))?);
         let same = |pin: &&PinId| world.pins[**pin].factory == factory;
         let there = of.pins.iter().filter(same).count();
-        if there >= descriptor.possible as usize {
-            return Err(Refused::TooMany { most: descriptor.possible });
+        if there >= descriptor.instances_possible as usize {
+            return Err(StreamError::TooMany { most: descriptor.instances_possible });
         }
-        if !descriptor.formats.iter().any(|it| it.has(format)) {
-            return Err(Refused::NoFormat);
+        if !descriptor.formats.iter().any(|it| it.contains(format)) {
+            return Err(StreamError::NoFormat);
         }
         let pin = world.pins.reserve();
-        let trailing = descriptor.is(PinFlag::DistinctTrailingEdge);
-        let leading = world.pointers.insert(Pointer::edge(pin, PointerKind::Leading));
+        let trailing = descriptor.has_flag(PinFlag::DistinctTrailingEdge);
+        let leading = world.pointers.insert(StreamPointer::new_edge(pin, PointerKind::Leading));
         let trailing =
-            trailing.then(|| world.pointers.insert(Pointer::edge(pin, PointerKind::Trailing)));
+            trailing.then(|| world.pointers.insert(StreamPointer::new_edge(pin, PointerKind::Trailing)));
         let it = Pin {
             device,
             filter,
             factory,
             framing: descriptor.framing.clone(),
             descriptor,
-            centric,
-            own: None,
-            word,
+            filter_centric,
+            own_handle: None,
+            driver_handle: word,
             format: Arc::new(format.clone()),
-            client: State::Stop,
-            state: State::Stop,
+            client_state: PinState::Stop,
+            device_state: PinState::Stop,
             created: false,
             connection: None,
             allocator: None,
@@ -190,13 +190,13 @@ impl Stream {
             leading,
             trailing,
             clones: Vec::new(),
-            done: VecDeque::new(),
-            moves: 0,
-            idle: false,
-            waits: false,
-            gate: (0, 0),
-            injects: false,
-            resumes: false,
+            completed: VecDeque::new(),
+            move_count: 0,
+            made_no_progress: false,
+            waits_for_attempt: false,
+            gate_inputs: (0, 0),
+            injects_frames: false,
+            runs_after_power_up: false,
         };
         world.pins.fill(pin, it);
         world.filters[filter].pins.push(pin);
@@ -209,61 +209,61 @@ impl Stream {
         at: &mut Passive,
         pin: PinId,
         old: Option<&Format>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), StreamError> {
         let (call, ranges) = {
-            let world = self.world.hold();
+            let world = self.state.lock();
             let it = &world.pins[pin];
-            let ranges = it.descriptor.formats.iter().filter(|range| range.has(&it.format));
+            let ranges = it.descriptor.formats.iter().filter(|range| range.contains(&it.format));
             let ranges: Vec<Format> = ranges.cloned().collect();
-            let (filter, sample) = (it.filter.subject(), it.format.sample);
+            let (filter, sample_size) = (it.filter.subject(), it.format.sample_size);
             let first = old.is_none();
-            self.log.emit(pin.subject(), What::PinFormat { filter, sample, first });
+            self.log.emit(pin.subject(), EventKind::PinFormat { filter, sample: sample_size, first });
             (world.pin_call(pin, Entry::PinSetDataFormat), ranges)
         };
         let (driver, view, asks) = call;
         if !asks {
-            return ranges.first().map(|_| ()).ok_or(Refused::NoFormat);
+            return ranges.first().map(|_| ()).ok_or(StreamError::NoFormat);
         }
         for range in &ranges {
             let answer = driver.set_format(at, &view, old, range);
-            let broken = (answer == Err(Refusal::Pending))
+            let broken = (answer == Err(DriverError::Pending))
                 .then(|| format!("the format of {} was answered with pending", pin.subject()));
             self.judge(RuleId::KS_PIN_006, pin.subject(), Entry::PinSetDataFormat.name(), broken);
             match answer {
                 Ok(()) => {
                     // The first time there is no pin yet: its framing may be edited when it is made.
                     if old.is_some() {
-                        self.judge_grown(pin);
+                        self.judge_frame_size(pin);
                     }
                     return Ok(());
                 }
-                Err(Refusal::NoMatch) => (),
+                Err(DriverError::NoMatch) => (),
                 Err(why) => return Err(why.into()),
             }
         }
-        Err(Refused::NoFormat)
+        Err(StreamError::NoFormat)
     }
 
     /// Entry rule: frames have room for the format that was set.
-    fn judge_grown(&self, pin: PinId) {
-        let world = self.world.hold();
+    fn judge_frame_size(&self, pin: PinId) {
+        let world = self.state.lock();
         let it = &world.pins[pin];
         let most = match &it.framing {
             None => return,
             Some(FramingForm::Simple(simple)) if simple.bytes == 0 => return,
             Some(FramingForm::Simple(simple)) => simple.bytes,
             Some(FramingForm::Extended(all)) => {
-                let limits = all.items.iter().map(FramingItem::limit);
+                let limits = all.items.iter().map(FramingItem::max_size);
                 let most = limits.collect::<Option<Vec<u32>>>().map(|it| it.into_iter().max());
                 // Where an item has no limit, frames have room.
                 let Some(most) = most else { return };
                 most.unwrap_or(0)
             }
         };
-        let sample = it.format.sample;
-        let broken = (sample > most).then(|| {
+        let sample_size = it.format.sample_size;
+        let broken = (sample_size > most).then(|| {
             format!(
-                "{} took a format with samples of {sample} bytes, and its framing still says {most}",
+                "{} took a format with samples of {sample_size} bytes, and its framing still says {most}",
                 pin.subject()
             )
         });
@@ -271,184 +271,184 @@ impl Stream {
         self.judge(RuleId::KS_FRAMING_005, pin.subject(), place, broken);
     }
 
-    fn ask_pin(&self, at: &mut Passive, pin: PinId) -> Result<Option<usize>, Refused> {
-        let (driver, view, asks) = self.world.hold().pin_call(pin, Entry::PinCreate);
+    fn call_create_pin(&self, at: &mut Passive, pin: PinId) -> Result<Option<usize>, StreamError> {
+        let (driver, view, asks) = self.state.lock().pin_call(pin, Entry::PinCreate);
         if !asks {
             return Ok(None);
         }
         self.begin_request(pin.subject());
-        let answer = driver.create_pin(at, &view).map(|it| it.map_or(0, |it| it.word()));
+        let answer = driver.create_pin(at, &view).map(|it| it.map_or(0, |it| it.value()));
         let word = self.end_request(at, pin.subject(), Entry::PinCreate, answer)?;
         Ok((word != 0).then_some(word))
     }
 
     /// The filter of a pin: its control mutex is what a call for the pin takes first.
-    pub(crate) fn filter_of(&self, pin: PinId) -> Result<FilterId, Refused> {
-        Ok(self.world.hold().pin(pin)?.filter)
+    pub(crate) fn filter_of(&self, pin: PinId) -> Result<FilterId, StreamError> {
+        Ok(self.state.lock().pin(pin)?.filter)
     }
 
     /// Changes the format of a pin that is stopped. If its driver refuses, it has the old one.
-    pub fn set_format(&self, at: &mut Passive, pin: PinId, format: &Format) -> Result<(), Refused> {
-        let _control = self.control(at, self.filter_of(pin)?)?;
+    pub fn set_format(&self, at: &mut Passive, pin: PinId, format: &Format) -> Result<(), StreamError> {
+        let _control = self.acquire_control(at, self.filter_of(pin)?)?;
         let old = {
-            let mut world = self.world.hold();
-            let it = world.pins.get_mut(pin).ok_or(Refused::NotThere(pin.subject()))?;
-            if it.state != State::Stop {
-                return Err(Refused::State(it.state));
+            let mut world = self.state.lock();
+            let it = world.pins.get_mut(pin).ok_or(StreamError::NotFound(pin.subject()))?;
+            if it.device_state != PinState::Stop {
+                return Err(StreamError::InvalidState(it.device_state));
             }
             std::mem::replace(&mut it.format, Arc::new(format.clone()))
         };
         let answer = self.choose_format(at, pin, Some(&old));
         if answer.is_err() {
-            self.world.hold().pins[pin].format = old;
+            self.state.lock().pins[pin].format = old;
         }
         answer
     }
 
     /// What a pin asks of frames (`KSPROPERTY_CONNECTION_ALLOCATORFRAMING_EX`); none, if nothing.
-    pub fn framing(&self, pin: PinId) -> Result<Option<FramingForm>, Refused> {
-        let world = self.world.hold();
+    pub fn framing(&self, pin: PinId) -> Result<Option<FramingForm>, StreamError> {
+        let world = self.state.lock();
         let framing = world.pin(pin)?.framing.clone();
         let there = framing.is_some();
-        let told = What::PinFraming { set: false, there, answered: there };
-        self.log.emit(pin.subject(), told);
+        let has_cancel_callback = EventKind::PinFraming { set: false, available: there, succeeded: there };
+        self.log.emit(pin.subject(), has_cancel_callback);
         Ok(framing)
     }
 
     /// Always fails: clients cannot change what a pin asks of frames.
-    pub fn set_framing(&self, pin: PinId, _framing: &FramingForm) -> Result<(), Refused> {
-        let world = self.world.hold();
+    pub fn set_framing(&self, pin: PinId, _framing: &FramingForm) -> Result<(), StreamError> {
+        let world = self.state.lock();
         let there = world.pin(pin)?.framing.is_some();
-        let told = What::PinFraming { set: true, there, answered: false };
-        self.log.emit(pin.subject(), told);
-        Err(Refused::Driver(Refusal::Unsupported))
+        let has_cancel_callback = EventKind::PinFraming { set: true, available: there, succeeded: false };
+        self.log.emit(pin.subject(), has_cancel_callback);
+        Err(StreamError::Driver(DriverError::Unsupported))
     }
 
     /// Where a pin is: what its client wants, and where its driver is.
-    pub fn state(&self, pin: PinId) -> Result<(State, State), Refused> {
-        let world = self.world.hold();
+    pub fn state(&self, pin: PinId) -> Result<(PinState, PinState), StreamError> {
+        let world = self.state.lock();
         let it = world.pin(pin)?;
-        Ok((it.client, it.state))
+        Ok((it.client_state, it.device_state))
     }
 
     /// Connects a pin to a sink or source of ours, which has wishes about frames: what frames
     /// there are is agreed on, whose allocator is used is chosen, and that is initialised.
-    pub fn connect(&self, at: &mut Passive, pin: PinId, wish: &Wish) -> Result<Framing, Refused> {
-        let _control = self.control(at, self.filter_of(pin)?)?;
+    pub fn connect(&self, at: &mut Passive, pin: PinId, wish: &FramingRequest) -> Result<Framing, StreamError> {
+        let _control = self.acquire_control(at, self.filter_of(pin)?)?;
         let connection = {
-            let mut world = self.world.hold();
-            let it = world.pins.get_mut(pin).ok_or(Refused::NotThere(pin.subject()))?;
+            let mut world = self.state.lock();
+            let it = world.pins.get_mut(pin).ok_or(StreamError::NotFound(pin.subject()))?;
             if it.connection.is_some() {
-                return Err(Refused::Connected(pin.subject()));
+                return Err(StreamError::Connected(pin.subject()));
             }
-            let framing = negotiate(it.framing.as_ref(), wish, it.format.sample);
-            let framing = framing.map_err(Refused::Framing)?;
-            let by = By::choose(it.descriptor.allocator.is_some(), wish);
-            let connection = Connection { framing, by, short: wish.short, user: wish.user };
+            let framing = negotiate(it.framing.as_ref(), wish, it.format.sample_size);
+            let framing = framing.map_err(StreamError::Framing)?;
+            let by = AllocatorOwner::choose(it.descriptor.allocator.is_some(), wish);
+            let connection = Connection { framing, allocator_owner: by, half_size: wish.half_size, user_mode: wish.user_mode };
             it.connection = Some(connection);
             connection
         };
-        let made = self.ask_connect(at, pin).and_then(|()| {
-            self.make_allocator(at, pin, connection).inspect_err(|_| {
-                self.tell_disconnect(at, pin);
+        let blocks_allocated = self.call_connect(at, pin).and_then(|()| {
+            self.create_allocator(at, pin, connection).inspect_err(|_| {
+                self.call_disconnect(at, pin);
             })
         });
-        let mut world = self.world.hold();
-        if let Err(why) = made {
+        let mut world = self.state.lock();
+        if let Err(why) = blocks_allocated {
             world.pins[pin].connection = None;
             return Err(why);
         }
         let Framing { frames, bytes, alignment, .. } = connection.framing;
-        let by = connection.by.name().into();
-        self.log.emit(pin.subject(), What::PinConnected { frames, bytes, alignment, by });
+        let by = connection.allocator_owner.name().into();
+        self.log.emit(pin.subject(), EventKind::PinConnected { frames, bytes, alignment, by });
         Ok(connection.framing)
     }
 
-    fn ask_connect(&self, at: &mut Passive, pin: PinId) -> Result<(), Refused> {
-        let (driver, view, asks) = self.world.hold().pin_call(pin, Entry::PinConnect);
+    fn call_connect(&self, at: &mut Passive, pin: PinId) -> Result<(), StreamError> {
+        let (driver, view, asks) = self.state.lock().pin_call(pin, Entry::PinConnect);
         if !asks {
             return Ok(());
         }
         let answer = driver.connect_pin(at, &view);
-        self.judge_at_once(pin, Entry::PinConnect, answer);
+        self.judge_not_pending(pin, Entry::PinConnect, answer);
         Ok(answer?)
     }
 
     /// Entry rule: it does not answer that it is pending.
-    pub(crate) fn judge_at_once(&self, pin: PinId, entry: Entry, answer: Answer<()>) {
-        let broken = (answer == Err(Refusal::Pending))
+    pub(crate) fn judge_not_pending(&self, pin: PinId, entry: Entry, answer: DriverResult<()>) {
+        let broken = (answer == Err(DriverError::Pending))
             .then(|| format!("{} for {} answered that it is pending", entry.name(), pin.subject()));
         self.judge(RuleId::KS_PIN_012, pin.subject(), entry.name(), broken);
     }
 
-    fn tell_disconnect(&self, at: &mut Passive, pin: PinId) {
-        let (driver, view, asks) = self.world.hold().pin_call(pin, Entry::PinDisconnect);
+    fn call_disconnect(&self, at: &mut Passive, pin: PinId) {
+        let (driver, view, asks) = self.state.lock().pin_call(pin, Entry::PinDisconnect);
         if asks {
             driver.disconnect_pin(at, &view);
         }
     }
 
     /// Ends a pin's connection: the pin is stopped, its frames come home, its allocator goes.
-    pub fn disconnect(&self, at: &mut Passive, pin: PinId) -> Result<(), Refused> {
-        let _control = self.control(at, self.filter_of(pin)?)?;
-        if self.world.hold().pin(pin)?.connection.is_none() {
-            return Err(Refused::NotConnected(pin.subject()));
+    pub fn disconnect(&self, at: &mut Passive, pin: PinId) -> Result<(), StreamError> {
+        let _control = self.acquire_control(at, self.filter_of(pin)?)?;
+        if self.state.lock().pin(pin)?.connection.is_none() {
+            return Err(StreamError::NotConnected(pin.subject()));
         }
-        self.fall(at, pin);
+        self.force_stop(at, pin);
         self.undo_connection(at, pin);
         Ok(())
     }
 
     /// Closes a pin.
-    pub fn close_pin(&self, at: &mut Passive, pin: PinId) -> Result<(), Refused> {
+    pub fn close_pin(&self, at: &mut Passive, pin: PinId) -> Result<(), StreamError> {
         let filter = self.filter_of(pin)?;
-        let _control = self.take(at, Mutex::Control(filter.subject()))?;
-        self.world.hold().pin(pin)?;
-        self.shut_pin(at, pin);
+        let _control = self.acquire_guard(at, KsMutex::Control(filter.subject()))?;
+        self.state.lock().pin(pin)?;
+        self.destroy_pin(at, pin);
         Ok(())
     }
 
     fn undo_connection(&self, at: &mut Passive, pin: PinId) {
         self.delete_allocator(at, pin);
-        self.tell_disconnect(at, pin);
-        let mut world = self.world.hold();
+        self.call_disconnect(at, pin);
+        let mut world = self.state.lock();
         world.pins[pin].connection = None;
-        self.log.emit(pin.subject(), What::PinDisconnected {});
+        self.log.emit(pin.subject(), EventKind::PinDisconnected {});
     }
 
     /// Ends a pin: to stop, clones gone, frames home, allocator deleted, driver told, bag empty.
     /// The control mutex of its filter is held.
-    pub(crate) fn shut_pin(&self, at: &mut Passive, pin: PinId) {
-        self.fall(at, pin);
-        let connected = self.world.hold().pins[pin].connection.is_some();
+    pub(crate) fn destroy_pin(&self, at: &mut Passive, pin: PinId) {
+        self.force_stop(at, pin);
+        let connected = self.state.lock().pins[pin].connection.is_some();
         if connected {
             self.undo_connection(at, pin);
         }
         let (call, own, created) = {
-            let world = self.world.hold();
+            let world = self.state.lock();
             let it = &world.pins[pin];
-            (world.pin_call(pin, Entry::PinClose), it.own, it.created)
+            (world.pin_call(pin, Entry::PinClose), it.own_handle, it.created)
         };
         let (driver, view, asks) = call;
         if asks && created {
             self.begin_request(pin.subject());
-            let answer = driver.close_pin(at, &view, own.map(Token::lent)).map(|()| 0);
+            let answer = driver.close_pin(at, &view, own.map(DriverHandle::duplicate)).map(|()| 0);
             // What it answers changes nothing: the pin is closed.
             let _ = self.end_request(at, pin.subject(), Entry::PinClose, answer);
         }
         self.end_timeouts(at, pin);
-        self.drop_pin(at, pin);
+        self.remove_pin(at, pin);
     }
 
     /// The pin is gone, with its bag and its pointers.
-    fn drop_pin(&self, at: &mut Passive, pin: PinId) {
+    fn remove_pin(&self, at: &mut Passive, pin: PinId) {
         let (device, driver) = {
-            let world = self.world.hold();
+            let world = self.state.lock();
             let device = world.pins[pin].device;
             (device, world.devices[device].driver.clone())
         };
-        self.empty_bag(at, device, BagOf::Pin(pin));
-        let mut world = self.world.hold();
+        self.empty_bag(at, device, BagOwner::Pin(pin));
+        let mut world = self.state.lock();
         let it = world.pins.remove(pin);
         world.filters[it.filter].pins.retain(|other| *other != pin);
         let pointers = it.clones.iter().copied().chain([it.leading]).chain(it.trailing);
@@ -457,11 +457,11 @@ impl Stream {
             world.pointers.remove(pointer);
         }
         world.jobs.retain(|job| !job.is_of_pin(pin));
-        let gone = if it.created { What::PinClosed {} } else { What::PinUnmade {} };
+        let gone = if it.created { EventKind::PinClosed {} } else { EventKind::PinCreateFailed {} };
         self.log.emit(pin.subject(), gone);
-        self.wake(&mut world);
+        self.wake_all(&mut world);
         drop(world);
-        driver.gone(pin.into());
+        driver.object_removed(pin.into());
     }
 }
 
@@ -470,10 +470,10 @@ impl Services {
     /// another device never was.
     pub(crate) fn find_pin<'a>(
         &self,
-        world: &'a World,
+        world: &'a StreamState,
         pin: PinId,
         place: &'static str,
-    ) -> Answer<&'a Pin> {
+    ) -> DriverResult<&'a Pin> {
         let (rule, subject) = (RuleId::KS_PIN_004, pin.subject());
         let live = world.pins.get(pin);
         let found = live.filter(|it| it.device == self.device);
@@ -485,62 +485,62 @@ impl Services {
                 }
                 (None, None) => Some(format!("a driver used {subject} after it was closed")),
             };
-            self.log.judge(rule, flight::Who::Driver, subject, place, broken);
+            self.log.judge(rule, flight::Component::Driver, subject, place, broken);
         }
-        found.ok_or(Refusal::Invalid)
+        found.ok_or(DriverError::Invalid)
     }
 
     /// A pin of the device, as it is now.
-    pub fn see_pin(&self, pin: PinId) -> Option<PinView> {
+    pub fn pin_view(&self, pin: PinId) -> Option<PinView> {
         let stream = self.stream().ok()?;
-        let world = stream.world.hold();
+        let world = stream.state.lock();
         world.pins.get(pin).filter(|it| it.device == self.device)?;
         Some(world.pin_view(pin))
     }
 
     /// The pins of a filter (`KsFilterGetFirstChildPin`), with the control mutex held.
-    pub fn pins(&self, filter: FilterId) -> Answer<Vec<PinId>> {
+    pub fn pins(&self, filter: FilterId) -> DriverResult<Vec<PinId>> {
         let stream = self.stream()?;
-        let world = stream.world.hold();
-        world.filters.get(filter).ok_or(Refusal::Invalid)?;
-        stream.judge_walk(&world, Mutex::Control(filter.subject()))?;
+        let world = stream.state.lock();
+        world.filters.get(filter).ok_or(DriverError::Invalid)?;
+        stream.judge_enumeration(&world, KsMutex::Control(filter.subject()))?;
         Ok(world.pins_of(filter).to_vec())
     }
 
     /// Changes what a pin asks of frames, on a copy of its own (`KsEdit`), with the control mutex
     /// held.
-    pub fn edit_framing(&self, pin: PinId, framing: Option<FramingForm>) -> Answer<()> {
+    pub fn edit_framing(&self, pin: PinId, framing: Option<FramingForm>) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.world.hold();
+        let mut world = stream.state.lock();
         self.find_pin(&world, pin, "_KsEdit")?;
-        let mutex = Mutex::Control(world.pins[pin].filter.subject());
-        let held = world.has(current_thread(), mutex);
+        let mutex = KsMutex::Control(world.pins[pin].filter.subject());
+        let held = world.holds_mutex(current_thread(), mutex);
         let broken = (!held).then(|| {
             format!("the descriptor of {} was edited without the control mutex", pin.subject())
         });
         stream.judge(RuleId::KS_BAG_005, pin.subject(), "_KsEdit", broken);
         if !held {
-            return Err(Refusal::Invalid);
+            return Err(DriverError::Invalid);
         }
         let it = &mut world.pins[pin];
         let edited = PinDescriptor { framing, ..PinDescriptor::clone(&it.descriptor) };
         let mut all = Vec::new();
         edited.judge_framing(&mut all);
-        let bad = all.iter().any(|(_, broken)| broken.is_some());
+        let error = all.iter().any(|(_, broken)| broken.is_some());
         for (rule, broken) in all {
             stream.judge(rule, pin.subject(), "_KsEdit", broken);
         }
-        if bad {
-            return Err(Refusal::Invalid);
+        if error {
+            return Err(DriverError::Invalid);
         }
         it.framing = edited.framing;
         Ok(())
     }
 
     /// The clones of a pin that are there (`KsPinGetFirstCloneStreamPointer`).
-    pub fn clones(&self, pin: PinId) -> Answer<Vec<PointerId>> {
+    pub fn clones(&self, pin: PinId) -> DriverResult<Vec<PointerId>> {
         let stream = self.stream()?;
-        let world = stream.world.hold();
+        let world = stream.state.lock();
         let it = self.find_pin(&world, pin, "KsPinGetFirstCloneStreamPointer")?;
         Ok(it.clones.clone())
     }

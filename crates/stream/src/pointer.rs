@@ -3,20 +3,20 @@
 //! The leading edge is where data is processed next, the trailing edge (if the pin has one) keeps
 //! what was processed in the queue, and clones keep single frames from being done.
 
-use crate::allocator::By;
-use crate::cancel::locked_by;
+use crate::allocator::AllocatorOwner;
+use crate::cancel::first_locked_pointer;
 use crate::describe::{Flow, PinFlag};
 use crate::funnel::Entry;
 use crate::process::Job;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{Answer, DeviceId, FrameId, Header, PinId, PointerId, Refusal};
-use crate::world::World;
-use flight::{RuleId, What, current_thread};
+use crate::words::{DriverResult, DeviceId, FrameId, Header, PinId, PointerId, DriverError};
+use crate::world::StreamState;
+use flight::{RuleId, EventKind, current_thread};
 
 /// A place in a queue.
 #[derive(Debug)]
-pub struct Pointer {
+pub struct StreamPointer {
     pub(crate) pin: PinId,
     pub(crate) kind: PointerKind,
     pub(crate) frame: Option<FrameId>,
@@ -25,11 +25,11 @@ pub struct Pointer {
     pub(crate) offset: u32,
     pub(crate) remaining: u32,
     /// A clone's driver wants to hear if its frame is cancelled.
-    pub(crate) told: bool,
+    pub(crate) has_cancel_callback: bool,
     /// The last attempt to lock it failed.
-    pub(crate) failed: bool,
+    pub(crate) lock_failed: bool,
     /// When its time is over, if its driver wants to hear that.
-    pub(crate) due: Option<u64>,
+    pub(crate) timeout: Option<u64>,
 }
 
 /// What kind of pointer it is.
@@ -43,10 +43,10 @@ pub enum PointerKind {
     Clone,
 }
 
-impl Pointer {
-    pub(crate) fn edge(pin: PinId, kind: PointerKind) -> Self {
-        let (offset, remaining, told, failed) = (0, 0, false, false);
-        Self { pin, kind, frame: None, locked: false, offset, remaining, told, failed, due: None }
+impl StreamPointer {
+    pub(crate) fn new_edge(pin: PinId, kind: PointerKind) -> Self {
+        let (offset, remaining, has_cancel_callback, lock_failed) = (0, 0, false, false);
+        Self { pin, kind, frame: None, locked: false, offset, remaining, has_cancel_callback, lock_failed, timeout: None }
     }
 }
 
@@ -75,44 +75,44 @@ pub struct PointerView {
 
 impl Services {
     /// Runs a service on a pointer that is there, from where that may be done.
-    fn on_pointer<T>(
+    fn with_pointer<T>(
         &self,
         pointer: PointerId,
         place: &'static str,
-        moves: bool,
-        body: impl FnOnce(&Stream, &mut World) -> Answer<T>,
-    ) -> Answer<T> {
+        move_count: bool,
+        body: impl FnOnce(&Stream, &mut StreamState) -> DriverResult<T>,
+    ) -> DriverResult<T> {
         let stream = self.stream()?;
-        let mut world = stream.world.hold();
+        let mut world = stream.state.lock();
         let device = self.device;
-        stream.on_pointer(&mut world, device, (pointer, place, moves), |world| body(&stream, world))
+        stream.with_pointer(&mut world, device, (pointer, place, move_count), |world| body(&stream, world))
     }
 
     /// The leading edge (`KsPinGetLeadingEdgeStreamPointer`); none, if no frame is there or it
     /// cannot be locked.
     pub fn leading_edge(&self, pin: PinId, lock: bool) -> Option<PointerId> {
         let stream = self.stream().ok()?;
-        let mut world = stream.world.hold();
+        let mut world = stream.state.lock();
         let edge = self.find_pin(&world, pin, "KsPinGetLeadingEdgeStreamPointer").ok()?.leading;
-        stream.edge(&mut world, self.device, edge, lock)
+        stream.edge_pointer(&mut world, self.device, edge, lock)
     }
 
     /// The trailing edge (`KsPinGetTrailingEdgeStreamPointer`), of a pin that has one.
     pub fn trailing_edge(&self, pin: PinId, lock: bool) -> Option<PointerId> {
         let (stream, place) = (self.stream().ok()?, "KsPinGetTrailingEdgeStreamPointer");
-        let mut world = stream.world.hold();
+        let mut world = stream.state.lock();
         let edge = self.find_pin(&world, pin, place).ok()?.trailing;
         let broken = edge.is_none().then(|| {
             format!("a driver asked {} for a trailing edge, which it has not", pin.subject())
         });
         stream.judge(RuleId::KS_PTR_010, pin.subject(), place, broken);
-        stream.edge(&mut world, self.device, edge?, lock)
+        stream.edge_pointer(&mut world, self.device, edge?, lock)
     }
 
     /// What a pointer points to.
-    pub fn look(&self, pointer: PointerId) -> Answer<PointerView> {
+    pub fn pointer_view(&self, pointer: PointerId) -> DriverResult<PointerView> {
         let stream = self.stream()?;
-        let world = stream.world.hold();
+        let world = stream.state.lock();
         let it = stream.judge_pointer(&world, self.device, pointer, "KSSTREAM_POINTER")?;
         let frame = it.frame.map(|frame| &world.frames[frame]);
         Ok(PointerView {
@@ -120,7 +120,7 @@ impl Services {
             kind: it.kind,
             frame: it.frame,
             locked: it.locked,
-            data: frame.filter(|_| it.locked).map_or(0, |it| it.word),
+            data: frame.filter(|_| it.locked).map_or(0, |it| it.address),
             bytes: frame.map_or(0, |it| it.bytes),
             offset: it.offset,
             remaining: it.remaining,
@@ -130,17 +130,17 @@ impl Services {
 
     /// Locks a pointer (`KsStreamPointerLock`): its frame stays. That fails if the frame was
     /// cancelled.
-    pub fn lock(&self, pointer: PointerId) -> Answer<()> {
+    pub fn lock(&self, pointer: PointerId) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.world.hold();
+        let mut world = stream.state.lock();
         stream.lock(&mut world, self.device, pointer)
     }
 
     /// Unlocks it (`KsStreamPointerUnlock`), and moves on if it ejects the frame.
-    pub fn unlock(&self, pointer: PointerId, eject: bool) -> Answer<()> {
-        self.on_pointer(pointer, "KsStreamPointerUnlock", true, |stream, world| {
+    pub fn unlock(&self, pointer: PointerId, eject: bool) -> DriverResult<()> {
+        self.with_pointer(pointer, "KsStreamPointerUnlock", true, |stream, world| {
             let it = &world.pointers[pointer];
-            let frame = it.locked.then_some(it.frame).ok_or(Refusal::Invalid)?;
+            let frame = it.locked.then_some(it.frame).ok_or(DriverError::Invalid)?;
             if eject {
                 // Whether it fell off the end is seen when it is locked next.
                 let _ = stream.advance(world, pointer);
@@ -151,18 +151,18 @@ impl Services {
     }
 
     /// Moves a pointer to the next frame (`KsStreamPointerAdvance`); answers
-    /// [`Refusal::NotReady`] if that is not there yet.
-    pub fn advance(&self, pointer: PointerId) -> Answer<()> {
-        self.on_pointer(pointer, "KsStreamPointerAdvance", true, |stream, world| {
+    /// [`DriverError::NotReady`] if that is not there yet.
+    pub fn advance(&self, pointer: PointerId) -> DriverResult<()> {
+        self.with_pointer(pointer, "KsStreamPointerAdvance", true, |stream, world| {
             stream.advance(world, pointer)
         })
     }
 
     /// Moves a pointer within its frame (`KsStreamPointerAdvanceOffsets`), and on to the next if
     /// nothing is left or the frame is ejected.
-    pub fn advance_offsets(&self, pointer: PointerId, used: u32, eject: bool) -> Answer<()> {
+    pub fn advance_offsets(&self, pointer: PointerId, used: u32, eject: bool) -> DriverResult<()> {
         let place = "KsStreamPointerAdvanceOffsets";
-        self.on_pointer(pointer, place, true, |stream, world| {
+        self.with_pointer(pointer, place, true, |stream, world| {
             let it = &world.pointers[pointer];
             // WINDOWS: D-21. As many bytes as are left are legal: then it goes on to the next.
             let broken = if !it.locked {
@@ -177,126 +177,126 @@ impl Services {
             let refused = broken.is_some();
             stream.judge(RuleId::KS_PTR_008, pointer.subject(), place, broken);
             if refused {
-                return Err(Refusal::NotReady);
+                return Err(DriverError::NotReady);
             }
-            stream.use_bytes(world, pointer, used, eject);
+            stream.consume_bytes(world, pointer, used, eject);
             Ok(())
         })
     }
 
     /// Makes a pointer to the same frame (`KsStreamPointerClone`). The frame is not done while it
-    /// is there. `told` is whether the driver hears if the frame is cancelled.
-    pub fn clone_pointer(&self, pointer: PointerId, told: bool) -> Answer<PointerId> {
-        self.on_pointer(pointer, "KsStreamPointerClone", false, |stream, world| {
+    /// is there. `has_cancel_callback` is whether the driver hears if the frame is cancelled.
+    pub fn clone_pointer(&self, pointer: PointerId, has_cancel_callback: bool) -> DriverResult<PointerId> {
+        self.with_pointer(pointer, "KsStreamPointerClone", false, |stream, world| {
             let it = &world.pointers[pointer];
-            let (pin, frame) = (it.pin, it.frame.ok_or(Refusal::NotReady)?);
+            let (pin, frame) = (it.pin, it.frame.ok_or(DriverError::NotReady)?);
             // WINDOWS: our reading. A clone is locked if what it is a clone of is.
-            let clone = Pointer {
+            let clone = StreamPointer {
                 pin,
                 kind: PointerKind::Clone,
                 frame: Some(frame),
                 locked: it.locked,
                 offset: it.offset,
                 remaining: it.remaining,
-                told,
-                failed: false,
-                due: None,
+                has_cancel_callback,
+                lock_failed: false,
+                timeout: None,
             };
             let locked = it.locked;
             world.frames[frame].clones += 1;
             let clone = world.pointers.insert(clone);
             let of = &mut world.pins[pin];
             of.clones.push(clone);
-            of.moves += 1;
+            of.move_count += 1;
             let (pin, frame) = (pin.subject(), frame.subject());
-            stream.note(clone.subject(), || What::PointerCloned { pin, frame, locked });
+            stream.log_event(clone.subject(), || EventKind::PointerCloned { pin, frame, locked });
             Ok(clone)
         })
     }
 
     /// Deletes a clone (`KsStreamPointerDelete`).
-    pub fn delete_pointer(&self, pointer: PointerId) -> Answer<()> {
+    pub fn delete_pointer(&self, pointer: PointerId) -> DriverResult<()> {
         let (stream, place) = (self.stream()?, "KsStreamPointerDelete");
-        let mut world = stream.world.hold();
+        let mut world = stream.state.lock();
         let it = stream.judge_pointer(&world, self.device, pointer, place)?;
         let edge = it.kind != PointerKind::Clone;
         let broken =
             edge.then(|| format!("a driver deleted {}, which is an edge", pointer.subject()));
         stream.judge(RuleId::KS_PTR_003, pointer.subject(), place, broken);
         if edge {
-            return Err(Refusal::Invalid);
+            return Err(DriverError::Invalid);
         }
         stream.remove_clone(&mut world, pointer, false);
-        stream.wake(&mut world);
+        stream.wake_all(&mut world);
         Ok(())
     }
 
     /// Says something with a frame (`KSSTREAM_HEADER`), through a locked pointer.
-    pub fn set_header(&self, pointer: PointerId, header: Header) -> Answer<()> {
+    pub fn set_header(&self, pointer: PointerId, header: Header) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.world.hold();
-        let frame = stream.reach(&world, self.device, pointer, "KSSTREAM_HEADER")?.0;
+        let mut world = stream.state.lock();
+        let frame = stream.locked_frame(&world, self.device, pointer, "KSSTREAM_HEADER")?.0;
         world.frames[frame].header = header;
         Ok(())
     }
 
     /// Writes to a frame through a locked pointer.
-    pub fn write(&self, pointer: PointerId, offset: u32, bytes: &[u8]) -> Answer<()> {
+    pub fn write(&self, pointer: PointerId, offset: u32, bytes: &[u8]) -> DriverResult<()> {
         let stream = self.stream()?;
         let word = {
-            let mut world = stream.world.hold();
+            let mut world = stream.state.lock();
             let (frame, word) =
-                stream.reach(&world, self.device, pointer, "KSSTREAM_HEADER.Data")?;
+                stream.locked_frame(&world, self.device, pointer, "KSSTREAM_HEADER.Data")?;
             stream.judge_write(&mut world, pointer, frame, offset, bytes.len())?;
             word
         };
-        self.memory.write(word, offset, bytes).then_some(()).ok_or(Refusal::Invalid)
+        self.memory.write(word, offset, bytes).then_some(()).ok_or(DriverError::Invalid)
     }
 
     /// Reads from a frame through a locked pointer.
-    pub fn read(&self, pointer: PointerId, offset: u32, into: &mut [u8]) -> Answer<()> {
+    pub fn read(&self, pointer: PointerId, offset: u32, into: &mut [u8]) -> DriverResult<()> {
         let (_, word) = {
             let stream = self.stream()?;
-            let world = stream.world.hold();
-            stream.reach(&world, self.device, pointer, "KSSTREAM_HEADER.Data")?
+            let world = stream.state.lock();
+            stream.locked_frame(&world, self.device, pointer, "KSSTREAM_HEADER.Data")?
         };
-        self.memory.read(word, offset, into).then_some(()).ok_or(Refusal::Invalid)
+        self.memory.read(word, offset, into).then_some(()).ok_or(DriverError::Invalid)
     }
 
     /// Where a frame's memory is, for the hardware (`KsStreamPointerGetMdl`); none, if the pointer
     /// is not locked.
-    pub fn memory_of(&self, pointer: PointerId) -> Option<usize> {
+    pub fn pointer_memory(&self, pointer: PointerId) -> Option<usize> {
         let (stream, place) = (self.stream().ok()?, "KsStreamPointerGetMdl");
-        let world = stream.world.hold();
+        let world = stream.state.lock();
         let it = stream.judge_pointer(&world, self.device, pointer, place).ok()?;
         let broken = (!it.locked)
             .then(|| format!("a driver asked {} for its memory, not locked", pointer.subject()));
         stream.judge(RuleId::KS_PTR_009, pointer.subject(), place, broken);
         let frame = it.frame.filter(|_| it.locked)?;
-        Some(world.frames[frame].word)
+        Some(world.frames[frame].address)
     }
 
     /// Has the driver told when so much time is over (`KsStreamPointerScheduleTimeout`), in place
     /// of what it asked for before.
     ///
     /// WINDOWS: while a pin pauses a timeout may not fire (documented). Here it does.
-    pub fn schedule(&self, pointer: PointerId, interval: u64) -> Answer<()> {
+    pub fn schedule_timeout(&self, pointer: PointerId, interval: u64) -> DriverResult<()> {
         let due = self.host.now().saturating_add(interval);
         let place = "KsStreamPointerScheduleTimeout";
-        self.on_pointer(pointer, place, false, |stream, world| {
+        self.with_pointer(pointer, place, false, |stream, world| {
             // WINDOWS: the timeout that was there is replaced (documented).
             world.unschedule(pointer);
-            world.pointers[pointer].due = Some(due);
+            world.pointers[pointer].timeout = Some(due);
             world.timers.insert((due, pointer));
-            stream.host.ring(&stream.bell);
+            stream.host.wake(&stream.work_available);
             Ok(())
         })
     }
 
     /// Not any more (`KsStreamPointerCancelTimeout`).
-    pub fn cancel_schedule(&self, pointer: PointerId) -> Answer<()> {
+    pub fn cancel_timeout(&self, pointer: PointerId) -> DriverResult<()> {
         let place = "KsStreamPointerCancelTimeout";
-        self.on_pointer(pointer, place, false, |_, world| {
+        self.with_pointer(pointer, place, false, |_, world| {
             world.unschedule(pointer);
             Ok(())
         })
@@ -305,23 +305,23 @@ impl Services {
 
 impl Stream {
     /// Does something with a pointer that is there, from where that may be done.
-    fn on_pointer<T>(
+    fn with_pointer<T>(
         &self,
-        world: &mut World,
+        world: &mut StreamState,
         device: DeviceId,
-        (pointer, place, moves): (PointerId, &'static str, bool),
-        body: impl FnOnce(&mut World) -> Answer<T>,
-    ) -> Answer<T> {
+        (pointer, place, move_count): (PointerId, &'static str, bool),
+        body: impl FnOnce(&mut StreamState) -> DriverResult<T>,
+    ) -> DriverResult<T> {
         self.judge_pointer(world, device, pointer, place)?;
-        self.judge_queue(world, pointer, place, moves)?;
+        self.judge_queue(world, pointer, place, move_count)?;
         let answer = body(world);
-        self.wake(world);
+        self.wake_all(world);
         answer
     }
 
-    fn edge(
+    fn edge_pointer(
         &self,
-        world: &mut World,
+        world: &mut StreamState,
         device: DeviceId,
         edge: PointerId,
         lock: bool,
@@ -334,13 +334,13 @@ impl Stream {
         Some(edge)
     }
 
-    fn lock(&self, world: &mut World, device: DeviceId, pointer: PointerId) -> Answer<()> {
-        self.on_pointer(world, device, (pointer, "KsStreamPointerLock", false), |world| {
+    fn lock(&self, world: &mut StreamState, device: DeviceId, pointer: PointerId) -> DriverResult<()> {
+        self.with_pointer(world, device, (pointer, "KsStreamPointerLock", false), |world| {
             let it = &world.pointers[pointer];
             let pin = &world.pins[it.pin];
-            if pin.descriptor.is(PinFlag::GenerateMappings) {
-                let dma = world.devices[pin.device].dma;
-                let broken = (!dma).then(|| {
+            if pin.descriptor.has_flag(PinFlag::GenerateMappings) {
+                let has_dma_adapter = world.devices[pin.device].has_dma_adapter;
+                let broken = (!has_dma_adapter).then(|| {
                     format!(
                         "{} generates mappings, and no DMA adapter was registered",
                         it.pin.subject()
@@ -351,15 +351,15 @@ impl Stream {
             }
             // What is locked is not cancelled yet: it stays locked.
             let held = it.locked;
-            let stays = |frame: &FrameId| held || !world.frames[*frame].cancel;
+            let stays = |frame: &FrameId| held || !world.frames[*frame].cancel_requested;
             let frame = it.frame.filter(stays);
             let it = &mut world.pointers[pointer];
-            it.failed = frame.is_none();
-            let frame = frame.ok_or(Refusal::NotReady)?;
+            it.lock_failed = frame.is_none();
+            let frame = frame.ok_or(DriverError::NotReady)?;
             if !it.locked {
                 it.locked = true;
                 let frame = frame.subject();
-                self.note(pointer.subject(), || What::PointerLocked { frame });
+                self.log_event(pointer.subject(), || EventKind::PointerLocked { frame });
             }
             Ok(())
         })
@@ -368,13 +368,13 @@ impl Stream {
     /// Entry rule: a pointer that was deleted, or is not the device's, is not used.
     fn judge_pointer<'a>(
         &self,
-        world: &'a World,
+        world: &'a StreamState,
         device: DeviceId,
         pointer: PointerId,
         place: &'static str,
-    ) -> Answer<&'a Pointer> {
+    ) -> DriverResult<&'a StreamPointer> {
         let (live, subject) = (world.pointers.get(pointer), pointer.subject());
-        let mine = |it: &&Pointer| world.pins[it.pin].device == device;
+        let mine = |it: &&StreamPointer| world.pins[it.pin].device == device;
         let found = live.filter(mine);
         if live.is_some() || world.pointers.has_issued(pointer.serial()) {
             let broken = match (live, found) {
@@ -386,118 +386,118 @@ impl Stream {
             };
             self.judge(RuleId::KS_PTR_004, subject, place, broken);
         }
-        found.ok_or(Refusal::Invalid)
+        found.ok_or(DriverError::Invalid)
     }
 
     /// Entry rules: a cancel callback leaves the queue alone, and a filter that processes leaves
     /// its edges.
     fn judge_queue(
         &self,
-        world: &World,
+        world: &StreamState,
         pointer: PointerId,
         place: &'static str,
-        moves: bool,
-    ) -> Answer<()> {
-        let entry = world.inside(current_thread()).map(|it| it.entry);
+        move_count: bool,
+    ) -> DriverResult<()> {
+        let entry = world.active_call(current_thread()).map(|it| it.entry);
         if entry == Some(Entry::PointerCancelled) {
             let broken = format!("a cancel callback called {place} for {}", pointer.subject());
             self.judge(RuleId::KS_PTR_007, pointer.subject(), place, Some(broken));
-            return Err(Refusal::Deadlock);
+            return Err(DriverError::Deadlock);
         }
         // A clone is the driver's own.
         let it = &world.pointers[pointer];
         let edge = it.kind != PointerKind::Clone;
-        if moves && edge && world.pins[it.pin].centric {
+        if move_count && edge && world.pins[it.pin].filter_centric {
             let inside = entry == Some(Entry::FilterProcess);
             let broken = inside.then(|| {
                 format!("a filter's process routine moved {} with {place}", pointer.subject())
             });
             self.judge(RuleId::KS_PTR_013, pointer.subject(), place, broken);
             if inside {
-                return Err(Refusal::Invalid);
+                return Err(DriverError::Invalid);
             }
         }
         Ok(())
     }
 
     /// The frame behind a locked pointer, and where its memory is.
-    fn reach(
+    fn locked_frame(
         &self,
-        world: &World,
+        world: &StreamState,
         device: DeviceId,
         pointer: PointerId,
         place: &'static str,
-    ) -> Answer<(FrameId, usize)> {
+    ) -> DriverResult<(FrameId, usize)> {
         let it = self.judge_pointer(world, device, pointer, place)?;
         let subject = pointer.subject();
-        let unchecked = (!it.locked && it.failed)
+        let unchecked = (!it.locked && it.lock_failed)
             .then(|| format!("data was used through {subject}, whose lock had failed"));
-        let unlocked = (!it.locked && !it.failed)
+        let unlocked = (!it.locked && !it.lock_failed)
             .then(|| format!("data was used through {subject}, which is not locked"));
         self.judge(RuleId::KS_PTR_002, subject, "KsStreamPointerLock", unchecked);
         self.judge(RuleId::KS_PTR_001, subject, place, unlocked);
-        let frame = it.frame.filter(|_| it.locked).ok_or(Refusal::NotReady)?;
-        Ok((frame, world.frames[frame].word))
+        let frame = it.frame.filter(|_| it.locked).ok_or(DriverError::NotReady)?;
+        Ok((frame, world.frames[frame].address))
     }
 
     /// Entry rule: frames that are not the driver's may be smaller than it asked for.
     fn judge_write(
         &self,
-        world: &mut World,
+        world: &mut StreamState,
         pointer: PointerId,
         frame: FrameId,
         offset: u32,
         bytes: usize,
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         let it = &mut world.frames[frame];
         it.written = true;
         let (allocator, room) = (it.allocator, it.bytes as usize);
         let beyond = offset as usize + bytes > room;
-        let by = allocator.map(|allocator| world.allocators[allocator].by);
-        if by == Some(By::Client) {
+        let by = allocator.map(|allocator| world.allocators[allocator].owner);
+        if by == Some(AllocatorOwner::Client) {
             let broken = beyond.then(|| {
                 format!("{bytes} bytes were written from {offset} on to a frame of {room}")
             });
             self.judge(RuleId::KS_FRAMING_007, pointer.subject(), "KSSTREAM_HEADER.Data", broken);
         }
-        if beyond { Err(Refusal::Invalid) } else { Ok(()) }
+        if beyond { Err(DriverError::Invalid) } else { Ok(()) }
     }
 
     /// A pointer is not locked any more: a frame that was to be cancelled is now.
-    pub(crate) fn unlock(&self, world: &mut World, pointer: PointerId, frame: Option<FrameId>) {
+    pub(crate) fn unlock(&self, world: &mut StreamState, pointer: PointerId, frame: Option<FrameId>) {
         let it = &mut world.pointers[pointer];
         if it.locked {
             it.locked = false;
-            self.note(pointer.subject(), || What::PointerUnlocked {});
+            self.log_event(pointer.subject(), || EventKind::PointerUnlocked {});
         }
-        self.cancel_later(world, frame);
+        self.queue_cancel_if_unlocked(world, frame);
     }
 
     /// A frame may have lost its last lock: if it is to be cancelled, that is work.
-    pub(crate) fn cancel_later(&self, world: &mut World, frame: Option<FrameId>) {
+    pub(crate) fn queue_cancel_if_unlocked(&self, world: &mut StreamState, frame: Option<FrameId>) {
         let Some(frame) = frame else { return };
-        if world.frames[frame].cancel && locked_by(world, frame).is_none() {
+        if world.frames[frame].cancel_requested && first_locked_pointer(world, frame).is_none() {
             let job = Job::Cancel(frame);
             if !world.jobs.contains(&job) {
                 world.jobs.push_back(job);
             }
-            self.wake(world);
+            self.wake_all(world);
         }
     }
 
     /// So many bytes of a pointer's frame are used.
-    pub(crate) fn use_bytes(&self, world: &mut World, pointer: PointerId, used: u32, eject: bool) {
+    pub(crate) fn consume_bytes(&self, world: &mut StreamState, pointer: PointerId, used: u32, eject: bool) {
         let it = &mut world.pointers[pointer];
         it.offset += used;
         it.remaining -= used;
         let (offset, over) = (it.offset, it.remaining == 0 || eject);
         let (frame, pin) = (it.frame, &mut world.pins[it.pin]);
-        pin.moves += u64::from(used > 0);
+        pin.move_count += u64::from(used > 0);
         // Where hardware writes, how much it wrote is for its driver to say.
-        let maps = pin.descriptor.is(PinFlag::GenerateMappings);
+        let maps = pin.descriptor.has_flag(PinFlag::GenerateMappings);
         if let Some(frame) = frame.filter(|_| pin.descriptor.flow == Flow::Out && !maps) {
             let header = &mut world.frames[frame].header;
-            header.used = header.used.max(offset);
+            header.data_used = header.data_used.max(offset);
         }
         if over {
             // Whether it fell off the end is seen when it is locked next.
@@ -506,46 +506,46 @@ impl Stream {
     }
 
     /// Moves a pointer to the next frame. It stays locked, if there is one.
-    pub(crate) fn advance(&self, world: &mut World, pointer: PointerId) -> Answer<()> {
+    pub(crate) fn advance(&self, world: &mut StreamState, pointer: PointerId) -> DriverResult<()> {
         let it = &world.pointers[pointer];
         let (pin, kind) = (it.pin, it.kind);
-        let frame = it.frame.ok_or(Refusal::NotReady)?;
+        let frame = it.frame.ok_or(DriverError::NotReady)?;
         let queue = &world.pins[pin].queue;
         let place = queue.iter().position(|it| *it == frame);
         let next = place.and_then(|it| queue.get(it + 1)).copied();
         if kind == PointerKind::Trailing {
             let leading = world.pins[pin].leading;
             if world.pointers[leading].frame == Some(frame) {
-                return Err(Refusal::NotReady); // It does not pass the leading edge.
+                return Err(DriverError::NotReady); // It does not pass the leading edge.
             }
         }
-        self.point(world, pointer, next);
+        self.set_pointer_frame(world, pointer, next);
         match kind {
-            PointerKind::Leading | PointerKind::Trailing => self.pass(world, frame, kind),
+            PointerKind::Leading | PointerKind::Trailing => self.leave_frame(world, frame, kind),
             PointerKind::Clone => {
                 world.frames[frame].clones -= 1;
                 if let Some(next) = next {
                     world.frames[next].clones += 1;
                 }
-                self.settle(world, frame);
+                self.complete_if_unreferenced(world, frame);
             }
         }
-        self.cancel_later(world, Some(frame));
-        next.map(|_| ()).ok_or(Refusal::NotReady)
+        self.queue_cancel_if_unlocked(world, Some(frame));
+        next.map(|_| ()).ok_or(DriverError::NotReady)
     }
 
     /// A clone is gone.
-    pub(crate) fn remove_clone(&self, world: &mut World, pointer: PointerId, forced: bool) {
+    pub(crate) fn remove_clone(&self, world: &mut StreamState, pointer: PointerId, forced: bool) {
         world.unschedule(pointer);
         let it = world.pointers.remove(pointer);
         let pin = &mut world.pins[it.pin];
         pin.clones.retain(|clone| *clone != pointer);
-        pin.moves += 1;
-        self.note(pointer.subject(), || What::PointerDeleted { forced });
+        pin.move_count += 1;
+        self.log_event(pointer.subject(), || EventKind::PointerDeleted { forced });
         if let Some(frame) = it.frame {
             world.frames[frame].clones -= 1;
-            self.settle(world, frame);
-            self.cancel_later(world, Some(frame));
+            self.complete_if_unreferenced(world, frame);
+            self.queue_cancel_if_unlocked(world, Some(frame));
         }
     }
 }

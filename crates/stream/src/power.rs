@@ -1,16 +1,16 @@
 //! Sleep and wake of a streaming device, and when its hardware may be programmed.
 
 use crate::funnel::Entry;
-use crate::mutex::Mutex;
-use crate::refused::Refused;
+use crate::mutex::KsMutex;
+use crate::refused::StreamError;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{Answer, DeviceId, FilterId, PinId, Refusal, State};
-use flight::{Passive, RuleId, What};
+use crate::words::{DriverResult, DeviceId, FilterId, PinId, DriverError, PinState};
+use flight::{Passive, RuleId, EventKind};
 
 /// Which is told first that a device wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WakeOrder {
+pub enum PowerUpOrder {
     /// The device, that it has power.
     PowerFirst,
     /// Its pins, that they run.
@@ -21,45 +21,45 @@ impl Stream {
     /// Puts a device to sleep: its pins that run pause first.
     ///
     /// WINDOWS: our reading. Which state pins have in sleep is not documented.
-    pub fn sleep(&self, at: &mut Passive, device: DeviceId) -> Result<(), Refused> {
-        self.world.hold().started(device)?;
-        for pin in self.pins_in(device, State::Run) {
+    pub fn power_down(&self, at: &mut Passive, device: DeviceId) -> Result<(), StreamError> {
+        self.state.lock().started_device(device)?;
+        for pin in self.pins_in_state(device, PinState::Run) {
             // A client may close pins meanwhile.
             let Ok(filter) = self.filter_of(pin) else { continue };
-            let _control = self.control(at, filter)?;
-            if self.state(pin).is_ok_and(|(_, state)| state == State::Run) {
-                self.step(at, pin, State::Run, State::Pause, true)?;
-                self.world.hold().pins[pin].resumes = true;
+            let _control = self.acquire_control(at, filter)?;
+            if self.state(pin).is_ok_and(|(_, state)| state == PinState::Run) {
+                self.step_state(at, pin, PinState::Run, PinState::Pause, true)?;
+                self.state.lock().pins[pin].runs_after_power_up = true;
             }
         }
-        self.tell_power(at, device, false)
+        self.call_set_power(at, device, false)
     }
 
     /// Wakes it, in either order: a driver stands both. A pin whose driver refuses stays paused.
-    pub fn wake_up(
+    pub fn power_up(
         &self,
         at: &mut Passive,
         device: DeviceId,
-        order: WakeOrder,
-    ) -> Result<(), Refused> {
-        self.world.hold().started(device)?;
-        if order == WakeOrder::PowerFirst {
-            self.tell_power(at, device, true)?;
+        order: PowerUpOrder,
+    ) -> Result<(), StreamError> {
+        self.state.lock().started_device(device)?;
+        if order == PowerUpOrder::PowerFirst {
+            self.call_set_power(at, device, true)?;
         }
         let mut refused = Ok(());
-        for pin in self.pins_in(device, State::Pause) {
+        for pin in self.pins_in_state(device, PinState::Pause) {
             // A client may close pins meanwhile.
             let Ok(filter) = self.filter_of(pin) else { continue };
-            let _control = self.control(at, filter)?;
-            let resumes = {
-                let mut world = self.world.hold();
-                let it = world.pins.get_mut(pin).filter(|it| it.state == State::Pause);
-                it.is_some_and(|it| std::mem::take(&mut it.resumes))
+            let _control = self.acquire_control(at, filter)?;
+            let runs_after_power_up = {
+                let mut world = self.state.lock();
+                let it = world.pins.get_mut(pin).filter(|it| it.device_state == PinState::Pause);
+                it.is_some_and(|it| std::mem::take(&mut it.runs_after_power_up))
             };
-            if resumes {
-                let answer = self.step(at, pin, State::Pause, State::Run, false);
+            if runs_after_power_up {
+                let answer = self.step_state(at, pin, PinState::Pause, PinState::Run, false);
                 let broken = answer.is_err().then(|| {
-                    let first = if order == WakeOrder::PinsFirst { "before" } else { "after" };
+                    let first = if order == PowerUpOrder::PinsFirst { "before" } else { "after" };
                     format!(
                         "{} refused to run {first} its device had power: both orders come",
                         pin.subject()
@@ -70,26 +70,26 @@ impl Stream {
                 refused = refused.and(answer);
             }
         }
-        if order == WakeOrder::PinsFirst {
-            self.tell_power(at, device, true)?;
+        if order == PowerUpOrder::PinsFirst {
+            self.call_set_power(at, device, true)?;
         }
         refused
     }
 
-    fn pins_in(&self, device: DeviceId, state: State) -> Vec<PinId> {
-        let world = self.world.hold();
-        let mine = world.pins.iter().filter(|(_, it)| it.device == device && it.state == state);
+    fn pins_in_state(&self, device: DeviceId, state: PinState) -> Vec<PinId> {
+        let world = self.state.lock();
+        let mine = world.pins.iter().filter(|(_, it)| it.device == device && it.device_state == state);
         mine.map(|(pin, _)| pin).collect()
     }
 
-    fn tell_power(&self, at: &mut Passive, device: DeviceId, on: bool) -> Result<(), Refused> {
-        let _held = self.take(at, Mutex::Device(device.subject()))?;
+    fn call_set_power(&self, at: &mut Passive, device: DeviceId, on: bool) -> Result<(), StreamError> {
+        let _held = self.acquire_guard(at, KsMutex::Device(device.subject()))?;
         let (driver, asks) = {
-            let world = self.world.hold();
-            let it = world.started(device)?;
+            let world = self.state.lock();
+            let it = world.started_device(device)?;
             (it.driver.clone(), it.dispatch.contains(&Entry::DeviceSetPower))
         };
-        self.log.emit(device.subject(), What::KsPowered { on });
+        self.log.emit(device.subject(), EventKind::KsPowered { on: on });
         if asks {
             driver.set_power(at, on);
         }
@@ -99,14 +99,14 @@ impl Stream {
 
 impl Services {
     /// Says that the hardware is being programmed for a pin: its registers are written.
-    pub fn program_hardware(&self, pin: PinId) -> Answer<()> {
+    pub fn program_hardware(&self, pin: PinId) -> DriverResult<()> {
         let (stream, place) = (self.stream()?, "AVStrMiniPinSetDeviceState");
-        let world = stream.world.hold();
+        let world = stream.state.lock();
         self.find_pin(&world, pin, place)?;
         let it = &world.pins[pin];
-        let early = it.client < State::Acquire;
+        let early = it.client_state < PinState::Acquire;
         let other = world.pins.iter().find(|(id, other)| {
-            *id != pin && other.device == it.device && other.state >= State::Acquire
+            *id != pin && other.device == it.device && other.device_state >= PinState::Acquire
         });
         let broken = other.filter(|_| early).map(|(other, _)| {
             format!(
@@ -118,13 +118,13 @@ impl Services {
         });
         let refused = broken.is_some();
         stream.judge(RuleId::KS_STATE_006, pin.subject(), place, broken);
-        if refused { Err(Refusal::Busy) } else { Ok(()) }
+        if refused { Err(DriverError::Busy) } else { Ok(()) }
     }
 
     /// The filter of a pin (`KsPinGetParentFilter`).
-    pub fn filter_of(&self, pin: PinId) -> Answer<FilterId> {
+    pub fn filter_of(&self, pin: PinId) -> DriverResult<FilterId> {
         let stream = self.stream()?;
-        let world = stream.world.hold();
+        let world = stream.state.lock();
         Ok(self.find_pin(&world, pin, "KsPinGetParentFilter")?.filter)
     }
 }

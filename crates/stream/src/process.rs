@@ -7,15 +7,15 @@
 
 use crate::describe::PinFlag;
 use crate::funnel::Entry;
-use crate::lock::Held;
+use crate::lock::StateGuard;
 use crate::minidriver::ProcessPin;
-use crate::mutex::{Mutex, Owner};
+use crate::mutex::{KsMutex, Owner};
 use crate::pin::Pin;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{Answer, FilterId, FrameId, PinId, PointerId, Refusal, State};
-use crate::world::World;
-use flight::{Passive, RuleId, Subject, What};
+use crate::words::{DriverResult, FilterId, FrameId, PinId, PointerId, DriverError, PinState};
+use crate::world::StreamState;
+use flight::{Passive, RuleId, Subject, EventKind};
 
 /// Something that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,86 +49,86 @@ impl Job {
 
 impl Pin {
     /// The least state it is processed in.
-    pub(crate) fn least(&self) -> State {
-        let runs = self.descriptor.is(PinFlag::ProcessInRunStateOnly);
-        if runs { State::Run } else { State::Pause }
+    pub(crate) fn processing_state(&self) -> PinState {
+        let runs = self.descriptor.has_flag(PinFlag::ProcessInRunStateOnly);
+        if runs { PinState::Run } else { PinState::Pause }
     }
 
     /// The job that processes its data: its own, or its filter's.
     fn processor(&self, pin: PinId) -> Job {
-        if self.centric { Job::Filter(self.filter) } else { Job::Pin(pin) }
+        if self.filter_centric { Job::Filter(self.filter) } else { Job::Pin(pin) }
     }
 
     /// Whether its gate is open.
     fn is_open(&self) -> bool {
-        self.gate.1 == 0
+        self.gate_inputs.1 == 0
     }
 
     /// Whether its client and its driver have it in a state, or above.
-    fn has_reached(&self, state: State) -> bool {
-        self.client >= state && self.state >= state
+    fn has_reached(&self, state: PinState) -> bool {
+        self.client_state >= state && self.device_state >= state
     }
 
     /// Whether it may be processed.
-    fn flows(&self) -> bool {
-        self.has_reached(self.least()) && self.is_open()
+    fn may_process(&self) -> bool {
+        self.has_reached(self.processing_state()) && self.is_open()
     }
 
     /// Whether its filter is processed because it runs, whatever the states of the others.
-    fn carries(&self) -> bool {
-        self.descriptor.is(PinFlag::ProcessIfAnyInRunState) && self.has_reached(State::Run)
+    fn drives_filter(&self) -> bool {
+        self.descriptor.has_flag(PinFlag::ProcessIfAnyInRunState) && self.has_reached(PinState::Run)
     }
 
     /// Whether this pin allows processing in one state and not in another: no thread processes
     /// when its driver is told.
-    pub(crate) fn ends_processing(&self, from: State, to: State) -> bool {
-        let ends = |least: State| from >= least && to < least;
-        let carries = self.descriptor.is(PinFlag::ProcessIfAnyInRunState);
-        ends(self.least()) || carries && ends(State::Run)
+    pub(crate) fn ends_processing(&self, from: PinState, to: PinState) -> bool {
+        let ends = |least: PinState| from >= least && to < least;
+        let carries = self.descriptor.has_flag(PinFlag::ProcessIfAnyInRunState);
+        ends(self.processing_state()) || carries && ends(PinState::Run)
     }
 }
 
-impl World {
+impl StreamState {
     fn has_data(&self, pin: &Pin) -> bool {
         self.pointers[pin.leading].frame.is_some()
     }
 
     fn pin_due(&self, pin: PinId) -> bool {
         let it = &self.pins[pin];
-        let free = it.descriptor.is(PinFlag::FramesNotRequiredForProcessing);
-        it.flows() && (self.has_data(it) || free) && self.started(it.device).is_ok()
+        let free = it.descriptor.has_flag(PinFlag::FramesNotRequiredForProcessing);
+        it.may_process() && (self.has_data(it) || free) && self.started_device(it.device).is_ok()
     }
 
     /// A filter is due if each of its pins has data, or some where that is enough.
     fn filter_due(&self, filter: FilterId) -> bool {
         let it = &self.filters[filter];
         let pins = || it.pins.iter().map(|pin| &self.pins[*pin]);
-        let some = pins().any(|it| it.descriptor.is(PinFlag::SomeFramesRequiredForProcessing));
+        let some = pins().any(|it| it.descriptor.has_flag(PinFlag::SomeFramesRequiredForProcessing));
         let ready = |it: &Pin| {
-            self.has_data(it) || it.descriptor.is(PinFlag::FramesNotRequiredForProcessing)
+            self.has_data(it) || it.descriptor.has_flag(PinFlag::FramesNotRequiredForProcessing)
         };
         pins().next().is_some()
             && pins().all(Pin::is_open)
-            && (pins().all(Pin::flows) || pins().any(Pin::carries))
+            && (pins().all(Pin::may_process) || pins().any(Pin::drives_filter))
             && if some { pins().any(ready) } else { pins().all(ready) }
-            && self.started(it.device).is_ok()
+            && self.started_device(it.device).is_ok()
     }
 
     /// The mutex of what processes a pin: the pin itself, or its filter.
-    pub(crate) fn processing_of(&self, pin: PinId) -> Mutex {
+    pub(crate) fn processing_mutex(&self, pin: PinId) -> KsMutex {
         let it = &self.pins[pin];
-        Mutex::Processing(if it.centric { it.filter.subject() } else { pin.subject() })
+        KsMutex::Processing(if it.filter_centric { it.filter.subject() } else { pin.subject() })
     }
 
     /// How often anything has moved in the queues of pins.
-    fn progress(&self, pins: &[PinId]) -> u64 {
-        pins.iter().map(|pin| self.pins[*pin].moves).sum()
+    fn move_count(&self, pins: &[PinId]) -> u64 {
+        pins.iter().map(|pin| self.pins[*pin].move_count).sum()
     }
 }
 
 impl Stream {
     /// Queues the processing of a pin's data. The caller wakes the worker threads.
-    pub(crate) fn want(world: &mut World, pin: PinId) {
+    pub(crate) fn request_processing(world: &mut StreamState, pin: PinId) {
         let it = &world.pins[pin];
         let job = it.processor(pin);
         let there = match job {
@@ -141,41 +141,41 @@ impl Stream {
     }
 
     /// The same, and wakes the worker thread only.
-    fn want_now(&self, world: &mut World, pin: PinId) {
+    fn request_processing_by_worker(&self, world: &mut StreamState, pin: PinId) {
         let before = world.jobs.len();
-        Self::want(world, pin);
+        Self::request_processing(world, pin);
         if world.jobs.len() != before {
-            self.host.ring(&self.bell);
+            self.host.wake(&self.work_available);
         }
     }
 
     /// The mutex of what processes a pin; none, if the pin was closed.
-    pub(crate) fn processing_of(&self, pin: PinId) -> Option<Mutex> {
-        let world = self.world.hold();
-        world.pins.contains(pin).then(|| world.processing_of(pin))
+    pub(crate) fn processing_mutex(&self, pin: PinId) -> Option<KsMutex> {
+        let world = self.state.lock();
+        world.pins.contains(pin).then(|| world.processing_mutex(pin))
     }
 
     /// Runs the first job whose mutex is free.
-    pub(crate) fn try_job(&self, at: &mut Passive, mut world: Held<'_, World>) -> bool {
+    pub(crate) fn run_job(&self, at: &mut Passive, mut world: StateGuard<'_, StreamState>) -> bool {
         let Some(job) = self.next_job(&mut world) else { return false };
         match job {
             Job::Pin(pin) => self.process_pin(at, world, pin),
             Job::Filter(filter) => self.process_filter(at, world, filter),
             Job::Cancel(frame) => {
                 drop(world);
-                self.cancel(at, frame);
+                self.cancel_frame(at, frame);
             }
         }
         true
     }
 
     /// Takes out the first job whose mutex is free, and takes that.
-    fn next_job(&self, world: &mut World) -> Option<Job> {
+    fn next_job(&self, world: &mut StreamState) -> Option<Job> {
         let mut place = 0;
         loop {
             let job = *world.jobs.get(place)?;
-            let mutex = job.processor().map(Mutex::Processing);
-            if mutex.is_none_or(|it| self.grab(world, it, Owner::class())) {
+            let mutex = job.processor().map(KsMutex::Processing);
+            if mutex.is_none_or(|it| self.try_acquire(world, it, Owner::for_class_driver())) {
                 return world.jobs.remove(place);
             }
             place += 1; // Another thread has the mutex: the next job's may be free.
@@ -183,38 +183,38 @@ impl Stream {
     }
 
     /// Processes a pin, if it is due; its mutex is taken, and is released.
-    fn process_pin(&self, at: &mut Passive, mut world: Held<'_, World>, pin: PinId) {
-        let mutex = Mutex::Processing(pin.subject());
+    fn process_pin(&self, at: &mut Passive, mut world: StateGuard<'_, StreamState>, pin: PinId) {
+        let mutex = KsMutex::Processing(pin.subject());
         let due = world.pin_due(pin);
         let call = due.then(|| world.pin_call(pin, Entry::PinProcess));
         let Some((driver, view, true)) = call else {
             return self.release(&mut world, mutex);
         };
-        let before = world.progress(&[pin]);
-        let dispatch = world.pins[pin].descriptor.is(PinFlag::DispatchLevelProcessing);
+        let before = world.move_count(&[pin]);
+        let dispatch = world.pins[pin].descriptor.has_flag(PinFlag::DispatchLevelProcessing);
         drop(world);
         driver.process_pin(self, at, (&view, dispatch), |world, answer| {
-            self.end_pin(world, pin, before, answer);
+            self.finish_pin_processing(world, pin, before, answer);
             self.release(world, mutex);
         });
     }
 
     /// What became of it.
-    fn end_pin(&self, world: &mut World, pin: PinId, before: u64, answer: Answer<()>) {
+    fn finish_pin_processing(&self, world: &mut StreamState, pin: PinId, before: u64, answer: DriverResult<()>) {
         // A wait for the end of processing may have been given up, and the pin closed.
         if !world.pins.contains(pin) {
             return;
         }
-        let moved = world.progress(&[pin]) != before;
+        let moved = world.move_count(&[pin]) != before;
         let due = world.pin_due(pin);
         let it = &mut world.pins[pin];
-        let (idle, entry) = (it.idle, Entry::PinProcess);
-        it.idle = answer.is_ok() && !moved;
-        it.waits = self.judge_process(pin.subject(), entry, answer, idle && !moved);
-        if !it.waits && due {
-            Self::want(world, pin);
+        let (idle, entry) = (it.made_no_progress, Entry::PinProcess);
+        it.made_no_progress = answer.is_ok() && !moved;
+        it.waits_for_attempt = self.judge_process(pin.subject(), entry, answer, idle && !moved);
+        if !it.waits_for_attempt && due {
+            Self::request_processing(world, pin);
         }
-        self.wake(world);
+        self.wake_all(world);
     }
 
     /// Entry rule: success is progress. Answers whether the driver is to be asked before it is
@@ -223,7 +223,7 @@ impl Stream {
         &self,
         subject: Subject,
         entry: Entry,
-        answer: Answer<()>,
+        answer: DriverResult<()>,
         stands: bool,
     ) -> bool {
         if answer.is_err() {
@@ -240,46 +240,46 @@ impl Stream {
     }
 
     /// Processes a filter, if it is due; its mutex is taken, and is released.
-    fn process_filter(&self, at: &mut Passive, mut world: Held<'_, World>, filter: FilterId) {
-        let mutex = Mutex::Processing(filter.subject());
+    fn process_filter(&self, at: &mut Passive, mut world: StateGuard<'_, StreamState>, filter: FilterId) {
+        let mutex = KsMutex::Processing(filter.subject());
         let due = world.filter_due(filter);
         let Some(driver) = due.then(|| world.driver_of(filter)) else {
             return self.release(&mut world, mutex);
         };
         let dispatch = world.filters[filter].descriptor.dispatch_level;
         let pins = world.pins_of(filter).to_vec();
-        let before = world.progress(&pins);
+        let before = world.move_count(&pins);
         let mut list = self.lock_edges(&mut world, &pins);
         drop(world);
         let answer = driver.process_filter(at, filter, dispatch, &mut list);
-        let mut world = self.world.hold();
+        let mut world = self.state.lock();
         for it in &list {
             self.unlock_edge(&mut world, it, answer);
         }
-        self.end_filter(&mut world, filter, before, answer);
+        self.finish_filter_processing(&mut world, filter, before, answer);
         self.release(&mut world, mutex);
     }
 
     /// What became of it.
-    fn end_filter(&self, world: &mut World, filter: FilterId, before: u64, answer: Answer<()>) {
-        // As in `end_pin`.
+    fn finish_filter_processing(&self, world: &mut StreamState, filter: FilterId, before: u64, answer: DriverResult<()>) {
+        // As in `finish_pin_processing`.
         let Some(it) = world.filters.get(filter) else { return };
         let pins = &it.pins;
-        let (moved, first) = (world.progress(pins) != before, pins.first().copied());
+        let (moved, first) = (world.move_count(pins) != before, pins.first().copied());
         let due = world.filter_due(filter);
         let it = &mut world.filters[filter];
-        let (idle, entry) = (it.idle, Entry::FilterProcess);
-        it.idle = answer.is_ok() && !moved;
-        it.waits = self.judge_process(filter.subject(), entry, answer, idle && !moved);
-        let again = !it.waits && due;
+        let (idle, entry) = (it.made_no_progress, Entry::FilterProcess);
+        it.made_no_progress = answer.is_ok() && !moved;
+        it.waits_for_attempt = self.judge_process(filter.subject(), entry, answer, idle && !moved);
+        let again = !it.waits_for_attempt && due;
         if let Some(pin) = first.filter(|_| again) {
-            Self::want(world, pin);
+            Self::request_processing(world, pin);
         }
-        self.wake(world);
+        self.wake_all(world);
     }
 
     /// Locks the leading edges of a filter's pins, for its process routine.
-    fn lock_edges(&self, world: &mut World, pins: &[PinId]) -> Vec<ProcessPin> {
+    fn lock_edges(&self, world: &mut StreamState, pins: &[PinId]) -> Vec<ProcessPin> {
         let mut list = Vec::new();
         for pin in pins {
             let pointer = world.pins[*pin].leading;
@@ -287,7 +287,7 @@ impl Stream {
             let Some(frame) = it.frame else { continue };
             it.locked = true;
             let frame = frame.subject();
-            self.note(pointer.subject(), || What::PointerLocked { frame });
+            self.log_event(pointer.subject(), || EventKind::PointerLocked { frame });
             list.push(ProcessPin {
                 pin: *pin,
                 pointer,
@@ -299,12 +299,12 @@ impl Stream {
         list
     }
 
-    fn unlock_edge(&self, world: &mut World, it: &ProcessPin, answer: Answer<()>) {
-        // As in `end_pin`.
+    fn unlock_edge(&self, world: &mut StreamState, it: &ProcessPin, answer: DriverResult<()>) {
+        // As in `finish_pin_processing`.
         let Some(pointer) = world.pointers.get(it.pointer) else { return };
         let (frame, left) = (pointer.frame, pointer.remaining);
         if answer.is_ok() && (it.used > 0 || it.terminate) {
-            self.use_bytes(world, it.pointer, it.used.min(left), it.terminate);
+            self.consume_bytes(world, it.pointer, it.used.min(left), it.terminate);
         }
         self.unlock(world, it.pointer, frame);
     }
@@ -312,13 +312,13 @@ impl Stream {
     /// Entry rule: a driver that wanted to wait starts again by itself. Nothing else could happen
     /// any more; answers whether that is why.
     pub(crate) fn judge_stalled(&self, pin: PinId) -> bool {
-        let world = self.world.hold();
+        let world = self.state.lock();
         // It may have been closed while its client waited.
         let Ok(it) = world.pin(pin) else { return false };
-        let waits = it.waits || world.filters[it.filter].waits;
-        let due = |clone: &PointerId| world.pointers[*clone].due.is_some();
+        let waits_for_attempt = it.waits_for_attempt || world.filters[it.filter].waits_for_attempt;
+        let due = |clone: &PointerId| world.pointers[*clone].timeout.is_some();
         let timed = it.clones.iter().any(due);
-        let stalled = waits && it.flows() && world.has_data(it) && !timed;
+        let stalled = waits_for_attempt && it.may_process() && world.has_data(it) && !timed;
         let broken = stalled.then(|| {
             format!(
                 "{} has frames, but its process routine did not succeed, and its driver never \
@@ -331,7 +331,7 @@ impl Stream {
     }
 
     /// The pointer whose time is over, if there is one: that is not due any more.
-    pub(crate) fn overdue(&self, world: &mut World) -> Option<PointerId> {
+    pub(crate) fn take_expired_timeout(&self, world: &mut StreamState) -> Option<PointerId> {
         let (due, pointer) = *world.timers.first()?;
         if due > self.host.now() {
             return None;
@@ -341,7 +341,7 @@ impl Stream {
     }
 
     /// Tells a driver whose pointer's time is over.
-    pub(crate) fn time_out(at: &mut Passive, world: Held<'_, World>, pointer: PointerId) {
+    pub(crate) fn call_timeout(at: &mut Passive, world: StateGuard<'_, StreamState>, pointer: PointerId) {
         let pin = world.pointers[pointer].pin;
         let driver = world.devices[world.pins[pin].device].driver.clone();
         drop(world);
@@ -351,47 +351,47 @@ impl Stream {
 
 impl Services {
     /// Has a pin processed if it can be (`KsPinAttemptProcessing`).
-    pub fn attempt_processing(&self, pin: PinId) -> Answer<()> {
+    pub fn attempt_processing(&self, pin: PinId) -> DriverResult<()> {
         let (stream, place) = (self.stream()?, "KsPinAttemptProcessing");
-        let mut world = stream.world.hold();
+        let mut world = stream.state.lock();
         let never = !world.pins.has_issued(pin.serial());
         let broken = never
             .then(|| format!("a driver attempted to process pin {}, never made", pin.serial()));
         stream.judge(RuleId::KS_PROC_004, pin.subject(), place, broken);
         self.find_pin(&world, pin, place)?;
         let it = &mut world.pins[pin];
-        if it.waits {
+        if it.waits_for_attempt {
             stream.judge(RuleId::KS_PROC_002, pin.subject(), place, None);
         }
-        it.waits = false;
-        it.idle = false;
-        stream.want_now(&mut world, pin);
+        it.waits_for_attempt = false;
+        it.made_no_progress = false;
+        stream.request_processing_by_worker(&mut world, pin);
         Ok(())
     }
 
     /// Has a filter processed if it can be (`KsFilterAttemptProcessing`).
-    pub fn attempt_filter_processing(&self, filter: FilterId) -> Answer<()> {
+    pub fn attempt_filter_processing(&self, filter: FilterId) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.world.hold();
-        let it = world.filters.get_mut(filter).ok_or(Refusal::Invalid)?;
-        it.waits = false;
-        it.idle = false;
+        let mut world = stream.state.lock();
+        let it = world.filters.get_mut(filter).ok_or(DriverError::Invalid)?;
+        it.waits_for_attempt = false;
+        it.made_no_progress = false;
         if let Some(pin) = world.pins_of(filter).first().copied() {
-            stream.want_now(&mut world, pin);
+            stream.request_processing_by_worker(&mut world, pin);
         }
         Ok(())
     }
 
     /// Adds an input to a pin's gate (`KsGateAddOnInputToAnd`, `KsGateAddOffInputToAnd`): the pin
     /// is processed while all are on.
-    pub fn add_gate_input(&self, pin: PinId, on: bool) -> Answer<()> {
+    pub fn add_gate_input(&self, pin: PinId, on: bool) -> DriverResult<()> {
         self.change_gate(pin, "KsGateAddOnInputToAnd", |(ons, offs)| {
             Ok(if on { (ons + 1, offs) } else { (ons, offs + 1) })
         })
     }
 
     /// Turns an input on (`KsGateTurnInputOn`) or off (`KsGateTurnInputOff`).
-    pub fn turn_gate_input(&self, pin: PinId, on: bool) -> Answer<()> {
+    pub fn set_gate_input(&self, pin: PinId, on: bool) -> DriverResult<()> {
         let place = if on { "KsGateTurnInputOn" } else { "KsGateTurnInputOff" };
         self.change_gate(pin, place, |(ons, offs)| match on {
             true if offs == 0 => Err("an input of the gate was turned on, and all are on"),
@@ -406,17 +406,17 @@ impl Services {
         pin: PinId,
         place: &'static str,
         change: impl FnOnce((u32, u32)) -> Result<(u32, u32), &'static str>,
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.world.hold();
+        let mut world = stream.state.lock();
         self.find_pin(&world, pin, place)?;
         let it = &mut world.pins[pin];
-        let changed = change(it.gate);
+        let changed = change(it.gate_inputs);
         let broken = changed.err().map(|why| format!("{why}: {}", pin.subject()));
         stream.judge(RuleId::KS_PROC_006, pin.subject(), place, broken);
-        it.gate = changed.map_err(|_| Refusal::Invalid)?;
-        if it.gate.1 == 0 {
-            stream.want_now(&mut world, pin);
+        it.gate_inputs = changed.map_err(|_| DriverError::Invalid)?;
+        if it.gate_inputs.1 == 0 {
+            stream.request_processing_by_worker(&mut world, pin);
         }
         Ok(())
     }

@@ -6,9 +6,9 @@
 
 use crate::memory::{FrameMemory, MemoryKind};
 use crate::stream::Stream;
-use crate::words::{AllocatorId, Answer, DeviceId, ObjectId, Refusal};
-use crate::world::Block;
-use flight::{Host, Irql, Log, RuleId, Ticket, Woken, current_thread};
+use crate::words::{AllocatorId, DriverResult, DeviceId, ObjectId, DriverError};
+use crate::world::MemoryBlock;
+use flight::{Host, Irql, Log, RuleId, WaitToken, WaitResult, current_thread};
 use std::sync::{Arc, Weak};
 
 /// The services of one device.
@@ -22,8 +22,8 @@ pub struct Services {
 }
 
 impl Services {
-    pub(crate) fn stream(&self) -> Answer<Arc<Stream>> {
-        self.stream.upgrade().ok_or(Refusal::Invalid)
+    pub(crate) fn stream(&self) -> DriverResult<Arc<Stream>> {
+        self.stream.upgrade().ok_or(DriverError::Invalid)
     }
 
     /// Its device.
@@ -47,7 +47,7 @@ impl Services {
     }
 
     /// Waits for so long (`KeDelayExecutionThread`).
-    pub fn delay(&self, interval: u64) -> Answer<()> {
+    pub fn delay(&self, interval: u64) -> DriverResult<()> {
         let stream = self.stream()?;
         let level = self.host.irql();
         let broken = (level != Irql::Passive)
@@ -55,13 +55,13 @@ impl Services {
         let refused = broken.is_some();
         stream.judge(RuleId::WT_LEVEL_001, self.device.subject(), "KeDelayExecutionThread", broken);
         if refused {
-            return Err(Refusal::Deadlock);
+            return Err(DriverError::Deadlock);
         }
         let until = self.host.now().saturating_add(interval);
-        self.wait_here(&stream, |at| {
-            let ticket = Ticket::new("a driver's delay");
+        self.wait_in_call(&stream, |at| {
+            let ticket = WaitToken::new("a driver's delay");
             match self.host.park(at, &ticket, Some(until)) {
-                Woken::Over => Err(Refusal::Deadlock),
+                WaitResult::HostEnded => Err(DriverError::Deadlock),
                 _ => Ok(()),
             }
         })
@@ -69,9 +69,9 @@ impl Services {
 
     /// The allocator whose entry is called on this thread: by its number, for two may have the
     /// same word.
-    pub fn called_allocator(&self) -> Option<AllocatorId> {
+    pub fn current_allocator(&self) -> Option<AllocatorId> {
         let stream = self.stream().ok()?;
-        let inside = stream.world.hold().inside(current_thread())?;
+        let inside = stream.state.lock().active_call(current_thread())?;
         match inside.about {
             ObjectId::Allocator(allocator) => Some(allocator),
             _ => None,
@@ -80,52 +80,52 @@ impl Services {
 
     /// Makes memory (`ExAllocatePool2`): what is made inside a call of an allocator's entry is
     /// that allocator's.
-    pub fn make_memory(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize> {
+    pub fn allocate_memory(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize> {
         let stream = self.stream().ok()?;
         let memory = stream.memory_of(self.device)?;
-        let word = memory.make(bytes, alignment, kind)?;
-        self.adopt_memory(word);
+        let word = memory.allocate(bytes, alignment, kind)?;
+        self.add_memory(word);
         Some(word)
     }
 
     /// Records memory that was allocated for the driver elsewhere as the driver's.
-    pub fn adopt_memory(&self, word: usize) {
+    pub fn add_memory(&self, word: usize) {
         let Ok(stream) = self.stream() else { return };
-        let mut world = stream.world.hold();
-        let allocator = match world.inside(current_thread()).map(|inside| inside.about) {
+        let mut world = stream.state.lock();
+        let allocator = match world.active_call(current_thread()).map(|inside| inside.about) {
             Some(ObjectId::Allocator(allocator)) => Some(allocator),
             _ => None,
         };
-        let (device, number) = (self.device, world.made);
-        world.made += 1;
-        world.blocks.insert((device, word), Block { allocator, orphan: false, number });
+        let (device, number) = (self.device, world.blocks_allocated);
+        world.blocks_allocated += 1;
+        world.blocks.insert((device, word), MemoryBlock { allocator, allocator_deleted: false, serial: number });
         // Where a frame was is something else now.
-        world.freed.remove(&(device, word));
+        world.freed_frames.remove(&(device, word));
     }
 
     /// Frees it (`ExFreePool`).
-    pub fn free_memory(&self, word: usize) -> Answer<()> {
+    pub fn free_memory(&self, word: usize) -> DriverResult<()> {
         let stream = self.stream()?;
-        let memory = stream.memory_of(self.device).ok_or(Refusal::Invalid)?;
-        self.disown_memory(word)?;
-        memory.free(word).then_some(()).ok_or(Refusal::Invalid)
+        let memory = stream.memory_of(self.device).ok_or(DriverError::Invalid)?;
+        self.remove_memory(word)?;
+        memory.free(word).then_some(()).ok_or(DriverError::Invalid)
     }
 
     /// Records that the driver frees memory of its own, which is given back elsewhere. Fails with
-    /// [`Refusal::Busy`] if a bag has it, and [`Refusal::Invalid`] if it is not the driver's.
-    pub fn disown_memory(&self, word: usize) -> Answer<()> {
+    /// [`DriverError::Busy`] if a bag has it, and [`DriverError::Invalid`] if it is not the driver's.
+    pub fn remove_memory(&self, word: usize) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.world.hold();
+        let mut world = stream.state.lock();
         let bagged = world.bags.holds(self.device, word);
         let broken =
             bagged.then(|| "a driver freed an item that is in a bag: the bag frees it".to_owned());
         stream.judge(RuleId::KS_BAG_003, self.device.subject(), "ExFreePool", broken);
         if bagged {
-            return Err(Refusal::Busy);
+            return Err(DriverError::Busy);
         }
-        let block = world.blocks.remove(&(self.device, word)).ok_or(Refusal::Invalid)?;
+        let block = world.blocks.remove(&(self.device, word)).ok_or(DriverError::Invalid)?;
         if let Some(allocator) = block.allocator {
-            let broken = block.orphan.then(|| {
+            let broken = block.allocator_deleted.then(|| {
                 format!(
                     "memory of {} was freed after AVStrMiniDeleteAllocator had \
                      returned: delete cannot defer its work",
@@ -139,12 +139,12 @@ impl Services {
     }
 
     /// Writes to memory as the device's hardware does, without a stream pointer.
-    pub fn write_memory(&self, word: usize, offset: u32, bytes: &[u8]) -> Answer<()> {
+    pub fn write_memory(&self, word: usize, offset: u32, bytes: &[u8]) -> DriverResult<()> {
         let stream = self.stream()?;
-        let memory = stream.memory_of(self.device).ok_or(Refusal::Invalid)?;
+        let memory = stream.memory_of(self.device).ok_or(DriverError::Invalid)?;
         {
-            let world = stream.world.hold();
-            let broken = world.freed.contains(&(self.device, word)).then(|| {
+            let world = stream.state.lock();
+            let broken = world.freed_frames.contains(&(self.device, word)).then(|| {
                 format!(
                     "{} bytes were written to a frame that the driver was told to free",
                     bytes.len()
@@ -154,18 +154,18 @@ impl Services {
             let place = "AVStrMiniAllocatorFreeFrame";
             stream.judge(RuleId::KS_ALLOC_011, self.device.subject(), place, broken);
             if refused {
-                return Err(Refusal::Invalid);
+                return Err(DriverError::Invalid);
             }
         }
-        memory.write(word, offset, bytes).then_some(()).ok_or(Refusal::Invalid)
+        memory.write(word, offset, bytes).then_some(()).ok_or(DriverError::Invalid)
     }
 
     /// Says that the hardware has a DMA adapter (`KsDeviceRegisterAdapterObject`).
-    pub fn register_dma(&self) -> Answer<()> {
+    pub fn register_dma(&self) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.world.hold();
-        let device = world.devices.get_mut(self.device).ok_or(Refusal::Invalid)?;
-        device.dma = true;
+        let mut world = stream.state.lock();
+        let device = world.devices.get_mut(self.device).ok_or(DriverError::Invalid)?;
+        device.has_dma_adapter = true;
         Ok(())
     }
 }

@@ -1,36 +1,36 @@
 //! States: walked step by step, forth and back, and refusals undone.
 
 use crate::describe::Flow;
-use crate::frame::Place;
+use crate::frame::FrameLocation;
 use crate::funnel::Entry;
-use crate::refused::Refused;
+use crate::refused::StreamError;
 use crate::stream::Stream;
-use crate::words::{FilterId, FrameId, PinId, PointerId, Refusal, State};
-use crate::world::World;
-use flight::{Passive, RuleId, What};
+use crate::words::{FilterId, FrameId, PinId, PointerId, DriverError, PinState};
+use crate::world::StreamState;
+use flight::{Passive, RuleId, EventKind};
 
 impl Stream {
     /// Brings a pin to a state, step by step. If its driver refuses one, it is brought back to
     /// where it was.
-    pub fn set_state(&self, at: &mut Passive, pin: PinId, to: State) -> Result<(), Refused> {
-        let _control = self.control(at, self.filter_of(pin)?)?;
+    pub fn set_state(&self, at: &mut Passive, pin: PinId, to: PinState) -> Result<(), StreamError> {
+        let _control = self.acquire_control(at, self.filter_of(pin)?)?;
         let (from, standard) = {
-            let world = self.world.hold();
+            let world = self.state.lock();
             let it = world.pin(pin)?;
             if it.connection.is_none() {
-                return Err(Refused::NotConnected(pin.subject()));
+                return Err(StreamError::NotConnected(pin.subject()));
             }
-            world.enough_pins(it.filter)?;
-            (it.state, it.descriptor.is_standard())
+            world.check_pin_counts(it.filter)?;
+            (it.device_state, it.descriptor.changes_state_stepwise())
         };
         let mut here = from;
         while here != to {
-            let next = if standard { here.towards(to) } else { to };
-            if let Err(why) = self.step(at, pin, here, next, false) {
+            let next = if standard { here.next_towards(to) } else { to };
+            if let Err(why) = self.step_state(at, pin, here, next, false) {
                 while here != from {
-                    let back = if standard { here.towards(from) } else { from };
+                    let back = if standard { here.next_towards(from) } else { from };
                     // Nothing helps one that refuses to go back: it is there all the same.
-                    let _ = self.step(at, pin, here, back, true);
+                    let _ = self.step_state(at, pin, here, back, true);
                     here = back;
                 }
                 return Err(why);
@@ -41,35 +41,35 @@ impl Stream {
     }
 
     /// Brings a pin to stop, whatever its driver says. The control mutex is held.
-    pub(crate) fn fall(&self, at: &mut Passive, pin: PinId) {
+    pub(crate) fn force_stop(&self, at: &mut Passive, pin: PinId) {
         loop {
             let (here, standard) = {
-                let world = self.world.hold();
+                let world = self.state.lock();
                 let it = &world.pins[pin];
-                (it.state, it.descriptor.is_standard())
+                (it.device_state, it.descriptor.changes_state_stepwise())
             };
-            if here == State::Stop {
+            if here == PinState::Stop {
                 return;
             }
-            let next = if standard { here.towards(State::Stop) } else { State::Stop };
-            let _ = self.step(at, pin, here, next, true);
+            let next = if standard { here.next_towards(PinState::Stop) } else { PinState::Stop };
+            let _ = self.step_state(at, pin, here, next, true);
         }
     }
 
     /// Puts the queue of a pin back to its beginning (`KSRESET`): its driver is told, and every
     /// frame starts again.
-    pub fn reset(&self, at: &mut Passive, pin: PinId) -> Result<(), Refused> {
-        let _control = self.control(at, self.filter_of(pin)?)?;
-        let processing = self.processing_of(pin).ok_or(Refused::NotThere(pin.subject()))?;
-        let _processing = self.take(at, processing)?;
+    pub fn reset(&self, at: &mut Passive, pin: PinId) -> Result<(), StreamError> {
+        let _control = self.acquire_control(at, self.filter_of(pin)?)?;
+        let processing = self.processing_mutex(pin).ok_or(StreamError::NotFound(pin.subject()))?;
+        let _processing = self.acquire_guard(at, processing)?;
         let (call, queued) = {
-            let world = self.world.hold();
+            let world = self.state.lock();
             let queued: Vec<FrameId> = world.pin(pin)?.queue.iter().copied().collect();
             (world.pin_call(pin, Entry::PinReset), queued)
         };
         let (driver, view, resets) = call;
         let filter = {
-            let world = self.world.hold();
+            let world = self.state.lock();
             let entries = &world.filters[view.filter].descriptor.dispatch;
             entries.contains(&Entry::FilterReset).then(|| world.filter_view(view.filter))
         };
@@ -80,94 +80,94 @@ impl Stream {
             driver.reset_pin(at, &view);
         }
         for frame in queued {
-            self.cancel(at, frame);
+            self.cancel_frame(at, frame);
         }
-        let mut world = self.world.hold();
-        if world.pin(pin)?.client >= State::Pause {
-            self.feed(&mut world, pin);
+        let mut world = self.state.lock();
+        if world.pin(pin)?.client_state >= PinState::Pause {
+            self.queue_idle_frames(&mut world, pin);
         }
         Ok(())
     }
 
     /// One step. A forced one is done even if the driver refuses it.
-    pub(crate) fn step(
+    pub(crate) fn step_state(
         &self,
         at: &mut Passive,
         pin: PinId,
-        from: State,
-        to: State,
+        from: PinState,
+        to: PinState,
         forced: bool,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), StreamError> {
         let (least, ends) = {
-            let mut world = self.world.hold();
+            let mut world = self.state.lock();
             let it = &mut world.pins[pin];
             // WINDOWS: what the client wants is set before the driver is told, and goes back if
             // that refuses (documented).
-            it.client = to;
-            it.resumes = false; // It goes where its client says.
-            let (least, ends) = (it.least(), it.ends_processing(from, to));
-            self.say(pin, from, to, |from, to| What::PinWanted { from, to });
-            self.wake(&mut world);
+            it.client_state = to;
+            it.runs_after_power_up = false; // It goes where its client says.
+            let (least, ends) = (it.processing_state(), it.ends_processing(from, to));
+            self.log_state(pin, from, to, |from, to| EventKind::PinStateRequested { from, to });
+            self.wake_all(&mut world);
             (least, ends)
         };
-        let injects = self.world.hold().pins[pin].injects;
-        if from == State::Stop
-            && !injects
-            && let Err(why) = self.fill(at, pin)
+        let injects_frames = self.state.lock().pins[pin].injects_frames;
+        if from == PinState::Stop
+            && !injects_frames
+            && let Err(why) = self.allocate_frames(at, pin)
         {
-            self.back(pin, from, to);
+            self.restore_client_state(pin, from, to);
             return Err(why);
         }
         if ends {
-            self.await_processing(at, pin);
+            self.wait_for_processing(at, pin);
         }
-        let answer = self.tell_state(at, pin, to, from);
+        let answer = self.call_set_state(at, pin, to, from);
         if let Err(why) = answer
             && !forced
         {
             // Nothing is injected any more when frames are freed.
-            self.back(pin, from, to);
-            if from == State::Stop {
+            self.restore_client_state(pin, from, to);
+            if from == PinState::Stop {
                 self.free_frames(at, pin);
             }
             return Err(why.into());
         }
         {
-            let mut world = self.world.hold();
+            let mut world = self.state.lock();
             let it = &mut world.pins[pin];
-            it.state = to;
-            it.waits = false;
-            let feeds = to >= State::Pause && from < State::Pause;
+            it.device_state = to;
+            it.waits_for_attempt = false;
+            let feeds = to >= PinState::Pause && from < PinState::Pause;
             let out = it.descriptor.flow == Flow::Out;
-            let failed = answer.is_err();
-            self.say(pin, from, to, |from, to| What::PinState { from, to, forced: failed });
-            if feeds && out && !injects {
-                self.feed(&mut world, pin);
+            let lock_failed = answer.is_err();
+            self.log_state(pin, from, to, |from, to| EventKind::PinStateChanged { from, to, forced: lock_failed });
+            if feeds && out && !injects_frames {
+                self.queue_idle_frames(&mut world, pin);
             }
             if to >= least {
-                Self::want(&mut world, pin);
+                Self::request_processing(&mut world, pin);
             }
-            self.wake(&mut world);
+            self.wake_all(&mut world);
         }
-        if to == State::Stop {
-            self.flush(at, pin);
+        if to == PinState::Stop {
+            self.flush_pin(at, pin);
             self.free_frames(at, pin);
         }
         Ok(())
     }
 
-    fn tell_state(
+    fn call_set_state(
         &self,
         at: &mut Passive,
         pin: PinId,
-        to: State,
-        from: State,
-    ) -> Result<(), Refusal> {
-        let call = self.world.hold().pin_call(pin, Entry::PinSetDeviceState);
+        to: PinState,
+        from: PinState,
+    ) -> Result<(), DriverError> {
+        let call = self.state.lock().pin_call(pin, Entry::PinSetDeviceState);
         let (driver, view, true) = call else { return Ok(()) };
         let answer = driver.set_state(at, &view, to, from);
-        self.judge_at_once(pin, Entry::PinSetDeviceState, answer);
-        let standard = self.world.hold().pins[pin].descriptor.is_standard();
+        self.judge_not_pending(pin, Entry::PinSetDeviceState, answer);
+        let standard = self.state.lock().pins[pin].descriptor.changes_state_stepwise();
         if !standard {
             let jumped = (to as u32).abs_diff(from as u32) > 1 && to < from;
             let broken = (jumped && answer.is_err()).then(|| {
@@ -182,43 +182,43 @@ impl Stream {
             self.judge(RuleId::KS_STATE_002, pin.subject(), place, broken);
         }
         match answer {
-            Err(Refusal::Pending) => Ok(()), // It was named, and is no failure.
+            Err(DriverError::Pending) => Ok(()), // It was named, and is no failure.
             other => other,
         }
     }
 
     /// Its client's state goes back.
-    fn back(&self, pin: PinId, from: State, to: State) {
-        let mut world = self.world.hold();
-        world.pins[pin].client = from;
-        self.say(pin, from, to, |from, to| What::PinRefused { from, to });
-        self.wake(&mut world);
+    fn restore_client_state(&self, pin: PinId, from: PinState, to: PinState) {
+        let mut world = self.state.lock();
+        world.pins[pin].client_state = from;
+        self.log_state(pin, from, to, |from, to| EventKind::PinStateRefused { from, to });
+        self.wake_all(&mut world);
     }
 
-    fn say(
+    fn log_state(
         &self,
         pin: PinId,
-        from: State,
-        to: State,
-        what: impl FnOnce(flight::Text, flight::Text) -> What,
+        from: PinState,
+        to: PinState,
+        what: impl FnOnce(flight::Text, flight::Text) -> EventKind,
     ) {
         self.log.emit(pin.subject(), what(from.name().into(), to.name().into()));
     }
 
     /// Waits until no thread processes the pin. None begins to any more.
-    fn await_processing(&self, at: &mut Passive, pin: PinId) {
-        let mutex = self.world.hold().processing_of(pin);
-        drop(self.take(at, mutex));
+    fn wait_for_processing(&self, at: &mut Passive, pin: PinId) {
+        let mutex = self.state.lock().processing_mutex(pin);
+        drop(self.acquire_guard(at, mutex));
     }
 
     /// Waits for callbacks about pointers of a pin that are under way: what they were told of is
     /// theirs to delete.
-    fn await_callbacks(&self, at: &mut Passive, pin: PinId) {
-        let what = |_: &World| format!("callbacks of {}", pin.subject());
+    fn wait_for_callbacks(&self, at: &mut Passive, pin: PinId) {
+        let what = |_: &StreamState| format!("callbacks of {}", pin.subject());
         let me = flight::current_thread();
         // One that never returns is a stuck wait, which is named.
-        let _ = self.act_when(at, pin.subject(), None, what, |world| {
-            let mut calls = world.inside.iter();
+        let _ = self.wait_until(at, pin.subject(), None, what, |world| {
+            let mut calls = world.active_calls.iter();
             let busy = calls.any(|it| it.thread != me && it.pin == Some(pin));
             (!busy).then_some(())
         });
@@ -226,47 +226,47 @@ impl Stream {
 
     /// Takes back what is in flight of a pin that has stopped. Clones that are left are named,
     /// and deleted by force (D-16).
-    fn flush(&self, at: &mut Passive, pin: PinId) {
-        let mutex = self.world.hold().processing_of(pin);
-        self.await_callbacks(at, pin);
-        let _held = self.take(at, mutex);
-        let mut world = self.world.hold();
+    fn flush_pin(&self, at: &mut Passive, pin: PinId) {
+        let mutex = self.state.lock().processing_mutex(pin);
+        self.wait_for_callbacks(at, pin);
+        let _held = self.acquire_guard(at, mutex);
+        let mut world = self.state.lock();
         let it = &world.pins[pin];
         let (clones, edges) = (it.clones.clone(), [Some(it.leading), it.trailing]);
         self.judge_stopped(&world, pin, &clones);
         for clone in clones {
             if let Some(frame) = world.pointers[clone].frame {
                 let by = clone.subject();
-                self.log.emit(frame.subject(), What::FrameStuck { by });
-                world.frames[frame].cancel = true;
+                self.log.emit(frame.subject(), EventKind::FrameStuck { by });
+                world.frames[frame].cancel_requested = true;
             }
             self.remove_clone(&mut world, clone, true);
         }
         for edge in edges.into_iter().flatten() {
             self.unlock(&mut world, edge, None);
-            self.point(&mut world, edge, None);
+            self.set_pointer_frame(&mut world, edge, None);
         }
         let mine: Vec<FrameId> = world.pins[pin].frames.clone();
         let mut flushed = 0;
         for frame in mine {
             let it = &mut world.frames[frame];
-            if it.place != Place::Home {
+            if it.location != FrameLocation::Idle {
                 flushed += 1;
-                it.place = Place::Home;
-                self.log.emit(frame.subject(), What::FrameHome {});
+                it.location = FrameLocation::Idle;
+                self.log.emit(frame.subject(), EventKind::FrameReturned {});
             }
         }
         let it = &mut world.pins[pin];
         it.queue.clear();
-        it.done.clear();
-        it.idle = false;
+        it.completed.clear();
+        it.made_no_progress = false;
         world.jobs.retain(|job| !job.is_of_pin(pin));
-        self.log.emit(pin.subject(), What::PinFlushed { frames: flushed });
-        self.wake(&mut world);
+        self.log.emit(pin.subject(), EventKind::PinFlushed { frames: flushed });
+        self.wake_all(&mut world);
     }
 
     /// Entry rules: nothing is in flight when a pin has stopped.
-    fn judge_stopped(&self, world: &World, pin: PinId, clones: &[PointerId]) {
+    fn judge_stopped(&self, world: &StreamState, pin: PinId, clones: &[PointerId]) {
         let (subject, count) = (pin.subject(), clones.len());
         let place = Entry::PinSetDeviceState.name();
         let with_frame = |clone: &&PointerId| world.pointers[**clone].frame.is_some();
@@ -278,7 +278,7 @@ impl Stream {
             format!("{subject} has stopped, and {count} clones of its pointers were not deleted")
         });
         self.judge(RuleId::KS_PTR_005, subject, "KsStreamPointerClone", broken);
-        let timers = world.pending_of(clones.iter().copied());
+        let timers = world.pending_timeouts(clones.iter().copied());
         let broken = (timers > 0)
             .then(|| format!("{subject} has stopped, and {timers} of its timeouts are pending"));
         self.judge(RuleId::KS_PTR_012, subject, "KsStreamPointerScheduleTimeout", broken);
@@ -288,33 +288,33 @@ impl Stream {
     /// which has happened now; callbacks that are under way end first.
     pub(crate) fn end_timeouts(&self, at: &mut Passive, pin: PinId) {
         {
-            let mut world = self.world.hold();
+            let mut world = self.state.lock();
             let it = &world.pins[pin];
             let edges = [Some(it.leading), it.trailing].into_iter().flatten();
-            let (subject, timers) = (pin.subject(), world.pending_of(edges.clone()));
+            let (subject, timers) = (pin.subject(), world.pending_timeouts(edges.clone()));
             let broken = (timers > 0)
                 .then(|| format!("{subject} is closed, and {timers} of its timeouts are pending"));
             self.judge(RuleId::KS_PTR_012, subject, "KsStreamPointerScheduleTimeout", broken);
             edges.for_each(|it| world.unschedule(it));
         }
-        self.await_callbacks(at, pin);
+        self.wait_for_callbacks(at, pin);
     }
 }
 
-impl World {
+impl StreamState {
     /// How many of these pointers have a timeout.
-    fn pending_of(&self, pointers: impl Iterator<Item = PointerId>) -> usize {
-        pointers.filter(|pointer| self.pointers[*pointer].due.is_some()).count()
+    fn pending_timeouts(&self, pointers: impl Iterator<Item = PointerId>) -> usize {
+        pointers.filter(|pointer| self.pointers[*pointer].timeout.is_some()).count()
     }
 
     /// Whether a filter has the pins it needs for a change of state.
-    fn enough_pins(&self, filter: FilterId) -> Result<(), Refused> {
+    fn check_pin_counts(&self, filter: FilterId) -> Result<(), StreamError> {
         let descriptor = &self.filter(filter)?.descriptor;
         for (factory, pin) in (0..).zip(&descriptor.pins) {
             let mine = self.pins.iter().map(|(_, it)| it);
             let there = mine.filter(|it| it.filter == filter && it.factory == factory).count();
-            if there < pin.necessary as usize {
-                return Err(Refused::TooFew { factory, least: pin.necessary });
+            if there < pin.instances_necessary as usize {
+                return Err(StreamError::TooFew { factory, least: pin.instances_necessary });
             }
         }
         Ok(())

@@ -1,9 +1,9 @@
 //! The class driver: its state, its host, waiting, and the work between calls.
 
 use crate::lock::Lock;
-use crate::refused::Refused;
-use crate::world::World;
-use flight::{Host, Log, Passive, RuleId, Subject, Ticket, What, Who, Woken};
+use crate::refused::StreamError;
+use crate::world::StreamState;
+use flight::{Host, Log, Passive, RuleId, Subject, WaitToken, EventKind, Component, WaitResult};
 use std::sync::Arc;
 
 /// A streaming class driver.
@@ -11,28 +11,28 @@ use std::sync::Arc;
 /// Every entry takes a proof of level. What cannot run where it came up is a job, and runs when
 /// a worker thread calls [`Stream::work`].
 pub struct Stream {
-    pub(crate) world: Lock<World>,
+    pub(crate) state: Lock<StreamState>,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) log: Arc<Log>,
     /// Rung when a job may be runnable.
-    pub(crate) bell: Ticket,
+    pub(crate) work_available: WaitToken,
 }
 
 impl Stream {
     /// A class driver with nothing in it.
     pub fn new(host: Arc<dyn Host>, log: Arc<Log>) -> Arc<Self> {
-        let bell = Ticket::new("streaming work");
-        Arc::new(Self { world: Lock::new(World::default()), host, log, bell })
+        let bell = WaitToken::new("streaming work");
+        Arc::new(Self { state: Lock::new(StreamState::default()), host, log, work_available: bell })
     }
 
     /// Puts drivers under pressure (`--pressure`): calls that may come at two levels come at both.
-    pub fn press(&self, seed: u64) {
-        self.world.hold().pressure = Some(seed);
+    pub fn set_pressure(&self, seed: u64) {
+        self.state.lock().pressure = Some(seed);
     }
 
     /// What rings when [`Stream::work`] may find something.
-    pub fn bell(&self) -> Ticket {
-        self.bell.clone()
+    pub fn work_available(&self) -> WaitToken {
+        self.work_available.clone()
     }
 
     /// The host that runs it.
@@ -47,50 +47,50 @@ impl Stream {
 
     /// Runs one job: a pin or filter that is to be processed, a cancelled frame, a pointer whose
     /// time is over. Answers whether it did.
-    pub fn work(&self, at: &mut Passive) -> bool {
-        let mut world = self.world.hold();
-        match self.overdue(&mut world) {
-            Some(pointer) => Self::time_out(at, world, pointer),
-            None => return self.try_job(at, world),
+    pub fn run_pending_work(&self, at: &mut Passive) -> bool {
+        let mut world = self.state.lock();
+        match self.take_expired_timeout(&mut world) {
+            Some(pointer) => Self::call_timeout(at, world, pointer),
+            None => return self.run_job(at, world),
         }
         true
     }
 
     /// When [`Stream::work`] has something to do next that waits for a time.
-    pub fn due(&self) -> Option<u64> {
-        self.world.hold().timers.first().map(|(due, _)| *due)
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.state.lock().timers.first().map(|(due, _)| *due)
     }
 
     /// Serves on a virtual thread of its own, until the run is over.
-    pub fn attend(self: &Arc<Self>, host: &Arc<dyn flight::Crew>) {
+    pub fn start_workers(self: &Arc<Self>, host: &Arc<dyn flight::Spawner>) {
         let (worker, clock) = (self.clone(), self.clone());
-        host.serve_in_time(
+        host.spawn_timed_worker(
             "streaming",
-            self.bell(),
-            move |at| worker.work(at),
-            move |_, _| clock.due(),
+            self.work_available(),
+            move |at| worker.run_pending_work(at),
+            move |_, _| clock.next_deadline(),
         );
     }
 
     /// Checks the invariants of everything that is alive.
     pub fn validate(&self) -> Result<(), String> {
-        self.world.hold().validate()
+        self.state.lock().validate()
     }
 
     /// The state changed: wakes the threads that wait, and the worker thread if there are jobs.
     #[inline]
-    pub(crate) fn wake(&self, world: &mut World) {
-        if !world.waiting.is_empty() || !world.jobs.is_empty() {
-            self.ring(world);
+    pub(crate) fn wake_all(&self, world: &mut StreamState) {
+        if !world.waiters.is_empty() || !world.jobs.is_empty() {
+            self.wake_waiters(world);
         }
     }
 
-    fn ring(&self, world: &mut World) {
-        for ticket in world.waiting.drain(..) {
-            self.host.ring(&ticket);
+    fn wake_waiters(&self, world: &mut StreamState) {
+        for ticket in world.waiters.drain(..) {
+            self.host.wake(&ticket);
         }
         if !world.jobs.is_empty() {
-            self.host.ring(&self.bell);
+            self.host.wake(&self.work_available);
         }
     }
 
@@ -100,53 +100,53 @@ impl Stream {
         &self,
         at: &mut Passive,
         deadline: Option<u64>,
-        what: impl Fn(&World) -> String,
-        mut act: impl FnMut(&mut World) -> Option<T>,
-    ) -> Result<T, Woken> {
+        what: impl Fn(&StreamState) -> String,
+        mut act: impl FnMut(&mut StreamState) -> Option<T>,
+    ) -> Result<T, WaitResult> {
         loop {
             let ticket = {
-                let mut world = self.world.hold();
+                let mut world = self.state.lock();
                 if let Some(done) = act(&mut world) {
                     return Ok(done);
                 }
-                let ticket = Ticket::new(what(&world));
-                world.waiting.push(ticket.clone());
+                let ticket = WaitToken::new(what(&world));
+                world.waiters.push(ticket.clone());
                 ticket
             };
             let woken = self.host.park(at, &ticket, deadline);
-            if woken != Woken::Rung {
+            if woken != WaitResult::Woken {
                 // This thread does not wait any more.
-                self.world.hold().waiting.retain(|it| !it.is(&ticket));
+                self.state.lock().waiters.retain(|it| !it.same_as(&ticket));
                 return Err(woken);
             }
         }
     }
 
     /// The same for a wait that another thread must be able to end.
-    pub(crate) fn act_when<T>(
+    pub(crate) fn wait_until<T>(
         &self,
         at: &mut Passive,
         about: Subject,
         deadline: Option<u64>,
-        what: impl Fn(&World) -> String,
-        act: impl FnMut(&mut World) -> Option<T>,
-    ) -> Result<T, Refused> {
+        what: impl Fn(&StreamState) -> String,
+        act: impl FnMut(&mut StreamState) -> Option<T>,
+    ) -> Result<T, StreamError> {
         self.wait_for(at, deadline, what, act).map_err(|woken| match woken {
-            Woken::TimedOut => Refused::TimedOut,
-            Woken::Stuck(graph) => {
-                self.log.emit(about, What::WaitStuck { graph });
-                Refused::Stuck
+            WaitResult::TimedOut => StreamError::TimedOut,
+            WaitResult::Stuck(graph) => {
+                self.log.emit(about, EventKind::WaitStuck { graph });
+                StreamError::Stuck
             }
             // A wait that was rung goes on, so that is none.
-            Woken::Rung => Refused::Stuck,
-            Woken::Over => Refused::Over,
+            WaitResult::Woken => StreamError::Stuck,
+            WaitResult::HostEnded => StreamError::HostEnded,
         })
     }
 
     /// Emits an event, which is built only if the log keeps events.
     #[inline]
-    pub(crate) fn note(&self, subject: Subject, what: impl FnOnce() -> What) {
-        if self.log.keeps() {
+    pub(crate) fn log_event(&self, subject: Subject, what: impl FnOnce() -> EventKind) {
+        if self.log.is_enabled() {
             self.log.emit(subject, what());
         }
     }
@@ -154,11 +154,11 @@ impl Stream {
     /// Judges a rule that binds drivers.
     pub(crate) fn judge(
         &self,
-        rule: RuleId,
+        request_rule: RuleId,
         about: Subject,
         place: &'static str,
         broken: Option<String>,
     ) {
-        self.log.judge(rule, Who::Driver, about, place, broken);
+        self.log.judge(request_rule, Component::Driver, about, place, broken);
     }
 }

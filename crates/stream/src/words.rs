@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::filter::Filter;
 use crate::frame::Frame;
 use crate::pin::Pin;
-use crate::pointer::Pointer;
+use crate::pointer::StreamPointer;
 use flight::{Id, Kind, Object, Subject, Text};
 use std::fmt;
 use std::marker::PhantomData;
@@ -59,64 +59,64 @@ ids! {
     /// A frame.
     FrameId Frame Frame Frame;
     /// A place in a pin's queue (`PKSSTREAM_POINTER`).
-    PointerId Pointer StreamPointer Pointer;
+    PointerId StreamPointer StreamPointer Pointer;
 }
 
 /// A bag that a driver made itself (`KsAllocateObjectBag`).
 pub type BagId = Id<DriverBag>;
 
 /// The driver's word for a device (`KSDEVICE.Context`).
-pub type DriverDevice = Token<DeviceId>;
+pub type DriverDevice = DriverHandle<DeviceId>;
 /// The driver's word for a filter (`KSFILTER.Context`).
-pub type DriverFilter = Token<FilterId>;
+pub type DriverFilter = DriverHandle<FilterId>;
 /// The driver's word for a pin (`KSPIN.Context`).
-pub type DriverPin = Token<PinId>;
+pub type DriverPin = DriverHandle<PinId>;
 /// The driver's word for an allocator: what `AVStrMiniInitializeAllocator` made.
-pub type DriverAllocator = Token<AllocatorId>;
+pub type DriverAllocator = DriverHandle<AllocatorId>;
 /// The driver's word for a frame: where its memory is.
-pub type DriverFrame = Token<FrameId>;
+pub type DriverFrame = DriverHandle<FrameId>;
 
-/// What a driver calls a `T`. Only a [`Blank`] makes one.
+/// What a driver calls a `T`. Only a [`HandleSlot`] makes one.
 ///
 /// Not `Clone`: to end it is to move it, so to end it twice does not compile. Not `Debug`:
 /// pointers do not repeat, so events number a word at first sight.
 #[must_use = "a dropped token leaks inside the driver"]
-pub struct Token<T>(usize, PhantomData<fn() -> T>);
+pub struct DriverHandle<T>(usize, PhantomData<fn() -> T>);
 
 /// The right to give one word, in this call. Only the class driver makes one.
-pub struct Blank<'a, T>(PhantomData<&'a ()>, PhantomData<fn() -> T>);
+pub struct HandleSlot<'a, T>(PhantomData<&'a ()>, PhantomData<fn() -> T>);
 
-impl<T> Token<T> {
+impl<T> DriverHandle<T> {
     /// The word, for the driver it came from.
-    pub fn word(&self) -> usize {
+    pub fn value(&self) -> usize {
         self.0
     }
 
     /// The same word again, to lend it in the next call: the world keeps words as numbers.
-    pub(crate) fn lent(word: usize) -> Self {
+    pub(crate) fn duplicate(word: usize) -> Self {
         Self(word, PhantomData)
     }
 }
 
-impl<T> Blank<'_, T> {
+impl<T> HandleSlot<'_, T> {
     pub(crate) fn new() -> Self {
         Self(PhantomData, PhantomData)
     }
 
     /// Gives the word.
-    pub fn fill(self, word: usize) -> Token<T> {
-        Token(word, PhantomData)
+    pub fn set(self, word: usize) -> DriverHandle<T> {
+        DriverHandle(word, PhantomData)
     }
 }
 
 /// What a driver answers, and what its services answer it.
-pub type Answer<T> = Result<T, Refusal>;
+pub type DriverResult<T> = Result<T, DriverError>;
 
 /// Why a call of a driver or of a service failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum DriverError {
     /// There is no entry for this.
-    Absent,
+    NoEntryPoint,
     /// It was given something it cannot take.
     Invalid,
     /// It ran out of memory.
@@ -139,48 +139,48 @@ pub enum Refusal {
     Other(u32),
 }
 
-impl Refusal {
+impl DriverError {
     /// Its name in events.
     pub fn name(self) -> Text {
         match self {
-            Refusal::Absent => "absent".into(),
-            Refusal::Invalid => "invalid".into(),
-            Refusal::NoMemory => "no-memory".into(),
-            Refusal::NotReady => "not-ready".into(),
-            Refusal::NoMatch => "no-match".into(),
-            Refusal::Pending => "pending".into(),
-            Refusal::Unsupported => "unsupported".into(),
-            Refusal::Busy => "busy".into(),
-            Refusal::Deadlock => "deadlock".into(),
-            Refusal::Crashed => "crashed".into(),
-            Refusal::Other(number) => format!("{number:#010x}").into(),
+            DriverError::NoEntryPoint => "absent".into(),
+            DriverError::Invalid => "invalid".into(),
+            DriverError::NoMemory => "no-memory".into(),
+            DriverError::NotReady => "not-ready".into(),
+            DriverError::NoMatch => "no-match".into(),
+            DriverError::Pending => "pending".into(),
+            DriverError::Unsupported => "unsupported".into(),
+            DriverError::Busy => "busy".into(),
+            DriverError::Deadlock => "deadlock".into(),
+            DriverError::Crashed => "crashed".into(),
+            DriverError::Other(number) => format!("{number:#010x}").into(),
         }
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for DriverError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Refusal::Absent => "the entry point is not implemented",
-            Refusal::Invalid => "an argument is invalid",
-            Refusal::NoMemory => "out of memory",
-            Refusal::NotReady => "no data is ready",
-            Refusal::NoMatch => "the format does not match",
-            Refusal::Pending => "the request is pending",
-            Refusal::Unsupported => "the request is not supported",
-            Refusal::Busy => "a resource is in use",
-            Refusal::Deadlock => "the wait would never end",
-            Refusal::Crashed => "the driver crashed",
-            Refusal::Other(status) => return write!(f, "failed with status {status:#010x}"),
+            DriverError::NoEntryPoint => "the entry point is not implemented",
+            DriverError::Invalid => "an argument is invalid",
+            DriverError::NoMemory => "out of memory",
+            DriverError::NotReady => "no data is ready",
+            DriverError::NoMatch => "the format does not match",
+            DriverError::Pending => "the request is pending",
+            DriverError::Unsupported => "the request is not supported",
+            DriverError::Busy => "a resource is in use",
+            DriverError::Deadlock => "the wait would never end",
+            DriverError::Crashed => "the driver crashed",
+            DriverError::Other(status) => return write!(f, "failed with status {status:#010x}"),
         })
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for DriverError {}
 
 /// Where a pin is (`KSSTATE`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum PinState {
     /// Nothing is held.
     #[default]
     Stop,
@@ -192,9 +192,9 @@ pub enum State {
     Run,
 }
 
-impl State {
+impl PinState {
     /// All of them, in order.
-    pub const ALL: [State; 4] = [State::Stop, State::Acquire, State::Pause, State::Run];
+    pub const ALL: [PinState; 4] = [PinState::Stop, PinState::Acquire, PinState::Pause, PinState::Run];
 
     /// Its name in events.
     pub fn name(self) -> &'static str {
@@ -203,7 +203,7 @@ impl State {
 
     /// The next one on the way to another.
     #[must_use]
-    pub fn towards(self, to: State) -> State {
+    pub fn next_towards(self, to: PinState) -> PinState {
         let here = self as usize;
         match here.cmp(&(to as usize)) {
             std::cmp::Ordering::Less => Self::ALL[here + 1],
@@ -221,9 +221,9 @@ pub struct Header {
     /// For how long (`Duration`).
     pub duration: u64,
     /// How many of its bytes are data (`DataUsed`).
-    pub used: u32,
+    pub data_used: u32,
     /// Nothing follows (`OPTIONSF_ENDOFSTREAM`).
-    pub end: bool,
+    pub end_of_stream: bool,
     /// Something is missing before it (`OPTIONSF_DATADISCONTINUITY`).
     pub discontinuity: bool,
 }

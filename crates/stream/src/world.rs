@@ -1,6 +1,6 @@
 //! Everything that is alive, under one lock.
 //!
-//! # Invariants (checked by [`World::validate`])
+//! # Invariants (checked by [`StreamState::validate`])
 //!
 //! 1. A filter's device, a pin's filter, an allocator's and a frame's pin are there.
 //! 2. A frame that is queued is in the queue of its pin, once; no other is.
@@ -10,89 +10,89 @@
 //! 6. What is due is what pointers say is, and where frames are is what they say.
 
 use crate::allocator::Allocator;
-use crate::bag::Bags;
+use crate::bag::ObjectBags;
 use crate::device::Device;
 use crate::filter::Filter;
-use crate::frame::{Frame, Place};
-use crate::funnel::Inside;
-use crate::mutex::Owners;
-use crate::pending::Pending;
+use crate::frame::{Frame, FrameLocation};
+use crate::funnel::ActiveCall;
+use crate::mutex::MutexOwners;
+use crate::pending::PendingRequest;
 use crate::pin::Pin;
-use crate::pointer::{Pointer, PointerKind};
+use crate::pointer::{StreamPointer, PointerKind};
 use crate::process::Job;
 use crate::words::{AllocatorId, DeviceId, FrameId, PointerId};
-use flight::{Slab, Subject, Ticket};
+use flight::{Slab, Subject, WaitToken};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Everything that is alive.
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct StreamState {
     pub(crate) devices: Slab<Device>,
     pub(crate) filters: Slab<Filter>,
     pub(crate) pins: Slab<Pin>,
     pub(crate) allocators: Slab<Allocator>,
     pub(crate) frames: Slab<Frame>,
     /// Where frames are: by device, word and number.
-    pub(crate) places: BTreeSet<(DeviceId, usize, FrameId)>,
-    pub(crate) pointers: Slab<Pointer>,
-    pub(crate) mutexes: Owners,
+    pub(crate) frames_by_address: BTreeSet<(DeviceId, usize, FrameId)>,
+    pub(crate) pointers: Slab<StreamPointer>,
+    pub(crate) mutexes: MutexOwners,
     /// The calls that threads are in, a thread's last one innermost.
-    pub(crate) inside: Vec<Inside>,
+    pub(crate) active_calls: Vec<ActiveCall>,
     /// What is due.
     pub(crate) jobs: VecDeque<Job>,
     /// When the time of which pointer is over.
     pub(crate) timers: BTreeSet<(u64, PointerId)>,
-    pub(crate) bags: Bags,
+    pub(crate) bags: ObjectBags,
     /// Memory that drivers have made, by device: each has words of its own.
-    pub(crate) blocks: BTreeMap<(DeviceId, usize), Block>,
+    pub(crate) blocks: BTreeMap<(DeviceId, usize), MemoryBlock>,
     /// How many pieces of it there ever were.
-    pub(crate) made: u64,
+    pub(crate) blocks_allocated: u64,
     /// Where frames were that drivers have been told to free, by device.
-    pub(crate) freed: BTreeSet<(DeviceId, usize)>,
+    pub(crate) freed_frames: BTreeSet<(DeviceId, usize)>,
     /// Creates and closes that are not over yet.
-    pub(crate) pending: BTreeMap<Subject, Pending>,
+    pub(crate) pending: BTreeMap<Subject, PendingRequest>,
     /// The threads that wait: all look again when the state has changed.
-    pub(crate) waiting: Vec<Ticket>,
+    pub(crate) waiters: Vec<WaitToken>,
     /// What is made hard is drawn from this, if it is.
     pub(crate) pressure: Option<u64>,
 }
 
 /// Memory that a driver has made.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Block {
+pub(crate) struct MemoryBlock {
     /// The allocator in whose call it was made.
     pub(crate) allocator: Option<AllocatorId>,
     /// That allocator was deleted.
-    pub(crate) orphan: bool,
+    pub(crate) allocator_deleted: bool,
     /// How many were made before it: where it is does not repeat, this does.
-    pub(crate) number: u64,
+    pub(crate) serial: u64,
 }
 
-impl World {
+impl StreamState {
     /// The memory of a device.
-    pub(crate) fn blocks_of(&self, device: DeviceId) -> impl Iterator<Item = (usize, &Block)> {
+    pub(crate) fn blocks_of(&self, device: DeviceId) -> impl Iterator<Item = (usize, &MemoryBlock)> {
         let mine = self.blocks.range((device, 0)..=(device, usize::MAX));
         mine.map(|((_, word), it)| (*word, it))
     }
 
     /// The memory of a device that is so, in the order in which it was made.
-    pub(crate) fn blocks_that(&self, device: DeviceId, is: impl Fn(&Block) -> bool) -> Vec<usize> {
+    pub(crate) fn blocks_where(&self, device: DeviceId, is: impl Fn(&MemoryBlock) -> bool) -> Vec<usize> {
         let some = self.blocks_of(device).filter(|(_, it)| is(it));
-        let mut some: Vec<(u64, usize)> = some.map(|(word, it)| (it.number, word)).collect();
+        let mut some: Vec<(u64, usize)> = some.map(|(word, it)| (it.serial, word)).collect();
         some.sort_unstable();
         some.into_iter().map(|it| it.1).collect()
     }
 
     /// The time of a pointer is not looked at any more.
     pub(crate) fn unschedule(&mut self, pointer: PointerId) {
-        if let Some(due) = self.pointers[pointer].due.take() {
+        if let Some(due) = self.pointers[pointer].timeout.take() {
             self.timers.remove(&(due, pointer));
         }
     }
 
     /// The call a thread is in.
-    pub(crate) fn inside(&self, thread: u32) -> Option<Inside> {
-        self.inside.iter().rfind(|it| it.thread == thread).copied()
+    pub(crate) fn active_call(&self, thread: u32) -> Option<ActiveCall> {
+        self.active_calls.iter().rfind(|it| it.thread == thread).copied()
     }
 
     /// Checks the invariants of everything that is alive.
@@ -110,7 +110,7 @@ impl World {
                 _ => (),
             }
         }
-        let due = self.pointers.iter().filter_map(|(number, it)| Some((it.due?, number)));
+        let due = self.pointers.iter().filter_map(|(number, it)| Some((it.timeout?, number)));
         if !due.collect::<BTreeSet<_>>().iter().eq(&self.timers) {
             return Err("the times of pointers are not those that are due".to_owned());
         }
@@ -118,22 +118,22 @@ impl World {
             let Some(pin) = self.pins.get(it.pin) else {
                 return Err(format!("{number} has no pin"));
             };
-            if !self.places.contains(&(pin.device, it.word, number)) {
+            if !self.frames_by_address.contains(&(pin.device, it.address, number)) {
                 return Err(format!("{number} is not where it is"));
             }
             if !pin.frames.contains(&number) {
                 return Err(format!("{number} is not in the list of its pin"));
             }
             let queued = pin.queue.iter().filter(|other| **other == number).count();
-            if queued != usize::from(it.place == Place::Queued) {
-                return Err(format!("{number} is {:?} and queued {queued} times", it.place));
+            if queued != usize::from(it.location == FrameLocation::Queued) {
+                return Err(format!("{number} is {:?} and queued {queued} times", it.location));
             }
             let there = clones.get(&number).copied().unwrap_or(0);
             if there != it.clones {
                 return Err(format!("{number} counts {} clones of {there}", it.clones));
             }
         }
-        if self.places.len() != self.frames.iter().count() {
+        if self.frames_by_address.len() != self.frames.iter().count() {
             return Err("there are places of frames that are gone".to_owned());
         }
         for (number, it) in self.pins.iter() {

@@ -4,7 +4,7 @@
 
 use crate::claims::{read, read_list_mut, read_mut, write, write_list};
 use crate::session::Session;
-use crate::status::{Kept, Which, answer, status};
+use crate::status::{ErrorRules, HandleArgument, map_error, status};
 use abi::kmt::{
     D3DKMT_ADAPTERINFO, D3DKMT_CLOSEADAPTER, D3DKMT_ENUMADAPTERS_FILTER, D3DKMT_ENUMADAPTERS2,
     D3DKMT_ENUMADAPTERS3, D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME, D3DKMT_OPENADAPTERFROMLUID,
@@ -16,7 +16,7 @@ use kernel::{AdapterId, Handle};
 
 /// WINDOWS: asked without an array, the answer is a fixed maximum, 34 on Windows 11 and 32
 /// before (observed).
-const MOST_ADAPTERS: u32 = 34;
+const MAX_ADAPTERS: u32 = 34;
 
 /// Lists the adapters, each with an open handle.
 pub(crate) unsafe fn enum_adapters2(
@@ -66,7 +66,7 @@ unsafe fn enumerate(
     array: *mut D3DKMT_ADAPTERINFO,
 ) -> Result<u32, NTSTATUS> {
     if array.is_null() {
-        return Ok(MOST_ADAPTERS);
+        return Ok(MAX_ADAPTERS);
     }
     let adapters = session.kernel.adapters();
     let count = u32::try_from(adapters.len()).map_err(|_| STATUS_INVALID_PARAMETER)?;
@@ -146,7 +146,7 @@ pub(crate) unsafe fn close_adapter(
     // SAFETY: The caller's contract.
     let asked = unsafe { read(args) }?;
     let closed = session.kernel.close_adapter(at, session.process, Handle(asked.hAdapter));
-    answer(session, CLOSE, closed)
+    map_error(session, CLOSE_ERROR_RULES, closed)
 }
 
 /// Opens all of them or none.
@@ -171,8 +171,8 @@ fn open_all(
     Ok(handles)
 }
 
-const CLOSE: Kept = Kept {
-    handles: &[(Which::Adapter, RuleId::DEV_LIFE_001, "D3DKMTCloseAdapter.hAdapter")],
+const CLOSE_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(HandleArgument::Adapter, RuleId::DEV_LIFE_001, "D3DKMTCloseAdapter.hAdapter")],
     others: &[],
 };
 

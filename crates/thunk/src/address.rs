@@ -4,7 +4,7 @@
 use crate::claims::{read, read_list, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
-use crate::status::{Kept, Which, answer};
+use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
 use abi::kmt::{
     D3DKMT_FREEGPUVIRTUALADDRESS, D3DKMT_UPDATEGPUVIRTUALADDRESS,
@@ -19,13 +19,13 @@ use abi::ukm::{
     D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_COMMIT, D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO,
 };
 use flight::{Passive, RuleId};
-use kernel::{Access, Behind, Change, Handle, MapOrder, ReserveOrder, Residency, UpdateOrder};
+use kernel::{Access, MapSource, AddressUpdate, Handle, MapAddressRequest, ReserveAddressRequest, Residency, UpdateAddressRequest};
 
 const PAGE: u64 = 4096;
 const LARGE: u64 = 64 << 10;
 
 /// Says which of some numbers is no multiple.
-fn crooked(numbers: &[(&str, u64)], of: u64) -> Option<String> {
+fn misaligned(numbers: &[(&str, u64)], of: u64) -> Option<String> {
     let found = numbers.iter().find(|number| !number.1.is_multiple_of(of));
     found.map(|(name, it)| format!("{name} is {it:#x}, which is no multiple of {of:#x}"))
 }
@@ -33,13 +33,13 @@ fn crooked(numbers: &[(&str, u64)], of: u64) -> Option<String> {
 const MAP_RULES: &[ArgumentRule<D3DDDI_MAPGPUVIRTUALADDRESS>] = &[
     ArgumentRule {
         id: RuleId::GPUVA_MAP_001,
-        place: "D3DKMTMapGpuVirtualAddress.BaseAddress",
+        argument: "D3DKMTMapGpuVirtualAddress.BaseAddress",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |args| crooked(&[("BaseAddress", args.BaseAddress)], PAGE),
+        broken: |args| misaligned(&[("BaseAddress", args.BaseAddress)], PAGE),
     },
     ArgumentRule {
         id: RuleId::GPUVA_MAP_002,
-        place: "D3DKMTMapGpuVirtualAddress.hAllocation",
+        argument: "D3DKMTMapGpuVirtualAddress.hAllocation",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |args| {
             let empty = args.Protection.has(Protection::Zero | Protection::NoAccess);
@@ -53,18 +53,18 @@ const MAP_RULES: &[ArgumentRule<D3DDDI_MAPGPUVIRTUALADDRESS>] = &[
     },
     ArgumentRule {
         id: RuleId::GPUVA_MAP_004,
-        place: "D3DKMTMapGpuVirtualAddress.MinimumAddress",
+        argument: "D3DKMTMapGpuVirtualAddress.MinimumAddress",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |args| {
             let bounds =
                 [("MinimumAddress", args.MinimumAddress), ("MaximumAddress", args.MaximumAddress)];
             // WINDOWS: with a base they are ignored (documented).
-            if args.BaseAddress == 0 { crooked(&bounds, PAGE) } else { None }
+            if args.BaseAddress == 0 { misaligned(&bounds, PAGE) } else { None }
         },
     },
     ArgumentRule {
         id: RuleId::GPUVA_MAP_008,
-        place: "D3DKMTMapGpuVirtualAddress.Protection",
+        argument: "D3DKMTMapGpuVirtualAddress.Protection",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |args| {
             let bits = args.Protection.Value & (Protection::RESERVED | Protection::SystemUseOnly);
@@ -79,7 +79,7 @@ const MAP_RULES: &[ArgumentRule<D3DDDI_MAPGPUVIRTUALADDRESS>] = &[
     },
 ];
 
-const MAPPED: Kept = Kept {
+const MAP_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[],
     others: &[
         (RuleId::GPUVA_MAP_001, "D3DKMTMapGpuVirtualAddress.BaseAddress"),
@@ -90,7 +90,7 @@ const MAPPED: Kept = Kept {
 
 const RESERVE_RULES: &[ArgumentRule<D3DDDI_RESERVEGPUVIRTUALADDRESS>] = &[ArgumentRule {
     id: RuleId::GPUVA_RESERVE_001,
-    place: "D3DKMTReserveGpuVirtualAddress",
+    argument: "D3DKMTReserveGpuVirtualAddress",
     refuses: Some(STATUS_INVALID_PARAMETER),
     broken: |args| {
         let all = [
@@ -99,34 +99,34 @@ const RESERVE_RULES: &[ArgumentRule<D3DDDI_RESERVEGPUVIRTUALADDRESS>] = &[Argume
             ("MaximumAddress", args.MaximumAddress),
             ("Size", args.Size),
         ];
-        crooked(&all, LARGE)
+        misaligned(&all, LARGE)
     },
 }];
 
 const FREE_RULES: &[ArgumentRule<D3DKMT_FREEGPUVIRTUALADDRESS>] = &[ArgumentRule {
     id: RuleId::GPUVA_FREE_001,
-    place: "D3DKMTFreeGpuVirtualAddress.BaseAddress",
+    argument: "D3DKMTFreeGpuVirtualAddress.BaseAddress",
     refuses: Some(STATUS_INVALID_PARAMETER),
-    broken: |args| crooked(&[("BaseAddress", args.BaseAddress), ("Size", args.Size)], PAGE),
+    broken: |args| misaligned(&[("BaseAddress", args.BaseAddress), ("Size", args.Size)], PAGE),
 }];
 
-const FREED: Kept = Kept {
-    handles: &[(Which::Adapter, RuleId::DEV_LIFE_001, "D3DKMTFreeGpuVirtualAddress.hAdapter")],
+const FREE_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(HandleArgument::Adapter, RuleId::DEV_LIFE_001, "D3DKMTFreeGpuVirtualAddress.hAdapter")],
     others: &[
         (RuleId::GPUVA_FREE_001, "D3DKMTFreeGpuVirtualAddress.BaseAddress"),
         (RuleId::GPUVA_FREE_004, "D3DKMTFreeGpuVirtualAddress.BaseAddress"),
     ],
 };
 
-const UPDATE_RULES: &[ArgumentRule<Vec<Change>>] = &[
+const UPDATE_RULES: &[ArgumentRule<Vec<AddressUpdate>>] = &[
     ArgumentRule {
         id: RuleId::GPUVA_UPDATE_002,
-        place: "D3DKMTUpdateGpuVirtualAddress.Operations",
+        argument: "D3DKMTUpdateGpuVirtualAddress.Operations",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |changes| {
             changes.iter().enumerate().find_map(|(place, change)| {
                 let said = match *change {
-                    Change::Map { base, bytes, offset, piece, .. } => crooked(
+                    AddressUpdate::Map { base, bytes, offset, piece, .. } => misaligned(
                         &[
                             ("BaseAddress", base),
                             ("SizeInBytes", bytes),
@@ -135,10 +135,10 @@ const UPDATE_RULES: &[ArgumentRule<Vec<Change>>] = &[
                         ],
                         PAGE,
                     ),
-                    Change::Unmap { base, bytes, .. } => {
-                        crooked(&[("BaseAddress", base), ("SizeInBytes", bytes)], PAGE)
+                    AddressUpdate::Unmap { base, bytes, .. } => {
+                        misaligned(&[("BaseAddress", base), ("SizeInBytes", bytes)], PAGE)
                     }
-                    Change::Copy { from, to, bytes } => crooked(
+                    AddressUpdate::Copy { from, to, bytes } => misaligned(
                         &[("SourceAddress", from), ("DestAddress", to), ("SizeInBytes", bytes)],
                         PAGE,
                     ),
@@ -149,12 +149,12 @@ const UPDATE_RULES: &[ArgumentRule<Vec<Change>>] = &[
     },
     ArgumentRule {
         id: RuleId::GPUVA_UPDATE_003,
-        place: "D3DKMTUpdateGpuVirtualAddress.AllocationSizeInBytes",
+        argument: "D3DKMTUpdateGpuVirtualAddress.AllocationSizeInBytes",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |changes| {
             changes.iter().enumerate().find_map(|(place, change)| match *change {
                 // WINDOWS: one as long as the addresses is harmless (our decision).
-                Change::Map { bytes, piece, .. }
+                AddressUpdate::Map { bytes, piece, .. }
                     if piece != 0 && (piece > bytes || !bytes.is_multiple_of(piece)) =>
                 {
                     Some(format!(
@@ -168,8 +168,8 @@ const UPDATE_RULES: &[ArgumentRule<Vec<Change>>] = &[
     },
 ];
 
-const UPDATED: Kept = Kept {
-    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTUpdateGpuVirtualAddress.hDevice")],
+const UPDATE_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTUpdateGpuVirtualAddress.hDevice")],
     others: &[
         (RuleId::GPUVA_UPDATE_001, "D3DKMTUpdateGpuVirtualAddress.Operations"),
         (RuleId::GPUVA_UPDATE_002, "D3DKMTUpdateGpuVirtualAddress.Operations"),
@@ -200,27 +200,27 @@ pub(crate) unsafe fn map_gpu_virtual_address(
         return Err(STATUS_INVALID_PARAMETER);
     }
     let behind = if asked.Protection.has(Protection::Zero) {
-        Behind::Zero
+        MapSource::Zero
     } else if asked.Protection.has(Protection::NoAccess) {
-        Behind::NoAccess
+        MapSource::NoAccess
     } else {
         let access = access(asked.Protection, asked.DriverProtection);
-        Behind::Bytes { view: Handle(asked.hAllocation), offset, access }
+        MapSource::Allocation { view: Handle(asked.hAllocation), offset, access }
     };
-    let order = MapOrder {
+    let order = MapAddressRequest {
         queue: Handle(asked.hPagingQueue),
         base: asked.BaseAddress,
         minimum: asked.MinimumAddress,
         maximum: asked.MaximumAddress,
         bytes,
-        behind,
+        source: behind,
     };
     let mapped = session.kernel.map_addresses(at, session.process, &order);
-    let mapped = answer(session, MAPPED, mapped)?;
-    (asked.VirtualAddress, asked.PagingFenceValue) = (mapped.address, mapped.when.value());
+    let mapped = map_error(session, MAP_ERROR_RULES, mapped)?;
+    (asked.VirtualAddress, asked.PagingFenceValue) = (mapped.address, mapped.residency.value());
     // SAFETY: The caller's contract.
     unsafe { write(args, asked) }?;
-    done(mapped.when)
+    residency_status(mapped.residency)
 }
 
 /// Keeps addresses for what is mapped there later.
@@ -236,7 +236,7 @@ pub(crate) unsafe fn reserve_gpu_virtual_address(
     if asked.Size == 0 || !known {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    let order = ReserveOrder {
+    let order = ReserveAddressRequest {
         queue: Handle(asked.hPagingQueue),
         base: asked.BaseAddress,
         minimum: asked.MinimumAddress,
@@ -244,17 +244,17 @@ pub(crate) unsafe fn reserve_gpu_virtual_address(
         bytes: asked.Size,
         zero: asked.ReservationType == D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO,
     };
-    let kept = Kept { handles: &[], others: &[] };
+    let error_rules = ErrorRules { handles: &[], others: &[] };
     let mapped = session.kernel.reserve_addresses(at, session.process, &order);
-    let mapped = answer(session, kept, mapped)?;
-    (asked.VirtualAddress, asked.PagingFenceValue) = (mapped.address, mapped.when.value());
+    let mapped = map_error(session, error_rules, mapped)?;
+    (asked.VirtualAddress, asked.PagingFenceValue) = (mapped.address, mapped.residency.value());
     // SAFETY: The caller's contract.
     unsafe { write(args, asked) }?;
-    done(mapped.when)
+    residency_status(mapped.residency)
 }
 
 /// Pending is a success, but not the plain one.
-fn done(when: Residency) -> Result<(), NTSTATUS> {
+fn residency_status(when: Residency) -> Result<(), NTSTATUS> {
     match when {
         Residency::Resident => Ok(()),
         Residency::Pending(_) => Err(STATUS_PENDING),
@@ -272,7 +272,7 @@ pub(crate) unsafe fn free_gpu_virtual_address(
     judge_arguments(session, FREE_RULES, &asked)?;
     let (adapter, base, bytes) = (Handle(asked.hAdapter), asked.BaseAddress, asked.Size);
     let freed = session.kernel.free_addresses(session.process, adapter, base, bytes);
-    answer(session, FREED, freed)
+    map_error(session, FREE_ERROR_RULES, freed)
 }
 
 /// Changes what is at reserved addresses, operation by operation.
@@ -289,18 +289,18 @@ pub(crate) unsafe fn update_gpu_virtual_address(
     }
     // SAFETY: The caller's contract.
     let list = unsafe { read_list(asked.Operations, asked.NumOperations as usize) }?;
-    let operations: Option<Vec<Change>> = list.iter().map(change).collect();
+    let operations: Option<Vec<AddressUpdate>> = list.iter().map(read_operation).collect();
     let operations = operations.ok_or(STATUS_INVALID_PARAMETER)?;
     judge_arguments(session, UPDATE_RULES, &operations)?;
     let waits = !flags.has(UpdateFlags::DoNotWait);
     let fence = waits.then_some((Handle(asked.hFenceObject), asked.FenceValue));
-    let order = UpdateOrder { device: Handle(asked.hDevice), operations, fence };
+    let order = UpdateAddressRequest { device: Handle(asked.hDevice), operations, fence };
     let updated = session.kernel.update_addresses(at, session.process, &order);
-    answer(session, UPDATED, updated)
+    map_error(session, UPDATE_ERROR_RULES, updated)
 }
 
 /// What an operation says.
-fn change(it: &D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION) -> Option<Change> {
+fn read_operation(it: &D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION) -> Option<AddressUpdate> {
     let [first, bytes, third, offset, piece, protection, driver] = it.Data;
     // WINDOWS: a plain map may be read, written and executed (our reading: it says nothing).
     let plain = Protection { Value: Protection::Write | Protection::Execute };
@@ -308,16 +308,16 @@ fn change(it: &D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION) -> Option<Change> {
         // Four bytes of a handle, and four of padding.
         let view = Handle(u32::try_from(third & u64::from(u32::MAX)).unwrap_or_default());
         let access = access(protection, driver);
-        Change::Map { base: first, bytes, view, offset, piece, access }
+        AddressUpdate::Map { base: first, bytes, view, offset, piece, access }
     };
     Some(match it.OperationType {
         D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP => map(plain, 0),
         D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP_PROTECT => map(Protection { Value: protection }, driver),
         D3DDDI_UPDATEGPUVIRTUALADDRESS_UNMAP => {
             let zero = Protection { Value: third }.has(Protection::Zero);
-            Change::Unmap { base: first, bytes, zero }
+            AddressUpdate::Unmap { base: first, bytes, zero }
         }
-        D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY => Change::Copy { from: first, to: third, bytes },
+        D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY => AddressUpdate::Copy { from: first, to: third, bytes },
         _ => return None,
     })
 }

@@ -2,9 +2,9 @@
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::adapter::luid;
-use crate::claims::{read, read_list_mut, read_mut, room_for, write, write_bytes};
+use crate::claims::{read, read_list_mut, read_mut, check_writable, write, write_bytes};
 use crate::session::Session;
-use crate::status::{Kept, Which, answer};
+use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::kmt::{
     D3DKMT_CHANGEVIDEOMEMORYRESERVATION, D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL,
     D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL, D3DKMT_QUERYADAPTERINFO, D3DKMT_QUERYVIDEOMEMORYINFO,
@@ -15,8 +15,8 @@ use abi::kmt::{
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use abi::ukm::D3DDDI_TRIMRESIDENCYSET_FLAGS as TrimFlags;
 use abi::{HANDLE, LUID, NTSTATUS};
-use flight::{Passive, RuleId, pass_on};
-use kernel::{Group, Handle, Trimmed};
+use flight::{Passive, RuleId, resume_internal_error};
+use kernel::{SegmentGroup, Handle, TrimCallback};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::Arc;
@@ -24,28 +24,28 @@ use std::sync::Arc;
 const OTHER_TYPE: &str = "D3DKMTQueryAdapterInfo of another type than KMTQAITYPE_GETSEGMENTSIZE \
                           and KMTQAITYPE_UMDRIVERPRIVATE";
 
-const ADAPTER_ASKED: Kept = Kept {
-    handles: &[(Which::Adapter, RuleId::DEV_LIFE_001, "D3DKMTQueryAdapterInfo.hAdapter")],
+const QUERY_ADAPTER_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(HandleArgument::Adapter, RuleId::DEV_LIFE_001, "D3DKMTQueryAdapterInfo.hAdapter")],
     others: &[],
 };
 
-const ASKED: Kept = Kept {
-    handles: &[(Which::Adapter, RuleId::DEV_LIFE_001, "D3DKMTQueryVideoMemoryInfo.hAdapter")],
+const QUERY_MEMORY_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(HandleArgument::Adapter, RuleId::DEV_LIFE_001, "D3DKMTQueryVideoMemoryInfo.hAdapter")],
     others: &[],
 };
 
-const RESERVED: Kept = Kept {
+const RESERVE_MEMORY_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[(
-        Which::Adapter,
+        HandleArgument::Adapter,
         RuleId::DEV_LIFE_001,
         "D3DKMTChangeVideoMemoryReservation.hAdapter",
     )],
     others: &[],
 };
 
-const REGISTERED: Kept = Kept {
+const REGISTER_TRIM_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[(
-        Which::StaleDevice,
+        HandleArgument::StaleDevice,
         RuleId::DEV_LIFE_003,
         "D3DKMTRegisterTrimNotification.hDevice",
     )],
@@ -67,15 +67,15 @@ pub(crate) unsafe fn query_adapter_info(
     if asked.Type == KMTQAITYPE_UMDRIVERPRIVATE {
         // SAFETY: The caller's contract.
         let mut data = unsafe { read_list_mut(place.cast::<u8>(), size) }?;
-        let told = session.kernel.tell_user_mode(at, process, adapter, &mut data);
-        answer(session, ADAPTER_ASKED, told)?;
+        let told = session.kernel.query_umd_private(at, process, adapter, &mut data);
+        map_error(session, QUERY_ADAPTER_ERROR_RULES, told)?;
         // SAFETY: The caller's contract: there are as many bytes as were read.
         return unsafe { write_bytes(place, &data) };
     }
     let sizes = session.kernel.memory_sizes(process, adapter);
-    let sizes = answer(session, ADAPTER_ASKED, sizes)?;
+    let sizes = map_error(session, QUERY_ADAPTER_ERROR_RULES, sizes)?;
     if asked.Type != KMTQAITYPE_GETSEGMENTSIZE {
-        session.absent(OTHER_TYPE);
+        session.missing_entry(OTHER_TYPE);
         return Err(STATUS_NOT_SUPPORTED);
     }
     // WINDOWS: a buffer that is too small is an invalid parameter (observed).
@@ -83,7 +83,7 @@ pub(crate) unsafe fn query_adapter_info(
         return Err(STATUS_INVALID_PARAMETER);
     }
     // SAFETY: The caller's contract.
-    unsafe { room_for(place, size_of::<D3DKMT_SEGMENTSIZEINFO>()) }?;
+    unsafe { check_writable(place, size_of::<D3DKMT_SEGMENTSIZEINFO>()) }?;
     let info = D3DKMT_SEGMENTSIZEINFO {
         DedicatedVideoMemorySize: sizes.local,
         DedicatedSystemMemorySize: 0,
@@ -103,7 +103,7 @@ pub(crate) unsafe fn query_video_memory_info(
     let mut asked = unsafe { read_mut(args) }?;
     let group = group_of(asked.hProcess, asked.MemorySegmentGroup, asked.PhysicalAdapterIndex)?;
     let budget = session.kernel.budget(session.process, Handle(asked.hAdapter), group);
-    let it = answer(session, ASKED, budget)?;
+    let it = map_error(session, QUERY_MEMORY_ERROR_RULES, budget)?;
     (asked.Budget, asked.CurrentUsage) = (it.budget, it.usage);
     (asked.CurrentReservation, asked.AvailableForReservation) = (it.reserved, it.reservable);
     // SAFETY: The caller's contract.
@@ -121,7 +121,7 @@ pub(crate) unsafe fn change_video_memory_reservation(
     let group = group_of(asked.hProcess, asked.MemorySegmentGroup, asked.PhysicalAdapterIndex)?;
     let (adapter, bytes) = (Handle(asked.hAdapter), asked.Reservation);
     let reserved = session.kernel.reserve_memory(session.process, adapter, group, bytes);
-    answer(session, RESERVED, reserved)
+    map_error(session, RESERVE_MEMORY_ERROR_RULES, reserved)
 }
 
 /// The group a call is about, of the caller's own process.
@@ -129,13 +129,13 @@ pub(crate) unsafe fn change_video_memory_reservation(
 /// WINDOWS: zero is the caller, and so is the pseudo handle of the current process; a handle
 /// that means nothing is an invalid handle, and a group that is none an invalid parameter (all
 /// observed).
-fn group_of(process: HANDLE, group: i32, adapter: u32) -> Result<Group, NTSTATUS> {
+fn group_of(process: HANDLE, group: i32, adapter: u32) -> Result<SegmentGroup, NTSTATUS> {
     if process.addr() != 0 && process.addr() != usize::MAX {
         return Err(STATUS_INVALID_HANDLE);
     }
     match group {
-        D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL if adapter == 0 => Ok(Group::Local),
-        D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL if adapter == 0 => Ok(Group::NonLocal),
+        D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL if adapter == 0 => Ok(SegmentGroup::Local),
+        D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL if adapter == 0 => Ok(SegmentGroup::NonLocal),
         _ => Err(STATUS_INVALID_PARAMETER),
     }
 }
@@ -146,7 +146,7 @@ struct Callback {
     context: usize,
 }
 
-impl Trimmed for Callback {
+impl TrimCallback for Callback {
     fn trim(&self, bytes: u64) {
         let mut told = D3DKMT_TRIMNOTIFICATION {
             Context: ptr::with_exposed_provenance_mut(self.context),
@@ -160,7 +160,7 @@ impl Trimmed for Callback {
         // A panic of the client's function ends here: the thread is the system's, and goes on.
         // An internal error is ours, and passes.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
-            drop(pass_on(panic));
+            drop(resume_internal_error(panic));
         }
     }
 }
@@ -182,7 +182,7 @@ pub(crate) unsafe fn register_trim_notification(
     let told = Arc::new(Callback { function, context: asked.Context.expose_provenance() });
     let device = Handle(asked.hDevice);
     let number = session.kernel.register_trim(session.process, device, told);
-    let number = answer(session, REGISTERED, number)?;
+    let number = map_error(session, REGISTER_TRIM_ERROR_RULES, number)?;
     asked.Handle = ptr::without_provenance_mut(number as usize);
     // SAFETY: The caller's contract.
     unsafe { write(args, asked) }

@@ -31,21 +31,21 @@ use std::io::Error;
 use std::mem::MaybeUninit;
 
 /// No list or private data of an honest caller is longer: 16 Mi.
-const MOST: usize = 1 << 24;
+const MAX_ITEMS: usize = 1 << 24;
 
 /// How much the pointers of a session are believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Belief {
+pub(crate) enum PointerTrust {
     /// The caller promised.
-    Trusts,
+    Trusted,
     /// The caller promised nothing: the operating system copies, as for this process.
-    Guards { process: libc::pid_t },
+    Guarded { process: libc::pid_t },
 }
 
 /// What holds for the call a thread is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Held {
-    belief: Belief,
+struct CallTrust {
+    trust: PointerTrust,
     /// The stack in use when the call came, from its low end to its high end.
     stack: (usize, usize),
 }
@@ -54,30 +54,30 @@ thread_local! {
     static COPIED: Cell<u64> = const { Cell::new(0) };
     /// What holds for the call this thread is in. An entry point does not pass it down, so that
     /// none can forget to.
-    static HELD: Cell<Held> =
-        const { Cell::new(Held { belief: Belief::Trusts, stack: (0, 0) }) };
+    static CALL_TRUST: Cell<CallTrust> =
+        const { Cell::new(CallTrust { trust: PointerTrust::Trusted, stack: (0, 0) }) };
     /// The whole stack of this thread, after the first query.
     static STACK: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
 }
 
-impl Belief {
+impl PointerTrust {
     /// Guards the memory of this process.
-    pub(crate) fn guarding() -> Self {
+    pub(crate) fn guarded() -> Self {
         // SAFETY: It has no conditions.
-        Self::Guards { process: unsafe { libc::getpid() } }
+        Self::Guarded { process: unsafe { libc::getpid() } }
     }
 
     /// Runs the body of a call with this belief.
     pub(crate) fn during<R>(self, body: impl FnOnce() -> R) -> R {
         /// What held for the call around this one, if there is one; a panic passes here, too.
-        struct Before(Held);
+        struct Before(CallTrust);
         impl Drop for Before {
             fn drop(&mut self) {
-                HELD.set(self.0);
+                CALL_TRUST.set(self.0);
             }
         }
-        let stack = if self == Belief::Trusts { (0, 0) } else { stack_in_use() };
-        let _before = Before(HELD.replace(Held { belief: self, stack }));
+        let stack = if self == PointerTrust::Trusted { (0, 0) } else { stack_in_use() };
+        let _before = Before(CALL_TRUST.replace(CallTrust { trust: self, stack }));
         body()
     }
 }
@@ -135,7 +135,7 @@ pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
 pub unsafe fn read_mut<T: Copy>(at: *mut T) -> Result<T, NTSTATUS> {
     // SAFETY: The caller's contract.
     let value = unsafe { read(at.cast_const()) }?;
-    if HELD.get().belief != Belief::Trusts {
+    if CALL_TRUST.get().trust != PointerTrust::Trusted {
         // SAFETY: The caller's contract.
         unsafe { write(at, value) }?;
     }
@@ -179,7 +179,7 @@ pub unsafe fn read_list<T: Copy>(from: *const T, count: usize) -> Result<Vec<T>,
 /// # Safety
 ///
 /// As for [`read_list`].
-pub unsafe fn read_few<T: Copy, const N: usize>(
+pub unsafe fn read_small_list<T: Copy, const N: usize>(
     from: *const T,
     count: usize,
 ) -> Result<SmallVec<[T; N]>, NTSTATUS> {
@@ -202,7 +202,7 @@ pub unsafe fn read_few<T: Copy, const N: usize>(
 /// # Safety
 ///
 /// As for [`read_list`], with as many as there are.
-pub unsafe fn read_again<T: Copy>(from: *const T, list: &mut [T]) -> Result<(), NTSTATUS> {
+pub unsafe fn reread_list<T: Copy>(from: *const T, list: &mut [T]) -> Result<(), NTSTATUS> {
     if list.is_empty() {
         return Ok(());
     }
@@ -212,7 +212,7 @@ pub unsafe fn read_again<T: Copy>(from: *const T, list: &mut [T]) -> Result<(), 
 
 /// How many bytes a list has that is not empty, if it can be one.
 fn length_of<T>(from: *const T, count: usize) -> Result<usize, NTSTATUS> {
-    if from.is_null() || count > MOST {
+    if from.is_null() || count > MAX_ITEMS {
         return Err(STATUS_INVALID_PARAMETER);
     }
     count.checked_mul(size_of::<T>()).ok_or(STATUS_INVALID_PARAMETER)
@@ -226,7 +226,7 @@ fn length_of<T>(from: *const T, count: usize) -> Result<usize, NTSTATUS> {
 pub(crate) unsafe fn read_list_mut<T: Copy>(at: *mut T, count: usize) -> Result<Vec<T>, NTSTATUS> {
     // SAFETY: The caller's contract.
     let list = unsafe { read_list(at.cast_const(), count) }?;
-    if HELD.get().belief != Belief::Trusts {
+    if CALL_TRUST.get().trust != PointerTrust::Trusted {
         // SAFETY: The caller's contract.
         unsafe { write_list(at, &list) }?;
     }
@@ -252,8 +252,8 @@ pub unsafe fn write_list<T: Copy>(to: *mut T, values: &[T]) -> Result<(), NTSTAT
 /// # Safety
 ///
 /// As for [`write_bytes`].
-pub(crate) unsafe fn room_for(at: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
-    if HELD.get().belief != Belief::Trusts {
+pub(crate) unsafe fn check_writable(at: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
+    if CALL_TRUST.get().trust != PointerTrust::Trusted {
         // SAFETY: The caller's contract; the session guards, so reading has no conditions.
         unsafe { read_list_mut(at.cast::<u8>(), bytes) }?;
     }
@@ -294,18 +294,18 @@ pub(crate) fn copied() -> u64 {
 ///
 /// `ours` has room for as many bytes. In a session that trusts, so has `theirs` if not NULL.
 unsafe fn fetch(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
-    let (here, there, process) = match claimed(theirs, ours, bytes)? {
-        Claim::Promised => {
+    let (here, there, process) = match check_claim(theirs, ours, bytes)? {
+        Claim::Trusted => {
             // SAFETY: By the contract both have as many bytes; what is ours is no one else's.
             unsafe { ours.cast::<u8>().copy_from_nonoverlapping(theirs.cast(), bytes) };
             return Ok(());
         }
-        Claim::Doubted { here, there, process } => (here, there, process),
+        Claim::Guarded { here, there, process } => (here, there, process),
     };
     // SAFETY: The operating system checks `there`; `here` has room by the contract.
     let copied =
         unsafe { libc::process_vm_readv(process, &raw const here, 1, &raw const there, 1, 0) };
-    all_of(bytes, copied)
+    check_copied(bytes, copied)
 }
 
 /// Copies into the caller's memory.
@@ -315,39 +315,39 @@ unsafe fn fetch(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Resul
 /// `ours` has as many bytes. In a session that trusts, so has `theirs` if not NULL; in any
 /// session it is no memory of ours.
 unsafe fn store(ours: *const c_void, theirs: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
-    let (here, there, process) = match claimed(theirs, ours.cast_mut(), bytes)? {
-        Claim::Promised => {
+    let (here, there, process) = match check_claim(theirs, ours.cast_mut(), bytes)? {
+        Claim::Trusted => {
             // SAFETY: By the contract both have as many bytes; what is ours is no one else's.
             unsafe { theirs.cast::<u8>().copy_from_nonoverlapping(ours.cast(), bytes) };
             return Ok(());
         }
-        Claim::Doubted { here, there, process } => (here, there, process),
+        Claim::Guarded { here, there, process } => (here, there, process),
     };
     // SAFETY: The operating system checks `there`; `here` is only read, and is as long.
     let copied =
         unsafe { libc::process_vm_writev(process, &raw const here, 1, &raw const there, 1, 0) };
-    all_of(bytes, copied)
+    check_copied(bytes, copied)
 }
 
 /// What is to be done about a claim.
 enum Claim {
     /// It can be copied.
-    Promised,
+    Trusted,
     /// The operating system is to copy it.
-    Doubted { here: libc::iovec, there: libc::iovec, process: libc::pid_t },
+    Guarded { here: libc::iovec, there: libc::iovec, process: libc::pid_t },
 }
 
 /// Checks what can be told from the numbers alone.
-fn claimed(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Result<Claim, NTSTATUS> {
+fn check_claim(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Result<Claim, NTSTATUS> {
     let begin = theirs.addr();
     let end = begin.checked_add(bytes).ok_or(STATUS_INVALID_PARAMETER)?;
-    let Held { belief, stack: (low, high) } = HELD.get();
-    Ok(match belief {
+    let CallTrust { trust, stack: (low, high) } = CALL_TRUST.get();
+    Ok(match trust {
         _ if begin == 0 => return Err(STATUS_INVALID_PARAMETER),
-        Belief::Trusts => Claim::Promised,
+        PointerTrust::Trusted => Claim::Trusted,
         // The stack in use is there, and can be written.
-        Belief::Guards { .. } if low < begin && end <= high => Claim::Promised,
-        Belief::Guards { process } => Claim::Doubted {
+        PointerTrust::Guarded { .. } if low < begin && end <= high => Claim::Trusted,
+        PointerTrust::Guarded { process } => Claim::Guarded {
             here: libc::iovec { iov_base: ours, iov_len: bytes },
             there: libc::iovec { iov_base: theirs.cast_mut(), iov_len: bytes },
             process,
@@ -356,7 +356,7 @@ fn claimed(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Result<Cla
 }
 
 /// Whether the operating system copied everything.
-fn all_of(bytes: usize, copied: isize) -> Result<(), NTSTATUS> {
+fn check_copied(bytes: usize, copied: isize) -> Result<(), NTSTATUS> {
     match usize::try_from(copied) {
         Ok(copied) if copied == bytes => Ok(()),
         // It came to the end of what is mapped.
@@ -376,27 +376,27 @@ mod tests {
     use std::ptr;
 
     fn guarded<R>(body: impl FnOnce() -> R) -> R {
-        Belief::guarding().during(body)
+        PointerTrust::guarded().during(body)
     }
 
     #[test]
     fn both_beliefs_copy_what_is_there() {
-        for belief in [Belief::Trusts, Belief::guarding()] {
-            belief.during(|| {
+        for trust in [PointerTrust::Trusted, PointerTrust::guarded()] {
+            trust.during(|| {
                 let mut list = [1_u32, 2, 3];
                 // SAFETY: The list lives here, and has three numbers.
                 assert_eq!(unsafe { read_list(list.as_ptr(), 3) }, Ok(vec![1, 2, 3]));
                 // SAFETY: As above.
-                let few = unsafe { read_few::<_, 4>(list.as_ptr(), 3) };
+                let few = unsafe { read_small_list::<_, 4>(list.as_ptr(), 3) };
                 // SAFETY: As above.
-                let many = unsafe { read_few::<_, 2>(list.as_ptr(), 3) };
+                let many = unsafe { read_small_list::<_, 2>(list.as_ptr(), 3) };
                 assert_eq!((few, many), (Ok(smallvec![1, 2, 3]), Ok(smallvec![1, 2, 3])));
                 // SAFETY: As above.
                 assert_eq!(unsafe { write_list(list.as_mut_ptr(), &[7, 8]) }, Ok(()));
                 assert_eq!(list, [7, 8, 3]);
                 let mut again = [0; 2];
                 // SAFETY: As above; two of them are read.
-                assert_eq!(unsafe { read_again(list.as_ptr(), &mut again) }, Ok(()));
+                assert_eq!(unsafe { reread_list(list.as_ptr(), &mut again) }, Ok(()));
                 assert_eq!(again, [7, 8]);
                 let crooked = list.as_ptr().map_addr(|address| address + 1);
                 // SAFETY: Its four bytes are inside the list.
@@ -416,13 +416,13 @@ mod tests {
             let stored = guarded(|| unsafe { write(nothing, 1) });
             assert_eq!(stored.map(|()| 0), bad, "{address:#x}");
             // SAFETY: As the first.
-            let list = guarded(|| unsafe { read_list(nothing.cast_const(), MOST) });
+            let list = guarded(|| unsafe { read_list(nothing.cast_const(), MAX_ITEMS) });
             assert_eq!(list.map(|_| 0), bad, "{address:#x}");
             // SAFETY: As the first.
-            let few = guarded(|| unsafe { read_few::<_, 1>(nothing.cast_const(), 1) });
+            let few = guarded(|| unsafe { read_small_list::<_, 1>(nothing.cast_const(), 1) });
             assert_eq!(few.map(|_| 0), bad, "{address:#x}");
             // SAFETY: As the first.
-            let again = guarded(|| unsafe { read_again(nothing.cast_const(), &mut [0]) });
+            let again = guarded(|| unsafe { reread_list(nothing.cast_const(), &mut [0]) });
             assert_eq!(again.map(|()| 0), bad, "{address:#x}");
         }
     }
@@ -441,15 +441,15 @@ mod tests {
     #[test]
     fn the_stack_is_known_from_the_caller_up() {
         let mine = 7_u64;
-        let (low, high) = guarded(|| HELD.get().stack);
+        let (low, high) = guarded(|| CALL_TRUST.get().stack);
         assert!((low..high).contains(&(&raw const mine).addr()), "{low:#x} {high:#x}");
-        let thread = std::thread::spawn(|| guarded(|| HELD.get().stack)).join().unwrap();
+        let thread = std::thread::spawn(|| guarded(|| CALL_TRUST.get().stack)).join().unwrap();
         assert!(thread.0 != 0 && thread.1 != high, "each thread has its own");
     }
 
     #[test]
     fn a_belief_ends_with_its_call() {
         assert!(std::panic::catch_unwind(|| guarded(|| panic!("on purpose"))).is_err());
-        assert_eq!(HELD.get().belief, Belief::Trusts);
+        assert_eq!(CALL_TRUST.get().trust, PointerTrust::Trusted);
     }
 }

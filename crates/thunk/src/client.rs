@@ -21,7 +21,7 @@ use abi::ukm::{
 };
 use abi::{D3DKMT_HANDLE, LUID, NTSTATUS};
 use flight::Passive;
-use kernel::{Kernel, Manner};
+use kernel::{Kernel, ProcessExit};
 use std::ptr;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub struct Client {
 
 /// What to create. `Default` asks for nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Create {
+pub struct CreateAllocation {
     /// On which device.
     pub device: D3DKMT_HANDLE,
     /// Into this resource, if not zero.
@@ -58,7 +58,7 @@ pub struct Create {
 
 /// What was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Created {
+pub struct CreatedAllocation {
     /// The resource, if there is one.
     pub resource: D3DKMT_HANDLE,
     /// Its global handle.
@@ -71,7 +71,7 @@ pub struct Created {
 
 /// What was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shared {
+pub struct OpenedResource {
     /// The opener's name of the resource.
     pub resource: D3DKMT_HANDLE,
     /// The opener's names of the allocations.
@@ -88,7 +88,7 @@ pub struct Shared {
 
 /// What to destroy. `Default` asks for nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Destroy {
+pub struct DestroyAllocation {
     /// On which device.
     pub device: D3DKMT_HANDLE,
     /// This resource, if not zero.
@@ -103,7 +103,7 @@ pub struct Destroy {
 
 /// Private data for a driver. `Default` is for no adapter, and says nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Escape {
+pub struct EscapeCall {
     /// For which adapter.
     pub adapter: D3DKMT_HANDLE,
     /// For which device of it, if not zero.
@@ -125,7 +125,7 @@ impl Client {
     }
 
     /// A client that calls through a session: in its process, and on behalf of its caller.
-    pub fn of(session: Session) -> Self {
+    pub fn from_session(session: Session) -> Self {
         Self { session }
     }
 
@@ -136,12 +136,12 @@ impl Client {
 
     /// The process ends by itself. What it left alive is its fault.
     pub fn end(&self, at: &mut Passive) {
-        self.session.kernel.end_process(at, self.session.process, Manner::Orderly);
+        self.session.kernel.end_process(at, self.session.process, ProcessExit::Orderly);
     }
 
     /// The process is killed, with everything alive in it.
     pub fn kill(&self, at: &mut Passive) {
-        self.session.kernel.end_process(at, self.session.process, Manner::Killed);
+        self.session.kernel.end_process(at, self.session.process, ProcessExit::Killed);
     }
 
     /// `D3DKMTEnumAdapters2`: an open handle of each adapter.
@@ -150,7 +150,7 @@ impl Client {
         let mut args = D3DKMT_ENUMADAPTERS2 { NumAdapters: 34, pAdapters: list.as_mut_ptr() };
         // SAFETY: `args` and `list` live here, and `list` has as many elements as `args` says.
         let status = unsafe { table::D3DKMTEnumAdapters2(&self.session, at, &raw mut args) };
-        succeeded(status)?;
+        check_status(status)?;
         Ok(list.iter().take(args.NumAdapters as usize).map(|adapter| adapter.hAdapter).collect())
     }
 
@@ -167,7 +167,7 @@ impl Client {
             pAdapters: list.as_mut_ptr(),
         };
         // SAFETY: `args` and `list` live here, and `list` has as many elements as `args` says.
-        succeeded(unsafe { table::D3DKMTEnumAdapters3(&self.session, at, &raw mut args) })?;
+        check_status(unsafe { table::D3DKMTEnumAdapters3(&self.session, at, &raw mut args) })?;
         let listed = list.iter().take(args.NumAdapters as usize);
         Ok(listed.map(|adapter| adapter.hAdapter).collect())
     }
@@ -185,7 +185,7 @@ impl Client {
         }
         let (session, to) = (&self.session, &raw mut args);
         // SAFETY: `args` lives here.
-        succeeded(unsafe { table::D3DKMTOpenAdapterFromGdiDisplayName(session, at, to) })?;
+        check_status(unsafe { table::D3DKMTOpenAdapterFromGdiDisplayName(session, at, to) })?;
         Ok((args.hAdapter, args.AdapterLuid))
     }
 
@@ -193,7 +193,7 @@ impl Client {
     pub fn close_adapter(&self, at: &mut Passive, adapter: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let args = D3DKMT_CLOSEADAPTER { hAdapter: adapter };
         // SAFETY: `args` lives here.
-        succeeded(unsafe { table::D3DKMTCloseAdapter(&self.session, at, &raw const args) })
+        check_status(unsafe { table::D3DKMTCloseAdapter(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTCreateDevice`.
@@ -204,7 +204,7 @@ impl Client {
     ) -> Result<D3DKMT_HANDLE, NTSTATUS> {
         let mut args = D3DKMT_CREATEDEVICE { hAdapter: adapter, ..D3DKMT_CREATEDEVICE::ZERO };
         // SAFETY: `args` lives here.
-        succeeded(unsafe { table::D3DKMTCreateDevice(&self.session, at, &raw mut args) })?;
+        check_status(unsafe { table::D3DKMTCreateDevice(&self.session, at, &raw mut args) })?;
         Ok(args.hDevice)
     }
 
@@ -212,7 +212,7 @@ impl Client {
     pub fn destroy_device(&self, at: &mut Passive, device: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let args = D3DKMT_DESTROYDEVICE { hDevice: device };
         // SAFETY: `args` lives here.
-        succeeded(unsafe { table::D3DKMTDestroyDevice(&self.session, at, &raw const args) })
+        check_status(unsafe { table::D3DKMTDestroyDevice(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTCreateContextVirtual`, on engine zero of a node.
@@ -243,7 +243,7 @@ impl Client {
         };
         // SAFETY: `args` lives here, and `private` is as long as it says; it is only read.
         let status = unsafe { table::D3DKMTCreateContextVirtual(&self.session, at, &raw mut args) };
-        succeeded(status)?;
+        check_status(status)?;
         Ok(args.hContext)
     }
 
@@ -255,7 +255,7 @@ impl Client {
     ) -> Result<(), NTSTATUS> {
         let args = D3DKMT_DESTROYCONTEXT { hContext: context };
         // SAFETY: `args` lives here.
-        succeeded(unsafe { table::D3DKMTDestroyContext(&self.session, at, &raw const args) })
+        check_status(unsafe { table::D3DKMTDestroyContext(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTSubmitCommand`, with commands in private driver data.
@@ -289,11 +289,11 @@ impl Client {
         args.pPrivateDriverData = private.as_ptr().cast_mut().cast();
         args.PrivateDriverDataSize = size(private);
         // SAFETY: `args` lives here, and `private` is as long as it says; it is only read.
-        succeeded(unsafe { table::D3DKMTSubmitCommand(&self.session, at, &raw const args) })
+        check_status(unsafe { table::D3DKMTSubmitCommand(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTCreateAllocation`.
-    pub fn create(&self, at: &mut Passive, create: &Create) -> Result<Created, NTSTATUS> {
+    pub fn create(&self, at: &mut Passive, create: &CreateAllocation) -> Result<CreatedAllocation, NTSTATUS> {
         let mut privates = create.allocations.clone();
         let flags = |place: usize| D3DDDI_ALLOCATIONINFO_FLAGS {
             Value: create.allocation_flags.get(place).copied().unwrap_or_default(),
@@ -330,8 +330,8 @@ impl Client {
         }
         // SAFETY: All these live here and are as long as `args` says.
         let status = unsafe { table::D3DKMTCreateAllocation(&self.session, at, &raw mut args) };
-        succeeded(status)?;
-        Ok(Created {
+        check_status(status)?;
+        Ok(CreatedAllocation {
             resource: args.hResource,
             global: args.hGlobalShare,
             allocations: infos.iter().map(|info| info.hAllocation).collect(),
@@ -340,7 +340,7 @@ impl Client {
     }
 
     /// `D3DKMTEscape`: answers the data as the driver left it.
-    pub fn escape(&self, at: &mut Passive, escape: &Escape) -> Result<Vec<u8>, NTSTATUS> {
+    pub fn escape(&self, at: &mut Passive, escape: &EscapeCall) -> Result<Vec<u8>, NTSTATUS> {
         let mut private = escape.private.clone();
         let args = D3DKMT_ESCAPE {
             hAdapter: escape.adapter,
@@ -353,7 +353,7 @@ impl Client {
         };
         // SAFETY: `args` and `private` live here, and the size is that of `private`: what a u32
         // does not count is more than the door reads.
-        succeeded(unsafe { table::D3DKMTEscape(&self.session, at, &raw const args) })?;
+        check_status(unsafe { table::D3DKMTEscape(&self.session, at, &raw const args) })?;
         Ok(private)
     }
 
@@ -367,7 +367,7 @@ impl Client {
         let args = D3DKMT_SETCONTEXTSCHEDULINGPRIORITY { hContext: context, Priority: priority };
         let args = &raw const args;
         // SAFETY: `args` lives here.
-        succeeded(unsafe { table::D3DKMTSetContextSchedulingPriority(&self.session, at, args) })
+        check_status(unsafe { table::D3DKMTSetContextSchedulingPriority(&self.session, at, args) })
     }
 
     /// `D3DKMTGetContextSchedulingPriority`.
@@ -379,7 +379,7 @@ impl Client {
         let mut args = D3DKMT_GETCONTEXTSCHEDULINGPRIORITY { hContext: context, Priority: 0 };
         let place = &raw mut args;
         // SAFETY: `args` lives here.
-        succeeded(unsafe { table::D3DKMTGetContextSchedulingPriority(&self.session, at, place) })?;
+        check_status(unsafe { table::D3DKMTGetContextSchedulingPriority(&self.session, at, place) })?;
         Ok(args.Priority)
     }
 
@@ -392,7 +392,7 @@ impl Client {
         let mut args = D3DKMT_GETDEVICESTATE::ZERO;
         (args.hDevice, args.StateType) = (device, D3DKMT_DEVICESTATE_EXECUTION);
         // SAFETY: `args` lives here.
-        succeeded(unsafe { table::D3DKMTGetDeviceState(&self.session, at, &raw mut args) })?;
+        check_status(unsafe { table::D3DKMTGetDeviceState(&self.session, at, &raw mut args) })?;
         Ok(args.execution_state())
     }
 
@@ -402,11 +402,11 @@ impl Client {
         at: &mut Passive,
         device: D3DKMT_HANDLE,
         global: D3DKMT_HANDLE,
-    ) -> Result<Shared, NTSTATUS> {
+    ) -> Result<OpenedResource, NTSTATUS> {
         let mut info = D3DKMT_QUERYRESOURCEINFO::ZERO;
         (info.hDevice, info.hGlobalShare) = (device, global);
         // SAFETY: `info` lives here, and no buffer is written.
-        succeeded(unsafe { table::D3DKMTQueryResourceInfo(&self.session, at, &raw mut info) })?;
+        check_status(unsafe { table::D3DKMTQueryResourceInfo(&self.session, at, &raw mut info) })?;
         let mut list = vec![D3DDDI_OPENALLOCATIONINFO::ZERO; info.NumAllocations as usize];
         let mut runtime = vec![0_u8; info.PrivateRuntimeDataSize as usize];
         let mut private = vec![0_u8; info.ResourcePrivateDriverDataSize as usize];
@@ -425,14 +425,14 @@ impl Client {
             ..D3DKMT_OPENRESOURCE::ZERO
         };
         // SAFETY: All these live here and are as long as `args` says.
-        succeeded(unsafe { table::D3DKMTOpenResource(&self.session, at, &raw mut args) })?;
+        check_status(unsafe { table::D3DKMTOpenResource(&self.session, at, &raw mut args) })?;
         let allocations = list.iter().map(|info| info.hAllocation).collect();
         let sizes = list.iter().map(|info| info.PrivateDriverDataSize as usize).collect();
-        Ok(Shared { resource: args.hResource, allocations, runtime, private, privates, sizes })
+        Ok(OpenedResource { resource: args.hResource, allocations, runtime, private, privates, sizes })
     }
 
     /// `D3DKMTOpenResource` of so many allocations, without room for any private data.
-    pub fn open_without_room(
+    pub fn open_resource_without_buffers(
         &self,
         at: &mut Passive,
         device: D3DKMT_HANDLE,
@@ -448,12 +448,12 @@ impl Client {
             ..D3DKMT_OPENRESOURCE::ZERO
         };
         // SAFETY: `args` and `list` live here, and there are no other buffers.
-        succeeded(unsafe { table::D3DKMTOpenResource(&self.session, at, &raw mut args) })?;
+        check_status(unsafe { table::D3DKMTOpenResource(&self.session, at, &raw mut args) })?;
         Ok(args.hResource)
     }
 
     /// `D3DKMTDestroyAllocation2`.
-    pub fn destroy(&self, at: &mut Passive, destroy: &Destroy) -> Result<(), NTSTATUS> {
+    pub fn destroy(&self, at: &mut Passive, destroy: &DestroyAllocation) -> Result<(), NTSTATUS> {
         let flag = |set: bool, bit: u32| if set { bit } else { 0 };
         let flags =
             flag(destroy.assume_not_in_use, D3DDDICB_DESTROYALLOCATION2FLAGS::AssumeNotInUse)
@@ -466,7 +466,7 @@ impl Client {
             Flags: D3DDDICB_DESTROYALLOCATION2FLAGS { Value: flags },
         };
         // SAFETY: `args` and the list live here.
-        succeeded(unsafe { table::D3DKMTDestroyAllocation2(&self.session, at, &raw const args) })
+        check_status(unsafe { table::D3DKMTDestroyAllocation2(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTDestroyAllocation2` with any flags and a count, but without a list.
@@ -484,11 +484,11 @@ impl Client {
             ..D3DKMT_DESTROYALLOCATION2::ZERO
         };
         // SAFETY: `args` lives here, and there is no list.
-        succeeded(unsafe { table::D3DKMTDestroyAllocation2(&self.session, at, &raw const args) })
+        check_status(unsafe { table::D3DKMTDestroyAllocation2(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTDestroyAllocation`: version 1.
-    pub fn destroy_v1(&self, at: &mut Passive, destroy: &Destroy) -> Result<(), NTSTATUS> {
+    pub fn destroy_v1(&self, at: &mut Passive, destroy: &DestroyAllocation) -> Result<(), NTSTATUS> {
         let args = D3DKMT_DESTROYALLOCATION {
             hDevice: destroy.device,
             hResource: destroy.resource,
@@ -496,13 +496,13 @@ impl Client {
             AllocationCount: u32::try_from(destroy.list.len()).unwrap_or(u32::MAX),
         };
         // SAFETY: `args` and the list live here.
-        succeeded(unsafe { table::D3DKMTDestroyAllocation(&self.session, at, &raw const args) })
+        check_status(unsafe { table::D3DKMTDestroyAllocation(&self.session, at, &raw const args) })
     }
 }
 
-impl Create {
+impl CreateAllocation {
     /// Allocations on a device, described to the driver by these bytes.
-    pub fn on(device: D3DKMT_HANDLE, allocations: Vec<Vec<u8>>) -> Self {
+    pub fn new(device: D3DKMT_HANDLE, allocations: Vec<Vec<u8>>) -> Self {
         Self { device, allocations, ..Self::default() }
     }
 
@@ -521,7 +521,7 @@ impl Create {
     }
 
     /// A standard allocation over `bytes` of the caller's memory at `address`.
-    pub fn standard(device: D3DKMT_HANDLE, address: usize, bytes: usize) -> Self {
+    pub fn new_standard(device: D3DKMT_HANDLE, address: usize, bytes: usize) -> Self {
         Self {
             device,
             flags: D3DKMT_CREATEALLOCATIONFLAGS::StandardAllocation
@@ -542,6 +542,6 @@ pub(crate) fn size(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
 
-pub(crate) fn succeeded(status: NTSTATUS) -> Result<(), NTSTATUS> {
+pub(crate) fn check_status(status: NTSTATUS) -> Result<(), NTSTATUS> {
     if abi::nt_success(status) { Ok(()) } else { Err(status) }
 }

@@ -1,8 +1,8 @@
 //! A client in safe Rust: what it does with GPU virtual addresses.
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
-use crate::client::{Client, list_pointer, succeeded};
-use crate::client_memory::Made;
+use crate::client::{Client, list_pointer, check_status};
+use crate::client_memory::PagingStatus;
 use crate::table;
 use abi::kmt::{
     D3DKMT_FREEGPUVIRTUALADDRESS, D3DKMT_SUBMITCOMMAND, D3DKMT_UPDATEGPUVIRTUALADDRESS,
@@ -21,25 +21,25 @@ impl Client {
     pub fn map_address(
         &self,
         at: &mut Passive,
-        order: &D3DDDI_MAPGPUVIRTUALADDRESS,
-    ) -> Result<(u64, Made), NTSTATUS> {
-        let mut args = *order;
+        create_request: &D3DDDI_MAPGPUVIRTUALADDRESS,
+    ) -> Result<(u64, PagingStatus), NTSTATUS> {
+        let mut args = *create_request;
         // SAFETY: `args` lives here.
         let status = unsafe { table::D3DKMTMapGpuVirtualAddress(&self.session, at, &raw mut args) };
-        Ok((args.VirtualAddress, made(status, args.PagingFenceValue)?))
+        Ok((args.VirtualAddress, paging_status(status, args.PagingFenceValue)?))
     }
 
     /// `D3DKMTReserveGpuVirtualAddress`: the address, and when it can be used.
     pub fn reserve_address(
         &self,
         at: &mut Passive,
-        order: &D3DDDI_RESERVEGPUVIRTUALADDRESS,
-    ) -> Result<(u64, Made), NTSTATUS> {
-        let mut args = *order;
+        create_request: &D3DDDI_RESERVEGPUVIRTUALADDRESS,
+    ) -> Result<(u64, PagingStatus), NTSTATUS> {
+        let mut args = *create_request;
         // SAFETY: `args` lives here.
         let status =
             unsafe { table::D3DKMTReserveGpuVirtualAddress(&self.session, at, &raw mut args) };
-        Ok((args.VirtualAddress, made(status, args.PagingFenceValue)?))
+        Ok((args.VirtualAddress, paging_status(status, args.PagingFenceValue)?))
     }
 
     /// `D3DKMTFreeGpuVirtualAddress`.
@@ -53,7 +53,7 @@ impl Client {
         let args =
             D3DKMT_FREEGPUVIRTUALADDRESS { hAdapter: adapter, BaseAddress: base, Size: size };
         // SAFETY: `args` lives here.
-        succeeded(unsafe { table::D3DKMTFreeGpuVirtualAddress(&self.session, at, &raw const args) })
+        check_status(unsafe { table::D3DKMTFreeGpuVirtualAddress(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTSubmitCommand`, with commands at a virtual address.
@@ -69,7 +69,7 @@ impl Client {
         args.BroadcastContextCount = 1;
         args.BroadcastContext[0] = context;
         // SAFETY: `args` lives here, and points to nothing.
-        succeeded(unsafe { table::D3DKMTSubmitCommand(&self.session, at, &raw const args) })
+        check_status(unsafe { table::D3DKMTSubmitCommand(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTUpdateGpuVirtualAddress`: at once, or when a fence has a value.
@@ -94,17 +94,17 @@ impl Client {
             ..D3DKMT_UPDATEGPUVIRTUALADDRESS::ZERO
         };
         // SAFETY: `args` and the list live here.
-        succeeded(unsafe {
+        check_status(unsafe {
             table::D3DKMTUpdateGpuVirtualAddress(&self.session, at, &raw const args)
         })
     }
 }
 
 /// Two of the successes.
-fn made(status: NTSTATUS, value: u64) -> Result<Made, NTSTATUS> {
+fn paging_status(status: NTSTATUS, value: u64) -> Result<PagingStatus, NTSTATUS> {
     if status == STATUS_PENDING {
-        return Ok(Made::Pending(value));
+        return Ok(PagingStatus::Pending(value));
     }
-    succeeded(status)?;
-    Ok(Made::Resident)
+    check_status(status)?;
+    Ok(PagingStatus::Resident)
 }

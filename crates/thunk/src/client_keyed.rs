@@ -25,16 +25,16 @@ pub struct KeyedMutex {
 
 impl Client {
     /// `D3DKMTCreateKeyedMutex`, free for a key at first.
-    pub fn create_keyed(&self, at: &mut Passive, key: u64) -> Result<KeyedMutex, NTSTATUS> {
+    pub fn create_keyed_mutex(&self, at: &mut Passive, key: u64) -> Result<KeyedMutex, NTSTATUS> {
         let mut args =
             D3DKMT_CREATEKEYEDMUTEX { InitialValue: key, ..D3DKMT_CREATEKEYEDMUTEX::ZERO };
         // SAFETY: `args` lives here.
-        done(unsafe { table::D3DKMTCreateKeyedMutex(&self.session, at, &raw mut args) })?;
+        check_acquired(unsafe { table::D3DKMTCreateKeyedMutex(&self.session, at, &raw mut args) })?;
         Ok(KeyedMutex { handle: args.hKeyedMutex, global: args.hSharedHandle })
     }
 
     /// `D3DKMTCreateKeyedMutex2`, with the runtime's data and flags.
-    pub fn create_keyed2(
+    pub fn create_keyed_mutex2(
         &self,
         at: &mut Passive,
         key: u64,
@@ -49,24 +49,24 @@ impl Client {
             ..D3DKMT_CREATEKEYEDMUTEX2::ZERO
         };
         // SAFETY: `args` and the data live here.
-        done(unsafe { table::D3DKMTCreateKeyedMutex2(&self.session, at, &raw mut args) })?;
+        check_acquired(unsafe { table::D3DKMTCreateKeyedMutex2(&self.session, at, &raw mut args) })?;
         Ok(KeyedMutex { handle: args.hKeyedMutex, global: args.hSharedHandle })
     }
 
     /// `D3DKMTOpenKeyedMutex`: its handle.
-    pub fn open_keyed(
+    pub fn open_keyed_mutex(
         &self,
         at: &mut Passive,
         global: D3DKMT_HANDLE,
     ) -> Result<D3DKMT_HANDLE, NTSTATUS> {
         let mut args = D3DKMT_OPENKEYEDMUTEX { hSharedHandle: global, hKeyedMutex: 0 };
         // SAFETY: `args` lives here.
-        done(unsafe { table::D3DKMTOpenKeyedMutex(&self.session, at, &raw mut args) })?;
+        check_acquired(unsafe { table::D3DKMTOpenKeyedMutex(&self.session, at, &raw mut args) })?;
         Ok(args.hKeyedMutex)
     }
 
     /// `D3DKMTOpenKeyedMutex2`, with a buffer for the runtime's data: its handle.
-    pub fn open_keyed2(
+    pub fn open_keyed_mutex2(
         &self,
         at: &mut Passive,
         global: D3DKMT_HANDLE,
@@ -79,20 +79,20 @@ impl Client {
             ..D3DKMT_OPENKEYEDMUTEX2::ZERO
         };
         // SAFETY: `args` and the buffer live here.
-        done(unsafe { table::D3DKMTOpenKeyedMutex2(&self.session, at, &raw mut args) })?;
+        check_acquired(unsafe { table::D3DKMTOpenKeyedMutex2(&self.session, at, &raw mut args) })?;
         Ok(args.hKeyedMutex)
     }
 
     /// `D3DKMTDestroyKeyedMutex`.
-    pub fn destroy_keyed(&self, at: &mut Passive, handle: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
+    pub fn destroy_keyed_mutex(&self, at: &mut Passive, handle: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let args = D3DKMT_DESTROYKEYEDMUTEX { hKeyedMutex: handle };
         // SAFETY: `args` lives here.
-        done(unsafe { table::D3DKMTDestroyKeyedMutex(&self.session, at, &raw const args) })
+        check_acquired(unsafe { table::D3DKMTDestroyKeyedMutex(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTAcquireKeyedMutex`, with an NT time-out: the fence value. A time-out and an
     /// abandoned mutex are errors here.
-    pub fn acquire_keyed(
+    pub fn acquire_keyed_mutex(
         &self,
         at: &mut Passive,
         handle: D3DKMT_HANDLE,
@@ -106,12 +106,12 @@ impl Client {
             FenceValue: 0,
         };
         // SAFETY: `args` and the time-out live here.
-        done(unsafe { table::D3DKMTAcquireKeyedMutex(&self.session, at, &raw mut args) })?;
+        check_acquired(unsafe { table::D3DKMTAcquireKeyedMutex(&self.session, at, &raw mut args) })?;
         Ok(args.FenceValue)
     }
 
     /// `D3DKMTAcquireKeyedMutex2`, with a buffer for the runtime's data besides.
-    pub fn acquire_keyed2(
+    pub fn acquire_keyed_mutex2(
         &self,
         at: &mut Passive,
         handle: D3DKMT_HANDLE,
@@ -128,12 +128,12 @@ impl Client {
             pPrivateRuntimeData: pointer(buffer),
         };
         // SAFETY: `args`, the time-out and the buffer live here.
-        done(unsafe { table::D3DKMTAcquireKeyedMutex2(&self.session, at, &raw mut args) })?;
+        check_acquired(unsafe { table::D3DKMTAcquireKeyedMutex2(&self.session, at, &raw mut args) })?;
         Ok(args.FenceValue)
     }
 
     /// `D3DKMTReleaseKeyedMutex`, to the next key, with a fence value for its next owner.
-    pub fn release_keyed(
+    pub fn release_keyed_mutex(
         &self,
         at: &mut Passive,
         handle: D3DKMT_HANDLE,
@@ -143,11 +143,11 @@ impl Client {
         let mut args =
             D3DKMT_RELEASEKEYEDMUTEX { hKeyedMutex: handle, Key: key, FenceValue: fence };
         // SAFETY: `args` lives here.
-        done(unsafe { table::D3DKMTReleaseKeyedMutex(&self.session, at, &raw mut args) })
+        check_acquired(unsafe { table::D3DKMTReleaseKeyedMutex(&self.session, at, &raw mut args) })
     }
 
     /// `D3DKMTReleaseKeyedMutex2`, with the runtime's data from now on.
-    pub fn release_keyed2(
+    pub fn release_keyed_mutex2(
         &self,
         at: &mut Passive,
         handle: D3DKMT_HANDLE,
@@ -163,12 +163,12 @@ impl Client {
             PrivateRuntimeDataSize: size(runtime),
         };
         // SAFETY: `args` and the data live here.
-        done(unsafe { table::D3DKMTReleaseKeyedMutex2(&self.session, at, &raw mut args) })
+        check_acquired(unsafe { table::D3DKMTReleaseKeyedMutex2(&self.session, at, &raw mut args) })
     }
 }
 
 /// Here a status that only informs is an error, too: the mutex is not the caller's.
-fn done(status: NTSTATUS) -> Result<(), NTSTATUS> {
+fn check_acquired(status: NTSTATUS) -> Result<(), NTSTATUS> {
     if status == STATUS_SUCCESS { Ok(()) } else { Err(status) }
 }
 

@@ -1,7 +1,7 @@
 //! A client in safe Rust: what it says about memory.
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
-use crate::client::{Client, list_pointer, succeeded};
+use crate::client::{Client, list_pointer, check_status};
 use crate::table;
 use abi::kmt::{
     D3DKMT_CREATEPAGINGQUEUE, D3DKMT_EVICT, D3DKMT_LOCK, D3DKMT_LOCK2, D3DKMT_UNLOCK,
@@ -28,18 +28,18 @@ pub struct PagingQueue {
 
 /// What `D3DKMTMakeResident` answered, if it was no other refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum PagingStatus {
     /// All of them are resident.
     Resident,
     /// They are when the fence has this value.
     Pending(u64),
     /// There is no room: so many bytes should go.
-    NoRoom(u64),
+    NoMemory(u64),
 }
 
 impl Client {
     /// `D3DKMTCreatePagingQueue`.
-    pub fn create_queue(
+    pub fn create_paging_queue(
         &self,
         at: &mut Passive,
         device: D3DKMT_HANDLE,
@@ -51,16 +51,16 @@ impl Client {
             ..D3DKMT_CREATEPAGINGQUEUE::ZERO
         };
         // SAFETY: `args` lives here.
-        succeeded(unsafe { table::D3DKMTCreatePagingQueue(&self.session, at, &raw mut args) })?;
+        check_status(unsafe { table::D3DKMTCreatePagingQueue(&self.session, at, &raw mut args) })?;
         let value = args.FenceValueCPUVirtualAddress.addr();
         Ok(PagingQueue { queue: args.hPagingQueue, fence: args.hSyncObject, value })
     }
 
     /// `D3DKMTDestroyPagingQueue`.
-    pub fn destroy_queue(&self, at: &mut Passive, queue: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
+    pub fn destroy_paging_queue(&self, at: &mut Passive, queue: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let mut args = D3DDDI_DESTROYPAGINGQUEUE { hPagingQueue: queue };
         // SAFETY: `args` lives here.
-        succeeded(unsafe { table::D3DKMTDestroyPagingQueue(&self.session, at, &raw mut args) })
+        check_status(unsafe { table::D3DKMTDestroyPagingQueue(&self.session, at, &raw mut args) })
     }
 
     /// `D3DKMTWaitForSynchronizationObjectFromCpu`, for one fence.
@@ -81,7 +81,7 @@ impl Client {
         let session = &self.session;
         let args = &raw const args;
         // SAFETY: `args` lives here, with one fence and one value.
-        succeeded(unsafe { table::D3DKMTWaitForSynchronizationObjectFromCpu(session, at, args) })
+        check_status(unsafe { table::D3DKMTWaitForSynchronizationObjectFromCpu(session, at, args) })
     }
 
     /// `D3DKMTMakeResident`, with flags.
@@ -91,7 +91,7 @@ impl Client {
         queue: D3DKMT_HANDLE,
         list: &[D3DKMT_HANDLE],
         flags: u32,
-    ) -> Result<Made, NTSTATUS> {
+    ) -> Result<PagingStatus, NTSTATUS> {
         let mut args = D3DDDI_MAKERESIDENT {
             hPagingQueue: queue,
             NumAllocations: count(list),
@@ -102,9 +102,9 @@ impl Client {
         // SAFETY: `args` and the list live here.
         let status = unsafe { table::D3DKMTMakeResident(&self.session, at, &raw mut args) };
         match status {
-            STATUS_PENDING => Ok(Made::Pending(args.PagingFenceValue)),
-            STATUS_NO_MEMORY => Ok(Made::NoRoom(args.NumBytesToTrim)),
-            other => succeeded(other).map(|()| Made::Resident),
+            STATUS_PENDING => Ok(PagingStatus::Pending(args.PagingFenceValue)),
+            STATUS_NO_MEMORY => Ok(PagingStatus::NoMemory(args.NumBytesToTrim)),
+            other => check_status(other).map(|()| PagingStatus::Resident),
         }
     }
 
@@ -124,7 +124,7 @@ impl Client {
             ..D3DKMT_EVICT::ZERO
         };
         // SAFETY: `args` and the list live here.
-        succeeded(unsafe { table::D3DKMTEvict(&self.session, at, &raw mut args) })?;
+        check_status(unsafe { table::D3DKMTEvict(&self.session, at, &raw mut args) })?;
         Ok(args.NumBytesToTrim)
     }
 
@@ -146,7 +146,7 @@ impl Client {
             ..D3DKMT_LOCK::ZERO
         };
         // SAFETY: `args` and the pages live here.
-        succeeded(unsafe { table::D3DKMTLock(&self.session, at, &raw mut args) })?;
+        check_status(unsafe { table::D3DKMTLock(&self.session, at, &raw mut args) })?;
         Ok(args.pData.addr())
     }
 
@@ -167,7 +167,7 @@ impl Client {
             ..D3DKMT_LOCK::ZERO
         };
         // SAFETY: `args` lives here.
-        succeeded(unsafe { table::D3DKMTLock(&self.session, at, &raw mut args) })?;
+        check_status(unsafe { table::D3DKMTLock(&self.session, at, &raw mut args) })?;
         Ok((args.hAllocation, args.pData.addr()))
     }
 
@@ -184,7 +184,7 @@ impl Client {
             phAllocations: list_pointer(list),
         };
         // SAFETY: `args` and the list live here.
-        succeeded(unsafe { table::D3DKMTUnlock(&self.session, at, &raw const args) })
+        check_status(unsafe { table::D3DKMTUnlock(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTLock2`, with flags: the address.
@@ -202,7 +202,7 @@ impl Client {
             ..D3DKMT_LOCK2::ZERO
         };
         // SAFETY: `args` lives here.
-        succeeded(unsafe { table::D3DKMTLock2(&self.session, at, &raw mut args) })?;
+        check_status(unsafe { table::D3DKMTLock2(&self.session, at, &raw mut args) })?;
         Ok(args.pData.addr())
     }
 
@@ -215,7 +215,7 @@ impl Client {
     ) -> Result<(), NTSTATUS> {
         let args = D3DKMT_UNLOCK2 { hDevice: device, hAllocation: allocation };
         // SAFETY: `args` lives here.
-        succeeded(unsafe { table::D3DKMTUnlock2(&self.session, at, &raw const args) })
+        check_status(unsafe { table::D3DKMTUnlock2(&self.session, at, &raw const args) })
     }
 }
 

@@ -1,7 +1,7 @@
 //! A client in safe Rust: packets with lists.
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
-use crate::client::{Client, size, succeeded};
+use crate::client::{Client, size, check_status};
 use crate::table;
 use abi::kmt::{D3DKMT_CREATECONTEXT, D3DKMT_RENDER, D3DKMT_RENDERFLAGS};
 use abi::ukm::{D3DDDI_ALLOCATIONLIST, D3DDDI_PATCHLOCATIONLIST};
@@ -11,7 +11,7 @@ use std::ptr;
 
 /// A context whose packets have lists, and the buffers that its client was given last.
 #[derive(Clone, Copy, Debug)]
-pub struct ListedContext {
+pub struct RenderContext {
     /// The context.
     pub context: D3DKMT_HANDLE,
     /// The command buffer: where it is, and how many bytes it has.
@@ -24,7 +24,7 @@ pub struct ListedContext {
 
 /// A packet with lists. `Default` does nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Listed {
+pub struct RenderCommand {
     /// Its commands.
     pub commands: Vec<u8>,
     /// Where they begin in the command buffer.
@@ -43,23 +43,23 @@ pub struct Listed {
 
 impl Client {
     /// `D3DKMTCreateContext`.
-    pub fn create_listed_context(
+    pub fn create_context_with_lists(
         &self,
         at: &mut Passive,
         device: D3DKMT_HANDLE,
         node: u32,
-    ) -> Result<ListedContext, NTSTATUS> {
-        self.create_listed_context_with(at, device, node, &[])
+    ) -> Result<RenderContext, NTSTATUS> {
+        self.create_context_with_lists_and_data(at, device, node, &[])
     }
 
     /// The same, with private data for the driver.
-    pub fn create_listed_context_with(
+    pub fn create_context_with_lists_and_data(
         &self,
         at: &mut Passive,
         device: D3DKMT_HANDLE,
         node: u32,
         private: &[u8],
-    ) -> Result<ListedContext, NTSTATUS> {
+    ) -> Result<RenderContext, NTSTATUS> {
         let mut args = D3DKMT_CREATECONTEXT {
             hDevice: device,
             NodeOrdinal: node,
@@ -69,8 +69,8 @@ impl Client {
             ..D3DKMT_CREATECONTEXT::ZERO
         };
         // SAFETY: `args` lives here, and `private` is as long as it says; it is only read.
-        succeeded(unsafe { table::D3DKMTCreateContext(&self.session, at, &raw mut args) })?;
-        Ok(ListedContext {
+        check_status(unsafe { table::D3DKMTCreateContext(&self.session, at, &raw mut args) })?;
+        Ok(RenderContext {
             context: args.hContext,
             commands: (args.pCommandBuffer.expose_provenance(), args.CommandBufferSize),
             list: (args.pAllocationList.expose_provenance(), args.AllocationListSize),
@@ -83,15 +83,15 @@ impl Client {
     pub fn render(
         &self,
         at: &mut Passive,
-        context: &mut ListedContext,
-        packet: &Listed,
+        context: &mut RenderContext,
+        packet: &RenderCommand,
     ) -> Result<u32, NTSTATUS> {
         self.write_packet(context, packet);
         self.render_written(at, context, packet)
     }
 
     /// Writes a packet into the buffers of a context, as far as they go.
-    pub fn write_packet(&self, context: &ListedContext, packet: &Listed) {
+    pub fn write_packet(&self, context: &RenderContext, packet: &RenderCommand) {
         let entry = |it: &(D3DKMT_HANDLE, bool)| {
             let list = D3DDDI_ALLOCATIONLIST { hAllocation: it.0, Value: it.1.into() };
             [list.hAllocation, list.Value]
@@ -111,8 +111,8 @@ impl Client {
     pub fn render_written(
         &self,
         at: &mut Passive,
-        context: &mut ListedContext,
-        packet: &Listed,
+        context: &mut RenderContext,
+        packet: &RenderCommand,
     ) -> Result<u32, NTSTATUS> {
         let count = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
         let length = packet.offset.saturating_add(count(packet.commands.len()));
@@ -133,14 +133,14 @@ impl Client {
         let status = unsafe { table::D3DKMTRender(&self.session, at, &raw mut args) };
         if !args.pNewCommandBuffer.is_null() {
             let (list, patches) = (args.pNewAllocationList, args.pNewPatchLocationList);
-            *context = ListedContext {
+            *context = RenderContext {
                 context: context.context,
                 commands: (args.pNewCommandBuffer.expose_provenance(), args.NewCommandBufferSize),
                 list: (list.expose_provenance(), args.NewAllocationListSize),
                 patches: (patches.expose_provenance(), args.NewPatchLocationListSize),
             };
         }
-        succeeded(status).map(|()| args.QueuedBufferCount)
+        check_status(status).map(|()| args.QueuedBufferCount)
     }
 }
 

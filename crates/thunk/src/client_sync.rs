@@ -1,7 +1,7 @@
 //! A client in safe Rust: what it makes, signals and waits for.
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
-use crate::client::{Client, list_pointer, succeeded};
+use crate::client::{Client, list_pointer, check_status};
 use crate::table;
 use abi::kmt::{
     D3DKMT_CREATESYNCHRONIZATIONOBJECT, D3DKMT_CREATESYNCHRONIZATIONOBJECT2,
@@ -67,7 +67,7 @@ impl Client {
         device: D3DKMT_HANDLE,
         object: SyncObject,
     ) -> Result<D3DKMT_HANDLE, NTSTATUS> {
-        let words = object.words();
+        let words = object.values();
         let mut info = D3DDDI_SYNCHRONIZATIONOBJECTINFO {
             Type: object.number(),
             ..D3DDDI_SYNCHRONIZATIONOBJECTINFO::ZERO
@@ -81,7 +81,7 @@ impl Client {
         let session = &self.session;
         // SAFETY: `args` lives here.
         let made = unsafe { table::D3DKMTCreateSynchronizationObject(session, at, &raw mut args) };
-        succeeded(made).map(|()| args.hSyncObject)
+        check_status(made).map(|()| args.hSyncObject)
     }
 
     /// `D3DKMTCreateSynchronizationObject2`, with flags.
@@ -97,7 +97,7 @@ impl Client {
             Flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS { Value: flags },
             ..D3DDDI_SYNCHRONIZATIONOBJECTINFO2::ZERO
         };
-        let (low, high) = object.words();
+        let (low, high) = object.values();
         info.Reserved[0] = u64::from(high) << 32 | u64::from(low);
         let mut args = D3DKMT_CREATESYNCHRONIZATIONOBJECT2 {
             hDevice: device,
@@ -107,7 +107,7 @@ impl Client {
         let session = &self.session;
         // SAFETY: `args` lives here.
         let made = unsafe { table::D3DKMTCreateSynchronizationObject2(session, at, &raw mut args) };
-        succeeded(made)?;
+        check_status(made)?;
         let monitored = args.Info.Type == D3DDDI_MONITORED_FENCE;
         let address = args.Info.monitored().FenceValueCPUVirtualAddress.addr();
         let (object, global) = (args.hSyncObject, args.Info.SharedHandle);
@@ -127,14 +127,14 @@ impl Client {
         // SAFETY: `args` lives here.
         let opened =
             unsafe { table::D3DKMTOpenSynchronizationObject(&self.session, at, &raw mut args) };
-        succeeded(opened).map(|()| args.hSyncObject)
+        check_status(opened).map(|()| args.hSyncObject)
     }
 
     /// `D3DKMTDestroySynchronizationObject`.
     pub fn destroy_sync(&self, at: &mut Passive, object: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let args = D3DKMT_DESTROYSYNCHRONIZATIONOBJECT { hSyncObject: object };
         // SAFETY: `args` lives here.
-        succeeded(unsafe {
+        check_status(unsafe {
             table::D3DKMTDestroySynchronizationObject(&self.session, at, &raw const args)
         })
     }
@@ -147,7 +147,7 @@ impl Client {
         list: &[(D3DKMT_HANDLE, u64)],
         flags: u32,
     ) -> Result<(), NTSTATUS> {
-        let (objects, values) = parted(list);
+        let (objects, values) = split_pairs(list);
         let args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU {
             hDevice: device,
             ObjectCount: count(&objects),
@@ -157,7 +157,7 @@ impl Client {
         };
         let (session, args) = (&self.session, &raw const args);
         // SAFETY: `args` and the lists live here.
-        succeeded(unsafe { table::D3DKMTSignalSynchronizationObjectFromCpu(session, at, args) })
+        check_status(unsafe { table::D3DKMTSignalSynchronizationObjectFromCpu(session, at, args) })
     }
 
     /// `D3DKMTWaitForSynchronizationObjectFromCpu`.
@@ -166,20 +166,20 @@ impl Client {
         at: &mut Passive,
         device: D3DKMT_HANDLE,
         list: &[(D3DKMT_HANDLE, u64)],
-        how: CpuWait,
+        outcome: CpuWait,
     ) -> Result<(), NTSTATUS> {
-        let (objects, values) = parted(list);
+        let (objects, values) = split_pairs(list);
         let args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
             hDevice: device,
             ObjectCount: count(&objects),
             ObjectHandleArray: list_pointer(&objects),
             FenceValueArray: values.as_ptr(),
-            hAsyncEvent: handle(how.event),
-            Flags: WaitFlags { Value: if how.any { WaitFlags::WaitAny } else { 0 } },
+            hAsyncEvent: handle(outcome.event),
+            Flags: WaitFlags { Value: if outcome.any { WaitFlags::WaitAny } else { 0 } },
         };
         let (session, args) = (&self.session, &raw const args);
         // SAFETY: `args` and the lists live here.
-        succeeded(unsafe { table::D3DKMTWaitForSynchronizationObjectFromCpu(session, at, args) })
+        check_status(unsafe { table::D3DKMTWaitForSynchronizationObjectFromCpu(session, at, args) })
     }
 
     /// `D3DKMTSignalSynchronizationObjectFromGpu`.
@@ -189,7 +189,7 @@ impl Client {
         context: D3DKMT_HANDLE,
         list: &[(D3DKMT_HANDLE, u64)],
     ) -> Result<(), NTSTATUS> {
-        let (objects, values) = parted(list);
+        let (objects, values) = split_pairs(list);
         let mut args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU {
             hContext: context,
             ObjectCount: count(&objects),
@@ -199,7 +199,7 @@ impl Client {
         args.Reserved[0] = values.as_ptr().expose_provenance() as u64;
         let (session, args) = (&self.session, &raw const args);
         // SAFETY: `args` and the lists live here.
-        succeeded(unsafe { table::D3DKMTSignalSynchronizationObjectFromGpu(session, at, args) })
+        check_status(unsafe { table::D3DKMTSignalSynchronizationObjectFromGpu(session, at, args) })
     }
 
     /// `D3DKMTSignalSynchronizationObjectFromGpu2`, for monitored fences.
@@ -209,7 +209,7 @@ impl Client {
         contexts: &[D3DKMT_HANDLE],
         list: &[(D3DKMT_HANDLE, u64)],
     ) -> Result<(), NTSTATUS> {
-        let (objects, values) = parted(list);
+        let (objects, values) = split_pairs(list);
         let mut args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2 {
             ObjectCount: count(&objects),
             ObjectHandleArray: list_pointer(&objects),
@@ -220,11 +220,11 @@ impl Client {
         args.Reserved[0] = values.as_ptr().expose_provenance() as u64;
         let (session, args) = (&self.session, &raw const args);
         // SAFETY: `args` and the lists live here.
-        succeeded(unsafe { table::D3DKMTSignalSynchronizationObjectFromGpu2(session, at, args) })
+        check_status(unsafe { table::D3DKMTSignalSynchronizationObjectFromGpu2(session, at, args) })
     }
 
     /// `D3DKMTSignalSynchronizationObjectFromGpu2`, for an event.
-    pub fn event_gpu(
+    pub fn signal_event_gpu(
         &self,
         at: &mut Passive,
         context: D3DKMT_HANDLE,
@@ -239,7 +239,7 @@ impl Client {
         args.Reserved[0] = event as u64;
         let (session, args) = (&self.session, &raw const args);
         // SAFETY: `args` and the context live here.
-        succeeded(unsafe { table::D3DKMTSignalSynchronizationObjectFromGpu2(session, at, args) })
+        check_status(unsafe { table::D3DKMTSignalSynchronizationObjectFromGpu2(session, at, args) })
     }
 
     /// `D3DKMTWaitForSynchronizationObjectFromGpu`.
@@ -249,7 +249,7 @@ impl Client {
         context: D3DKMT_HANDLE,
         list: &[(D3DKMT_HANDLE, u64)],
     ) -> Result<(), NTSTATUS> {
-        let (objects, values) = parted(list);
+        let (objects, values) = split_pairs(list);
         let mut args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU {
             hContext: context,
             ObjectCount: count(&objects),
@@ -259,7 +259,7 @@ impl Client {
         args.Reserved[0] = values.as_ptr().expose_provenance() as u64;
         let (session, args) = (&self.session, &raw const args);
         // SAFETY: `args` and the lists live here.
-        succeeded(unsafe { table::D3DKMTWaitForSynchronizationObjectFromGpu(session, at, args) })
+        check_status(unsafe { table::D3DKMTWaitForSynchronizationObjectFromGpu(session, at, args) })
     }
 
     /// `D3DKMTSignalSynchronizationObject`: as many objects as are listed, or as are counted.
@@ -277,7 +277,7 @@ impl Client {
         };
         let (session, args) = (&self.session, &raw const args);
         // SAFETY: `args` lives here.
-        succeeded(unsafe { table::D3DKMTSignalSynchronizationObject(session, at, args) })
+        check_status(unsafe { table::D3DKMTSignalSynchronizationObject(session, at, args) })
     }
 
     /// `D3DKMTSignalSynchronizationObject2`: by a context and others.
@@ -299,7 +299,7 @@ impl Client {
         args.Reserved[0] = value;
         let (session, args) = (&self.session, &raw const args);
         // SAFETY: `args` lives here.
-        succeeded(unsafe { table::D3DKMTSignalSynchronizationObject2(session, at, args) })
+        check_status(unsafe { table::D3DKMTSignalSynchronizationObject2(session, at, args) })
     }
 
     /// `D3DKMTWaitForSynchronizationObject`.
@@ -316,7 +316,7 @@ impl Client {
         };
         let (session, args) = (&self.session, &raw const args);
         // SAFETY: `args` lives here.
-        succeeded(unsafe { table::D3DKMTWaitForSynchronizationObject(session, at, args) })
+        check_status(unsafe { table::D3DKMTWaitForSynchronizationObject(session, at, args) })
     }
 
     /// `D3DKMTWaitForSynchronizationObject2`.
@@ -336,7 +336,7 @@ impl Client {
         args.Reserved[0] = value;
         let (session, args) = (&self.session, &raw const args);
         // SAFETY: `args` lives here.
-        succeeded(unsafe { table::D3DKMTWaitForSynchronizationObject2(session, at, args) })
+        check_status(unsafe { table::D3DKMTWaitForSynchronizationObject2(session, at, args) })
     }
 
     /// A new event, which is not set: its handle.
@@ -369,7 +369,7 @@ impl SyncObject {
 
     /// The first two words of its union.
     #[expect(clippy::cast_possible_truncation, reason = "the halves are meant")]
-    fn words(self) -> (u32, u32) {
+    fn values(self) -> (u32, u32) {
         match self {
             SyncObject::Mutex(held) => (u32::from(held), 0),
             SyncObject::Semaphore(count, most) => (most, count),
@@ -382,7 +382,7 @@ impl SyncObject {
     }
 }
 
-fn parted(list: &[(D3DKMT_HANDLE, u64)]) -> (Vec<D3DKMT_HANDLE>, Vec<u64>) {
+fn split_pairs(list: &[(D3DKMT_HANDLE, u64)]) -> (Vec<D3DKMT_HANDLE>, Vec<u64>) {
     list.iter().copied().unzip()
 }
 

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
 use crate::adapter::luid;
-use crate::client::{Client, list_pointer, succeeded};
+use crate::client::{Client, list_pointer, check_status};
 use crate::client_memory::count;
 use crate::table;
 use abi::kmt::{
@@ -20,7 +20,7 @@ use std::ptr;
 
 /// What a call names: resources, allocations, or (which no call allows) both or neither.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Names<'a> {
+pub struct AllocationSelection<'a> {
     /// The device.
     pub device: D3DKMT_HANDLE,
     /// Resources; of some calls the first only.
@@ -29,7 +29,7 @@ pub struct Names<'a> {
     pub list: &'a [D3DKMT_HANDLE],
 }
 
-impl<'a> Names<'a> {
+impl<'a> AllocationSelection<'a> {
     /// Allocations of a device.
     pub fn of(device: D3DKMT_HANDLE, list: &'a [D3DKMT_HANDLE]) -> Self {
         Self { device, list, ..Self::default() }
@@ -45,14 +45,14 @@ impl<'a> Names<'a> {
     }
 
     /// How many answers there are of a call that takes one resource.
-    fn answers(&self) -> usize {
+    fn output_count(&self) -> usize {
         if self.resources.is_empty() { self.list.len() } else { 1 }
     }
 }
 
 impl Client {
     /// `D3DKMTOfferAllocations`.
-    pub fn offer(&self, at: &mut Passive, names: Names<'_>, priority: i32) -> Result<(), NTSTATUS> {
+    pub fn offer(&self, at: &mut Passive, names: AllocationSelection<'_>, priority: i32) -> Result<(), NTSTATUS> {
         let args = D3DKMT_OFFERALLOCATIONS {
             hDevice: names.device,
             pResources: list_pointer(names.resources).cast_mut(),
@@ -62,11 +62,11 @@ impl Client {
             ..D3DKMT_OFFERALLOCATIONS::ZERO
         };
         // SAFETY: `args` and the lists live here; they are only read.
-        succeeded(unsafe { table::D3DKMTOfferAllocations(&self.session, at, &raw const args) })
+        check_status(unsafe { table::D3DKMTOfferAllocations(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTReclaimAllocations`: for each whether its bytes were thrown away.
-    pub fn reclaim(&self, at: &mut Passive, names: Names<'_>) -> Result<Vec<bool>, NTSTATUS> {
+    pub fn reclaim(&self, at: &mut Passive, names: AllocationSelection<'_>) -> Result<Vec<bool>, NTSTATUS> {
         let mut discarded = vec![BOOL::from(false); names.count() as usize];
         let args = D3DKMT_RECLAIMALLOCATIONS {
             hDevice: names.device,
@@ -76,7 +76,7 @@ impl Client {
             NumAllocations: names.count(),
         };
         // SAFETY: `args` and the lists live here, and there is an answer for each handle.
-        succeeded(unsafe { table::D3DKMTReclaimAllocations(&self.session, at, &raw const args) })?;
+        check_status(unsafe { table::D3DKMTReclaimAllocations(&self.session, at, &raw const args) })?;
         Ok(discarded.into_iter().map(|lost| lost != 0).collect())
     }
 
@@ -99,7 +99,7 @@ impl Client {
         // SAFETY: `args` and the lists live here, and there is an answer for each handle.
         match unsafe { table::D3DKMTReclaimAllocations2(&self.session, at, &raw mut args) } {
             STATUS_PENDING => (),
-            other => succeeded(other)?,
+            other => check_status(other)?,
         }
         Ok((results, args.PagingFenceValue))
     }
@@ -108,10 +108,10 @@ impl Client {
     pub fn set_priorities(
         &self,
         at: &mut Passive,
-        names: Names<'_>,
+        names: AllocationSelection<'_>,
         priorities: &[u32],
     ) -> Result<(), NTSTATUS> {
-        assert!(priorities.len() >= names.answers(), "a priority for each");
+        assert!(priorities.len() >= names.output_count(), "a priority for each");
         let args = D3DKMT_SETALLOCATIONPRIORITY {
             hDevice: names.device,
             hResource: names.resource(),
@@ -120,12 +120,12 @@ impl Client {
             pPriorities: list_pointer(priorities),
         };
         // SAFETY: `args` and the lists live here, with as many priorities as are read.
-        succeeded(unsafe { table::D3DKMTSetAllocationPriority(&self.session, at, &raw const args) })
+        check_status(unsafe { table::D3DKMTSetAllocationPriority(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTGetAllocationPriority`.
-    pub fn priorities(&self, at: &mut Passive, names: Names<'_>) -> Result<Vec<u32>, NTSTATUS> {
-        let mut priorities = vec![0; names.answers()];
+    pub fn priorities(&self, at: &mut Passive, names: AllocationSelection<'_>) -> Result<Vec<u32>, NTSTATUS> {
+        let mut priorities = vec![0; names.output_count()];
         let args = D3DKMT_GETALLOCATIONPRIORITY {
             hDevice: names.device,
             hResource: names.resource(),
@@ -135,7 +135,7 @@ impl Client {
         };
         let args = &raw const args;
         // SAFETY: `args` and the lists live here, with as many priorities as are written.
-        succeeded(unsafe { table::D3DKMTGetAllocationPriority(&self.session, at, args) })?;
+        check_status(unsafe { table::D3DKMTGetAllocationPriority(&self.session, at, args) })?;
         Ok(priorities)
     }
 
@@ -143,9 +143,9 @@ impl Client {
     pub fn residency(
         &self,
         at: &mut Passive,
-        names: Names<'_>,
+        names: AllocationSelection<'_>,
     ) -> Result<Vec<D3DKMT_ALLOCATIONRESIDENCYSTATUS>, NTSTATUS> {
-        let mut all = vec![0; names.answers()];
+        let mut all = vec![0; names.output_count()];
         let args = D3DKMT_QUERYALLOCATIONRESIDENCY {
             hDevice: names.device,
             hResource: names.resource(),
@@ -155,7 +155,7 @@ impl Client {
         };
         let args = &raw const args;
         // SAFETY: `args` and the lists live here, with as many answers as are written.
-        succeeded(unsafe { table::D3DKMTQueryAllocationResidency(&self.session, at, args) })?;
+        check_status(unsafe { table::D3DKMTQueryAllocationResidency(&self.session, at, args) })?;
         Ok(all)
     }
 
@@ -173,7 +173,7 @@ impl Client {
             PrivateDriverDataSize: 24,
         };
         // SAFETY: `args` and `sizes` live here, and that has so many bytes.
-        succeeded(unsafe { table::D3DKMTQueryAdapterInfo(&self.session, at, &raw const args) })?;
+        check_status(unsafe { table::D3DKMTQueryAdapterInfo(&self.session, at, &raw const args) })?;
         Ok(sizes)
     }
 
@@ -193,7 +193,7 @@ impl Client {
         };
         // SAFETY: `args` and `data` live here, and the size is that of `data`: what a u32 does
         // not count is more than the door reads.
-        succeeded(unsafe { table::D3DKMTQueryAdapterInfo(&self.session, at, &raw const args) })
+        check_status(unsafe { table::D3DKMTQueryAdapterInfo(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTQueryVideoMemoryInfo` of a group of an adapter, for a process handle.
@@ -212,7 +212,7 @@ impl Client {
         };
         let session = &self.session;
         // SAFETY: `args` lives here.
-        succeeded(unsafe { table::D3DKMTQueryVideoMemoryInfo(session, at, &raw mut args) })?;
+        check_status(unsafe { table::D3DKMTQueryVideoMemoryInfo(session, at, &raw mut args) })?;
         Ok(args)
     }
 
@@ -232,7 +232,7 @@ impl Client {
         };
         let args = &raw const args;
         // SAFETY: `args` lives here.
-        succeeded(unsafe { table::D3DKMTChangeVideoMemoryReservation(&self.session, at, args) })
+        check_status(unsafe { table::D3DKMTChangeVideoMemoryReservation(&self.session, at, args) })
     }
 
     /// `D3DKMTRegisterTrimNotification`, on the first adapter: the registration.
@@ -245,18 +245,18 @@ impl Client {
         device: D3DKMT_HANDLE,
         told: impl Fn(u64) + Send + Sync + 'static,
     ) -> Result<usize, NTSTATUS> {
-        let told: &'static Told = Box::leak(Box::new(Told(Box::new(told))));
+        let told: &'static TrimHandler = Box::leak(Box::new(TrimHandler(Box::new(told))));
         let adapter = self.session.kernel.adapters().first().copied();
         let mut args = D3DKMT_REGISTERTRIMNOTIFICATION {
             AdapterLuid: adapter.map_or(LUID::ZERO, luid),
             hDevice: device,
-            Callback: Some(tell),
+            Callback: Some(notify_trim),
             Context: ptr::from_ref(told).cast_mut().cast(),
             ..D3DKMT_REGISTERTRIMNOTIFICATION::ZERO
         };
         let session = &self.session;
         // SAFETY: `args` lives here, and the function takes what it is registered with.
-        succeeded(unsafe { table::D3DKMTRegisterTrimNotification(session, at, &raw mut args) })?;
+        check_status(unsafe { table::D3DKMTRegisterTrimNotification(session, at, &raw mut args) })?;
         Ok(args.Handle.addr())
     }
 
@@ -264,26 +264,26 @@ impl Client {
     pub fn unregister_trim(&self, at: &mut Passive, registration: usize) -> Result<(), NTSTATUS> {
         let mut args = D3DKMT_UNREGISTERTRIMNOTIFICATION {
             Handle: ptr::without_provenance_mut(registration),
-            Callback: Some(tell),
+            Callback: Some(notify_trim),
         };
         let session = &self.session;
         // SAFETY: `args` lives here.
-        succeeded(unsafe { table::D3DKMTUnregisterTrimNotification(session, at, &raw mut args) })
+        check_status(unsafe { table::D3DKMTUnregisterTrimNotification(session, at, &raw mut args) })
     }
 }
 
 /// What a trim callback calls.
-struct Told(Box<dyn Fn(u64) + Send + Sync>);
+struct TrimHandler(Box<dyn Fn(u64) + Send + Sync>);
 
 /// The callback.
 ///
 /// # Safety
 ///
-/// The notification is there, and its context is a [`Told`].
-unsafe extern "C-unwind" fn tell(args: *mut D3DKMT_TRIMNOTIFICATION) {
+/// The notification is there, and its context is a [`TrimHandler`].
+unsafe extern "C-unwind" fn notify_trim(args: *mut D3DKMT_TRIMNOTIFICATION) {
     // SAFETY: The caller's contract.
     let args = unsafe { args.read() };
     // SAFETY: The caller's contract.
-    let Told(told) = unsafe { &*args.Context.cast_const().cast() };
+    let TrimHandler(told) = unsafe { &*args.Context.cast_const().cast() };
     told(args.NumBytesToTrim);
 }

@@ -4,7 +4,7 @@
 use crate::claims::{read, read_bytes, read_list_mut, read_mut, write, write_bytes, write_list};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
-use crate::status::{Kept, Which, answer};
+use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
 use abi::kmt::{
     D3DKMT_CREATEALLOCATION, D3DKMT_CREATEALLOCATIONFLAGS as Flags,
@@ -17,16 +17,16 @@ use abi::ukm::{
     D3DDDI_ID_NOTAPPLICABLE,
 };
 use flight::{Passive, RuleId};
-use kernel::{Argument, CreateOrder, Handle, Made, Refused, Sharing};
+use kernel::{Argument, CreateAllocationRequest, Handle, CreateAllocationResponse, KernelError, Sharing};
 use std::ffi::c_void;
 
 const PAGE: usize = 4096;
 
 /// More allocations than this in one call are refused.
-const MOST_ALLOCATIONS: u32 = 1024;
+const MAX_ALLOCATIONS: u32 = 1024;
 
 /// What was asked for, out of either structure.
-struct Asked {
+struct CreateArguments {
     args: D3DKMT_CREATEALLOCATION,
     infos: Vec<Info>,
     standard: Option<D3DKMT_CREATESTANDARDALLOCATION>,
@@ -42,7 +42,7 @@ struct Info {
     flags: u32,
 }
 
-impl Asked {
+impl CreateArguments {
     fn has(&self, flag: u32) -> bool {
         self.args.Flags.has(flag)
     }
@@ -55,16 +55,16 @@ impl Asked {
 
 const INVALID: Option<NTSTATUS> = Some(STATUS_INVALID_PARAMETER);
 
-const RULES: &[ArgumentRule<Asked>] = &[
+const RULES: &[ArgumentRule<CreateArguments>] = &[
     ArgumentRule {
         id: RuleId::ALLOC_CREATE_023,
-        place: "D3DKMTCreateAllocation.hDevice",
+        argument: "D3DKMTCreateAllocation.hDevice",
         refuses: INVALID,
         broken: |asked| (asked.args.hDevice == 0).then(|| "hDevice is zero".to_owned()),
     },
     ArgumentRule {
         id: RuleId::ALLOC_CREATE_001,
-        place: "D3DKMTCreateAllocation.Flags.CreateShared",
+        argument: "D3DKMTCreateAllocation.Flags.CreateShared",
         refuses: INVALID,
         broken: |asked| {
             (asked.has(Flags::CreateShared) && !asked.has(Flags::CreateResource))
@@ -73,7 +73,7 @@ const RULES: &[ArgumentRule<Asked>] = &[
     },
     ArgumentRule {
         id: RuleId::ALLOC_CREATE_002,
-        place: "D3DKMTCreateAllocation.Flags.NtSecuritySharing",
+        argument: "D3DKMTCreateAllocation.Flags.NtSecuritySharing",
         refuses: INVALID,
         broken: |asked| {
             (asked.has(Flags::NtSecuritySharing) && !asked.has(Flags::CreateShared))
@@ -82,7 +82,7 @@ const RULES: &[ArgumentRule<Asked>] = &[
     },
     ArgumentRule {
         id: RuleId::ALLOC_CREATE_004,
-        place: "D3DKMTCreateAllocation.Flags",
+        argument: "D3DKMTCreateAllocation.Flags",
         refuses: INVALID,
         broken: |asked| {
             let alone = !asked.has(Flags::CreateResource) && asked.args.hResource == 0;
@@ -92,7 +92,7 @@ const RULES: &[ArgumentRule<Asked>] = &[
     },
     ArgumentRule {
         id: RuleId::ALLOC_CREATE_006,
-        place: "D3DKMTCreateAllocation.NumAllocations",
+        argument: "D3DKMTCreateAllocation.NumAllocations",
         refuses: INVALID,
         broken: |asked| {
             (asked.args.NumAllocations == 0).then(|| {
@@ -104,7 +104,7 @@ const RULES: &[ArgumentRule<Asked>] = &[
     },
     ArgumentRule {
         id: RuleId::ALLOC_CREATE_016,
-        place: "D3DKMTCreateAllocation.Flags",
+        argument: "D3DKMTCreateAllocation.Flags",
         refuses: INVALID,
         broken: |asked| {
             let bits = asked.args.Flags.Value & (Flags::RESERVED | Flags::OpenCrossAdapter);
@@ -113,7 +113,7 @@ const RULES: &[ArgumentRule<Asked>] = &[
     },
     ArgumentRule {
         id: RuleId::ALLOC_CREATE_009,
-        place: "D3DKMTCreateAllocation.Flags.StandardAllocation",
+        argument: "D3DKMTCreateAllocation.Flags.StandardAllocation",
         refuses: INVALID,
         broken: |asked| {
             let (memory, section) =
@@ -129,7 +129,7 @@ const RULES: &[ArgumentRule<Asked>] = &[
     },
     ArgumentRule {
         id: RuleId::ALLOC_CREATE_010,
-        place: "D3DKMTCreateAllocation.NumAllocations",
+        argument: "D3DKMTCreateAllocation.NumAllocations",
         refuses: INVALID,
         broken: |asked| {
             let count = asked.args.NumAllocations;
@@ -142,7 +142,7 @@ const RULES: &[ArgumentRule<Asked>] = &[
     // only noted.
     ArgumentRule {
         id: RuleId::ALLOC_CREATE_011,
-        place: "D3DKMTCreateAllocation.Flags.StandardAllocation",
+        argument: "D3DKMTCreateAllocation.Flags.StandardAllocation",
         refuses: None,
         broken: |asked| {
             let both = asked.has(Flags::CreateShared) && asked.has(Flags::CrossAdapter);
@@ -153,7 +153,7 @@ const RULES: &[ArgumentRule<Asked>] = &[
     },
     ArgumentRule {
         id: RuleId::ALLOC_CREATE_022,
-        place: "D3DKMTCreateAllocation.pStandardAllocation.Type",
+        argument: "D3DKMTCreateAllocation.pStandardAllocation.Type",
         refuses: INVALID,
         broken: |asked| {
             let known = D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP
@@ -164,7 +164,7 @@ const RULES: &[ArgumentRule<Asked>] = &[
     },
     ArgumentRule {
         id: RuleId::ALLOC_CREATE_013,
-        place: "D3DKMTCreateAllocation.pSystemMem",
+        argument: "D3DKMTCreateAllocation.pSystemMem",
         refuses: INVALID,
         broken: |asked| {
             let size = asked.standard.map_or(0, |standard| standard.ExistingHeapData.Size);
@@ -179,7 +179,7 @@ const RULES: &[ArgumentRule<Asked>] = &[
     },
     ArgumentRule {
         id: RuleId::ALLOC_CREATE_018,
-        place: "D3DKMTCreateAllocation.VidPnSourceId",
+        argument: "D3DKMTCreateAllocation.VidPnSourceId",
         refuses: None,
         broken: |asked| {
             let stray = |info: &Info| {
@@ -190,7 +190,7 @@ const RULES: &[ArgumentRule<Asked>] = &[
     },
     ArgumentRule {
         id: RuleId::ALLOC_CREATE_019,
-        place: "D3DKMTCreateAllocation.Flags.Stereo",
+        argument: "D3DKMTCreateAllocation.Flags.Stereo",
         refuses: INVALID,
         broken: |asked| {
             let stereo = |info: &Info| info.flags & InfoFlags::Stereo != 0;
@@ -200,10 +200,10 @@ const RULES: &[ArgumentRule<Asked>] = &[
     },
 ];
 
-const KEPT: Kept = Kept {
+const ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[
-        (Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTCreateAllocation.hDevice"),
-        (Which::Resource, RuleId::ALLOC_CREATE_003, "D3DKMTCreateAllocation.hResource"),
+        (HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTCreateAllocation.hDevice"),
+        (HandleArgument::Resource, RuleId::ALLOC_CREATE_003, "D3DKMTCreateAllocation.hResource"),
     ],
     others: &[
         (RuleId::ALLOC_CREATE_005, "D3DKMTCreateAllocation.hResource"),
@@ -261,17 +261,17 @@ unsafe fn create<E: Element>(
     let asked = unsafe { read_mut(args) }?;
     let list = list(&asked);
     // SAFETY: The caller's contract.
-    let mut elements = unsafe { read_list_mut(list, counted(session, &asked)?) }?;
+    let mut elements = unsafe { read_list_mut(list, check_count(session, &asked)?) }?;
     let infos = elements.iter().map(E::info).collect();
     // SAFETY: The caller's contract.
-    let made = unsafe { ask(session, at, asked, infos) }?;
+    let made = unsafe { create_objects(session, at, asked, infos) }?;
     for (element, handle) in elements.iter_mut().zip(&made.allocations) {
         element.name(*handle);
     }
     // SAFETY: The caller's contract.
     unsafe { write_list(list, &elements) }?;
     // SAFETY: The caller's contract.
-    unsafe { write(args, filled(asked, &made)) }
+    unsafe { write(args, fill_output(asked, &made)) }
 }
 
 /// An element of the list, of either version.
@@ -304,9 +304,9 @@ macro_rules! element {
 element!(D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO2);
 
 /// The number of elements, if it is a sane one.
-fn counted(session: &Session, asked: &D3DKMT_CREATEALLOCATION) -> Result<usize, NTSTATUS> {
-    if asked.NumAllocations > MOST_ALLOCATIONS {
-        session.absent("D3DKMTCreateAllocation of more than 1024 allocations in one call");
+fn check_count(session: &Session, asked: &D3DKMT_CREATEALLOCATION) -> Result<usize, NTSTATUS> {
+    if asked.NumAllocations > MAX_ALLOCATIONS {
+        session.missing_entry("D3DKMTCreateAllocation of more than 1024 allocations in one call");
         return Err(STATUS_INVALID_PARAMETER);
     }
     Ok(asked.NumAllocations as usize)
@@ -317,35 +317,35 @@ fn counted(session: &Session, asked: &D3DKMT_CREATEALLOCATION) -> Result<usize, 
 /// # Safety
 ///
 /// The pointers of `args` and `infos` are good for what they say, now.
-unsafe fn ask(
+unsafe fn create_objects(
     session: &Session,
     at: &mut Passive,
     args: D3DKMT_CREATEALLOCATION,
     infos: Vec<Info>,
-) -> Result<Made, NTSTATUS> {
+) -> Result<CreateAllocationResponse, NTSTATUS> {
     let standard = args.Flags.has(Flags::StandardAllocation);
     // SAFETY: The caller's contract: with the flag the union holds this pointer.
     let standard = standard.then(|| unsafe { read(args.standard_allocation().cast_const()) });
-    let asked = Asked { args, infos, standard: standard.transpose()? };
+    let asked = CreateArguments { args, infos, standard: standard.transpose()? };
     judge_arguments(session, RULES, &asked)?;
     if asked.has(Flags::ExistingSection) {
-        session.absent("D3DKMTCreateAllocation.Flags.ExistingSection");
+        session.missing_entry("D3DKMTCreateAllocation.Flags.ExistingSection");
         return Err(STATUS_NOT_SUPPORTED);
     }
     for (_, name) in WITHOUT_EFFECT.iter().filter(|(flag, _)| asked.has(*flag)) {
-        session.absent(name);
+        session.missing_entry(name);
     }
     // SAFETY: The caller's contract.
-    let order = unsafe { order(&asked) }?;
-    let made = session.kernel.create(at, session.process, order);
+    let order = unsafe { create_request(&asked) }?;
+    let made = session.kernel.create_allocations(at, session.process, order);
     let lost_resource = made.as_ref().err().is_some_and(|why| {
         matches!(
             why,
-            Refused::Handle { argument: Argument::Resource, .. } | Refused::OtherDevice { .. }
+            KernelError::Handle { argument: Argument::Resource, .. } | KernelError::OtherDevice { .. }
         )
     });
     // WINDOWS: an hResource that does not resolve is an invalid handle here (observed).
-    let made = answer(session, KEPT, made)
+    let made = map_error(session, ERROR_RULES, made)
         .map_err(|status| if lost_resource { STATUS_INVALID_HANDLE } else { status })?;
     if asked.standard.is_none() {
         for (info, bytes) in asked.infos.iter().zip(&made.privates) {
@@ -363,7 +363,7 @@ unsafe fn ask(
 /// # Safety
 ///
 /// The pointers of `asked` are good for what they say, now.
-unsafe fn order(asked: &Asked) -> Result<CreateOrder, NTSTATUS> {
+unsafe fn create_request(asked: &CreateArguments) -> Result<CreateAllocationRequest, NTSTATUS> {
     let args = &asked.args;
     let mut allocations = Vec::with_capacity(asked.infos.len());
     for info in &asked.infos {
@@ -391,7 +391,7 @@ unsafe fn order(asked: &Asked) -> Result<CreateOrder, NTSTATUS> {
     };
     let primary = |info: &(usize, &Info)| info.1.flags & InfoFlags::Primary != 0;
     let primaries = asked.infos.iter().enumerate().filter(primary).map(|info| info.0).collect();
-    Ok(CreateOrder {
+    Ok(CreateAllocationRequest {
         device: Handle(args.hDevice),
         resource: (args.hResource != 0).then_some(Handle(args.hResource)),
         new_resource: asked.has(Flags::CreateResource),
@@ -405,7 +405,7 @@ unsafe fn order(asked: &Asked) -> Result<CreateOrder, NTSTATUS> {
 }
 
 /// The structure with the answers in it. Sizes stay as they were.
-fn filled(mut args: D3DKMT_CREATEALLOCATION, made: &Made) -> D3DKMT_CREATEALLOCATION {
+fn fill_output(mut args: D3DKMT_CREATEALLOCATION, made: &CreateAllocationResponse) -> D3DKMT_CREATEALLOCATION {
     if let Some(resource) = made.resource {
         args.hResource = resource.0;
     }

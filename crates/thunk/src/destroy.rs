@@ -4,18 +4,18 @@
 use crate::claims::{read, read_list};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
-use crate::status::{Kept, Which, answer};
+use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
 use abi::kmt::{D3DKMT_DESTROYALLOCATION, D3DKMT_DESTROYALLOCATION2};
 use abi::status::STATUS_INVALID_PARAMETER;
 use abi::ukm::D3DDDICB_DESTROYALLOCATION2FLAGS as Flags;
 use flight::{Passive, RuleId};
-use kernel::{DestroyOrder, Handle, Target};
+use kernel::{DestroyAllocationRequest, Handle, DestroyTarget};
 
 const RULES: &[ArgumentRule<D3DKMT_DESTROYALLOCATION2>] = &[
     ArgumentRule {
         id: RuleId::ALLOC_DESTROY_012,
-        place: "D3DKMTDestroyAllocation2.Flags",
+        argument: "D3DKMTDestroyAllocation2.Flags",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |args| {
             let bits = args.Flags.Value & !(Flags::AssumeNotInUse | Flags::SynchronousDestroy);
@@ -24,7 +24,7 @@ const RULES: &[ArgumentRule<D3DKMT_DESTROYALLOCATION2>] = &[
     },
     ArgumentRule {
         id: RuleId::ALLOC_DESTROY_024,
-        place: "D3DKMTDestroyAllocation2.phAllocationList",
+        argument: "D3DKMTDestroyAllocation2.phAllocationList",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |args| {
             let bare = args.hResource == 0 && args.phAllocationList.is_null();
@@ -38,7 +38,7 @@ const RULES: &[ArgumentRule<D3DKMT_DESTROYALLOCATION2>] = &[
     // a list has no meaning (documented).
     ArgumentRule {
         id: RuleId::ALLOC_DESTROY_003,
-        place: "D3DKMTDestroyAllocation2.phAllocationList",
+        argument: "D3DKMTDestroyAllocation2.phAllocationList",
         refuses: None,
         broken: |args| {
             let listed = !args.phAllocationList.is_null() && args.AllocationCount == 0;
@@ -48,7 +48,7 @@ const RULES: &[ArgumentRule<D3DKMT_DESTROYALLOCATION2>] = &[
     },
     ArgumentRule {
         id: RuleId::ALLOC_DESTROY_004,
-        place: "D3DKMTDestroyAllocation2.AllocationCount",
+        argument: "D3DKMTDestroyAllocation2.AllocationCount",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |args| {
             let listed = !args.phAllocationList.is_null() && args.AllocationCount > 0;
@@ -58,11 +58,11 @@ const RULES: &[ArgumentRule<D3DKMT_DESTROYALLOCATION2>] = &[
     },
 ];
 
-const KEPT: Kept = Kept {
+const ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[
-        (Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTDestroyAllocation2.hDevice"),
-        (Which::Resource, RuleId::ALLOC_DESTROY_001, "D3DKMTDestroyAllocation2.hResource"),
-        (Which::Allocation, RuleId::ALLOC_DESTROY_001, "D3DKMTDestroyAllocation2.phAllocationList"),
+        (HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTDestroyAllocation2.hDevice"),
+        (HandleArgument::Resource, RuleId::ALLOC_DESTROY_001, "D3DKMTDestroyAllocation2.hResource"),
+        (HandleArgument::Allocation, RuleId::ALLOC_DESTROY_001, "D3DKMTDestroyAllocation2.phAllocationList"),
     ],
     others: &[
         (RuleId::ALLOC_DESTROY_005, "D3DKMTDestroyAllocation2.phAllocationList"),
@@ -111,19 +111,19 @@ unsafe fn destroy(
 ) -> Result<(), NTSTATUS> {
     judge_arguments(session, RULES, asked)?;
     let target = match (asked.hResource, asked.AllocationCount) {
-        (0, 0) => Target::Nothing,
+        (0, 0) => DestroyTarget::Nothing,
         (0, count) => {
             // SAFETY: The caller's contract.
             let list = unsafe { read_list(asked.phAllocationList, count as usize) }?;
-            Target::List(list.into_iter().map(Handle).collect())
+            DestroyTarget::List(list.into_iter().map(Handle).collect())
         }
-        (resource, _) => Target::Resource(Handle(resource)),
+        (resource, _) => DestroyTarget::Resource(Handle(resource)),
     };
-    let order = DestroyOrder {
+    let order = DestroyAllocationRequest {
         device: Handle(asked.hDevice),
         target,
-        assume: asked.Flags.has(Flags::AssumeNotInUse),
-        sync: asked.Flags.has(Flags::SynchronousDestroy),
+        assume_not_in_use: asked.Flags.has(Flags::AssumeNotInUse),
+        synchronous: asked.Flags.has(Flags::SynchronousDestroy),
     };
-    answer(session, KEPT, session.kernel.destroy(at, session.process, &order))
+    map_error(session, ERROR_RULES, session.kernel.destroy(at, session.process, &order))
 }

@@ -4,7 +4,7 @@
 use crate::claims::{read, read_bytes, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
-use crate::status::{Kept, Which, answer};
+use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
 use abi::kmt::{
     D3DKMT_CREATECONTEXTVIRTUAL, D3DKMT_CREATEDEVICE, D3DKMT_DESTROYCONTEXT, D3DKMT_DESTROYDEVICE,
@@ -15,27 +15,27 @@ use abi::kmt::{
 };
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use flight::{Passive, RuleId};
-use kernel::miniport::ContextOrder;
-use kernel::{Handle, Loss};
+use kernel::miniport::CreateContextArgs;
+use kernel::{Handle, DeviceLoss};
 
 /// A handle argument of a device call; `None` when there is no structure.
-type Given = Option<u32>;
+type OptionalHandle = Option<u32>;
 
-const CREATE_RULES: &[ArgumentRule<Given>] = &[ArgumentRule {
+const CREATE_RULES: &[ArgumentRule<OptionalHandle>] = &[ArgumentRule {
     id: RuleId::DEV_LIFE_013,
-    place: "D3DKMTCreateDevice.hAdapter",
+    argument: "D3DKMTCreateDevice.hAdapter",
     refuses: Some(STATUS_INVALID_PARAMETER),
-    broken: |given| nothing_given(*given, "hAdapter"),
+    broken: |given| missing_handle(*given, "hAdapter"),
 }];
 
-const DESTROY_RULES: &[ArgumentRule<Given>] = &[ArgumentRule {
+const DESTROY_RULES: &[ArgumentRule<OptionalHandle>] = &[ArgumentRule {
     id: RuleId::DEV_LIFE_013,
-    place: "D3DKMTDestroyDevice.hDevice",
+    argument: "D3DKMTDestroyDevice.hDevice",
     refuses: Some(STATUS_INVALID_PARAMETER),
-    broken: |given| nothing_given(*given, "hDevice"),
+    broken: |given| missing_handle(*given, "hDevice"),
 }];
 
-fn nothing_given(given: Given, name: &str) -> Option<String> {
+fn missing_handle(given: OptionalHandle, name: &str) -> Option<String> {
     match given {
         None => Some("there is no argument structure".to_owned()),
         Some(0) => Some(format!("{name} is zero")),
@@ -43,28 +43,28 @@ fn nothing_given(given: Given, name: &str) -> Option<String> {
     }
 }
 
-const CREATED: Kept = Kept {
-    handles: &[(Which::Adapter, RuleId::DEV_LIFE_001, "D3DKMTCreateDevice.hAdapter")],
+const CREATE_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(HandleArgument::Adapter, RuleId::DEV_LIFE_001, "D3DKMTCreateDevice.hAdapter")],
     others: &[],
 };
 
-const DESTROYED: Kept = Kept {
-    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTDestroyDevice.hDevice")],
+const DESTROY_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTDestroyDevice.hDevice")],
     others: &[],
 };
 
-const STATE_ASKED: Kept = Kept {
-    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTGetDeviceState.hDevice")],
+const STATE_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTGetDeviceState.hDevice")],
     others: &[],
 };
 
-const CONTEXT_CREATED: Kept = Kept {
-    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTCreateContextVirtual.hDevice")],
+const CREATE_CONTEXT_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTCreateContextVirtual.hDevice")],
     others: &[(RuleId::DEV_LIFE_006, "D3DKMTCreateContextVirtual.NodeOrdinal")],
 };
 
-const CONTEXT_DESTROYED: Kept = Kept {
-    handles: &[(Which::StaleContext, RuleId::DEV_LIFE_003, "D3DKMTDestroyContext.hContext")],
+const DESTROY_CONTEXT_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(HandleArgument::StaleContext, RuleId::DEV_LIFE_003, "D3DKMTDestroyContext.hContext")],
     others: &[],
 };
 
@@ -80,7 +80,7 @@ pub(crate) unsafe fn create_device(
     let mut asked = asked?;
     let handle = Handle(asked.hAdapter);
     let made = session.kernel.create_device(at, session.process, handle);
-    asked.hDevice = answer(session, CREATED, made)?.0;
+    asked.hDevice = map_error(session, CREATE_ERROR_RULES, made)?.0;
     // SAFETY: The caller's contract.
     unsafe { write(args, asked) }
 }
@@ -95,7 +95,7 @@ pub(crate) unsafe fn destroy_device(
     let asked = unsafe { read(args) };
     judge_arguments(session, DESTROY_RULES, &asked.ok().map(|args| args.hDevice))?;
     let handle = Handle(asked?.hDevice);
-    answer(session, DESTROYED, session.kernel.destroy_device(at, session.process, handle))
+    map_error(session, DESTROY_ERROR_RULES, session.kernel.destroy_device(at, session.process, handle))
 }
 
 /// Says whether a device works, or why not.
@@ -107,20 +107,20 @@ pub(crate) unsafe fn get_device_state(
     // SAFETY: The caller's contract.
     let mut asked = unsafe { read_mut(args) }?;
     let state = session.kernel.device_state(session.process, Handle(asked.hDevice));
-    let state = answer(session, STATE_ASKED, state)?;
+    let state = map_error(session, STATE_ERROR_RULES, state)?;
     if asked.StateType != D3DKMT_DEVICESTATE_EXECUTION {
-        session.absent("D3DKMTGetDeviceState of another state than the execution state");
+        session.missing_entry("D3DKMTGetDeviceState of another state than the execution state");
         return Err(STATUS_NOT_SUPPORTED);
     }
     // WINDOWS: which state a refused packet leaves is our reading: a fault of its commands.
     asked.set_execution_state(match state {
         None => D3DKMT_DEVICEEXECUTION_ACTIVE,
-        Some(Loss::Hung) => D3DKMT_DEVICEEXECUTION_HUNG,
-        Some(Loss::Reset) => D3DKMT_DEVICEEXECUTION_RESET,
-        Some(Loss::Refused) => D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT,
-        Some(Loss::OutOfMemory) => D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY,
-        Some(Loss::PageFault) => D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT,
-        Some(Loss::Stopped) => D3DKMT_DEVICEEXECUTION_STOPPED,
+        Some(DeviceLoss::TimedOut) => D3DKMT_DEVICEEXECUTION_HUNG,
+        Some(DeviceLoss::Reset) => D3DKMT_DEVICEEXECUTION_RESET,
+        Some(DeviceLoss::SubmitFailed) => D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT,
+        Some(DeviceLoss::OutOfMemory) => D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY,
+        Some(DeviceLoss::PageFault) => D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT,
+        Some(DeviceLoss::AdapterRemoved) => D3DKMT_DEVICEEXECUTION_STOPPED,
     });
     // SAFETY: The caller's contract.
     unsafe { write(args, asked) }
@@ -138,10 +138,10 @@ pub(crate) unsafe fn create_context_virtual(
     // SAFETY: The caller's contract.
     let private = unsafe { read_bytes(from, size) }?;
     let (node, engine) = (asked.NodeOrdinal, asked.EngineAffinity);
-    let order = ContextOrder { node, engine, system: false, private };
+    let order = CreateContextArgs { node, engine, system: false, private };
     let handle = Handle(asked.hDevice);
     let made = session.kernel.create_context(at, session.process, handle, &order);
-    asked.hContext = answer(session, CONTEXT_CREATED, made)?.0;
+    asked.hContext = map_error(session, CREATE_CONTEXT_ERROR_RULES, made)?.0;
     // SAFETY: The caller's contract.
     unsafe { write(args, asked) }
 }
@@ -155,5 +155,5 @@ pub(crate) unsafe fn destroy_context(
     // SAFETY: The caller's contract.
     let handle = Handle(unsafe { read(args) }?.hContext);
     let ended = session.kernel.destroy_context(at, session.process, handle);
-    answer(session, CONTEXT_DESTROYED, ended)
+    map_error(session, DESTROY_CONTEXT_ERROR_RULES, ended)
 }

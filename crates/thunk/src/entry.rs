@@ -7,17 +7,17 @@ use std::ffi::c_void;
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
-pub struct Line {
+pub struct EntryRow {
     /// The Windows name of the entry point.
     pub name: &'static str,
     /// What it does not do yet, in words; empty when it is complete.
-    pub lacks: &'static str,
+    pub missing: &'static str,
     /// The rules judged on its arguments, and on the kernel's errors.
     pub rules: &'static [RuleId],
     /// The statuses it returns itself, besides success.
-    pub answers: &'static [NTSTATUS],
+    pub statuses: &'static [NTSTATUS],
     /// The DDIs whose failure it returns.
-    pub passes_on: &'static [&'static str],
+    pub forwards_errors_of: &'static [&'static str],
     /// What its caller promises besides valid pointers, in words; empty when nothing. A caller
     /// that makes up its arguments cannot keep such a promise.
     pub requires: &'static str,
@@ -33,10 +33,10 @@ pub struct Line {
 /// row's name.
 pub type EntryPoint = unsafe fn(&Session, &mut Passive, *mut c_void) -> NTSTATUS;
 
-impl Line {
+impl EntryRow {
     /// How much of it there is.
-    pub const fn state(&self) -> Support {
-        Support::lacking(self.lacks)
+    pub const fn support(&self) -> Support {
+        Support::from_missing(self.missing)
     }
 }
 
@@ -46,8 +46,8 @@ macro_rules! entry_points {
     ($(
         $name:ident(* $mutability:tt $module:ident :: $args:ident) => $file:ident :: $function:ident {
             $(rules: $rules:tt,)?
-            answers: $answers:tt,
-            $(passes_on: $ddis:tt,)?
+            statuses: $statuses:tt,
+            $(forwards_errors_of: $ddis:tt,)?
             $(missing: $missing:expr,)?
             $(requires: $requires:literal,)?
         }
@@ -75,13 +75,13 @@ macro_rules! entry_points {
         )+
 
         /// Every entry point.
-        pub const ENTRIES: &[Line] = &[$(
-            Line {
+        pub const ENTRIES: &[EntryRow] = &[$(
+            EntryRow {
                 name: stringify!($name),
-                lacks: $crate::entry::listed!(missing $($missing)?),
+                missing: $crate::entry::listed!(missing $($missing)?),
                 rules: $crate::entry::listed!(rules $($rules)?),
-                answers: $crate::entry::listed!(answers $answers),
-                passes_on: $crate::entry::listed!(passes_on $($ddis)?),
+                statuses: $crate::entry::listed!(statuses $statuses),
+                forwards_errors_of: $crate::entry::listed!(forwards_errors_of $($ddis)?),
                 requires: concat!($($requires)?),
                 pointer: concat!("*", stringify!($mutability), " ", stringify!($args)),
                 bytes: size_of::<abi::$module::$args>(),
@@ -98,8 +98,8 @@ pub(crate) use entry_points;
 /// A list of a row: in brackets, the name of a constant, or nothing.
 macro_rules! listed {
     (rules [$($rule:ident),+ $(,)?]) => { &[$(RuleId::$rule),+] };
-    (answers [$($status:ident),+ $(,)?]) => { &[$($status),+] };
-    (passes_on [$($ddi:ident),+ $(,)?]) => { &[$(stringify!($ddi)),+] };
+    (statuses [$($status:ident),+ $(,)?]) => { &[$($status),+] };
+    (forwards_errors_of [$($ddi:ident),+ $(,)?]) => { &[$(stringify!($ddi)),+] };
     (missing $missing:expr) => { $missing };
     (missing) => { "" };
     ($list:ident $constant:ident) => { $constant };
@@ -111,7 +111,7 @@ pub(crate) use listed;
 pub(crate) struct ArgumentRule<A> {
     pub(crate) id: RuleId,
     /// The entry and the argument.
-    pub(crate) place: &'static str,
+    pub(crate) argument: &'static str,
     /// The status of a breach; `None` where the call goes on as on Windows.
     pub(crate) refuses: Option<NTSTATUS>,
     /// The sentence, when broken.
@@ -130,7 +130,7 @@ pub(crate) fn judge_arguments<A>(
         if let (Some(status), true, true) = (rule.refuses, broken.is_some(), refused.is_ok()) {
             refused = Err(status);
         }
-        session.judge(rule.id, rule.place, broken);
+        session.judge(rule.id, rule.argument, broken);
     }
     refused
 }

@@ -4,20 +4,20 @@
 use crate::claims::{read, read_list_mut, write_bytes};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
-use crate::status::{Kept, Which, answer};
+use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
 use abi::kmt::{D3DKMT_ESCAPE, D3DKMT_ESCAPE_DRIVERPRIVATE};
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use abi::ukm::D3DDDI_ESCAPEFLAGS as Flags;
 use flight::{Passive, RuleId};
-use kernel::{EscapeOrder, Handle};
+use kernel::{EscapeRequest, Handle};
 
 /// Three things an escape can be for, one at a time.
 const PURPOSES: u32 = Flags::HardwareAccess | Flags::DeviceStatusQuery | Flags::ChangeFrameLatency;
 
 const RULES: &[ArgumentRule<Flags>] = &[ArgumentRule {
     id: RuleId::DEV_LIFE_009,
-    place: "D3DKMTEscape.Flags",
+    argument: "D3DKMTEscape.Flags",
     refuses: Some(STATUS_INVALID_PARAMETER),
     broken: |flags| {
         let several = (flags.Value & PURPOSES).count_ones() > 1;
@@ -31,11 +31,11 @@ const RULES: &[ArgumentRule<Flags>] = &[ArgumentRule {
     },
 }];
 
-const ESCAPED: Kept = Kept {
+const ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[
-        (Which::Adapter, RuleId::DEV_LIFE_001, "D3DKMTEscape.hAdapter"),
-        (Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTEscape.hDevice"),
-        (Which::StaleContext, RuleId::DEV_LIFE_003, "D3DKMTEscape.hContext"),
+        (HandleArgument::Adapter, RuleId::DEV_LIFE_001, "D3DKMTEscape.hAdapter"),
+        (HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTEscape.hDevice"),
+        (HandleArgument::StaleContext, RuleId::DEV_LIFE_003, "D3DKMTEscape.hContext"),
     ],
     others: &[],
 };
@@ -53,7 +53,7 @@ pub(crate) unsafe fn escape(
     let asked = unsafe { read(args) }?;
     judge_arguments(session, RULES, &asked.Flags)?;
     let given = |handle| (handle != 0).then_some(Handle(handle));
-    let order = EscapeOrder {
+    let order = EscapeRequest {
         adapter: Handle(asked.hAdapter),
         device: given(asked.hDevice),
         context: given(asked.hContext),
@@ -61,15 +61,15 @@ pub(crate) unsafe fn escape(
         flags: asked.Flags.Value,
     };
     if asked.Type != D3DKMT_ESCAPE_DRIVERPRIVATE {
-        answer(session, ESCAPED, session.kernel.look_at_escape(session.process, &order))?;
-        session.absent("D3DKMTEscape of another type than D3DKMT_ESCAPE_DRIVERPRIVATE");
+        map_error(session, ERROR_RULES, session.kernel.check_escape(session.process, &order))?;
+        session.missing_entry("D3DKMTEscape of another type than D3DKMT_ESCAPE_DRIVERPRIVATE");
         return Err(STATUS_NOT_SUPPORTED);
     }
     let (place, size) = (asked.pPrivateDriverData, asked.PrivateDriverDataSize as usize);
     // SAFETY: The caller's contract.
     let mut private = unsafe { read_list_mut(place.cast::<u8>(), size) }?;
     let escaped = session.kernel.escape(at, session.process, &order, &mut private);
-    answer(session, ESCAPED, escaped)?;
+    map_error(session, ERROR_RULES, escaped)?;
     // SAFETY: The caller's contract; the driver cannot change the length.
     unsafe { write_bytes(place, private.get(..size).unwrap_or_default()) }
 }

@@ -1,9 +1,9 @@
 //! Keyed mutexes: made, opened, acquired with a key, released to the next.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
-use crate::claims::{copied, read, read_bytes, read_mut, room_for, write, write_bytes};
+use crate::claims::{copied, read, read_bytes, read_mut, check_writable, write, write_bytes};
 use crate::session::Session;
-use crate::status::{Kept, Which, answer};
+use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::kmt::{
     D3DKMT_ACQUIREKEYEDMUTEX, D3DKMT_ACQUIREKEYEDMUTEX2, D3DKMT_CREATEKEYEDMUTEX,
     D3DKMT_CREATEKEYEDMUTEX2, D3DKMT_CREATEKEYEDMUTEX2_FLAGS as CreateFlags,
@@ -14,32 +14,32 @@ use abi::status::{
     STATUS_ABANDONED, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_TIMEOUT,
 };
 use abi::{LARGE_INTEGER, NTSTATUS};
-use flight::{Passive, RuleId, Subject, What};
-use kernel::{Acquired, Handle, KeyedOrder, NewKeyed, Refused, Release};
+use flight::{Passive, RuleId, Subject, EventKind};
+use kernel::{AcquireKeyedMutexResponse, Handle, CreateKeyedMutexRequest, CreateKeyedMutexResponse, KernelError, ReleaseKeyedMutexRequest};
 use std::ffi::c_void;
 
-macro_rules! kept {
+macro_rules! error_rules {
     ($($name:ident: $which:ident $rule:ident $place:literal;)+) => {
-        $(const $name: Kept =
-            Kept { handles: &[(Which::$which, RuleId::$rule, $place)], others: &[] };)+
+        $(const $name: ErrorRules =
+            ErrorRules { handles: &[(HandleArgument::$which, RuleId::$rule, $place)], others: &[] };)+
     };
 }
 
-kept! {
-    OPENED: KeyedShare MUTEX_KEYED_001 "D3DKMTOpenKeyedMutex.hSharedHandle";
-    OPENED2: KeyedShare MUTEX_KEYED_001 "D3DKMTOpenKeyedMutex2.hSharedHandle";
-    DESTROYED: Keyed MUTEX_KEYED_003 "D3DKMTDestroyKeyedMutex.hKeyedMutex";
-    ACQUIRED: Keyed MUTEX_KEYED_001 "D3DKMTAcquireKeyedMutex.hKeyedMutex";
-    ACQUIRED2: Keyed MUTEX_KEYED_001 "D3DKMTAcquireKeyedMutex2.hKeyedMutex";
-    RELEASED: Keyed MUTEX_KEYED_001 "D3DKMTReleaseKeyedMutex.hKeyedMutex";
-    RELEASED2: Keyed MUTEX_KEYED_001 "D3DKMTReleaseKeyedMutex2.hKeyedMutex";
+error_rules! {
+    OPEN_ERROR_RULES: SharedKeyedMutex MUTEX_KEYED_001 "D3DKMTOpenKeyedMutex.hSharedHandle";
+    OPENED2: SharedKeyedMutex MUTEX_KEYED_001 "D3DKMTOpenKeyedMutex2.hSharedHandle";
+    DESTROY_ERROR_RULES: KeyedMutex MUTEX_KEYED_003 "D3DKMTDestroyKeyedMutex.hKeyedMutex";
+    ACQUIRED: KeyedMutex MUTEX_KEYED_001 "D3DKMTAcquireKeyedMutex.hKeyedMutex";
+    ACQUIRED2: KeyedMutex MUTEX_KEYED_001 "D3DKMTAcquireKeyedMutex2.hKeyedMutex";
+    RELEASED: KeyedMutex MUTEX_KEYED_001 "D3DKMTReleaseKeyedMutex.hKeyedMutex";
+    RELEASED2: KeyedMutex MUTEX_KEYED_001 "D3DKMTReleaseKeyedMutex2.hKeyedMutex";
 }
 
 /// Nothing of these calls names anything.
-const CREATED: Kept = Kept { handles: &[], others: &[] };
+const CREATE_ERROR_RULES: ErrorRules = ErrorRules { handles: &[], others: &[] };
 
 /// Whether arguments are given at all.
-fn given<T>(session: &Session, call: &'static str, args: *const T) -> Result<(), NTSTATUS> {
+fn check_args<T>(session: &Session, call: &'static str, args: *const T) -> Result<(), NTSTATUS> {
     let null = args.is_null();
     let broken = null.then(|| format!("{call} was called with NULL in place of its arguments"));
     session.judge(RuleId::MUTEX_KEYED_001, call, broken);
@@ -52,10 +52,10 @@ pub(crate) unsafe fn create_keyed_mutex(
     _at: &mut Passive,
     args: *mut D3DKMT_CREATEKEYEDMUTEX,
 ) -> Result<(), NTSTATUS> {
-    given(session, "D3DKMTCreateKeyedMutex", args)?;
+    check_args(session, "D3DKMTCreateKeyedMutex", args)?;
     // SAFETY: The caller's contract.
     let mut asked = unsafe { read_mut(args) }?;
-    let order = KeyedOrder { key: asked.InitialValue, ..KeyedOrder::default() };
+    let order = CreateKeyedMutexRequest { key: asked.InitialValue, ..CreateKeyedMutexRequest::default() };
     (asked.hKeyedMutex, asked.hSharedHandle) = create(session, order)?;
     // SAFETY: The caller's contract.
     unsafe { write(args, asked) }
@@ -67,7 +67,7 @@ pub(crate) unsafe fn create_keyed_mutex2(
     _at: &mut Passive,
     args: *mut D3DKMT_CREATEKEYEDMUTEX2,
 ) -> Result<(), NTSTATUS> {
-    given(session, "D3DKMTCreateKeyedMutex2", args)?;
+    check_args(session, "D3DKMTCreateKeyedMutex2", args)?;
     // SAFETY: The caller's contract.
     let mut asked = unsafe { read_mut(args) }?;
     // WINDOWS: our reading, as of flags that mean nothing elsewhere.
@@ -78,16 +78,16 @@ pub(crate) unsafe fn create_keyed_mutex2(
     // SAFETY: The caller's contract.
     let runtime = unsafe { read_bytes(data, size) }?;
     let nt = asked.Flags.has(CreateFlags::NtSecuritySharing);
-    let order = KeyedOrder { key: asked.InitialValue, runtime, nt };
+    let order = CreateKeyedMutexRequest { key: asked.InitialValue, runtime, nt };
     (asked.hKeyedMutex, asked.hSharedHandle) = create(session, order)?;
     // SAFETY: The caller's contract.
     unsafe { write(args, asked) }
 }
 
 /// Its maker's handle, and the global one: zero if it is for NT handles.
-fn create(session: &Session, order: KeyedOrder) -> Result<(u32, u32), NTSTATUS> {
-    let made = session.kernel.create_keyed(session.process, order);
-    let NewKeyed { handle, global } = answer(session, CREATED, made)?;
+fn create(session: &Session, order: CreateKeyedMutexRequest) -> Result<(u32, u32), NTSTATUS> {
+    let made = session.kernel.create_keyed_mutex(session.process, order);
+    let CreateKeyedMutexResponse { handle, global } = map_error(session, CREATE_ERROR_RULES, made)?;
     Ok((handle.0, global.unwrap_or_default().0))
 }
 
@@ -97,12 +97,12 @@ pub(crate) unsafe fn open_keyed_mutex(
     _at: &mut Passive,
     args: *mut D3DKMT_OPENKEYEDMUTEX,
 ) -> Result<(), NTSTATUS> {
-    given(session, "D3DKMTOpenKeyedMutex", args)?;
+    check_args(session, "D3DKMTOpenKeyedMutex", args)?;
     // SAFETY: The caller's contract.
     let mut asked = unsafe { read_mut(args) }?;
     let global = Handle(asked.hSharedHandle);
-    let opened = session.kernel.open_keyed(session.process, global, 0);
-    asked.hKeyedMutex = answer(session, OPENED, opened)?.1.0;
+    let opened = session.kernel.open_keyed_mutex(session.process, global, 0);
+    asked.hKeyedMutex = map_error(session, OPEN_ERROR_RULES, opened)?.1.0;
     // SAFETY: The caller's contract.
     unsafe { write(args, asked) }
 }
@@ -116,7 +116,7 @@ pub(crate) unsafe fn open_keyed_mutex2(
     _at: &mut Passive,
     args: *mut D3DKMT_OPENKEYEDMUTEX2,
 ) -> Result<(), NTSTATUS> {
-    given(session, "D3DKMTOpenKeyedMutex2", args)?;
+    check_args(session, "D3DKMTOpenKeyedMutex2", args)?;
     let before = copied();
     // SAFETY: The caller's contract.
     let mut asked = unsafe { read_mut(args) }?;
@@ -125,19 +125,19 @@ pub(crate) unsafe fn open_keyed_mutex2(
         return Err(STATUS_INVALID_PARAMETER);
     }
     let global = Handle(asked.hSharedHandle);
-    let opened = session.kernel.open_keyed(session.process, global, room as usize);
+    let opened = session.kernel.open_keyed_mutex(session.process, global, room as usize);
     let subject = match &opened {
-        Ok((it, _)) | Err(Refused::ShortBuffer { of: it, .. }) => Some(*it),
+        Ok((it, _)) | Err(KernelError::BufferTooSmall { of: it, .. }) => Some(*it),
         Err(_) => None,
     };
-    let opened = answer(session, OPENED2, opened).and_then(|(_, handle)| {
+    let opened = map_error(session, OPENED2, opened).and_then(|(_, handle)| {
         asked.hKeyedMutex = handle.0;
         // SAFETY: The caller's contract.
         unsafe { write(args, asked) }
     });
     if let Some(subject) = subject {
         let size = asked.PrivateRuntimeDataSize.into();
-        let told = What::KeyedTold { room: room.into(), size, copied: copied() - before };
+        let told = EventKind::KeyedMutexOpenReturned { capacity: room.into(), size, copied: copied() - before };
         session.log().emit(subject, told);
     }
     opened
@@ -151,31 +151,31 @@ pub(crate) unsafe fn destroy_keyed_mutex(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let handle = Handle(unsafe { read(args) }?.hKeyedMutex);
-    answer(session, DESTROYED, session.kernel.destroy_keyed(session.process, handle))
+    map_error(session, DESTROY_ERROR_RULES, session.kernel.destroy_keyed_mutex(session.process, handle))
 }
 
 /// An acquire, of either version.
-struct Ask {
+struct AcquireArguments {
     handle: Handle,
     key: u64,
     timeout: *const LARGE_INTEGER,
-    room: u32,
+    runtime_size: u32,
 }
 
 /// What came of it.
-struct Answer {
+struct AcquireResult {
     subject: Subject,
-    how: &'static str,
+    outcome: &'static str,
     status: Result<(), NTSTATUS>,
     /// What `FenceValue` becomes, if it changes.
     fence: Option<u64>,
     runtime: Vec<u8>,
 }
 
-impl Answer {
+impl AcquireResult {
     /// Emits what the caller gets for its key. Returns the status.
-    fn say(self, session: &Session, asked: u64, key: u64, fence: u64) -> Result<(), NTSTATUS> {
-        let answered = What::KeyedAnswered { how: self.how.into(), asked, key, fence };
+    fn finish(self, session: &Session, asked: u64, key: u64, fence: u64) -> Result<(), NTSTATUS> {
+        let answered = EventKind::KeyedMutexAcquireReturned { result: self.outcome.into(), requested: asked, key, fence };
         session.log().emit(self.subject, answered);
         self.status
     }
@@ -192,21 +192,21 @@ impl Answer {
 unsafe fn acquire(
     session: &Session,
     at: &mut Passive,
-    kept: Kept,
-    ask: &Ask,
-) -> Result<Answer, NTSTATUS> {
+    error_rules: ErrorRules,
+    ask: &AcquireArguments,
+) -> Result<AcquireResult, NTSTATUS> {
     // SAFETY: The caller's contract.
-    let timeout = unsafe { steps(session, ask.timeout) }?;
-    let room = ask.room as usize;
+    let timeout = unsafe { timeout_ticks(session, ask.timeout) }?;
+    let room = ask.runtime_size as usize;
     let ended =
-        session.kernel.acquire_keyed(at, session.process, ask.handle, ask.key, timeout, room);
-    let (subject, ended) = answer(session, kept, ended)?;
-    let (how, status, fence, runtime) = match ended {
-        Acquired::Owned { fence, runtime } => ("acquired", Ok(()), Some(fence), runtime),
-        Acquired::TimedOut => ("timed-out", Err(STATUS_TIMEOUT), Some(0), Vec::new()),
-        Acquired::Abandoned => ("abandoned", Err(STATUS_ABANDONED), None, Vec::new()),
+        session.kernel.acquire_keyed_mutex(at, session.process, ask.handle, ask.key, timeout, room);
+    let (subject, ended) = map_error(session, error_rules, ended)?;
+    let (outcome, status, fence, runtime) = match ended {
+        AcquireKeyedMutexResponse::Owned { fence, runtime } => ("acquired", Ok(()), Some(fence), runtime),
+        AcquireKeyedMutexResponse::TimedOut => ("timed-out", Err(STATUS_TIMEOUT), Some(0), Vec::new()),
+        AcquireKeyedMutexResponse::Abandoned => ("abandoned", Err(STATUS_ABANDONED), None, Vec::new()),
     };
-    Ok(Answer { subject, how, status, fence, runtime })
+    Ok(AcquireResult { subject, outcome, status, fence, runtime })
 }
 
 /// How long to wait at most, in steps of 100 ns: relative times are negative, and none is for
@@ -215,14 +215,14 @@ unsafe fn acquire(
 /// # Safety
 ///
 /// In a session that trusts, a pointer that is not NULL points to a number, readable now.
-unsafe fn steps(session: &Session, timeout: *const LARGE_INTEGER) -> Result<Option<u64>, NTSTATUS> {
+unsafe fn timeout_ticks(session: &Session, timeout: *const LARGE_INTEGER) -> Result<Option<u64>, NTSTATUS> {
     if timeout.is_null() {
         return Ok(None);
     }
     // SAFETY: The caller's contract.
     let timeout = unsafe { read(timeout) }?;
     if timeout > 0 {
-        session.absent("D3DKMTAcquireKeyedMutex until a date");
+        session.missing_entry("D3DKMTAcquireKeyedMutex until a date");
         return Err(STATUS_NOT_SUPPORTED);
     }
     Ok(Some(timeout.unsigned_abs()))
@@ -234,17 +234,17 @@ pub(crate) unsafe fn acquire_keyed_mutex(
     at: &mut Passive,
     args: *mut D3DKMT_ACQUIREKEYEDMUTEX,
 ) -> Result<(), NTSTATUS> {
-    given(session, "D3DKMTAcquireKeyedMutex", args)?;
+    check_args(session, "D3DKMTAcquireKeyedMutex", args)?;
     // SAFETY: The caller's contract.
     let mut asked = unsafe { read_mut(args) }?;
     let (handle, key) = (Handle(asked.hKeyedMutex), asked.Key);
-    let ask = Ask { handle, key, timeout: asked.pTimeout, room: 0 };
+    let ask = AcquireArguments { handle, key, timeout: asked.pTimeout, runtime_size: 0 };
     // SAFETY: The caller's contract.
     let ended = unsafe { acquire(session, at, ACQUIRED, &ask) }?;
     asked.FenceValue = ended.fence.unwrap_or(asked.FenceValue);
     // SAFETY: The caller's contract.
     unsafe { write(args, asked) }?;
-    ended.say(session, key, asked.Key, asked.FenceValue)
+    ended.finish(session, key, asked.Key, asked.FenceValue)
 }
 
 /// Waits until a keyed mutex is free for a key, owns it and gets the runtime's data.
@@ -256,7 +256,7 @@ pub(crate) unsafe fn acquire_keyed_mutex2(
     at: &mut Passive,
     args: *mut D3DKMT_ACQUIREKEYEDMUTEX2,
 ) -> Result<(), NTSTATUS> {
-    given(session, "D3DKMTAcquireKeyedMutex2", args)?;
+    check_args(session, "D3DKMTAcquireKeyedMutex2", args)?;
     // SAFETY: The caller's contract.
     let mut asked = unsafe { read_mut(args) }?;
     let (data, room): (*mut c_void, u32) =
@@ -265,9 +265,9 @@ pub(crate) unsafe fn acquire_keyed_mutex2(
         return Err(STATUS_INVALID_PARAMETER);
     }
     // SAFETY: The caller's contract.
-    unsafe { room_for(data, room as usize) }?;
+    unsafe { check_writable(data, room as usize) }?;
     let (handle, key) = (Handle(asked.hKeyedMutex), asked.Key);
-    let ask = Ask { handle, key, timeout: asked.pTimeout, room };
+    let ask = AcquireArguments { handle, key, timeout: asked.pTimeout, runtime_size: room };
     // SAFETY: The caller's contract.
     let ended = unsafe { acquire(session, at, ACQUIRED2, &ask) }?;
     asked.FenceValue = ended.fence.unwrap_or(asked.FenceValue);
@@ -275,7 +275,7 @@ pub(crate) unsafe fn acquire_keyed_mutex2(
     unsafe { write_bytes(data, &ended.runtime) }?;
     // SAFETY: The caller's contract.
     unsafe { write(args, asked) }?;
-    ended.say(session, key, asked.Key, asked.FenceValue)
+    ended.finish(session, key, asked.Key, asked.FenceValue)
 }
 
 /// Releases a keyed mutex to the next key.
@@ -284,13 +284,13 @@ pub(crate) unsafe fn release_keyed_mutex(
     _at: &mut Passive,
     args: *mut D3DKMT_RELEASEKEYEDMUTEX,
 ) -> Result<(), NTSTATUS> {
-    given(session, "D3DKMTReleaseKeyedMutex", args)?;
+    check_args(session, "D3DKMTReleaseKeyedMutex", args)?;
     // SAFETY: The caller's contract.
     let asked = unsafe { read(args.cast_const()) }?;
-    let release = Release { key: asked.Key, fence: asked.FenceValue, runtime: None };
+    let release = ReleaseKeyedMutexRequest { key: asked.Key, fence: asked.FenceValue, runtime: None };
     let handle = Handle(asked.hKeyedMutex);
-    let released = session.kernel.release_keyed(session.process, handle, release);
-    answer(session, RELEASED, released)
+    let released = session.kernel.release_keyed_mutex(session.process, handle, release);
+    map_error(session, RELEASED, released)
 }
 
 /// Releases a keyed mutex to the next key, with other data of the runtime's.
@@ -302,15 +302,15 @@ pub(crate) unsafe fn release_keyed_mutex2(
     _at: &mut Passive,
     args: *mut D3DKMT_RELEASEKEYEDMUTEX2,
 ) -> Result<(), NTSTATUS> {
-    given(session, "D3DKMTReleaseKeyedMutex2", args)?;
+    check_args(session, "D3DKMTReleaseKeyedMutex2", args)?;
     // SAFETY: The caller's contract.
     let asked = unsafe { read(args.cast_const()) }?;
     let (data, size) = (asked.pPrivateRuntimeData, asked.PrivateRuntimeDataSize);
     // SAFETY: The caller's contract.
     let runtime = unsafe { read_bytes(data, size) }?;
     let runtime = (size != 0).then_some(runtime);
-    let release = Release { key: asked.Key, fence: asked.FenceValue, runtime };
+    let release = ReleaseKeyedMutexRequest { key: asked.Key, fence: asked.FenceValue, runtime };
     let handle = Handle(asked.hKeyedMutex);
-    let released = session.kernel.release_keyed(session.process, handle, release);
-    answer(session, RELEASED2, released)
+    let released = session.kernel.release_keyed_mutex(session.process, handle, release);
+    map_error(session, RELEASED2, released)
 }

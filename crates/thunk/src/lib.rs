@@ -47,13 +47,13 @@ pub use session::Session;
 
 // The entry points under their Windows names, and the table of them. The macro
 // `for_each_entry_point` has the same rows.
-pub use entry::{EntryPoint, Line};
+pub use entry::{EntryPoint, EntryRow};
 pub use table::*;
 
 // The same calls in safe Rust, for scenarios and tests.
-pub use client::{Client, Create, Created, Destroy, Escape, Shared};
+pub use client::{Client, CreateAllocation, CreatedAllocation, DestroyAllocation, EscapeCall, OpenedResource};
 pub use client_keyed::KeyedMutex;
-pub use client_memory::{Made, PagingQueue};
-pub use client_render::{Listed, ListedContext};
+pub use client_memory::{PagingStatus, PagingQueue};
+pub use client_render::{RenderCommand, RenderContext};
 pub use client_sync::{CpuWait, NewSync, SyncObject};
-pub use client_worth::Names;
+pub use client_worth::AllocationSelection;

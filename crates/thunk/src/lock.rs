@@ -4,13 +4,13 @@
 use crate::claims::{read, read_list, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
-use crate::status::{Kept, Which, answer};
+use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
 use abi::kmt::{D3DKMT_LOCK, D3DKMT_LOCK2, D3DKMT_UNLOCK, D3DKMT_UNLOCK2};
 use abi::status::STATUS_INVALID_PARAMETER;
 use abi::ukm::D3DDDICB_LOCKFLAGS as Flags;
 use flight::{Passive, RuleId};
-use kernel::{Handle, LockOrder};
+use kernel::{Handle, LockRequest};
 use std::ptr;
 
 const INVALID: Option<NTSTATUS> = Some(STATUS_INVALID_PARAMETER);
@@ -18,22 +18,22 @@ const INVALID: Option<NTSTATUS> = Some(STATUS_INVALID_PARAMETER);
 const RULES: &[ArgumentRule<D3DKMT_LOCK>] = &[
     ArgumentRule {
         id: RuleId::ALLOC_LOCK_001,
-        place: "D3DKMTLock.Flags",
+        argument: "D3DKMTLock.Flags",
         refuses: INVALID,
-        broken: |args| both(args, (Flags::ReadOnly, "ReadOnly"), (Flags::WriteOnly, "WriteOnly")),
+        broken: |args| both_flags(args, (Flags::ReadOnly, "ReadOnly"), (Flags::WriteOnly, "WriteOnly")),
     },
     ArgumentRule {
         id: RuleId::ALLOC_LOCK_002,
-        place: "D3DKMTLock.Flags",
+        argument: "D3DKMTLock.Flags",
         refuses: INVALID,
         broken: |args| {
             let aperture = (Flags::AcquireAperture, "AcquireAperture");
-            both(args, (Flags::IgnoreSync, "IgnoreSync"), aperture)
+            both_flags(args, (Flags::IgnoreSync, "IgnoreSync"), aperture)
         },
     },
     ArgumentRule {
         id: RuleId::ALLOC_LOCK_003,
-        place: "D3DKMTLock.Flags.UseAlternateVA",
+        argument: "D3DKMTLock.Flags.UseAlternateVA",
         refuses: INVALID,
         broken: |args| {
             (args.Flags.has(Flags::UseAlternateVA) && !args.Flags.has(Flags::AcquireAperture))
@@ -42,7 +42,7 @@ const RULES: &[ArgumentRule<D3DKMT_LOCK>] = &[
     },
     ArgumentRule {
         id: RuleId::ALLOC_LOCK_016,
-        place: "D3DKMTLock.pPages",
+        argument: "D3DKMTLock.pPages",
         refuses: INVALID,
         broken: |args| {
             let (entire, pages) = (args.Flags.has(Flags::LockEntire), args.NumPages);
@@ -58,14 +58,14 @@ const RULES: &[ArgumentRule<D3DKMT_LOCK>] = &[
     },
 ];
 
-fn both(it: &D3DKMT_LOCK, one: (u32, &str), other: (u32, &str)) -> Option<String> {
+fn both_flags(it: &D3DKMT_LOCK, one: (u32, &str), other: (u32, &str)) -> Option<String> {
     (it.Flags.has(one.0) && it.Flags.has(other.0))
         .then(|| format!("{} and {} are both set", one.1, other.1))
 }
 
 const RULES_2: &[ArgumentRule<D3DKMT_LOCK2>] = &[ArgumentRule {
     id: RuleId::ALLOC_LOCK_018,
-    place: "D3DKMTLock2.Flags",
+    argument: "D3DKMTLock2.Flags",
     refuses: INVALID,
     broken: |args| {
         let bits = args.Flags.Value;
@@ -73,8 +73,8 @@ const RULES_2: &[ArgumentRule<D3DKMT_LOCK2>] = &[ArgumentRule {
     },
 }];
 
-const LOCKED: Kept = Kept {
-    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTLock.hDevice")],
+const LOCK_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTLock.hDevice")],
     others: &[
         (RuleId::ALLOC_LOCK_004, "D3DKMTLock.hAllocation"),
         (RuleId::ALLOC_LOCK_007, "D3DKMTLock.Flags.UseAlternateVA"),
@@ -84,26 +84,26 @@ const LOCKED: Kept = Kept {
     ],
 };
 
-const LOCKED_2: Kept = Kept {
-    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTLock2.hDevice")],
+const LOCK2_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTLock2.hDevice")],
     others: &[
         (RuleId::ALLOC_LOCK_004, "D3DKMTLock2.hAllocation"),
         (RuleId::ALLOC_LOCK_007, "D3DKMTLock2.hAllocation"),
     ],
 };
 
-const UNLOCKED: Kept = Kept {
+const UNLOCK_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[
-        (Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTUnlock.hDevice"),
-        (Which::Allocation, RuleId::ALLOC_LOCK_017, "D3DKMTUnlock.phAllocations"),
+        (HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTUnlock.hDevice"),
+        (HandleArgument::Allocation, RuleId::ALLOC_LOCK_017, "D3DKMTUnlock.phAllocations"),
     ],
     others: &[],
 };
 
-const UNLOCKED_2: Kept = Kept {
+const UNLOCK2_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[
-        (Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTUnlock2.hDevice"),
-        (Which::Allocation, RuleId::ALLOC_LOCK_017, "D3DKMTUnlock2.hAllocation"),
+        (HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTUnlock2.hDevice"),
+        (HandleArgument::Allocation, RuleId::ALLOC_LOCK_017, "D3DKMTUnlock2.hAllocation"),
     ],
     others: &[],
 };
@@ -125,29 +125,29 @@ pub(crate) unsafe fn lock(
     // SAFETY: The caller's contract. The whole is shown, so the pages only have to be there.
     unsafe { read_list(asked.pPages, asked.NumPages as usize) }?;
     for (_, name) in WITHOUT_EFFECT.iter().filter(|(flag, _)| asked.Flags.has(*flag)) {
-        session.absent(name);
+        session.missing_entry(name);
     }
     let device = Handle(asked.hDevice);
     // WINDOWS: from WDDM 2 on nothing is renamed (documented).
-    let renames = session.kernel.brings_listed(session.process, device);
+    let renames = session.kernel.pages_in_listed(session.process, device);
     if asked.Flags.has(Flags::Discard) && !renames {
-        session.absent("D3DKMTLock.Flags.Discard");
+        session.missing_entry("D3DKMTLock.Flags.Discard");
     }
     let has = |flag| asked.Flags.has(flag);
-    let order = LockOrder {
+    let order = LockRequest {
         device,
         view: Handle(asked.hAllocation),
-        waits: !has(Flags::IgnoreSync),
-        hurries: has(Flags::DonotWait),
-        still: has(Flags::DonotEvict),
+        wait: !has(Flags::IgnoreSync),
+        do_not_wait: has(Flags::DonotWait),
+        do_not_evict: has(Flags::DonotEvict),
         aperture: has(Flags::AcquireAperture),
         alternate: has(Flags::UseAlternateVA),
-        unsynced: has(Flags::IgnoreSync | Flags::IgnoreReadSync),
+        ignore_sync: has(Flags::IgnoreSync | Flags::IgnoreReadSync),
         discards: has(Flags::Discard),
-        unnamed: has(Flags::NoExistingReference),
+        no_existing_reference: has(Flags::NoExistingReference),
     };
     let locked = session.kernel.lock(at, session.process, &order);
-    let shown = answer(session, LOCKED, locked)?;
+    let shown = map_error(session, LOCK_ERROR_RULES, locked)?;
     asked.hAllocation = shown.view.0;
     asked.pData = ptr::with_exposed_provenance_mut(shown.address);
     // SAFETY: The caller's contract.
@@ -167,9 +167,9 @@ pub(crate) unsafe fn lock2(
     let mut asked = unsafe { read_mut(args) }?;
     judge_arguments(session, RULES_2, &asked)?;
     let (device, view) = (Handle(asked.hDevice), Handle(asked.hAllocation));
-    let order = LockOrder { device, view, ..LockOrder::default() };
+    let order = LockRequest { device, view, ..LockRequest::default() };
     let locked = session.kernel.lock(at, session.process, &order);
-    let shown = answer(session, LOCKED_2, locked)?;
+    let shown = map_error(session, LOCK2_ERROR_RULES, locked)?;
     asked.pData = ptr::with_exposed_provenance_mut(shown.address);
     // SAFETY: The caller's contract.
     unsafe { write(args, asked) }
@@ -187,7 +187,7 @@ pub(crate) unsafe fn unlock(
     let list = unsafe { read_list(asked.phAllocations, asked.NumAllocations as usize) }?;
     let list: Vec<Handle> = list.into_iter().map(Handle).collect();
     let ended = session.kernel.unlock(session.process, Handle(asked.hDevice), &list);
-    answer(session, UNLOCKED, ended)
+    map_error(session, UNLOCK_ERROR_RULES, ended)
 }
 
 /// Ends one lock of an allocation.
@@ -199,5 +199,5 @@ pub(crate) unsafe fn unlock2(
     // SAFETY: The caller's contract.
     let asked = unsafe { read(args) }?;
     let (device, view) = (Handle(asked.hDevice), Handle(asked.hAllocation));
-    answer(session, UNLOCKED_2, session.kernel.unlock(session.process, device, &[view]))
+    map_error(session, UNLOCK2_ERROR_RULES, session.kernel.unlock(session.process, device, &[view]))
 }

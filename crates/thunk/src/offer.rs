@@ -1,10 +1,10 @@
 //! Offers: what a client can do without, and takes back.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
-use crate::claims::{read, read_list, read_mut, room_for, write, write_list};
+use crate::claims::{read, read_list, read_mut, check_writable, write, write_list};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
-use crate::status::{Kept, Which, answer};
+use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::kmt::{
     D3DKMT_OFFER_PRIORITY_AUTO, D3DKMT_OFFER_PRIORITY_LOW, D3DKMT_OFFERALLOCATIONS,
     D3DKMT_RECLAIMALLOCATIONS, D3DKMT_RECLAIMALLOCATIONS2,
@@ -13,38 +13,38 @@ use abi::status::{STATUS_INVALID_PARAMETER, STATUS_PENDING};
 use abi::ukm::{D3DDDI_RECLAIM_RESULT, D3DDDI_RECLAIM_RESULT_DISCARDED, D3DDDI_RECLAIM_RESULT_OK};
 use abi::{BOOL, D3DKMT_HANDLE, NTSTATUS};
 use flight::{Passive, RuleId};
-use kernel::{Handle, Refused, Residency};
+use kernel::{Handle, KernelError, Residency};
 
 /// Where the handles of a call are: of resources, or of allocations.
 #[derive(Clone, Copy)]
-struct Lists {
+struct HandleLists {
     resources: *const D3DKMT_HANDLE,
     allocations: *const D3DKMT_HANDLE,
     count: u32,
 }
 
 /// What is named: for each handle of the call, how many allocations.
-struct Named {
+struct ResolvedHandles {
     list: Vec<Handle>,
-    each: Vec<usize>,
+    member_counts: Vec<usize>,
 }
 
 /// An offer's arguments.
-struct Offered {
-    lists: Lists,
+struct OfferArguments {
+    lists: HandleLists,
     priority: i32,
 }
 
-const OFFER_RULES: &[ArgumentRule<Offered>] = &[
+const OFFER_RULES: &[ArgumentRule<OfferArguments>] = &[
     ArgumentRule {
         id: RuleId::RESID_OFFER_001,
-        place: "D3DKMTOfferAllocations.pResources",
+        argument: "D3DKMTOfferAllocations.pResources",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |args| one_of_two(args.lists),
+        broken: |args| exactly_one_list(args.lists),
     },
     ArgumentRule {
         id: RuleId::RESID_OFFER_002,
-        place: "D3DKMTOfferAllocations.Priority",
+        argument: "D3DKMTOfferAllocations.Priority",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |args| {
             let priority = args.priority;
@@ -54,14 +54,14 @@ const OFFER_RULES: &[ArgumentRule<Offered>] = &[
     },
 ];
 
-const RECLAIM_RULES: &[ArgumentRule<Lists>] = &[ArgumentRule {
+const RECLAIM_RULES: &[ArgumentRule<HandleLists>] = &[ArgumentRule {
     id: RuleId::RESID_OFFER_008,
-    place: "D3DKMTReclaimAllocations.pResources",
+    argument: "D3DKMTReclaimAllocations.pResources",
     refuses: Some(STATUS_INVALID_PARAMETER),
-    broken: |args| one_of_two(*args),
+    broken: |args| exactly_one_list(*args),
 }];
 
-fn one_of_two(lists: Lists) -> Option<String> {
+fn exactly_one_list(lists: HandleLists) -> Option<String> {
     match (lists.resources.is_null(), lists.allocations.is_null()) {
         (false, false) => Some("pResources and HandleList are both given".to_owned()),
         (true, true) => Some("neither pResources nor HandleList is given".to_owned()),
@@ -69,13 +69,13 @@ fn one_of_two(lists: Lists) -> Option<String> {
     }
 }
 
-const OFFERED: Kept = Kept {
-    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTOfferAllocations.hDevice")],
+const OFFER_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTOfferAllocations.hDevice")],
     others: &[],
 };
 
-const RECLAIMED: Kept = Kept {
-    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTReclaimAllocations.hDevice")],
+const RECLAIM_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTReclaimAllocations.hDevice")],
     others: &[(RuleId::RESID_OFFER_008, "D3DKMTReclaimAllocations.HandleList")],
 };
 
@@ -87,20 +87,20 @@ pub(crate) unsafe fn offer_allocations(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let asked = unsafe { read(args) }?;
-    let lists = Lists {
+    let lists = HandleLists {
         resources: asked.pResources.cast_const(),
         allocations: asked.HandleList,
         count: asked.NumAllocations,
     };
-    judge_arguments(session, OFFER_RULES, &Offered { lists, priority: asked.Priority })?;
+    judge_arguments(session, OFFER_RULES, &OfferArguments { lists, priority: asked.Priority })?;
     if asked.Flags.Value != 0 {
-        session.absent("D3DKMTOfferAllocations.Flags");
+        session.missing_entry("D3DKMTOfferAllocations.Flags");
     }
     // SAFETY: The caller's contract.
-    let named = unsafe { named(session, lists) }?;
+    let named = unsafe { resolve_lists(session, lists) }?;
     let (device, priority) = (Handle(asked.hDevice), asked.Priority.cast_unsigned());
-    let offer = |it: Named| session.kernel.offer(session.process, device, &it.list, priority);
-    answer(session, OFFERED, named.and_then(offer))
+    let offer = |it: ResolvedHandles| session.kernel.offer(session.process, device, &it.list, priority);
+    map_error(session, OFFER_ERROR_RULES, named.and_then(offer))
 }
 
 /// Takes offered allocations back.
@@ -111,7 +111,7 @@ pub(crate) unsafe fn reclaim_allocations(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let asked = unsafe { read(args) }?;
-    let lists = Lists {
+    let lists = HandleLists {
         resources: asked.pResources.cast_const(),
         allocations: asked.HandleList,
         count: asked.NumAllocations,
@@ -132,7 +132,7 @@ pub(crate) unsafe fn reclaim_allocations2(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let mut asked = unsafe { read_mut(args) }?;
-    let lists = Lists {
+    let lists = HandleLists {
         resources: asked.pResources.cast_const(),
         allocations: asked.HandleList,
         count: asked.NumAllocations,
@@ -167,25 +167,25 @@ unsafe fn reclaim(
     session: &Session,
     device: Option<D3DKMT_HANDLE>,
     queue: Option<D3DKMT_HANDLE>,
-    lists: Lists,
+    lists: HandleLists,
     to: *mut i32,
 ) -> Result<(Vec<bool>, Residency), NTSTATUS> {
     judge_arguments(session, RECLAIM_RULES, &lists)?;
     // SAFETY: The caller's contract.
-    let named = unsafe { named(session, lists) }?;
+    let named = unsafe { resolve_lists(session, lists) }?;
     if !to.is_null() {
         // SAFETY: The caller's contract: an answer for each handle.
-        unsafe { room_for(to.cast(), size_of::<i32>().saturating_mul(lists.count as usize)) }?;
+        unsafe { check_writable(to.cast(), size_of::<i32>().saturating_mul(lists.count as usize)) }?;
     }
     let (device, queue) = (device.map(Handle), queue.map(Handle));
-    let back = |it: Named| {
+    let back = |it: ResolvedHandles| {
         let back = session.kernel.reclaim(session.process, device, queue, &it.list)?;
-        Ok((it.each, back))
+        Ok((it.member_counts, back))
     };
-    let (each, back) = answer(session, RECLAIMED, named.and_then(back))?;
+    let (member_counts, back) = map_error(session, RECLAIM_ERROR_RULES, named.and_then(back))?;
     let mut all = back.discarded.into_iter();
     let gone = |count| all.by_ref().take(count).fold(false, |any, it| any | it);
-    Ok((each.into_iter().map(gone).collect(), back.residency))
+    Ok((member_counts.into_iter().map(gone).collect(), back.residency))
 }
 
 /// The allocations of a call, by either list.
@@ -193,16 +193,16 @@ unsafe fn reclaim(
 /// # Safety
 ///
 /// The lists are good for what they say, now.
-unsafe fn named(session: &Session, lists: Lists) -> Result<Result<Named, Refused>, NTSTATUS> {
+unsafe fn resolve_lists(session: &Session, lists: HandleLists) -> Result<Result<ResolvedHandles, KernelError>, NTSTATUS> {
     let by_resource = !lists.resources.is_null();
     let from = if by_resource { lists.resources } else { lists.allocations };
     // SAFETY: The caller's contract.
     let handles = unsafe { read_list(from, lists.count as usize) }?;
     let members = |handle: &u32| {
         let handle = Handle(*handle);
-        if by_resource { session.kernel.members(session.process, handle) } else { Ok(vec![handle]) }
+        if by_resource { session.kernel.resource_members(session.process, handle) } else { Ok(vec![handle]) }
     };
     let groups: Result<Vec<_>, _> = handles.iter().map(members).collect();
     Ok(groups
-        .map(|lists| Named { each: lists.iter().map(Vec::len).collect(), list: lists.concat() }))
+        .map(|lists| ResolvedHandles { member_counts: lists.iter().map(Vec::len).collect(), list: lists.concat() }))
 }

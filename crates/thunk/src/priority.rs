@@ -3,24 +3,24 @@
 
 use crate::claims::{read, read_mut, write};
 use crate::session::Session;
-use crate::status::{Kept, Which, answer};
+use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
 use abi::kmt::{D3DKMT_GETCONTEXTSCHEDULINGPRIORITY, D3DKMT_SETCONTEXTSCHEDULINGPRIORITY};
 use flight::{Passive, RuleId};
 use kernel::Handle;
 
-const SET: Kept = Kept {
+const SET_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[(
-        Which::StaleContext,
+        HandleArgument::StaleContext,
         RuleId::DEV_LIFE_003,
         "D3DKMTSetContextSchedulingPriority.hContext",
     )],
     others: &[],
 };
 
-const TOLD: Kept = Kept {
+const GET_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[(
-        Which::StaleContext,
+        HandleArgument::StaleContext,
         RuleId::DEV_LIFE_003,
         "D3DKMTGetContextSchedulingPriority.hContext",
     )],
@@ -38,7 +38,7 @@ pub(crate) unsafe fn set_context_scheduling_priority(
     // SAFETY: The caller's contract.
     let asked = unsafe { read(args) }?;
     let (context, priority) = (Handle(asked.hContext), asked.Priority);
-    answer(session, SET, session.kernel.set_priority(session.process, context, priority))
+    map_error(session, SET_ERROR_RULES, session.kernel.set_priority(session.process, context, priority))
 }
 
 /// Answers how important a context is.
@@ -50,7 +50,7 @@ pub(crate) unsafe fn get_context_scheduling_priority(
     // SAFETY: The caller's contract.
     let mut asked = unsafe { read_mut(args) }?;
     let told = session.kernel.priority(session.process, Handle(asked.hContext));
-    asked.Priority = answer(session, TOLD, told)?;
+    asked.Priority = map_error(session, GET_ERROR_RULES, told)?;
     // SAFETY: The caller's contract.
     unsafe { write(args, asked) }
 }

@@ -3,7 +3,7 @@
 
 use crate::claims::{read, read_mut, write};
 use crate::session::Session;
-use crate::status::{Kept, Which, answer};
+use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
 use abi::kmt::D3DKMT_CREATEPAGINGQUEUE;
 use abi::status::STATUS_INVALID_PARAMETER;
@@ -15,12 +15,12 @@ use flight::{Passive, RuleId};
 use kernel::Handle;
 use std::ptr;
 
-const CREATED: Kept = Kept {
-    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTCreatePagingQueue.hDevice")],
+const CREATE_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTCreatePagingQueue.hDevice")],
     others: &[(RuleId::PAGQ_LIFE_007, "D3DKMTCreatePagingQueue.hDevice")],
 };
 
-const DESTROYED: Kept = Kept { handles: &[], others: &[] };
+const DESTROY_ERROR_RULES: ErrorRules = ErrorRules { handles: &[], others: &[] };
 
 /// Makes a queue of paging work.
 pub(crate) unsafe fn create_paging_queue(
@@ -35,8 +35,8 @@ pub(crate) unsafe fn create_paging_queue(
         return Err(STATUS_INVALID_PARAMETER);
     }
     let (device, priority) = (Handle(asked.hDevice), asked.Priority.cast_unsigned());
-    let made = session.kernel.create_queue(session.process, device, priority);
-    let made = answer(session, CREATED, made)?;
+    let made = session.kernel.create_paging_queue(session.process, device, priority);
+    let made = map_error(session, CREATE_ERROR_RULES, made)?;
     (asked.hPagingQueue, asked.hSyncObject) = (made.queue.0, made.fence.0);
     asked.FenceValueCPUVirtualAddress = ptr::with_exposed_provenance_mut(made.value);
     // SAFETY: The caller's contract.
@@ -51,5 +51,5 @@ pub(crate) unsafe fn destroy_paging_queue(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let handle = Handle(unsafe { read(args.cast_const()) }?.hPagingQueue);
-    answer(session, DESTROYED, session.kernel.destroy_queue(at, session.process, handle))
+    map_error(session, DESTROY_ERROR_RULES, session.kernel.destroy_paging_queue(at, session.process, handle))
 }

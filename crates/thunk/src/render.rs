@@ -7,15 +7,15 @@
 use crate::claims::{read_bytes, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
-use crate::status::{Kept, Which, answer, status};
+use crate::status::{ErrorRules, HandleArgument, map_error, status};
 use abi::NTSTATUS;
 use abi::kmt::{D3DKMT_CREATECONTEXT, D3DKMT_RENDER, D3DKMT_RENDERFLAGS as Flags};
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use abi::ukm::{D3DDDI_ALLOCATIONLIST, D3DDDI_PATCHLOCATIONLIST};
-use flight::{Passive, RuleId, Who};
+use flight::{Passive, RuleId, Component};
 use kernel::listed::PatchLocation;
-use kernel::miniport::ContextOrder;
-use kernel::{Buffers, EntrySizes, Handle, RenderOrder, Resize};
+use kernel::miniport::CreateContextArgs;
+use kernel::{RenderBuffers, EntrySizes, Handle, RenderRequest, BufferResize};
 use std::ptr;
 
 /// How many words an entry of each list has.
@@ -27,33 +27,33 @@ const WRITES: u32 = 1;
 /// `SlotId` of an entry of the patch location list.
 const SLOT: u32 = 0xff_ffff;
 
-const CONTEXT_CREATED: Kept = Kept {
-    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTCreateContext.hDevice")],
+const CREATE_CONTEXT_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTCreateContext.hDevice")],
     others: &[(RuleId::DEV_LIFE_006, "D3DKMTCreateContext.NodeOrdinal")],
 };
 
-const RENDERED: Kept = Kept {
-    handles: &[(Which::StaleContext, RuleId::DEV_LIFE_003, "D3DKMTRender.hContext")],
+const RENDER_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(HandleArgument::StaleContext, RuleId::DEV_LIFE_003, "D3DKMTRender.hContext")],
     others: &[(RuleId::SUBMIT_CMD_001, "D3DKMTRender.hContext")],
 };
 
-const LISTED: Kept =
-    Kept { handles: &[], others: &[(RuleId::SUBMIT_RENDER_006, "D3DKMTRender.pAllocationList")] };
+const LIST_ERROR_RULES: ErrorRules =
+    ErrorRules { handles: &[], others: &[(RuleId::SUBMIT_RENDER_006, "D3DKMTRender.pAllocationList")] };
 
 /// What a call says of its packet, and what it has.
-struct Counts {
+struct RenderCounts {
     asked: D3DKMT_RENDER,
-    has: Buffers,
+    has: RenderBuffers,
 }
 
-const BOUNDS: &[ArgumentRule<Counts>] = &[ArgumentRule {
+const BOUNDS: &[ArgumentRule<RenderCounts>] = &[ArgumentRule {
     id: RuleId::SUBMIT_RENDER_003,
-    place: "D3DKMTRender.CommandLength",
+    argument: "D3DKMTRender.CommandLength",
     refuses: Some(STATUS_INVALID_PARAMETER),
     broken: out_of_bounds,
 }];
 
-fn out_of_bounds(it: &Counts) -> Option<String> {
+fn out_of_bounds(it: &RenderCounts) -> Option<String> {
     let (asked, has) = (&it.asked, &it.has);
     let counts = [
         ("CommandLength", asked.CommandLength, has.commands.size),
@@ -82,11 +82,11 @@ pub(crate) unsafe fn create_context(
     // SAFETY: The caller's contract.
     let private = unsafe { read_bytes(from, size) }?;
     let (node, engine) = (asked.NodeOrdinal, asked.EngineAffinity);
-    let order = ContextOrder { node, engine, system: false, private };
+    let order = CreateContextArgs { node, engine, system: false, private };
     let (kernel, device) = (&session.kernel, Handle(asked.hDevice));
     let entries = EntrySizes { list: bytes(LIST_WORDS), patches: bytes(PATCH_WORDS) };
-    let made = kernel.create_listed_context(at, session.process, device, &order, entries);
-    let (context, buffers) = answer(session, CONTEXT_CREATED, made)?;
+    let made = kernel.create_context_with_lists(at, session.process, device, &order, entries);
+    let (context, buffers) = map_error(session, CREATE_CONTEXT_ERROR_RULES, made)?;
     asked.hContext = context.0;
     asked.pCommandBuffer = ptr::with_exposed_provenance_mut(buffers.commands.address);
     asked.CommandBufferSize = buffers.commands.size;
@@ -110,16 +110,16 @@ pub(crate) unsafe fn render_packet(
     // SAFETY: The caller's contract.
     let mut asked = unsafe { read_mut(args) }?;
     let context = Handle(asked.hContext);
-    let has = session.kernel.buffers(session.process, context);
-    let has = answer(session, RENDERED, has)?;
+    let has = session.kernel.render_buffers(session.process, context);
+    let has = map_error(session, RENDER_ERROR_RULES, has)?;
     let rendered = render(session, at, &asked, has);
     let resize = |flag: u32, size: u32| asked.Flags.has(flag).then_some(size);
-    let resize = Resize {
+    let resize = BufferResize {
         commands: resize(Flags::ResizeCommandBuffer, asked.NewCommandBufferSize),
         list: resize(Flags::ResizeAllocationList, asked.NewAllocationListSize),
         patches: resize(Flags::ResizePatchLocationList, asked.NewPatchLocationListSize),
     };
-    let next = session.kernel.turn_buffers(session.process, context, resize);
+    let next = session.kernel.swap_buffers(session.process, context, resize);
     let next = next.map_err(|why| status(&why))?;
     asked.pNewCommandBuffer = ptr::with_exposed_provenance_mut(next.commands.address);
     asked.NewCommandBufferSize = next.commands.size;
@@ -138,38 +138,38 @@ fn render(
     session: &Session,
     at: &mut Passive,
     asked: &D3DKMT_RENDER,
-    has: Buffers,
+    has: RenderBuffers,
 ) -> Result<u32, NTSTATUS> {
-    judge_arguments(session, BOUNDS, &Counts { asked: *asked, has })?;
+    judge_arguments(session, BOUNDS, &RenderCounts { asked: *asked, has })?;
     let others = Flags::PresentRedirected | Flags::RenderKm | Flags::RenderKmReadback;
     if asked.BroadcastContextCount > 0 || asked.Flags.has(others) {
-        session.absent("D3DKMTRender to several contexts, or with flags of presents");
+        session.missing_entry("D3DKMTRender to several contexts, or with flags of presents");
         return Err(STATUS_NOT_SUPPORTED);
     }
     let counts = (asked.CommandLength, asked.AllocationCount, asked.PatchLocationCount);
     let context = Handle(asked.hContext);
-    let captured = session.kernel.capture(session.process, context, counts);
+    let captured = session.kernel.capture_buffers(session.process, context, counts);
     let captured = captured.map_err(|why| status(&why))?;
     let stale = captured.stale.map(|sentence| format!("{sentence}: each call gives new buffers"));
     // A user-mode driver has a rule of its own for the same.
-    let rule = match session.who() {
-        Who::Umd => RuleId::UMD_SUBMIT_001,
+    let rule = match session.component() {
+        Component::Umd => RuleId::UMD_SUBMIT_001,
         _ => RuleId::SUBMIT_RENDER_001,
     };
     session.judge(rule, "D3DKMTRender.pNewCommandBuffer", stale);
     let beyond =
-        captured.beyond.map(|sentence| format!("{sentence}: the size that was returned counts"));
+        captured.overrun.map(|sentence| format!("{sentence}: the size that was returned counts"));
     session.judge(RuleId::SUBMIT_RENDER_002, "D3DKMTRender.NewCommandBufferSize", beyond);
     let list: Vec<(Handle, bool)> = words::<LIST_WORDS>(&captured.list)
         .map(|[handle, value]| (Handle(handle), value & WRITES != 0))
         .collect();
     let patches: Vec<PatchLocation> =
         words::<PATCH_WORDS>(&captured.patches).map(location).collect();
-    let stray = patches.iter().position(|patch| patch.allocation as usize >= list.len());
+    let stray = patches.iter().position(|patch| patch.allocation_index as usize >= list.len());
     let broken = stray.map(|at| {
         format!(
             "entry {at} names allocation {} of a list of {}",
-            patches[at].allocation,
+            patches[at].allocation_index,
             list.len()
         )
     });
@@ -181,13 +181,13 @@ fn render(
     let skip = asked.CommandOffset as usize;
     let commands = captured.commands.get(skip..).unwrap_or_default().to_vec();
     let null = asked.Flags.has(Flags::NullRendering);
-    let order = RenderOrder { context, commands, list, patches, null };
-    answer(session, LISTED, session.kernel.render(at, session.process, &order))
+    let order = RenderRequest { context, commands, list, patches, null };
+    map_error(session, LIST_ERROR_RULES, session.kernel.render(at, session.process, &order))
 }
 
 fn location(words: [u32; PATCH_WORDS]) -> PatchLocation {
     let [allocation, value, driver, offset, place, split] = words;
-    PatchLocation { allocation, slot: value & SLOT, driver, offset, place, split }
+    PatchLocation { allocation_index: allocation, slot_id: value & SLOT, driver_id: driver, allocation_offset: offset, patch_offset: place, split_offset: split }
 }
 
 /// The entries of a list that a caller wrote, as words.

@@ -4,7 +4,7 @@
 use crate::claims::{read_list, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
-use crate::status::{Kept, Which, answer};
+use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
 use abi::kmt::D3DKMT_EVICT;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_PENDING};
@@ -12,11 +12,11 @@ use abi::ukm::{
     D3DDDI_EVICT_FLAGS as EvictFlags, D3DDDI_MAKERESIDENT, D3DDDI_MAKERESIDENT_FLAGS as MakeFlags,
 };
 use flight::{Passive, RuleId};
-use kernel::{EvictOrder, Handle, Refused, Residency, ResidentOrder};
+use kernel::{EvictRequest, Handle, KernelError, Residency, MakeResidentRequest};
 
 const MAKE_RULES: &[ArgumentRule<D3DDDI_MAKERESIDENT>] = &[ArgumentRule {
     id: RuleId::RESID_MAKE_006,
-    place: "D3DKMTMakeResident.Flags",
+    argument: "D3DKMTMakeResident.Flags",
     refuses: Some(STATUS_INVALID_PARAMETER),
     broken: |args| {
         let bits = args.Flags.Value & MakeFlags::RESERVED;
@@ -30,15 +30,15 @@ const MAKE_RULES: &[ArgumentRule<D3DDDI_MAKERESIDENT>] = &[ArgumentRule {
     },
 }];
 
-const MADE: Kept = Kept {
-    handles: &[(Which::Allocation, RuleId::RESID_MAKE_001, "D3DKMTMakeResident.AllocationList")],
+const MAKE_RESIDENT_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(HandleArgument::Allocation, RuleId::RESID_MAKE_001, "D3DKMTMakeResident.AllocationList")],
     others: &[],
 };
 
-const EVICTED: Kept = Kept {
+const EVICT_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[
-        (Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTEvict.hDevice"),
-        (Which::Allocation, RuleId::RESID_EVICT_001, "D3DKMTEvict.AllocationList"),
+        (HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTEvict.hDevice"),
+        (HandleArgument::Allocation, RuleId::RESID_EVICT_001, "D3DKMTEvict.AllocationList"),
     ],
     others: &[],
 };
@@ -58,24 +58,24 @@ pub(crate) unsafe fn make_resident(
     // SAFETY: The caller's contract.
     let list = unsafe { read_list(asked.AllocationList, asked.NumAllocations as usize) }?;
     if !asked.PriorityList.is_null() {
-        session.absent("D3DKMTMakeResident.PriorityList");
+        session.missing_entry("D3DKMTMakeResident.PriorityList");
     }
-    let order = ResidentOrder {
+    let order = MakeResidentRequest {
         queue: Handle(asked.hPagingQueue),
         list: list.into_iter().map(Handle).collect(),
-        must: asked.Flags.has(MakeFlags::MustSucceed),
+        must_succeed: asked.Flags.has(MakeFlags::MustSucceed),
     };
     let made = session.kernel.make_resident(session.process, &order);
     (asked.PagingFenceValue, asked.NumBytesToTrim) = (0, 0);
     match &made {
         Ok(Residency::Resident) => (),
         Ok(Residency::Pending(value)) => asked.PagingFenceValue = *value,
-        Err(Refused::NoRoom { trim }) => {
+        Err(KernelError::NoMemory { trim }) => {
             (asked.NumBytesToTrim, asked.NumAllocations) = (*trim, 0);
         }
         Err(_) => asked.NumAllocations = 0,
     }
-    let made = answer(session, MADE, made);
+    let made = map_error(session, MAKE_RESIDENT_ERROR_RULES, made);
     // SAFETY: The caller's contract.
     unsafe { write(args, asked) }?;
     match made? {
@@ -98,14 +98,14 @@ pub(crate) unsafe fn evict(
     }
     // SAFETY: The caller's contract.
     let list = unsafe { read_list(asked.AllocationList, asked.NumAllocations as usize) }?;
-    let order = EvictOrder {
+    let order = EvictRequest {
         device: Handle(asked.hDevice),
         list: list.into_iter().map(Handle).collect(),
-        lazily: asked.Flags.has(EvictFlags::EvictOnlyIfNecessary),
-        clean: asked.Flags.has(EvictFlags::NotWrittenTo),
+        only_if_necessary: asked.Flags.has(EvictFlags::EvictOnlyIfNecessary),
+        not_written: asked.Flags.has(EvictFlags::NotWrittenTo),
     };
     let evicted = session.kernel.evict(session.process, &order);
-    asked.NumBytesToTrim = answer(session, EVICTED, evicted)?;
+    asked.NumBytesToTrim = map_error(session, EVICT_ERROR_RULES, evicted)?;
     // SAFETY: The caller's contract.
     unsafe { write(args, asked) }
 }

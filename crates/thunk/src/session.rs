@@ -1,9 +1,9 @@
 //! A session: which process calls which kernel, and the events at the start and end of a call.
 
-use crate::claims::Belief;
+use crate::claims::PointerTrust;
 use abi::NTSTATUS;
 use abi::status::STATUS_SUCCESS;
-use flight::{Hex, Log, OnBehalf, RuleId, What, Who};
+use flight::{Hex, Log, CallerGuard, RuleId, EventKind, Component};
 use kernel::{Kernel, ProcessId};
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use std::sync::Arc;
 pub struct Session {
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) process: ProcessId,
-    belief: Belief,
+    trust: PointerTrust,
     /// The component that is blamed for rules that its calls break.
-    who: Who,
+    component: Component,
 }
 
 impl Session {
@@ -22,38 +22,38 @@ impl Session {
     /// contracts of the entry points.
     pub fn open(kernel: &Arc<Kernel>) -> Self {
         let (kernel, process) = (kernel.clone(), kernel.open_process());
-        Self { kernel, process, belief: Belief::Trusts, who: Who::Client }
+        Self { kernel, process, trust: PointerTrust::Trusted, component: Component::Client }
     }
 
     /// A new process of the kernel. Its pointers are checked: they may be any number. Memory that
     /// cannot be read or written is an invalid parameter. Each piece of memory costs a system
     /// call.
     pub fn guarded(kernel: &Arc<Kernel>) -> Self {
-        Self { belief: Belief::guarding(), ..Self::open(kernel) }
+        Self { trust: PointerTrust::guarded(), ..Self::open(kernel) }
     }
 
     /// The same process, for calls that another component in it makes, such as a user-mode
     /// driver. That component is blamed for rules that these calls break.
     #[must_use]
-    pub fn on_behalf_of(&self, who: Who) -> Self {
-        Self { who, ..self.clone() }
+    pub fn for_component(&self, who: Component) -> Self {
+        Self { component: who, ..self.clone() }
     }
 
     /// The same process, for calls whose pointers are checked as in [`Session::guarded`].
     #[must_use]
-    pub fn doubting(&self) -> Self {
-        Self { belief: Belief::guarding(), ..self.clone() }
+    pub fn guarded_copy(&self) -> Self {
+        Self { trust: PointerTrust::guarded(), ..self.clone() }
     }
 
     /// Runs the body of a call that is not an entry point, but whose pointers are trusted or
     /// checked as those of this session ([`crate::claims`]).
-    pub fn believing<R>(&self, body: impl FnOnce() -> R) -> R {
-        self.belief.during(body)
+    pub fn with_trust<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.trust.during(body)
     }
 
     /// The component that is blamed for rules that its calls break.
-    pub fn who(&self) -> Who {
-        self.who
+    pub fn component(&self) -> Component {
+        self.component
     }
 
     /// The process.
@@ -76,26 +76,26 @@ impl Session {
         name: &'static str,
         body: impl FnOnce() -> Result<(), NTSTATUS>,
     ) -> NTSTATUS {
-        let _behalf = OnBehalf::of(self.who);
-        self.log().emit(self.process.subject(), What::Enter { call: name.into() });
-        let status = self.belief.during(body).err().unwrap_or(STATUS_SUCCESS);
-        let left = What::Leave { call: name.into(), status: Hex(status.cast_unsigned()) };
+        let _behalf = CallerGuard::of(self.component);
+        self.log().emit(self.process.subject(), EventKind::Enter { call: name.into() });
+        let status = self.trust.during(body).err().unwrap_or(STATUS_SUCCESS);
+        let left = EventKind::Leave { call: name.into(), status: Hex(status.cast_unsigned()) };
         self.log().emit(self.process.subject(), left);
         status
     }
 
     /// Whether its callers keep the safety contracts of the entry points.
-    pub(crate) fn trusts(&self) -> bool {
-        self.belief == Belief::Trusts
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.trust == PointerTrust::Trusted
     }
 
     /// Judges a rule that binds the caller.
     pub(crate) fn judge(&self, rule: RuleId, place: &'static str, broken: Option<String>) {
-        self.log().judge(rule, self.who, self.process.subject(), place, broken);
+        self.log().judge(rule, self.component, self.process.subject(), place, broken);
     }
 
     /// Emits that the caller used something that has no effect here yet.
-    pub(crate) fn absent(&self, name: &'static str) {
-        self.log().emit(self.process.subject(), What::Absent { name: name.into() });
+    pub(crate) fn missing_entry(&self, name: &'static str) {
+        self.log().emit(self.process.subject(), EventKind::EntryMissing { name: name.into() });
     }
 }

@@ -1,86 +1,86 @@
 //! Opening shared resources.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
-use crate::claims::{copied, read_list_mut, read_mut, room_for, write, write_bytes, write_list};
+use crate::claims::{copied, read_list_mut, read_mut, check_writable, write, write_bytes, write_list};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
-use crate::status::{Kept, Which, answer};
+use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
 use abi::kmt::{D3DKMT_OPENRESOURCE, D3DKMT_QUERYRESOURCEINFO};
 use abi::status::{STATUS_INTEGER_OVERFLOW, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 use abi::ukm::{D3DDDI_OPENALLOCATIONINFO, D3DDDI_OPENALLOCATIONINFO2};
-use flight::{Passive, RuleId, What};
+use flight::{Passive, RuleId, EventKind};
 use kernel::{Handle, ShareInfo};
 use std::ffi::c_void;
 
-const QUERIED: Kept = Kept {
+const QUERY_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[
-        (Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTQueryResourceInfo.hDevice"),
-        (Which::Share, RuleId::ALLOC_SHARE_010, "D3DKMTQueryResourceInfo.hGlobalShare"),
+        (HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTQueryResourceInfo.hDevice"),
+        (HandleArgument::SharedResource, RuleId::ALLOC_SHARE_010, "D3DKMTQueryResourceInfo.hGlobalShare"),
     ],
     others: &[],
 };
 
-const OPENED: Kept = Kept {
+const OPEN_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[
-        (Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTOpenResource.hDevice"),
-        (Which::Share, RuleId::ALLOC_SHARE_010, "D3DKMTOpenResource.hGlobalShare"),
+        (HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTOpenResource.hDevice"),
+        (HandleArgument::SharedResource, RuleId::ALLOC_SHARE_010, "D3DKMTOpenResource.hGlobalShare"),
     ],
     others: &[],
 };
 
 /// What an opener says, beside what there is.
-struct Asked {
+struct OpenArguments {
     args: D3DKMT_OPENRESOURCE,
-    there: ShareInfo,
+    info: ShareInfo,
 }
 
-const RULES: &[ArgumentRule<Asked>] = &[
+const RULES: &[ArgumentRule<OpenArguments>] = &[
     ArgumentRule {
         id: RuleId::ALLOC_SHARE_003,
-        place: "D3DKMTOpenResource.NumAllocations",
+        argument: "D3DKMTOpenResource.NumAllocations",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |args| {
-            let (said, there) = (args.args.NumAllocations as usize, args.there.members);
+            let (said, there) = (args.args.NumAllocations as usize, args.info.members);
             (said != there).then(|| format!("{said} allocations are said to be in it, not {there}"))
         },
     },
     ArgumentRule {
         id: RuleId::ALLOC_SHARE_003,
-        place: "D3DKMTOpenResource.PrivateRuntimeDataSize",
+        argument: "D3DKMTOpenResource.PrivateRuntimeDataSize",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |args| {
-            let (said, there) = (args.args.PrivateRuntimeDataSize as usize, args.there.runtime);
+            let (said, there) = (args.args.PrivateRuntimeDataSize as usize, args.info.runtime);
             let given = there == 0 || !args.args.pPrivateRuntimeData.is_null();
-            (said != there || !given).then(|| sizes("the runtime's data", said, there, given))
+            (said != there || !given).then(|| describe_sizes("the runtime's data", said, there, given))
         },
     },
     ArgumentRule {
         id: RuleId::ALLOC_SHARE_003,
-        place: "D3DKMTOpenResource.ResourcePrivateDriverDataSize",
+        argument: "D3DKMTOpenResource.ResourcePrivateDriverDataSize",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |args| {
             let (said, there) =
-                (args.args.ResourcePrivateDriverDataSize as usize, args.there.private);
-            (said != there).then(|| sizes("the resource's private data", said, there, true))
+                (args.args.ResourcePrivateDriverDataSize as usize, args.info.private);
+            (said != there).then(|| describe_sizes("the resource's private data", said, there, true))
         },
     },
     // WINDOWS: a short total buffer is out of memory: observed on the NT-handle form, taken
     // over for this one (our decision).
     ArgumentRule {
         id: RuleId::ALLOC_SHARE_003,
-        place: "D3DKMTOpenResource.TotalPrivateDriverDataBufferSize",
+        argument: "D3DKMTOpenResource.TotalPrivateDriverDataBufferSize",
         refuses: Some(STATUS_NO_MEMORY),
         broken: |args| {
             let (said, there) =
-                (args.args.TotalPrivateDriverDataBufferSize as usize, args.there.total);
+                (args.args.TotalPrivateDriverDataBufferSize as usize, args.info.total);
             let given = there == 0 || !args.args.pTotalPrivateDriverDataBuffer.is_null();
-            (said < there || !given).then(|| sizes("all private data", said, there, given))
+            (said < there || !given).then(|| describe_sizes("all private data", said, there, given))
         },
     },
 ];
 
-fn sizes(what: &str, said: usize, there: usize, given: bool) -> String {
+fn describe_sizes(what: &str, said: usize, there: usize, given: bool) -> String {
     let pointer = if given { "" } else { " at a NULL pointer" };
     format!("{what} has {there} bytes, but room for {said}{pointer} is given")
 }
@@ -96,17 +96,17 @@ pub(crate) unsafe fn query_resource_info(
     let mut asked = unsafe { read_mut(args) }?;
     let (device, global) = (Handle(asked.hDevice), Handle(asked.hGlobalShare));
     let there = session.kernel.share_info(session.process, device, global);
-    let there = answer(session, QUERIED, there)?;
+    let there = map_error(session, QUERY_ERROR_RULES, there)?;
     // WINDOWS: sizes only; the runtime's data is never copied here, whatever buffer comes
     // (observed).
-    asked.PrivateRuntimeDataSize = fits(there.runtime)?;
-    asked.TotalPrivateDriverDataSize = fits(there.total)?;
-    asked.ResourcePrivateDriverDataSize = fits(there.private)?;
-    asked.NumAllocations = fits(there.members)?;
+    asked.PrivateRuntimeDataSize = to_u32(there.runtime)?;
+    asked.TotalPrivateDriverDataSize = to_u32(there.total)?;
+    asked.ResourcePrivateDriverDataSize = to_u32(there.private)?;
+    asked.NumAllocations = to_u32(there.members)?;
     // SAFETY: The caller's contract.
     unsafe { write(args, asked) }?;
     let (runtime, total) = (there.runtime as u64, asked.TotalPrivateDriverDataSize.into());
-    let told = What::ShareTold { runtime, total, copied: copied() - before };
+    let told = EventKind::ShareQueried { runtime, total, copied: copied() - before };
     session.log().emit(there.resource, told);
     Ok(())
 }
@@ -149,17 +149,17 @@ unsafe fn open<E: Element>(
     let mut args_now = unsafe { read_mut(args) }?;
     let (device, global) = (Handle(args_now.hDevice), Handle(args_now.hGlobalShare));
     let there = session.kernel.share_info(session.process, device, global);
-    let there = answer(session, OPENED, there)?;
-    judge_arguments(session, RULES, &Asked { args: args_now, there })?;
+    let there = map_error(session, OPEN_ERROR_RULES, there)?;
+    judge_arguments(session, RULES, &OpenArguments { args: args_now, info: there })?;
     let list = list(&args_now);
     // SAFETY: The caller's contract.
     let mut elements = unsafe { read_list_mut(list, there.members) }?;
     // SAFETY: The caller's contract.
-    unsafe { room_for(args_now.pTotalPrivateDriverDataBuffer, there.total) }?;
+    unsafe { check_writable(args_now.pTotalPrivateDriverDataBuffer, there.total) }?;
     // SAFETY: The caller's contract.
-    unsafe { room_for(args_now.pPrivateRuntimeData, there.runtime) }?;
+    unsafe { check_writable(args_now.pPrivateRuntimeData, there.runtime) }?;
     let opened = session.kernel.open_resource(at, session.process, device, global);
-    let opened = answer(session, OPENED, opened)?;
+    let opened = map_error(session, OPEN_ERROR_RULES, opened)?;
     let total = args_now.pTotalPrivateDriverDataBuffer;
     let (mut written, before) = (0, copied());
     for ((element, handle), private) in
@@ -170,7 +170,7 @@ unsafe fn open<E: Element>(
         element.fill(
             *handle,
             total.cast::<u8>().wrapping_add(written).cast(),
-            fits(private.len())?,
+            to_u32(private.len())?,
         );
         written += private.len();
     }
@@ -180,7 +180,7 @@ unsafe fn open<E: Element>(
     unsafe { write_bytes(args_now.pPrivateRuntimeData, &opened.runtime) }?;
     // SAFETY: The caller's contract.
     unsafe { write_list(list, &elements) }?;
-    args_now.TotalPrivateDriverDataBufferSize = fits(written)?;
+    args_now.TotalPrivateDriverDataBufferSize = to_u32(written)?;
     args_now.hResource = opened.resource.0;
     // SAFETY: The caller's contract.
     unsafe { write(args, args_now) }?;
@@ -191,7 +191,7 @@ unsafe fn open<E: Element>(
         // SAFETY: The caller's contract.
         unsafe { write_bytes(args_now.pResourcePrivateDriverData, &opened.private) }?;
     }
-    let given = What::ShareOpened { written: written as u64, copied };
+    let given = EventKind::ShareOpened { written: written as u64, copied };
     session.log().emit(there.resource, given);
     Ok(())
 }
@@ -217,7 +217,7 @@ macro_rules! element {
 element!(D3DDDI_OPENALLOCATIONINFO, D3DDDI_OPENALLOCATIONINFO2);
 
 /// A size as the structures have it.
-fn fits(size: usize) -> Result<u32, NTSTATUS> {
+fn to_u32(size: usize) -> Result<u32, NTSTATUS> {
     u32::try_from(size).map_err(|_| STATUS_INTEGER_OVERFLOW)
 }
 
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_sum_past_32_bits_is_an_overflow() {
-        assert_eq!(fits(u32::MAX as usize), Ok(u32::MAX));
-        assert_eq!(fits(1 << 32), Err(STATUS_INTEGER_OVERFLOW));
+        assert_eq!(to_u32(u32::MAX as usize), Ok(u32::MAX));
+        assert_eq!(to_u32(1 << 32), Err(STATUS_INTEGER_OVERFLOW));
     }
 }

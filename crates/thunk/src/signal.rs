@@ -4,9 +4,9 @@
 use crate::claims::{read, read_list};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
-use crate::status::{Kept, Which, answer};
+use crate::status::{ErrorRules, HandleArgument, map_error};
 use crate::sync::event;
-use crate::wait::same;
+use crate::wait::with_value;
 use abi::NTSTATUS;
 use abi::kmt::{
     D3DKMT_SIGNALSYNCHRONIZATIONOBJECT, D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2,
@@ -18,11 +18,11 @@ use abi::ukm::{
     D3DDDI_MAX_BROADCAST_CONTEXT, D3DDDI_MAX_OBJECT_SIGNALED, D3DDDICB_SIGNALFLAGS as Flags,
 };
 use flight::{Passive, RuleId};
-use kernel::{Handle, SignalOrder};
+use kernel::{Handle, SignalRequest};
 
-const SIGNALLED: Kept = Kept {
+const SIGNAL_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[(
-        Which::StaleDevice,
+        HandleArgument::StaleDevice,
         RuleId::DEV_LIFE_003,
         "D3DKMTSignalSynchronizationObjectFromCpu.hDevice",
     )],
@@ -33,9 +33,9 @@ const SIGNALLED: Kept = Kept {
     ],
 };
 
-const QUEUED: Kept = Kept {
+const QUEUE_SIGNAL_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[(
-        Which::StaleContext,
+        HandleArgument::StaleContext,
         RuleId::DEV_LIFE_003,
         "D3DKMTSignalSynchronizationObjectFromGpu.hContext",
     )],
@@ -46,7 +46,7 @@ const QUEUED: Kept = Kept {
 };
 
 /// How many objects are signalled, and by which contexts besides their own.
-struct Counts {
+struct SignalCounts {
     objects: u32,
     others: u32,
     owner: u32,
@@ -54,10 +54,10 @@ struct Counts {
     again: bool,
 }
 
-const RULES: &[ArgumentRule<Counts>] = &[
+const RULES: &[ArgumentRule<SignalCounts>] = &[
     ArgumentRule {
         id: RuleId::SYNC_CREATE_011,
-        place: "D3DKMTSignalSynchronizationObject.ObjectCount",
+        argument: "D3DKMTSignalSynchronizationObject.ObjectCount",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |args| {
             (args.objects as usize > D3DDDI_MAX_OBJECT_SIGNALED)
@@ -66,7 +66,7 @@ const RULES: &[ArgumentRule<Counts>] = &[
     },
     ArgumentRule {
         id: RuleId::SYNC_CREATE_011,
-        place: "D3DKMTSignalSynchronizationObject.BroadcastContext",
+        argument: "D3DKMTSignalSynchronizationObject.BroadcastContext",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |args| {
             if args.others as usize > D3DDDI_MAX_BROADCAST_CONTEXT {
@@ -79,8 +79,8 @@ const RULES: &[ArgumentRule<Counts>] = &[
 ];
 
 /// Judges the counts of a call with one context.
-fn counted(session: &Session, objects: u32) -> Result<usize, NTSTATUS> {
-    judge_arguments(session, RULES, &Counts { objects, others: 0, owner: 0, again: false })?;
+fn check_count(session: &Session, objects: u32) -> Result<usize, NTSTATUS> {
+    judge_arguments(session, RULES, &SignalCounts { objects, others: 0, owner: 0, again: false })?;
     if objects == 0 { Err(STATUS_INVALID_PARAMETER) } else { Ok(objects as usize) }
 }
 
@@ -92,7 +92,7 @@ pub(crate) unsafe fn signal_synchronization_object_from_cpu(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let asked = unsafe { read(args) }?;
-    let count = counted(session, asked.ObjectCount)?;
+    let count = check_count(session, asked.ObjectCount)?;
     check(session, asked.Flags)?;
     // SAFETY: The caller's contract.
     let fences = unsafe { read_list(asked.ObjectHandleArray, count) }?;
@@ -101,7 +101,7 @@ pub(crate) unsafe fn signal_synchronization_object_from_cpu(
     let list: Vec<(Handle, u64)> = fences.into_iter().map(Handle).zip(values).collect();
     let (device, rewinds) = (Handle(asked.hDevice), asked.Flags.has(Flags::AllowFenceRewind));
     let signalled = session.kernel.signal_from_cpu(session.process, device, &list, rewinds);
-    answer(session, SIGNALLED, signalled)
+    map_error(session, SIGNAL_ERROR_RULES, signalled)
 }
 
 /// Has a context signal objects of the first generation.
@@ -112,11 +112,11 @@ pub(crate) unsafe fn signal_synchronization_object(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let asked = unsafe { read(args) }?;
-    let count = counted(session, asked.ObjectCount)?;
+    let count = check_count(session, asked.ObjectCount)?;
     check(session, asked.Flags)?;
-    let list = same(&asked.ObjectHandleArray[..count], 0);
+    let list = with_value(&asked.ObjectHandleArray[..count], 0);
     let contexts = [Handle(asked.hContext)];
-    queue(session, at, &SignalOrder { contexts: &contexts, list: &list, event: None })
+    queue(session, at, &SignalRequest { contexts: &contexts, list: &list, event: None })
 }
 
 /// Has contexts signal objects together, of which fences share a value; or set an event.
@@ -131,17 +131,17 @@ pub(crate) unsafe fn signal_synchronization_object2(
     let broadcast = asked.BroadcastContext.get(..others as usize).unwrap_or_default();
     let owner = asked.hContext;
     let again = broadcast.contains(&owner);
-    judge_arguments(session, RULES, &Counts { objects, others, owner, again })?;
+    judge_arguments(session, RULES, &SignalCounts { objects, others, owner, again })?;
     check(session, asked.Flags)?;
     let told = asked.Flags.has(Flags::EnqueueCpuEvent);
     if objects == 0 && !told {
         return Err(STATUS_INVALID_PARAMETER);
     }
     let value = if told { 0 } else { asked.fence().FenceValue };
-    let list = same(&asked.ObjectHandleArray[..objects as usize], value);
+    let list = with_value(&asked.ObjectHandleArray[..objects as usize], value);
     let contexts: Vec<Handle> = [owner].iter().chain(broadcast).copied().map(Handle).collect();
     let event = told.then(|| event(asked.event()));
-    queue(session, at, &SignalOrder { contexts: &contexts, list: &list, event })
+    queue(session, at, &SignalRequest { contexts: &contexts, list: &list, event })
 }
 
 /// Has a context signal fences.
@@ -152,19 +152,19 @@ pub(crate) unsafe fn signal_synchronization_object_from_gpu(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let asked = unsafe { read(args) }?;
-    let count = counted(session, asked.ObjectCount)?;
+    let count = check_count(session, asked.ObjectCount)?;
     // SAFETY: The caller's contract.
     let objects = unsafe { read_list(asked.ObjectHandleArray, count) }?;
     let handles: Vec<Handle> = objects.iter().copied().map(Handle).collect();
-    let list = if session.kernel.have_values(session.process, &handles) {
+    let list = if session.kernel.are_fences(session.process, &handles) {
         // SAFETY: The caller's contract.
         let values = unsafe { read_list(asked.values(), count) }?;
         handles.into_iter().zip(values).collect()
     } else {
-        same(&objects, 0)
+        with_value(&objects, 0)
     };
     let contexts = [Handle(asked.hContext)];
-    queue(session, at, &SignalOrder { contexts: &contexts, list: &list, event: None })
+    queue(session, at, &SignalRequest { contexts: &contexts, list: &list, event: None })
 }
 
 /// Has contexts signal objects together, or set an event.
@@ -183,7 +183,7 @@ pub(crate) unsafe fn signal_synchronization_object_from_gpu2(
     let contexts = unsafe { read_list(asked.BroadcastContextArray, length) }?;
     let owner = contexts.first().copied().unwrap_or_default();
     let again = contexts.iter().skip(1).any(|context| *context == owner);
-    judge_arguments(session, RULES, &Counts { objects, others, owner, again })?;
+    judge_arguments(session, RULES, &SignalCounts { objects, others, owner, again })?;
     check(session, asked.Flags)?;
     let told = asked.Flags.has(Flags::EnqueueCpuEvent);
     if contexts.is_empty() || (objects == 0 && !told) {
@@ -193,17 +193,17 @@ pub(crate) unsafe fn signal_synchronization_object_from_gpu2(
     let names = unsafe { read_list(asked.ObjectHandleArray, objects as usize) }?;
     let handles: Vec<Handle> = names.iter().copied().map(Handle).collect();
     let list = if told {
-        same(&names, 0)
-    } else if session.kernel.have_values(session.process, &handles) {
+        with_value(&names, 0)
+    } else if session.kernel.are_fences(session.process, &handles) {
         // SAFETY: The caller's contract.
         let values = unsafe { read_list(asked.values(), names.len()) }?;
         handles.into_iter().zip(values).collect()
     } else {
-        same(&names, asked.value())
+        with_value(&names, asked.value())
     };
     let contexts: Vec<Handle> = contexts.into_iter().map(Handle).collect();
     let event = told.then(|| event(asked.event()));
-    queue(session, at, &SignalOrder { contexts: &contexts, list: &list, event })
+    queue(session, at, &SignalRequest { contexts: &contexts, list: &list, event })
 }
 
 /// Flags of a signal.
@@ -212,11 +212,11 @@ fn check(session: &Session, flags: Flags) -> Result<(), NTSTATUS> {
         return Err(STATUS_INVALID_PARAMETER);
     }
     if flags.has(Flags::SignalAtSubmission) {
-        session.absent("D3DDDICB_SIGNALFLAGS.SignalAtSubmission");
+        session.missing_entry("D3DDDICB_SIGNALFLAGS.SignalAtSubmission");
     }
     Ok(())
 }
 
-fn queue(session: &Session, at: &mut Passive, order: &SignalOrder<'_>) -> Result<(), NTSTATUS> {
-    answer(session, QUEUED, session.kernel.signal_from_gpu(at, session.process, order))
+fn queue(session: &Session, at: &mut Passive, create_request: &SignalRequest<'_>) -> Result<(), NTSTATUS> {
+    map_error(session, QUEUE_SIGNAL_ERROR_RULES, session.kernel.signal_from_gpu(at, session.process, create_request))
 }

@@ -4,16 +4,16 @@
 use crate::claims::{read, read_bytes};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
-use crate::status::{Kept, Which, answer};
+use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
 use abi::kmt::D3DKMT_SUBMITCOMMAND;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
-use flight::{Hex, Passive, RuleId, What};
+use flight::{Hex, Passive, RuleId, EventKind};
 use kernel::{Handle, Packet};
 
 const RULES: &[ArgumentRule<D3DKMT_SUBMITCOMMAND>] = &[ArgumentRule {
     id: RuleId::SUBMIT_CMD_002,
-    place: "D3DKMTSubmitCommand.BroadcastContextCount",
+    argument: "D3DKMTSubmitCommand.BroadcastContextCount",
     refuses: Some(STATUS_INVALID_PARAMETER),
     broken: |args| {
         let none = args.BroadcastContextCount == 0;
@@ -21,8 +21,8 @@ const RULES: &[ArgumentRule<D3DKMT_SUBMITCOMMAND>] = &[ArgumentRule {
     },
 }];
 
-const SUBMITTED: Kept = Kept {
-    handles: &[(Which::StaleContext, RuleId::DEV_LIFE_003, "D3DKMTSubmitCommand.BroadcastContext")],
+const ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(HandleArgument::StaleContext, RuleId::DEV_LIFE_003, "D3DKMTSubmitCommand.BroadcastContext")],
     others: &[
         (RuleId::SUBMIT_CMD_001, "D3DKMTSubmitCommand.BroadcastContext"),
         (RuleId::SUBMIT_CMD_003, "D3DKMTSubmitCommand.PrivateDriverDataSize"),
@@ -39,7 +39,7 @@ pub(crate) unsafe fn submit_command(
     let asked = unsafe { read(args) }?;
     judge_arguments(session, RULES, &asked)?;
     if asked.NumHistoryBuffers > 0 {
-        session.absent("D3DKMTSubmitCommand with history buffers");
+        session.missing_entry("D3DKMTSubmitCommand with history buffers");
         return Err(STATUS_NOT_SUPPORTED);
     }
     let contexts = first(&asked.BroadcastContext, asked.BroadcastContextCount)?;
@@ -47,7 +47,7 @@ pub(crate) unsafe fn submit_command(
     let (from, size) = (asked.pPrivateDriverData.cast_const(), asked.PrivateDriverDataSize);
     // SAFETY: The caller's contract.
     let private = unsafe { read_bytes(from, size) }?;
-    let looks = session.trusts() && size > 0 && session.log().keeps();
+    let looks = session.is_trusted() && size > 0 && session.log().is_enabled();
     let given = if looks { digest(&private) } else { Hex(0) };
     let packet =
         Packet { commands: asked.Commands, length: asked.CommandLength, private, primaries };
@@ -56,10 +56,10 @@ pub(crate) unsafe fn submit_command(
     if looks {
         // SAFETY: The caller's contract.
         let left = digest(&unsafe { read_bytes(from, size) }?);
-        let said = What::PacketPrivate { bytes: size, given, left };
+        let said = EventKind::PacketPrivate { bytes: size, before: given, after: left };
         session.log().emit(session.process.subject(), said);
     }
-    answer(session, SUBMITTED, done)
+    map_error(session, ERROR_RULES, done)
 }
 
 /// The first so many handles of a list of the caller's structure.

@@ -4,7 +4,7 @@
 use crate::claims::{read, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
-use crate::status::{Kept, Which, answer, status};
+use crate::status::{ErrorRules, HandleArgument, map_error, status};
 use abi::kmt::{
     D3DKMT_CREATESYNCHRONIZATIONOBJECT, D3DKMT_CREATESYNCHRONIZATIONOBJECT2,
     D3DKMT_DESTROYSYNCHRONIZATIONOBJECT, D3DKMT_OPENSYNCHRONIZATIONOBJECT,
@@ -16,44 +16,44 @@ use abi::ukm::{
     D3DDDI_SYNCHRONIZATIONOBJECT_TYPE as Type, D3DDDI_SYNCHRONIZATIONOBJECTINFO2 as Info,
 };
 use abi::{HANDLE, NTSTATUS};
-use flight::{Hex, Passive, RuleId, What};
-use kernel::{Handle, NewSync, Sharing, SyncKind, SyncOrder};
+use flight::{Hex, Passive, RuleId, EventKind};
+use kernel::{Handle, CreateSyncResponse, Sharing, SyncKind, CreateSyncRequest};
 
 /// How far the handles of events are apart.
 const STEP: usize = 4;
 
-const CREATED_1: Kept = Kept {
+const CREATE_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[(
-        Which::StaleDevice,
+        HandleArgument::StaleDevice,
         RuleId::DEV_LIFE_003,
         "D3DKMTCreateSynchronizationObject.hDevice",
     )],
     others: &[],
 };
 
-const CREATED_2: Kept = Kept {
+const CREATE2_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[(
-        Which::StaleDevice,
+        HandleArgument::StaleDevice,
         RuleId::DEV_LIFE_003,
         "D3DKMTCreateSynchronizationObject2.hDevice",
     )],
     others: &[(RuleId::SYNC_CREATE_016, "D3DKMTCreateSynchronizationObject2.Info.CPUNotification")],
 };
 
-const DESTROYED: Kept = Kept {
+const DESTROY_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[(
-        Which::GlobalSync,
+        HandleArgument::GlobalSync,
         RuleId::SYNC_CREATE_018,
         "D3DKMTDestroySynchronizationObject.hSyncObject",
     )],
     others: &[],
 };
 
-const OPENED: Kept = Kept { handles: &[], others: &[] };
+const OPEN_ERROR_RULES: ErrorRules = ErrorRules { handles: &[], others: &[] };
 
 const RULES_1: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT>] = &[ArgumentRule {
     id: RuleId::SYNC_CREATE_015,
-    place: "D3DKMTCreateSynchronizationObject.Info.Type",
+    argument: "D3DKMTCreateSynchronizationObject.Info.Type",
     refuses: Some(STATUS_INVALID_PARAMETER),
     broken: |args| match args.Info.Type {
         D3DDDI_SYNCHRONIZATION_MUTEX | D3DDDI_SEMAPHORE if args.hDevice != 0 => None,
@@ -65,7 +65,7 @@ const RULES_1: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT>] = &[ArgumentR
 const RULES_2: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT2>] = &[
     ArgumentRule {
         id: RuleId::SYNC_CREATE_016,
-        place: "D3DKMTCreateSynchronizationObject2.Info.Type",
+        argument: "D3DKMTCreateSynchronizationObject2.Info.Type",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |args| match args.Info.Type {
             _ if args.hDevice == 0 => Some("hDevice is zero".to_owned()),
@@ -75,7 +75,7 @@ const RULES_2: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT2>] = &[
     },
     ArgumentRule {
         id: RuleId::SYNC_CREATE_016,
-        place: "D3DKMTCreateSynchronizationObject2.Info.CPUNotification",
+        argument: "D3DKMTCreateSynchronizationObject2.Info.CPUNotification",
         refuses: Some(STATUS_INVALID_HANDLE),
         broken: |args| {
             let told = args.Info.Type == D3DDDI_CPU_NOTIFICATION;
@@ -85,7 +85,7 @@ const RULES_2: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT2>] = &[
     },
     ArgumentRule {
         id: RuleId::SYNC_CREATE_001,
-        place: "D3DKMTCreateSynchronizationObject2.Info.Flags",
+        argument: "D3DKMTCreateSynchronizationObject2.Info.Flags",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |args| {
             let flags = args.Info.Flags;
@@ -95,7 +95,7 @@ const RULES_2: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT2>] = &[
     },
     ArgumentRule {
         id: RuleId::SYNC_CREATE_002,
-        place: "D3DKMTCreateSynchronizationObject2.Info.Flags",
+        argument: "D3DKMTCreateSynchronizationObject2.Info.Flags",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |args| {
             let flags = args.Info.Flags;
@@ -109,7 +109,7 @@ const RULES_2: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT2>] = &[
     },
     ArgumentRule {
         id: RuleId::SYNC_CREATE_003,
-        place: "D3DKMTCreateSynchronizationObject2.Info.Flags",
+        argument: "D3DKMTCreateSynchronizationObject2.Info.Flags",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |args| {
             let (flags, kind) = (args.Info.Flags, args.Info.Type);
@@ -143,16 +143,16 @@ pub(crate) unsafe fn create_synchronization_object(
     } else {
         SyncKind::Semaphore { count: semaphore.InitialCount, most: semaphore.MaxCount }
     };
-    let order = SyncOrder {
+    let order = CreateSyncRequest {
         device: Handle(asked.hDevice),
         kind,
         sharing: Sharing::None,
-        silent: false,
-        deaf: false,
-        stays: false,
+        no_signal: false,
+        no_wait: false,
+        no_tdr_signal: false,
     };
     let made = session.kernel.create_sync(session.process, &order);
-    asked.hSyncObject = answer(session, CREATED_1, made)?.handle.0;
+    asked.hSyncObject = map_error(session, CREATE_ERROR_RULES, made)?.handle.0;
     // SAFETY: The caller's contract.
     unsafe { write(args, asked) }
 }
@@ -177,10 +177,10 @@ pub(crate) unsafe fn create_synchronization_object2(
     ];
     for (flag, name) in unheard {
         if flags.has(flag) {
-            session.absent(name);
+            session.missing_entry(name);
         }
     }
-    let order = SyncOrder {
+    let order = CreateSyncRequest {
         device: Handle(asked.hDevice),
         kind: kind(session, &asked.Info)?,
         sharing: match (flags.has(Flags::Shared), flags.has(Flags::NtSecuritySharing)) {
@@ -188,12 +188,12 @@ pub(crate) unsafe fn create_synchronization_object2(
             (true, false) => Sharing::Global,
             (true, true) => Sharing::Nt,
         },
-        silent: flags.has(Flags::NoSignal),
-        deaf: flags.has(Flags::NoWait),
-        stays: flags.has(Flags::NoSignalMaxValueOnTdr),
+        no_signal: flags.has(Flags::NoSignal),
+        no_wait: flags.has(Flags::NoWait),
+        no_tdr_signal: flags.has(Flags::NoSignalMaxValueOnTdr),
     };
     let made = session.kernel.create_sync(session.process, &order);
-    let NewSync { handle, global, value, object } = answer(session, CREATED_2, made)?;
+    let CreateSyncResponse { handle, global, value, object } = map_error(session, CREATE2_ERROR_RULES, made)?;
     asked.hSyncObject = handle.0;
     // WINDOWS: without a global handle the field is zero or as it was (observed).
     if let Some(global) = global {
@@ -205,7 +205,7 @@ pub(crate) unsafe fn create_synchronization_object2(
     // SAFETY: The caller's contract.
     unsafe { write(args, asked) }?;
     let global = Hex(global.map_or(0, |_| asked.Info.SharedHandle));
-    session.log().emit(object, What::SyncTold { handle: Hex(handle.0), global });
+    session.log().emit(object, EventKind::SyncHandlesReturned { handle: Hex(handle.0), global });
     Ok(())
 }
 
@@ -218,10 +218,10 @@ fn kind(session: &Session, info: &Info) -> Result<SyncKind, NTSTATUS> {
             SyncKind::Semaphore { count: it.InitialCount, most: it.MaxCount }
         }
         D3DDDI_FENCE => SyncKind::Fence { value: info.fence().FenceValue },
-        D3DDDI_CPU_NOTIFICATION => SyncKind::Notice { event: event(info.notification().Event) },
+        D3DDDI_CPU_NOTIFICATION => SyncKind::Notification { event: event(info.notification().Event) },
         D3DDDI_MONITORED_FENCE => SyncKind::Monitored { value: info.monitored().InitialFenceValue },
         D3DDDI_PERIODIC_MONITORED_FENCE => {
-            session.absent("D3DDDI_PERIODIC_MONITORED_FENCE");
+            session.missing_entry("D3DDDI_PERIODIC_MONITORED_FENCE");
             return Err(STATUS_NOT_SUPPORTED);
         }
         _ => return Err(STATUS_INVALID_PARAMETER),
@@ -237,7 +237,7 @@ pub(crate) unsafe fn open_synchronization_object(
     // SAFETY: The caller's contract.
     let mut asked = unsafe { read_mut(args) }?;
     let opened = session.kernel.open_sync(session.process, Handle(asked.hSharedHandle));
-    asked.hSyncObject = answer(session, OPENED, opened)?.0;
+    asked.hSyncObject = map_error(session, OPEN_ERROR_RULES, opened)?.0;
     // SAFETY: The caller's contract.
     unsafe { write(args, asked) }
 }
@@ -250,7 +250,7 @@ pub(crate) unsafe fn destroy_synchronization_object(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let handle = Handle(unsafe { read(args) }?.hSyncObject);
-    answer(session, DESTROYED, session.kernel.destroy_sync(session.process, handle))
+    map_error(session, DESTROY_ERROR_RULES, session.kernel.destroy_sync(session.process, handle))
 }
 
 /// The number of the event that a handle stands for: zero for one that is none.

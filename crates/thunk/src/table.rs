@@ -13,7 +13,7 @@
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::entry::{Line, entry_points};
+use crate::entry::{EntryRow, entry_points};
 use crate::session::Session;
 use abi::NTSTATUS;
 use abi::status::{
@@ -32,8 +32,8 @@ use std::ffi::c_void;
 /// one of this crate. In braces, and in this order:
 ///
 /// - `rules`: the rules judged on the arguments and on the kernel's errors, if any;
-/// - `answers`: the statuses it returns itself, besides success;
-/// - `passes_on`: the DDIs whose failure it returns, if any;
+/// - `statuses`: the statuses it returns itself, besides success;
+/// - `forwards_errors_of`: the DDIs whose failure it returns, if any;
 /// - `missing`: what it does not do yet, if anything;
 /// - `requires`: what its caller promises besides valid pointers, if anything.
 #[macro_export]
@@ -41,59 +41,59 @@ macro_rules! for_each_entry_point {
     ($callback:ident) => {
         $callback! {
             D3DKMTEnumAdapters2(*mut kmt::D3DKMT_ENUMADAPTERS2) => adapter::enum_adapters2 {
-                answers: [BAD, STATUS_BUFFER_TOO_SMALL, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
+                statuses: [BAD, STATUS_BUFFER_TOO_SMALL, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
             }
             D3DKMTEnumAdapters3(*mut kmt::D3DKMT_ENUMADAPTERS3) => adapter::enum_adapters3 {
-                answers: [BAD, STATUS_BUFFER_TOO_SMALL, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
+                statuses: [BAD, STATUS_BUFFER_TOO_SMALL, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
                 missing: "no adapter is compute-only or display-only",
             }
             D3DKMTOpenAdapterFromLuid(*mut kmt::D3DKMT_OPENADAPTERFROMLUID)
                 => adapter::open_adapter_from_luid {
-                answers: [BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
+                statuses: [BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
             }
             D3DKMTOpenAdapterFromGdiDisplayName(*mut kmt::D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME)
                 => adapter::open_adapter_from_gdi_display_name {
-                answers: [STATUS_UNSUCCESSFUL, BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
+                statuses: [STATUS_UNSUCCESSFUL, BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
                 missing: "one display, of the first adapter",
             }
             D3DKMTCloseAdapter(*const kmt::D3DKMT_CLOSEADAPTER) => adapter::close_adapter {
                 rules: [DEV_LIFE_001],
-                answers: [BAD],
+                statuses: [BAD],
             }
             D3DKMTCreateDevice(*mut kmt::D3DKMT_CREATEDEVICE) => device::create_device {
                 rules: [DEV_LIFE_013, DEV_LIFE_001],
-                answers: MAKES,
-                passes_on: [DxgkDdiCreateDevice],
+                statuses: MAKES,
+                forwards_errors_of: [DxgkDdiCreateDevice],
                 missing: "flags have no effect, and no command buffer is given",
             }
             D3DKMTDestroyDevice(*const kmt::D3DKMT_DESTROYDEVICE) => device::destroy_device {
                 rules: [DEV_LIFE_013, DEV_LIFE_003],
-                answers: [BAD],
+                statuses: [BAD],
             }
             D3DKMTCreateContextVirtual(*mut kmt::D3DKMT_CREATECONTEXTVIRTUAL)
                 => device::create_context_virtual {
                 rules: [DEV_LIFE_003, DEV_LIFE_006],
-                answers: MAKES,
-                passes_on: [DxgkDdiCreateContext],
+                statuses: MAKES,
+                forwards_errors_of: [DxgkDdiCreateContext],
                 missing: "flags have no effect",
             }
             D3DKMTDestroyContext(*const kmt::D3DKMT_DESTROYCONTEXT) => device::destroy_context {
                 rules: [DEV_LIFE_003],
-                answers: ENDS,
+                statuses: ENDS,
             }
             D3DKMTSubmitCommand(*const kmt::D3DKMT_SUBMITCOMMAND) => submit::submit_command {
                 rules: [DEV_LIFE_003],
-                answers: [BAD, STATUS_NOT_SUPPORTED, STATUS_DEVICE_REMOVED, STATUS_UNSUCCESSFUL],
-                passes_on: [DxgkDdiSubmitCommandVirtual],
+                statuses: [BAD, STATUS_NOT_SUPPORTED, STATUS_DEVICE_REMOVED, STATUS_UNSUCCESSFUL],
+                forwards_errors_of: [DxgkDdiSubmitCommandVirtual],
                 missing: "one context, no GPU addresses: commands travel as private driver data",
             }
             D3DKMTCreateContext(*mut kmt::D3DKMT_CREATECONTEXT) => render::create_context {
                 rules: [DEV_LIFE_003, DEV_LIFE_006],
-                answers: [
+                statuses: [
                     BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED, STATUS_NOT_IMPLEMENTED,
                     STATUS_UNSUCCESSFUL,
                 ],
-                passes_on: [DxgkDdiCreateContext],
+                forwards_errors_of: [DxgkDdiCreateContext],
                 missing: "flags have no effect",
             }
             D3DKMTRender(*mut kmt::D3DKMT_RENDER) => render::render_packet {
@@ -101,95 +101,95 @@ macro_rules! for_each_entry_point {
                     DEV_LIFE_003, SUBMIT_RENDER_001, SUBMIT_RENDER_002, SUBMIT_RENDER_003,
                     SUBMIT_RENDER_004, SUBMIT_RENDER_006,
                 ],
-                answers: [
+                statuses: [
                     BAD, STATUS_NOT_SUPPORTED, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED,
                     STATUS_NOT_IMPLEMENTED, STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_UNSUCCESSFUL,
                 ],
-                passes_on: [DxgkDdiRender, DxgkDdiSubmitCommand],
+                forwards_errors_of: [DxgkDdiRender, DxgkDdiSubmitCommand],
                 missing: "one context, no presents",
             }
             D3DKMTSetContextSchedulingPriority(*const kmt::D3DKMT_SETCONTEXTSCHEDULINGPRIORITY)
                 => priority::set_context_scheduling_priority {
                 rules: [DEV_LIFE_003],
-                answers: [BAD],
+                statuses: [BAD],
                 missing: "any number is taken",
             }
             D3DKMTGetContextSchedulingPriority(*mut kmt::D3DKMT_GETCONTEXTSCHEDULINGPRIORITY)
                 => priority::get_context_scheduling_priority {
                 rules: [DEV_LIFE_003],
-                answers: [BAD],
+                statuses: [BAD],
             }
             D3DKMTCreateAllocation(*mut kmt::D3DKMT_CREATEALLOCATION) => create::create_allocation {
                 rules: CREATE_RULES,
-                answers: CREATE_ANSWERS,
-                passes_on: CREATE_ASKS,
+                statuses: CREATE_ANSWERS,
+                forwards_errors_of: CREATE_ASKS,
                 missing: CREATE_LACKS,
             }
             D3DKMTCreateAllocation2(*mut kmt::D3DKMT_CREATEALLOCATION)
                 => create::create_allocation2 {
                 rules: CREATE_RULES,
-                answers: CREATE_ANSWERS,
-                passes_on: CREATE_ASKS,
+                statuses: CREATE_ANSWERS,
+                forwards_errors_of: CREATE_ASKS,
                 missing: CREATE_LACKS,
             }
             D3DKMTDestroyAllocation(*const kmt::D3DKMT_DESTROYALLOCATION)
                 => destroy::destroy_allocation {
                 rules: DESTROY_RULES,
-                answers: ENDS,
+                statuses: ENDS,
             }
             D3DKMTDestroyAllocation2(*const kmt::D3DKMT_DESTROYALLOCATION2)
                 => destroy::destroy_allocation2 {
                 rules: DESTROY_RULES,
-                answers: ENDS,
+                statuses: ENDS,
             }
             D3DKMTGetDeviceState(*mut kmt::D3DKMT_GETDEVICESTATE) => device::get_device_state {
                 rules: [DEV_LIFE_003],
-                answers: [BAD, STATUS_NOT_SUPPORTED],
+                statuses: [BAD, STATUS_NOT_SUPPORTED],
                 missing: "the execution state only",
             }
             D3DKMTEscape(*const kmt::D3DKMT_ESCAPE) => escape::escape {
                 rules: [DEV_LIFE_009, DEV_LIFE_001, DEV_LIFE_003],
-                answers: [
+                statuses: [
                     BAD, STATUS_NOT_SUPPORTED, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED,
                     STATUS_UNSUCCESSFUL,
                 ],
-                passes_on: [DxgkDdiEscape],
+                forwards_errors_of: [DxgkDdiEscape],
                 missing: "driver-private escapes only",
             }
             D3DKMTQueryResourceInfo(*mut kmt::D3DKMT_QUERYRESOURCEINFO)
                 => share::query_resource_info {
                 rules: SHARE_RULES,
-                answers: SHARE_ANSWERS,
+                statuses: SHARE_ANSWERS,
             }
             D3DKMTOpenResource(*mut kmt::D3DKMT_OPENRESOURCE) => share::open_resource {
                 rules: SHARE_RULES,
-                answers: SHARE_ANSWERS,
-                passes_on: [DxgkDdiOpenAllocation],
+                statuses: SHARE_ANSWERS,
+                forwards_errors_of: [DxgkDdiOpenAllocation],
             }
             D3DKMTOpenResource2(*mut kmt::D3DKMT_OPENRESOURCE) => share::open_resource2 {
                 rules: SHARE_RULES,
-                answers: SHARE_ANSWERS,
-                passes_on: [DxgkDdiOpenAllocation],
+                statuses: SHARE_ANSWERS,
+                forwards_errors_of: [DxgkDdiOpenAllocation],
             }
             D3DKMTCreatePagingQueue(*mut kmt::D3DKMT_CREATEPAGINGQUEUE)
                 => queue::create_paging_queue {
                 rules: [DEV_LIFE_003],
-                answers: [BAD, STATUS_NOT_IMPLEMENTED, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
+                statuses: [BAD, STATUS_NOT_IMPLEMENTED, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
                 missing: "priorities have no effect",
             }
             D3DKMTDestroyPagingQueue(*mut ukm::D3DDDI_DESTROYPAGINGQUEUE)
                 => queue::destroy_paging_queue {
-                answers: [BAD],
+                statuses: [BAD],
             }
             D3DKMTCreateSynchronizationObject(*mut kmt::D3DKMT_CREATESYNCHRONIZATIONOBJECT)
                 => sync::create_synchronization_object {
                 rules: [DEV_LIFE_003, SYNC_CREATE_015],
-                answers: [BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
+                statuses: [BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
             }
             D3DKMTCreateSynchronizationObject2(*mut kmt::D3DKMT_CREATESYNCHRONIZATIONOBJECT2)
                 => sync::create_synchronization_object2 {
                 rules: SYNC_RULES,
-                answers: [
+                statuses: [
                     BAD, STATUS_INVALID_HANDLE, STATUS_NOT_SUPPORTED, STATUS_NO_MEMORY,
                     STATUS_DEVICE_REMOVED,
                 ],
@@ -197,23 +197,23 @@ macro_rules! for_each_entry_point {
             }
             D3DKMTOpenSynchronizationObject(*mut kmt::D3DKMT_OPENSYNCHRONIZATIONOBJECT)
                 => sync::open_synchronization_object {
-                answers: [BAD, STATUS_NO_MEMORY],
+                statuses: [BAD, STATUS_NO_MEMORY],
             }
             D3DKMTDestroySynchronizationObject(*const kmt::D3DKMT_DESTROYSYNCHRONIZATIONOBJECT)
                 => sync::destroy_synchronization_object {
                 rules: [SYNC_CREATE_018],
-                answers: [BAD],
+                statuses: [BAD],
             }
             D3DKMTSignalSynchronizationObject(*const kmt::D3DKMT_SIGNALSYNCHRONIZATIONOBJECT)
                 => signal::signal_synchronization_object {
                 rules: SIGNAL_RULES,
-                answers: QUEUE_ANSWERS,
+                statuses: QUEUE_ANSWERS,
                 missing: SIGNAL_LACKS,
             }
             D3DKMTSignalSynchronizationObject2(*const kmt::D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2)
                 => signal::signal_synchronization_object2 {
                 rules: SIGNAL_RULES,
-                answers: QUEUE_ANSWERS,
+                statuses: QUEUE_ANSWERS,
                 missing: SIGNAL_LACKS,
             }
             D3DKMTSignalSynchronizationObjectFromCpu(*const kmt::D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU)
@@ -221,33 +221,33 @@ macro_rules! for_each_entry_point {
                 rules: [
                     DEV_LIFE_003, SYNC_CREATE_007, SYNC_CREATE_011, SYNC_FENCE_001, SYNC_FENCE_002,
                 ],
-                answers: [BAD, STATUS_ACCESS_DENIED],
+                statuses: [BAD, STATUS_ACCESS_DENIED],
             }
             D3DKMTSignalSynchronizationObjectFromGpu(*const kmt::D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU)
                 => signal::signal_synchronization_object_from_gpu {
                 rules: SIGNAL_RULES,
-                answers: QUEUE_ANSWERS,
+                statuses: QUEUE_ANSWERS,
             }
             D3DKMTSignalSynchronizationObjectFromGpu2(*const kmt::D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2)
                 => signal::signal_synchronization_object_from_gpu2 {
                 rules: SIGNAL_RULES,
-                answers: QUEUE_ANSWERS,
+                statuses: QUEUE_ANSWERS,
                 missing: SIGNAL_LACKS,
             }
             D3DKMTWaitForSynchronizationObject(*const kmt::D3DKMT_WAITFORSYNCHRONIZATIONOBJECT)
                 => wait::wait_for_synchronization_object {
                 rules: WAIT_RULES,
-                answers: QUEUE_ANSWERS,
+                statuses: QUEUE_ANSWERS,
             }
             D3DKMTWaitForSynchronizationObject2(*const kmt::D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2)
                 => wait::wait_for_synchronization_object2 {
                 rules: WAIT_RULES,
-                answers: QUEUE_ANSWERS,
+                statuses: QUEUE_ANSWERS,
             }
             D3DKMTWaitForSynchronizationObjectFromCpu(*const kmt::D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU)
                 => wait::wait_for_synchronization_object_from_cpu {
                 rules: WAIT_RULES,
-                answers: [
+                statuses: [
                     BAD, STATUS_INVALID_HANDLE, STATUS_ACCESS_DENIED, STATUS_DEVICE_REMOVED,
                     STATUS_UNSUCCESSFUL,
                 ],
@@ -255,11 +255,11 @@ macro_rules! for_each_entry_point {
             D3DKMTWaitForSynchronizationObjectFromGpu(*const kmt::D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU)
                 => wait::wait_for_synchronization_object_from_gpu {
                 rules: WAIT_RULES,
-                answers: QUEUE_ANSWERS,
+                statuses: QUEUE_ANSWERS,
             }
             D3DKMTMakeResident(*mut ukm::D3DDDI_MAKERESIDENT) => resident::make_resident {
                 rules: [RESID_MAKE_001, RESID_MAKE_006],
-                answers: [
+                statuses: [
                     STATUS_PENDING, BAD, STATUS_NOT_IMPLEMENTED, STATUS_NO_MEMORY,
                     STATUS_DEVICE_REMOVED,
                 ],
@@ -267,93 +267,93 @@ macro_rules! for_each_entry_point {
             }
             D3DKMTEvict(*mut kmt::D3DKMT_EVICT) => resident::evict {
                 rules: [DEV_LIFE_003, RESID_EVICT_001],
-                answers: MEMORY_ANSWERS,
+                statuses: MEMORY_ANSWERS,
             }
             D3DKMTLock(*mut kmt::D3DKMT_LOCK) => lock::lock {
                 rules: LOCK_RULES,
-                answers: LOCK_ANSWERS,
+                statuses: LOCK_ANSWERS,
                 missing: "the whole is shown whatever pages are listed",
             }
             D3DKMTUnlock(*const kmt::D3DKMT_UNLOCK) => lock::unlock {
                 rules: UNLOCK_RULES,
-                answers: MEMORY_ANSWERS,
+                statuses: MEMORY_ANSWERS,
             }
             D3DKMTLock2(*mut kmt::D3DKMT_LOCK2) => lock::lock2 {
                 rules: [DEV_LIFE_003, ALLOC_LOCK_004, ALLOC_LOCK_018],
-                answers: LOCK_ANSWERS,
+                statuses: LOCK_ANSWERS,
             }
             D3DKMTUnlock2(*const kmt::D3DKMT_UNLOCK2) => lock::unlock2 {
                 rules: UNLOCK_RULES,
-                answers: MEMORY_ANSWERS,
+                statuses: MEMORY_ANSWERS,
             }
             D3DKMTOfferAllocations(*const kmt::D3DKMT_OFFERALLOCATIONS)
                 => offer::offer_allocations {
                 rules: [DEV_LIFE_003, RESID_OFFER_001, RESID_OFFER_002],
-                answers: MEMORY_ANSWERS,
+                statuses: MEMORY_ANSWERS,
                 missing: "flags have no effect",
             }
             D3DKMTReclaimAllocations(*const kmt::D3DKMT_RECLAIMALLOCATIONS)
                 => offer::reclaim_allocations {
                 rules: [DEV_LIFE_003, RESID_OFFER_008],
-                answers: MEMORY_ANSWERS,
+                statuses: MEMORY_ANSWERS,
             }
             D3DKMTReclaimAllocations2(*mut kmt::D3DKMT_RECLAIMALLOCATIONS2)
                 => offer::reclaim_allocations2 {
                 rules: [RESID_OFFER_008],
-                answers: [STATUS_PENDING, BAD, STATUS_NOT_IMPLEMENTED, STATUS_DEVICE_REMOVED],
+                statuses: [STATUS_PENDING, BAD, STATUS_NOT_IMPLEMENTED, STATUS_DEVICE_REMOVED],
             }
             D3DKMTSetAllocationPriority(*const kmt::D3DKMT_SETALLOCATIONPRIORITY)
                 => worth::set_allocation_priority {
                 rules: PRIORITY_RULES,
-                answers: MEMORY_ANSWERS,
+                statuses: MEMORY_ANSWERS,
             }
             D3DKMTGetAllocationPriority(*const kmt::D3DKMT_GETALLOCATIONPRIORITY)
                 => worth::get_allocation_priority {
                 rules: PRIORITY_RULES,
-                answers: MEMORY_ANSWERS,
+                statuses: MEMORY_ANSWERS,
             }
             D3DKMTQueryAllocationResidency(*const kmt::D3DKMT_QUERYALLOCATIONRESIDENCY)
                 => worth::query_allocation_residency {
                 rules: [ALLOC_PRIO_004, DEV_LIFE_003],
-                answers: MEMORY_ANSWERS,
+                statuses: MEMORY_ANSWERS,
             }
             D3DKMTQueryAdapterInfo(*const kmt::D3DKMT_QUERYADAPTERINFO)
                 => budget::query_adapter_info {
                 rules: [DEV_LIFE_001],
-                answers: [
+                statuses: [
                     BAD, STATUS_NOT_SUPPORTED, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED,
                     STATUS_UNSUCCESSFUL,
                 ],
-                passes_on: [DxgkDdiQueryAdapterInfo],
+                forwards_errors_of: [DxgkDdiQueryAdapterInfo],
                 missing: "the sizes of memory and what a driver tells user mode only",
             }
             D3DKMTQueryVideoMemoryInfo(*mut kmt::D3DKMT_QUERYVIDEOMEMORYINFO)
                 => budget::query_video_memory_info {
                 rules: [DEV_LIFE_001],
-                answers: [BAD, STATUS_INVALID_HANDLE],
+                statuses: [BAD, STATUS_INVALID_HANDLE],
                 missing: "of the caller only",
             }
             D3DKMTChangeVideoMemoryReservation(*const kmt::D3DKMT_CHANGEVIDEOMEMORYRESERVATION)
                 => budget::change_video_memory_reservation {
                 rules: [DEV_LIFE_001],
-                answers: [BAD, STATUS_INVALID_HANDLE, STATUS_NO_MEMORY],
+                statuses: [BAD, STATUS_INVALID_HANDLE, STATUS_NO_MEMORY],
                 missing: "of the caller only",
             }
             D3DKMTRegisterTrimNotification(*mut kmt::D3DKMT_REGISTERTRIMNOTIFICATION)
                 => budget::register_trim_notification {
                 rules: [DEV_LIFE_003],
-                answers: [BAD],
+                statuses: [BAD],
                 missing: "no periodic trims",
                 requires: "`Callback` can be called on any thread until it is unregistered, and returns",
             }
             D3DKMTUnregisterTrimNotification(*mut kmt::D3DKMT_UNREGISTERTRIMNOTIFICATION)
                 => budget::unregister_trim_notification {
-                answers: [BAD],
+                statuses: [BAD],
             }
             D3DKMTReserveGpuVirtualAddress(*mut ukm::D3DDDI_RESERVEGPUVIRTUALADDRESS)
                 => address::reserve_gpu_virtual_address {
                 rules: [GPUVA_RESERVE_001],
-                answers: ADDRESS_ANSWERS,
+                statuses: ADDRESS_ANSWERS,
             }
             D3DKMTMapGpuVirtualAddress(*mut ukm::D3DDDI_MAPGPUVIRTUALADDRESS)
                 => address::map_gpu_virtual_address {
@@ -361,17 +361,17 @@ macro_rules! for_each_entry_point {
                     GPUVA_MAP_001, GPUVA_MAP_002, GPUVA_MAP_003, GPUVA_MAP_004, GPUVA_MAP_006,
                     GPUVA_MAP_008,
                 ],
-                answers: ADDRESS_ANSWERS,
+                statuses: ADDRESS_ANSWERS,
             }
             D3DKMTFreeGpuVirtualAddress(*const kmt::D3DKMT_FREEGPUVIRTUALADDRESS)
                 => address::free_gpu_virtual_address {
                 rules: [GPUVA_FREE_001, GPUVA_FREE_004, DEV_LIFE_001],
-                answers: MEMORY_ANSWERS,
+                statuses: MEMORY_ANSWERS,
             }
             D3DKMTUpdateGpuVirtualAddress(*const kmt::D3DKMT_UPDATEGPUVIRTUALADDRESS)
                 => address::update_gpu_virtual_address {
                 rules: [GPUVA_UPDATE_001, GPUVA_UPDATE_002, GPUVA_UPDATE_003, DEV_LIFE_003],
-                answers: [
+                statuses: [
                     BAD, STATUS_NOT_IMPLEMENTED, STATUS_NOT_SUPPORTED, STATUS_NO_MEMORY,
                     STATUS_DEVICE_REMOVED,
                 ],
@@ -379,48 +379,48 @@ macro_rules! for_each_entry_point {
             }
             D3DKMTCreateKeyedMutex(*mut kmt::D3DKMT_CREATEKEYEDMUTEX) => keyed::create_keyed_mutex {
                 rules: KEYED_RULES,
-                answers: [BAD, STATUS_NO_MEMORY],
+                statuses: [BAD, STATUS_NO_MEMORY],
             }
             D3DKMTCreateKeyedMutex2(*mut kmt::D3DKMT_CREATEKEYEDMUTEX2)
                 => keyed::create_keyed_mutex2 {
                 rules: KEYED_RULES,
-                answers: [BAD, STATUS_NO_MEMORY],
+                statuses: [BAD, STATUS_NO_MEMORY],
                 missing: "no NT handles: what is made for them has one handle",
             }
             D3DKMTOpenKeyedMutex(*mut kmt::D3DKMT_OPENKEYEDMUTEX) => keyed::open_keyed_mutex {
                 rules: KEYED_RULES,
-                answers: [BAD, STATUS_NO_MEMORY],
+                statuses: [BAD, STATUS_NO_MEMORY],
             }
             D3DKMTOpenKeyedMutex2(*mut kmt::D3DKMT_OPENKEYEDMUTEX2) => keyed::open_keyed_mutex2 {
                 rules: KEYED_RULES,
-                answers: [BAD, STATUS_NO_MEMORY],
+                statuses: [BAD, STATUS_NO_MEMORY],
             }
             D3DKMTDestroyKeyedMutex(*const kmt::D3DKMT_DESTROYKEYEDMUTEX)
                 => keyed::destroy_keyed_mutex {
                 rules: [MUTEX_KEYED_003],
-                answers: [BAD],
+                statuses: [BAD],
             }
             D3DKMTAcquireKeyedMutex(*mut kmt::D3DKMT_ACQUIREKEYEDMUTEX)
                 => keyed::acquire_keyed_mutex {
                 rules: KEYED_RULES,
-                answers: KEYED_WAITS,
+                statuses: KEYED_WAITS,
                 missing: KEYED_LACKS,
             }
             D3DKMTAcquireKeyedMutex2(*mut kmt::D3DKMT_ACQUIREKEYEDMUTEX2)
                 => keyed::acquire_keyed_mutex2 {
                 rules: KEYED_RULES,
-                answers: KEYED_WAITS,
+                statuses: KEYED_WAITS,
                 missing: KEYED_LACKS,
             }
             D3DKMTReleaseKeyedMutex(*mut kmt::D3DKMT_RELEASEKEYEDMUTEX)
                 => keyed::release_keyed_mutex {
                 rules: KEYED_RULES,
-                answers: [BAD],
+                statuses: [BAD],
             }
             D3DKMTReleaseKeyedMutex2(*mut kmt::D3DKMT_RELEASEKEYEDMUTEX2)
                 => keyed::release_keyed_mutex2 {
                 rules: KEYED_RULES,
-                answers: [BAD, STATUS_NO_MEMORY],
+                statuses: [BAD, STATUS_NO_MEMORY],
             }
         }
     };

@@ -4,7 +4,7 @@
 use crate::claims::{read, read_list};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
-use crate::status::{Kept, Which, answer};
+use crate::status::{ErrorRules, HandleArgument, map_error};
 use crate::sync::event;
 use abi::NTSTATUS;
 use abi::kmt::{
@@ -16,17 +16,17 @@ use abi::ukm::{
     D3DDDI_MAX_OBJECT_WAITED_ON, D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS as WaitFlags,
 };
 use flight::{Passive, RuleId};
-use kernel::{Handle, WaitOrder};
+use kernel::{Handle, WaitRequest};
 
-const WAITED: Kept = Kept {
+const WAIT_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[
         (
-            Which::StaleDevice,
+            HandleArgument::StaleDevice,
             RuleId::DEV_LIFE_003,
             "D3DKMTWaitForSynchronizationObjectFromCpu.hDevice",
         ),
         (
-            Which::StaleFence,
+            HandleArgument::StaleFence,
             RuleId::PAGQ_LIFE_004,
             "D3DKMTWaitForSynchronizationObjectFromCpu.ObjectHandleArray",
         ),
@@ -37,15 +37,15 @@ const WAITED: Kept = Kept {
     )],
 };
 
-const QUEUED: Kept = Kept {
+const QUEUE_WAIT_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[
         (
-            Which::StaleContext,
+            HandleArgument::StaleContext,
             RuleId::DEV_LIFE_003,
             "D3DKMTWaitForSynchronizationObjectFromGpu.hContext",
         ),
         (
-            Which::StaleFence,
+            HandleArgument::StaleFence,
             RuleId::PAGQ_LIFE_004,
             "D3DKMTWaitForSynchronizationObjectFromGpu.ObjectHandleArray",
         ),
@@ -59,7 +59,7 @@ const QUEUED: Kept = Kept {
 /// How many objects are waited for.
 const RULES: &[ArgumentRule<u32>] = &[ArgumentRule {
     id: RuleId::SYNC_CREATE_011,
-    place: "D3DKMTWaitForSynchronizationObject.ObjectCount",
+    argument: "D3DKMTWaitForSynchronizationObject.ObjectCount",
     refuses: Some(STATUS_INVALID_PARAMETER),
     broken: |count| {
         (*count as usize > D3DDDI_MAX_OBJECT_WAITED_ON)
@@ -68,7 +68,7 @@ const RULES: &[ArgumentRule<u32>] = &[ArgumentRule {
 }];
 
 /// Judges how many objects are waited for: there has to be one.
-fn counted(session: &Session, count: u32) -> Result<usize, NTSTATUS> {
+fn check_count(session: &Session, count: u32) -> Result<usize, NTSTATUS> {
     judge_arguments(session, RULES, &count)?;
     if count == 0 { Err(STATUS_INVALID_PARAMETER) } else { Ok(count as usize) }
 }
@@ -81,7 +81,7 @@ pub(crate) unsafe fn wait_for_synchronization_object_from_cpu(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let asked = unsafe { read(args) }?;
-    let count = counted(session, asked.ObjectCount)?;
+    let count = check_count(session, asked.ObjectCount)?;
     if asked.Flags.has(WaitFlags::RESERVED) {
         return Err(STATUS_INVALID_PARAMETER);
     }
@@ -90,13 +90,13 @@ pub(crate) unsafe fn wait_for_synchronization_object_from_cpu(
     // SAFETY: The caller's contract.
     let values = unsafe { read_list(asked.FenceValueArray, count) }?;
     let list: Vec<(Handle, u64)> = fences.into_iter().map(Handle).zip(values).collect();
-    let order = WaitOrder {
+    let order = WaitRequest {
         device: Handle(asked.hDevice),
         list: &list,
         any: asked.Flags.has(WaitFlags::WaitAny),
         event: (!asked.hAsyncEvent.is_null()).then(|| event(asked.hAsyncEvent)),
     };
-    answer(session, WAITED, session.kernel.wait_from_cpu(at, session.process, &order))
+    map_error(session, WAIT_ERROR_RULES, session.kernel.wait_from_cpu(at, session.process, &order))
 }
 
 /// Has a context wait for objects of the first generation.
@@ -107,8 +107,8 @@ pub(crate) unsafe fn wait_for_synchronization_object(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let asked = unsafe { read(args) }?;
-    let count = counted(session, asked.ObjectCount)?;
-    let list = same(&asked.ObjectHandleArray[..count], 0);
+    let count = check_count(session, asked.ObjectCount)?;
+    let list = with_value(&asked.ObjectHandleArray[..count], 0);
     queue(session, at, asked.hContext, &list)
 }
 
@@ -120,8 +120,8 @@ pub(crate) unsafe fn wait_for_synchronization_object2(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let asked = unsafe { read(args) }?;
-    let count = counted(session, asked.ObjectCount)?;
-    let list = same(&asked.ObjectHandleArray[..count], asked.fence().FenceValue);
+    let count = check_count(session, asked.ObjectCount)?;
+    let list = with_value(&asked.ObjectHandleArray[..count], asked.fence().FenceValue);
     queue(session, at, asked.hContext, &list)
 }
 
@@ -133,22 +133,22 @@ pub(crate) unsafe fn wait_for_synchronization_object_from_gpu(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let asked = unsafe { read(args) }?;
-    let count = counted(session, asked.ObjectCount)?;
+    let count = check_count(session, asked.ObjectCount)?;
     // SAFETY: The caller's contract.
     let objects = unsafe { read_list(asked.ObjectHandleArray, count) }?;
     let handles: Vec<Handle> = objects.iter().copied().map(Handle).collect();
-    let list = if session.kernel.have_values(session.process, &handles) {
+    let list = if session.kernel.are_fences(session.process, &handles) {
         // SAFETY: The caller's contract.
         let values = unsafe { read_list(asked.values(), count) }?;
         handles.into_iter().zip(values).collect()
     } else {
-        same(&objects, asked.value())
+        with_value(&objects, asked.value())
     };
     queue(session, at, asked.hContext, &list)
 }
 
 /// Objects that share a value.
-pub(crate) fn same(objects: &[u32], value: u64) -> Vec<(Handle, u64)> {
+pub(crate) fn with_value(objects: &[u32], value: u64) -> Vec<(Handle, u64)> {
     objects.iter().map(|object| (Handle(*object), value)).collect()
 }
 
@@ -159,5 +159,5 @@ fn queue(
     list: &[(Handle, u64)],
 ) -> Result<(), NTSTATUS> {
     let queued = session.kernel.wait_from_gpu(at, session.process, Handle(context), list);
-    answer(session, QUEUED, queued)
+    map_error(session, QUEUE_WAIT_ERROR_RULES, queued)
 }

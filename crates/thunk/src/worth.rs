@@ -1,10 +1,10 @@
 //! What allocations are worth to their client, and where they are.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
-use crate::claims::{read, read_list, room_for, write_list};
+use crate::claims::{read, read_list, check_writable, write_list};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
-use crate::status::{Kept, Which, answer};
+use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::kmt::{
     D3DKMT_ALLOCATIONRESIDENCYSTATUS, D3DKMT_ALLOCATIONRESIDENCYSTATUS_NOTRESIDENT,
     D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINGPUMEMORY,
@@ -14,20 +14,20 @@ use abi::kmt::{
 use abi::status::STATUS_INVALID_PARAMETER;
 use abi::{D3DKMT_HANDLE, NTSTATUS};
 use flight::{Passive, RuleId};
-use kernel::{Handle, Refused, Whereabouts};
+use kernel::{Handle, KernelError, ResidencyStatus};
 
 /// What a call names: a resource, or a list.
 #[derive(Clone, Copy)]
-struct Named {
+struct AllocationArguments {
     device: D3DKMT_HANDLE,
     resource: D3DKMT_HANDLE,
     list: *const D3DKMT_HANDLE,
     count: u32,
 }
 
-macro_rules! named {
+macro_rules! allocation_arguments {
     ($asked:ident) => {
-        Named {
+        AllocationArguments {
             device: $asked.hDevice,
             resource: $asked.hResource,
             list: $asked.phAllocationList,
@@ -36,38 +36,38 @@ macro_rules! named {
     };
 }
 
-const PRIORITY_RULES: &[ArgumentRule<Named>] = &[ArgumentRule {
+const PRIORITY_RULES: &[ArgumentRule<AllocationArguments>] = &[ArgumentRule {
     id: RuleId::ALLOC_PRIO_001,
-    place: "D3DKMTSetAllocationPriority.phAllocationList",
+    argument: "D3DKMTSetAllocationPriority.phAllocationList",
     refuses: Some(STATUS_INVALID_PARAMETER),
-    broken: both_given,
+    broken: resource_and_list,
 }];
 
-const RESIDENCY_RULES: &[ArgumentRule<Named>] = &[ArgumentRule {
+const RESIDENCY_RULES: &[ArgumentRule<AllocationArguments>] = &[ArgumentRule {
     id: RuleId::ALLOC_PRIO_004,
-    place: "D3DKMTQueryAllocationResidency.phAllocationList",
+    argument: "D3DKMTQueryAllocationResidency.phAllocationList",
     refuses: Some(STATUS_INVALID_PARAMETER),
-    broken: both_given,
+    broken: resource_and_list,
 }];
 
-fn both_given(it: &Named) -> Option<String> {
+fn resource_and_list(it: &AllocationArguments) -> Option<String> {
     (it.resource != 0 && (!it.list.is_null() || it.count != 0))
         .then(|| format!("hResource and a list of {} are both given", it.count))
 }
 
-const SET: Kept = Kept {
-    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTSetAllocationPriority.hDevice")],
+const SET_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTSetAllocationPriority.hDevice")],
     others: &[],
 };
 
-const GOT: Kept = Kept {
-    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTGetAllocationPriority.hDevice")],
+const GET_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTGetAllocationPriority.hDevice")],
     others: &[],
 };
 
-const LOOKED: Kept = Kept {
+const RESIDENCY_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[(
-        Which::StaleDevice,
+        HandleArgument::StaleDevice,
         RuleId::DEV_LIFE_003,
         "D3DKMTQueryAllocationResidency.hDevice",
     )],
@@ -82,10 +82,10 @@ pub(crate) unsafe fn set_allocation_priority(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let asked = unsafe { read(args) }?;
-    let named = named!(asked);
+    let named = allocation_arguments!(asked);
     judge_arguments(session, PRIORITY_RULES, &named)?;
     // SAFETY: The caller's contract.
-    let mut priorities = unsafe { read_list(asked.pPriorities, named.answers()) }?;
+    let mut priorities = unsafe { read_list(asked.pPriorities, named.output_count()) }?;
     // SAFETY: The caller's contract.
     let list = unsafe { named.read(session) }?;
     let set = list.and_then(|list| {
@@ -95,7 +95,7 @@ pub(crate) unsafe fn set_allocation_priority(
         let device = Handle(named.device);
         session.kernel.set_priorities(session.process, device, &list, &priorities)
     });
-    answer(session, SET, set)
+    map_error(session, SET_ERROR_RULES, set)
 }
 
 /// Says what allocations are worth. A resource is worth what its first allocation is.
@@ -106,16 +106,16 @@ pub(crate) unsafe fn get_allocation_priority(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let asked = unsafe { read(args) }?;
-    let named = named!(asked);
+    let named = allocation_arguments!(asked);
     judge_arguments(session, PRIORITY_RULES, &named)?;
     // SAFETY: The caller's contract.
-    unsafe { named.room(asked.pPriorities) }?;
+    unsafe { named.check_output(asked.pPriorities) }?;
     // SAFETY: The caller's contract.
     let list = unsafe { named.read(session) }?;
     let device = Handle(named.device);
     let ask = |list: Vec<Handle>| session.kernel.priorities(session.process, device, &list);
-    let mut priorities = answer(session, GOT, list.and_then(ask))?;
-    priorities.truncate(named.answers());
+    let mut priorities = map_error(session, GET_ERROR_RULES, list.and_then(ask))?;
+    priorities.truncate(named.output_count());
     // SAFETY: The caller's contract.
     unsafe { write_list(asked.pPriorities, &priorities) }
 }
@@ -128,33 +128,33 @@ pub(crate) unsafe fn query_allocation_residency(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let asked = unsafe { read(args) }?;
-    let named = named!(asked);
+    let named = allocation_arguments!(asked);
     judge_arguments(session, RESIDENCY_RULES, &named)?;
     // SAFETY: The caller's contract.
-    unsafe { named.room(asked.pResidencyStatus) }?;
+    unsafe { named.check_output(asked.pResidencyStatus) }?;
     // SAFETY: The caller's contract.
     let list = unsafe { named.read(session) }?;
     let device = Handle(named.device);
     let resource = (named.resource != 0).then_some(Handle(named.resource));
     let look =
-        |list: Vec<Handle>| session.kernel.whereabouts(session.process, device, resource, &list);
+        |list: Vec<Handle>| session.kernel.residency_status(session.process, device, resource, &list);
     let all: Vec<_> =
-        answer(session, LOOKED, list.and_then(look))?.into_iter().map(status_of).collect();
+        map_error(session, RESIDENCY_ERROR_RULES, list.and_then(look))?.into_iter().map(status_of).collect();
     // SAFETY: The caller's contract.
     unsafe { write_list(asked.pResidencyStatus, &all) }
 }
 
-fn status_of(it: Whereabouts) -> D3DKMT_ALLOCATIONRESIDENCYSTATUS {
+fn status_of(it: ResidencyStatus) -> D3DKMT_ALLOCATIONRESIDENCYSTATUS {
     match it {
-        Whereabouts::Local => D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINGPUMEMORY,
-        Whereabouts::Shared => D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINSHAREDMEMORY,
-        Whereabouts::Away => D3DKMT_ALLOCATIONRESIDENCYSTATUS_NOTRESIDENT,
+        ResidencyStatus::GpuMemory => D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINGPUMEMORY,
+        ResidencyStatus::SharedMemory => D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINSHAREDMEMORY,
+        ResidencyStatus::NotResident => D3DKMT_ALLOCATIONRESIDENCYSTATUS_NOTRESIDENT,
     }
 }
 
-impl Named {
+impl AllocationArguments {
     /// How many priorities or answers there are.
-    fn answers(&self) -> usize {
+    fn output_count(&self) -> usize {
         if self.resource == 0 { self.count as usize } else { 1 }
     }
 
@@ -163,9 +163,9 @@ impl Named {
     /// # Safety
     ///
     /// In a session that trusts, there is room for them.
-    unsafe fn room<T>(&self, to: *mut T) -> Result<(), NTSTATUS> {
+    unsafe fn check_output<T>(&self, to: *mut T) -> Result<(), NTSTATUS> {
         // SAFETY: The caller's contract.
-        unsafe { room_for(to.cast(), self.answers().saturating_mul(size_of::<T>())) }
+        unsafe { check_writable(to.cast(), self.output_count().saturating_mul(size_of::<T>())) }
     }
 
     /// The allocations.
@@ -173,9 +173,9 @@ impl Named {
     /// # Safety
     ///
     /// The list is good for what it says, now.
-    unsafe fn read(&self, session: &Session) -> Result<Result<Vec<Handle>, Refused>, NTSTATUS> {
+    unsafe fn read(&self, session: &Session) -> Result<Result<Vec<Handle>, KernelError>, NTSTATUS> {
         if self.resource != 0 {
-            return Ok(session.kernel.members(session.process, Handle(self.resource)));
+            return Ok(session.kernel.resource_members(session.process, Handle(self.resource)));
         }
         // SAFETY: The caller's contract.
         let list = unsafe { read_list(self.list, self.count as usize) }?;

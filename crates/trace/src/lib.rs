@@ -18,7 +18,7 @@ use std::io;
 pub const HEADER: &str = "windtunnel-trace 1";
 
 /// So many bytes are written together.
-const AT_ONCE: usize = 1 << 14;
+const BUFFER_SIZE: usize = 1 << 14;
 
 /// Writes a trace.
 pub fn write<'a>(
@@ -30,7 +30,7 @@ pub fn write<'a>(
     for event in events {
         event.write(&mut lines);
         lines.push(b'\n');
-        if lines.len() > AT_ONCE {
+        if lines.len() > BUFFER_SIZE {
             to.write_all(&lines)?;
             lines.clear();
         }

@@ -54,9 +54,9 @@ pub fn read(text: &str) -> Result<Vec<Event>, BadLine> {
 mod tests {
     use super::*;
     use crate::text;
-    use flight::{Fence, Hex, Irql, Kind, RuleId, Subject, Text, What, Who};
+    use flight::{Fence, Hex, Irql, Kind, RuleId, Subject, Text, EventKind, Component};
 
-    fn said(text: &str) -> String {
+    fn error_text(text: &str) -> String {
         read(text).unwrap_err().to_string()
     }
 
@@ -64,18 +64,18 @@ mod tests {
     fn what_is_not_a_trace_is_refused() {
         let header =
             r#"line 1 of the trace is "", but the header "windtunnel-trace 1" was expected"#;
-        assert_eq!(said(""), header);
-        assert!(said("windtunnel-trace 2\n").contains("the header"));
+        assert_eq!(error_text(""), header);
+        assert!(error_text("windtunnel-trace 2\n").contains("the header"));
         let event = "1 t1 - process:1 process.opened";
-        assert!(said(&format!("{HEADER}\n{event}\nnonsense\n")).starts_with("line 3"));
-        assert!(said(&format!("{HEADER}\n\n{event}\n")).starts_with("line 2"));
+        assert!(error_text(&format!("{HEADER}\n{event}\nnonsense\n")).starts_with("line 3"));
+        assert!(error_text(&format!("{HEADER}\n\n{event}\n")).starts_with("line 2"));
     }
 
     #[test]
     fn numbers_rise() {
         let event = "7 t1 - process:1 process.opened";
         assert_eq!(
-            said(&format!("{HEADER}\n{event}\n{event}\n")),
+            error_text(&format!("{HEADER}\n{event}\n{event}\n")),
             format!("line 3 of the trace is {event:?}, but a number above 7 was expected")
         );
         let gap = format!("{HEADER}\n{event}\n{}\n", event.replace('7', "9"));
@@ -83,16 +83,16 @@ mod tests {
     }
 
     /// Random values for events.
-    struct Dice(u64);
+    struct Rng(u64);
 
-    impl Dice {
-        fn roll(&mut self) -> u32 {
+    impl Rng {
+        fn next_u32(&mut self) -> u32 {
             self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             u32::try_from(self.0 >> 33).unwrap()
         }
 
         fn below(&mut self, limit: usize) -> usize {
-            self.roll() as usize % limit
+            self.next_u32() as usize % limit
         }
 
         fn subject(&mut self) -> Subject {
@@ -109,9 +109,9 @@ mod tests {
                 Kind::View,
                 Kind::Retirement,
                 Kind::Call,
-                Kind::Word,
+                Kind::DriverPointer,
             ];
-            KINDS[self.below(KINDS.len())].nr(self.roll())
+            KINDS[self.below(KINDS.len())].subject(self.next_u32())
         }
 
         fn text(&mut self) -> Text {
@@ -123,66 +123,66 @@ mod tests {
             (0..length).map(|_| PIECES[self.below(PIECES.len())]).collect::<String>().into()
         }
 
-        fn what(&mut self) -> What {
+        fn what(&mut self) -> EventKind {
             let maybe = self.below(2) == 0;
             match self.below(16) {
-                0 => What::ThreadStarted { name: self.text() },
-                1 => What::Leave { call: self.text(), status: Hex(self.roll() << 1) },
-                2 => What::NameGiven { handle: Hex(self.roll()), to: self.subject() },
-                3 => What::ProcessOpened {},
-                4 => What::AdapterStarted { nodes: self.roll(), generation: 2 },
-                5 => What::AllocationCreated {
+                0 => EventKind::ThreadStarted { name: self.text() },
+                1 => EventKind::Leave { call: self.text(), status: Hex(self.next_u32() << 1) },
+                2 => EventKind::HandlePublished { handle: Hex(self.next_u32()), of: self.subject() },
+                3 => EventKind::ProcessOpened {},
+                4 => EventKind::AdapterStarted { nodes: self.next_u32(), generation: 2 },
+                5 => EventKind::AllocationCreated {
                     adapter: self.subject(),
                     device: self.subject(),
                     resource: maybe.then(|| self.subject()),
-                    size: u64::from(self.roll()) << 32,
+                    size: u64::from(self.next_u32()) << 32,
                     pitch_size: 0,
                     alignment: u64::MAX,
-                    given: Hex(0),
-                    seen: Hex(u32::MAX),
+                    client_data: Hex(0),
+                    driver_data: Hex(u32::MAX),
                 },
-                6 => What::RetireAsked {
+                6 => EventKind::RetireRequested {
                     device: self.subject(),
-                    views: self.roll(),
-                    assume: maybe,
-                    sync: !maybe,
+                    views: self.next_u32(),
+                    assume_not_in_use: maybe,
+                    synchronous: !maybe,
                 },
-                7 => What::PacketSubmitted {
-                    packet: u64::from(self.roll()),
+                7 => EventKind::PacketSubmitted {
+                    packet: u64::from(self.next_u32()),
                     node: self.subject(),
-                    fence: Fence(self.roll()),
+                    fence: Fence(self.next_u32()),
                 },
-                8 => What::WaitStuck { graph: self.text() },
-                9 => What::DdiCall {
+                8 => EventKind::WaitStuck { graph: self.text() },
+                9 => EventKind::DdiCall {
                     name: self.text(),
                     level: [Irql::Passive, Irql::Dispatch, Irql::Device][self.below(3)],
-                    class: self.text(),
+                    threading_level: self.text(),
                     adapter: self.subject(),
                     process: maybe.then(|| self.subject()),
                 },
-                10 => What::DdiReturn { name: self.text(), answer: self.text(), legal: maybe },
-                11 => What::DdiResource { word: self.subject(), goes: maybe, alone: false },
-                12 => What::PoolTaken { bytes: self.roll().into(), tag: self.text() },
-                13 => What::PoolDamaged { offset: 3 },
-                14 => What::ViewIdle {},
-                _ => What::RuleBroken {
+                10 => EventKind::DdiReturn { name: self.text(), result: self.text(), legal: maybe },
+                11 => EventKind::DdiResource { driver_handle: self.subject(), destroy: maybe, no_allocations: false },
+                12 => EventKind::PoolAllocated { bytes: self.next_u32().into(), tag: self.text() },
+                13 => EventKind::PoolCorrupted { offset: 3 },
+                14 => EventKind::ViewIdle {},
+                _ => EventKind::RuleBroken {
                     rule: RuleId::LIVE[self.below(RuleId::LIVE.len())],
-                    who: [Who::Client, Who::Driver, Who::Umd, Who::Kernel][self.below(4)],
-                    place: self.text(),
+                    component: [Component::Client, Component::Driver, Component::Umd, Component::Kernel][self.below(4)],
+                    argument: self.text(),
                     message: self.text(),
                 },
             }
         }
 
         fn event(&mut self, seq: u64) -> Event {
-            let call = (self.below(2) == 0).then(|| self.roll());
-            Event { seq, thread: self.roll(), call, subject: self.subject(), what: self.what() }
+            let call = (self.below(2) == 0).then(|| self.next_u32());
+            Event { seq, thread: self.next_u32(), call, subject: self.subject(), kind: self.what() }
         }
     }
 
     #[test]
     fn what_is_written_is_read_back() {
-        let mut dice = Dice(1);
+        let mut dice = Rng(1);
         let events: Vec<Event> = (1..20_000).map(|seq| dice.event(seq)).collect();
         let text = text(&events);
         let back = read(&text).unwrap();
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_damaged_trace_is_refused_and_never_a_panic() {
-        let mut dice = Dice(2);
+        let mut dice = Rng(2);
         let events: Vec<Event> = (1..100).map(|seq| dice.event(seq)).collect();
         let whole = text(&events);
         for _ in 0..5_000 {

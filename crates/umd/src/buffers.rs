@@ -1,7 +1,7 @@
 //! The buffers of a context of WDDM 1.x: commands, the list of what they use, and where addresses
 //! are in them.
 
-use crate::memory::{Host, Memory};
+use crate::memory::{MemoryAccess, Memory};
 use abi::D3DKMT_HANDLE;
 use abi::ukm::{D3DDDI_ALLOCATIONLIST, D3DDDI_PATCHLOCATIONLIST};
 use core::ffi::c_void;
@@ -11,16 +11,16 @@ use core::ffi::c_void;
 /// Every [`Callbacks::render`](crate::Callbacks::render) replaces them. A clone is what a driver
 /// has that keeps the old ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Buffers {
+pub struct ContextBuffers {
     commands: Memory,
-    list: Memory,
+    allocations: Memory,
     patches: Memory,
     counts: (u32, u32, u32),
 }
 
-impl Buffers {
+impl ContextBuffers {
     pub(crate) fn new(
-        host: Host,
+        host: MemoryAccess,
         commands: (*mut c_void, u32),
         list: (*mut D3DDDI_ALLOCATIONLIST, u32),
         patches: (*mut D3DDDI_PATCHLOCATIONLIST, u32),
@@ -32,24 +32,24 @@ impl Buffers {
         );
         Self {
             commands: Memory::new(host, commands.0.expose_provenance(), commands.1 as usize),
-            list: Memory::new(host, list.0.expose_provenance(), lists),
+            allocations: Memory::new(host, list.0.expose_provenance(), lists),
             patches: Memory::new(host, patches.0.expose_provenance(), patched),
             counts: if commands.0.is_null() { (0, 0, 0) } else { (commands.1, list.1, patches.1) },
         }
     }
 
     /// How many bytes of commands fit (`CommandBufferSize`).
-    pub fn room(&self) -> u32 {
+    pub fn command_capacity(&self) -> u32 {
         self.counts.0
     }
 
     /// How many allocations can be listed (`AllocationListSize`).
-    pub fn listed_room(&self) -> u32 {
+    pub fn allocation_capacity(&self) -> u32 {
         self.counts.1
     }
 
     /// How many addresses there can be (`PatchLocationListSize`).
-    pub fn patched_room(&self) -> u32 {
+    pub fn patch_capacity(&self) -> u32 {
         self.counts.2
     }
 
@@ -61,21 +61,21 @@ impl Buffers {
 
     /// Lists an allocation, and whether it is written; whether there is room.
     #[must_use]
-    pub fn list(&self, index: u32, allocation: D3DKMT_HANDLE, written: bool) -> bool {
-        let words = [allocation, written.into()];
-        put(&self.list, index, size_of::<D3DDDI_ALLOCATIONLIST>(), &words)
+    pub fn add_allocation(&self, index: u32, allocation: D3DKMT_HANDLE, write_table: bool) -> bool {
+        let words = [allocation, write_table.into()];
+        write_entry(&self.allocations, index, size_of::<D3DDDI_ALLOCATIONLIST>(), &words)
     }
 
     /// Says where an address is: of which entry of the list, how far into it, and where in the
     /// commands. Whether there is room.
     #[must_use]
-    pub fn patch(&self, index: u32, entry: u32, offset: u32, place: u32) -> bool {
+    pub fn add_patch_location(&self, index: u32, entry: u32, offset: u32, place: u32) -> bool {
         let words = [entry, 0, 0, offset, place, place];
-        put(&self.patches, index, size_of::<D3DDDI_PATCHLOCATIONLIST>(), &words)
+        write_entry(&self.patches, index, size_of::<D3DDDI_PATCHLOCATIONLIST>(), &words)
     }
 }
 
-fn put(to: &Memory, index: u32, size: usize, words: &[u32]) -> bool {
+fn write_entry(to: &Memory, index: u32, size: usize, words: &[u32]) -> bool {
     let bytes: Vec<u8> = words.iter().flat_map(|it| it.to_ne_bytes()).collect();
     to.write((index as usize).saturating_mul(size), &bytes)
 }

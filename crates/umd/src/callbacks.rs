@@ -9,14 +9,14 @@ mod memory;
 mod sync;
 mod work;
 
-pub use allocation::{Allocated, Allocation, Release};
-pub use memory::{Mapping, Paged, PagingQueue};
+pub use allocation::{AllocateResponse, NewAllocation, DeallocateRequest};
+pub use memory::{MapRequest, PagingResponse, PagingQueue};
 pub use sync::Fence;
-pub use work::Render;
+pub use work::RenderRequest;
 
-use crate::answer::{Answer, answered};
-use crate::memory::{Host, Memory};
-use crate::table::copied;
+use crate::answer::{UmdResult, to_result};
+use crate::memory::{MemoryAccess, Memory};
+use crate::table::copy_table;
 use abi::hresult::E_NOTIMPL;
 use abi::umd::{D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS, D3DDDICB_QUERYADAPTERINFO};
 use abi::{HANDLE, HRESULT};
@@ -24,21 +24,21 @@ use core::ptr;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-type Asks<A> = Option<unsafe extern "win64-unwind" fn(HANDLE, *mut A) -> HRESULT>;
-type Tells<A> = Option<unsafe extern "win64-unwind" fn(HANDLE, *const A) -> HRESULT>;
+type CallbackMut<A> = Option<unsafe extern "win64-unwind" fn(HANDLE, *mut A) -> HRESULT>;
+type CallbackConst<A> = Option<unsafe extern "win64-unwind" fn(HANDLE, *const A) -> HRESULT>;
 
 /// What a driver calls for a device. A clone is the same device's.
 #[derive(Clone, Debug)]
 pub struct Callbacks {
-    kept: Arc<Kept>,
+    inner: Arc<DeviceCallbackTable>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct DeviceCallbackTable {
     /// `hDevice`, as the runtime calls it.
     device: usize,
     table: D3DDDI_DEVICECALLBACKS,
-    host: Host,
+    host: MemoryAccess,
 }
 
 impl Callbacks {
@@ -52,56 +52,56 @@ impl Callbacks {
         device: HANDLE,
         table: *const D3DDDI_DEVICECALLBACKS,
         version: u32,
-        host: Host,
+        host: MemoryAccess,
     ) -> Option<Self> {
         let length = crate::table::callbacks_length(version);
         // SAFETY: The caller's contract.
-        let table = unsafe { copied(table, length, D3DDDI_DEVICECALLBACKS::ZERO) }?;
-        Some(Self { kept: Arc::new(Kept { device: device.expose_provenance(), table, host }) })
+        let table = unsafe { copy_table(table, length, D3DDDI_DEVICECALLBACKS::ZERO) }?;
+        Some(Self { inner: Arc::new(DeviceCallbackTable { device: device.expose_provenance(), table, host }) })
     }
 
     fn table(&self) -> &D3DDDI_DEVICECALLBACKS {
-        &self.kept.table
+        &self.inner.table
     }
 
     /// Memory that the runtime says is at an address.
     fn memory<T>(&self, address: *const T, length: usize) -> Memory {
-        Memory::new(self.kept.host, address.expose_provenance(), length)
+        Memory::new(self.inner.host, address.expose_provenance(), length)
     }
 
     /// Calls a function that answers in its structure. What that points to is borrowed by the
     /// methods of this module, each for the time of its call.
-    fn ask<A>(&self, function: Asks<A>, args: &mut A) -> HRESULT {
+    fn call_mut<A>(&self, function: CallbackMut<A>, args: &mut A) -> HRESULT {
         let Some(function) = function else { return E_NOTIMPL };
         // SAFETY: `new`'s contract: it is the runtime's, and its structure lives here.
-        unsafe { function(ptr::with_exposed_provenance_mut(self.kept.device), args) }
+        unsafe { function(ptr::with_exposed_provenance_mut(self.inner.device), args) }
     }
 
     /// The same, of a function that only reads.
-    fn tell<A>(&self, function: Tells<A>, args: &A) -> Answer<()> {
+    fn call_const<A>(&self, function: CallbackConst<A>, args: &A) -> UmdResult<()> {
         let Some(function) = function else { return Err(E_NOTIMPL) };
-        // SAFETY: As in `ask`.
-        answered(unsafe { function(ptr::with_exposed_provenance_mut(self.kept.device), args) })
+        // SAFETY: As in `call_mut`.
+        to_result(unsafe { function(ptr::with_exposed_provenance_mut(self.inner.device), args) })
     }
 }
 
 /// What a driver calls for an adapter. A clone is the same adapter's.
 #[derive(Clone, Debug)]
 pub struct AdapterCallbacks {
-    kept: Arc<KeptAdapter>,
+    inner: Arc<AdapterCallbackTable>,
 }
 
 #[derive(Debug)]
-struct KeptAdapter {
+struct AdapterCallbackTable {
     adapter: usize,
     table: D3DDDI_ADAPTERCALLBACKS,
 }
 
 /// The adapters that callbacks were given for, by the runtime's handle.
-static ADAPTERS: Mutex<BTreeMap<usize, Weak<KeptAdapter>>> = Mutex::new(BTreeMap::new());
+static ADAPTERS: Mutex<BTreeMap<usize, Weak<AdapterCallbackTable>>> = Mutex::new(BTreeMap::new());
 
 /// How many objects drivers have that hold the callbacks of an adapter, by the runtime's handle.
-pub fn objects_of(adapter: usize) -> usize {
+pub fn live_objects_of(adapter: usize) -> usize {
     let mut adapters = ADAPTERS.lock().unwrap_or_else(PoisonError::into_inner);
     let count = adapters.get(&adapter).map_or(0, Weak::strong_count);
     if count == 0 {
@@ -123,25 +123,25 @@ impl AdapterCallbacks {
         // WINDOWS: the second slot came later than the first (docs do not say when).
         let length = size_of::<HANDLE>();
         // SAFETY: The caller's contract.
-        let table = unsafe { copied(table, length, D3DDDI_ADAPTERCALLBACKS::ZERO) }?;
+        let table = unsafe { copy_table(table, length, D3DDDI_ADAPTERCALLBACKS::ZERO) }?;
         let adapter = adapter.expose_provenance();
-        let kept = Arc::new(KeptAdapter { adapter, table });
+        let inner = Arc::new(AdapterCallbackTable { adapter, table });
         let mut adapters = ADAPTERS.lock().unwrap_or_else(PoisonError::into_inner);
-        adapters.insert(adapter, Arc::downgrade(&kept));
+        adapters.insert(adapter, Arc::downgrade(&inner));
         drop(adapters);
-        Some(Self { kept })
+        Some(Self { inner })
     }
 
     /// Asks the miniport what its hardware is (`pfnQueryAdapterInfoCb`), into these bytes.
-    pub fn query_adapter_info(&self, private: &mut [u8]) -> Answer<()> {
-        let Some(query) = self.kept.table.pfnQueryAdapterInfoCb else { return Err(E_NOTIMPL) };
+    pub fn query_adapter_info(&self, private: &mut [u8]) -> UmdResult<()> {
+        let Some(query) = self.inner.table.pfnQueryAdapterInfoCb else { return Err(E_NOTIMPL) };
         let args = D3DDDICB_QUERYADAPTERINFO {
             pPrivateDriverData: private.as_mut_ptr().cast(),
             PrivateDriverDataSize: count(private.len()),
         };
-        let adapter = ptr::with_exposed_provenance_mut(self.kept.adapter);
+        let adapter = ptr::with_exposed_provenance_mut(self.inner.adapter);
         // SAFETY: `new`'s contract: it is the runtime's, and its structure lives here.
-        answered(unsafe { query(adapter, &raw const args) })
+        to_result(unsafe { query(adapter, &raw const args) })
     }
 }
 

@@ -13,10 +13,10 @@ mod resource;
 
 pub use adapter::open_adapter;
 
-use crate::answer::Answer;
+use crate::answer::UmdResult;
 use crate::driver::UserDevice;
-use crate::memory::{Host, Memory};
-use crate::order::{Area, Resource, RuntimeResource};
+use crate::memory::{MemoryAccess, Memory};
+use crate::order::{Rect, Resource, RuntimeResource};
 use abi::hresult::{E_FAIL, E_INVALIDARG};
 use abi::{HANDLE, RECT};
 use std::collections::BTreeMap;
@@ -25,59 +25,59 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, TryLockError};
 
 /// How many boxes there are that the runtime has handles of.
-static LIVE: AtomicUsize = AtomicUsize::new(0);
+static LIVE_OBJECTS: AtomicUsize = AtomicUsize::new(0);
 
 /// How many adapters, devices and resources of all drivers in this process are alive: those that
 /// the runtime has a handle of. For tests, which want none at their end.
-pub fn live() -> usize {
-    LIVE.load(Relaxed)
+pub fn live_objects() -> usize {
+    LIVE_OBJECTS.load(Relaxed)
 }
 
 /// Is counted while it lives.
-struct Counted(());
+struct LiveCount(());
 
-impl Counted {
+impl LiveCount {
     fn new() -> Self {
-        LIVE.fetch_add(1, Relaxed);
+        LIVE_OBJECTS.fetch_add(1, Relaxed);
         Self(())
     }
 }
 
-impl Drop for Counted {
+impl Drop for LiveCount {
     fn drop(&mut self) {
-        LIVE.fetch_sub(1, Relaxed);
+        LIVE_OBJECTS.fetch_sub(1, Relaxed);
     }
 }
 
 /// What a device's handle is the address of.
 struct Device {
-    inside: Mutex<Inside>,
-    _counted: Counted,
+    state: Mutex<DeviceState>,
+    _counted: LiveCount,
 }
 
-struct Inside {
+struct DeviceState {
     device: Box<dyn UserDevice>,
-    host: Host,
+    host: MemoryAccess,
     /// The driver's numbers, by the handles that the runtime has: the addresses of the boxes.
-    resources: BTreeMap<usize, Box<Named>>,
+    resources: BTreeMap<usize, Box<ResourceBox>>,
 }
 
 /// What a resource's handle is the address of.
-struct Named {
+struct ResourceBox {
     number: u64,
-    _counted: Counted,
+    _counted: LiveCount,
 }
 
-impl Inside {
-    fn find(&self, handle: HANDLE) -> Answer<Resource> {
+impl DeviceState {
+    fn find(&self, handle: HANDLE) -> UmdResult<Resource> {
         let handle = handle.addr();
         let found = self.resources.get(&handle).ok_or(E_INVALIDARG)?;
         Ok(Resource { number: found.number, handle })
     }
 
     /// The handle of a resource that was just made.
-    fn name(&mut self, number: u64, runtime: RuntimeResource) -> HANDLE {
-        let boxed = Box::new(Named { number, _counted: Counted::new() });
+    fn new_handle(&mut self, number: u64, runtime: RuntimeResource) -> HANDLE {
+        let boxed = Box::new(ResourceBox { number, _counted: LiveCount::new() });
         let address = (&raw const *boxed).addr();
         let handle = self.device.handle_of(number, runtime, address);
         self.resources.insert(handle, boxed);
@@ -90,10 +90,10 @@ impl Inside {
 /// # Safety
 ///
 /// The handle is NULL, or a device's that is not destroyed.
-unsafe fn inside<T>(device: HANDLE, call: impl FnOnce(&mut Inside) -> Answer<T>) -> Answer<T> {
+unsafe fn lock_device<T>(device: HANDLE, call: impl FnOnce(&mut DeviceState) -> UmdResult<T>) -> UmdResult<T> {
     // SAFETY: The caller's contract: it is the address of a box that is not gone.
     let device = unsafe { device.cast::<Device>().as_ref() }.ok_or(E_INVALIDARG)?;
-    match device.inside.try_lock() {
+    match device.state.try_lock() {
         Ok(mut inside) => call(&mut inside),
         // A driver that panicked is asked again, if the runtime wants that.
         Err(TryLockError::Poisoned(inside)) => call(&mut inside.into_inner()),
@@ -106,7 +106,7 @@ unsafe fn inside<T>(device: HANDLE, call: impl FnOnce(&mut Inside) -> Answer<T>)
 /// # Safety
 ///
 /// It is NULL, or there.
-unsafe fn read<T: Copy>(args: *const T) -> Answer<T> {
+unsafe fn read<T: Copy>(args: *const T) -> UmdResult<T> {
     // SAFETY: The caller's contract.
     unsafe { args.as_ref() }.copied().ok_or(E_INVALIDARG)
 }
@@ -116,7 +116,7 @@ unsafe fn read<T: Copy>(args: *const T) -> Answer<T> {
 /// # Safety
 ///
 /// It is NULL, or so many are there.
-unsafe fn read_list<T: Copy>(list: *const T, count: u32) -> Answer<Vec<T>> {
+unsafe fn read_list<T: Copy>(list: *const T, count: u32) -> UmdResult<Vec<T>> {
     match count {
         0 => Ok(Vec::new()),
         _ if list.is_null() => Err(E_INVALIDARG),
@@ -137,7 +137,7 @@ unsafe fn write<T>(to: *mut T, answer: T) {
 
 /// Memory of the runtime's that a surface is in. Its size is how far its rows go.
 fn surface_memory(
-    host: Host,
+    host: MemoryAccess,
     address: HANDLE,
     rows: (u32, u32),
     slices: (u32, u32),
@@ -150,6 +150,6 @@ fn surface_memory(
     (!address.is_null()).then(|| Memory::new(host, address.expose_provenance(), all))
 }
 
-fn area(rect: RECT) -> Area {
-    Area { left: rect.left, top: rect.top, right: rect.right, bottom: rect.bottom }
+fn area(rect: RECT) -> Rect {
+    Rect { left: rect.left, top: rect.top, right: rect.right, bottom: rect.bottom }
 }

@@ -29,17 +29,17 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use answer::{Answer, Failure};
-pub use buffers::Buffers;
+pub use answer::{UmdResult, Failure};
+pub use buffers::ContextBuffers;
 pub use callbacks::{
-    AdapterCallbacks, Allocated, Allocation, Callbacks, Fence, Mapping, Paged, PagingQueue,
-    Release, Render, objects_of,
+    AdapterCallbacks, AllocateResponse, NewAllocation, Callbacks, Fence, MapRequest, PagingResponse, PagingQueue,
+    DeallocateRequest, RenderRequest, live_objects_of,
 };
 pub use driver::{UserAdapter, UserDevice, UserDriver};
-pub use entry::{live, open_adapter};
-pub use memory::{Memory, Shown};
+pub use entry::{live_objects, open_adapter};
+pub use memory::{Memory, VisibleMemory};
 pub use order::{
-    Area, AsyncLock, AsyncLocked, Blt, ColorFill, Lock, Locked, NewDevice, NewResource,
-    OpenAdapter, OpenedAllocation, OpenedResource, Rename, Residency, Resource, RuntimeContext,
-    RuntimeResource, Surface, Unlock, Volume,
+    Rect, LockAsyncArgs, LockAsyncResult, BltArgs, ColorFillArgs, LockArgs, LockResult, CreateDeviceArgs, CreateResourceArgs,
+    OpenAdapterArgs, OpenAllocationInfo, OpenResourceArgs, RenameArgs, ResidencyStatus, Resource, RuntimeContext,
+    RuntimeResource, Surface, UnlockArgs, Volume,
 };

@@ -4,7 +4,7 @@
 ///
 /// A driver names addresses and lengths as it likes, also after an unlock. So the host of the
 /// driver, who knows what is shown now, does the copying: bytes that are not shown are not touched.
-pub trait Shown: 'static {
+pub trait VisibleMemory: 'static {
     /// Copies bytes out, if all of them are shown now.
     fn read(address: usize, bytes: &mut [u8]) -> bool;
 
@@ -14,13 +14,13 @@ pub trait Shown: 'static {
 
 /// The functions of a [`Shown`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Host {
+pub(crate) struct MemoryAccess {
     read: fn(usize, &mut [u8]) -> bool,
     write: fn(usize, &[u8]) -> bool,
 }
 
-impl Host {
-    pub(crate) fn of<S: Shown>() -> Self {
+impl MemoryAccess {
+    pub(crate) fn new<S: VisibleMemory>() -> Self {
         Self { read: S::read, write: S::write }
     }
 }
@@ -33,7 +33,7 @@ impl Host {
 pub struct Memory {
     address: usize,
     length: usize,
-    host: Host,
+    host: MemoryAccess,
 }
 
 impl PartialEq for Memory {
@@ -45,7 +45,7 @@ impl PartialEq for Memory {
 impl Eq for Memory {}
 
 impl Memory {
-    pub(crate) fn new(host: Host, address: usize, length: usize) -> Self {
+    pub(crate) fn new(host: MemoryAccess, address: usize, length: usize) -> Self {
         Self { address, length: if address == 0 { 0 } else { length }, host }
     }
 
@@ -100,7 +100,7 @@ mod tests {
 
     struct Four;
 
-    impl Shown for Four {
+    impl VisibleMemory for Four {
         fn read(address: usize, bytes: &mut [u8]) -> bool {
             let shown = SHOWN.lock().unwrap();
             let from = shown.as_ref().and_then(|it| it.get(address - 0x1000..)?.get(..bytes.len()));
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn only_what_is_inside_and_shown_is_touched() {
-        let host = Host::of::<Four>();
+        let host = MemoryAccess::new::<Four>();
         let memory = Memory::new(host, 0x1000, 3);
         let mut seen = [0; 2];
         assert!(memory.read(1, &mut seen));

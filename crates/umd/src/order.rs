@@ -23,7 +23,7 @@ pub struct Resource {
 
 /// Opens an adapter (`D3DDDIARG_OPENADAPTER`).
 #[derive(Clone, Copy, Debug)]
-pub struct OpenAdapter {
+pub struct OpenAdapterArgs {
     /// `Interface`: nine.
     pub interface: u32,
     /// `Version`: of the interface, one of `D3D_UMD_INTERFACE_VERSION_*`.
@@ -32,7 +32,7 @@ pub struct OpenAdapter {
 
 /// Makes a device (`D3DDDIARG_CREATEDEVICE`).
 #[derive(Clone, Copy, Debug)]
-pub struct NewDevice {
+pub struct CreateDeviceArgs {
     /// `Interface`.
     pub interface: u32,
     /// `Version`.
@@ -60,7 +60,7 @@ pub struct Surface {
 
 /// Makes a resource (`D3DDDIARG_CREATERESOURCE`, `D3DDDIARG_CREATERESOURCE2`).
 #[derive(Clone, Debug)]
-pub struct NewResource {
+pub struct CreateResourceArgs {
     /// `hResource`, as the runtime calls it.
     pub runtime: RuntimeResource,
     /// `Format`.
@@ -89,7 +89,7 @@ pub struct NewResource {
 
 /// One allocation of a resource that is opened (`D3DDDI_OPENALLOCATIONINFO`).
 #[derive(Clone, Debug)]
-pub struct OpenedAllocation {
+pub struct OpenAllocationInfo {
     /// `hAllocation`.
     pub allocation: D3DKMT_HANDLE,
     /// What the driver that made it said of it.
@@ -98,13 +98,13 @@ pub struct OpenedAllocation {
 
 /// Opens a resource that another device made (`D3DDDIARG_OPENRESOURCE`).
 #[derive(Clone, Debug)]
-pub struct OpenedResource {
+pub struct OpenResourceArgs {
     /// `hResource`, as the runtime calls it.
     pub runtime: RuntimeResource,
     /// `hKMResource`.
     pub kernel: D3DKMT_HANDLE,
     /// `pOpenAllocationInfo`.
-    pub allocations: Vec<OpenedAllocation>,
+    pub allocations: Vec<OpenAllocationInfo>,
     /// What the driver that made it said of it.
     pub private: Vec<u8>,
     /// `Rotation`.
@@ -124,7 +124,7 @@ pub struct Volume {
 
 /// A rectangle (`RECT`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Area {
+pub struct Rect {
     /// Left edge.
     pub left: i32,
     /// Upper edge.
@@ -137,20 +137,20 @@ pub struct Area {
 
 /// Shows a subresource to the application (`D3DDDIARG_LOCK`).
 #[derive(Clone, Copy, Debug)]
-pub struct Lock {
+pub struct LockArgs {
     /// The resource.
     pub resource: Resource,
     /// `SubResourceIndex`.
     pub index: u32,
     /// `Box`: means something if a flag says so.
-    pub part: Volume,
+    pub volume: Volume,
     /// `Flags`: `D3DDDI_LOCKFLAGS`.
     pub flags: abi::umd::D3DDDI_LOCKFLAGS,
 }
 
 /// Where the application sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Locked {
+pub struct LockResult {
     /// `pSurfData`.
     pub address: usize,
     /// `Pitch`.
@@ -161,7 +161,7 @@ pub struct Locked {
 
 /// Ends a lock (`D3DDDIARG_UNLOCK`, `D3DDDIARG_UNLOCKASYNC`).
 #[derive(Clone, Copy, Debug)]
-pub struct Unlock {
+pub struct UnlockArgs {
     /// The resource.
     pub resource: Resource,
     /// `SubResourceIndex`.
@@ -172,22 +172,22 @@ pub struct Unlock {
 
 /// Shows a subresource while the driver may be busy elsewhere (`D3DDDIARG_LOCKASYNC`).
 #[derive(Clone, Copy, Debug)]
-pub struct AsyncLock {
+pub struct LockAsyncArgs {
     /// The resource.
     pub resource: Resource,
     /// `SubResourceIndex`.
     pub index: u32,
     /// `Box`: means something if a flag says so.
-    pub part: Volume,
+    pub volume: Volume,
     /// `Flags`.
     pub flags: abi::umd::D3DDDI_LOCKASYNCFLAGS,
 }
 
-/// Where the application sees it, and what [`Rename`] is to say.
+/// Where the application sees it, and what [`RenameArgs`] is to say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AsyncLocked {
+pub struct LockAsyncResult {
     /// Where.
-    pub locked: Locked,
+    pub locked: LockResult,
     /// `hCookie`.
     pub cookie: usize,
     /// `GpuVirtualAddress`.
@@ -196,12 +196,12 @@ pub struct AsyncLocked {
 
 /// The new instance of a subresource counts from here on (`D3DDDIARG_RENAME`).
 #[derive(Clone, Copy, Debug)]
-pub struct Rename {
+pub struct RenameArgs {
     /// The resource.
     pub resource: Resource,
     /// `SubResourceIndex`.
     pub index: u32,
-    /// `hCookie`, from [`AsyncLocked`].
+    /// `hCookie`, from [`LockAsyncResult`].
     pub cookie: usize,
     /// `GpuVirtualAddress`.
     pub gpu: u64,
@@ -209,19 +209,19 @@ pub struct Rename {
 
 /// Copies from one subresource to another (`D3DDDIARG_BLT`).
 #[derive(Clone, Copy, Debug)]
-pub struct Blt {
+pub struct BltArgs {
     /// The source.
     pub from: Resource,
     /// `SrcSubResourceIndex`.
     pub from_index: u32,
     /// `SrcRect`.
-    pub from_area: Area,
+    pub from_area: Rect,
     /// The destination.
     pub to: Resource,
     /// `DstSubResourceIndex`.
     pub to_index: u32,
     /// `DstRect`.
-    pub to_area: Area,
+    pub to_area: Rect,
     /// `ColorKey`.
     pub key: u32,
     /// `Flags`.
@@ -230,24 +230,24 @@ pub struct Blt {
 
 /// Fills a part of a subresource (`D3DDDIARG_COLORFILL`).
 #[derive(Clone, Copy, Debug)]
-pub struct ColorFill {
+pub struct ColorFillArgs {
     /// The resource.
     pub resource: Resource,
     /// `SubResourceIndex`.
     pub index: u32,
     /// `DstRect`.
-    pub area: Area,
+    pub area: Rect,
     /// `Color`, as A8R8G8B8.
     pub color: u32,
 }
 
 /// Where something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Residency {
+pub enum ResidencyStatus {
     /// Where the GPU is fastest.
-    Gpu,
+    GpuMemory,
     /// In memory that both see.
-    Shared,
+    SharedMemory,
     /// Nowhere that the GPU sees.
-    None,
+    NotResident,
 }

@@ -35,7 +35,7 @@ fn length(version: u32, first: usize, of: fn(u32) -> Option<usize>) -> usize {
 ///
 /// `table` is NULL, or so many bytes are there; and what they are is a `T` with the rest of
 /// `rest`, as tables of functions are.
-pub(crate) unsafe fn copied<T: Copy>(table: *const T, length: usize, rest: T) -> Option<T> {
+pub(crate) unsafe fn copy_table<T: Copy>(table: *const T, length: usize, rest: T) -> Option<T> {
     let mut whole = rest;
     let to = (&raw mut whole).cast::<u8>();
     // SAFETY: The caller's contract; and no more is copied than there is room for.
@@ -50,7 +50,7 @@ pub(crate) unsafe fn copied<T: Copy>(table: *const T, length: usize, rest: T) ->
 /// # Safety
 ///
 /// So many bytes can be written at `to`.
-pub(crate) unsafe fn written<T: Copy>(to: *mut T, length: usize, table: &T) {
+pub(crate) unsafe fn write_table<T: Copy>(to: *mut T, length: usize, table: &T) {
     let from = ptr::from_ref(table).cast::<u8>();
     // SAFETY: The caller's contract; and no more is copied than there is.
     unsafe { ptr::copy_nonoverlapping(from, to.cast::<u8>(), length.min(size_of::<T>())) };

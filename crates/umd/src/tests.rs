@@ -2,8 +2,8 @@
 #![expect(unsafe_code, reason = "plays a runtime")]
 
 use crate::{
-    AdapterCallbacks, Answer, Callbacks, Lock, Locked, NewDevice, NewResource, OpenAdapter,
-    Release, Residency, Resource, RuntimeResource, Shown, UserAdapter, UserDevice, UserDriver,
+    AdapterCallbacks, UmdResult, Callbacks, LockArgs, LockResult, CreateDeviceArgs, CreateResourceArgs, OpenAdapterArgs,
+    DeallocateRequest, ResidencyStatus, Resource, RuntimeResource, VisibleMemory, UserAdapter, UserDevice, UserDriver,
     open_adapter,
 };
 use abi::hresult::{E_FAIL, E_INVALIDARG, E_NOTIMPL, S_OK, S_RESIDENT_IN_SHARED_MEMORY};
@@ -26,7 +26,7 @@ struct Tiny;
 /// Nothing is shown.
 struct Dark;
 
-impl Shown for Dark {
+impl VisibleMemory for Dark {
     fn read(_: usize, _: &mut [u8]) -> bool {
         false
     }
@@ -37,7 +37,7 @@ impl Shown for Dark {
 }
 
 impl UserDriver for Tiny {
-    fn open(order: &OpenAdapter, callbacks: AdapterCallbacks) -> Answer<Box<dyn UserAdapter>> {
+    fn open(order: &OpenAdapterArgs, callbacks: AdapterCallbacks) -> UmdResult<Box<dyn UserAdapter>> {
         assert_eq!(order.interface, D3D9_INTERFACE);
         assert_eq!(callbacks.query_adapter_info(&mut [0; 4]), Err(E_NOTIMPL), "it is absent");
         Ok(Box::new(TinyAdapter))
@@ -47,12 +47,12 @@ impl UserDriver for Tiny {
 struct TinyAdapter;
 
 impl UserAdapter for TinyAdapter {
-    fn caps(&self, kind: i32, answer: &mut [u8]) -> Answer<()> {
+    fn caps(&self, kind: i32, answer: &mut [u8]) -> UmdResult<()> {
         answer.fill(u8::try_from(kind).map_err(|_| E_INVALIDARG)?);
         Ok(())
     }
 
-    fn create_device(&self, _: &NewDevice, callbacks: Callbacks) -> Answer<Box<dyn UserDevice>> {
+    fn create_device(&self, _: &CreateDeviceArgs, callbacks: Callbacks) -> UmdResult<Box<dyn UserDevice>> {
         assert_eq!(callbacks.unlock2(1), Err(E_NOTIMPL), "it is absent");
         Ok(Box::new(TinyDevice(callbacks, 0)))
     }
@@ -61,33 +61,33 @@ impl UserAdapter for TinyAdapter {
 struct TinyDevice(Callbacks, u64);
 
 impl UserDevice for TinyDevice {
-    fn create_resource(&mut self, order: &NewResource) -> Answer<u64> {
+    fn create_resource(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
         assert_eq!((order.surfaces.len(), order.surfaces[0].width), (1, 5));
         self.1 += 1;
         Ok(self.1)
     }
 
-    fn destroy_resource(&mut self, resource: Resource) -> Answer<()> {
+    fn destroy_resource(&mut self, resource: Resource) -> UmdResult<()> {
         // From any thread: to judge that is the runtime's.
         let callbacks = self.0.clone();
-        let release = Release { resource: RuntimeResource(resource.handle), list: vec![7] };
+        let release = DeallocateRequest { resource: RuntimeResource(resource.handle), list: vec![7] };
         thread::spawn(move || callbacks.deallocate(&release)).join().unwrap()
     }
 
-    fn lock(&mut self, order: &Lock) -> Answer<Locked> {
+    fn lock(&mut self, order: &LockArgs) -> UmdResult<LockResult> {
         assert_ne!(order.index, 3, "a bug of the driver's");
-        Ok(Locked { address: 0x5000, pitch: 20, slice_pitch: 0 })
+        Ok(LockResult { address: 0x5000, pitch: 20, slice_pitch: 0 })
     }
 
-    fn flush(&mut self) -> Answer<()> {
+    fn flush(&mut self) -> UmdResult<()> {
         Err(E_FAIL)
     }
 
-    fn query_residency(&mut self, resources: &[Resource]) -> Answer<Residency> {
-        if resources.is_empty() { Err(E_INVALIDARG) } else { Ok(Residency::Shared) }
+    fn query_residency(&mut self, resources: &[Resource]) -> UmdResult<ResidencyStatus> {
+        if resources.is_empty() { Err(E_INVALIDARG) } else { Ok(ResidencyStatus::SharedMemory) }
     }
 
-    fn end(&mut self) -> Answer<()> {
+    fn end(&mut self) -> UmdResult<()> {
         Ok(())
     }
 }

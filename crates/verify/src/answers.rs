@@ -3,24 +3,24 @@
 use crate::ddi;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, What, Who};
+use flight::{Event, RuleId, EventKind, Component};
 
 const SUBMIT_COMMAND: &str = "DxgkDdiSubmitCommand";
 
 /// The rules on answers.
 pub(crate) static RULES: &[Rule] = &[
-    Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_005, submits),
-    Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_013, submits_virtually),
-    Rule::on(&["ddi.return"], RuleId::GATE_STATUS_002, legal),
-    Rule::on(&["ddi.return", "ks.return", "thread.runaway"], RuleId::WT_CRASH_001, returns),
+    Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_005, submit_succeeds),
+    Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_013, submit_virtual_status),
+    Rule::on(&["ddi.return"], RuleId::GATE_STATUS_002, status_is_legal),
+    Rule::on(&["ddi.return", "ks.return", "thread.runaway"], RuleId::WT_CRASH_001, call_returns),
 ];
 
-fn legal(event: &Event, _shadows: &Shadows) -> Verdict {
-    let What::DdiReturn { name, answer, legal } = &event.what else { return Verdict::Aside };
+fn status_is_legal(event: &Event, _shadows: &Shadows) -> Verdict {
+    let EventKind::DdiReturn { name, result: answer, legal: legal } = &event.kind else { return Verdict::NotApplicable };
     let ruled = [
         "DxgkDdiBuildPagingBuffer",
         "DxgkDdiPatch",
-        ddi::PULLED_OUT,
+        ddi::SURPRISE_REMOVAL,
         SUBMIT_COMMAND,
         ddi::SUBMIT,
         "DxgkDdiPreemptCommand",
@@ -31,52 +31,52 @@ fn legal(event: &Event, _shadows: &Shadows) -> Verdict {
         "DxgkDdiRestartFromTimeout",
     ];
     if answer == "crashed" || answer == "absent" || ruled.contains(&&**name) {
-        return Verdict::Aside; // These have a rule of their own.
+        return Verdict::NotApplicable; // These have a rule of their own.
     }
-    Verdict::kept_if(*legal, Who::Driver, name.clone(), || {
+    Verdict::holds_if(*legal, Component::Driver, name.clone(), || {
         format!("{name} answered {answer}, but that is not among the answers it may give")
     })
 }
 
-fn submits(event: &Event, _shadows: &Shadows) -> Verdict {
-    answers(event, SUBMIT_COMMAND, &[], "it may not fail")
+fn submit_succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
+    status_is_one_of(event, SUBMIT_COMMAND, &[], "it may not fail")
 }
 
 /// WINDOWS: what follows on an invalid parameter, the device's error, is the kernel's part.
-fn submits_virtually(event: &Event, _shadows: &Shadows) -> Verdict {
-    answers(event, ddi::SUBMIT, &["invalid"], "it may only succeed or find a parameter invalid")
+fn submit_virtual_status(event: &Event, _shadows: &Shadows) -> Verdict {
+    status_is_one_of(event, ddi::SUBMIT, &["invalid"], "it may only succeed or find a parameter invalid")
 }
 
 /// Whether a DDI answered with success, or as it may.
-fn answers(event: &Event, ddi: &'static str, legal: &[&str], may: &str) -> Verdict {
-    let What::DdiReturn { name, answer, .. } = &event.what else { return Verdict::Aside };
+fn status_is_one_of(event: &Event, ddi: &'static str, legal: &[&str], may: &str) -> Verdict {
+    let EventKind::DdiReturn { name, result: answer, .. } = &event.kind else { return Verdict::NotApplicable };
     if name != ddi || answer == "crashed" || answer == "absent" {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     }
-    Verdict::kept_if(answer == "ok" || legal.contains(&&**answer), Who::Driver, ddi, || {
+    Verdict::holds_if(answer == "ok" || legal.contains(&&**answer), Component::Driver, ddi, || {
         format!("{name} answered {answer}, but {may}")
     })
 }
 
-fn returns(event: &Event, _shadows: &Shadows) -> Verdict {
-    if let What::ThreadRunaway { name, turns } = &event.what {
+fn call_returns(event: &Event, _shadows: &Shadows) -> Verdict {
+    if let EventKind::ThreadRunaway { name, turns } = &event.kind {
         let message = format!(
             "{name} took {turns} turns while no client ran, and would go on: the driver asks for \
              its DPC again and again, or its hardware is never idle"
         );
-        return Verdict::Broken(Who::Driver, name.clone(), message);
+        return Verdict::Broken(Component::Driver, name.clone(), message);
     }
-    let (What::DdiReturn { name, answer, .. } | What::KsReturn { name, answer, .. }) = &event.what
+    let (EventKind::DdiReturn { name, result: answer, .. } | EventKind::KsReturn { name, result: answer, .. }) = &event.kind
     else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
-    Verdict::kept_if(answer != "crashed", Who::Driver, name.clone(), || {
+    Verdict::holds_if(answer != "crashed", Component::Driver, name.clone(), || {
         format!("{name} crashed, but a driver returns from every call")
     })
 }
 
 /// A bug check that an answer of a DDI leads to.
-pub(crate) struct Stop {
+pub(crate) struct StatusBugCheck {
     pub(crate) ddi: &'static str,
     pub(crate) code: u32,
     pub(crate) parameter: u32,
@@ -85,22 +85,22 @@ pub(crate) struct Stop {
 /// What Windows does when a DDI answers what it may not, for the DDIs of which that is known.
 ///
 /// WINDOWS: observed, where the list of answers is closed.
-pub(crate) const STOPS: &[Stop] = &[
-    Stop { ddi: "DxgkDdiSubmitCommand", code: 0x119, parameter: 0x2 },
-    Stop { ddi: "DxgkDdiSubmitCommandVirtual", code: 0x119, parameter: 0x2 },
-    Stop { ddi: "DxgkDdiPatch", code: 0x119, parameter: 0x3 },
-    Stop { ddi: "DxgkDdiBuildPagingBuffer", code: 0x10E, parameter: 0xB },
+pub(crate) const STATUS_BUG_CHECKS: &[StatusBugCheck] = &[
+    StatusBugCheck { ddi: "DxgkDdiSubmitCommand", code: 0x119, parameter: 0x2 },
+    StatusBugCheck { ddi: "DxgkDdiSubmitCommandVirtual", code: 0x119, parameter: 0x2 },
+    StatusBugCheck { ddi: "DxgkDdiPatch", code: 0x119, parameter: 0x3 },
+    StatusBugCheck { ddi: "DxgkDdiBuildPagingBuffer", code: 0x10E, parameter: 0xB },
 ];
 
 /// The same in words. `None`: not known.
-pub(crate) fn windows(ddi: &str) -> Option<String> {
-    let stop = STOPS.iter().find(|it| it.ddi == ddi)?;
+pub(crate) fn bug_check_of(ddi: &str) -> Option<String> {
+    let stop = STATUS_BUG_CHECKS.iter().find(|it| it.ddi == ddi)?;
     Some(format!("stops with bug check 0x{:X} (0x{:X})", stop.code, stop.parameter))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::script::{judged, said};
+    use crate::script::{judge_count, messages};
     use flight::RuleId;
 
     fn answer(answer: &str, legal: bool) -> String {
@@ -109,16 +109,16 @@ mod tests {
 
     #[test]
     fn what_windows_does_is_said_where_it_is_known() {
-        let said = super::windows("DxgkDdiBuildPagingBuffer");
+        let said = super::bug_check_of("DxgkDdiBuildPagingBuffer");
         assert_eq!(said.as_deref(), Some("stops with bug check 0x10E (0xB)"));
-        assert_eq!(super::windows("DxgkDdiOpenAllocation"), None);
+        assert_eq!(super::bug_check_of("DxgkDdiOpenAllocation"), None);
     }
 
     #[test]
     fn a_legal_answer_is_quiet() {
         for id in [RuleId::GATE_STATUS_002, RuleId::WT_CRASH_001] {
-            assert!(said(id, &answer("ok", true)).is_empty());
-            assert_eq!(judged(id, &answer("no-memory", true)), 1);
+            assert!(messages(id, &answer("ok", true)).is_empty());
+            assert_eq!(judge_count(id, &answer("no-memory", true)), 1);
         }
     }
 
@@ -135,17 +135,17 @@ mod tests {
                 "it may only succeed or find a parameter invalid",
             ),
         ] {
-            assert!(said(id, &answer(name, "ok")).is_empty());
+            assert!(messages(id, &answer(name, "ok")).is_empty());
             let no = format!("{name} answered no-memory, but {may}");
-            assert_eq!(said(id, &answer(name, "no-memory")), [no]);
-            assert_eq!(judged(id, &answer("DxgkDdiEscape", "no-memory")), 0);
-            assert_eq!(judged(id, &answer(name, "crashed")), 0);
-            assert_eq!(judged(RuleId::GATE_STATUS_002, &answer(name, "no-memory")), 0);
+            assert_eq!(messages(id, &answer(name, "no-memory")), [no]);
+            assert_eq!(judge_count(id, &answer("DxgkDdiEscape", "no-memory")), 0);
+            assert_eq!(judge_count(id, &answer(name, "crashed")), 0);
+            assert_eq!(judge_count(RuleId::GATE_STATUS_002, &answer(name, "no-memory")), 0);
         }
         let invalid = answer("DxgkDdiSubmitCommandVirtual", "invalid");
-        assert!(said(RuleId::KMD_SUBMIT_013, &invalid).is_empty());
+        assert!(messages(RuleId::KMD_SUBMIT_013, &invalid).is_empty());
         let invalid = answer("DxgkDdiSubmitCommand", "invalid");
-        assert_eq!(said(RuleId::KMD_SUBMIT_005, &invalid).len(), 1);
+        assert_eq!(messages(RuleId::KMD_SUBMIT_005, &invalid).len(), 1);
     }
 
     #[test]
@@ -153,12 +153,12 @@ mod tests {
         let strange = answer("0xc0000022", false);
         let no = "DxgkDdiOpenAllocation answered 0xc0000022, but that is not among the answers \
                   it may give";
-        assert_eq!(said(RuleId::GATE_STATUS_002, &strange), [no]);
-        assert!(said(RuleId::WT_CRASH_001, &strange).is_empty());
+        assert_eq!(messages(RuleId::GATE_STATUS_002, &strange), [no]);
+        assert!(messages(RuleId::WT_CRASH_001, &strange).is_empty());
         let crashed = answer("crashed", false);
         let fell = "DxgkDdiOpenAllocation crashed, but a driver returns from every call";
-        assert_eq!(said(RuleId::WT_CRASH_001, &crashed), [fell]);
-        assert_eq!(judged(RuleId::GATE_STATUS_002, &crashed), 0);
-        assert_eq!(judged(RuleId::GATE_STATUS_002, &answer("absent", false)), 0);
+        assert_eq!(messages(RuleId::WT_CRASH_001, &crashed), [fell]);
+        assert_eq!(judge_count(RuleId::GATE_STATUS_002, &crashed), 0);
+        assert_eq!(judge_count(RuleId::GATE_STATUS_002, &answer("absent", false)), 0);
     }
 }

@@ -3,34 +3,34 @@
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, What, Who};
+use flight::{Event, RuleId, EventKind, Component};
 
 /// The rules on what clients are told.
 pub(crate) static RULES: &[Rule] = &[
-    Rule::on(&["residency.told"], RuleId::ALLOC_PRIO_003, every_member),
-    Rule::on(&["trim.told"], RuleId::RESID_BUDGET_002, overshoot),
-    Rule::on(&["trim.asked"], RuleId::RESID_TRIM_002, flagged),
-    Rule::on(&["trim.ended"], RuleId::RESID_TRIM_004, trims),
+    Rule::on(&["residency.queried"], RuleId::ALLOC_PRIO_003, residency_of_every_member),
+    Rule::on(&["trim.required"], RuleId::RESID_BUDGET_002, trim_reports_overshoot),
+    Rule::on(&["trim.notified"], RuleId::RESID_TRIM_002, trim_flags_valid),
+    Rule::on(&["trim.returned"], RuleId::RESID_TRIM_004, trims_enough),
 ];
 
-fn every_member(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::ResidencyTold { of: Some(of), answer } = &event.what else { return Verdict::Aside };
+fn residency_of_every_member(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::ResidencyQueried { of: Some(of), result: answer } = &event.kind else { return Verdict::NotApplicable };
     let newest = shadows.view(event.subject).map(|view| view.newest);
-    let Some(it) = newest.and_then(|newest| shadows.memory(newest)) else { return Verdict::Aside };
-    let kept = answer == "away" || it.is_there();
-    Verdict::kept_if(kept, Who::Kernel, "D3DKMTQueryAllocationResidency", || {
+    let Some(it) = newest.and_then(|newest| shadows.memory(newest)) else { return Verdict::NotApplicable };
+    let kept = answer == "away" || it.is_resident();
+    Verdict::holds_if(kept, Component::Kernel, "D3DKMTQueryAllocationResidency", || {
         format!("{of} is said to be resident ({answer}), but its member {} is not", event.subject)
     })
 }
 
-fn overshoot(event: &Event, _shadows: &Shadows) -> Verdict {
-    let What::TrimTold { by, usage, budget, shared_usage, shared_budget, missing, bytes, .. } =
-        &event.what
+fn trim_reports_overshoot(event: &Event, _shadows: &Shadows) -> Verdict {
+    let EventKind::TrimRequired { by, usage, budget, shared_usage, shared_budget, missing, bytes, .. } =
+        &event.kind
     else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
     let over = usage.saturating_sub(*budget) + shared_usage.saturating_sub(*shared_budget);
-    Verdict::kept_if(*bytes == over.max(*missing), Who::Kernel, "NumBytesToTrim", || {
+    Verdict::holds_if(*bytes == over.max(*missing), Component::Kernel, "NumBytesToTrim", || {
         format!(
             "{} is told to trim {bytes:#x} bytes ({by}), but uses {over:#x} too many, and \
              {missing:#x} are missing",
@@ -39,23 +39,23 @@ fn overshoot(event: &Event, _shadows: &Shadows) -> Verdict {
     })
 }
 
-fn flagged(event: &Event, _shadows: &Shadows) -> Verdict {
-    let What::TrimAsked { flags, .. } = &event.what else { return Verdict::Aside };
+fn trim_flags_valid(event: &Event, _shadows: &Shadows) -> Verdict {
+    let EventKind::TrimNotified { flags, .. } = &event.kind else { return Verdict::NotApplicable };
     let has = |flag| flags.split('+').any(|it| it == flag);
     let both = has("periodic") && has("restart-periodic");
-    Verdict::kept_if(!both, Who::Kernel, "D3DKMTRegisterTrimNotification", || {
+    Verdict::holds_if(!both, Component::Kernel, "D3DKMTRegisterTrimNotification", || {
         format!("a notification for {} is periodic, and restarts the period", event.subject)
     })
 }
 
-fn trims(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::TrimEnded { bytes } = event.what else { return Verdict::Aside };
+fn trims_enough(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::TrimReturned { bytes } = event.kind else { return Verdict::NotApplicable };
     let device = shadows.device(event.subject);
     let Some(it) = shadows.process(device.and_then(|device| device.process)) else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
     let done = it.trimmed;
-    Verdict::kept_if(done >= bytes, Who::Client, "D3DKMTRegisterTrimNotification", || {
+    Verdict::holds_if(done >= bytes, Component::Client, "D3DKMTRegisterTrimNotification", || {
         format!(
             "the client of {} was told to trim {bytes:#x} bytes, and let go of {done:#x}",
             event.subject

@@ -70,13 +70,13 @@ pub const BUG_CHECKS: &[BugCheck] = &[
 
 /// A way to a bug check: the rule whose breach leads there.
 #[derive(Debug)]
-pub struct Way {
+pub struct BugCheckCause {
     /// The rule.
     pub rule: &'static Entry,
     /// The first parameter, where it is known.
     pub parameter: Option<u32>,
     /// When, in words, where the rule does not lead there always.
-    pub when: Option<String>,
+    pub condition: Option<String>,
 }
 
 /// The bug check of that number.
@@ -85,31 +85,31 @@ pub fn find(code: u32) -> Option<&'static BugCheck> {
 }
 
 /// Every way to a bug check, by parameter and in the catalogue's order.
-pub fn ways(code: u32) -> Vec<Way> {
-    let mut ways: Vec<Way> = catalogue().iter().flat_map(|it| ways_of(it, code)).collect();
+pub fn causes(code: u32) -> Vec<BugCheckCause> {
+    let mut ways: Vec<BugCheckCause> = catalogue().iter().flat_map(|it| causes_of(it, code)).collect();
     ways.sort_by_key(|it| it.parameter);
     ways
 }
 
-fn ways_of(rule: &'static Entry, code: u32) -> Vec<Way> {
+fn causes_of(rule: &'static Entry, code: u32) -> Vec<BugCheckCause> {
     if rule.id == "GATE-STATUS-002" {
-        let stops = answers::STOPS.iter().filter(|it| it.code == code);
-        let way = |it: &answers::Stop| Way {
+        let stops = answers::STATUS_BUG_CHECKS.iter().filter(|it| it.code == code);
+        let way = |it: &answers::StatusBugCheck| BugCheckCause {
             rule,
             parameter: Some(it.parameter),
-            when: Some(format!("when {} answers what it may not", it.ddi)),
+            condition: Some(format!("when {} answers what it may not", it.ddi)),
         };
         return stops.map(way).collect();
     }
     let hung = code == 0x117 && rule.on_breach.starts_with("TDR after timeout");
-    let timed_out = hung.then_some(Way { rule, parameter: None, when: None });
+    let timed_out = hung.then_some(BugCheckCause { rule, parameter: None, condition: None });
     let stops = rule.on_breach.split("; ").filter_map(|part| {
         let (before, after) = part.split_once("bugcheck 0x")?;
         let (number, after) = hex(after);
         let parameter = after.trim_start().strip_prefix("(0x").and_then(|it| hex(it).0);
         let when = before.trim_end_matches(": ").trim();
         let when = (!when.is_empty()).then(|| when.to_owned());
-        (number == Some(code)).then_some(Way { rule, parameter, when })
+        (number == Some(code)).then_some(BugCheckCause { rule, parameter, condition: when })
     });
     stops.chain(timed_out).collect()
 }
@@ -124,8 +124,8 @@ fn hex(text: &str) -> (Option<u32>, &str) {
 mod tests {
     use super::*;
 
-    fn led(code: u32) -> Vec<(&'static str, Option<u32>)> {
-        ways(code).iter().map(|it| (it.rule.id.as_str(), it.parameter)).collect()
+    fn causes_found(code: u32) -> Vec<(&'static str, Option<u32>)> {
+        causes(code).iter().map(|it| (it.rule.id.as_str(), it.parameter)).collect()
     }
 
     #[test]
@@ -139,19 +139,19 @@ mod tests {
     fn every_number_of_the_catalogue_is_known() {
         for part in catalogue().iter().flat_map(|it| it.on_breach.split("bugcheck 0x").skip(1)) {
             let code = hex(part).0.unwrap();
-            assert!(find(code).is_some() && !led(code).is_empty(), "{code:#x}");
+            assert!(find(code).is_some() && !causes_found(code).is_empty(), "{code:#x}");
         }
     }
 
     #[test]
     fn rules_lead_there_with_their_parameters() {
-        assert!(led(0x119).contains(&("KMD-ISR-008", Some(1))));
-        assert!(led(0x119).contains(&("GATE-STATUS-002", Some(3))));
-        assert_eq!(led(0xC2), [("WT-POOL-001", None)]);
-        assert!(led(0x10E).iter().any(|it| it.1 == Some(0xB)));
-        assert!(!led(0x117).is_empty());
+        assert!(causes_found(0x119).contains(&("KMD-ISR-008", Some(1))));
+        assert!(causes_found(0x119).contains(&("GATE-STATUS-002", Some(3))));
+        assert_eq!(causes_found(0xC2), [("WT-POOL-001", None)]);
+        assert!(causes_found(0x10E).iter().any(|it| it.1 == Some(0xB)));
+        assert!(!causes_found(0x117).is_empty());
         let out_of_order =
-            ways(0x119).into_iter().find(|it| it.when.as_deref() == Some("out of order"));
+            causes(0x119).into_iter().find(|it| it.condition.as_deref() == Some("out of order"));
         assert_eq!(out_of_order.unwrap().parameter, Some(1));
     }
 }

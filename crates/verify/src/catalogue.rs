@@ -68,7 +68,7 @@ impl Severity {
 ///
 /// WINDOWS: of UMD-DESTROY-008 the page of `pfnDeallocateCb` allows a list for members of a
 /// resource, if a call with its hResource follows (documented): the other page is a note.
-const OVERRULED: [&str; 6] = [
+const OVERRIDDEN: [&str; 6] = [
     "ALLOC-CREATE-006",
     "ALLOC-CREATE-011",
     "ALLOC-SHARE-007",
@@ -87,7 +87,7 @@ impl Entry {
     /// How much a breach of it weighs.
     pub fn severity(&self) -> Severity {
         let success = self.on_breach.starts_with("success");
-        if success || OVERRULED.contains(&self.id.as_str()) {
+        if success || OVERRIDDEN.contains(&self.id.as_str()) {
             return Severity::Note;
         }
         if self.on_breach.starts_with("logged") || WHERE_POSSIBLE.contains(&self.id.as_str()) {
@@ -106,12 +106,12 @@ impl Entry {
     }
 
     /// Whether it names that status.
-    pub fn names_status(&self, name: &str) -> bool {
+    pub fn mentions_status(&self, name: &str) -> bool {
         self.statuses().any(|it| it == name)
     }
 
     /// Whether it says that a breach is answered with that result of user mode.
-    pub fn names_result(&self, name: &str) -> bool {
+    pub fn mentions_result(&self, name: &str) -> bool {
         let words = self.on_breach.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
         words.into_iter().any(|it| it == name)
     }
@@ -126,13 +126,13 @@ impl Entry {
     /// What Windows would have done, in words for people.
     pub fn windows(&self) -> String {
         let known = self.on_breach.replace(" / verifier error", "");
-        let parts: Vec<String> = known.split("; ").filter_map(in_words).collect();
+        let parts: Vec<String> = known.split("; ").filter_map(expand_sentence).collect();
         if parts.is_empty() { "not known".into() } else { parts.join("; ") }
     }
 }
 
 /// One part of `on_breach` in words; `None` where it says nothing about Windows.
-fn in_words(part: &str) -> Option<String> {
+fn expand_sentence(part: &str) -> Option<String> {
     const CODES: [&str; 5] = ["STATUS_", "E_", "D3DERR_", "D3DDDIERR_", "DXGI_DDI_ERR_"];
     if ["verifier error", "verifier note", "not known"].iter().any(|it| part.ends_with(it)) {
         return None;

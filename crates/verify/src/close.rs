@@ -4,41 +4,41 @@
 use crate::ddi::CLOSE_ALLOCATION;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, Kind, RuleId, What, Who};
+use flight::{Event, Kind, RuleId, EventKind, Component};
 
 /// The rules on opening and closing.
 pub(crate) static RULES: &[Rule] = &[
-    Rule::on(&["ddi.opens"], RuleId::ALLOC_SHARE_004, opened_as_a_whole),
-    Rule::on(&["ddi.return"], RuleId::KMD_OPEN_006, for_anybody),
-    Rule::on(&["pool.freed"], RuleId::KMD_OPEN_007, only_the_view),
-    Rule::on(&["ddi.closes"], RuleId::KMD_OPEN_008, all_at_once),
-    Rule::on(&["ddi.closes"], RuleId::KMD_OPEN_009, once),
+    Rule::on(&["ddi.opens"], RuleId::ALLOC_SHARE_004, whole_resource_opened),
+    Rule::on(&["ddi.return"], RuleId::KMD_OPEN_006, openable_by_any_device),
+    Rule::on(&["pool.freed"], RuleId::KMD_OPEN_007, allocation_data_left_alone),
+    Rule::on(&["ddi.closes"], RuleId::KMD_OPEN_008, closed_in_one_call),
+    Rule::on(&["ddi.closes"], RuleId::KMD_OPEN_009, closed_once),
 ];
 
 const LIST: &str = "DxgkDdiCloseAllocation, pOpenHandleList";
 
-fn opened_as_a_whole(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::DdiOpens { device, resource: Some(resource), create: false, batch } = &event.what
+fn whole_resource_opened(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::DdiOpens { device, resource: Some(resource), create: false, batch } = &event.kind
     else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
-    let Some(members) = shadows.resource(resource).map(|it| it.live) else { return Verdict::Aside };
+    let Some(members) = shadows.resource(resource).map(|it| it.live) else { return Verdict::NotApplicable };
     let place = "DxgkDdiOpenAllocation, pOpenAllocation";
-    Verdict::kept_if(*batch == members, Who::Kernel, place, || {
+    Verdict::holds_if(*batch == members, Component::Kernel, place, || {
         format!("{batch} views of {resource} are opened for {device}, but it has {members} members")
     })
 }
 
-fn for_anybody(event: &Event, shadows: &Shadows) -> Verdict {
-    let (What::DdiReturn { name, answer, .. }, Some(call)) =
-        (&event.what, shadows.call(event.subject))
+fn openable_by_any_device(event: &Event, shadows: &Shadows) -> Verdict {
+    let (EventKind::DdiReturn { name, result: answer, .. }, Some(call)) =
+        (&event.kind, shadows.call(event.subject))
     else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
-    let Some(device) = call.opens_for else { return Verdict::Aside };
+    let Some(device) = call.opens_for else { return Verdict::NotApplicable };
     // A crash, an absent entry and a lack of memory are no matter of whose device it is.
     let kept = ["ok", "no-memory", "crashed", "absent"].contains(&&**answer);
-    Verdict::kept_if(kept, Who::Driver, name.clone(), || {
+    Verdict::holds_if(kept, Component::Driver, name.clone(), || {
         format!(
             "{name} refused to open what another device created for {device} ({answer}), but any \
              device of the adapter may open it"
@@ -46,10 +46,10 @@ fn for_anybody(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-fn only_the_view(event: &Event, shadows: &Shadows) -> Verdict {
+fn allocation_data_left_alone(event: &Event, shadows: &Shadows) -> Verdict {
     let inside = shadows.call_of(event).is_some_and(|call| call.name == CLOSE_ALLOCATION);
-    let Some(word) = shadows.word(event.subject).filter(|_| inside) else { return Verdict::Aside };
-    let Some(live) = word.live() else { return Verdict::Kept };
+    let Some(word) = shadows.driver_pointer(event.subject).filter(|_| inside) else { return Verdict::NotApplicable };
+    let Some(live) = word.live_object() else { return Verdict::Holds };
     let handle = if live.kind == Kind::Resource { "hResource" } else { "hAllocation" };
     let block = word.block.as_ref();
     let size = block.map_or(String::new(), |it| format!(" ({} bytes, tag {})", it.bytes, it.tag));
@@ -57,21 +57,21 @@ fn only_the_view(event: &Event, shadows: &Shadows) -> Verdict {
         "{CLOSE_ALLOCATION} freed the pool block behind the {handle} of {live}{size}, but {live} \
          is not destroyed yet"
     );
-    Verdict::Broken(Who::Driver, CLOSE_ALLOCATION.into(), message)
+    Verdict::Broken(Component::Driver, CLOSE_ALLOCATION.into(), message)
 }
 
-fn all_at_once(event: &Event, shadows: &Shadows) -> Verdict {
-    let (What::DdiCloses { batch, device }, Some(view)) =
-        (&event.what, shadows.view(event.subject))
+fn closed_in_one_call(event: &Event, shadows: &Shadows) -> Verdict {
+    let (EventKind::DdiCloses { batch, device }, Some(view)) =
+        (&event.kind, shadows.view(event.subject))
     else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
     let group = shadows
         .retirement(view.retirement)
         .zip(view.resource)
         .and_then(|(it, resource)| it.group(resource));
-    let Some(group) = group.filter(|it| it.whole) else { return Verdict::Aside };
-    Verdict::kept_if(*batch == group.open, Who::Kernel, LIST, || {
+    let Some(group) = group.filter(|it| it.whole) else { return Verdict::NotApplicable };
+    Verdict::holds_if(*batch == group.open, Component::Kernel, LIST, || {
         format!(
             "{CLOSE_ALLOCATION} closes {batch} views of {} for {device}, but {} end together",
             group.resource, group.open
@@ -79,22 +79,22 @@ fn all_at_once(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-fn once(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::DdiCloses { device, .. } = &event.what else { return Verdict::Aside };
+fn closed_once(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::DdiCloses { device, .. } = &event.kind else { return Verdict::NotApplicable };
     let but = match shadows.view(event.subject) {
         None => "it is not open".into(),
-        Some(view) if view.told => "it was given to one before".into(),
+        Some(view) if view.close_called => "it was given to one before".into(),
         Some(view) if view.device != *device => format!("it was opened for {}", view.device),
-        Some(_) => return Verdict::Kept,
+        Some(_) => return Verdict::Holds,
     };
     let message =
         format!("{} is given to {CLOSE_ALLOCATION} for {device}, but {but}", event.subject);
-    Verdict::Broken(Who::Kernel, LIST.into(), message)
+    Verdict::Broken(Component::Kernel, LIST.into(), message)
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::script::{judged, said};
+    use crate::script::{judge_count, messages};
     use flight::RuleId;
 
     #[test]
@@ -107,10 +107,10 @@ mod tests {
             )
         };
         let id = RuleId::KMD_OPEN_006;
-        assert_eq!(judged(id, &opens(true, "invalid")), 0, "its maker's own");
-        assert!(said(id, &opens(false, "ok")).is_empty());
-        assert!(said(id, &opens(false, "no-memory")).is_empty());
-        assert!(said(id, &opens(false, "invalid"))[0].contains("for device 2 (invalid)"));
+        assert_eq!(judge_count(id, &opens(true, "invalid")), 0, "its maker's own");
+        assert!(messages(id, &opens(false, "ok")).is_empty());
+        assert!(messages(id, &opens(false, "no-memory")).is_empty());
+        assert!(messages(id, &opens(false, "invalid"))[0].contains("for device 2 (invalid)"));
     }
 
     #[test]
@@ -118,19 +118,19 @@ mod tests {
         let id = RuleId::KMD_OPEN_007;
         let close = |name: &str, word: u32| {
             format!(
-                "word:1 pool.taken bytes=64 tag=Wtun
-                word:1 word.given to=allocation:3
-                word:2 pool.taken bytes=16 tag=Wtun
-                word:2 word.given to=view:3
+                "driver-pointer:1 pool.allocated bytes=64 tag=Wtun
+                driver-pointer:1 driver-handle.set to=allocation:3
+                driver-pointer:2 pool.allocated bytes=16 tag=Wtun
+                driver-pointer:2 driver-handle.set to=view:3
                 call:2 ddi.call name={name} level=passive class=zero adapter=adapter:1 process=-
-                c2 word:{word} pool.freed"
+                c2 driver-pointer:{word} pool.freed"
             )
         };
-        assert!(said(id, &close("DxgkDdiCloseAllocation", 2)).is_empty());
-        assert_eq!(judged(id, &close("DxgkDdiCloseAllocation", 2)), 1);
-        assert_eq!(judged(id, &close("DxgkDdiDestroyAllocation", 1)), 0);
+        assert!(messages(id, &close("DxgkDdiCloseAllocation", 2)).is_empty());
+        assert_eq!(judge_count(id, &close("DxgkDdiCloseAllocation", 2)), 1);
+        assert_eq!(judge_count(id, &close("DxgkDdiDestroyAllocation", 1)), 0);
         assert_eq!(
-            said(id, &close("DxgkDdiCloseAllocation", 1)),
+            messages(id, &close("DxgkDdiCloseAllocation", 1)),
             ["DxgkDdiCloseAllocation freed the pool block behind the hAllocation of allocation 3 \
               (64 bytes, tag Wtun), but allocation 3 is not destroyed yet"]
         );
@@ -138,15 +138,15 @@ mod tests {
 
     /// Two views of a resource end; `whole` says whether the resource does too.
     fn ends(whole: bool, closes: &str) -> String {
-        let unnamed = "resource-view:1 resource-view.unnamed by=device:1 retirement=retirement:1\n";
+        let unnamed = "resource-view:1 resource-view.retiring by=device:1 retirement=retirement:1\n";
         let whole = if whole { unnamed } else { "" };
         format!(
             "resource-view:1 resource-view.opened resource=resource:1 device=device:1
             view:1 view.opened allocation=allocation:1 device=device:1 resource=resource:1 answered=true
             view:2 view.opened allocation=allocation:2 device=device:1 resource=resource-view:1 answered=true
-            retirement:1 retire.asked device=device:1 views=2 assume=false sync=false
-            {whole}view:1 view.unnamed by=device:1 retirement=retirement:1
-            view:2 view.unnamed by=device:1 retirement=retirement:1
+            retirement:1 retire.requested device=device:1 views=2 assume=false sync=false
+            {whole}view:1 view.retiring by=device:1 retirement=retirement:1
+            view:2 view.retiring by=device:1 retirement=retirement:1
             {closes}"
         )
     }
@@ -156,12 +156,12 @@ mod tests {
         let id = RuleId::KMD_OPEN_008;
         let both = "c1 view:1 ddi.closes device=device:1 batch=2
             c1 view:2 ddi.closes device=device:1 batch=2";
-        assert!(said(id, &ends(true, both)).is_empty());
-        assert_eq!(judged(id, &ends(true, both)), 2);
+        assert!(messages(id, &ends(true, both)).is_empty());
+        assert_eq!(judge_count(id, &ends(true, both)), 2);
         let one = "c1 view:1 ddi.closes device=device:1 batch=1";
-        assert_eq!(judged(id, &ends(false, one)), 0, "a list may be closed in parts");
+        assert_eq!(judge_count(id, &ends(false, one)), 0, "a list may be closed in parts");
         assert_eq!(
-            said(id, &ends(true, one)),
+            messages(id, &ends(true, one)),
             ["DxgkDdiCloseAllocation closes 1 views of resource 1 for device 1, but 2 end \
                  together"]
         );
@@ -172,11 +172,11 @@ mod tests {
         let id = RuleId::KMD_OPEN_009;
         let one = "c1 view:1 ddi.closes device=device:1 batch=1\n";
         let check = |closes: &str, but: &str| {
-            let said = said(id, &ends(false, closes));
+            let said = messages(id, &ends(false, closes));
             assert_eq!(said.len(), 1, "{closes}");
             assert!(said[0].ends_with(but), "{}", said[0]);
         };
-        assert!(said(id, &ends(false, one)).is_empty());
+        assert!(messages(id, &ends(false, one)).is_empty());
         check(&one.repeat(2), "but it was given to one before");
         check(&format!("{one}view:1 view.closed\n{one}"), "but it is not open");
         check(&one.replace("device:1", "device:2"), "but it was opened for device 1");

@@ -4,35 +4,35 @@
 use crate::ddi::{CREATE_ALLOCATION, OPEN_ALLOCATION};
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, Kind, RuleId, What, Who};
+use flight::{Event, Kind, RuleId, EventKind, Component};
 
 /// The rules on creation.
 pub(crate) static RULES: &[Rule] = &[
-    Rule::on(&["resource-view.unnamed"], RuleId::ALLOC_CREATE_007, own_device),
-    Rule::on(&["name.shared"], RuleId::ALLOC_CREATE_008, asked_to_share),
-    Rule::on(&["name.given"], RuleId::ALLOC_CREATE_020, device_works),
-    Rule::on(&["allocation.created"], RuleId::ALLOC_CREATE_021, same_bytes),
-    Rule::on(&["word.given"], RuleId::KMD_ALLOC_001, own_word),
-    Rule::on(&["word.given"], RuleId::KMD_DESTROY_012, no_dead_word),
+    Rule::on(&["resource-view.retiring"], RuleId::ALLOC_CREATE_007, handle_local_to_device),
+    Rule::on(&["handle.shared"], RuleId::ALLOC_CREATE_008, global_handle_if_shared),
+    Rule::on(&["handle.published"], RuleId::ALLOC_CREATE_020, device_not_lost),
+    Rule::on(&["allocation.created"], RuleId::ALLOC_CREATE_021, private_data_matches),
+    Rule::on(&["driver-handle.set"], RuleId::KMD_ALLOC_001, driver_handle_unique),
+    Rule::on(&["driver-handle.set"], RuleId::KMD_DESTROY_012, driver_handle_not_stale),
     Rule::on(&["allocation.created"], RuleId::KMD_ALLOC_002, has_size),
-    Rule::on(&["allocation.created"], RuleId::KMD_ALLOC_003, pitch_holds_it),
-    Rule::on(&["ddi.resource"], RuleId::KMD_ALLOC_010, last_word),
-    Rule::on(&["ddi.return"], RuleId::KMD_ALLOC_011, undone),
-    Rule::on(&["view.opened"], RuleId::KMD_OPEN_001, answered),
+    Rule::on(&["allocation.created"], RuleId::KMD_ALLOC_003, pitch_size_sufficient),
+    Rule::on(&["ddi.resource"], RuleId::KMD_ALLOC_010, last_driver_handle_used),
+    Rule::on(&["ddi.return"], RuleId::KMD_ALLOC_011, failed_create_undone),
+    Rule::on(&["view.opened"], RuleId::KMD_OPEN_001, view_handle_set),
 ];
 
-fn own_device(event: &Event, shadows: &Shadows) -> Verdict {
-    let (What::ResourceViewUnnamed { by, .. }, Some(view)) =
-        (&event.what, shadows.resource_view(event.subject))
+fn handle_local_to_device(event: &Event, shadows: &Shadows) -> Verdict {
+    let (EventKind::ResourceViewRetiring { by, .. }, Some(view)) =
+        (&event.kind, shadows.resource_view(event.subject))
     else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
     // A process that ends closes everything, for no device.
     if by.kind != Kind::Device {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     }
     let place = "D3DKMTDestroyAllocation2, hResource";
-    Verdict::kept_if(*by == view.device, Who::Kernel, place, || {
+    Verdict::holds_if(*by == view.device, Component::Kernel, place, || {
         format!(
             "a call of {by} closed the name of {}, but that belongs to {}",
             event.subject, view.device
@@ -40,29 +40,29 @@ fn own_device(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-fn asked_to_share(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::NameShared { handle, of } = &event.what else { return Verdict::Aside };
-    let Some(resource) = shadows.resource(of) else { return Verdict::Aside };
+fn global_handle_if_shared(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::HandleShared { handle, of } = &event.kind else { return Verdict::NotApplicable };
+    let Some(resource) = shadows.resource(of) else { return Verdict::NotApplicable };
     let place = "D3DKMTCreateAllocation, hGlobalShare";
-    Verdict::kept_if(resource.global, Who::Kernel, place, || {
+    Verdict::holds_if(resource.global, Component::Kernel, place, || {
         format!("{of} was given global handle {handle}, but was not created to be shared by one")
     })
 }
 
-fn device_works(event: &Event, shadows: &Shadows) -> Verdict {
+fn device_not_lost(event: &Event, shadows: &Shadows) -> Verdict {
     // What was created while its device was lost is undone, and gets no name.
-    let What::NameGiven { to, .. } = &event.what else { return Verdict::Aside };
+    let EventKind::HandlePublished { of: to, .. } = &event.kind else { return Verdict::NotApplicable };
     let device = shadows.view(to).and_then(|view| shadows.device(view.device));
-    let Some(device) = device else { return Verdict::Aside };
-    Verdict::kept_if(!device.lost, Who::Kernel, "D3DKMTCreateAllocation, hDevice", || {
+    let Some(device) = device else { return Verdict::NotApplicable };
+    Verdict::holds_if(!device.lost, Component::Kernel, "D3DKMTCreateAllocation, hDevice", || {
         format!("{to} was named, but its device was lost before")
     })
 }
 
-fn same_bytes(event: &Event, _shadows: &Shadows) -> Verdict {
-    let What::AllocationCreated { given, seen, .. } = &event.what else { return Verdict::Aside };
+fn private_data_matches(event: &Event, _shadows: &Shadows) -> Verdict {
+    let EventKind::AllocationCreated { client_data: given, driver_data: seen, .. } = &event.kind else { return Verdict::NotApplicable };
     let place = "DxgkDdiCreateAllocation, pPrivateDriverData";
-    Verdict::kept_if(given == seen, Who::Kernel, place, || {
+    Verdict::holds_if(given == seen, Component::Kernel, place, || {
         format!(
             "the driver was shown private data {seen} for {}, but {given} was given",
             event.subject
@@ -70,61 +70,61 @@ fn same_bytes(event: &Event, _shadows: &Shadows) -> Verdict {
     })
 }
 
-fn own_word(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::WordGiven { to } = &event.what else { return Verdict::Aside };
+fn driver_handle_unique(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::DriverHandleSet { of: to } = &event.kind else { return Verdict::NotApplicable };
     if to.kind != Kind::Allocation {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     }
     let broken = |message| {
-        Verdict::Broken(Who::Driver, "DxgkDdiCreateAllocation, hAllocation".into(), message)
+        Verdict::Broken(Component::Driver, "DxgkDdiCreateAllocation, hAllocation".into(), message)
     };
     if event.subject.number == 0 {
         return broken(format!(
             "{CREATE_ALLOCATION} left the hAllocation of {to} NULL, but an allocation needs one"
         ));
     }
-    let mut uses = shadows.word(event.subject).into_iter().flat_map(|word| &word.uses);
+    let mut uses = shadows.driver_pointer(event.subject).into_iter().flat_map(|word| &word.uses);
     match uses.find(|it| it.of.kind == Kind::Allocation && it.of != *to) {
         Some(other) => broken(format!(
             "{CREATE_ALLOCATION} gave {} as the hAllocation of {to}, but {} lives and has it \
              already",
             event.subject, other.of
         )),
-        None => Verdict::Kept,
+        None => Verdict::Holds,
     }
 }
 
-fn no_dead_word(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::WordGiven { to } = &event.what else { return Verdict::Aside };
+fn driver_handle_not_stale(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::DriverHandleSet { of: to } = &event.kind else { return Verdict::NotApplicable };
     if to.kind != Kind::Allocation || event.subject.number == 0 {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     }
-    let word = shadows.word(event.subject);
+    let word = shadows.driver_pointer(event.subject);
     let freed = word.and_then(|it| it.block.as_ref()).and_then(|it| it.freed.as_ref());
     let dead = word.and_then(|it| it.allocation).filter(|it| it != to).zip(freed);
-    let Some((dead, freed)) = dead else { return Verdict::Kept };
+    let Some((dead, freed)) = dead else { return Verdict::Holds };
     let message = format!(
         "{CREATE_ALLOCATION} gave {} as the hAllocation of {to}, but that was the word of {dead}, \
          and its pool block was freed in {freed}: the driver looked it up in a table that still \
          has it",
         event.subject
     );
-    Verdict::Broken(Who::Driver, "DxgkDdiCreateAllocation, hAllocation".into(), message)
+    Verdict::Broken(Component::Driver, "DxgkDdiCreateAllocation, hAllocation".into(), message)
 }
 
 fn has_size(event: &Event, _shadows: &Shadows) -> Verdict {
-    let What::AllocationCreated { size, .. } = event.what else { return Verdict::Aside };
-    Verdict::kept_if(size > 0, Who::Driver, "DxgkDdiCreateAllocation, Size", || {
+    let EventKind::AllocationCreated { size, .. } = event.kind else { return Verdict::NotApplicable };
+    Verdict::holds_if(size > 0, Component::Driver, "DxgkDdiCreateAllocation, Size", || {
         format!("{CREATE_ALLOCATION} gave {} a Size of 0, but it has to be more", event.subject)
     })
 }
 
-fn pitch_holds_it(event: &Event, _shadows: &Shadows) -> Verdict {
-    let What::AllocationCreated { size, pitch_size, .. } = event.what else {
-        return Verdict::Aside;
+fn pitch_size_sufficient(event: &Event, _shadows: &Shadows) -> Verdict {
+    let EventKind::AllocationCreated { size, pitch_size, .. } = event.kind else {
+        return Verdict::NotApplicable;
     };
     let kept = pitch_size == 0 || pitch_size >= size;
-    Verdict::kept_if(kept, Who::Driver, "DxgkDdiCreateAllocation, PitchAlignedSize", || {
+    Verdict::holds_if(kept, Component::Driver, "DxgkDdiCreateAllocation, PitchAlignedSize", || {
         format!(
             "{CREATE_ALLOCATION} gave {} a PitchAlignedSize of {pitch_size}, but it has to be 0 \
              or at least its Size, {size}",
@@ -133,12 +133,12 @@ fn pitch_holds_it(event: &Event, _shadows: &Shadows) -> Verdict {
     })
 }
 
-fn last_word(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::DdiResource { word, .. } = &event.what else { return Verdict::Aside };
-    let Some(last) = shadows.resource(event.subject).and_then(|it| it.word) else {
-        return Verdict::Aside;
+fn last_driver_handle_used(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::DdiResource { driver_handle: word, .. } = &event.kind else { return Verdict::NotApplicable };
+    let Some(last) = shadows.resource(event.subject).and_then(|it| it.driver_handle) else {
+        return Verdict::NotApplicable;
     };
-    Verdict::kept_if(*word == last, Who::Kernel, "hResource", || {
+    Verdict::holds_if(*word == last, Component::Kernel, "hResource", || {
         format!(
             "a call carried {word} as the hResource of {}, but the driver's last one is {last}",
             event.subject
@@ -146,20 +146,20 @@ fn last_word(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-fn undone(event: &Event, shadows: &Shadows) -> Verdict {
-    let (What::DdiReturn { name, answer, .. }, Some(call)) =
-        (&event.what, shadows.call(event.subject))
+fn failed_create_undone(event: &Event, shadows: &Shadows) -> Verdict {
+    let (EventKind::DdiReturn { name, result: answer, .. }, Some(call)) =
+        (&event.kind, shadows.call(event.subject))
     else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
     // Who crashed could not undo anything: that is the one finding.
     if name != CREATE_ALLOCATION || answer == "ok" || answer == "crashed" {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     }
     match call.blocks.first() {
-        None => Verdict::Kept,
+        None => Verdict::Holds,
         Some((block, bytes, tag)) => Verdict::Broken(
-            Who::Driver,
+            Component::Driver,
             CREATE_ALLOCATION.into(),
             format!(
                 "{CREATE_ALLOCATION} answered {answer}, but {} pool blocks it took are not freed \
@@ -170,12 +170,12 @@ fn undone(event: &Event, shadows: &Shadows) -> Verdict {
     }
 }
 
-fn answered(event: &Event, _shadows: &Shadows) -> Verdict {
-    let What::ViewOpened { allocation, device, answered, .. } = &event.what else {
-        return Verdict::Aside;
+fn view_handle_set(event: &Event, _shadows: &Shadows) -> Verdict {
+    let EventKind::ViewOpened { allocation, device, handle_set: answered, .. } = &event.kind else {
+        return Verdict::NotApplicable;
     };
     let place = "DxgkDdiOpenAllocation, hDeviceSpecificAllocation";
-    Verdict::kept_if(*answered, Who::Driver, place, || {
+    Verdict::holds_if(*answered, Component::Driver, place, || {
         format!(
             "{OPEN_ALLOCATION} succeeded for {allocation} and {device}, but left \
              hDeviceSpecificAllocation NULL"
@@ -185,37 +185,37 @@ fn answered(event: &Event, _shadows: &Shadows) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use crate::script::{judged, said};
+    use crate::script::{judge_count, messages};
     use flight::RuleId;
 
     #[test]
     fn the_word_of_a_dead_allocation_is_stale_until_its_block_is_taken_again() {
         let id = RuleId::KMD_DESTROY_012;
-        let life = "word:1 pool.taken bytes=64 tag=Wtun
-            word:1 word.given to=allocation:1
+        let life = "driver-pointer:1 pool.allocated bytes=64 tag=Wtun
+            driver-pointer:1 driver-handle.set to=allocation:1
             call:1 ddi.call name=DxgkDdiDestroyAllocation level=passive class=zero adapter=adapter:1 process=-
-            c1 word:1 pool.freed
+            c1 driver-pointer:1 pool.freed
             call:1 ddi.return name=DxgkDdiDestroyAllocation answer=ok legal=true
-            word:1 word.ended of=allocation:1 alone=false\n";
-        let again = "word:1 word.given to=allocation:2";
-        let named = said(id, &format!("{life}{again}"));
+            driver-pointer:1 driver-handle.ended of=allocation:1 alone=false\n";
+        let again = "driver-pointer:1 driver-handle.set to=allocation:2";
+        let named = messages(id, &format!("{life}{again}"));
         assert!(named[0].contains("was the word of allocation 1"), "{named:?}");
-        let taken = "word:1 pool.taken bytes=64 tag=Wtun\n";
-        assert!(said(id, &format!("{life}{taken}{again}")).is_empty());
-        assert_eq!(judged(id, life), 1);
+        let taken = "driver-pointer:1 pool.allocated bytes=64 tag=Wtun\n";
+        assert!(messages(id, &format!("{life}{taken}{again}")).is_empty());
+        assert_eq!(judge_count(id, life), 1);
     }
 
     #[test]
     fn a_resource_ends_by_its_own_device() {
         let opened = "resource-view:1 resource-view.opened resource=resource:1 device=device:1\n";
         let by = |by: &str| {
-            format!("{opened}resource-view:1 resource-view.unnamed by={by} retirement=retirement:1")
+            format!("{opened}resource-view:1 resource-view.retiring by={by} retirement=retirement:1")
         };
         let id = RuleId::ALLOC_CREATE_007;
-        assert!(said(id, &by("device:1")).is_empty());
-        assert_eq!(judged(id, &by("process:1")), 0, "a process that ends has no device");
+        assert!(messages(id, &by("device:1")).is_empty());
+        assert_eq!(judge_count(id, &by("process:1")), 0, "a process that ends has no device");
         assert_eq!(
-            said(id, &by("device:2")),
+            messages(id, &by("device:2")),
             ["a call of device 2 closed the name of resource-view 1, but that belongs to device 1"]
         );
     }
@@ -225,13 +225,13 @@ mod tests {
         let named = |sharing: &str| {
             format!(
                 "resource:1 resource.created adapter=adapter:1 device=device:1 sharing={sharing}
-                process:1 name.shared handle=0x40000002 of=resource:1"
+                process:1 handle.shared handle=0x40000002 of=resource:1"
             )
         };
         let id = RuleId::ALLOC_CREATE_008;
-        assert!(said(id, &named("global")).is_empty());
+        assert!(messages(id, &named("global")).is_empty());
         for sharing in ["none", "nt"] {
-            assert_eq!(said(id, &named(sharing)).len(), 1, "{sharing}");
+            assert_eq!(messages(id, &named(sharing)).len(), 1, "{sharing}");
         }
     }
 
@@ -248,18 +248,18 @@ mod tests {
         let born = "device:1 device.created process=process:1 adapter=adapter:1
             view:1 view.opened allocation=allocation:1 device=device:1 resource=- answered=true\n";
         let (lost, named) =
-            ("device:1 device.lost why=hung\n", "process:1 name.given handle=0x40000040 to=view:1");
-        assert_eq!(judged(id, &[born, named].concat()), 1);
-        assert!(said(id, &[born, named].concat()).is_empty());
+            ("device:1 device.lost why=hung\n", "process:1 handle.published handle=0x40000040 to=view:1");
+        assert_eq!(judge_count(id, &[born, named].concat()), 1);
+        assert!(messages(id, &[born, named].concat()).is_empty());
         assert_eq!(
-            said(id, &[born, lost, named].concat()),
+            messages(id, &[born, lost, named].concat()),
             ["view 1 was named, but its device was lost before"]
         );
     }
 
     #[test]
     fn an_allocation_is_what_was_asked_and_has_a_size() {
-        let check = |id, line: &str, count| assert_eq!(said(id, line).len(), count, "{line}");
+        let check = |id, line: &str, count| assert_eq!(messages(id, line).len(), count, "{line}");
         check(RuleId::ALLOC_CREATE_021, &created(1, 0, 1), 0);
         check(RuleId::ALLOC_CREATE_021, &created(1, 0, 2), 1);
         check(RuleId::KMD_ALLOC_002, &created(1, 0, 1), 0);
@@ -272,33 +272,33 @@ mod tests {
     #[test]
     fn every_allocation_has_a_word_of_its_own() {
         let id = RuleId::KMD_ALLOC_001;
-        assert_eq!(said(id, "word:0 word.given to=allocation:1").len(), 1);
+        assert_eq!(messages(id, "driver-pointer:0 driver-handle.set to=allocation:1").len(), 1);
         assert!(
-            said(id, "word:1 word.given to=resource:1\nword:1 word.given to=allocation:1")
+            messages(id, "driver-pointer:1 driver-handle.set to=resource:1\nword:1 driver-handle.set to=allocation:1")
                 .is_empty()
         );
-        let first = "word:1 word.given to=allocation:1\n";
+        let first = "driver-pointer:1 driver-handle.set to=allocation:1\n";
         assert_eq!(
-            said(id, &format!("{first}word:1 word.given to=allocation:2")),
+            messages(id, &format!("{first}driver-pointer:1 driver-handle.set to=allocation:2")),
             ["DxgkDdiCreateAllocation gave word 1 as the hAllocation of allocation 2, \
               but allocation 1 lives and has it already"]
         );
-        let ended = "word:1 word.ended of=allocation:1 alone=false\n";
-        assert!(said(id, &format!("{first}{ended}word:1 word.given to=allocation:2")).is_empty());
+        let ended = "driver-pointer:1 driver-handle.ended of=allocation:1 alone=false\n";
+        assert!(messages(id, &format!("{first}{ended}driver-pointer:1 driver-handle.set to=allocation:2")).is_empty());
     }
 
     #[test]
     fn a_resource_travels_with_its_last_word() {
         let id = RuleId::KMD_ALLOC_010;
-        let start = "word:1 word.given to=resource:1
+        let start = "driver-pointer:1 driver-handle.set to=resource:1
             resource:1 resource.created adapter=adapter:1 device=device:1 sharing=none\n";
         let carries =
-            |word| format!("c1 resource:1 ddi.resource word=word:{word} goes=false alone=false\n");
-        assert!(said(id, &format!("{start}{}", carries(1))).is_empty());
-        let changed = format!("{start}word:2 word.given to=resource:1\n");
-        assert!(said(id, &format!("{changed}{}", carries(2))).is_empty());
+            |word| format!("c1 resource:1 ddi.resource word=driver-pointer:{word} goes=false alone=false\n");
+        assert!(messages(id, &format!("{start}{}", carries(1))).is_empty());
+        let changed = format!("{start}driver-pointer:2 driver-handle.set to=resource:1\n");
+        assert!(messages(id, &format!("{changed}{}", carries(2))).is_empty());
         assert_eq!(
-            said(id, &format!("{changed}{}", carries(1))),
+            messages(id, &format!("{changed}{}", carries(1))),
             ["a call carried word 1 as the hResource of resource 1, but the driver's last one \
                  is word 2"]
         );
@@ -310,16 +310,16 @@ mod tests {
         let call = |answer: &str, freed: &str| {
             format!(
                 "call:5 ddi.call name=DxgkDdiCreateAllocation level=passive class=zero adapter=adapter:1 process=-
-                c5 word:1 pool.taken bytes=64 tag=Wtun
+                c5 driver-pointer:1 pool.allocated bytes=64 tag=Wtun
                 {freed} pool.freed
                 call:5 ddi.return name=DxgkDdiCreateAllocation answer={answer} legal=true"
             )
         };
-        assert!(said(id, &call("no-memory", "c5 word:1")).is_empty());
-        assert_eq!(judged(id, &call("ok", "c5 word:2")), 0);
-        assert_eq!(judged(id, &call("crashed", "c5 word:2")), 0);
+        assert!(messages(id, &call("no-memory", "c5 driver-pointer:1")).is_empty());
+        assert_eq!(judge_count(id, &call("ok", "c5 driver-pointer:2")), 0);
+        assert_eq!(judge_count(id, &call("crashed", "c5 driver-pointer:2")), 0);
         assert_eq!(
-            said(id, &call("no-memory", "c5 word:2")),
+            messages(id, &call("no-memory", "c5 driver-pointer:2")),
             ["DxgkDdiCreateAllocation answered no-memory, but 1 pool blocks it took are not \
                  freed \
               (first word 1, 64 bytes, tag Wtun)"]
@@ -333,7 +333,7 @@ mod tests {
                 "view:1 view.opened allocation=allocation:1 device=device:1 resource=- answered={answered}"
             )
         };
-        assert!(said(RuleId::KMD_OPEN_001, &line(true)).is_empty());
-        assert_eq!(said(RuleId::KMD_OPEN_001, &line(false)).len(), 1);
+        assert!(messages(RuleId::KMD_OPEN_001, &line(true)).is_empty());
+        assert_eq!(messages(RuleId::KMD_OPEN_001, &line(false)).len(), 1);
     }
 }

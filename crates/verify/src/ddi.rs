@@ -11,7 +11,7 @@ pub(crate) const STOP_DEVICE: &str = "DxgkDdiStopDevice";
 /// `DxgkDdiSetPowerState`.
 pub(crate) const SET_POWER: &str = "DxgkDdiSetPowerState";
 /// `DxgkDdiNotifySurpriseRemoval`.
-pub(crate) const PULLED_OUT: &str = "DxgkDdiNotifySurpriseRemoval";
+pub(crate) const SURPRISE_REMOVAL: &str = "DxgkDdiNotifySurpriseRemoval";
 /// `DxgkDdiStopDeviceAndReleasePostDisplayOwnership`.
 pub(crate) const RELEASE: &str = "DxgkDdiStopDeviceAndReleasePostDisplayOwnership";
 /// `DxgkDdiResetDevice`, which has no level: any will do.
@@ -49,7 +49,7 @@ const LEVELS: &[(&str, Irql)] = &[
     ("DxgkDdiQueryAdapterInfo", Irql::Passive),
     (STOP_DEVICE, Irql::Passive),
     (SET_POWER, Irql::Passive),
-    (PULLED_OUT, Irql::Passive),
+    (SURPRISE_REMOVAL, Irql::Passive),
     (RELEASE, Irql::Passive),
     (REMOVE_DEVICE, Irql::Passive),
     (UNLOAD, Irql::Passive),

@@ -5,22 +5,22 @@
 
 use crate::ddi::DESTROY_ALLOCATION;
 use crate::rule::{Rule, Verdict};
-use crate::shadow::{Block, Shadows, Word, call_of};
-use flight::{Event, Irql, Kind, RuleId, Subject, What, Who};
+use crate::shadow::{Block, Shadows, DriverPointer, call_of};
+use flight::{Event, Irql, Kind, RuleId, Subject, EventKind, Component};
 
 /// The rules on `DxgkDdiDestroyAllocation`.
 pub(crate) static RULES: &[Rule] = &[
-    Rule::on(&["ddi.destroys"], RuleId::KMD_DESTROY_001, once),
-    Rule::on(&["word.ended"], RuleId::KMD_DESTROY_002, allocation_freed),
-    Rule::on(&["ddi.destroys", "pool.damaged"], RuleId::KMD_DESTROY_003, not_reached),
-    Rule::on(&["word.ended"], RuleId::KMD_DESTROY_004, resource_freed),
-    Rule::on(&["pool.freed", "ddi.resource"], RuleId::KMD_DESTROY_005, resource_kept),
-    Rule::on(&["ddi.resource"], RuleId::KMD_DESTROY_006, with_the_last),
-    Rule::on(&["word.ended"], RuleId::KMD_DESTROY_007, empty_resource_freed),
-    Rule::on(&["ddi.return"], RuleId::KMD_DESTROY_008, without_waiting),
-    Rule::on(&["ddi.return"], RuleId::KMD_DESTROY_009, succeeds),
-    Rule::on(&["ddi.call"], RuleId::KMD_DESTROY_010, passive),
-    Rule::on(&["ddi.destroys"], RuleId::KMD_DESTROY_011, own_adapter),
+    Rule::on(&["ddi.destroys"], RuleId::KMD_DESTROY_001, destroyed_once),
+    Rule::on(&["driver-handle.ended"], RuleId::KMD_DESTROY_002, allocation_freed),
+    Rule::on(&["ddi.destroys", "pool.corrupted"], RuleId::KMD_DESTROY_003, freed_data_unreachable),
+    Rule::on(&["driver-handle.ended"], RuleId::KMD_DESTROY_004, resource_freed),
+    Rule::on(&["pool.freed", "ddi.resource"], RuleId::KMD_DESTROY_005, kept_resource_not_freed),
+    Rule::on(&["ddi.resource"], RuleId::KMD_DESTROY_006, resource_destroyed_with_last),
+    Rule::on(&["driver-handle.ended"], RuleId::KMD_DESTROY_007, empty_resource_freed),
+    Rule::on(&["ddi.return"], RuleId::KMD_DESTROY_008, destroy_does_not_wait),
+    Rule::on(&["ddi.return"], RuleId::KMD_DESTROY_009, destroy_succeeds),
+    Rule::on(&["ddi.call"], RuleId::KMD_DESTROY_010, called_at_passive),
+    Rule::on(&["ddi.destroys"], RuleId::KMD_DESTROY_011, destroyed_by_own_adapter),
 ];
 
 const LIST: &str = "DxgkDdiDestroyAllocation, pAllocationList";
@@ -28,21 +28,21 @@ const RESOURCE: &str = "DxgkDdiDestroyAllocation, hResource";
 const ADAPTER: &str = "DxgkDdiDestroyAllocation, hAdapter";
 const FLAG: &str = "DxgkDdiDestroyAllocation, DestroyResource";
 
-fn once(event: &Event, shadows: &Shadows) -> Verdict {
-    let untold = shadows.allocation(event.subject).map(|it| it.told.is_none());
-    Verdict::kept_if(untold == Some(true), Who::Kernel, LIST, || {
+fn destroyed_once(event: &Event, shadows: &Shadows) -> Verdict {
+    let untold = shadows.allocation(event.subject).map(|it| it.destroyed_in.is_none());
+    Verdict::holds_if(untold == Some(true), Component::Kernel, LIST, || {
         let but = if untold.is_some() { "it was given to one before" } else { "it is not live" };
         format!("{} is given to {DESTROY_ALLOCATION}, but {but}", event.subject)
     })
 }
 
-fn own_adapter(event: &Event, shadows: &Shadows) -> Verdict {
-    let (What::DdiDestroys { adapter }, Some(allocation)) =
-        (&event.what, shadows.allocation(event.subject))
+fn destroyed_by_own_adapter(event: &Event, shadows: &Shadows) -> Verdict {
+    let (EventKind::DdiDestroys { adapter }, Some(allocation)) =
+        (&event.kind, shadows.allocation(event.subject))
     else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
-    Verdict::kept_if(*adapter == allocation.adapter, Who::Kernel, ADAPTER, || {
+    Verdict::holds_if(*adapter == allocation.adapter, Component::Kernel, ADAPTER, || {
         format!(
             "{DESTROY_ALLOCATION} is called for {adapter} with {}, but that belongs to {}",
             event.subject, allocation.adapter
@@ -50,14 +50,14 @@ fn own_adapter(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-fn without_waiting(event: &Event, shadows: &Shadows) -> Verdict {
+fn destroy_does_not_wait(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(call) = shadows.call(event.subject).filter(|it| it.name == DESTROY_ALLOCATION) else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
-    Verdict::kept_if(call.waited.is_none(), Who::Driver, DESTROY_ALLOCATION, || {
-        let waited = call.waited.as_deref().unwrap_or_default();
+    Verdict::holds_if(call.gpu_wait.is_none(), Component::Driver, DESTROY_ALLOCATION, || {
+        let gpu_wait = call.gpu_wait.as_deref().unwrap_or_default();
         format!(
-            "{} waited in {DESTROY_ALLOCATION} ({waited}), but what is destroyed there is used \
+            "{} waited in {DESTROY_ALLOCATION} ({gpu_wait}), but what is destroyed there is used \
              by no work any more",
             event.subject
         )
@@ -65,42 +65,42 @@ fn without_waiting(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn allocation_freed(event: &Event, shadows: &Shadows) -> Verdict {
-    match event.what {
-        What::WordEnded { of, .. } if of.kind == Kind::Allocation => {
-            freed(of, shadows.word(event.subject), LIST, "hAllocation")
+    match event.kind {
+        EventKind::DriverHandleEnded { of, .. } if of.kind == Kind::Allocation => {
+            freed(of, shadows.driver_pointer(event.subject), LIST, "hAllocation")
         }
-        _ => Verdict::Aside,
+        _ => Verdict::NotApplicable,
     }
 }
 
 fn resource_freed(event: &Event, shadows: &Shadows) -> Verdict {
-    match event.what {
-        What::WordEnded { of, alone: false } if of.kind == Kind::Resource => {
-            freed(of, shadows.word(event.subject), RESOURCE, "hResource")
+    match event.kind {
+        EventKind::DriverHandleEnded { of, only_object: false } if of.kind == Kind::Resource => {
+            freed(of, shadows.driver_pointer(event.subject), RESOURCE, "hResource")
         }
-        _ => Verdict::Aside,
+        _ => Verdict::NotApplicable,
     }
 }
 
 fn empty_resource_freed(event: &Event, shadows: &Shadows) -> Verdict {
-    match event.what {
-        What::WordEnded { of, alone: true } if of.kind == Kind::Resource => {
-            freed(of, shadows.word(event.subject), RESOURCE, "hResource")
+    match event.kind {
+        EventKind::DriverHandleEnded { of, only_object: true } if of.kind == Kind::Resource => {
+            freed(of, shadows.driver_pointer(event.subject), RESOURCE, "hResource")
         }
-        _ => Verdict::Aside,
+        _ => Verdict::NotApplicable,
     }
 }
 
 /// Whether the block behind the word of something that ended is freed, if there was one.
-fn freed(of: Subject, word: Option<&Word>, place: &'static str, handle: &str) -> Verdict {
+fn freed(of: Subject, word: Option<&DriverPointer>, place: &'static str, handle: &str) -> Verdict {
     let Some(Block { bytes, tag, freed, leaked, .. }) = word.and_then(|word| word.block.as_ref())
     else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
     if *leaked {
-        return Verdict::Aside; // The call that should have freed it has crashed.
+        return Verdict::NotApplicable; // The call that should have freed it has crashed.
     }
-    Verdict::kept_if(freed.is_some(), Who::Driver, place, || {
+    Verdict::holds_if(freed.is_some(), Component::Driver, place, || {
         format!(
             "{DESTROY_ALLOCATION} returned for {of}, but the pool block behind its {handle} \
              ({bytes} bytes, tag {tag}) is not freed"
@@ -108,17 +108,17 @@ fn freed(of: Subject, word: Option<&Word>, place: &'static str, handle: &str) ->
     })
 }
 
-fn not_reached(event: &Event, shadows: &Shadows) -> Verdict {
-    if let What::PoolDamaged { offset } = event.what {
-        let word = shadows.word(event.subject);
+fn freed_data_unreachable(event: &Event, shadows: &Shadows) -> Verdict {
+    if let EventKind::PoolCorrupted { offset } = event.kind {
+        let word = shadows.driver_pointer(event.subject);
         let Some((of, block)) = word.and_then(|it| it.allocation.zip(it.block.as_ref())) else {
-            return Verdict::Aside;
+            return Verdict::NotApplicable;
         };
         let place =
             shadows.call_of(event).map_or(DESTROY_ALLOCATION.into(), |call| call.name.clone());
         let Block { bytes, tag, .. } = block;
         return Verdict::Broken(
-            Who::Driver,
+            Component::Driver,
             place,
             format!(
                 "the pool block behind the hAllocation of {of} ({bytes} bytes, tag {tag}) was \
@@ -126,11 +126,11 @@ fn not_reached(event: &Event, shadows: &Shadows) -> Verdict {
             ),
         );
     }
-    let word = shadows.allocation(event.subject).and_then(|allocation| allocation.word);
-    let word = shadows.word(word).filter(|word| word.block.is_some());
-    let Some(word) = word else { return Verdict::Aside };
+    let word = shadows.allocation(event.subject).and_then(|allocation| allocation.driver_handle);
+    let word = shadows.driver_pointer(word).filter(|word| word.block.is_some());
+    let Some(word) = word else { return Verdict::NotApplicable };
     let freed = word.freed();
-    Verdict::kept_if(freed.is_none(), Who::Driver, LIST, || {
+    Verdict::holds_if(freed.is_none(), Component::Driver, LIST, || {
         let freed = freed.map_or("", |it| it);
         format!(
             "{DESTROY_ALLOCATION} is about to reach the data of {}, but the pool block behind \
@@ -140,29 +140,29 @@ fn not_reached(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-fn resource_kept(event: &Event, shadows: &Shadows) -> Verdict {
+fn kept_resource_not_freed(event: &Event, shadows: &Shadows) -> Verdict {
     let lost = |of: Subject, place: &flight::Text| {
         let message = format!(
             "{place} freed the pool block behind the hResource of {of}, but {of} was not to be \
              destroyed"
         );
-        Verdict::Broken(Who::Driver, place.clone(), message)
+        Verdict::Broken(Component::Driver, place.clone(), message)
     };
-    if let What::DdiResource { word, .. } = event.what {
-        let Some(word) = shadows.word(word).filter(|it| it.block.is_some()) else {
-            return Verdict::Aside;
+    if let EventKind::DdiResource { driver_handle: word, .. } = event.kind {
+        let Some(word) = shadows.driver_pointer(word).filter(|it| it.block.is_some()) else {
+            return Verdict::NotApplicable;
         };
-        return word.freed().map_or(Verdict::Kept, |place| lost(event.subject, place));
+        return word.freed().map_or(Verdict::Holds, |place| lost(event.subject, place));
     }
-    let mut uses = shadows.word(event.subject).into_iter().flat_map(|word| &word.uses);
-    let Some(it) = uses.find(|it| it.of.kind == Kind::Resource) else { return Verdict::Aside };
+    let mut uses = shadows.driver_pointer(event.subject).into_iter().flat_map(|word| &word.uses);
+    let Some(it) = uses.find(|it| it.of.kind == Kind::Resource) else { return Verdict::NotApplicable };
     // A call that lends the word may change it, and free the old block: then the next call
     // that carries the word tells.
     if it.lent_in.is_some() && it.lent_in == call_of(event) {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     }
     if it.ending {
-        return Verdict::Kept;
+        return Verdict::Holds;
     }
     lost(
         it.of,
@@ -170,14 +170,14 @@ fn resource_kept(event: &Event, shadows: &Shadows) -> Verdict {
     )
 }
 
-fn with_the_last(event: &Event, shadows: &Shadows) -> Verdict {
-    let (What::DdiResource { goes: true, .. }, Some(resource)) =
-        (&event.what, shadows.resource(event.subject))
+fn resource_destroyed_with_last(event: &Event, shadows: &Shadows) -> Verdict {
+    let (EventKind::DdiResource { destroy: true, .. }, Some(resource)) =
+        (&event.kind, shadows.resource(event.subject))
     else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
-    let spared = resource.spared_by(call_of(event));
-    Verdict::kept_if(spared == 0, Who::Kernel, FLAG, || {
+    let spared = resource.members_outside(call_of(event));
+    Verdict::holds_if(spared == 0, Component::Kernel, FLAG, || {
         format!(
             "{DESTROY_ALLOCATION} ends {}, but {spared} of its allocations live and are not in \
              its list",
@@ -186,13 +186,13 @@ fn with_the_last(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-fn succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
-    let What::DdiReturn { name, answer, .. } = &event.what else { return Verdict::Aside };
+fn destroy_succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
+    let EventKind::DdiReturn { name, result: answer, .. } = &event.kind else { return Verdict::NotApplicable };
     // A crash is a finding of its own, and an absent entry gave no answer.
     if name != DESTROY_ALLOCATION || answer == "crashed" || answer == "absent" {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     }
-    Verdict::kept_if(answer == "ok", Who::Driver, DESTROY_ALLOCATION, || {
+    Verdict::holds_if(answer == "ok", Component::Driver, DESTROY_ALLOCATION, || {
         format!(
             "{DESTROY_ALLOCATION} answered {answer}, but what it was given is gone all the same: \
              it has to succeed"
@@ -200,43 +200,43 @@ fn succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
     })
 }
 
-fn passive(event: &Event, _shadows: &Shadows) -> Verdict {
-    let What::DdiCall { name, level, .. } = &event.what else { return Verdict::Aside };
+fn called_at_passive(event: &Event, _shadows: &Shadows) -> Verdict {
+    let EventKind::DdiCall { name, level, .. } = &event.kind else { return Verdict::NotApplicable };
     if name != DESTROY_ALLOCATION {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     }
-    Verdict::kept_if(*level == Irql::Passive, Who::Kernel, DESTROY_ALLOCATION, || {
+    Verdict::holds_if(*level == Irql::Passive, Component::Kernel, DESTROY_ALLOCATION, || {
         format!("{DESTROY_ALLOCATION} is called at {level} level, but it is for passive level")
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::script::{judged, said};
+    use crate::script::{judge_count, messages};
     use flight::RuleId;
 
     /// An allocation of a resource, each with a pool block behind its word.
-    const BORN: &str = "call:1 ddi.call name=DxgkDdiCreateAllocation level=passive class=zero adapter=adapter:1 process=-
-        c1 word:1 pool.taken bytes=64 tag=Wtun
-        c1 word:2 pool.taken bytes=32 tag=Wtun
+    const CREATED: &str = "call:1 ddi.call name=DxgkDdiCreateAllocation level=passive class=zero adapter=adapter:1 process=-
+        c1 driver-pointer:1 pool.allocated bytes=64 tag=Wtun
+        c1 driver-pointer:2 pool.allocated bytes=32 tag=Wtun
         call:1 ddi.return name=DxgkDdiCreateAllocation answer=ok legal=true
-        word:2 word.given to=resource:1
+        driver-pointer:2 driver-handle.set to=resource:1
         resource:1 resource.created adapter=adapter:1 device=device:1 sharing=none
         allocation:3 allocation.created adapter=adapter:1 device=device:1 resource=resource:1 size=1 pitch_size=0 alignment=0 given=0x00000000 seen=0x00000000
-        word:1 word.given to=allocation:3\n";
+        driver-pointer:1 driver-handle.set to=allocation:3\n";
     const CALL: &str = "call:2 ddi.call name=DxgkDdiDestroyAllocation level=passive class=zero adapter=adapter:1 process=-\n";
     const DESTROYS: &str = "c2 allocation:3 ddi.destroys adapter=adapter:1\n";
-    const GOES: &str = "c2 resource:1 ddi.resource word=word:2 goes=true alone=false\n";
-    const STAYS: &str = "c2 resource:1 ddi.resource word=word:2 goes=false alone=false\n";
+    const RESOURCE_DESTROYED: &str = "c2 resource:1 ddi.resource word=driver-pointer:2 goes=true alone=false\n";
+    const RESOURCE_KEPT: &str = "c2 resource:1 ddi.resource word=driver-pointer:2 goes=false alone=false\n";
     const RETURN: &str = "call:2 ddi.return name=DxgkDdiDestroyAllocation answer=ok legal=true\n";
-    const FREED: &str = "c2 word:1 pool.freed\n";
-    const RESOURCE_FREED: &str = "c2 word:2 pool.freed\n";
-    const ENDED: &str = "word:1 word.ended of=allocation:3 alone=false\n";
+    const FREED: &str = "c2 driver-pointer:1 pool.freed\n";
+    const RESOURCE_FREED: &str = "c2 driver-pointer:2 pool.freed\n";
+    const ENDED: &str = "driver-pointer:1 driver-handle.ended of=allocation:3 alone=false\n";
 
     fn check(id: RuleId, steps: &[&str], expected: &[&str]) {
-        let script = [&[BORN], steps].concat().concat();
-        assert_eq!(said(id, &script), expected);
-        assert_ne!(judged(id, &script), 0);
+        let script = [&[CREATED], steps].concat().concat();
+        assert_eq!(messages(id, &script), expected);
+        assert_ne!(judge_count(id, &script), 0);
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
                 c1 call:1 driver.waited what=KeWaitForSingleObject ended=\"{ended}\"
                 call:1 ddi.return name={name} answer=ok legal=true"
             );
-            said(RuleId::KMD_DESTROY_008, &script)
+            messages(RuleId::KMD_DESTROY_008, &script)
         };
         assert!(waits("DxgkDdiDestroyAllocation", "set at passive").is_empty());
         assert!(waits("DxgkDdiCreateAllocation", "set at dispatch").is_empty());
@@ -258,13 +258,13 @@ mod tests {
 
     #[test]
     fn an_allocation_is_destroyed_once_by_its_adapter() {
-        let (id, gone) = (RuleId::KMD_DESTROY_001, "allocation:3 allocation.gone\n");
+        let (id, removed) = (RuleId::KMD_DESTROY_001, "allocation:3 allocation.destroyed\n");
         check(id, &[DESTROYS], &[]);
         let twice =
             "allocation 3 is given to DxgkDdiDestroyAllocation, but it was given to one before";
         check(id, &[DESTROYS, DESTROYS], &[twice]);
         let dead = "allocation 3 is given to DxgkDdiDestroyAllocation, but it is not live";
-        check(id, &[DESTROYS, gone, DESTROYS], &[dead]);
+        check(id, &[DESTROYS, removed, DESTROYS], &[dead]);
         check(RuleId::KMD_DESTROY_011, &[DESTROYS], &[]);
         let other = "c2 allocation:3 ddi.destroys adapter=adapter:2";
         let wrong = "DxgkDdiDestroyAllocation is called for adapter 2 with allocation 3, but \
@@ -280,14 +280,14 @@ mod tests {
                     its hAllocation (64 bytes, tag Wtun) is not freed";
         check(id, &[DESTROYS, ENDED], &[kept]);
         let plain =
-            "word:7 word.given to=allocation:9\nword:7 word.ended of=allocation:9 alone=false";
-        assert_eq!(judged(id, plain), 0, "no block, no judgement");
+            "driver-pointer:7 driver-handle.set to=allocation:9\nword:7 driver-handle.ended of=allocation:9 alone=false";
+        assert_eq!(judge_count(id, plain), 0, "no block, no judgement");
         for (id, alone) in [(RuleId::KMD_DESTROY_004, false), (RuleId::KMD_DESTROY_007, true)] {
-            let ended = format!("word:2 word.ended of=resource:1 alone={alone}");
-            check(id, &[GOES, RESOURCE_FREED, &ended], &[]);
+            let ended = format!("driver-pointer:2 driver-handle.ended of=resource:1 alone={alone}");
+            check(id, &[RESOURCE_DESTROYED, RESOURCE_FREED, &ended], &[]);
             let kept = "DxgkDdiDestroyAllocation returned for resource 1, but the pool block \
                         behind its hResource (32 bytes, tag Wtun) is not freed";
-            check(id, &[GOES, &ended], &[kept]);
+            check(id, &[RESOURCE_DESTROYED, &ended], &[kept]);
         }
     }
 
@@ -300,33 +300,33 @@ mod tests {
         check(id, &[FREED, DESTROYS], &[early]);
         let damaged = "the pool block behind the hAllocation of allocation 3 (64 bytes, tag Wtun) \
                        was written to at offset 8 after it was freed";
-        check(id, &[DESTROYS, FREED, ENDED, "word:1 pool.damaged offset=8"], &[damaged]);
+        check(id, &[DESTROYS, FREED, ENDED, "driver-pointer:1 pool.corrupted offset=8"], &[damaged]);
     }
 
     #[test]
     fn a_resource_that_stays_is_kept() {
         let id = RuleId::KMD_DESTROY_005;
-        check(id, &[CALL, DESTROYS, GOES, RESOURCE_FREED], &[]);
+        check(id, &[CALL, DESTROYS, RESOURCE_DESTROYED, RESOURCE_FREED], &[]);
         let early = "DxgkDdiDestroyAllocation freed the pool block behind the hResource of \
                      resource 1, but resource 1 was not to be destroyed";
         check(id, &[CALL, DESTROYS, RESOURCE_FREED], &[early]);
-        let goes = "c3 resource:1 ddi.resource word=word:2 goes=true alone=true";
-        check(id, &[CALL, DESTROYS, STAYS, RESOURCE_FREED, RETURN, goes], &[early]);
-        let changed = "word:4 word.given to=resource:1
-            c3 resource:1 ddi.resource word=word:4 goes=true alone=true";
-        check(id, &[CALL, DESTROYS, STAYS, RESOURCE_FREED, RETURN, changed], &[]);
+        let goes = "c3 resource:1 ddi.resource word=driver-pointer:2 goes=true alone=true";
+        check(id, &[CALL, DESTROYS, RESOURCE_KEPT, RESOURCE_FREED, RETURN, goes], &[early]);
+        let changed = "driver-pointer:4 driver-handle.set to=resource:1
+            c3 resource:1 ddi.resource word=driver-pointer:4 goes=true alone=true";
+        check(id, &[CALL, DESTROYS, RESOURCE_KEPT, RESOURCE_FREED, RETURN, changed], &[]);
     }
 
     #[test]
     fn a_resource_goes_with_the_last_of_it() {
         let id = RuleId::KMD_DESTROY_006;
-        let gone = "allocation:3 allocation.gone\n";
-        check(id, &[DESTROYS, GOES], &[]);
-        check(id, &["c1 allocation:3 ddi.destroys adapter=adapter:1\n", gone, GOES], &[]);
+        let removed = "allocation:3 allocation.destroyed\n";
+        check(id, &[DESTROYS, RESOURCE_DESTROYED], &[]);
+        check(id, &["c1 allocation:3 ddi.destroys adapter=adapter:1\n", removed, RESOURCE_DESTROYED], &[]);
         let left = "DxgkDdiDestroyAllocation ends resource 1, but 1 of its allocations live and \
                     are not in its list";
-        check(id, &[GOES], &[left]);
-        check(id, &["c1 allocation:3 ddi.destroys adapter=adapter:1\n", GOES], &[left]);
+        check(id, &[RESOURCE_DESTROYED], &[left]);
+        check(id, &["c1 allocation:3 ddi.destroys adapter=adapter:1\n", RESOURCE_DESTROYED], &[left]);
     }
 
     #[test]
@@ -338,7 +338,7 @@ mod tests {
                   the same: it has to succeed";
         check(RuleId::KMD_DESTROY_009, &[CALL, &refused], &[no]);
         let crashed = [CALL, &RETURN.replace("=ok", "=crashed")].concat();
-        assert_eq!(judged(RuleId::KMD_DESTROY_009, &crashed), 0);
+        assert_eq!(judge_count(RuleId::KMD_DESTROY_009, &crashed), 0);
         let raised = CALL.replace("=passive", "=dispatch");
         let high =
             "DxgkDdiDestroyAllocation is called at dispatch level, but it is for passive level";

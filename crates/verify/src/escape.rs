@@ -2,36 +2,36 @@
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, What, Who};
+use flight::{Event, RuleId, EventKind, Component};
 
 /// The rules on escapes. That level two is alone and idle is a rule on levels.
 pub(crate) static RULES: &[Rule] = &[
-    Rule::on(&["ddi.escapes"], RuleId::DEV_LIFE_010, level_two_if_asked),
-    Rule::on(&["leave"], RuleId::DEV_LIFE_014, refused_if_unresolved),
+    Rule::on(&["ddi.escapes"], RuleId::DEV_LIFE_010, level_two_if_hardware_access),
+    Rule::on(&["leave"], RuleId::DEV_LIFE_014, unresolved_escape_fails),
 ];
 
 const STATUS_INVALID_PARAMETER: u32 = 0xC000_000D;
 
-fn level_two_if_asked(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::DdiEscapes { hardware } = event.what else { return Verdict::Aside };
+fn level_two_if_hardware_access(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::DdiEscapes { hardware } = event.kind else { return Verdict::NotApplicable };
     let inside = shadows.call(event.subject).and_then(|call| shadows.adapter(call.adapter));
-    let inside = inside.map_or(&[][..], |it| &it.inside);
+    let inside = inside.map_or(&[][..], |it| &it.active_calls);
     let Some(call) = inside.iter().find(|it| it.call == event.subject) else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
     let asked = if hardware { "two" } else { "zero" };
-    Verdict::kept_if(call.class == asked, Who::Kernel, call.name.clone(), || {
+    Verdict::holds_if(call.threading_level == asked, Component::Kernel, call.name.clone(), || {
         let with = if hardware { "with" } else { "without" };
-        format!("an escape {with} HardwareAccess is delivered at level {}, not {asked}", call.class)
+        format!("an escape {with} HardwareAccess is delivered at level {}, not {asked}", call.threading_level)
     })
 }
 
-fn refused_if_unresolved(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::Leave { call, status } = &event.what else { return Verdict::Aside };
+fn unresolved_escape_fails(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::Leave { call, status } = &event.kind else { return Verdict::NotApplicable };
     let asked = shadows.process(event.subject).and_then(|it| it.call(event.thread));
-    let Some(asked) = asked.filter(|it| it.unresolved) else { return Verdict::Aside };
+    let Some(asked) = asked.filter(|it| it.unresolved) else { return Verdict::NotApplicable };
     let harmless = status.0 == STATUS_INVALID_PARAMETER && !asked.delivered;
-    Verdict::kept_if(harmless, Who::Kernel, call.clone(), || {
+    Verdict::holds_if(harmless, Component::Kernel, call.clone(), || {
         let came = if asked.delivered { "came" } else { "did not come" };
         format!(
             "an escape names what is not there, was answered {:#010x}, and {came} to the driver",
@@ -42,7 +42,7 @@ fn refused_if_unresolved(event: &Event, shadows: &Shadows) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use crate::script::{judged, said};
+    use crate::script::{judge_count, messages};
     use flight::RuleId;
 
     fn delivered(class: &str, hardware: bool) -> String {
@@ -56,14 +56,14 @@ mod tests {
     fn level_two_is_for_who_asked() {
         let id = RuleId::DEV_LIFE_010;
         for (class, hardware) in [("two", true), ("zero", false)] {
-            assert!(said(id, &delivered(class, hardware)).is_empty());
-            assert_eq!(judged(id, &delivered(class, hardware)), 1);
+            assert!(messages(id, &delivered(class, hardware)).is_empty());
+            assert_eq!(judge_count(id, &delivered(class, hardware)), 1);
         }
         assert_eq!(
-            said(id, &delivered("two", false)),
+            messages(id, &delivered("two", false)),
             ["an escape without HardwareAccess is delivered at level two, not zero"]
         );
-        assert_eq!(said(id, &delivered("zero", true)).len(), 1);
+        assert_eq!(messages(id, &delivered("zero", true)).len(), 1);
     }
 
     #[test]
@@ -72,17 +72,17 @@ mod tests {
         let told = |resolved: bool, between: &str, status: &str| {
             format!(
                 "process:1 enter call=D3DKMTEscape
-                 process:1 escape.asked hardware=false resolved={resolved}
+                 process:1 escape.requested hardware=false resolved={resolved}
                  {between}
                  process:1 leave call=D3DKMTEscape status={status}"
             )
         };
-        assert_eq!(judged(id, &told(true, "", "0x00000000")), 0);
-        assert_eq!(judged(id, &told(false, "", "0xc000000d")), 1);
-        assert!(said(id, &told(false, "", "0xc000000d")).is_empty());
-        assert_eq!(said(id, &told(false, "", "0x00000000")).len(), 1);
+        assert_eq!(judge_count(id, &told(true, "", "0x00000000")), 0);
+        assert_eq!(judge_count(id, &told(false, "", "0xc000000d")), 1);
+        assert!(messages(id, &told(false, "", "0xc000000d")).is_empty());
+        assert_eq!(messages(id, &told(false, "", "0x00000000")).len(), 1);
         assert_eq!(
-            said(id, &told(false, &delivered("zero", false), "0xc000000d")),
+            messages(id, &told(false, &delivered("zero", false), "0xc000000d")),
             ["an escape names what is not there, was answered 0xc000000d, and came to the driver"]
         );
     }

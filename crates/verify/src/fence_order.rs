@@ -5,22 +5,22 @@
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, What, Who};
+use flight::{Event, RuleId, EventKind, Component};
 
 /// Judges each report by what the node was given.
 pub(crate) static RULES: &[Rule] =
     &[Rule::on(&["fence.reported"], RuleId::KMD_ISR_008, fence_order)];
 
 fn fence_order(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::FenceReported { fence } = event.what else { return Verdict::Aside };
-    let due = shadows.node(event.subject).map(|node| &node.due);
-    let but = match due.and_then(|it| Some((it, it.done?, it.last()?))) {
-        Some((due, ..)) if due.holds(fence) => return Verdict::Kept,
+    let EventKind::FenceReported { fence } = event.kind else { return Verdict::NotApplicable };
+    let due = shadows.node(event.subject).map(|node| &node.fences);
+    let but = match due.and_then(|it| Some((it, it.last_done?, it.last_submitted()?))) {
+        Some((due, ..)) if due.is_in_order(fence) => return Verdict::Holds,
         Some((_, done, last)) => format!("has done {done} and was given up to {last}"),
         None => "was given no work".into(),
     };
     let message = format!("{} reported fence {fence}, but {but}", event.subject);
-    Verdict::Broken(Who::Driver, "DxgkCbNotifyInterrupt, SubmissionFenceId".into(), message)
+    Verdict::Broken(Component::Driver, "DxgkCbNotifyInterrupt, SubmissionFenceId".into(), message)
 }
 
 #[cfg(test)]
@@ -42,7 +42,7 @@ mod tests {
         };
         let lines: String = script.split_whitespace().map(line).collect();
         let lines = format!("context:1 context.created device=device:1 node=node:0\n{lines}");
-        crate::script::said(RuleId::KMD_ISR_008, &lines)
+        crate::script::messages(RuleId::KMD_ISR_008, &lines)
     }
 
     #[test]

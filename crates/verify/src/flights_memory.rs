@@ -6,25 +6,25 @@ pub(crate) const MEMORY: &str = "
     segment:2 segment.found adapter=adapter:3 number=2 base=65536 size=8192 aperture=false target=true
     segment:3 segment.found adapter=adapter:3 number=3 base=131072 size=8192 aperture=false target=true
     adapter:3 adapter.started nodes=1 generation=2
-    process:3 budget.told adapter=adapter:3 local=true budget=4096 usage=0 reserved=0 reservable=2048
+    process:3 budget.queried adapter=adapter:3 local=true budget=4096 usage=0 reserved=0 reservable=2048
     node:3 node.started adapter=adapter:3 ordinal=0
-    context-allocation:1 context-allocation.created adapter=adapter:3 device=device:3 context=- bytes=4096 word=word:50
+    context-allocation:1 context-allocation.created adapter=adapter:3 device=device:3 context=- bytes=4096 word=driver-pointer:50
     device:3 device.created process=process:3 adapter=adapter:3
-    context-allocation:2 context-allocation.created adapter=adapter:3 device=device:3 context=context:3 bytes=4096 word=word:51
+    context-allocation:2 context-allocation.created adapter=adapter:3 device=device:3 context=context:3 bytes=4096 word=driver-pointer:51
     context:3 context.created device=device:3 node=node:3
-    process:3 name.reserved handle=0x40000000
-    process:3 name.reserved handle=0x40000040
-    queue:1 queue.created device=device:3 priority=0
-    process:3 name.given handle=0x40000000 to=queue:1
-    process:3 name.given handle=0x40000040 to=queue-fence:1
+    process:3 handle.reserved handle=0x40000000
+    process:3 handle.reserved handle=0x40000040
+    paging-queue:1 paging-queue.created device=device:3 priority=0
+    process:3 handle.published handle=0x40000000 to=paging-queue:1
+    process:3 handle.published handle=0x40000040 to=paging-queue-fence:1
     context-allocation:1 context-allocation.updating given=0x00000007
     context-allocation:1 memory.placed segment=segment:2 address=65536 bytes=4096
     paging:1 paging.planned adapter=adapter:3 steps=2 behind=0
     call:30 ddi.return name=DxgkDdiBuildPagingBuffer answer=ok legal=true
     adapter:3 paging.private buffer=4096 bytes=1 before=0x050c5d1f after=0x00000001
     adapter:3 paging.private buffer=4096 bytes=1 before=0x00000001 after=0x00000001
-    paging:1 paging.built operation=init-context of=context-allocation:1 word=word:50 segment=segment:2 address=65536 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
-    paging:1 paging.built operation=update-context of=context-allocation:1 word=word:50 segment=segment:2 address=65536 size=4096 private=0x00000007 come=true idle=false bytes=8 pass=1 answer=ok whole=true
+    paging:1 paging.built operation=init-context of=context-allocation:1 word=driver-pointer:50 segment=segment:2 address=65536 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
+    paging:1 paging.built operation=update-context of=context-allocation:1 word=driver-pointer:50 segment=segment:2 address=65536 size=4096 private=0x00000007 come=true idle=false bytes=8 pass=1 answer=ok whole=true
     node:3 paging.submitted paging=paging:1 fence=1 bytes=16 switch=false
     call:30 ddi.call name=DxgkDdiSubmitCommand level=dispatch class=scheduler adapter=adapter:3 process=-
     call:30 ddi.return name=DxgkDdiSubmitCommand answer=ok legal=true
@@ -36,24 +36,24 @@ pub(crate) const MEMORY: &str = "
     context-allocation:1 context-allocation.updated
     context-allocation:2 memory.placed segment=segment:2 address=69632 bytes=4096
     paging:2 paging.planned adapter=adapter:3 steps=1 behind=0
-    paging:2 paging.built operation=init-context of=context-allocation:2 word=word:51 segment=segment:2 address=69632 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
+    paging:2 paging.built operation=init-context of=context-allocation:2 word=driver-pointer:51 segment=segment:2 address=69632 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
     paging:2 paging.done operation=init-context of=context-allocation:2 segment=segment:2 come=true
     paging:2 paging.ended lost=false
     allocation:5 allocation.created adapter=adapter:3 device=device:3 resource=- size=4096 pitch_size=0 alignment=0 given=0x00000001 seen=0x00000001
-    allocation:5 memory.wanted seen=true cached=false pinned=false told=false mappable=true
+    allocation:5 memory.requirements seen=true cached=false pinned=false told=false mappable=true
     view:5 view.opened allocation=allocation:5 device=device:3 resource=- answered=true
     allocation:5 memory.placed segment=segment:3 address=131072 bytes=4096
-    view:5 resident.counted device=device:3 queue=queue:1 count=1 lazily=false clean=false
+    view:5 residency.counted device=device:3 queue=paging-queue:1 count=1 lazily=false clean=false
     paging:3 paging.planned adapter=adapter:3 steps=1 behind=0
-    queue:1 queue.given paging=paging:3 value=1
-    queue:1 resident.asked queue=queue:1 views=1 must=false answer=pending value=1 trim=0
-    paging:3 paging.built operation=fill of=allocation:5 word=word:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
+    paging-queue:1 paging-queue.assigned paging=paging:3 value=1
+    paging-queue:1 residency.requested queue=paging-queue:1 views=1 must=false answer=pending value=1 trim=0
+    paging:3 paging.built operation=fill of=allocation:5 word=driver-pointer:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
     paging:3 paging.done operation=fill of=allocation:5 segment=segment:3 come=true
     paging:3 paging.ended lost=false
-    queue:1 queue.signalled value=1
+    paging-queue:1 paging-queue.signalled value=1
     context:3 packet.queued packet=1
     context:3 packet.submitted packet=1 node=node:3 fence=2
-    view:5 offer.made priority=1 behind=1
+    view:5 offer.started priority=1 behind=1
     node:3 fence.reported fence=2
     node:3 fence.passed fence=2
     node:3 node.switched to=context:3
@@ -61,115 +61,115 @@ pub(crate) const MEMORY: &str = "
     view:5 offer.ready
     allocation:5 memory.evicted segment=segment:3 discard=true why=\"it was offered\"
     paging:4 paging.planned adapter=adapter:3 steps=1 behind=0
-    paging:4 paging.built operation=discard of=allocation:5 word=word:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=false idle=true bytes=8 pass=1 answer=ok whole=true
+    paging:4 paging.built operation=discard of=allocation:5 word=driver-pointer:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=false idle=true bytes=8 pass=1 answer=ok whole=true
     paging:4 paging.done operation=discard of=allocation:5 segment=segment:3 come=false
     paging:4 paging.ended lost=false
-    view:5 offer.ended discarded=true queue=queue:1 value=0
-    view:5 resident.counted device=device:3 queue=- count=0 lazily=false clean=false
-    view:5 lock.asked hurries=true still=false
-    view:5 lock.taken count=1 place=system hurries=true
+    view:5 offer.ended discarded=true queue=paging-queue:1 value=0
+    view:5 residency.counted device=device:3 queue=- count=0 lazily=false clean=false
+    view:5 lock.requested hurries=true still=false
+    view:5 lock.acquired count=1 place=system hurries=true
     view:5 lock.ended count=0 dropped=false
     allocation:5 memory.placed segment=segment:3 address=131072 bytes=4096
-    view:5 resident.counted device=device:3 queue=queue:1 count=1 lazily=false clean=false
+    view:5 residency.counted device=device:3 queue=paging-queue:1 count=1 lazily=false clean=false
     paging:5 paging.planned adapter=adapter:3 steps=1 behind=0
-    queue:1 queue.given paging=paging:5 value=2
-    queue:1 resident.asked queue=queue:1 views=1 must=false answer=pending value=2 trim=0
-    paging:5 paging.built operation=transfer of=allocation:5 word=word:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=busy whole=false
+    paging-queue:1 paging-queue.assigned paging=paging:5 value=2
+    paging-queue:1 residency.requested queue=paging-queue:1 views=1 must=false answer=pending value=2 trim=0
+    paging:5 paging.built operation=transfer of=allocation:5 word=driver-pointer:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=busy whole=false
     call:31 ddi.call name=DxgkDdiBuildPagingBuffer level=passive class=scheduler adapter=adapter:3 process=-
     call:31 ddi.return name=DxgkDdiBuildPagingBuffer answer=ok legal=true
-    paging:5 paging.built operation=transfer of=allocation:5 word=word:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=true idle=true bytes=8 pass=2 answer=ok whole=true
+    paging:5 paging.built operation=transfer of=allocation:5 word=driver-pointer:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=true idle=true bytes=8 pass=2 answer=ok whole=true
     paging:5 paging.done operation=transfer of=allocation:5 segment=segment:3 come=true
     paging:5 paging.ended lost=false
-    queue:1 queue.signalled value=2
-    view:5 lock.asked hurries=false still=false
+    paging-queue:1 paging-queue.signalled value=2
+    view:5 lock.requested hurries=false still=false
     allocation:5 memory.evicted segment=segment:3 discard=false why=\"the CPU locks it\"
     paging:6 paging.planned adapter=adapter:3 steps=1 behind=0
-    paging:6 paging.built operation=transfer of=allocation:5 word=word:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=false idle=true bytes=8 pass=1 answer=ok whole=true
+    paging:6 paging.built operation=transfer of=allocation:5 word=driver-pointer:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=false idle=true bytes=8 pass=1 answer=ok whole=true
     paging:6 paging.done operation=transfer of=allocation:5 segment=segment:3 come=false
     paging:6 paging.ended lost=false
-    view:5 lock.taken count=1 place=system hurries=false
+    view:5 lock.acquired count=1 place=system hurries=false
     view:5 lock.ended count=0 dropped=false
     allocation:5 memory.placed segment=segment:3 address=131072 bytes=4096
     paging:7 paging.planned adapter=adapter:3 steps=1 behind=0
-    paging:7 paging.built operation=transfer of=allocation:5 word=word:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
+    paging:7 paging.built operation=transfer of=allocation:5 word=driver-pointer:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
     paging:7 paging.done operation=transfer of=allocation:5 segment=segment:3 come=true
     paging:7 paging.ended lost=false
-    view:5 resident.counted device=device:3 queue=- count=0 lazily=false clean=true
+    view:5 residency.counted device=device:3 queue=- count=0 lazily=false clean=true
     allocation:5 memory.evicted segment=segment:3 discard=true why=\"its client evicted it\"
     paging:8 paging.planned adapter=adapter:3 steps=1 behind=0
-    paging:8 paging.built operation=discard of=allocation:5 word=word:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=false idle=true bytes=8 pass=1 answer=ok whole=true
+    paging:8 paging.built operation=discard of=allocation:5 word=driver-pointer:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=false idle=true bytes=8 pass=1 answer=ok whole=true
     paging:8 paging.done operation=discard of=allocation:5 segment=segment:3 come=false
     paging:8 paging.ended lost=false
     allocation:5 memory.placed segment=segment:1 address=4096 bytes=4096
-    view:5 resident.counted device=device:3 queue=queue:1 count=1 lazily=false clean=false
+    view:5 residency.counted device=device:3 queue=paging-queue:1 count=1 lazily=false clean=false
     paging:9 paging.planned adapter=adapter:3 steps=1 behind=0
-    queue:1 queue.given paging=paging:9 value=3
-    view:5 residency.told of=resource-view:9 answer=away
-    view:5 offer.ended discarded=false queue=queue:1 value=3
-    view:5 lock.asked hurries=false still=false
-    view:5 lock.taken count=1 place=aperture hurries=false
+    paging-queue:1 paging-queue.assigned paging=paging:9 value=3
+    view:5 residency.queried of=resource-view:9 answer=away
+    view:5 offer.ended discarded=false queue=paging-queue:1 value=3
+    view:5 lock.requested hurries=false still=false
+    view:5 lock.acquired count=1 place=aperture hurries=false
     view:5 lock.ended count=0 dropped=false
-    paging:9 paging.built operation=map-aperture of=allocation:5 word=word:52 segment=segment:1 address=4096 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
+    paging:9 paging.built operation=map-aperture of=allocation:5 word=driver-pointer:52 segment=segment:1 address=4096 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
     paging:9 paging.done operation=map-aperture of=allocation:5 segment=segment:1 come=true
     paging:9 paging.ended lost=false
-    queue:1 queue.signalled value=3
-    view:5 lock.asked hurries=false still=false
-    view:5 lock.taken count=1 place=aperture hurries=false
+    paging-queue:1 paging-queue.signalled value=3
+    view:5 lock.requested hurries=false still=false
+    view:5 lock.acquired count=1 place=aperture hurries=false
     context:3 context.lists commands=1024 list=16 patches=32
     context:3 packet.rendered pass=1 commands=8 room=1024 bytes=8 uses=1 patches=1 answer=ok
     allocation:5 packet.uses node=node:3 fence=3 segment=segment:1 address=4096
     allocation:5 allocation.limited most=2
-    instance:1 instance.made of=allocation:5 view=view:5 word=word:52 count=2
-    instance:1 memory.wanted seen=true cached=false pinned=false told=false mappable=true
-    instance:1 lock.asked hurries=false still=false
+    instance:1 instance.created of=allocation:5 view=view:5 word=driver-pointer:52 count=2
+    instance:1 memory.requirements seen=true cached=false pinned=false told=false mappable=true
+    instance:1 lock.requested hurries=false still=false
     view:5 lock.renamed to=instance:1 turn=2
-    instance:1 lock.taken count=1 place=system hurries=false
+    instance:1 lock.acquired count=1 place=system hurries=false
     instance:1 lock.ended count=1 dropped=false
     instance:1 memory.placed segment=segment:3 address=131072 bytes=4096
     paging:20 paging.planned adapter=adapter:3 steps=1 behind=0
-    paging:20 paging.built operation=transfer of=instance:1 word=word:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
+    paging:20 paging.built operation=transfer of=instance:1 word=driver-pointer:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
     paging:20 paging.done operation=transfer of=instance:1 segment=segment:3 come=true
     paging:20 paging.ended lost=false
     instance:1 memory.freed
-    instance:1 instance.gone
+    instance:1 instance.destroyed
     node:3 packet.patched fence=3 start=0 end=8
     node:3 packet.started fence=3 start=0 end=8 null=false
     view:5 lock.ended count=0 dropped=false
-    process:3 budget.told adapter=adapter:3 local=true budget=8192 usage=0 reserved=0 reservable=4096
-    process:3 trim.told adapter=adapter:3 by=notification usage=0 budget=8192 shared_usage=4096 shared_budget=0 missing=0 bytes=4096
-    device:3 trim.asked flags=to-budget bytes=4096
-    view:5 resident.counted device=device:3 queue=- count=0 lazily=false clean=false
-    device:3 trim.ended bytes=4096
+    process:3 budget.queried adapter=adapter:3 local=true budget=8192 usage=0 reserved=0 reservable=4096
+    process:3 trim.required adapter=adapter:3 by=notification usage=0 budget=8192 shared_usage=4096 shared_budget=0 missing=0 bytes=4096
+    device:3 trim.notified flags=to-budget bytes=4096
+    view:5 residency.counted device=device:3 queue=- count=0 lazily=false clean=false
+    device:3 trim.returned bytes=4096
     allocation:5 memory.evicted segment=segment:1 discard=false why=\"its client evicted it\"
     paging:10 paging.planned adapter=adapter:3 steps=1 behind=0
-    paging:10 paging.built operation=unmap-aperture of=allocation:5 word=word:52 segment=segment:1 address=4096 size=4096 private=0x00000000 come=false idle=true bytes=8 pass=1 answer=ok whole=true
+    paging:10 paging.built operation=unmap-aperture of=allocation:5 word=driver-pointer:52 segment=segment:1 address=4096 size=4096 private=0x00000000 come=false idle=true bytes=8 pass=1 answer=ok whole=true
     paging:10 paging.done operation=unmap-aperture of=allocation:5 segment=segment:1 come=false
     paging:10 paging.ended lost=false
     allocation:5 memory.freed
-    process:3 name.closed handle=0x40000000 of=queue:1
-    process:3 name.closed handle=0x40000040 of=queue-fence:1
-    queue:1 queue.destroyed
+    process:3 handle.closed handle=0x40000000 of=paging-queue:1
+    process:3 handle.closed handle=0x40000040 of=paging-queue-fence:1
+    paging-queue:1 paging-queue.destroyed
     device:4 device.created process=process:3 adapter=adapter:3
-    queue:2 queue.created device=device:4 priority=0
-    queue:2 resident.asked queue=queue:2 views=1 must=true answer=no-memory value=0 trim=8
+    paging-queue:2 paging-queue.created device=device:4 priority=0
+    paging-queue:2 residency.requested queue=paging-queue:2 views=1 must=true answer=no-memory value=0 trim=8
     device:4 device.lost why=memory
-    queue:2 queue.destroyed
+    paging-queue:2 paging-queue.destroyed
     device:4 device.destroyed
     context-allocation:2 context-allocation.freed forgotten=false
     node:3 node.switched to=-
     context-allocation:2 memory.freed
-    context-allocation:2 context-allocation.gone
+    context-allocation:2 context-allocation.destroyed
 ";
 
 mod tests {
     use super::MEMORY;
-    use crate::script::{fly, said};
-    use flight::{RuleId, Who};
+    use crate::script::{fly, messages};
+    use flight::{RuleId, Component};
 
     /// What a rule says of the flight with one line changed.
     fn changed(rule: RuleId, from: &str, to: &str) -> Vec<String> {
         assert!(MEMORY.contains(from), "{from}");
-        said(rule, &MEMORY.replacen(from, to, 1))
+        messages(rule, &MEMORY.replacen(from, to, 1))
     }
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
         let script = MEMORY.replacen(ok, odd, 1);
         let verifier = fly(&script);
         let [finding] = verifier.findings() else { panic!("{:#?}", verifier.findings()) };
-        assert_eq!((finding.rule, finding.who), (RuleId::KMD_PAGING_001, Who::Driver));
+        assert_eq!((finding.rule, finding.component), (RuleId::KMD_PAGING_001, Component::Driver));
         assert_eq!(finding.windows, "stops with bug check 0x10E (0xB)");
         let busy = "idle=true bytes=8 pass=2 answer=busy";
         let ready = "idle=true bytes=8 pass=2 answer=ok";
@@ -240,7 +240,7 @@ mod tests {
         let given = "    node:3 paging.submitted paging=paging:5 fence=3 bytes=0 switch=false\n";
         let before = "    paging:5 paging.planned adapter=adapter:3 steps=1 behind=0\n";
         let script = MEMORY.replacen(before, &[given, before].concat(), 1);
-        let said_of = |it: &str| said(RuleId::KMD_PAGING_006, it);
+        let said_of = |it: &str| messages(RuleId::KMD_PAGING_006, it);
         let waits = "allocation 5 was busy, and is paged while 1 nodes have work from then to do";
         assert_eq!(said_of(&script), [waits]);
         let passed = [again, "    node:3 fence.passed fence=3\n"].concat();

@@ -26,7 +26,7 @@ pub(crate) const STREAM: &str = "
     t0 c205 call:205 ks.call name=AVStrMiniPinSetDataFormat level=passive locks=control device=ks-device:1 about=pin:1
     t0 c205 call:205 ks.return name=AVStrMiniPinSetDataFormat answer=ok legal=true
     t0 c206 call:206 ks.call name=AVStrMiniPinCreate level=passive locks=control device=ks-device:1 about=pin:1
-    t0 c206 pin:1 ks.bagged item=word:201
+    t0 c206 pin:1 ks.bagged item=driver-pointer:201
     t0 c206 call:206 ks.return name=AVStrMiniPinCreate answer=ok legal=true
     t0 pin:1 pin.created filter=filter:1 factory=0 out=true own=true most=1 standard=true dispatch=false least=pause
     t0 filter:1 ks.unlocked lock=control by=class
@@ -36,40 +36,40 @@ pub(crate) const STREAM: &str = "
     t0 allocator:1 allocator.chosen pin=pin:1 by=driver user=false
     t0 c208 call:208 ks.call name=AVStrMiniInitializeAllocator level=passive locks=control device=ks-device:1 about=allocator:1
     t0 c208 call:208 ks.return name=AVStrMiniInitializeAllocator answer=ok legal=true
-    t0 allocator:1 allocator.ready pin=pin:1 word=word:202 frames=3 bytes=64 alignment=15 by=driver
+    t0 allocator:1 allocator.ready pin=pin:1 word=driver-pointer:202 frames=3 bytes=64 alignment=15 by=driver
     t0 pin:1 pin.connected frames=3 bytes=64 alignment=15 by=driver
     t0 filter:1 ks.unlocked lock=control by=class
     t0 pin:1 pin.framing set=false there=true answered=true
     t0 pin:1 pin.framing set=true there=true answered=false
     t0 filter:1 ks.locked lock=control by=class
-    t0 pin:1 pin.wanted from=stop to=acquire
+    t0 pin:1 pin.state-requested from=stop to=acquire
     t0 c209 call:209 ks.call name=AVStrMiniAllocate level=passive locks=control device=ks-device:1 about=allocator:1
-    t0 c209 allocator:1 allocator.used entry=AVStrMiniAllocate word=word:202
+    t0 c209 allocator:1 allocator.used entry=AVStrMiniAllocate word=driver-pointer:202
     t0 c209 call:209 ks.return name=AVStrMiniAllocate answer=ok legal=true
-    t0 frame:1 frame.made allocator=allocator:1 pin=pin:1 word=word:203 bytes=64
+    t0 frame:1 frame.created allocator=allocator:1 pin=pin:1 word=driver-pointer:203 bytes=64
     t0 c210 call:210 ks.call name=AVStrMiniAllocate level=passive locks=control device=ks-device:1 about=allocator:1
-    t0 c210 allocator:1 allocator.used entry=AVStrMiniAllocate word=word:202
+    t0 c210 allocator:1 allocator.used entry=AVStrMiniAllocate word=driver-pointer:202
     t0 c210 call:210 ks.return name=AVStrMiniAllocate answer=ok legal=true
-    t0 frame:2 frame.made allocator=allocator:1 pin=pin:1 word=word:204 bytes=64
+    t0 frame:2 frame.created allocator=allocator:1 pin=pin:1 word=driver-pointer:204 bytes=64
     t0 c211 call:211 ks.call name=AVStrMiniAllocate level=passive locks=control device=ks-device:1 about=allocator:1
-    t0 c211 allocator:1 allocator.used entry=AVStrMiniAllocate word=word:202
+    t0 c211 allocator:1 allocator.used entry=AVStrMiniAllocate word=driver-pointer:202
     t0 c211 call:211 ks.return name=AVStrMiniAllocate answer=ok legal=true
-    t0 frame:3 frame.made allocator=allocator:1 pin=pin:1 word=word:205 bytes=64
+    t0 frame:3 frame.created allocator=allocator:1 pin=pin:1 word=driver-pointer:205 bytes=64
     t0 c212 call:212 ks.call name=AVStrMiniPinSetDeviceState level=passive locks=control device=ks-device:1 about=pin:1
     t0 c212 call:212 ks.return name=AVStrMiniPinSetDeviceState answer=ok legal=true
-    t0 pin:1 pin.state from=stop to=acquire forced=false
-    t0 pin:1 pin.wanted from=acquire to=pause
+    t0 pin:1 pin.state-changed from=stop to=acquire forced=false
+    t0 pin:1 pin.state-requested from=acquire to=pause
     t0 c213 call:213 ks.call name=AVStrMiniPinSetDeviceState level=passive locks=control device=ks-device:1 about=pin:1
     t0 c213 call:213 ks.return name=AVStrMiniPinSetDeviceState answer=ok legal=true
-    t0 pin:1 pin.state from=acquire to=pause forced=false
+    t0 pin:1 pin.state-changed from=acquire to=pause forced=false
     t0 frame:1 frame.queued pin=pin:1
     t0 stream-pointer:1 pointer.moved frame=frame:1
     t0 frame:2 frame.queued pin=pin:1
     t0 frame:3 frame.queued pin=pin:1
-    t0 pin:1 pin.wanted from=pause to=run
+    t0 pin:1 pin.state-requested from=pause to=run
     t0 c214 call:214 ks.call name=AVStrMiniPinSetDeviceState level=passive locks=control device=ks-device:1 about=pin:1
     t0 c214 call:214 ks.return name=AVStrMiniPinSetDeviceState answer=ok legal=true
-    t0 pin:1 pin.state from=pause to=run forced=false
+    t0 pin:1 pin.state-changed from=pause to=run forced=false
     t0 filter:1 ks.unlocked lock=control by=class
     pin:1 ks.locked lock=processing by=class
     c215 call:215 ks.call name=AVStrMiniPinProcess level=passive locks=processing device=ks-device:1 about=pin:1
@@ -90,7 +90,7 @@ pub(crate) const STREAM: &str = "
     c216 frame:1 frame.done used=64 time=333333 duration=333333 end=false discontinuity=true now=333333
     c216 call:216 ks.return name=AVStrMiniTimeoutCallback answer=ok legal=true
     t0 frame:1 frame.taken
-    t0 frame:1 frame.home
+    t0 frame:1 frame.returned
     t0 frame:1 frame.queued pin=pin:1
     t0 stream-pointer:1 pointer.moved frame=frame:1
     pin:1 ks.locked lock=processing by=class
@@ -106,7 +106,7 @@ pub(crate) const STREAM: &str = "
     c218 frame:2 frame.done used=64 time=666666 duration=333333 end=false discontinuity=false now=666666
     c218 call:218 ks.return name=AVStrMiniTimeoutCallback answer=ok legal=true
     t0 frame:2 frame.taken
-    t0 frame:2 frame.home
+    t0 frame:2 frame.returned
     t0 frame:2 frame.queued pin=pin:1
     t0 stream-pointer:1 pointer.moved frame=frame:2
     pin:1 ks.locked lock=processing by=class
@@ -122,16 +122,16 @@ pub(crate) const STREAM: &str = "
     c220 frame:3 frame.done used=64 time=999999 duration=333333 end=false discontinuity=false now=999999
     c220 call:220 ks.return name=AVStrMiniTimeoutCallback answer=ok legal=true
     t0 frame:3 frame.taken
-    t0 frame:3 frame.home
+    t0 frame:3 frame.returned
     t0 frame:3 frame.queued pin=pin:1
     t0 stream-pointer:1 pointer.moved frame=frame:3
     t0 filter:1 ks.locked lock=control by=class
-    t0 pin:1 pin.wanted from=run to=pause
+    t0 pin:1 pin.state-requested from=run to=pause
     pin:1 ks.locked lock=processing by=class
     t0 c221 call:221 ks.call name=AVStrMiniPinSetDeviceState level=passive locks=control device=ks-device:1 about=pin:1
     t0 c221 call:221 ks.return name=AVStrMiniPinSetDeviceState answer=ok legal=true
-    t0 pin:1 pin.state from=run to=pause forced=false
-    t0 pin:1 pin.wanted from=pause to=acquire
+    t0 pin:1 pin.state-changed from=run to=pause forced=false
+    t0 pin:1 pin.state-requested from=pause to=acquire
     c222 call:222 ks.call name=AVStrMiniPinProcess level=passive locks=processing device=ks-device:1 about=pin:1
     c222 stream-pointer:1 pointer.locked frame=frame:3
     c222 stream-pointer:7 pointer.cloned pin=pin:1 frame=frame:3 locked=true
@@ -145,8 +145,8 @@ pub(crate) const STREAM: &str = "
     t0 pin:1 ks.unlocked lock=processing by=class
     t0 c223 call:223 ks.call name=AVStrMiniPinSetDeviceState level=passive locks=control device=ks-device:1 about=pin:1
     t0 c223 call:223 ks.return name=AVStrMiniPinSetDeviceState answer=ok legal=true
-    t0 pin:1 pin.state from=pause to=acquire forced=false
-    t0 pin:1 pin.wanted from=acquire to=stop
+    t0 pin:1 pin.state-changed from=pause to=acquire forced=false
+    t0 pin:1 pin.state-requested from=acquire to=stop
     t0 c224 call:224 ks.call name=AVStrMiniPinSetDeviceState level=passive locks=control device=ks-device:1 about=pin:1
     t0 c224 stream-pointer:5 pointer.deleted forced=false
     t0 c224 frame:1 frame.cancelled
@@ -155,39 +155,39 @@ pub(crate) const STREAM: &str = "
     t0 c224 stream-pointer:7 pointer.deleted forced=false
     t0 c224 frame:3 frame.cancelled
     t0 c224 call:224 ks.return name=AVStrMiniPinSetDeviceState answer=ok legal=true
-    t0 pin:1 pin.state from=acquire to=stop forced=false
+    t0 pin:1 pin.state-changed from=acquire to=stop forced=false
     t0 pin:1 ks.locked lock=processing by=class
     t0 stream-pointer:1 pointer.moved frame=-
     t0 pin:1 pin.flushed frames=0
     t0 pin:1 ks.unlocked lock=processing by=class
     t0 c225 call:225 ks.call name=AVStrMiniAllocatorFreeFrame level=passive locks=control device=ks-device:1 about=allocator:1
-    t0 c225 allocator:1 allocator.used entry=AVStrMiniAllocatorFreeFrame word=word:202
-    t0 c225 frame:1 frame.freeing allocator=allocator:1 word=word:203
+    t0 c225 allocator:1 allocator.used entry=AVStrMiniAllocatorFreeFrame word=driver-pointer:202
+    t0 c225 frame:1 frame.freeing allocator=allocator:1 word=driver-pointer:203
     t0 c225 call:225 ks.return name=AVStrMiniAllocatorFreeFrame answer=ok legal=true
     t0 frame:1 frame.freed
     t0 c226 call:226 ks.call name=AVStrMiniAllocatorFreeFrame level=passive locks=control device=ks-device:1 about=allocator:1
-    t0 c226 allocator:1 allocator.used entry=AVStrMiniAllocatorFreeFrame word=word:202
-    t0 c226 frame:2 frame.freeing allocator=allocator:1 word=word:204
+    t0 c226 allocator:1 allocator.used entry=AVStrMiniAllocatorFreeFrame word=driver-pointer:202
+    t0 c226 frame:2 frame.freeing allocator=allocator:1 word=driver-pointer:204
     t0 c226 call:226 ks.return name=AVStrMiniAllocatorFreeFrame answer=ok legal=true
     t0 frame:2 frame.freed
     t0 c227 call:227 ks.call name=AVStrMiniAllocatorFreeFrame level=passive locks=control device=ks-device:1 about=allocator:1
-    t0 c227 allocator:1 allocator.used entry=AVStrMiniAllocatorFreeFrame word=word:202
-    t0 c227 frame:3 frame.freeing allocator=allocator:1 word=word:205
+    t0 c227 allocator:1 allocator.used entry=AVStrMiniAllocatorFreeFrame word=driver-pointer:202
+    t0 c227 frame:3 frame.freeing allocator=allocator:1 word=driver-pointer:205
     t0 c227 call:227 ks.return name=AVStrMiniAllocatorFreeFrame answer=ok legal=true
     t0 frame:3 frame.freed
     t0 filter:1 ks.unlocked lock=control by=class
     t0 filter:1 ks.locked lock=control by=class
     t0 allocator:1 allocator.ending home=true
     t0 c228 call:228 ks.call name=AVStrMiniDeleteAllocator level=passive locks=control device=ks-device:1 about=allocator:1
-    t0 c228 allocator:1 allocator.used entry=AVStrMiniDeleteAllocator word=word:202
+    t0 c228 allocator:1 allocator.used entry=AVStrMiniDeleteAllocator word=driver-pointer:202
     t0 c228 call:228 ks.return name=AVStrMiniDeleteAllocator answer=ok legal=true
-    t0 allocator:1 allocator.deleted word=word:202
+    t0 allocator:1 allocator.deleted word=driver-pointer:202
     t0 c229 call:229 ks.call name=AVStrMiniPinDisconnect level=passive locks=control device=ks-device:1 about=pin:1
     t0 c229 call:229 ks.return name=AVStrMiniPinDisconnect answer=ok legal=true
     t0 pin:1 pin.disconnected
     t0 c230 call:230 ks.call name=AVStrMiniPinClose level=passive locks=control device=ks-device:1 about=pin:1
     t0 c230 call:230 ks.return name=AVStrMiniPinClose answer=ok legal=true
-    t0 pin:1 ks.unbagged item=word:201 freed=true
+    t0 pin:1 ks.unbagged item=driver-pointer:201 freed=true
     t0 pin:1 pin.closed
     t0 filter:1 ks.unlocked lock=control by=class
     t0 ks-device:1 ks.locked lock=device by=class

@@ -8,54 +8,54 @@ pub(crate) const SYNC: &str = "
     context:5 context.created device=device:5 node=node:5
     context:6 context.created device=device:5 node=node:5
     sync:1 sync.created device=device:5 kind=semaphore value=0 sharing=global silent=false deaf=false stays=false
-    process:5 name.shared handle=0x40000002 of=sync:1
-    process:5 name.given handle=0x40000400 to=sync:1
-    sync:1 sync.told handle=0x40000400 global=0x40000002
+    process:5 handle.shared handle=0x40000002 of=sync:1
+    process:5 handle.published handle=0x40000400 to=sync:1
+    sync:1 sync.handles-returned handle=0x40000400 global=0x40000002
     sync:1 sync.opened process=process:6 global=0x40000002
-    process:6 name.given handle=0x40000400 to=sync:1
+    process:6 handle.published handle=0x40000400 to=sync:1
     sync:2 sync.created device=device:5 kind=monitored value=0 sharing=nt silent=false deaf=true stays=false
-    process:5 name.given handle=0x40000440 to=sync:2
-    sync:2 sync.told handle=0x40000440 global=0x00000000
-    sync:2 sync.asked device=device:5 what=signal answer=taken
-    sync:2 sync.asked device=device:5 what=wait answer=denied
-    await:1 await.begun who=context:5 form=context any=false count=1
-    await:1 await.named of=sync:1 value=0
+    process:5 handle.published handle=0x40000440 to=sync:2
+    sync:2 sync.handles-returned handle=0x40000440 global=0x00000000
+    sync:2 sync.requested device=device:5 what=signal answer=taken
+    sync:2 sync.requested device=device:5 what=wait answer=denied
+    gpu-wait:1 gpu-wait.started who=context:5 form=context any=false count=1
+    gpu-wait:1 gpu-wait.object of=sync:1 value=0
     sync:1 sync.signalled by=context value=1 shown=-
-    sync:1 sync.taken by=await:1 left=0
-    await:1 await.passed
+    sync:1 sync.acquired by=gpu-wait:1 left=0
+    gpu-wait:1 gpu-wait.satisfied
     context:5 packet.queued packet=1
     context:5 packet.submitted packet=1 node=node:5 fence=1
     node:5 fence.reported fence=1
     node:5 fence.passed fence=1
     context:5 packet.done packet=1 node=node:5 fence=1
     process:5 enter call=D3DKMTWaitForSynchronizationObjectFromCpu
-    await:2 await.begun who=event:1 form=event any=false count=2
-    await:2 await.named of=sync:2 value=1
-    await:2 await.named of=sync:2 value=2
+    gpu-wait:2 gpu-wait.started who=event:1 form=event any=false count=2
+    gpu-wait:2 gpu-wait.object of=sync:2 value=1
+    gpu-wait:2 gpu-wait.object of=sync:2 value=2
     process:5 leave call=D3DKMTWaitForSynchronizationObjectFromCpu status=0x00000000
     t2 process:5 enter call=D3DKMTWaitForSynchronizationObjectFromCpu
-    t2 await:3 await.begun who=process:5 form=thread any=true count=2
-    t2 await:3 await.named of=sync:2 value=1
-    t2 await:3 await.named of=sync:2 value=9
+    t2 gpu-wait:3 gpu-wait.started who=process:5 form=thread any=true count=2
+    t2 gpu-wait:3 gpu-wait.object of=sync:2 value=1
+    t2 gpu-wait:3 gpu-wait.object of=sync:2 value=9
     sync:2 sync.signalled by=cpu value=1 shown=1
-    await:3 await.passed
+    gpu-wait:3 gpu-wait.satisfied
     t2 process:5 leave call=D3DKMTWaitForSynchronizationObjectFromCpu status=0x00000000
     sync:2 sync.reached broadcast=1 context=context:5 left=1
     sync:2 sync.reached broadcast=1 context=context:6 left=0
     sync:2 sync.signalled by=broadcast value=2 shown=2
-    event:1 event.set by=await:2
-    await:2 await.passed
+    event:1 event.set by=gpu-wait:2
+    gpu-wait:2 gpu-wait.satisfied
     sync:2 sync.signalled by=reset value=18446744073709551615 shown=18446744073709551615
     device:5 fences.reset
-    process:6 name.closed handle=0x40000400 of=sync:1
+    process:6 handle.closed handle=0x40000400 of=sync:1
     sync:1 sync.closed process=process:6 names=1
     process:6 process.ended
-    process:5 name.closed handle=0x40000400 of=sync:1
+    process:5 handle.closed handle=0x40000400 of=sync:1
     sync:1 sync.closed process=process:5 names=0
-    sync:1 sync.gone
-    process:5 name.closed handle=0x40000440 of=sync:2
+    sync:1 sync.destroyed
+    process:5 handle.closed handle=0x40000440 of=sync:2
     sync:2 sync.closed process=process:5 names=0
-    sync:2 sync.gone
+    sync:2 sync.destroyed
     context:5 context.destroyed
     context:6 context.destroyed
     device:5 device.destroyed
@@ -64,13 +64,13 @@ pub(crate) const SYNC: &str = "
 
 mod tests {
     use super::SYNC;
-    use crate::script::{fly, said};
+    use crate::script::{fly, messages};
     use flight::RuleId;
 
     /// What a rule says when a part of the script is another one.
     fn changed(rule: RuleId, from: &str, to: &str) -> Vec<String> {
         assert!(SYNC.contains(from), "{from}");
-        said(rule, &SYNC.replacen(from, to, 1))
+        messages(rule, &SYNC.replacen(from, to, 1))
     }
 
     #[test]
@@ -78,19 +78,19 @@ mod tests {
         let verifier = fly(SYNC);
         assert_eq!(verifier.findings(), []);
         // Whatever node and adapter it speaks of.
-        assert!(fly(&SYNC.repeat(20)).remembered() <= verifier.remembered());
+        assert!(fly(&SYNC.repeat(20)).shadow_count() <= verifier.shadow_count());
     }
 
     #[test]
     fn who_waits_goes_on_when_what_it_needs_is_there() {
-        let taken = "    sync:1 sync.taken by=await:1 left=0\n";
+        let taken = "    sync:1 sync.acquired by=gpu-wait:1 left=0\n";
         let wait = "await 1 of context 5 is over, which needs sync 1 to have 0";
         assert_eq!(changed(RuleId::SYNC_CREATE_009, taken, ""), [wait]);
         let low = "sync.signalled by=broadcast value=1 shown=1";
         let high = "sync.signalled by=broadcast value=2 shown=2";
         let wait = "await 2 of event 1 is over, which needs sync 2 to have 2";
         assert_eq!(changed(RuleId::SYNC_CREATE_009, high, low), [wait]);
-        let passed = "    await:1 await.passed\n";
+        let passed = "    gpu-wait:1 gpu-wait.satisfied\n";
         let behind = "packet 1 of context 5 was submitted, behind await 1 that is not satisfied";
         assert_eq!(changed(RuleId::SYNC_CREATE_012, passed, ""), [behind]);
         let left = "sync 1 is gone at value 0, and await 1 for 0 was not released";
@@ -102,11 +102,11 @@ mod tests {
         let queued = "    context:5 packet.queued packet=1\n";
         let done = "    context:5 packet.done packet=1 node=node:5 fence=1\n";
         let again = "
-    await:7 await.begun who=context:5 form=context any=false count=1
-    await:7 await.named of=sync:2 value=7
+    gpu-wait:7 gpu-wait.started who=context:5 form=context any=false count=1
+    gpu-wait:7 gpu-wait.object of=sync:2 value=7
     context:5 packet.returned packet=1 node=node:5 fence=1
     context:5 packet.submitted packet=1 node=node:5 fence=2
-    await:7 await.dropped\n";
+    gpu-wait:7 gpu-wait.cancelled\n";
         assert!(SYNC.contains(queued));
         let again = [again, done].concat();
         assert!(changed(RuleId::SYNC_CREATE_012, done, &again).is_empty());
@@ -114,10 +114,10 @@ mod tests {
 
     #[test]
     fn a_thread_stays_until_its_wait_is_over() {
-        let passed = "    await:3 await.passed\n";
+        let passed = "    gpu-wait:3 gpu-wait.satisfied\n";
         let said = changed(RuleId::SYNC_CREATE_010, passed, "");
         assert_eq!(said, ["process 5 goes on before its wait without an event is over"]);
-        let set = "    event:1 event.set by=await:2\n";
+        let set = "    event:1 event.set by=gpu-wait:2\n";
         let said = changed(RuleId::SYNC_CREATE_010, set, "");
         assert_eq!(said, ["await 2 is over, and its event 1 is not set"]);
     }
@@ -129,7 +129,7 @@ mod tests {
         let (deaf, hears) = ("deaf=true", "deaf=false");
         let said = changed(RuleId::SYNC_CREATE_004, deaf, hears);
         assert_eq!(said, ["device 5 has sync 2 with the right to wait, which is denied"]);
-        let closed = "    process:6 name.closed handle=0x40000400 of=sync:1\n";
+        let closed = "    process:6 handle.closed handle=0x40000400 of=sync:1\n";
         let said = changed(RuleId::SYNC_CREATE_020, closed, "");
         assert_eq!(said, ["process 6 has ended, and 1 of its names hold objects"]);
     }

@@ -8,10 +8,10 @@
 
 use crate::ddi;
 use crate::shadow::{
-    Adapter, Allocation, Call, ClientCall, Context, Device, Inside, Key, Node, Packet, Process,
-    Resource, Retirement, Serial, Shadows, Word,
+    Adapter, Allocation, Call, ClientCall, Context, Device, ActiveCall, Key, Node, Packet, Process,
+    Resource, Retirement, Serial, Shadows, DriverPointer,
 };
-use flight::{Event, Kind, Subject, What};
+use flight::{Event, Kind, Subject, EventKind};
 use smallvec::SmallVec;
 
 impl Shadows {
@@ -33,24 +33,24 @@ impl Shadows {
                     self.follow_call(event);
                 }
             }
-            Kind::Word => self.follow_word(event),
+            Kind::DriverPointer => self.follow_word(event),
             Kind::Segment => self.follow_segment(event),
             Kind::Paging => self.follow_paging(event),
-            Kind::Queue => self.follow_queue(event),
-            Kind::Saved => self.follow_saved(event),
+            Kind::PagingQueue => self.follow_queue(event),
+            Kind::ContextAllocation => self.follow_saved(event),
             Kind::Sync => self.follow_sync(event),
-            Kind::Await => self.follow_awaiting(event),
+            Kind::GpuWait => self.follow_awaiting(event),
             Kind::Event => {
-                if let What::EventSet { by } = event.what {
-                    self.event_set(by);
+                if let EventKind::EventSet { by } = event.kind {
+                    self.mark_event_set(by);
                 }
             }
-            Kind::Space => self.follow_space(event),
-            Kind::Table => self.follow_table(event),
-            Kind::Keyed => self.follow_keyed(event),
+            Kind::AddressSpace => self.follow_space(event),
+            Kind::PageTable => self.follow_table(event),
+            Kind::KeyedMutex => self.follow_keyed(event),
             Kind::Instance => self.follow_instance(event),
             Kind::Run
-            | Kind::QueueFence
+            | Kind::PagingQueueFence
             | Kind::UserAdapter
             | Kind::UserDevice
             | Kind::Surfaces => (),
@@ -65,40 +65,40 @@ impl Shadows {
     }
 
     fn follow_process(&mut self, event: &Event) {
-        match event.what {
-            What::ProcessEnded {} => return self.end(event.subject),
-            What::NameGiven { to, .. } => self.queue_name(to, true),
-            What::NameClosed { of, .. } => self.queue_name(of, false),
+        match event.kind {
+            EventKind::ProcessEnded {} => return self.end(event.subject),
+            EventKind::HandlePublished { of: to, .. } => self.count_queue_handle(to, true),
+            EventKind::HandleClosed { of, .. } => self.count_queue_handle(of, false),
             _ => (),
         }
-        self.sync_name(event.subject, &event.what);
+        self.count_sync_handle(event.subject, &event.kind);
         let Some(process) = self.first::<Process>(event.subject) else { return };
-        process.names.follow(&event.what);
-        match &event.what {
-            What::Enter { call } => process.calls.push(ClientCall {
+        process.handles.follow(&event.kind);
+        match &event.kind {
+            EventKind::Enter { call } => process.calls.push(ClientCall {
                 thread: event.thread,
                 name: call.clone(),
                 reserved: SmallVec::new(),
-                given: None,
-                refused: false,
+                published: None,
+                driver_failed: false,
                 unresolved: false,
                 delivered: false,
                 creates: false,
-                awaits: None,
+                gpu_wait: None,
             }),
-            What::Leave { .. } => {
+            EventKind::Leave { .. } => {
                 let call = process.calls.iter().rposition(|it| it.thread == event.thread);
                 call.map(|at| process.calls.remove(at));
             }
-            What::ProcessLeft { .. } => process.left += 1,
+            EventKind::ProcessLeaked { .. } => process.leaked += 1,
             what => {
                 let Some(call) = process.call_mut(event.thread) else { return };
                 match what {
-                    What::EscapeAsked { resolved, .. } => call.unresolved = !resolved,
-                    What::NameReserved { handle } => call.reserved.push(handle.0),
-                    What::NameReturned { handle } => call.reserved.retain(|it| *it != handle.0),
-                    What::NameGiven { handle, .. } => {
-                        call.given.get_or_insert(handle.0);
+                    EventKind::EscapeRequested { resolved, .. } => call.unresolved = !resolved,
+                    EventKind::HandleReserved { handle } => call.reserved.push(handle.0),
+                    EventKind::HandleCancelled { handle } => call.reserved.retain(|it| *it != handle.0),
+                    EventKind::HandlePublished { handle, .. } => {
+                        call.published.get_or_insert(handle.0);
                     }
                     _ => (),
                 }
@@ -109,17 +109,17 @@ impl Shadows {
     fn follow_adapter(&mut self, event: &Event) {
         self.follow_recovery(event);
         let Some(adapter) = self.first::<Adapter>(event.subject) else { return };
-        match event.what {
-            What::AdapterStarted { generation, .. } => adapter.generation = generation,
-            What::PagingPrivate { buffer, after, .. } => {
+        match event.kind {
+            EventKind::AdapterStarted { generation, .. } => adapter.generation = generation,
+            EventKind::PagingPrivate { buffer, after, .. } => {
                 adapter.buffers.insert(buffer, after);
             }
-            What::DpcQueued { fresh } => adapter.dpc |= fresh,
-            What::AdapterReset { .. } => self.tables_lost(event.subject),
-            What::AdapterStopped {} => {
+            EventKind::DpcQueued { inserted: fresh } => adapter.dpc |= fresh,
+            EventKind::AdapterReset { .. } => self.forget_tables(event.subject),
+            EventKind::AdapterStopped {} => {
                 adapter.dpc = false;
-                (adapter.generation, adapter.stopped, adapter.flying) = (0, None, 0);
-                (adapter.released, adapter.told_to_stop) = (None, false);
+                (adapter.generation, adapter.stopped, adapter.in_flight) = (0, None, 0);
+                (adapter.released, adapter.stop_called) = (None, false);
                 adapter.bytes = [[0; 2]; 2];
                 adapter.buffers.clear();
                 adapter.retried = None;
@@ -155,7 +155,7 @@ impl Shadows {
     }
 
     fn follow_node(&mut self, event: &Event) {
-        if let What::NodeStarted { adapter, .. } = event.what {
+        if let EventKind::NodeStarted { adapter, .. } = event.kind {
             let node = Node { adapter: Some(adapter.into()), ..Node::default() };
             self.start(event.subject, node);
             if let Some(adapter) = self.first::<Adapter>(adapter) {
@@ -168,26 +168,26 @@ impl Shadows {
         }
         self.follow_pages(event);
         let Some(node) = self.node_mut(event.subject) else { return };
-        match (&event.what, &mut node.due) {
-            (What::PagingSubmitted { fence, .. }, due) => due.give(*fence),
-            (What::FenceReported { fence }, due) => due.report(*fence),
-            (What::NodePreempted { last, .. }, due) => due.take_back(*last),
-            (What::NodeReset { aborted, .. }, due) => due.reset(*aborted),
-            (What::PacketPatched { fence, start, end }, _) => {
+        match (&event.kind, &mut node.fences) {
+            (EventKind::PagingSubmitted { fence, .. }, due) => due.submit(*fence),
+            (EventKind::FenceReported { fence }, due) => due.report(*fence),
+            (EventKind::NodePreempted { last, .. }, due) => due.preempt(*last),
+            (EventKind::NodeReset { aborted, .. }, due) => due.reset(*aborted),
+            (EventKind::PacketPatched { fence, start, end }, _) => {
                 node.patched = Some((*fence, *start, *end));
             }
-            (What::PacketStarted { .. }, _) => node.patched = None,
-            (What::FencePassed { fence }, _) => self.node_passed(event.subject, *fence),
-            (What::NodeSwitched { to }, _) => {
-                self.node_switched(event.subject.into(), to.map(Serial::from));
+            (EventKind::PacketStarted { .. }, _) => node.patched = None,
+            (EventKind::FencePassed { fence }, _) => self.node_passed(event.subject, *fence),
+            (EventKind::NodeSwitched { to }, _) => {
+                self.switch_node(event.subject.into(), to.map(Serial::from));
             }
             _ => (),
         }
     }
 
     fn follow_device(&mut self, event: &Event) {
-        match &event.what {
-            What::DeviceCreated { process, adapter } => {
+        match &event.kind {
+            EventKind::DeviceCreated { process, adapter } => {
                 let (process, adapter) = (Some((*process).into()), Some((*adapter).into()));
                 let saves = self.take_early_saves(event.subject);
                 let device = Device { process, adapter, saves, ..Device::default() };
@@ -196,23 +196,23 @@ impl Shadows {
                     self.with_adapter(adapter, |it| it.owned += 1);
                 }
             }
-            What::DeviceDestroyed {} => {
+            EventKind::DeviceDestroyed {} => {
                 let adapter = self.device(event.subject).and_then(|it| it.adapter);
                 self.end(event.subject);
                 if let Some(adapter) = adapter {
-                    self.with_adapter(adapter, |it| less(&mut it.owned));
+                    self.with_adapter(adapter, |it| decrement(&mut it.owned));
                 }
             }
-            What::TrimAsked { .. } => {
+            EventKind::TrimNotified { .. } => {
                 let process = self.device(event.subject).and_then(|it| it.process);
                 self.with_process(process, |it| it.trimmed = 0);
             }
-            What::DeviceHit { .. } => {
+            EventKind::DevicePagingLost { .. } => {
                 if let Some(device) = self.device_mut(event.subject) {
                     device.hit = true;
                 }
             }
-            What::DeviceLost { why } => {
+            EventKind::DeviceLost { why } => {
                 if let Some(device) = self.device_mut(event.subject) {
                     (device.lost, device.why) = (true, Some(why.clone()));
                     device.packets.clear();
@@ -233,7 +233,7 @@ impl Shadows {
     }
 
     fn follow_context(&mut self, event: &Event) {
-        if let What::ContextCreated { device, .. } = event.what {
+        if let EventKind::ContextCreated { device, .. } = event.kind {
             let saves = self.take_early_saves(event.subject);
             let adapter = self.device(device).and_then(|it| it.adapter);
             let adapter = self.adapter(adapter);
@@ -246,7 +246,7 @@ impl Shadows {
                 saves,
                 buffer: None,
                 sent: 0,
-                awaits: None,
+                gpu_wait: None,
                 translates,
                 root,
             };
@@ -257,46 +257,46 @@ impl Shadows {
         }
         let Some(context) = self.context_mut(event.subject) else { return };
         let device = context.device;
-        match event.what {
-            What::ContextDestroyed {} => {
-                self.root_set(event.subject.into(), None);
+        match event.kind {
+            EventKind::ContextDestroyed {} => {
+                self.set_root(event.subject.into(), None);
                 self.end(event.subject);
-                self.with_device(device, |it| less(&mut it.contexts));
-                self.with_adapter_of(device, |it| less(&mut it.owned));
+                self.with_device(device, |it| decrement(&mut it.contexts));
+                self.with_adapter_of(device, |it| decrement(&mut it.owned));
             }
-            What::ContextLists { commands, .. } => context.buffer = Some(commands),
-            What::PacketQueued { packet } => {
+            EventKind::ContextLists { commands, .. } => context.buffer = Some(commands),
+            EventKind::PacketQueued { packet } => {
                 let packet = Packet { queued: event.seq, context: event.subject.into(), packet };
                 self.with_device(device, |it| it.packets.push_back(packet));
             }
-            What::PacketSubmitted { packet, node, fence } => {
+            EventKind::PacketSubmitted { packet, node, fence } => {
                 context.sent = context.sent.max(packet);
                 context.in_flight += 1;
                 if let Some(node) = self.first::<Node>(node) {
-                    node.due.give(fence);
+                    node.fences.submit(fence);
                 }
-                let What::PacketSubmitted { node, .. } = event.what else { return };
-                self.overtakes(node.into(), fence);
-                self.with_adapter_of(device, |it| it.flying += 1);
+                let EventKind::PacketSubmitted { node, .. } = event.kind else { return };
+                self.note_overtaken(node.into(), fence);
+                self.with_adapter_of(device, |it| it.in_flight += 1);
             }
-            What::PacketReturned { .. } => {
-                less(&mut context.in_flight);
-                self.with_adapter_of(device, |it| less(&mut it.flying));
+            EventKind::PacketReturned { .. } => {
+                decrement(&mut context.in_flight);
+                self.with_adapter_of(device, |it| decrement(&mut it.in_flight));
             }
-            What::PacketCancelled { packet } => {
-                self.packet_over(device, event.subject, packet);
+            EventKind::PacketCancelled { packet } => {
+                self.end_packet(device, event.subject, packet);
             }
-            What::PacketDone { packet, node, fence } => {
-                less(&mut context.in_flight);
-                self.packet_over(device, event.subject, packet);
+            EventKind::PacketDone { packet, node, fence } => {
+                decrement(&mut context.in_flight);
+                self.end_packet(device, event.subject, packet);
                 self.packet_passed(node, fence);
-                self.with_adapter_of(device, |it| less(&mut it.flying));
+                self.with_adapter_of(device, |it| decrement(&mut it.in_flight));
             }
             _ => (),
         }
     }
 
-    fn packet_over(&mut self, device: Serial<Device>, context: Subject, packet: u64) {
+    fn end_packet(&mut self, device: Serial<Device>, context: Subject, packet: u64) {
         let over = |it: &Packet| it.context == context && it.packet == packet;
         self.with_device(device, |it| {
             let at = it.packets.iter().position(over);
@@ -305,15 +305,15 @@ impl Shadows {
     }
 
     fn follow_call(&mut self, event: &Event) {
-        match &event.what {
-            What::DdiCall { name, class, adapter, process, .. } => {
+        match &event.kind {
+            EventKind::DdiCall { name, threading_level: class, adapter, process, .. } => {
                 let call = Call {
                     name: name.clone(),
                     adapter: (*adapter).into(),
                     blocks: Vec::new(),
                     ends: SmallVec::new(),
                     opens_for: None,
-                    waited: None,
+                    gpu_wait: None,
                 };
                 self.start(event.subject, call);
                 if name == ddi::CREATE_ALLOCATION {
@@ -323,25 +323,25 @@ impl Shadows {
                 }
                 if let Some(adapter) = self.first::<Adapter>(*adapter) {
                     adapter.dpc &= name != ddi::DPC;
-                    adapter.inside.push(Inside {
+                    adapter.active_calls.push(ActiveCall {
                         call: event.subject.into(),
                         name: name.clone(),
                         thread: event.thread,
-                        class: class.clone(),
+                        threading_level: class.clone(),
                         process: process.map(Serial::from),
                     });
                 }
                 self.mark_other::<Adapter>(*adapter, event.seq);
             }
-            What::DdiEscapes { .. } => self.delivered(event),
-            What::DriverWaited { what, ended } => {
+            EventKind::DdiEscapes { .. } => self.note_delivered(event),
+            EventKind::DriverWaited { object: what, ended } => {
                 let call = self.call_mut(event.subject);
                 // A thread of its own lets another go on: a lock by another name.
                 if let Some(call) = call.filter(|_| ended != "set at passive") {
-                    call.waited = Some(format!("{what}, {ended}").into());
+                    call.gpu_wait = Some(format!("{what}, {ended}").into());
                 }
             }
-            What::DdiReturn { name, answer, .. } => {
+            EventKind::DdiReturn { name, result: answer, .. } => {
                 let Some(call) = self.call_mut(event.subject) else { return };
                 let owner = call.adapter;
                 let (left, ends) =
@@ -349,7 +349,7 @@ impl Shadows {
                 let kept = left.len();
                 self.end(event.subject);
                 if answer != "ok" {
-                    self.refused(event, owner);
+                    self.note_failed_call(event, owner);
                 }
                 if answer != "ok" && name == "DxgkDdiResetEngine" {
                     self.must_reset(owner, "a reset of one of its engines has failed");
@@ -359,12 +359,12 @@ impl Shadows {
                 let left = left.into_iter().map(|it| it.0).filter(|_| failed);
                 let ends = ends.into_iter().filter(|_| answer == "crashed");
                 for word in left.chain(ends) {
-                    self.with_word(word, Word::leak);
+                    self.with_driver_pointer(word, DriverPointer::leak);
                 }
                 let shadow = self.adapter_mut(owner);
                 let Some(adapter) = shadow else { return };
-                adapter.inside.retain(|it| it.call != event.subject);
-                adapter.kept = kept;
+                adapter.active_calls.retain(|it| it.call != event.subject);
+                adapter.blocks_taken = kept;
                 if [ddi::STOP_DEVICE, ddi::REMOVE_DEVICE].contains(&&**name) {
                     adapter.stopped = Some(name.clone());
                 }
@@ -374,13 +374,13 @@ impl Shadows {
                         adapter.stopped = Some(name.clone());
                     }
                 }
-                adapter.told_to_stop |= name == ddi::STOP_DEVICE;
+                adapter.stop_called |= name == ddi::STOP_DEVICE;
                 adapter.declined |= name == ddi::ADD_DEVICE && answer == "declined";
                 let waited_for = adapter.declined && name != ddi::UNLOAD;
                 // One that is about to start has its memory already.
                 let starts = !adapter.segments.is_empty();
-                let over = adapter.inside.is_empty() && adapter.generation == 0;
-                let idle = over && adapter.word.is_none() && !adapter.dpc;
+                let over = adapter.active_calls.is_empty() && adapter.generation == 0;
+                let idle = over && adapter.driver_handle.is_none() && !adapter.dpc;
                 if idle && !waited_for && !starts {
                     self.end(owner);
                 }
@@ -390,12 +390,12 @@ impl Shadows {
     }
 
     /// The driver refused: the client call on that thread knows it.
-    fn refused(&mut self, event: &Event, adapter: Serial<Adapter>) {
-        self.with_client_call(event, adapter, |it| it.refused = true);
+    fn note_failed_call(&mut self, event: &Event, adapter: Serial<Adapter>) {
+        self.with_client_call(event, adapter, |it| it.driver_failed = true);
     }
 
     /// An escape came to the driver: the client call on that thread knows it.
-    fn delivered(&mut self, event: &Event) {
+    fn note_delivered(&mut self, event: &Event) {
         if let Some(adapter) = self.call(event.subject).map(|it| it.adapter) {
             self.with_client_call(event, adapter, |it| it.delivered = true);
         }
@@ -408,7 +408,7 @@ impl Shadows {
         adapter: Serial<Adapter>,
         change: impl FnOnce(&mut ClientCall),
     ) {
-        let inside = self.adapter(adapter).map_or(&[][..], |it| &it.inside);
+        let inside = self.adapter(adapter).map_or(&[][..], |it| &it.active_calls);
         let call = inside.iter().find(|it| it.call == event.subject);
         let Some(process) = call.and_then(|it| it.process) else { return };
         let Some(process) = self.process_mut(process) else { return };
@@ -457,14 +457,14 @@ impl Shadows {
         }
     }
 
-    pub(crate) fn with_word(&mut self, word: impl Key<Word>, change: impl FnOnce(&mut Word)) {
-        if let Some(it) = self.word_mut(word) {
+    pub(crate) fn with_driver_pointer(&mut self, word: impl Key<DriverPointer>, change: impl FnOnce(&mut DriverPointer)) {
+        if let Some(it) = self.driver_pointer_mut(word) {
             change(it);
         }
     }
 }
 
 /// One less, and never less than none: the rules have said what is wrong.
-pub(crate) fn less(count: &mut u32) {
+pub(crate) fn decrement(count: &mut u32) {
     *count = count.saturating_sub(1);
 }

@@ -1,9 +1,9 @@
 //! Following addresses: spaces, what is mapped in them, and their page tables.
 
-use crate::shadow::address::{Lead, Space, Table, Taken};
+use crate::shadow::address::{Mapping, AddressSpace, PageTable, AddressRange};
 use crate::shadow::memory::Segment;
 use crate::shadow::{Adapter, Context, Key, Serial, Shadows};
-use flight::{Event, What};
+use flight::{Event, EventKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -12,21 +12,21 @@ const PAGE: u64 = 4096;
 impl Shadows {
     pub(crate) fn follow_space(&mut self, event: &Event) {
         let subject = event.subject;
-        match &event.what {
-            What::SpaceCreated { adapter, process, bits, again } => {
+        match &event.kind {
+            EventKind::AddressSpaceCreated { adapter, process, bits, invalidates_tables: again } => {
                 let end = 1_u64.checked_shl(*bits).unwrap_or(u64::MAX);
                 let (adapter, process) = (*adapter, *process);
                 let (ranges, order, again) = (BTreeMap::new(), None, *again);
-                let space = Space {
+                let space = AddressSpace {
                     adapter: adapter.into(),
                     process: process.map(Serial::from),
                     end,
                     ranges,
                     order,
-                    again,
-                    walkers: BTreeSet::new(),
+                    invalidates_tables: again,
+                    contexts: BTreeSet::new(),
                     tables: BTreeMap::new(),
-                    above: BTreeMap::new(),
+                    parents: BTreeMap::new(),
                     remembered: BTreeMap::new(),
                     waiting: BTreeSet::new(),
                 };
@@ -35,56 +35,56 @@ impl Shadows {
                     it.spaces.push((process.map(Serial::from), subject.into()));
                 });
             }
-            What::SpaceDestroyed {} => {
-                let adapter = self.space(subject).map(|it| it.adapter);
-                self.forget_leads(subject.into(), |_| true);
+            EventKind::AddressSpaceDestroyed {} => {
+                let adapter = self.address_space(subject).map(|it| it.adapter);
+                self.remove_mappings(subject.into(), |_| true);
                 self.end(subject);
                 if let Some(adapter) = adapter {
                     self.with_adapter(adapter, |it| it.spaces.retain(|it| it.1 != subject));
                 }
             }
-            What::RangeReserved { start, end, .. } | What::RangeKept { start, end, .. } => {
-                let taken = Taken { end: *end, of: None, offset: 0 };
-                self.with_space(subject, |it| it.put(&(*start..*end), Some(taken)));
+            EventKind::RangeReserved { start, end, .. } | EventKind::RangeDriverReserved { start, end, .. } => {
+                let taken = AddressRange { end: *end, of: None, offset: 0 };
+                self.with_space(subject, |it| it.set_range(&(*start..*end), Some(taken)));
             }
-            What::RangeMapped { start, end, of, offset, order, .. } => {
-                let taken = Taken { end: *end, of: *of, offset: *offset };
+            EventKind::RangeMapped { start, end, of, offset, index: order, .. } => {
+                let taken = AddressRange { end: *end, of: *of, offset: *offset };
                 self.with_space(subject, |it| {
-                    it.put(&(*start..*end), Some(taken));
+                    it.set_range(&(*start..*end), Some(taken));
                     it.order = Some(*order);
                 });
             }
-            What::RangeGiven { .. } => self.with_space(subject, |it| it.order = None),
-            What::UpdateApplied { update, .. } => self.with_space(subject, |it| {
+            EventKind::RangeMapReturned { .. } => self.with_space(subject, |it| it.order = None),
+            EventKind::UpdateApplied { update, .. } => self.with_space(subject, |it| {
                 it.order = None;
                 it.waiting.remove(update);
             }),
-            What::UpdateQueued { update, .. } => {
+            EventKind::UpdateQueued { update, .. } => {
                 self.with_space(subject, |it| it.waiting.extend([*update]));
             }
-            What::UpdateDropped { update } => {
+            EventKind::UpdateCancelled { update } => {
                 self.with_space(subject, |it| it.waiting.retain(|it| it != update));
             }
-            What::RangeFreed { start, end, kept, .. } => {
-                let stays = Taken { end: *end, of: None, offset: 0 };
-                self.with_space(subject, |it| it.put(&(*start..*end), kept.then_some(stays)));
+            EventKind::RangeFreed { start, end, still_reserved: kept, .. } => {
+                let stays = AddressRange { end: *end, of: None, offset: 0 };
+                self.with_space(subject, |it| it.set_range(&(*start..*end), kept.then_some(stays)));
             }
-            What::TlbFlushed { start, end } => {
+            EventKind::TlbFlushed { start, end } => {
                 let all = (*start, *end) == (0, 0);
-                let inside = |it: &Lead| all || (*start <= it.span.start && it.span.end <= *end);
-                self.forget_leads(subject.into(), |it| it.stale && inside(it));
+                let inside = |it: &Mapping| all || (*start <= it.span.start && it.span.end <= *end);
+                self.remove_mappings(subject.into(), |it| it.stale && inside(it));
                 self.with_space(subject, |it| it.remembered.retain(|_, it| !all && *it >= *end));
             }
-            What::RootSet { context: Some(context), table, .. } => {
-                self.root_set((*context).into(), Some((*table).into()));
-                self.with_space(subject, |it| it.walkers.extend([Serial::of(*context)]));
+            EventKind::RootSet { context: Some(context), table, .. } => {
+                self.set_root((*context).into(), Some((*table).into()));
+                self.with_space(subject, |it| it.contexts.extend([Serial::of(*context)]));
             }
             _ => (),
         }
     }
 
     /// A context has another root, or is gone.
-    pub(crate) fn root_set(&mut self, context: Serial<Context>, table: Option<Serial<Table>>) {
+    pub(crate) fn set_root(&mut self, context: Serial<Context>, table: Option<Serial<PageTable>>) {
         if let Some(table) = table.filter(|_| self.context(context).is_none()) {
             self.early_roots.insert(context, table);
         }
@@ -94,129 +94,129 @@ impl Shadows {
             before
         });
         let space = before.and_then(|it| {
-            let it = self.table_mut(it)?;
+            let it = self.page_table_mut(it)?;
             it.roots.remove(&context);
             Some(it.space)
         });
         if let Some(space) = space.filter(|_| table.is_none()) {
-            self.with_space(space, |it| it.walkers.retain(|it| *it != context));
+            self.with_space(space, |it| it.contexts.retain(|it| *it != context));
         }
-        if let Some(it) = self.table_mut(table) {
+        if let Some(it) = self.page_table_mut(table) {
             it.roots.insert(context);
         }
     }
 
-    fn with_space(&mut self, space: impl Key<Space>, change: impl FnOnce(&mut Space)) {
-        if let Some(it) = self.space_mut(space) {
+    fn with_space(&mut self, space: impl Key<AddressSpace>, change: impl FnOnce(&mut AddressSpace)) {
+        if let Some(it) = self.address_space_mut(space) {
             change(it);
         }
     }
 
     pub(crate) fn follow_table(&mut self, event: &Event) {
         let subject = event.subject;
-        match &event.what {
-            What::TableMade { space, entries, level, address } => {
+        match &event.kind {
+            EventKind::PageTableCreated { space, entries, level, address } => {
                 let (space, entries, roots) = (*space, *entries, BTreeSet::new());
-                let table = Table { space: space.into(), entries, first: None, last: None, roots };
+                let table = PageTable { space: space.into(), entries, first: None, last: None, roots };
                 self.start(subject, table);
                 self.with_space(space, |it| {
                     it.tables.extend([((*level, *address), Serial::of(subject))]);
                 });
             }
-            What::TableGone {} => {
-                if let Some(space) = self.table(subject).map(|it| it.space) {
+            EventKind::PageTableDestroyed {} => {
+                if let Some(space) = self.page_table(subject).map(|it| it.space) {
                     self.with_space(space, |it| {
                         it.tables.retain(|_, it| *it != subject);
                         it.remembered.remove(&Serial::of(subject));
-                        it.above
+                        it.parents
                             .retain(|_, (child, parent)| *child != subject && *parent != subject);
                     });
                 }
                 self.end(subject);
             }
-            What::TableWritten { what, count, .. } => {
-                if let Some(it) = self.table_mut(subject) {
+            EventKind::PageTableWritten { entry_kind: what, count, .. } => {
+                if let Some(it) = self.page_table_mut(subject) {
                     it.first.get_or_insert((what.clone(), *count));
                     it.last = Some((what.clone(), *count));
                 }
-                self.lead(event);
-                self.lead_to_table(event);
+                self.add_mapping(event);
+                self.add_parent_entry(event);
             }
             _ => (),
         }
     }
 
     /// An entry above leads to a table from here on, or to none any more.
-    fn lead_to_table(&mut self, event: &Event) {
-        let What::TableWritten { space, level, address, count, what, .. } = &event.what else {
+    fn add_parent_entry(&mut self, event: &Event) {
+        let EventKind::PageTableWritten { space, level, address, count, entry_kind: what, .. } = &event.kind else {
             return;
         };
         let (Some(below), parent) = (level.checked_sub(1), event.subject) else { return };
-        let Some(it) = self.space_mut(*space) else { return };
+        let Some(it) = self.address_space_mut(*space) else { return };
         let key = (below, *address);
         let now = it.tables.get(&key).copied().filter(|_| what == "table");
-        let mine = |at: &(u32, u64), parent_of: &Serial<Table>| {
+        let mine = |at: &(u32, u64), parent_of: &Serial<PageTable>| {
             if *count == 1 { *at == key } else { *parent_of == parent }
         };
-        let before: Vec<_> = it.above.extract_if(.., |at, of| mine(at, &of.1)).collect();
+        let before: Vec<_> = it.parents.extract_if(.., |at, of| mine(at, &of.1)).collect();
         it.remembered.extend(before.into_iter().map(|((_, address), of)| (of.0, address)));
         if let Some(now) = now {
             it.remembered.remove(&now);
-            it.above.insert(key, (now, parent.into()));
+            it.parents.insert(key, (now, parent.into()));
         }
     }
 
     /// A GPU was reset: nothing is remembered, and what leads where is written again.
-    pub(crate) fn tables_lost(&mut self, adapter: impl Key<Adapter>) {
+    pub(crate) fn forget_tables(&mut self, adapter: impl Key<Adapter>) {
         let spaces = self.adapter(adapter).map(|it| it.spaces.clone()).unwrap_or_default();
         for (_, space) in spaces {
             self.with_space(space, |it| {
-                it.above.clear();
+                it.parents.clear();
                 it.remembered.clear();
             });
         }
     }
 
     /// The segments of the adapter of a space.
-    fn segments_of(&self, space: impl Key<Space>) -> Vec<Serial<Segment>> {
-        let adapter = self.space(space).map(|it| it.adapter);
+    fn segments_of(&self, space: impl Key<AddressSpace>) -> Vec<Serial<Segment>> {
+        let adapter = self.address_space(space).map(|it| it.adapter);
         let adapter = self.adapter(adapter);
         adapter.map(|it| it.segments.clone()).unwrap_or_default()
     }
 
     /// Entries of pages lead elsewhere from here on.
-    fn lead(&mut self, event: &Event) {
-        let What::TableWritten { space, level: 0, address, count, what, segment, page, of, .. } =
-            &event.what
+    fn add_mapping(&mut self, event: &Event) {
+        let EventKind::PageTableWritten { space, level: 0, address, count, entry_kind: what, segment, page, of, .. } =
+            &event.kind
         else {
             return;
         };
         // The system's own lead everywhere, always.
-        if self.space(*space).is_none_or(|it| it.process.is_none()) {
+        if self.address_space(*space).is_none_or(|it| it.process.is_none()) {
             return;
         }
         let span = *address..address + u64::from(*count) * PAGE;
         let segments = self.segments_of(*space);
         for it in &segments {
             if let Some(it) = self.segment_mut(*it) {
-                let leads = std::mem::take(&mut it.leads);
-                it.leads =
-                    leads.into_iter().flat_map(|it| it.cut((*space).into(), &span)).collect();
+                let mappings = std::mem::take(&mut it.mappings);
+                it.mappings =
+                    mappings.into_iter().flat_map(|it| it.split((*space).into(), &span)).collect();
             }
         }
         let to = segment.checked_sub(1).and_then(|it| segments.get(it as usize));
         let to = to.copied().filter(|_| what == "page");
         if let Some(it) = self.segment_mut(to) {
             let to = it.base + page * PAGE;
-            let lead = Lead { space: (*space).into(), span, to, of: *of, stale: false };
-            it.leads.push(lead);
+            let lead = Mapping { space: (*space).into(), span, to, of: *of, stale: false };
+            it.mappings.push(lead);
         }
     }
 
-    fn forget_leads(&mut self, space: Serial<Space>, which: impl Fn(&Lead) -> bool) {
+    fn remove_mappings(&mut self, space: Serial<AddressSpace>, which: impl Fn(&Mapping) -> bool) {
         for it in self.segments_of(space) {
             if let Some(it) = self.segment_mut(it) {
-                it.leads.retain(|it| it.space != space || !which(it));
+                it.mappings.retain(|it| it.space != space || !which(it));
             }
         }
     }

@@ -1,26 +1,26 @@
 //! Following keyed mutexes.
 
 use crate::shadow::Shadows;
-use crate::shadow::keyed::{Keyed, Turn};
-use flight::{Event, What};
+use crate::shadow::keyed::{KeyedMutex, KeyedMutexState};
+use flight::{Event, EventKind};
 
 impl Shadows {
     pub(crate) fn follow_keyed(&mut self, event: &Event) {
         let subject = event.subject;
-        if let What::KeyedCreated { key, runtime, .. } = event.what {
-            let turn = Turn::Free { key, fence: 0 };
-            return self.start(subject, Keyed { turn, runtime });
+        if let EventKind::KeyedMutexCreated { key, runtime, .. } = event.kind {
+            let turn = KeyedMutexState::Free { key, fence: 0 };
+            return self.start(subject, KeyedMutex { state: turn, runtime });
         }
-        let Some(it) = self.keyed_mut(subject) else { return };
-        match event.what {
-            What::KeyedAcquired { process, handle, .. } => {
-                it.turn = Turn::Owned(process.into(), handle);
+        let Some(it) = self.keyed_mutex_mut(subject) else { return };
+        match event.kind {
+            EventKind::KeyedMutexAcquired { process, handle, .. } => {
+                it.state = KeyedMutexState::Owned(process.into(), handle);
             }
-            What::KeyedReleased { key, fence, runtime, .. } => {
-                (it.turn, it.runtime) = (Turn::Free { key, fence }, runtime);
+            EventKind::KeyedMutexReleased { key, fence, runtime, .. } => {
+                (it.state, it.runtime) = (KeyedMutexState::Free { key, fence }, runtime);
             }
-            What::KeyedAbandoned { .. } => it.turn = Turn::Abandoned,
-            What::KeyedGone {} => self.end(subject),
+            EventKind::KeyedMutexAbandoned { .. } => it.state = KeyedMutexState::Abandoned,
+            EventKind::KeyedMutexDestroyed {} => self.end(subject),
             _ => (),
         }
     }

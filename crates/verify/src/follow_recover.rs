@@ -1,30 +1,30 @@
 //! Following resets, and work that a node gives back.
 
-use crate::shadow::recover::MINUTE;
+use crate::shadow::recover::TDR_LIMIT_TIME;
 use crate::shadow::{Adapter, Key, Node, Serial, Shadows};
-use flight::{Event, Fence, What};
+use flight::{Event, Fence, EventKind};
 
 impl Shadows {
     /// What happens to an adapter that is reset.
     pub(crate) fn follow_recovery(&mut self, event: &Event) {
-        if let What::PagingDropped { operation, of, .. } = &event.what {
-            let place = self.memory(*of).and_then(|it| it.placed);
-            self.with_memory(*of, |it| it.placed = None);
+        if let EventKind::PagingDropped { operation, of, .. } = &event.kind {
+            let place = self.memory(*of).and_then(|it| it.location);
+            self.with_memory(*of, |it| it.location = None);
             if let Some(place) = place {
-                self.moved(*of, operation, place.segment, false);
+                self.note_moved(*of, operation, place.segment, false);
             }
             return;
         }
         self.with_adapter(event.subject, |it| {
             let it = &mut it.recovery;
-            match event.what {
-                What::AdapterReset { now, .. } => {
-                    it.resets.retain(|it| now.saturating_sub(*it) < MINUTE);
-                    it.resets.push(now);
+            match event.kind {
+                EventKind::AdapterReset { now, .. } => {
+                    it.reset_times.retain(|it| now.saturating_sub(*it) < TDR_LIMIT_TIME);
+                    it.reset_times.push(now);
                     (it.resetting, it.must_reset, it.overtaken) = (true, None, None);
                 }
-                What::AdapterRestarted {} | What::AdapterFatal { .. } => it.resetting = false,
-                What::AdapterStopped {} => *it = <_>::default(),
+                EventKind::AdapterRestarted {} | EventKind::AdapterFatal { .. } => it.resetting = false,
+                EventKind::AdapterStopped {} => *it = <_>::default(),
                 _ => (),
             }
         });
@@ -34,17 +34,17 @@ impl Shadows {
     pub(crate) fn follow_pages(&mut self, event: &Event) {
         let Some(node) = self.node_mut(event.subject) else { return };
         let adapter = node.adapter;
-        match event.what {
-            What::PagingSubmitted { fence, .. } => node.pages.give(fence),
-            What::FencePassed { fence } => node.pages.done(fence),
-            What::NodePreempted { last, .. } => {
+        match event.kind {
+            EventKind::PagingSubmitted { fence, .. } => node.pages.submit(fence),
+            EventKind::FencePassed { fence } => node.pages.done(fence),
+            EventKind::NodePreempted { last, .. } => {
                 // What a driver says that cannot be does not count.
-                let last = if node.due.holds(last) { Some(last) } else { node.due.done };
+                let last = if node.fences.is_in_order(last) { Some(last) } else { node.fences.last_done };
                 if let Some(last) = last {
                     node.pages.end(last);
                 }
             }
-            What::NodeReset { aborted, .. } => {
+            EventKind::NodeReset { aborted, .. } => {
                 let lost = node.pages.end(aborted);
                 if let Some(adapter) = adapter.filter(|_| lost) {
                     self.must_reset(adapter, "a reset of an engine has ended paging commands");
@@ -64,9 +64,9 @@ impl Shadows {
     }
 
     /// A packet of a client was given to a node.
-    pub(crate) fn overtakes(&mut self, node: Serial<Node>, fence: Fence) {
+    pub(crate) fn note_overtaken(&mut self, node: Serial<Node>, fence: Fence) {
         let Some(it) = self.node(node) else { return };
-        if let Some(adapter) = it.adapter.filter(|_| !it.pages.back.is_empty()) {
+        if let Some(adapter) = it.adapter.filter(|_| !it.pages.returned.is_empty()) {
             self.with_adapter(adapter, |it| it.recovery.overtaken = Some((node, fence)));
         }
     }

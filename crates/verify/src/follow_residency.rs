@@ -1,39 +1,39 @@
 //! Following residency: what clients list as resident, their paging queues, offers and locks.
 
-use crate::follow::less;
+use crate::follow::decrement;
 use crate::shadow::Shadows;
-use crate::shadow::memory::{Offer, Queue};
-use flight::{Event, Kind, Subject, What};
+use crate::shadow::memory::{Offer, PagingQueue};
+use flight::{Event, Kind, Subject, EventKind};
 
 impl Shadows {
     pub(crate) fn follow_queue(&mut self, event: &Event) {
         let subject = event.subject;
-        if let What::QueueCreated { device, .. } = event.what {
-            let queue = Queue {
+        if let EventKind::PagingQueueCreated { device, .. } = event.kind {
+            let queue = PagingQueue {
                 device: device.into(),
-                given: 0,
+                last_assigned: 0,
                 signalled: 0,
                 counted: 0,
-                names: 0,
-                awaited: Vec::new(),
+                handles: 0,
+                waits: Vec::new(),
             };
             self.start(subject, queue);
             return self.with_device(device, |it| it.queues += 1);
         }
-        let Some(it) = self.queue_mut(subject) else { return };
+        let Some(it) = self.paging_queue_mut(subject) else { return };
         let device = it.device;
-        match &event.what {
-            What::QueueGiven { value, .. } => it.given = *value,
-            What::QueueSignalled { value } => {
+        match &event.kind {
+            EventKind::PagingQueueAssigned { value, .. } => it.last_assigned = *value,
+            EventKind::PagingQueueSignalled { value } => {
                 it.signalled = *value;
-                let awaited = it.awaited.clone();
-                self.reached(subject, &awaited, *value);
+                let awaited = it.waits.clone();
+                self.update_waits(subject, &awaited, *value);
             }
-            What::QueueDestroyed {} => {
+            EventKind::PagingQueueDestroyed {} => {
                 self.end(subject);
-                self.with_device(device, |it| less(&mut it.queues));
+                self.with_device(device, |it| decrement(&mut it.queues));
             }
-            What::ResidentAsked { must, answer, .. } => {
+            EventKind::ResidencyRequested { must_succeed: must, result: answer, .. } => {
                 it.counted = 0;
                 let failed = *must && answer == "no-memory";
                 self.with_device(device, |it| it.failed |= failed);
@@ -43,13 +43,13 @@ impl Shadows {
     }
 
     /// A queue, or its fence, is given a name or loses it.
-    pub(crate) fn queue_name(&mut self, subject: Subject, given: bool) {
-        if !matches!(subject.kind, Kind::Queue | Kind::QueueFence) {
+    pub(crate) fn count_queue_handle(&mut self, subject: Subject, given: bool) {
+        if !matches!(subject.kind, Kind::PagingQueue | Kind::PagingQueueFence) {
             return;
         }
-        let queue = Kind::Queue.nr(subject.number);
-        if let Some(it) = self.queue_mut(queue) {
-            it.names = if given { it.names + 1 } else { it.names.saturating_sub(1) };
+        let queue = Kind::PagingQueue.subject(subject.number);
+        if let Some(it) = self.paging_queue_mut(queue) {
+            it.handles = if given { it.handles + 1 } else { it.handles.saturating_sub(1) };
         }
     }
 
@@ -57,23 +57,23 @@ impl Shadows {
     pub(crate) fn follow_residency(&mut self, event: &Event) -> bool {
         let Some(view) = self.view_mut(event.subject) else { return false };
         let allocation = view.allocation;
-        match &event.what {
-            What::ResidentCounted { device, queue, count, lazily, clean } => {
+        match &event.kind {
+            EventKind::ResidencyCounted { device, queue: queue, count, only_if_necessary: lazily, not_written: clean } => {
                 let before = std::mem::replace(&mut view.resident, *count);
-                view.clean = (view.clean && before > 0) || *clean;
-                let unwritten = view.clean;
+                view.not_written = (view.not_written && before > 0) || *clean;
+                let unwritten = view.not_written;
                 self.with_memory(allocation, |it| {
                     match (before, *count) {
-                        (0, 1..) => it.listed += 1,
+                        (0, 1..) => it.resident_devices += 1,
                         (1.., 0) => {
-                            less(&mut it.listed);
-                            (it.clean, it.written) = (unwritten, it.written || !unwritten);
+                            decrement(&mut it.resident_devices);
+                            (it.not_written, it.written) = (unwritten, it.written || !unwritten);
                         }
                         _ => (),
                     }
-                    it.lazily = *lazily;
+                    it.evict_if_necessary = *lazily;
                 });
-                if let Some(it) = self.queue_mut(queue) {
+                if let Some(it) = self.paging_queue_mut(queue) {
                     it.counted += 1;
                 }
                 if (before, *count) == (1, 0) {
@@ -82,32 +82,32 @@ impl Shadows {
                     self.with_process(process, |it| it.trimmed += bytes);
                 }
             }
-            What::LockRenamed { to, .. } => {
+            EventKind::LockRenamed { to, .. } => {
                 view.newest = if to.kind == Kind::Instance { *to } else { allocation.into() };
             }
-            What::LockAsked { still, .. } => {
-                view.lock_asked = event.seq;
-                self.with_memory(allocation, |it| it.still = *still);
+            EventKind::LockRequested { do_not_evict: still, .. } => {
+                view.lock_requested = event.seq;
+                self.with_memory(allocation, |it| it.do_not_evict = *still);
             }
-            What::LockTaken { place, .. } => {
+            EventKind::LockAcquired { location: place, .. } => {
                 view.reclaimed = false;
-                self.lock_taken(allocation, place);
+                self.note_lock(allocation, place);
             }
-            What::LockEnded { .. } => self.with_memory(allocation, |it| less(&mut it.locks)),
-            What::OfferMade { .. } => {
+            EventKind::LockEnded { .. } => self.with_memory(allocation, |it| decrement(&mut it.locks)),
+            EventKind::OfferStarted { .. } => {
                 view.offered = event.seq;
                 self.with_memory(allocation, |it| it.offer = Some(Offer::default()));
             }
-            What::OfferReady {} => self.with_memory(allocation, |it| {
+            EventKind::OfferReady {} => self.with_memory(allocation, |it| {
                 it.offer.iter_mut().for_each(|it| it.ready = true);
             }),
-            What::OfferEnded { value, .. } => {
-                let placed = self.memory(allocation).and_then(|it| it.placed);
+            EventKind::OfferEnded { value, .. } => {
+                let placed = self.memory(allocation).and_then(|it| it.location);
                 let segment = placed.and_then(|it| self.segment(it.segment));
                 let mapped = *value > 0 && segment.is_some_and(|it| it.aperture);
                 self.with_memory(allocation, |it| {
                     it.offer = None;
-                    it.reclaimed = mapped && !it.is_there();
+                    it.reclaimed = mapped && !it.is_resident();
                 });
                 if let Some(it) = self.view_mut(event.subject) {
                     it.reclaimed = mapped;
@@ -118,13 +118,13 @@ impl Shadows {
         true
     }
 
-    pub(crate) fn lock_taken(&mut self, allocation: impl Into<Subject>, place: &str) {
+    pub(crate) fn note_lock(&mut self, allocation: impl Into<Subject>, place: &str) {
         self.with_memory(allocation, |it| {
             if it.locks == 0 {
-                it.aimed = place == "memory";
+                it.cpu_view_current = place == "memory";
                 it.outside = place == "system";
             }
-            (it.locks, it.clean, it.still) = (it.locks + 1, false, false);
+            (it.locks, it.not_written, it.do_not_evict) = (it.locks + 1, false, false);
             it.backed = place == "system" || (it.backed && place != "memory");
         });
     }

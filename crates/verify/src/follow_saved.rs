@@ -1,18 +1,18 @@
 //! Following context allocations: their owners, whether an engine can save into them, and on
 //! which nodes their contexts are current.
 
-use crate::follow::less;
+use crate::follow::decrement;
 use crate::shadow::Shadows;
-use crate::shadow::memory::{Memory, Saved, Saves};
+use crate::shadow::memory::{Memory, ContextAllocation, ContextAllocationList};
 use crate::shadow::{Adapter, Context, Device, Key, Node, Serial};
-use flight::{Event, Kind, Subject, What};
+use flight::{Event, Kind, Subject, EventKind};
 use smallvec::SmallVec;
 
 impl Shadows {
     pub(crate) fn follow_saved(&mut self, event: &Event) {
         let subject = event.subject;
-        match event.what {
-            What::SavedCreated { adapter, device, context, word, .. } => {
+        match event.kind {
+            EventKind::ContextAllocationCreated { adapter, device, context, driver_handle: word, .. } => {
                 let (device, context) = (device.into(), context.map(Serial::from));
                 let on = self.nodes_with(adapter.into(), device, context);
                 for node in &on {
@@ -20,10 +20,10 @@ impl Shadows {
                         it.saves.push(subject.into());
                     }
                 }
-                let saved = Saved {
+                let saved = ContextAllocation {
                     device,
                     context,
-                    word: word.into(),
+                    driver_handle: word.into(),
                     memory: Memory::default(),
                     initialised: false,
                     ready: false,
@@ -32,63 +32,63 @@ impl Shadows {
                     on,
                 };
                 self.start(subject, saved);
-                self.with_saves(device, context, |it| {
+                self.with_context_allocations(device, context, |it| {
                     it.all.push(subject.into());
-                    (it.unready, it.blank) = (it.unready + 1, it.blank + 1);
+                    (it.unready, it.uninitialised) = (it.unready + 1, it.uninitialised + 1);
                 });
             }
-            What::SavedFreed { .. } => {
-                let Some(it) = self.saved_mut(subject) else { return };
+            EventKind::ContextAllocationFreed { .. } => {
+                let Some(it) = self.context_allocation_mut(subject) else { return };
                 it.counts = false;
                 let (device, context) = (it.device, it.context);
                 let (ready, initialised) = (it.ready, it.initialised);
-                self.with_saves(device, context, |it| {
+                self.with_context_allocations(device, context, |it| {
                     it.all.retain(|it| *it != subject);
                     it.unready = it.unready.saturating_sub(u32::from(!ready));
-                    it.blank = it.blank.saturating_sub(u32::from(!initialised));
+                    it.uninitialised = it.uninitialised.saturating_sub(u32::from(!initialised));
                 });
             }
-            What::SavedUpdating { given } => {
-                if let Some(it) = self.saved_mut(subject) {
+            EventKind::ContextAllocationUpdating { data: given } => {
+                if let Some(it) = self.context_allocation_mut(subject) {
                     it.updating = Some(given);
                 }
             }
-            What::SavedGone {} => self.end(subject),
+            EventKind::ContextAllocationDestroyed {} => self.end(subject),
             _ => {
                 self.follow_memory(event);
-                self.weigh(subject);
+                self.update_readiness(subject);
             }
         }
     }
 
     /// Counts an allocation of a context anew, for its owner.
-    pub(crate) fn weigh(&mut self, subject: impl Key<Saved>) {
-        let Some(it) = self.saved_mut(subject) else { return };
-        let place = it.memory.placed.map(|it| it.segment);
-        let ready = it.initialised && place.is_some() && place == it.memory.there;
+    pub(crate) fn update_readiness(&mut self, subject: impl Key<ContextAllocation>) {
+        let Some(it) = self.context_allocation_mut(subject) else { return };
+        let place = it.memory.location.map(|it| it.segment);
+        let ready = it.initialised && place.is_some() && place == it.memory.segment;
         let before = std::mem::replace(&mut it.ready, ready);
         let (device, context) = (it.device, it.context);
         if !it.counts {
             return;
         }
-        let all = self.saves(owner(device, context)).map(|it| it.all.as_slice());
-        let is_blank = |it: &&Serial<Saved>| self.saved(**it).is_some_and(|it| !it.initialised);
-        let blank = all.unwrap_or_default().iter().filter(is_blank).count();
-        self.with_saves(device, context, |it| {
-            it.blank = u32::try_from(blank).unwrap_or(u32::MAX);
+        let all = self.context_allocations(owner(device, context)).map(|it| it.all.as_slice());
+        let is_blank = |it: &&Serial<ContextAllocation>| self.context_allocation(**it).is_some_and(|it| !it.initialised);
+        let uninitialised = all.unwrap_or_default().iter().filter(is_blank).count();
+        self.with_context_allocations(device, context, |it| {
+            it.uninitialised = u32::try_from(uninitialised).unwrap_or(u32::MAX);
             match (before, ready) {
-                (false, true) => less(&mut it.unready),
+                (false, true) => decrement(&mut it.unready),
                 (true, false) => it.unready += 1,
                 _ => (),
             }
         });
     }
 
-    fn with_saves(
+    fn with_context_allocations(
         &mut self,
         device: Serial<Device>,
         context: Option<Serial<Context>>,
-        change: impl FnOnce(&mut Saves),
+        change: impl FnOnce(&mut ContextAllocationList),
     ) {
         let owner = owner(device, context);
         let known = match owner.kind {
@@ -106,12 +106,12 @@ impl Shadows {
     }
 
     /// What a driver keeps for an owner that is said to exist only now.
-    pub(crate) fn take_early_saves(&mut self, owner: Subject) -> Saves {
+    pub(crate) fn take_early_saves(&mut self, owner: Subject) -> ContextAllocationList {
         self.early_saves.remove(&owner).unwrap_or_default()
     }
 
     /// The allocations a driver keeps for an owner.
-    fn saves(&self, owner: Subject) -> Option<&Saves> {
+    fn context_allocations(&self, owner: Subject) -> Option<&ContextAllocationList> {
         let known = match owner.kind {
             Kind::Context => self.context(owner).map(|context| &context.saves),
             _ => self.device(owner).map(|device| &device.saves),
@@ -139,22 +139,22 @@ impl Shadows {
     }
 
     /// A node has another context current: what that one saves into is in use there.
-    pub(crate) fn node_switched(&mut self, node: Serial<Node>, to: Option<Serial<Context>>) {
+    pub(crate) fn switch_node(&mut self, node: Serial<Node>, to: Option<Serial<Context>>) {
         let Some(it) = self.node_mut(node) else { return };
         it.current = to;
         let left = std::mem::take(&mut it.saves);
         for saved in left {
-            if let Some(it) = self.saved_mut(saved) {
+            if let Some(it) = self.context_allocation_mut(saved) {
                 it.on.retain(|it| *it != node);
             }
         }
         let context = self.context(to);
         let Some(Context { device, saves, .. }) = context else { return };
         let shared = self.device(*device).map(|Device { saves, .. }| &saves.all);
-        let all: Vec<Serial<Saved>> =
+        let all: Vec<Serial<ContextAllocation>> =
             saves.all.iter().chain(shared.into_iter().flatten()).copied().collect();
         for saved in &all {
-            if let Some(it) = self.saved_mut(*saved) {
+            if let Some(it) = self.context_allocation_mut(*saved) {
                 it.on.push(node);
             }
         }

@@ -4,7 +4,7 @@ use crate::shadow::stream::{
     StreamAllocator, StreamCall, StreamDevice, StreamFilter, StreamFrame, StreamPin, StreamPointer,
 };
 use crate::shadow::{Serial, Shadows};
-use flight::{Event, Kind, Subject, What};
+use flight::{Event, Kind, Subject, EventKind};
 
 /// A state's place, counted from stop on.
 pub(crate) fn rank(state: &str) -> usize {
@@ -14,18 +14,18 @@ pub(crate) fn rank(state: &str) -> usize {
 impl Shadows {
     /// The calls of a streaming driver. Answers whether it was one.
     pub(crate) fn follow_stream_call(&mut self, event: &Event) -> bool {
-        match &event.what {
-            What::KsCall { name, about, .. } => {
+        match &event.kind {
+            EventKind::KsCall { name, about, .. } => {
                 let call = StreamCall { name: name.clone(), about: *about };
                 self.start(event.subject, call);
-                self.stream_called(*about, name, Some(event.subject.into()));
+                self.note_stream_call(*about, name, Some(event.subject.into()));
                 true
             }
-            What::KsReturn { answer, .. } => {
+            EventKind::KsReturn { result: answer, .. } => {
                 let call = self.stream_call_mut(event.subject);
                 if let Some((name, about)) = call.map(|it| (it.name.clone(), it.about)) {
                     let failed = !matches!(&**answer, "ok" | "pending");
-                    self.stream_returned(about, &name, failed);
+                    self.note_stream_return(about, &name, failed);
                 }
                 self.end(event.subject);
                 true
@@ -34,7 +34,7 @@ impl Shadows {
         }
     }
 
-    fn stream_called(&mut self, about: Subject, name: &str, call: Option<Serial<StreamCall>>) {
+    fn note_stream_call(&mut self, about: Subject, name: &str, call: Option<Serial<StreamCall>>) {
         match about.kind {
             Kind::Filter => {
                 let filter = self.first::<StreamFilter>(about);
@@ -62,12 +62,12 @@ impl Shadows {
         }
     }
 
-    fn stream_returned(&mut self, about: Subject, name: &str, failed: bool) {
+    fn note_stream_return(&mut self, about: Subject, name: &str, failed: bool) {
         match (about.kind, name) {
             (Kind::Filter | Kind::Pin, "AVStrMiniFilterProcess" | "AVStrMiniPinProcess") => {
-                self.stream_called(about, name, None);
+                self.note_stream_call(about, name, None);
             }
-            (Kind::Pin, "AVStrMiniPinClose") => self.stream_called(about, name, None),
+            (Kind::Pin, "AVStrMiniPinClose") => self.note_stream_call(about, name, None),
             (Kind::Pin, "AVStrMiniPinSetDeviceState") => {
                 if let Some(it) = self.first::<StreamPin>(about) {
                     it.failed = failed;
@@ -78,13 +78,13 @@ impl Shadows {
     }
 
     pub(crate) fn follow_stream_object(&mut self, event: &Event) {
-        match &event.what {
-            What::KsBagged { .. } => self.bag(event.subject, |it| it + 1),
-            What::KsUnbagged { .. } => self.bag(event.subject, |it| it.saturating_sub(1)),
+        match &event.kind {
+            EventKind::KsBagged { .. } => self.count_bag_items(event.subject, |it| it + 1),
+            EventKind::KsUnbagged { .. } => self.count_bag_items(event.subject, |it| it.saturating_sub(1)),
             _ => match event.subject.kind {
                 Kind::KsDevice => self.follow_stream_device(event),
                 Kind::Filter => self.follow_stream_filter(event),
-                Kind::Pin => self.stream_pin_event(event),
+                Kind::Pin => self.follow_stream_pin(event),
                 Kind::Allocator => self.follow_stream_allocator(event),
                 Kind::Frame => self.follow_stream_frame(event),
                 _ => self.follow_stream_pointer(event),
@@ -92,7 +92,7 @@ impl Shadows {
         }
     }
 
-    fn bag(&mut self, of: Subject, change: fn(u32) -> u32) {
+    fn count_bag_items(&mut self, of: Subject, change: fn(u32) -> u32) {
         let bagged = match of.kind {
             Kind::Filter => self.first::<StreamFilter>(of).map(|it| &mut it.bagged),
             Kind::Pin => self.first::<StreamPin>(of).map(|it| &mut it.bagged),
@@ -105,24 +105,24 @@ impl Shadows {
 
     fn follow_stream_device(&mut self, event: &Event) {
         let subject = event.subject;
-        match event.what {
-            What::KsAdded { .. } => {
+        match event.kind {
+            EventKind::KsAdded { .. } => {
                 self.start(subject, StreamDevice::default());
             }
-            What::KsStarted {} | What::KsStopped {} => {
+            EventKind::KsStarted {} | EventKind::KsStopped {} => {
                 if let Some(it) = self.stream_device_mut(subject) {
-                    it.started = matches!(event.what, What::KsStarted {});
+                    it.started = matches!(event.kind, EventKind::KsStarted {});
                 }
             }
-            What::KsRemoved {} => self.end(subject),
+            EventKind::KsRemoved {} => self.end(subject),
             _ => (),
         }
     }
 
     fn follow_stream_filter(&mut self, event: &Event) {
         let subject = event.subject;
-        match event.what {
-            What::FilterCreated { device, dispatch, needs, .. } => {
+        match event.kind {
+            EventKind::FilterCreated { device, dispatch, needs, .. } => {
                 if let Some(it) = self.first::<StreamFilter>(subject) {
                     (it.device, it.dispatch, it.needs) = (Some(device.into()), dispatch, needs);
                 }
@@ -130,48 +130,48 @@ impl Shadows {
                     it.filters += 1;
                 }
             }
-            What::FilterClosed {} => {
+            EventKind::FilterClosed {} => {
                 let device = self.stream_filter(subject).and_then(|it| it.device);
                 if let Some(it) = self.stream_device_mut(device) {
                     it.filters = it.filters.saturating_sub(1);
                 }
                 self.end(subject);
             }
-            What::FilterUnmade {} => self.end(subject),
+            EventKind::FilterCreateFailed {} => self.end(subject),
             _ => (),
         }
     }
 
-    fn stream_pin_event(&mut self, event: &Event) {
+    fn follow_stream_pin(&mut self, event: &Event) {
         let subject = event.subject;
-        match &event.what {
-            What::PinFormat { .. } => drop(self.first::<StreamPin>(subject)),
-            What::PinCreated { filter, factory, standard, dispatch, least, .. } => {
+        match &event.kind {
+            EventKind::PinFormat { .. } => drop(self.first::<StreamPin>(subject)),
+            EventKind::PinCreated { filter, factory, standard, dispatch, min_state: least, .. } => {
                 if let Some(it) = self.first::<StreamPin>(subject) {
                     (it.filter, it.factory, it.created) = (Some((*filter).into()), *factory, true);
-                    (it.standard, it.dispatch, it.least) = (*standard, *dispatch, rank(least));
+                    (it.standard, it.dispatch, it.min_state) = (*standard, *dispatch, rank(least));
                 }
                 if let Some(it) = self.stream_filter_mut(*filter) {
                     *it.pins.entry(*factory).or_default() += 1;
                 }
             }
-            What::PinWanted { to, .. } => {
+            EventKind::PinStateRequested { to, .. } => {
                 if let Some(it) = self.first::<StreamPin>(subject) {
-                    it.wanted = Some(rank(to));
+                    it.requested = Some(rank(to));
                     it.failed = false;
                 }
             }
-            What::PinState { to, .. } => {
+            EventKind::PinStateChanged { to, .. } => {
                 if let Some(it) = self.first::<StreamPin>(subject) {
-                    (it.state, it.wanted) = (rank(to), None);
+                    (it.state, it.requested) = (rank(to), None);
                 }
             }
-            What::PinRefused { .. } => {
+            EventKind::PinStateRefused { .. } => {
                 if let Some(it) = self.first::<StreamPin>(subject) {
-                    it.wanted = None;
+                    it.requested = None;
                 }
             }
-            What::PinClosed {} => {
+            EventKind::PinClosed {} => {
                 let of = self.stream_pin(subject);
                 if let Some((filter, factory)) = of.and_then(|it| Some((it.filter?, it.factory)))
                     && let Some(it) = self.stream_filter_mut(filter)
@@ -181,29 +181,29 @@ impl Shadows {
                 }
                 self.end(subject);
             }
-            What::PinUnmade {} => self.end(subject),
+            EventKind::PinCreateFailed {} => self.end(subject),
             _ => (),
         }
     }
 
     fn follow_stream_allocator(&mut self, event: &Event) {
         let subject = event.subject;
-        match &event.what {
-            What::AllocatorChosen { pin, by, .. } => {
+        match &event.kind {
+            EventKind::AllocatorChosen { pin, by, .. } => {
                 let it = StreamAllocator {
                     pin: (*pin).into(),
                     by: by.clone(),
                     initialised: 0,
                     ready: false,
-                    word: None,
+                    driver_handle: None,
                     frames: 0,
                     out: 0,
                 };
                 self.start(subject, it);
             }
-            What::AllocatorReady { pin, word, frames, by, .. } => {
+            EventKind::AllocatorReady { pin, driver_handle: word, frames, by, .. } => {
                 if let Some(it) = self.stream_allocator_mut(subject) {
-                    (it.ready, it.word, it.frames) = (true, Some((*word).into()), *frames);
+                    (it.ready, it.driver_handle, it.frames) = (true, Some((*word).into()), *frames);
                 }
                 if by == "driver"
                     && let Some(it) = self.first::<StreamPin>(*pin)
@@ -211,7 +211,7 @@ impl Shadows {
                     it.allocators += 1;
                 }
             }
-            What::AllocatorDeleted { .. } => {
+            EventKind::AllocatorDeleted { .. } => {
                 let of = self.stream_allocator(subject);
                 let pin = of.filter(|it| it.by == "driver").map(|it| it.pin);
                 if let Some(it) = self.first::<StreamPin>(pin) {
@@ -219,18 +219,18 @@ impl Shadows {
                 }
                 self.end(subject);
             }
-            What::AllocatorRefused { .. } => self.end(subject),
+            EventKind::AllocatorFailed { .. } => self.end(subject),
             _ => (),
         }
     }
 
     fn follow_stream_frame(&mut self, event: &Event) {
         let subject = event.subject;
-        if let What::FrameMade { allocator, word, .. } = event.what {
+        if let EventKind::FrameCreated { allocator, pointer: word, .. } = event.kind {
             let (clones, locks, passed, freeing) = (0, 0, false, false);
             let it = StreamFrame {
                 allocator: allocator.map(Serial::from),
-                word: word.into(),
+                pointer: word.into(),
                 clones,
                 locks,
                 passed,
@@ -243,11 +243,11 @@ impl Shadows {
             return;
         }
         let Some(it) = self.stream_frame_mut(subject) else { return };
-        match event.what {
-            What::FrameQueued { .. } => it.passed = false,
-            What::FramePassed { .. } => it.passed = true,
-            What::FrameFreeing { .. } => it.freeing = true,
-            What::FrameFreed {} => {
+        match event.kind {
+            EventKind::FrameQueued { .. } => it.passed = false,
+            EventKind::FramePassed { .. } => it.passed = true,
+            EventKind::FrameFreeing { .. } => it.freeing = true,
+            EventKind::FrameFreed {} => {
                 let allocator = it.allocator;
                 self.end(subject);
                 if let Some(it) = self.stream_allocator_mut(allocator) {
@@ -261,26 +261,26 @@ impl Shadows {
     fn follow_stream_pointer(&mut self, event: &Event) {
         let subject = event.subject;
         let Some(it) = self.first::<StreamPointer>(subject) else { return };
-        let (before, was, cloned) = (it.frame, it.locked, it.cloned);
-        match event.what {
-            What::PointerCloned { frame, locked, .. } => {
+        let (before, previous, cloned) = (it.frame, it.locked, it.cloned);
+        match event.kind {
+            EventKind::PointerCloned { frame, locked, .. } => {
                 (it.cloned, it.frame, it.locked) = (true, Some(frame.into()), locked);
             }
-            What::PointerLocked { .. } => it.locked = true,
-            What::PointerUnlocked {} => it.locked = false,
-            What::PointerMoved { frame } => {
+            EventKind::PointerLocked { .. } => it.locked = true,
+            EventKind::PointerUnlocked {} => it.locked = false,
+            EventKind::PointerMoved { frame } => {
                 it.frame = frame.map(Serial::from);
                 it.locked &= frame.is_some();
             }
-            What::PointerDeleted { .. } => (it.frame, it.locked) = (None, false),
+            EventKind::PointerDeleted { .. } => (it.frame, it.locked) = (None, false),
             _ => return,
         }
         let (after, is, clone) = (it.frame, it.locked, it.cloned);
         // Edges have no end of their own: one that points nowhere is forgotten.
-        if after.is_none() && (!clone || matches!(event.what, What::PointerDeleted { .. })) {
+        if after.is_none() && (!clone || matches!(event.kind, EventKind::PointerDeleted { .. })) {
             self.end(subject);
         }
-        self.count_pointer(before, was, cloned, |it| it.saturating_sub(1));
+        self.count_pointer(before, previous, cloned, |it| it.saturating_sub(1));
         self.count_pointer(after, is, clone, |it| it + 1);
     }
 

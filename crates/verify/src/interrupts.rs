@@ -3,7 +3,7 @@
 use crate::ddi;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::{Adapter, Shadows};
-use flight::{Event, RuleId, What, Who};
+use flight::{Event, RuleId, EventKind, Component};
 
 /// The rules on interrupts that are history; the others are judged where drivers report.
 pub(crate) static RULES: &[Rule] =
@@ -11,21 +11,21 @@ pub(crate) static RULES: &[Rule] =
 
 fn one_dpc(event: &Event, shadows: &Shadows) -> Verdict {
     let pending = |adapter| shadows.adapter(adapter).is_some_and(|adapter: &Adapter| adapter.dpc);
-    let (broken, adapter) = match &event.what {
-        What::DpcQueued { fresh } => (*fresh && pending(event.subject), event.subject),
-        What::DdiCall { name, adapter, .. } if name == ddi::DPC => (!pending(*adapter), *adapter),
-        _ => return Verdict::Aside,
+    let (broken, adapter) = match &event.kind {
+        EventKind::DpcQueued { inserted: fresh } => (*fresh && pending(event.subject), event.subject),
+        EventKind::DdiCall { name, adapter, .. } if name == ddi::DPC => (!pending(*adapter), *adapter),
+        _ => return Verdict::NotApplicable,
     };
-    let said = match event.what {
-        What::DpcQueued { .. } => "was asked for its DPC while one is pending, and queued another",
+    let said = match event.kind {
+        EventKind::DpcQueued { .. } => "was asked for its DPC while one is pending, and queued another",
         _ => "has its DPC called, but nobody has asked for it since the last one",
     };
-    Verdict::kept_if(!broken, Who::Kernel, "DxgkCbQueueDpc", || format!("{adapter} {said}"))
+    Verdict::holds_if(!broken, Component::Kernel, "DxgkCbQueueDpc", || format!("{adapter} {said}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::script::{judged, said};
+    use crate::script::{judge_count, messages};
     use flight::RuleId;
 
     const ID: RuleId = RuleId::KMD_ISR_012;
@@ -44,14 +44,14 @@ mod tests {
     #[test]
     fn a_further_request_does_nothing() {
         let good = [queued(true), queued(false), dpc(1), queued(true), dpc(2)].concat();
-        assert!(said(ID, &good).is_empty());
-        assert_eq!(judged(ID, &good), 5);
+        assert!(messages(ID, &good).is_empty());
+        assert_eq!(judge_count(ID, &good), 5);
         assert_eq!(
-            said(ID, &[queued(true), queued(true)].concat()),
+            messages(ID, &[queued(true), queued(true)].concat()),
             ["adapter 1 was asked for its DPC while one is pending, and queued another"]
         );
         assert_eq!(
-            said(ID, &[queued(true), queued(false), dpc(1), dpc(2)].concat()),
+            messages(ID, &[queued(true), queued(false), dpc(1), dpc(2)].concat()),
             ["adapter 1 has its DPC called, but nobody has asked for it since the last one"]
         );
     }

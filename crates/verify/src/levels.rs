@@ -3,83 +3,83 @@
 
 use crate::ddi;
 use crate::rule::{Rule, Verdict};
-use crate::shadow::{Inside, Shadows};
-use flight::{Event, RuleId, What, Who};
+use crate::shadow::{ActiveCall, Shadows};
+use flight::{Event, RuleId, EventKind, Component};
 
 /// The rules on threading and levels.
 pub(crate) static RULES: &[Rule] = &[
-    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_001, level_three_alone),
-    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_002, level_two_alone_and_idle),
-    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_003, one_of_a_class),
+    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_001, level_three_exclusive),
+    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_002, level_two_exclusive_and_idle),
+    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_003, one_call_per_class),
     Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_004, one_scheduler),
-    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_006, one_of_a_process),
-    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_007, level),
+    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_006, one_call_per_process),
+    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_007, called_at_its_irql),
 ];
 
-fn level_three_alone(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::DdiCall { class, adapter, .. } = &event.what else { return Verdict::Aside };
+fn level_three_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::DdiCall { threading_level: class, adapter, .. } = &event.kind else { return Verdict::NotApplicable };
     // Interrupts and their DPCs are excluded by nobody.
     let three = |class: &str| class == "three";
-    let inside = shadows.adapter(adapter).map_or(&[][..], |it| &it.inside);
-    if class == "none" || !(three(class) || inside.iter().any(|it| three(&it.class))) {
-        return Verdict::Aside;
+    let inside = shadows.adapter(adapter).map_or(&[][..], |it| &it.active_calls);
+    if class == "none" || !(three(class) || inside.iter().any(|it| three(&it.threading_level))) {
+        return Verdict::NotApplicable;
     }
-    let like = |other: &Inside| other.class != "none" && (three(class) || three(&other.class));
-    alone(event, shadows, like, "one of them runs alone")
+    let like = |other: &ActiveCall| other.threading_level != "none" && (three(class) || three(&other.threading_level));
+    no_other_call(event, shadows, like, "one of them runs alone")
 }
 
-fn level_two_alone_and_idle(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::DdiCall { name, class, adapter, .. } = &event.what else { return Verdict::Aside };
+fn level_two_exclusive_and_idle(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::DdiCall { name, threading_level: class, adapter, .. } = &event.kind else { return Verdict::NotApplicable };
     let two = |class: &str| class == "two";
     let (inside, flying) =
-        shadows.adapter(adapter).map_or((&[][..], 0), |it| (&it.inside[..], it.flying));
-    if class == "none" || !(two(class) || inside.iter().any(|it| two(&it.class))) {
-        return Verdict::Aside;
+        shadows.adapter(adapter).map_or((&[][..], 0), |it| (&it.active_calls[..], it.in_flight));
+    if class == "none" || !(two(class) || inside.iter().any(|it| two(&it.threading_level))) {
+        return Verdict::NotApplicable;
     }
     if two(class) && flying > 0 {
         let said = format!("{name} is called at level two, but {adapter} has {flying} packets");
-        return Verdict::Broken(Who::Kernel, name.clone(), said);
+        return Verdict::Broken(Component::Kernel, name.clone(), said);
     }
-    let like = |other: &Inside| other.class != "none" && (two(class) || two(&other.class));
-    alone(event, shadows, like, "one of them runs alone")
+    let like = |other: &ActiveCall| other.threading_level != "none" && (two(class) || two(&other.threading_level));
+    no_other_call(event, shadows, like, "one of them runs alone")
 }
 
-fn one_of_a_class(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::DdiCall { class, .. } = &event.what else { return Verdict::Aside };
+fn one_call_per_class(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::DdiCall { threading_level: class, .. } = &event.kind else { return Verdict::NotApplicable };
     if ["zero", "two", "three", "none"].contains(&&**class) {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     }
-    alone(event, shadows, |other| other.class == *class, &format!("both are of class {class}"))
+    no_other_call(event, shadows, |other| other.threading_level == *class, &format!("both are of class {class}"))
 }
 
 fn one_scheduler(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::DdiCall { class, .. } = &event.what else { return Verdict::Aside };
+    let EventKind::DdiCall { threading_level: class, .. } = &event.kind else { return Verdict::NotApplicable };
     if class != "scheduler" {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     }
-    alone(event, shadows, |other| other.class == "scheduler", "both are the scheduler's")
+    no_other_call(event, shadows, |other| other.threading_level == "scheduler", "both are the scheduler's")
 }
 
-fn one_of_a_process(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::DdiCall { class, adapter, process: Some(process), .. } = &event.what else {
-        return Verdict::Aside;
+fn one_call_per_process(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::DdiCall { threading_level: class, adapter, process: Some(process), .. } = &event.kind else {
+        return Verdict::NotApplicable;
     };
     if class == "none" || shadows.adapter(adapter).is_none_or(|it| it.generation != 1) {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     }
-    let same = |other: &Inside| other.process == Some((*process).into()) && other.class != "none";
-    alone(event, shadows, same, &format!("both are for {process}"))
+    let same = |other: &ActiveCall| other.process == Some((*process).into()) && other.threading_level != "none";
+    no_other_call(event, shadows, same, &format!("both are for {process}"))
 }
 
 /// Whether no other thread is inside in a call like this one.
-fn alone(event: &Event, shadows: &Shadows, like: impl Fn(&Inside) -> bool, both: &str) -> Verdict {
-    let What::DdiCall { name, adapter, .. } = &event.what else { return Verdict::Aside };
-    let inside = shadows.adapter(adapter).map_or(&[][..], |it| &it.inside);
+fn no_other_call(event: &Event, shadows: &Shadows, like: impl Fn(&ActiveCall) -> bool, both: &str) -> Verdict {
+    let EventKind::DdiCall { name, adapter, .. } = &event.kind else { return Verdict::NotApplicable };
+    let inside = shadows.adapter(adapter).map_or(&[][..], |it| &it.active_calls);
     let other = inside.iter().find(|other| other.thread != event.thread && like(other));
     match other {
-        None => Verdict::Kept,
+        None => Verdict::Holds,
         Some(other) => Verdict::Broken(
-            Who::Kernel,
+            Component::Kernel,
             name.clone(),
             format!(
                 "thread {} calls {name} of {adapter}, but thread {} is inside {}, and {both}",
@@ -89,17 +89,17 @@ fn alone(event: &Event, shadows: &Shadows, like: impl Fn(&Inside) -> bool, both:
     }
 }
 
-fn level(event: &Event, _shadows: &Shadows) -> Verdict {
-    let What::DdiCall { name, level, .. } = &event.what else { return Verdict::Aside };
-    let Some(documented) = ddi::level(name) else { return Verdict::Aside };
-    Verdict::kept_if(*level == documented, Who::Kernel, name.clone(), || {
+fn called_at_its_irql(event: &Event, _shadows: &Shadows) -> Verdict {
+    let EventKind::DdiCall { name, level, .. } = &event.kind else { return Verdict::NotApplicable };
+    let Some(documented) = ddi::level(name) else { return Verdict::NotApplicable };
+    Verdict::holds_if(*level == documented, Component::Kernel, name.clone(), || {
         format!("{name} is called at {level} level, but it is for {documented} level")
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::script::{judged, said};
+    use crate::script::{judge_count, messages};
     use flight::RuleId;
 
     fn call(number: u32, class: &str, process: &str) -> String {
@@ -117,36 +117,36 @@ mod tests {
     fn one_thread_of_a_class_is_inside() {
         for id in [RuleId::KMD_LEVEL_003, RuleId::KMD_LEVEL_004] {
             let (one, two) = (call(1, "scheduler", "-"), call(2, "scheduler", "-"));
-            assert!(said(id, &[&*one, &back(1), &two].concat()).is_empty());
-            assert_eq!(judged(id, &[&*one, &back(1), &two].concat()), 2);
-            assert_eq!(said(id, &[&*one, &*two].concat()).len(), 1);
-            assert!(said(id, &[&*one, &call(2, "overlay", "-")].concat()).is_empty());
-            assert!(said(id, &one.repeat(2)).is_empty(), "a thread inside its own call");
+            assert!(messages(id, &[&*one, &back(1), &two].concat()).is_empty());
+            assert_eq!(judge_count(id, &[&*one, &back(1), &two].concat()), 2);
+            assert_eq!(messages(id, &[&*one, &*two].concat()).len(), 1);
+            assert!(messages(id, &[&*one, &call(2, "overlay", "-")].concat()).is_empty());
+            assert!(messages(id, &one.repeat(2)).is_empty(), "a thread inside its own call");
         }
         let zero = [call(1, "zero", "-"), call(2, "zero", "-")].concat();
-        assert_eq!(judged(RuleId::KMD_LEVEL_003, &zero), 0);
-        assert_eq!(judged(RuleId::KMD_LEVEL_004, &call(1, "overlay", "-")), 0);
+        assert_eq!(judge_count(RuleId::KMD_LEVEL_003, &zero), 0);
+        assert_eq!(judge_count(RuleId::KMD_LEVEL_004, &call(1, "overlay", "-")), 0);
     }
 
     #[test]
     fn level_two_is_alone_and_idle() {
         let id = RuleId::KMD_LEVEL_002;
         let (two, zero) = (call(1, "two", "-"), call(2, "zero", "-"));
-        assert_eq!(judged(id, &zero), 0);
-        assert_eq!(judged(id, &[&*two, &back(1), &zero].concat()), 1);
-        assert!(said(id, &[&*two, &back(1), &zero].concat()).is_empty());
-        assert_eq!(said(id, &[&*two, &*zero].concat()).len(), 1);
-        assert_eq!(said(id, &[&*zero, &*two].concat()).len(), 1);
-        assert!(said(id, &[&*two, &call(2, "none", "-")].concat()).is_empty(), "an interrupt");
+        assert_eq!(judge_count(id, &zero), 0);
+        assert_eq!(judge_count(id, &[&*two, &back(1), &zero].concat()), 1);
+        assert!(messages(id, &[&*two, &back(1), &zero].concat()).is_empty());
+        assert_eq!(messages(id, &[&*two, &*zero].concat()).len(), 1);
+        assert_eq!(messages(id, &[&*zero, &*two].concat()).len(), 1);
+        assert!(messages(id, &[&*two, &call(2, "none", "-")].concat()).is_empty(), "an interrupt");
         let work = "adapter:1 adapter.started nodes=1 generation=2
             device:1 device.created process=process:1 adapter=adapter:1
             context:1 context.created device=device:1 node=node:1
             context:1 packet.queued packet=1\n\
             context:1 packet.submitted packet=1 node=node:1 fence=1\n";
         let done = "context:1 packet.done packet=1 node=node:1 fence=1\n";
-        assert!(said(id, &[work, done, &two].concat()).is_empty());
+        assert!(messages(id, &[work, done, &two].concat()).is_empty());
         assert_eq!(
-            said(id, &[work, &two].concat()),
+            messages(id, &[work, &two].concat()),
             ["DxgkDdiCreateDevice is called at level two, but adapter 1 has 1 packets"]
         );
     }
@@ -157,11 +157,11 @@ mod tests {
         let started =
             |generation| format!("adapter:1 adapter.started nodes=1 generation={generation}\n");
         let both = [call(1, "zero", "process:1"), call(2, "zero", "process:1")].concat();
-        let others = [call(1, "zero", "process:1"), call(2, "zero", "process:2")].concat();
-        assert!(said(id, &[started(1), others].concat()).is_empty());
-        assert_eq!(judged(id, &[started(2), both.clone()].concat()), 0);
+        let more = [call(1, "zero", "process:1"), call(2, "zero", "process:2")].concat();
+        assert!(messages(id, &[started(1), more].concat()).is_empty());
+        assert_eq!(judge_count(id, &[started(2), both.clone()].concat()), 0);
         assert_eq!(
-            said(id, &[started(1), both].concat()),
+            messages(id, &[started(1), both].concat()),
             ["thread 2 calls DxgkDdiCreateDevice of adapter 1, but thread 1 is inside \
               DxgkDdiCreateDevice, and both are for process 1"]
         );
@@ -175,11 +175,11 @@ mod tests {
                 "call:1 ddi.call name={name} level={level} class=none adapter=adapter:1 process=-"
             )
         };
-        assert!(said(id, &at("DxgkDdiDpcRoutine", "dispatch")).is_empty());
-        assert!(said(id, &at("DxgkDdiInterruptRoutine", "device")).is_empty());
-        assert_eq!(judged(id, &at("DxgkDdiNoSuch", "device")), 0);
+        assert!(messages(id, &at("DxgkDdiDpcRoutine", "dispatch")).is_empty());
+        assert!(messages(id, &at("DxgkDdiInterruptRoutine", "device")).is_empty());
+        assert_eq!(judge_count(id, &at("DxgkDdiNoSuch", "device")), 0);
         assert_eq!(
-            said(id, &at("DxgkDdiSubmitCommandVirtual", "passive")),
+            messages(id, &at("DxgkDdiSubmitCommandVirtual", "passive")),
             ["DxgkDdiSubmitCommandVirtual is called at passive level, but it is for dispatch \
                  level"]
         );

@@ -23,7 +23,7 @@
 // What other crates use.
 pub use alias::{ALIASES, aliased, aliases};
 pub use catalogue::{Entry, Severity, catalogue, find};
-pub use names::Names;
+pub use names::HandleHistory;
 pub use oracle::Oracle;
 pub use rule::{Judge, Rule, Verdict};
 pub use shadow::Shadows;

@@ -5,11 +5,11 @@
 //! packet runs: it is known from when it came until the next packet goes to the hardware.
 
 use crate::oracle_tables::Tables;
-use flight::{Flushed, Log, Movement, Moving, RuleId, Run, Subject, Tabled, Who, Witness};
+use flight::{TlbFlush, Log, PagingMovement, PagingMove, RuleId, Run, Subject, PageTableWrite, Component, MemoryObserver};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-const PLACE: &str = "DxgkDdiBuildPagingBuffer";
+const ARGUMENT: &str = "DxgkDdiBuildPagingBuffer";
 
 /// Knows what bytes must be.
 pub struct Oracle {
@@ -19,9 +19,9 @@ pub struct Oracle {
 
 #[derive(Default)]
 struct State {
-    known: BTreeMap<Subject, Known>,
+    allocations: BTreeMap<Subject, KnownContent>,
     /// Moves that have begun and not ended.
-    flying: BTreeMap<Subject, u32>,
+    pending: BTreeMap<Subject, u32>,
     /// Where the GPU's addresses get something from those, and how many bytes.
     arriving: Vec<(Subject, u64, u64)>,
     /// Counts the packets of clients.
@@ -31,16 +31,16 @@ struct State {
 }
 
 /// What is known of an allocation.
-struct Known {
+struct KnownContent {
     bytes: Vec<u8>,
-    place: Place,
+    location: ContentLocation,
 }
 
 /// Where its bytes are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum ContentLocation {
     /// On their way: nothing can be compared.
-    Moving,
+    InTransfer,
     System(Vec<Run>),
     /// At a GPU's address, if no packet has gone to the hardware since.
     Gpu {
@@ -50,7 +50,7 @@ enum Place {
 }
 
 /// A byte that is not what it must be.
-struct Wrong {
+struct ByteMismatch {
     offset: u64,
     expected: u8,
     found: u8,
@@ -77,14 +77,14 @@ impl Oracle {
     }
 
     fn judge(&self, rule: RuleId, of: Subject, broken: Option<String>) {
-        self.log.judge(rule, Who::Driver, of, PLACE, broken);
+        self.log.judge(rule, Component::Driver, of, ARGUMENT, broken);
     }
 
     /// Compares where an operation should have brought its bytes. Answers whether they lie there
     /// in their order.
-    fn arrived(&self, state: &mut State, it: &Moving<'_>, expected: &[u8], rule: RuleId) -> bool {
-        let gpu = !matches!(it.movement, Movement::Leaves);
-        let found = if gpu { at_gpu(it) } else { in_system(it.ram, it.runs, it.bytes) };
+    fn check_arrived(&self, state: &mut State, it: &PagingMove<'_>, expected: &[u8], rule: RuleId) -> bool {
+        let gpu = !matches!(it.movement, PagingMovement::PageOut);
+        let found = if gpu { read_at_gpu(it) } else { read_system(it.ram, it.runs, it.bytes) };
         let Some(found) = found else {
             let said = format!(
                 "after {} of {}, the GPU does not reach all of {:#x} bytes at {:#x}",
@@ -97,11 +97,11 @@ impl Oracle {
             return true;
         };
         state.compared += it.bytes;
-        let wrong = first_wrong(expected, &found);
+        let wrong = first_mismatch(expected, &found);
         let rule = self.judge_order(it, rule, expected, &found, wrong.is_some());
         let Some(rule) = rule else { return false };
         let broken = wrong.map(|wrong| {
-            let Wrong { offset, expected, found } = wrong;
+            let ByteMismatch { offset, expected, found } = wrong;
             let place = if gpu {
                 format!("the GPU's address {:#x}", it.address + offset)
             } else {
@@ -123,21 +123,21 @@ impl Oracle {
     /// one behind the other, or to where the CPU expects a line. Answers whose rule the rest is.
     fn judge_order(
         &self,
-        it: &Moving<'_>,
+        it: &PagingMove<'_>,
         rule: RuleId,
         expected: &[u8],
         found: &[u8],
         wrong: bool,
     ) -> Option<RuleId> {
         let line = match it.movement {
-            Movement::Comes => Some(found),
-            Movement::Leaves => Some(expected),
+            PagingMovement::PageIn => Some(found),
+            PagingMovement::PageOut => Some(expected),
             _ => None,
         };
         if let Some(part) = it.part.filter(|it| *it > 0) {
             // All before it is right: so it went elsewhere.
-            let lost = first_wrong(expected, found).filter(|it| it.offset >= part);
-            let broken = lost.map(|Wrong { offset, expected, found }| {
+            let lost = first_mismatch(expected, found).filter(|it| it.offset >= part);
+            let broken = lost.map(|ByteMismatch { offset, expected, found }| {
                 format!(
                     "the virtual transfer of the part of {} from {part:#x} on left byte \
                      {offset:#x} as {found:#04x} where {expected:#04x} must be: the offset is \
@@ -152,7 +152,7 @@ impl Oracle {
             }
         }
         if let Some(line) = line.filter(|_| it.runs.len() > 1) {
-            let straight = wrong && in_a_line(it).is_some_and(|it| it == line);
+            let straight = wrong && read_contiguous(it).is_some_and(|it| it == line);
             let said = "took the pages to lie one behind the other, which they do not";
             let broken = straight.then(|| format!("{} of {} {said}", name(it.movement), it.of));
             self.judge(RuleId::KMD_PAGING_029, it.of, broken);
@@ -160,8 +160,8 @@ impl Oracle {
                 return None;
             }
         }
-        if matches!(it.movement, Movement::Leaves) {
-            let shuffled = wrong && counts(expected) == counts(found);
+        if matches!(it.movement, PagingMovement::PageOut) {
+            let shuffled = wrong && byte_counts(expected) == byte_counts(found);
             if !it.linear {
                 // WINDOWS: how what the CPU does not see lies in the system's memory is its
                 // driver's affair, as long as it comes back as it was.
@@ -177,41 +177,41 @@ impl Oracle {
     }
 
     /// Judges a client's word that the GPU has not written to what is thrown away.
-    fn judge_unwritten(&self, it: &Moving<'_>) {
-        let Some(kept) = in_system(it.ram, it.runs, it.bytes) else { return };
-        let Some(now) = at_gpu(it) else { return };
-        let broken = first_wrong(&kept, &now).map(|Wrong { offset, expected, found }| {
+    fn judge_unwritten(&self, it: &PagingMove<'_>) {
+        let Some(kept) = read_system(it.ram, it.runs, it.bytes) else { return };
+        let Some(now) = read_at_gpu(it) else { return };
+        let broken = first_mismatch(&kept, &now).map(|ByteMismatch { offset, expected, found }| {
             format!(
                 "{} is evicted with NotWrittenTo, but the GPU has written to it: byte \
                  {offset:#x} was {expected:#04x} when it came, and is {found:#04x}",
                 it.of
             )
         });
-        self.log.judge(RuleId::RESID_EVICT_004, Who::Client, it.of, "D3DKMTEvict.Flags", broken);
+        self.log.judge(RuleId::RESID_EVICT_004, Component::Client, it.of, "D3DKMTEvict.Flags", broken);
     }
 
     /// Compares everything else that is known and cannot have changed.
-    fn compare_others(&self, state: &mut State, it: &Moving<'_>) {
+    fn compare_other_allocations(&self, state: &mut State, it: &PagingMove<'_>) {
         let packets = state.packets;
         let mut damaged = Vec::new();
-        for (of, known) in state.known.iter().filter(|(of, _)| **of != it.of) {
-            let found = match &known.place {
-                Place::Moving => continue,
-                Place::System(runs) => in_system(it.ram, runs, known.bytes.len() as u64),
-                Place::Gpu { packets: then, .. } if *then != packets => continue,
-                Place::Gpu { address, .. } => {
+        for (of, known) in state.allocations.iter().filter(|(of, _)| **of != it.of) {
+            let found = match &known.location {
+                ContentLocation::InTransfer => continue,
+                ContentLocation::System(runs) => read_system(it.ram, runs, known.bytes.len() as u64),
+                ContentLocation::Gpu { packets: then, .. } if *then != packets => continue,
+                ContentLocation::Gpu { address, .. } => {
                     let mut bytes = vec![0; known.bytes.len()];
                     it.machine.peek(*address, &mut bytes).then_some(bytes)
                 }
             };
             state.compared += known.bytes.len() as u64;
-            if let Some(wrong) = found.and_then(|found| first_wrong(&known.bytes, &found)) {
-                damaged.push((*of, known.place.clone(), wrong));
+            if let Some(wrong) = found.and_then(|found| first_mismatch(&known.bytes, &found)) {
+                damaged.push((*of, known.location.clone(), wrong));
             }
         }
         for (of, place, wrong) in damaged {
             let place = match place {
-                Place::Gpu { address, .. } => {
+                ContentLocation::Gpu { address, .. } => {
                     format!("the GPU's address {:#x}", address + wrong.offset)
                 }
                 _ => "the system's memory".to_owned(),
@@ -227,52 +227,52 @@ impl Oracle {
                 wrong.found
             );
             self.judge(RuleId::WT_BYTES_001, it.of, Some(said));
-            state.known.remove(&of);
+            state.allocations.remove(&of);
         }
     }
 }
 
-impl Witness for Oracle {
-    fn begins(&self, it: &Moving<'_>) {
+impl MemoryObserver for Oracle {
+    fn paging_started(&self, it: &PagingMove<'_>) {
         let state = &mut *self.state();
-        let flying = state.flying.entry(it.of).or_insert(0);
+        let flying = state.pending.entry(it.of).or_insert(0);
         *flying += 1;
         let before = *flying > 1;
-        if arrives(it.movement) {
+        if is_arrival(it.movement) {
             state.arriving.push((it.of, it.address, it.bytes));
         }
-        let known = state.known.contains_key(&it.of);
+        let known = state.allocations.contains_key(&it.of);
         let bytes = match it.movement {
             // What is known already stays so: its last move may not have ended.
-            Movement::Comes if known => None,
-            Movement::Leaves | Movement::Mapped if known && before => None,
-            Movement::Comes | Movement::Mapped => in_system(it.ram, it.runs, it.bytes),
-            Movement::Leaves => at_gpu(it),
-            Movement::Shifted if before => None,
-            Movement::Shifted => it.from.and_then(|from| at(it, from)),
-            Movement::Filled => usize::try_from(it.bytes).ok().map(|it| vec![0; it]),
-            Movement::Unmapped | Movement::Thrown => {
-                if it.unwritten {
+            PagingMovement::PageIn if known => None,
+            PagingMovement::PageOut | PagingMovement::Map if known && before => None,
+            PagingMovement::PageIn | PagingMovement::Map => read_system(it.ram, it.runs, it.bytes),
+            PagingMovement::PageOut => read_at_gpu(it),
+            PagingMovement::Relocate if before => None,
+            PagingMovement::Relocate => it.from.and_then(|from| read_gpu(it, from)),
+            PagingMovement::Fill => usize::try_from(it.bytes).ok().map(|it| vec![0; it]),
+            PagingMovement::Unmap | PagingMovement::Thrown => {
+                if it.not_written {
                     self.judge_unwritten(it);
                 }
-                state.known.remove(&it.of);
+                state.allocations.remove(&it.of);
                 None
             }
         };
         if let Some(bytes) = bytes {
-            state.known.insert(it.of, Known { bytes, place: Place::Moving });
-        } else if let Some(known) = state.known.get_mut(&it.of) {
-            known.place = Place::Moving;
+            state.allocations.insert(it.of, KnownContent { bytes, location: ContentLocation::InTransfer });
+        } else if let Some(known) = state.allocations.get_mut(&it.of) {
+            known.location = ContentLocation::InTransfer;
         }
     }
 
-    fn ends(&self, it: &Moving<'_>) {
+    fn paging_finished(&self, it: &PagingMove<'_>) {
         let state = &mut *self.state();
         let mine = |that: &(Subject, u64, u64)| *that == (it.of, it.address, it.bytes);
-        if let Some(place) = state.arriving.iter().position(mine).filter(|_| arrives(it.movement)) {
+        if let Some(place) = state.arriving.iter().position(mine).filter(|_| is_arrival(it.movement)) {
             state.arriving.remove(place);
         }
-        let flying = state.flying.get_mut(&it.of);
+        let flying = state.pending.get_mut(&it.of);
         let left = flying.map_or(0, |it| {
             *it = it.saturating_sub(1);
             *it
@@ -280,89 +280,89 @@ impl Witness for Oracle {
         if left > 0 {
             return; // It is on its way again: what arrived may not be there any more.
         }
-        state.flying.remove(&it.of);
+        state.pending.remove(&it.of);
         match it.movement {
-            Movement::Unmapped => {
-                let dummy = first_of_each(it, it.dummy, &state.arriving);
+            PagingMovement::Unmap => {
+                let dummy = first_bytes_unmapped(it, it.dummy, &state.arriving);
                 self.judge(RuleId::KMD_PAGING_013, it.of, dummy);
             }
-            Movement::Thrown => (),
-            Movement::Comes
-            | Movement::Leaves
-            | Movement::Filled
-            | Movement::Mapped
-            | Movement::Shifted => {
-                let Some(known) = state.known.remove(&it.of) else { return };
+            PagingMovement::Thrown => (),
+            PagingMovement::PageIn
+            | PagingMovement::PageOut
+            | PagingMovement::Fill
+            | PagingMovement::Map
+            | PagingMovement::Relocate => {
+                let Some(known) = state.allocations.remove(&it.of) else { return };
                 let rule = match it.movement {
-                    Movement::Mapped => RuleId::KMD_PAGING_012,
+                    PagingMovement::Map => RuleId::KMD_PAGING_012,
                     _ => RuleId::WT_BYTES_001,
                 };
-                let straight = self.arrived(state, it, &known.bytes, rule);
+                let straight = self.check_arrived(state, it, &known.bytes, rule);
                 let place = match it.movement {
                     // Only its driver knows what lies where.
-                    Movement::Leaves if !straight => Place::Moving,
-                    Movement::Leaves => Place::System(it.runs.to_vec()),
-                    _ => Place::Gpu { address: it.address, packets: state.packets },
+                    PagingMovement::PageOut if !straight => ContentLocation::InTransfer,
+                    PagingMovement::PageOut => ContentLocation::System(it.runs.to_vec()),
+                    _ => ContentLocation::Gpu { address: it.address, packets: state.packets },
                 };
-                state.known.insert(it.of, Known { bytes: known.bytes, place });
+                state.allocations.insert(it.of, KnownContent { bytes: known.bytes, location: place });
             }
         }
-        self.compare_others(state, it);
+        self.compare_other_allocations(state, it);
     }
 
-    fn table_begins(&self, it: &Tabled<'_>) {
-        self.state().tables.begins(it);
+    fn table_write_started(&self, it: &PageTableWrite<'_>) {
+        self.state().tables.write_started(it);
     }
 
-    fn table_ends(&self, it: &Tabled<'_>) {
-        self.state().tables.ends(it, &self.log);
+    fn table_write_finished(&self, it: &PageTableWrite<'_>) {
+        self.state().tables.write_finished(it, &self.log);
     }
 
     fn table_forgotten(&self, table: (u32, u64), _of: Subject) {
         self.state().tables.forget(table);
     }
 
-    fn flushed(&self, it: &Flushed<'_>) {
-        self.state().tables.flushed(it, &self.log);
+    fn tlb_flushed(&self, it: &TlbFlush<'_>) {
+        self.state().tables.tlb_flushed(it, &self.log);
     }
 
-    fn works(&self) {
+    fn packet_ran(&self) {
         self.state().packets += 1;
     }
 
     fn forget(&self, of: Subject) {
         let state = &mut *self.state();
-        state.known.remove(&of);
-        state.flying.remove(&of);
+        state.allocations.remove(&of);
+        state.pending.remove(&of);
         state.arriving.retain(|it| it.0 != of);
     }
 }
 
-fn name(movement: Movement) -> &'static str {
+fn name(movement: PagingMovement) -> &'static str {
     match movement {
-        Movement::Comes => "the transfer in",
-        Movement::Leaves => "the transfer out",
-        Movement::Filled => "the fill",
-        Movement::Mapped => "the mapping",
-        Movement::Unmapped => "the unmapping",
-        Movement::Thrown => "the discard",
-        Movement::Shifted => "the move",
+        PagingMovement::PageIn => "the transfer in",
+        PagingMovement::PageOut => "the transfer out",
+        PagingMovement::Fill => "the fill",
+        PagingMovement::Map => "the mapping",
+        PagingMovement::Unmap => "the unmapping",
+        PagingMovement::Thrown => "the discard",
+        PagingMovement::Relocate => "the move",
     }
 }
 
 /// What the GPU has at the operation's address.
-fn at_gpu(it: &Moving<'_>) -> Option<Vec<u8>> {
-    at(it, it.address)
+fn read_at_gpu(it: &PagingMove<'_>) -> Option<Vec<u8>> {
+    read_gpu(it, it.address)
 }
 
 /// What it has at another one.
-fn at(it: &Moving<'_>, address: u64) -> Option<Vec<u8>> {
+fn read_gpu(it: &PagingMove<'_>, address: u64) -> Option<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(it.bytes).ok()?];
     it.machine.peek(address, &mut bytes).then_some(bytes)
 }
 
 /// What these pieces of the system's memory hold.
-fn in_system(ram: &dyn flight::Ram, runs: &[Run], length: u64) -> Option<Vec<u8>> {
+fn read_system(ram: &dyn flight::Ram, runs: &[Run], length: u64) -> Option<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(length).ok()?];
     let mut rest = bytes.as_mut_slice();
     for run in runs {
@@ -377,7 +377,7 @@ fn in_system(ram: &dyn flight::Ram, runs: &[Run], length: u64) -> Option<Vec<u8>
 }
 
 /// What the system's memory has behind the first page, as if all pages did.
-fn in_a_line(it: &Moving<'_>) -> Option<Vec<u8>> {
+fn read_contiguous(it: &PagingMove<'_>) -> Option<Vec<u8>> {
     let start = it.runs.first()?.start;
     let mut bytes = vec![0; usize::try_from(it.bytes).ok()?];
     // What is not taken is not there, and reads as nothing.
@@ -388,7 +388,7 @@ fn in_a_line(it: &Moving<'_>) -> Option<Vec<u8>> {
 }
 
 /// How often each byte is there.
-fn counts(bytes: &[u8]) -> [u32; 256] {
+fn byte_counts(bytes: &[u8]) -> [u32; 256] {
     let mut counts = [0; 256];
     for byte in bytes {
         counts[usize::from(*byte)] += 1;
@@ -396,26 +396,26 @@ fn counts(bytes: &[u8]) -> [u32; 256] {
     counts
 }
 
-fn first_wrong(expected: &[u8], found: &[u8]) -> Option<Wrong> {
+fn first_mismatch(expected: &[u8], found: &[u8]) -> Option<ByteMismatch> {
     if expected == found {
         return None;
     }
     let place = expected.iter().zip(found).position(|(a, b)| a != b)?;
     let offset = u64::try_from(place).ok()?;
-    Some(Wrong { offset, expected: expected[place], found: found[place] })
+    Some(ByteMismatch { offset, expected: expected[place], found: found[place] })
 }
 
 /// Whether the GPU's addresses have something afterwards.
-fn arrives(movement: Movement) -> bool {
+fn is_arrival(movement: PagingMovement) -> bool {
     match movement {
-        Movement::Comes | Movement::Filled | Movement::Mapped | Movement::Shifted => true,
-        Movement::Leaves | Movement::Unmapped | Movement::Thrown => false,
+        PagingMovement::PageIn | PagingMovement::Fill | PagingMovement::Map | PagingMovement::Relocate => true,
+        PagingMovement::PageOut | PagingMovement::Unmap | PagingMovement::Thrown => false,
     }
 }
 
 /// Whether an unmapped range shows the dummy page, and the GPU still reaches it. Where the next one
 /// is on its way already, either may be seen.
-fn first_of_each(it: &Moving<'_>, dummy: u64, arriving: &[(Subject, u64, u64)]) -> Option<String> {
+fn first_bytes_unmapped(it: &PagingMove<'_>, dummy: u64, arriving: &[(Subject, u64, u64)]) -> Option<String> {
     let mut page = vec![0; 4096];
     let known = it.ram.read(dummy, &mut page);
     let mut found = vec![0; 4096];

@@ -1,18 +1,18 @@
 //! What page tables must say: each entry is read when it was written, and each address is
 //! translated as an engine would when engines were told to forget.
 
-use flight::{Flushed, Log, RuleId, Subject, TableEntry, Tabled, Who};
+use flight::{TlbFlush, Log, RuleId, Subject, TableEntry, PageTableWrite, Component};
 use std::collections::BTreeMap;
 
-const PLACE: &str = "DxgkDdiBuildPagingBuffer";
+const ARGUMENT: &str = "DxgkDdiBuildPagingBuffer";
 const PAGE_BITS: u32 = 12;
 
 /// The tables of all address spaces, as the kernel asked for them.
 #[derive(Default)]
 pub(crate) struct Tables {
-    known: BTreeMap<Key, Vec<Slot>>,
+    entries: BTreeMap<Key, Vec<Slot>>,
     /// Updates of each address space that have begun and not ended.
-    flying: BTreeMap<Subject, u32>,
+    pending: BTreeMap<Subject, u32>,
     pub(crate) compared: u64,
 }
 
@@ -25,56 +25,56 @@ struct Slot {
     /// What it must say; none, if it was never written.
     says: Option<TableEntry>,
     /// The last that was valid.
-    was: Option<TableEntry>,
+    previous: Option<TableEntry>,
     /// What it said before its last update.
-    before: Option<TableEntry>,
+    older: Option<TableEntry>,
     /// Updates of it that have begun and not ended.
-    flying: u32,
+    pending: u32,
 }
 
 /// An entry that is not what it must be.
-struct Wrong {
+struct EntryMismatch {
     index: u32,
     expected: TableEntry,
     found: Option<TableEntry>,
     /// It is what it was before.
     untouched: bool,
     /// How many others that were asked for are wrong.
-    others: u32,
+    more: u32,
 }
 
 impl Tables {
-    pub(crate) fn begins(&mut self, it: &Tabled<'_>) {
-        *self.flying.entry(it.of).or_insert(0) += 1;
-        let slots = self.known.entry((it.of, it.table.0, it.table.1)).or_default();
+    pub(crate) fn write_started(&mut self, it: &PageTableWrite<'_>) {
+        *self.pending.entry(it.of).or_insert(0) += 1;
+        let slots = self.entries.entry((it.of, it.table.0, it.table.1)).or_default();
         for index in indices(it) {
             let place = index as usize;
             if slots.len() <= place {
                 slots.resize(place + 1, Slot::default());
             }
             let slot = &mut slots[place];
-            slot.before = it.machine.peek_entry(it.table, index);
+            slot.older = it.machine.peek_entry(it.table, index);
             slot.says = Some(expected(it, index));
-            slot.was = slot.says.filter(|it| it.valid).or(slot.was);
-            slot.flying += 1;
+            slot.previous = slot.says.filter(|it| it.valid).or(slot.previous);
+            slot.pending += 1;
         }
     }
 
-    pub(crate) fn ends(&mut self, it: &Tabled<'_>, log: &Log) {
-        if let Some(flying) = self.flying.get_mut(&it.of) {
+    pub(crate) fn write_finished(&mut self, it: &PageTableWrite<'_>, log: &Log) {
+        if let Some(flying) = self.pending.get_mut(&it.of) {
             *flying = flying.saturating_sub(1);
         }
-        let Some(slots) = self.known.get_mut(&(it.of, it.table.0, it.table.1)) else { return };
+        let Some(slots) = self.entries.get_mut(&(it.of, it.table.0, it.table.1)) else { return };
         for index in indices(it) {
             if let Some(slot) = slots.get_mut(index as usize) {
-                slot.flying = slot.flying.saturating_sub(1);
+                slot.pending = slot.pending.saturating_sub(1);
             }
         }
         if it.machine.peek_entry(it.table, it.first).is_none() {
             return; // Its hardware does not say what is in tables.
         }
         // One that is on its way again may be there or not.
-        let settled = (0..).zip(&*slots).filter(|(_, it)| it.flying == 0);
+        let settled = (0..).zip(&*slots).filter(|(_, it)| it.pending == 0);
         let mut asked = None;
         let mut other = None;
         for (index, slot) in settled {
@@ -84,12 +84,12 @@ impl Tables {
             if found.is_some_and(|it| it.same(&says)) {
                 continue;
             }
-            let untouched = found == slot.before;
+            let untouched = found == slot.older;
             let mine = indices(it).contains(&index);
-            let first: &mut Option<Wrong> = if mine { &mut asked } else { &mut other };
+            let first: &mut Option<EntryMismatch> = if mine { &mut asked } else { &mut other };
             match first {
-                Some(first) => first.others += 1,
-                None => *first = Some(Wrong { index, expected: says, found, untouched, others: 0 }),
+                Some(first) => first.more += 1,
+                None => *first = Some(EntryMismatch { index, expected: says, found, untouched, more: 0 }),
             }
         }
         judge_written(it, log, asked.as_ref(), other.as_ref());
@@ -98,7 +98,7 @@ impl Tables {
         }
         // What is wrong is said once.
         for (index, slot) in (0..).zip(slots) {
-            if slot.flying == 0 && slot.says.is_some() {
+            if slot.pending == 0 && slot.says.is_some() {
                 slot.says = it.machine.peek_entry(it.table, index);
             }
         }
@@ -106,16 +106,16 @@ impl Tables {
 
     /// Nothing is known of what is there, whoever's it was.
     pub(crate) fn forget(&mut self, table: (u32, u64)) {
-        let lost = |it: &Vec<Slot>| it.iter().any(|it| it.flying > 0);
-        for (key, _) in self.known.iter().filter(|it| (it.0.1, it.0.2) == table && lost(it.1)) {
-            self.flying.remove(&key.0); // What was lost never ends.
+        let lost = |it: &Vec<Slot>| it.iter().any(|it| it.pending > 0);
+        for (key, _) in self.entries.iter().filter(|it| (it.0.1, it.0.2) == table && lost(it.1)) {
+            self.pending.remove(&key.0); // What was lost never ends.
         }
-        self.known.retain(|it, _| (it.1, it.2) != table);
+        self.entries.retain(|it, _| (it.1, it.2) != table);
     }
 
     /// Translates all that is known of the addresses, if nothing of them is on its way.
-    pub(crate) fn flushed(&mut self, it: &Flushed<'_>, log: &Log) {
-        if self.flying.get(&it.of).is_some_and(|it| *it > 0) {
+    pub(crate) fn tlb_flushed(&mut self, it: &TlbFlush<'_>, log: &Log) {
+        if self.pending.get(&it.of).is_some_and(|it| *it > 0) {
             return;
         }
         if it.machine.peek_entry((it.root.segment, it.root.offset), 0).is_none() {
@@ -123,9 +123,9 @@ impl Tables {
         }
         let whole = (it.start, it.end) == (0, 0);
         let mut compared = 0;
-        let root = Node { table: (it.root.segment, it.root.offset), address: 0, gone: false };
+        let root = Node { table: (it.root.segment, it.root.offset), address: 0, removed: false };
         let level = u32::try_from(it.index_bits.len()).unwrap_or(0).saturating_sub(1);
-        let wrong = self.look(it, level, root, &mut compared);
+        let wrong = self.find_stale(it, level, root, &mut compared);
         self.compared += compared;
         let broken = wrong.map(|(address, expected, found)| {
             let range = if whole {
@@ -137,20 +137,20 @@ impl Tables {
                 "after the flush {range} of {} of {} ({}), the GPU finds {} at {address:#x} where the \
                  tables have {}",
                 it.of,
-                whose(it.process),
+                describe_process(it.process),
                 it.paging,
-                said(found),
-                said(expected)
+                describe_entry(found),
+                describe_entry(expected)
             )
         });
         let rule = if whole { RuleId::KMD_PAGING_024 } else { RuleId::WT_TABLES_001 };
-        log.judge(rule, Who::Driver, it.of, PLACE, broken);
+        log.judge(rule, Component::Driver, it.of, ARGUMENT, broken);
     }
 
     /// Looks through a table and what is below it. Answers the first address at which an engine
     /// finds something else, what it must find, and what it finds.
-    fn look(&self, it: &Flushed<'_>, level: u32, node: Node, compared: &mut u64) -> Option<Found> {
-        let slots = self.known.get(&(it.of, node.table.0, node.table.1))?;
+    fn find_stale(&self, it: &TlbFlush<'_>, level: u32, node: Node, compared: &mut u64) -> Option<StaleEntry> {
+        let slots = self.entries.get(&(it.of, node.table.0, node.table.1))?;
         let below: u32 = it.index_bits.iter().take(level as usize).sum::<u32>() + PAGE_BITS;
         let top = level as usize + 1 == it.index_bits.len();
         let most = if top { it.root.entries } else { u32::MAX };
@@ -160,21 +160,21 @@ impl Tables {
         };
         for (index, slot) in (0..most).zip(slots) {
             let address = node.address + (u64::from(index) << below);
-            let (Some(says), Some(was)) = (slot.says, slot.was) else { continue };
+            let (Some(says), Some(previous)) = (slot.says, slot.previous) else { continue };
             if !inside(address) {
                 continue;
             }
-            let gone = node.gone || !says.valid;
+            let removed = node.removed || !says.valid;
             if level > 0 {
-                let table = (was.segment, was.page << PAGE_BITS);
-                let child = Node { table, address, gone };
-                if let Some(wrong) = self.look(it, level - 1, child, compared) {
+                let table = (previous.segment, previous.page << PAGE_BITS);
+                let child = Node { table, address, removed };
+                if let Some(wrong) = self.find_stale(it, level - 1, child, compared) {
                     return Some(wrong);
                 }
                 continue;
             }
             *compared += 1;
-            let expected = Some(says).filter(|_| !gone);
+            let expected = Some(says).filter(|_| !removed);
             let found = it.machine.translate(it.root, address);
             let same = match (expected, found) {
                 (None, None) => true,
@@ -194,15 +194,15 @@ impl Tables {
 struct Node {
     table: (u32, u64),
     address: u64,
-    gone: bool,
+    removed: bool,
 }
 
 /// An address, what must be found there, and what is.
-type Found = (u64, Option<TableEntry>, Option<TableEntry>);
+type StaleEntry = (u64, Option<TableEntry>, Option<TableEntry>);
 
-fn judge_written(it: &Tabled<'_>, log: &Log, asked: Option<&Wrong>, other: Option<&Wrong>) {
-    let judge = |rule, broken| log.judge(rule, Who::Driver, it.of, PLACE, broken);
-    let sentence = |wrong: &Wrong, what: &str| {
+fn judge_written(it: &PageTableWrite<'_>, log: &Log, asked: Option<&EntryMismatch>, other: Option<&EntryMismatch>) {
+    let judge = |rule, broken| log.judge(rule, Component::Driver, it.of, ARGUMENT, broken);
+    let sentence = |wrong: &EntryMismatch, what: &str| {
         format!(
             "the update ({}) of entries {} to {} of a table of level {} at {:#x} of segment {}, \
              which translate from {:#x} on for {} of {}, {what} entry {} as {} where {} must be",
@@ -214,24 +214,24 @@ fn judge_written(it: &Tabled<'_>, log: &Log, asked: Option<&Wrong>, other: Optio
             it.table.0,
             it.address,
             it.of,
-            whose(it.process),
+            describe_process(it.process),
             wrong.index,
-            said(wrong.found),
-            said(Some(wrong.expected))
+            describe_entry(wrong.found),
+            describe_entry(Some(wrong.expected))
         )
     };
     if it.repeat && it.count > 1 {
         // The first one is right, and this one as it was, or most are wrong: so the entry was not
         // repeated.
         let few = asked.filter(|wrong| {
-            wrong.index != it.first && (wrong.untouched || wrong.others >= it.count / 2)
+            wrong.index != it.first && (wrong.untouched || wrong.more >= it.count / 2)
         });
         judge(RuleId::KMD_PAGING_021, few.map(|it| sentence(it, "with Repeat left")));
         if few.is_some() {
             return;
         }
     }
-    if it.cpu {
+    if it.by_cpu {
         // The first one is as it was: so nothing was written yet.
         let late = asked.filter(|wrong| wrong.index == it.first && wrong.untouched);
         judge(RuleId::KMD_PAGING_020, late.map(|it| sentence(it, "by the CPU left")));
@@ -244,20 +244,20 @@ fn judge_written(it: &Tabled<'_>, log: &Log, asked: Option<&Wrong>, other: Optio
     judge(RuleId::WT_TABLES_001, broken);
 }
 
-fn whose(process: Option<Subject>) -> String {
+fn describe_process(process: Option<Subject>) -> String {
     process.map_or("the system".to_owned(), |it| it.to_string())
 }
 
-fn indices(it: &Tabled<'_>) -> std::ops::Range<u32> {
+fn indices(it: &PageTableWrite<'_>) -> std::ops::Range<u32> {
     it.first..it.first.saturating_add(it.count)
 }
 
-fn expected(it: &Tabled<'_>, index: u32) -> TableEntry {
+fn expected(it: &PageTableWrite<'_>, index: u32) -> TableEntry {
     let at = if it.repeat { 0 } else { (index - it.first) as usize };
     it.entries.get(at).copied().unwrap_or_default()
 }
 
-fn said(entry: Option<TableEntry>) -> String {
+fn describe_entry(entry: Option<TableEntry>) -> String {
     match entry {
         None => "nothing".to_owned(),
         Some(it) if !it.valid => "an invalid entry".to_owned(),
@@ -276,11 +276,11 @@ fn said(entry: Option<TableEntry>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flight::{Kind, Line, Machine, Passive, TableRoot, What};
+    use flight::{Kind, InterruptLine, HardwareModel, Passive, TableRoot, EventKind};
     use std::cell::RefCell;
     use std::sync::Mutex;
 
-    const SPACE: Subject = Subject { kind: Kind::Space, number: 1 };
+    const SPACE: Subject = Subject { kind: Kind::AddressSpace, number: 1 };
     const ROOT: TableRoot = TableRoot { segment: 3, offset: 0, entries: 512 };
 
     /// Two levels of tables, and what its engines remember.
@@ -290,12 +290,12 @@ mod tests {
         remembered: Mutex<BTreeMap<u64, TableEntry>>,
     }
 
-    impl Machine for Fake {
+    impl HardwareModel for Fake {
         fn idle(&self) -> bool {
             true
         }
 
-        fn step(&self, _at: &mut Passive, _line: &dyn Line) {}
+        fn step(&self, _at: &mut Passive, _line: &dyn InterruptLine) {}
 
         fn peek_entry(&self, table: (u32, u64), index: u32) -> Option<TableEntry> {
             let entries = self.entries.lock().unwrap();
@@ -333,45 +333,45 @@ mod tests {
             Self { fake: Fake::default(), tables: RefCell::default(), log: Log::new() }
         }
 
-        fn update<'a>(&'a self, level: u32, first: u32, entries: &'a [TableEntry]) -> Tabled<'a> {
-            Tabled {
-                paging: Kind::Paging.nr(1),
+        fn update<'a>(&'a self, level: u32, first: u32, entries: &'a [TableEntry]) -> PageTableWrite<'a> {
+            PageTableWrite {
+                paging: Kind::Paging.subject(1),
                 of: SPACE,
-                process: Some(Kind::Process.nr(1)),
+                process: Some(Kind::Process.subject(1)),
                 level,
                 table: (3, if level == 1 { 0 } else { 0x1000 }),
                 first,
                 count: u32::try_from(entries.len()).unwrap(),
                 entries,
                 repeat: false,
-                cpu: false,
+                by_cpu: false,
                 address: 0,
                 machine: &self.fake,
             }
         }
 
         /// An update, and what the driver makes of it.
-        fn written(&self, it: &Tabled<'_>, made: &[(u32, TableEntry)]) {
-            self.tables.borrow_mut().begins(it);
-            for (index, entry) in made {
+        fn written(&self, it: &PageTableWrite<'_>, created_line: &[(u32, TableEntry)]) {
+            self.tables.borrow_mut().write_started(it);
+            for (index, entry) in created_line {
                 let place = (it.table.0, it.table.1, *index);
                 self.fake.entries.lock().unwrap().insert(place, *entry);
             }
-            self.tables.borrow_mut().ends(it, &self.log);
+            self.tables.borrow_mut().write_finished(it, &self.log);
         }
 
         fn flush(&self, start: u64, end: u64) {
-            let flushed = Flushed {
-                paging: Kind::Paging.nr(2),
+            let flushed = TlbFlush {
+                paging: Kind::Paging.subject(2),
                 of: SPACE,
-                process: Some(Kind::Process.nr(1)),
+                process: Some(Kind::Process.subject(1)),
                 root: ROOT,
                 index_bits: &[9, 9],
                 start,
                 end,
                 machine: &self.fake,
             };
-            self.tables.borrow_mut().flushed(&flushed, &self.log);
+            self.tables.borrow_mut().tlb_flushed(&flushed, &self.log);
         }
 
         /// Page 5 at 0x3000, page 6 behind it.
@@ -387,10 +387,10 @@ mod tests {
         }
 
         fn broken(&self, expected: &[(RuleId, &str)]) {
-            let events = self.log.take().into_iter().map(|it| it.what);
+            let events = self.log.take().into_iter().map(|it| it.kind);
             let said: Vec<(RuleId, String)> = events
                 .map(|it| match it {
-                    What::RuleBroken { rule, message, .. } => (rule, message.into_owned()),
+                    EventKind::RuleBroken { rule, message, .. } => (rule, message.into_owned()),
                     other => panic!("{other:?}"),
                 })
                 .collect();
@@ -405,8 +405,8 @@ mod tests {
     #[test]
     fn what_was_written_as_asked_is_kept() {
         let it = Flight::mapped();
-        let tally = it.log.judged();
-        assert_eq!(tally.of(RuleId::WT_TABLES_001), 3);
+        let tally = it.log.rule_counts();
+        assert_eq!(tally.count_of(RuleId::WT_TABLES_001), 3);
         assert!(it.tables.borrow().compared >= 5);
     }
 
@@ -426,12 +426,12 @@ mod tests {
     fn repeat_and_the_cpu_have_rules_of_their_own() {
         let it = Flight::mapped();
         let one = [page(7)];
-        let asked = Tabled { count: 3, repeat: true, ..it.update(0, 8, &one) };
+        let asked = PageTableWrite { count: 3, repeat: true, ..it.update(0, 8, &one) };
         it.written(&asked, &[(8, page(7))]);
         it.broken(&[(RuleId::KMD_PAGING_021, "with Repeat left entry 9")]);
         it.written(&asked, &[(8, page(7)), (9, page(7)), (10, page(7))]);
         it.broken(&[]);
-        it.written(&Tabled { cpu: true, ..it.update(0, 12, &one) }, &[]);
+        it.written(&PageTableWrite { by_cpu: true, ..it.update(0, 12, &one) }, &[]);
         it.broken(&[(RuleId::KMD_PAGING_020, "by the CPU left entry 12 as an invalid entry")]);
     }
 
@@ -469,7 +469,7 @@ mod tests {
         let it = Flight::mapped();
         let pages = [page(7)];
         let update = it.update(0, 3, &pages);
-        it.tables.borrow_mut().begins(&update);
+        it.tables.borrow_mut().write_started(&update);
         it.written(&it.update(0, 3, &[page(8)]), &[]);
         it.flush(0, 0);
         it.broken(&[]);

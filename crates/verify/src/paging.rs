@@ -1,46 +1,46 @@
 //! Paging: rules on what a driver returns, and on the order in which the kernel asks.
 
 use crate::rule::{Rule, Verdict};
-use crate::shadow::memory::{Segment, Told};
+use crate::shadow::memory::{Segment, ResidencyNotice};
 use crate::shadow::{Serial, Shadows};
-use flight::{Event, Hex, Kind, RuleId, Subject, What, Who};
+use flight::{Event, Hex, Kind, RuleId, Subject, EventKind, Component};
 
 const BUILD: &str = "DxgkDdiBuildPagingBuffer";
 
 /// The rules on paging work.
 pub(crate) static RULES: &[Rule] = &[
-    Rule::on(&["ddi.return"], RuleId::KMD_PAGING_001, answers),
-    Rule::on(&["paging.built"], RuleId::KMD_PAGING_005, busy),
-    Rule::on(&["paging.built"], RuleId::KMD_PAGING_006, again),
-    Rule::on(&["paging.built", "paging.ended"], RuleId::KMD_PAGING_007, one_by_one),
-    Rule::on(&["ddi.return"], RuleId::KMD_PAGING_008, starts),
-    Rule::on(&["paging.built"], RuleId::KMD_PAGING_010, addressed),
-    Rule::on(&["paging.built", "paging.done"], RuleId::KMD_PAGING_011, fills),
-    Rule::on(&["paging.done", "memory.freed"], RuleId::KMD_PAGING_014, mapped),
-    Rule::on(&["paging.done"], RuleId::KMD_PAGING_025, told),
-    Rule::on(&["paging.built", "page-table.gone"], RuleId::KMD_PAGING_031, reused),
-    Rule::on(&["paging.built"], RuleId::KMD_SEG_008, maps),
-    Rule::on(&["paging.private"], RuleId::KMD_SEG_014, untouched),
+    Rule::on(&["ddi.return"], RuleId::KMD_PAGING_001, build_status_legal),
+    Rule::on(&["paging.built"], RuleId::KMD_PAGING_005, busy_allowed),
+    Rule::on(&["paging.built"], RuleId::KMD_PAGING_006, retried_when_idle),
+    Rule::on(&["paging.built", "paging.ended"], RuleId::KMD_PAGING_007, one_transfer_at_a_time),
+    Rule::on(&["ddi.return"], RuleId::KMD_PAGING_008, transfer_start_repeats),
+    Rule::on(&["paging.built"], RuleId::KMD_PAGING_010, address_includes_segment_base),
+    Rule::on(&["paging.built", "paging.done"], RuleId::KMD_PAGING_011, fill_only_idle_memory),
+    Rule::on(&["paging.done", "memory.freed"], RuleId::KMD_PAGING_014, unmapped_only_if_mapped),
+    Rule::on(&["paging.done"], RuleId::KMD_PAGING_025, residency_notifications),
+    Rule::on(&["paging.built", "page-table.destroyed"], RuleId::KMD_PAGING_031, memory_unreferenced_before_reuse),
+    Rule::on(&["paging.built"], RuleId::KMD_SEG_008, aperture_operations_implemented),
+    Rule::on(&["paging.private"], RuleId::KMD_SEG_014, private_data_unchanged),
 ];
 
-fn answers(event: &Event, _shadows: &Shadows) -> Verdict {
-    let What::DdiReturn { name, answer, .. } = &event.what else { return Verdict::Aside };
+fn build_status_legal(event: &Event, _shadows: &Shadows) -> Verdict {
+    let EventKind::DdiReturn { name, result: answer, .. } = &event.kind else { return Verdict::NotApplicable };
     // A driver that did not return, or is not there, is another matter.
     if name != BUILD || answer == "crashed" || answer == "absent" {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     }
     let known = ["ok", "no-room", "busy"].contains(&&**answer);
-    Verdict::kept_if(known, Who::Driver, BUILD, || {
+    Verdict::holds_if(known, Component::Driver, BUILD, || {
         format!("{BUILD} answered {answer}, but only a full buffer or a busy allocation fail it")
     })
 }
 
-fn busy(event: &Event, _shadows: &Shadows) -> Verdict {
-    let What::PagingBuilt { operation, of, idle, answer, .. } = &event.what else {
-        return Verdict::Aside;
+fn busy_allowed(event: &Event, _shadows: &Shadows) -> Verdict {
+    let EventKind::PagingBuilt { operation, of, idle, result: answer, .. } = &event.kind else {
+        return Verdict::NotApplicable;
     };
     let waits = ["transfer", "special-lock-transfer", "discard"].contains(&&**operation);
-    Verdict::kept_if(answer != "busy" || (waits && !idle), Who::Driver, BUILD, || {
+    Verdict::holds_if(answer != "busy" || (waits && !idle), Component::Driver, BUILD, || {
         let why = if waits {
             "although it was told that no packet uses it"
         } else {
@@ -50,14 +50,14 @@ fn busy(event: &Event, _shadows: &Shadows) -> Verdict {
     })
 }
 
-fn again(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::PagingBuilt { operation, of, idle, .. } = &event.what else {
-        return Verdict::Aside;
+fn retried_when_idle(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::PagingBuilt { operation, of, idle, .. } = &event.kind else {
+        return Verdict::NotApplicable;
     };
-    let Some(paging) = shadows.paging(event.subject) else { return Verdict::Aside };
-    let Some(open) = paging.open.as_ref().filter(|it| it.busy) else { return Verdict::Aside };
+    let Some(paging) = shadows.paging(event.subject) else { return Verdict::NotApplicable };
+    let Some(open) = paging.open.as_ref().filter(|it| it.busy) else { return Verdict::NotApplicable };
     let same = (&open.operation, open.of) == (operation, *of);
-    Verdict::kept_if(same && *idle && paging.waits == 0, Who::Kernel, BUILD, || {
+    Verdict::holds_if(same && *idle && paging.waits == 0, Component::Kernel, BUILD, || {
         if !same {
             format!("{} is busy, and operation {operation} on {of} comes before it", open.of)
         } else if *idle {
@@ -69,14 +69,14 @@ fn again(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-fn one_by_one(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(paging) = shadows.paging(event.subject) else { return Verdict::Aside };
+fn one_transfer_at_a_time(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(paging) = shadows.paging(event.subject) else { return Verdict::NotApplicable };
     let open = paging.open.as_ref();
-    match &event.what {
-        What::PagingBuilt { operation, of, pass, .. } => {
+    match &event.kind {
+        EventKind::PagingBuilt { operation, of, pass, .. } => {
             let next = open.map_or(1, |it| it.pass + 1);
             let same = open.is_none_or(|it| (&it.operation, it.of) == (operation, *of));
-            Verdict::kept_if(same && *pass == next, Who::Kernel, BUILD, || match open {
+            Verdict::holds_if(same && *pass == next, Component::Kernel, BUILD, || match open {
                 Some(it) if !same => format!(
                     "operation {operation} on {of} begins before operation {} on {} has ended",
                     it.operation, it.of
@@ -84,24 +84,24 @@ fn one_by_one(event: &Event, shadows: &Shadows) -> Verdict {
                 _ => format!("operation {operation} on {of} is at buffer {pass}, not at {next}"),
             })
         }
-        What::PagingEnded { lost: false } => {
-            Verdict::kept_if(open.is_none(), Who::Kernel, BUILD, || {
+        EventKind::PagingEnded { lost: false } => {
+            Verdict::holds_if(open.is_none(), Component::Kernel, BUILD, || {
                 let of = open.map_or(event.subject, |it| it.of);
                 format!("{} ends before its operation on {of} does", event.subject)
             })
         }
-        _ => Verdict::Aside,
+        _ => Verdict::NotApplicable,
     }
 }
 
-fn starts(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(call) = shadows.call(event.subject) else { return Verdict::Aside };
-    let Some(adapter) = shadows.adapter(call.adapter) else { return Verdict::Aside };
+fn transfer_start_repeats(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(call) = shadows.call(event.subject) else { return Verdict::NotApplicable };
+    let Some(adapter) = shadows.adapter(call.adapter) else { return Verdict::NotApplicable };
     let Some(before) = adapter.retried.filter(|_| call.name == BUILD) else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
     let now = call.blocks.len();
-    Verdict::kept_if(before == 0 || now == 0, Who::Driver, BUILD, || {
+    Verdict::holds_if(before == 0 || now == 0, Component::Driver, BUILD, || {
         format!(
             "{} goes on with a transfer, and takes {now} more pool blocks for it: it took {before} \
              when it began",
@@ -110,27 +110,27 @@ fn starts(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-fn maps(event: &Event, _shadows: &Shadows) -> Verdict {
-    let What::PagingBuilt { operation, of, answer, .. } = &event.what else {
-        return Verdict::Aside;
+fn aperture_operations_implemented(event: &Event, _shadows: &Shadows) -> Verdict {
+    let EventKind::PagingBuilt { operation, of, result: answer, .. } = &event.kind else {
+        return Verdict::NotApplicable;
     };
     if !["map-aperture", "unmap-aperture"].contains(&&**operation) {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     }
     let refused = ["absent", "unsupported", "invalid"].contains(&&**answer);
-    Verdict::kept_if(!refused, Who::Driver, BUILD, || {
+    Verdict::holds_if(!refused, Component::Driver, BUILD, || {
         format!("the driver has an aperture, and answers operation {operation} on {of} {answer}")
     })
 }
 
-fn addressed(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::PagingBuilt { operation, of, segment, address, .. } = &event.what else {
-        return Verdict::Aside;
+fn address_includes_segment_base(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::PagingBuilt { operation, of, segment, address, .. } = &event.kind else {
+        return Verdict::NotApplicable;
     };
     let Some(it) = paged(*of, *segment, shadows).filter(|_| operation == "transfer") else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
-    Verdict::kept_if(it.has(*address), Who::Kernel, BUILD, || {
+    Verdict::holds_if(it.has(*address), Component::Kernel, BUILD, || {
         format!(
             "a transfer of {of} is at {address:#x}, but {segment} is from {:#x} on, with {:#x} \
              bytes",
@@ -139,59 +139,59 @@ fn addressed(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-fn fills(event: &Event, shadows: &Shadows) -> Verdict {
-    match &event.what {
-        What::PagingBuilt { operation, of, segment, .. } if operation == "fill" => {
-            let Some(it) = paged(*of, *segment, shadows) else { return Verdict::Aside };
-            Verdict::kept_if(!it.aperture, Who::Kernel, BUILD, || {
+fn fill_only_idle_memory(event: &Event, shadows: &Shadows) -> Verdict {
+    match &event.kind {
+        EventKind::PagingBuilt { operation, of, segment, .. } if operation == "fill" => {
+            let Some(it) = paged(*of, *segment, shadows) else { return Verdict::NotApplicable };
+            Verdict::holds_if(!it.aperture, Component::Kernel, BUILD, || {
                 format!("{of} is filled in {segment}, which is an aperture")
             })
         }
-        What::PagingDone { operation, of, .. } if operation == "fill" => {
-            let Some(it) = shadows.memory(*of) else { return Verdict::Aside };
-            Verdict::kept_if(it.there.is_none(), Who::Kernel, BUILD, || {
+        EventKind::PagingDone { operation, of, .. } if operation == "fill" => {
+            let Some(it) = shadows.memory(*of) else { return Verdict::NotApplicable };
+            Verdict::holds_if(it.segment.is_none(), Component::Kernel, BUILD, || {
                 format!("{of} is filled while it is in a segment, where packets may use it")
             })
         }
-        _ => Verdict::Aside,
+        _ => Verdict::NotApplicable,
     }
 }
 
-fn mapped(event: &Event, shadows: &Shadows) -> Verdict {
-    match &event.what {
-        What::PagingDone { operation, of, segment, .. } if operation == "unmap-aperture" => {
-            let Some(it) = shadows.memory(*of) else { return Verdict::Aside };
-            Verdict::kept_if(it.mapped, Who::Kernel, BUILD, || {
+fn unmapped_only_if_mapped(event: &Event, shadows: &Shadows) -> Verdict {
+    match &event.kind {
+        EventKind::PagingDone { operation, of, segment, .. } if operation == "unmap-aperture" => {
+            let Some(it) = shadows.memory(*of) else { return Verdict::NotApplicable };
+            Verdict::holds_if(it.mapped, Component::Kernel, BUILD, || {
                 format!("{of} is taken out of {segment}, but was not mapped")
             })
         }
-        What::MemoryFreed {} => {
-            let Some(it) = shadows.memory(event.subject) else { return Verdict::Aside };
+        EventKind::MemoryFreed {} => {
+            let Some(it) = shadows.memory(event.subject) else { return Verdict::NotApplicable };
             let of = event.subject;
-            Verdict::kept_if(!it.mapped, Who::Kernel, BUILD, || {
+            Verdict::holds_if(!it.mapped, Component::Kernel, BUILD, || {
                 format!("the memory of {of} is given back while it is mapped into an aperture")
             })
         }
-        _ => Verdict::Aside,
+        _ => Verdict::NotApplicable,
     }
 }
 
-fn told(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::PagingDone { operation, of, come, .. } = &event.what else { return Verdict::Aside };
-    let Some(it) = shadows.memory(*of) else { return Verdict::Aside };
+fn residency_notifications(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::PagingDone { operation, of, page_in: come, .. } = &event.kind else { return Verdict::NotApplicable };
+    let Some(it) = shadows.memory(*of) else { return Verdict::NotApplicable };
     let wrong = match (&**operation, come) {
-        ("notify-residency", _) if !it.wanted.told => Some("its driver did not ask for that"),
-        ("notify-residency", _) if it.there.is_none() => Some("it is in no segment"),
-        ("notify-residency", true) if it.told != Told::Nothing => Some("that was said before"),
-        ("notify-residency", false) if it.told != Told::Come => Some("it was not told it came"),
+        ("notify-residency", _) if !it.requirements.notified => Some("its driver did not ask for that"),
+        ("notify-residency", _) if it.segment.is_none() => Some("it is in no segment"),
+        ("notify-residency", true) if it.notice != ResidencyNotice::None => Some("that was said before"),
+        ("notify-residency", false) if it.notice != ResidencyNotice::Resident => Some("it was not told it came"),
         ("notify-residency", _) => None,
-        ("update-context", _) => return Verdict::Aside,
-        (_, false) => (it.wanted.told && it.told != Told::Leaves)
+        ("update-context", _) => return Verdict::NotApplicable,
+        (_, false) => (it.requirements.notified && it.notice != ResidencyNotice::Evicted)
             .then_some("its driver was not told that it leaves"),
         (_, true) => None,
     };
     let verb = if *come { "comes" } else { "leaves" };
-    Verdict::kept_if(wrong.is_none(), Who::Kernel, BUILD, || match wrong {
+    Verdict::holds_if(wrong.is_none(), Component::Kernel, BUILD, || match wrong {
         Some(why) if operation == "notify-residency" => {
             format!("a driver is told that {of} {verb}, but {why}")
         }
@@ -199,21 +199,21 @@ fn told(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-fn reused(event: &Event, shadows: &Shadows) -> Verdict {
-    if matches!(event.what, What::TableGone {}) {
-        return table_left(event, shadows);
+fn memory_unreferenced_before_reuse(event: &Event, shadows: &Shadows) -> Verdict {
+    if matches!(event.kind, EventKind::PageTableDestroyed {}) {
+        return page_table_unreferenced(event, shadows);
     }
-    let What::PagingBuilt { operation, of, segment, address, size, come: true, .. } = &event.what
+    let EventKind::PagingBuilt { operation, of, segment, address, size, page_in: true, .. } = &event.kind
     else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
     let it = paged(*of, *segment, shadows).filter(|_| operation != "notify-residency");
     let Some(it) = it else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
-    let other = it.in_the_way(*of, *address, *size);
-    let lead = it.leads.iter().find(|it| it.of != Some(*of) && it.reaches(*address, *size));
-    Verdict::kept_if(other.is_none() && lead.is_none(), Who::Kernel, BUILD, || {
+    let other = it.overlapping(*of, *address, *size);
+    let lead = it.mappings.iter().find(|it| it.of != Some(*of) && it.reaches(*address, *size));
+    Verdict::holds_if(other.is_none() && lead.is_none(), Component::Kernel, BUILD, || {
         if let Some(it) = lead.filter(|_| other.is_none()) {
             let how = if it.stale { "may still be remembered to lead" } else { "leads" };
             return format!(
@@ -227,15 +227,15 @@ fn reused(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 /// The memory of a page table is anybody's from here on: no engine gets there.
-fn table_left(event: &Event, shadows: &Shadows) -> Verdict {
-    let space = shadows.table(event.subject).and_then(|table| shadows.space(table.space));
-    let space = space.filter(|it| it.process.is_some() && !it.walkers.is_empty());
-    let (Some(space), table) = (space, event.subject) else { return Verdict::Aside };
-    let above = space.above.iter().find(|it| it.1.0 == table);
+fn page_table_unreferenced(event: &Event, shadows: &Shadows) -> Verdict {
+    let space = shadows.page_table(event.subject).and_then(|table| shadows.address_space(table.space));
+    let space = space.filter(|it| it.process.is_some() && !it.contexts.is_empty());
+    let (Some(space), table) = (space, event.subject) else { return Verdict::NotApplicable };
+    let parents = space.parents.iter().find(|it| it.1.0 == table);
     let remembered = space.remembered.get(&Serial::of(table));
-    Verdict::kept_if(above.is_none() && remembered.is_none(), Who::Kernel, BUILD, || {
+    Verdict::holds_if(parents.is_none() && remembered.is_none(), Component::Kernel, BUILD, || {
         let whose = space.process.map_or(String::new(), |it| format!(" of {it}"));
-        match (above, remembered) {
+        match (parents, remembered) {
             (Some(((_, address), (_, parent))), _) => format!(
                 "the memory of {table}{whose} is free, but the entry of address {address:#x} in \
                  {parent} leads to it"
@@ -249,14 +249,14 @@ fn table_left(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-fn untouched(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::PagingPrivate { buffer, bytes, before, .. } = event.what else {
-        return Verdict::Aside;
+fn private_data_unchanged(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::PagingPrivate { buffer, bytes, before, .. } = event.kind else {
+        return Verdict::NotApplicable;
     };
-    let Some(it) = shadows.adapter(event.subject) else { return Verdict::Aside };
+    let Some(it) = shadows.adapter(event.subject) else { return Verdict::NotApplicable };
     let known = it.buffers.get(&buffer);
     let right = known.copied().unwrap_or_else(|| zeroes(bytes)) == before;
-    Verdict::kept_if(right, Who::Kernel, BUILD, || {
+    Verdict::holds_if(right, Component::Kernel, BUILD, || {
         let what = if known.is_some() { "was changed" } else { "is new and not zero" };
         format!("the private data of the paging buffer at {buffer:#x} {what}")
     })
@@ -265,7 +265,7 @@ fn untouched(event: &Event, shadows: &Shadows) -> Verdict {
 /// The segment in which an operation is, unless it is on a context allocation: no rule of this
 /// file judges where these are.
 fn paged(of: Subject, segment: Subject, shadows: &Shadows) -> Option<&Segment> {
-    shadows.segment(segment).filter(|_| of.kind != Kind::Saved)
+    shadows.segment(segment).filter(|_| of.kind != Kind::ContextAllocation)
 }
 
 /// The digest of so many bytes of zero (FNV-1a, as of all private data).

@@ -1,32 +1,32 @@
 //! Plug and play, and power: rules on what a driver returns when its adapter starts, sleeps,
 //! stops or is removed, and on what it must free.
 
-use crate::ddi::{PULLED_OUT, RELEASE, RESET_DEVICE, SET_POWER, STOP_DEVICE};
+use crate::ddi::{SURPRISE_REMOVAL, RELEASE, RESET_DEVICE, SET_POWER, STOP_DEVICE};
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, Text, What, Who};
+use flight::{Event, RuleId, Text, EventKind, Component};
 
 /// The rules on plug and play, and on power.
 pub(crate) static RULES: &[Rule] = &[
-    Rule::on(&["ddi.adapter"], RuleId::KMD_PNP_002, its_own_word),
-    Rule::on(&["pool.kept", "ddi.return"], RuleId::KMD_PNP_005, nothing_kept),
+    Rule::on(&["ddi.adapter"], RuleId::KMD_PNP_002, adapter_handle_passed),
+    Rule::on(&["pool.held-after-stop", "ddi.return"], RuleId::KMD_PNP_005, stop_releases_all),
     Rule::on(&["ddi.call", "adapter.stopped"], RuleId::KMD_PNP_006, stopped_once),
     Rule::on(&["ddi.return"], RuleId::KMD_PNP_007, no_display_to_release),
     Rule::on(
-        &["callback", "pool.taken", "pool.freed", "ddi.return"],
+        &["callback", "pool.allocated", "pool.freed", "ddi.return"],
         RuleId::KMD_PNP_008,
-        calls_nobody,
+        reset_makes_no_calls,
     ),
     Rule::on(&["ddi.return"], RuleId::KMD_PNP_009, power_does_not_fail),
-    Rule::on(&["ddi.return"], RuleId::KMD_PNP_011, hears_of_removal),
+    Rule::on(&["ddi.return"], RuleId::KMD_PNP_011, surprise_removal_succeeds),
 ];
 
-fn its_own_word(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::DdiAdapter { word } = event.what else { return Verdict::Aside };
-    let Some(given) = shadows.adapter(event.subject).and_then(|it| it.word) else {
-        return Verdict::Aside;
+fn adapter_handle_passed(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::DdiAdapter { driver_handle: word } = event.kind else { return Verdict::NotApplicable };
+    let Some(given) = shadows.adapter(event.subject).and_then(|it| it.driver_handle) else {
+        return Verdict::NotApplicable;
     };
-    Verdict::kept_if(word == given, Who::Kernel, "MiniportDeviceContext", || {
+    Verdict::holds_if(word == given, Component::Kernel, "MiniportDeviceContext", || {
         format!(
             "a call for {} carries {word}, but its driver gave {given} in DxgkDdiAddDevice",
             event.subject
@@ -34,47 +34,47 @@ fn its_own_word(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-fn nothing_kept(event: &Event, shadows: &Shadows) -> Verdict {
-    if let What::DdiReturn { .. } = event.what {
+fn stop_releases_all(event: &Event, shadows: &Shadows) -> Verdict {
+    if let EventKind::DdiReturn { .. } = event.kind {
         let stopped = |name: &str, answer: &str| {
             name == STOP_DEVICE && answer != "crashed" || name == RELEASE && answer == "ok"
         };
-        return answered(event, stopped).map_or(Verdict::Aside, |_| Verdict::Kept);
+        return status_if(event, stopped).map_or(Verdict::NotApplicable, |_| Verdict::Holds);
     }
-    let block = shadows.word(event.subject).and_then(|it| it.block.as_ref());
+    let block = shadows.driver_pointer(event.subject).and_then(|it| it.block.as_ref());
     // One that was named where it should have been freed is not named again.
-    let Some(block) = block.filter(|it| !it.leaked) else { return Verdict::Aside };
+    let Some(block) = block.filter(|it| !it.leaked) else { return Verdict::NotApplicable };
     let stop = shadows.call_of(event).map_or(STOP_DEVICE.into(), |it| it.name.clone());
     let message = format!(
         "{stop} returned, but pool block {} ({} bytes, tag {}), taken since the adapter started, \
          is still out",
         event.subject.number, block.bytes, block.tag
     );
-    Verdict::Broken(Who::Driver, stop, message)
+    Verdict::Broken(Component::Driver, stop, message)
 }
 
 fn stopped_once(event: &Event, shadows: &Shadows) -> Verdict {
-    let what = &event.what;
-    if let What::AdapterStopped {} = what {
-        let Some(adapter) = shadows.adapter(event.subject) else { return Verdict::Aside };
-        let Some(answer) = &adapter.released else { return Verdict::Aside };
-        let kept = answer == "ok" || adapter.told_to_stop;
-        return Verdict::kept_if(kept, Who::Kernel, STOP_DEVICE, || {
+    let what = &event.kind;
+    if let EventKind::AdapterStopped {} = what {
+        let Some(adapter) = shadows.adapter(event.subject) else { return Verdict::NotApplicable };
+        let Some(answer) = &adapter.released else { return Verdict::NotApplicable };
+        let kept = answer == "ok" || adapter.stop_called;
+        return Verdict::holds_if(kept, Component::Kernel, STOP_DEVICE, || {
             format!("{RELEASE} answered {answer}, but {STOP_DEVICE} was not called instead")
         });
     }
-    let What::DdiCall { name, adapter, .. } = what else { return Verdict::Aside };
+    let EventKind::DdiCall { name, adapter, .. } = what else { return Verdict::NotApplicable };
     let released = shadows.adapter(adapter).and_then(|it| it.released.as_ref());
     let released = released.filter(|_| name == STOP_DEVICE);
-    let Some(answer) = released else { return Verdict::Aside };
-    Verdict::kept_if(answer != "ok", Who::Kernel, STOP_DEVICE, || {
+    let Some(answer) = released else { return Verdict::NotApplicable };
+    Verdict::holds_if(answer != "ok", Component::Kernel, STOP_DEVICE, || {
         format!("{STOP_DEVICE} is called, but {RELEASE} has stopped the adapter")
     })
 }
 
 fn no_display_to_release(event: &Event, _shadows: &Shadows) -> Verdict {
-    let Some(answer) = of(event, RELEASE) else { return Verdict::Aside };
-    Verdict::kept_if(answer == "unsupported", Who::Driver, RELEASE, || {
+    let Some(answer) = status_of(event, RELEASE) else { return Verdict::NotApplicable };
+    Verdict::holds_if(answer == "unsupported", Component::Driver, RELEASE, || {
         format!(
             "{RELEASE} answered {answer} for a target that has no display, but that is not \
              supported (STATUS_NOT_SUPPORTED)"
@@ -82,52 +82,52 @@ fn no_display_to_release(event: &Event, _shadows: &Shadows) -> Verdict {
     })
 }
 
-fn calls_nobody(event: &Event, shadows: &Shadows) -> Verdict {
-    let did = match &event.what {
-        What::DdiReturn { .. } => {
-            return of(event, RESET_DEVICE).map_or(Verdict::Aside, |_| Verdict::Kept);
+fn reset_makes_no_calls(event: &Event, shadows: &Shadows) -> Verdict {
+    let did = match &event.kind {
+        EventKind::DdiReturn { .. } => {
+            return status_of(event, RESET_DEVICE).map_or(Verdict::NotApplicable, |_| Verdict::Holds);
         }
-        What::Callback { name } => format!("called {name}"),
-        What::PoolTaken { bytes, .. } => format!("took {bytes} bytes of pool"),
+        EventKind::Callback { name } => format!("called {name}"),
+        EventKind::PoolAllocated { bytes, .. } => format!("took {bytes} bytes of pool"),
         _ => "freed a pool block".to_owned(),
     };
     if shadows.call_of(event).is_none_or(|it| it.name != RESET_DEVICE) {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     }
     let message = format!("{RESET_DEVICE} {did}, but it can run at any level: it calls nobody");
-    Verdict::Broken(Who::Driver, RESET_DEVICE.into(), message)
+    Verdict::Broken(Component::Driver, RESET_DEVICE.into(), message)
 }
 
 fn power_does_not_fail(event: &Event, _shadows: &Shadows) -> Verdict {
-    let Some(answer) = of(event, SET_POWER) else { return Verdict::Aside };
+    let Some(answer) = status_of(event, SET_POWER) else { return Verdict::NotApplicable };
     // WINDOWS: any status that passes NT_SUCCESS will do (documented).
     let number = answer.strip_prefix("0x").and_then(|it| u32::from_str_radix(it, 16).ok());
     let kept = answer == "ok" || number.is_some_and(|it| it < 1 << 31);
-    Verdict::kept_if(kept, Who::Driver, SET_POWER, || {
+    Verdict::holds_if(kept, Component::Driver, SET_POWER, || {
         format!("{SET_POWER} answered {answer}, but it has to succeed: the power changes anyway")
     })
 }
 
-fn hears_of_removal(event: &Event, _shadows: &Shadows) -> Verdict {
-    let Some(answer) = of(event, PULLED_OUT) else { return Verdict::Aside };
-    Verdict::kept_if(answer == "ok", Who::Driver, PULLED_OUT, || {
-        format!("{PULLED_OUT} answered {answer} to a live removal, but it has to succeed")
+fn surprise_removal_succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
+    let Some(answer) = status_of(event, SURPRISE_REMOVAL) else { return Verdict::NotApplicable };
+    Verdict::holds_if(answer == "ok", Component::Driver, SURPRISE_REMOVAL, || {
+        format!("{SURPRISE_REMOVAL} answered {answer} to a live removal, but it has to succeed")
     })
 }
 
 /// What a DDI answered, if the event is its return. A crash and an absent entry are none.
-fn of<'e>(event: &'e Event, ddi: &str) -> Option<&'e Text> {
-    answered(event, |name, answer| name == ddi && answer != "crashed" && answer != "absent")
+fn status_of<'e>(event: &'e Event, ddi: &str) -> Option<&'e Text> {
+    status_if(event, |name, answer| name == ddi && answer != "crashed" && answer != "absent")
 }
 
-fn answered(event: &Event, is: impl FnOnce(&str, &str) -> bool) -> Option<&Text> {
-    let What::DdiReturn { name, answer, .. } = &event.what else { return None };
+fn status_if(event: &Event, is: impl FnOnce(&str, &str) -> bool) -> Option<&Text> {
+    let EventKind::DdiReturn { name, result: answer, .. } = &event.kind else { return None };
     is(name, answer).then_some(answer)
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::script::{judged, said};
+    use crate::script::{judge_count, messages};
     use flight::RuleId;
 
     fn call(number: u32, name: &str) -> String {
@@ -153,31 +153,31 @@ mod tests {
             let add = call(1, "DxgkDdiAddDevice");
             let (met, start) = (back(1, "DxgkDdiAddDevice", "ok"), call(2, "DxgkDdiStartDevice"));
             format!(
-                "{add}c1 word:1 word.given to=adapter:1\n{met}{start}c2 adapter:1 ddi.adapter \
-                 word=word:{word}\n"
+                "{add}c1 driver-pointer:1 driver-handle.set to=adapter:1\n{met}{start}c2 adapter:1 ddi.adapter \
+                 word=driver-pointer:{word}\n"
             )
         };
-        assert!(said(id, &carries(1)).is_empty());
-        assert_eq!(judged(id, &carries(1)), 1);
+        assert!(messages(id, &carries(1)).is_empty());
+        assert_eq!(judge_count(id, &carries(1)), 1);
         let no = "a call for adapter 1 carries word 2, but its driver gave word 1 in \
                   DxgkDdiAddDevice";
-        assert_eq!(said(id, &carries(2)), [no]);
+        assert_eq!(messages(id, &carries(2)), [no]);
     }
 
     #[test]
     fn what_start_took_is_given_back() {
         let id = RuleId::KMD_PNP_005;
         let stop = [call(1, STOP), back(1, STOP, "ok")].concat();
-        assert_eq!((said(id, &stop).len(), judged(id, &stop)), (0, 1));
+        assert_eq!((messages(id, &stop).len(), judge_count(id, &stop)), (0, 1));
         let kept = format!(
-            "word:1 pool.taken bytes=64 tag=Wtun\n{}c1 word:1 pool.kept\n{}word:1 pool.left",
+            "driver-pointer:1 pool.allocated bytes=64 tag=Wtun\n{}c1 driver-pointer:1 pool.held-after-stop\n{}driver-pointer:1 pool.leaked",
             call(1, STOP),
             back(1, STOP, "ok")
         );
         let no = "DxgkDdiStopDevice returned, but pool block 1 (64 bytes, tag Wtun), taken since \
                   the adapter started, is still out";
-        assert_eq!(said(id, &kept), [no]);
-        assert!(said(RuleId::WT_POOL_003, &kept).is_empty(), "it was named");
+        assert_eq!(messages(id, &kept), [no]);
+        assert!(messages(RuleId::WT_POOL_003, &kept).is_empty(), "it was named");
     }
 
     #[test]
@@ -189,21 +189,21 @@ mod tests {
             [STARTED, &release, if stops { &stop } else { "" }, STOPPED].concat()
         };
         for (answer, stops) in [("ok", false), ("unsupported", true)] {
-            assert!(said(id, &flight(answer, stops)).is_empty(), "{answer}");
-            assert!(judged(id, &flight(answer, stops)) > 0);
-            assert_eq!(said(id, &flight(answer, !stops)).len(), 1, "{answer}");
+            assert!(messages(id, &flight(answer, stops)).is_empty(), "{answer}");
+            assert!(judge_count(id, &flight(answer, stops)) > 0);
+            assert_eq!(messages(id, &flight(answer, !stops)).len(), 1, "{answer}");
         }
         let plain = [STARTED, &call(1, STOP), &back(1, STOP, "ok"), STOPPED].concat();
-        assert_eq!(judged(id, &plain), 0);
+        assert_eq!(judge_count(id, &plain), 0);
     }
 
     #[test]
     fn what_has_no_display_is_not_supported() {
         let id = RuleId::KMD_PNP_007;
-        assert!(said(id, &back(1, RELEASE, "unsupported")).is_empty());
-        assert_eq!(said(id, &back(1, RELEASE, "ok")).len(), 1);
-        assert_eq!(said(id, &back(1, RELEASE, "invalid")).len(), 1);
-        assert_eq!(judged(id, &back(1, RELEASE, "crashed")), 0);
+        assert!(messages(id, &back(1, RELEASE, "unsupported")).is_empty());
+        assert_eq!(messages(id, &back(1, RELEASE, "ok")).len(), 1);
+        assert_eq!(messages(id, &back(1, RELEASE, "invalid")).len(), 1);
+        assert_eq!(judge_count(id, &back(1, RELEASE, "crashed")), 0);
     }
 
     #[test]
@@ -211,12 +211,12 @@ mod tests {
         let id = RuleId::KMD_PNP_008;
         let reset = "DxgkDdiResetDevice";
         let flight = |does: &str| format!("{}{does}{}", call(1, reset), back(1, reset, "ok"));
-        assert_eq!((said(id, &flight("")).len(), judged(id, &flight(""))), (0, 1));
+        assert_eq!((messages(id, &flight("")).len(), judge_count(id, &flight(""))), (0, 1));
         let no = "DxgkDdiResetDevice called DxgkCbQueueDpc, but it can run at any level: it calls \
                   nobody";
-        assert_eq!(said(id, &flight("c1 adapter:1 callback name=DxgkCbQueueDpc\n")), [no]);
-        assert_eq!(said(id, &flight("c1 word:1 pool.taken bytes=8 tag=Wtun\n")).len(), 1);
-        assert!(said(id, &flight("c2 adapter:1 callback name=DxgkCbQueueDpc\n")).is_empty());
+        assert_eq!(messages(id, &flight("c1 adapter:1 callback name=DxgkCbQueueDpc\n")), [no]);
+        assert_eq!(messages(id, &flight("c1 driver-pointer:1 pool.allocated bytes=8 tag=Wtun\n")).len(), 1);
+        assert!(messages(id, &flight("c2 adapter:1 callback name=DxgkCbQueueDpc\n")).is_empty());
     }
 
     #[test]
@@ -225,13 +225,13 @@ mod tests {
             (RuleId::KMD_PNP_009, "DxgkDdiSetPowerState"),
             (RuleId::KMD_PNP_011, "DxgkDdiNotifySurpriseRemoval"),
         ] {
-            assert!(said(id, &back(1, name, "ok")).is_empty());
-            assert_eq!(judged(id, &back(1, name, "ok")), 1);
-            assert_eq!(said(id, &back(1, name, "busy")).len(), 1);
-            assert_eq!(said(id, &back(1, name, "0xc0000001")).len(), 1);
-            assert_eq!(judged(id, &back(1, name, "crashed")), 0);
+            assert!(messages(id, &back(1, name, "ok")).is_empty());
+            assert_eq!(judge_count(id, &back(1, name, "ok")), 1);
+            assert_eq!(messages(id, &back(1, name, "busy")).len(), 1);
+            assert_eq!(messages(id, &back(1, name, "0xc0000001")).len(), 1);
+            assert_eq!(judge_count(id, &back(1, name, "crashed")), 0);
         }
         let pending = back(1, "DxgkDdiSetPowerState", "0x00000103");
-        assert!(said(RuleId::KMD_PNP_009, &pending).is_empty());
+        assert!(messages(RuleId::KMD_PNP_009, &pending).is_empty());
     }
 }

@@ -2,50 +2,50 @@
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, What, Who};
+use flight::{Event, RuleId, EventKind, Component};
 
 const DESTROY: &str = "D3DKMTDestroyPagingQueue";
 
 /// The rules on queues.
 pub(crate) static RULES: &[Rule] = &[
-    Rule::on(&["queue.destroyed"], RuleId::PAGQ_LIFE_001, drained),
-    Rule::on(&["queue.destroyed"], RuleId::PAGQ_LIFE_002, unnamed),
-    Rule::on(&["device.destroyed"], RuleId::PAGQ_LIFE_003, with_its_device),
-    Rule::on(&["queue.given", "queue.signalled"], RuleId::PAGQ_LIFE_006, rising),
+    Rule::on(&["paging-queue.destroyed"], RuleId::PAGQ_LIFE_001, queue_drained),
+    Rule::on(&["paging-queue.destroyed"], RuleId::PAGQ_LIFE_002, queue_handles_closed),
+    Rule::on(&["device.destroyed"], RuleId::PAGQ_LIFE_003, queues_end_with_device),
+    Rule::on(&["paging-queue.assigned", "paging-queue.signalled"], RuleId::PAGQ_LIFE_006, fence_values_rise),
 ];
 
-fn drained(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(it) = shadows.queue(event.subject) else { return Verdict::Aside };
-    Verdict::kept_if(it.signalled == it.given, Who::Kernel, DESTROY, || {
+fn queue_drained(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(it) = shadows.paging_queue(event.subject) else { return Verdict::NotApplicable };
+    Verdict::holds_if(it.signalled == it.last_assigned, Component::Kernel, DESTROY, || {
         format!(
             "{} is gone at fence value {}, and work of it was to signal {}",
-            event.subject, it.signalled, it.given
+            event.subject, it.signalled, it.last_assigned
         )
     })
 }
 
-fn unnamed(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(it) = shadows.queue(event.subject) else { return Verdict::Aside };
-    Verdict::kept_if(it.names == 0, Who::Kernel, DESTROY, || {
-        format!("{} is gone, and {} of its two names can be used", event.subject, it.names)
+fn queue_handles_closed(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(it) = shadows.paging_queue(event.subject) else { return Verdict::NotApplicable };
+    Verdict::holds_if(it.handles == 0, Component::Kernel, DESTROY, || {
+        format!("{} is gone, and {} of its two names can be used", event.subject, it.handles)
     })
 }
 
-fn with_its_device(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(it) = shadows.device(event.subject) else { return Verdict::Aside };
-    Verdict::kept_if(it.queues == 0, Who::Kernel, "D3DKMTDestroyDevice", || {
+fn queues_end_with_device(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(it) = shadows.device(event.subject) else { return Verdict::NotApplicable };
+    Verdict::holds_if(it.queues == 0, Component::Kernel, "D3DKMTDestroyDevice", || {
         format!("{} is gone, and has {} paging queues", event.subject, it.queues)
     })
 }
 
-fn rising(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(it) = shadows.queue(event.subject) else { return Verdict::Aside };
-    let (before, value) = match event.what {
-        What::QueueGiven { value, .. } => (it.given, value),
-        What::QueueSignalled { value } => (it.signalled, value),
-        _ => return Verdict::Aside,
+fn fence_values_rise(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(it) = shadows.paging_queue(event.subject) else { return Verdict::NotApplicable };
+    let (before, value) = match event.kind {
+        EventKind::PagingQueueAssigned { value, .. } => (it.last_assigned, value),
+        EventKind::PagingQueueSignalled { value } => (it.signalled, value),
+        _ => return Verdict::NotApplicable,
     };
-    Verdict::kept_if(value > before, Who::Kernel, "D3DKMTMakeResident", || {
+    Verdict::holds_if(value > before, Component::Kernel, "D3DKMTMakeResident", || {
         format!("{} has fence value {value} after {before}", event.subject)
     })
 }

@@ -4,7 +4,7 @@
 use crate::ddi;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, What, Who};
+use flight::{Event, RuleId, EventKind, Component};
 
 const RESET: &str = "DxgkDdiResetFromTimeout";
 const RESET_ENGINE: &str = "DxgkDdiResetEngine";
@@ -13,7 +13,7 @@ const CANCEL: &str = "DxgkDdiCancelCommand";
 const PAGE: &str = "DxgkDdiSubmitCommand";
 
 /// What may come while a driver resets its hardware.
-const BESIDE: [&str; 3] = ["DxgkDdiInterruptRoutine", ddi::DPC, "DxgkDdiCollectDbgInfo"];
+const ALLOWED_DURING_RESET: [&str; 3] = ["DxgkDdiInterruptRoutine", ddi::DPC, "DxgkDdiCollectDbgInfo"];
 
 /// The sixth reset of an adapter within a minute is not done any more.
 ///
@@ -22,44 +22,44 @@ const FATAL: usize = 6;
 
 /// The rules of this subject that are history; the others are judged where drivers answer.
 pub(crate) static RULES: &[Rule] = &[
-    Rule::on(&["ddi.return"], RuleId::KMD_PREEMPT_001, preempts),
-    Rule::on(&["ddi.call", "paging.submitted"], RuleId::KMD_PREEMPT_004, comes_first),
-    Rule::on(&["ddi.pages"], RuleId::KMD_SUBMIT_010, nobodys),
-    Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_015, cancels),
-    Rule::on(&["ddi.call"], RuleId::KMD_TDR_002, alone),
-    Rule::on(&["paging.dropped"], RuleId::KMD_TDR_003, dropped),
-    Rule::on(&["ddi.call", "adapter.reset"], RuleId::KMD_TDR_009, followed),
-    Rule::on(&["ddi.call", "adapter.reset"], RuleId::KMD_TDR_013, limited),
-    Rule::on(&["device.told"], RuleId::KMD_TDR_014, told),
+    Rule::on(&["ddi.return"], RuleId::KMD_PREEMPT_001, preempt_succeeds),
+    Rule::on(&["ddi.call", "paging.submitted"], RuleId::KMD_PREEMPT_004, preempted_paging_first),
+    Rule::on(&["ddi.pages"], RuleId::KMD_SUBMIT_010, paging_has_no_context),
+    Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_015, cancel_succeeds),
+    Rule::on(&["ddi.call"], RuleId::KMD_TDR_002, reset_exclusive),
+    Rule::on(&["paging.dropped"], RuleId::KMD_TDR_003, evictions_after_reset),
+    Rule::on(&["ddi.call", "adapter.reset"], RuleId::KMD_TDR_009, engine_reset_followed_up),
+    Rule::on(&["ddi.call", "adapter.reset"], RuleId::KMD_TDR_013, reset_limit),
+    Rule::on(&["device.state-queried"], RuleId::KMD_TDR_014, owners_enter_error),
 ];
 
-fn preempts(event: &Event, _shadows: &Shadows) -> Verdict {
-    succeeds(event, PREEMPT)
+fn preempt_succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
+    call_succeeds(event, PREEMPT)
 }
 
-fn cancels(event: &Event, _shadows: &Shadows) -> Verdict {
-    succeeds(event, CANCEL)
+fn cancel_succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
+    call_succeeds(event, CANCEL)
 }
 
 /// Whether a driver did what it may not refuse.
-fn succeeds(event: &Event, ddi: &'static str) -> Verdict {
-    let What::DdiReturn { name, answer, .. } = &event.what else { return Verdict::Aside };
+fn call_succeeds(event: &Event, ddi: &'static str) -> Verdict {
+    let EventKind::DdiReturn { name, result: answer, .. } = &event.kind else { return Verdict::NotApplicable };
     if name != ddi || answer == "crashed" {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     }
-    Verdict::kept_if(answer == "ok", Who::Driver, ddi, || {
+    Verdict::holds_if(answer == "ok", Component::Driver, ddi, || {
         format!("{name} answered {answer}, but it may not fail")
     })
 }
 
-fn comes_first(event: &Event, shadows: &Shadows) -> Verdict {
-    match &event.what {
-        What::PagingSubmitted { fence, .. } => {
-            let Some(first) = shadows.node(event.subject).and_then(|it| it.pages.back.front())
+fn preempted_paging_first(event: &Event, shadows: &Shadows) -> Verdict {
+    match &event.kind {
+        EventKind::PagingSubmitted { fence, .. } => {
+            let Some(first) = shadows.node(event.subject).and_then(|it| it.pages.returned.front())
             else {
-                return Verdict::Aside;
+                return Verdict::NotApplicable;
             };
-            Verdict::kept_if(first == fence, Who::Kernel, PAGE, || {
+            Verdict::holds_if(first == fence, Component::Kernel, PAGE, || {
                 format!(
                     "{} was given paging commands with fence {fence}, but it has given back those \
                      of fence {first}, which come first",
@@ -67,41 +67,41 @@ fn comes_first(event: &Event, shadows: &Shadows) -> Verdict {
                 )
             })
         }
-        What::DdiCall { name, adapter, .. } if name == ddi::SUBMIT => {
+        EventKind::DdiCall { name, adapter, .. } if name == ddi::SUBMIT => {
             let overtaken = shadows.adapter(adapter).and_then(|it| it.recovery.overtaken);
-            let Some((node, fence)) = overtaken else { return Verdict::Aside };
+            let Some((node, fence)) = overtaken else { return Verdict::NotApplicable };
             let said = format!(
                 "{node} was given a packet with fence {fence} before the paging commands that it \
                  had given back"
             );
-            Verdict::Broken(Who::Kernel, name.clone(), said)
+            Verdict::Broken(Component::Kernel, name.clone(), said)
         }
-        _ => Verdict::Aside,
+        _ => Verdict::NotApplicable,
     }
 }
 
-fn nobodys(event: &Event, _shadows: &Shadows) -> Verdict {
-    let What::DdiPages { context } = event.what else { return Verdict::Aside };
-    Verdict::kept_if(context.is_none(), Who::Kernel, ddi::SUBMIT, || {
+fn paging_has_no_context(event: &Event, _shadows: &Shadows) -> Verdict {
+    let EventKind::DdiPages { context } = event.kind else { return Verdict::NotApplicable };
+    Verdict::holds_if(context.is_none(), Component::Kernel, ddi::SUBMIT, || {
         let context = context.map_or(String::new(), |it| it.to_string());
         format!("paging commands were submitted for {context}, but they are no application's")
     })
 }
 
-fn alone(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::DdiCall { name, adapter, .. } = &event.what else { return Verdict::Aside };
-    let Some(it) = shadows.adapter(adapter) else { return Verdict::Aside };
-    let resets = |name: &str| name == RESET;
-    if BESIDE.contains(&&**name) {
-        return Verdict::Aside;
+fn reset_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::DdiCall { name, adapter, .. } = &event.kind else { return Verdict::NotApplicable };
+    let Some(it) = shadows.adapter(adapter) else { return Verdict::NotApplicable };
+    let reset_times = |name: &str| name == RESET;
+    if ALLOWED_DURING_RESET.contains(&&**name) {
+        return Verdict::NotApplicable;
     }
-    let mut inside = it.inside.iter().filter(|it| !BESIDE.contains(&&*it.name));
-    let other = if resets(name) { inside.next() } else { inside.find(|it| resets(&it.name)) };
+    let mut inside = it.active_calls.iter().filter(|it| !ALLOWED_DURING_RESET.contains(&&*it.name));
+    let other = if reset_times(name) { inside.next() } else { inside.find(|it| reset_times(&it.name)) };
     match other {
-        None if !resets(name) => Verdict::Aside,
-        None => Verdict::Kept,
+        None if !reset_times(name) => Verdict::NotApplicable,
+        None => Verdict::Holds,
         Some(other) => Verdict::Broken(
-            Who::Kernel,
+            Component::Kernel,
             RESET.into(),
             format!(
                 "{adapter} has {name} called while {} has not returned, but nobody else is inside \
@@ -112,11 +112,11 @@ fn alone(event: &Event, shadows: &Shadows) -> Verdict {
     }
 }
 
-fn dropped(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::PagingDropped { operation, of, bytes } = &event.what else { return Verdict::Aside };
+fn evictions_after_reset(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::PagingDropped { operation, of, bytes } = &event.kind else { return Verdict::NotApplicable };
     let resetting = shadows.adapter(event.subject).is_some_and(|it| it.recovery.resetting);
     let right = *bytes == 0 && ["transfer", "unmap-aperture"].contains(&&**operation);
-    Verdict::kept_if(resetting && right, Who::Kernel, "DxgkDdiBuildPagingBuffer", || {
+    Verdict::holds_if(resetting && right, Component::Kernel, "DxgkDdiBuildPagingBuffer", || {
         let when = if resetting { "after" } else { "without" };
         format!(
             "{of} left its place {when} a reset with {operation} of {bytes} bytes, but what a reset \
@@ -125,29 +125,29 @@ fn dropped(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-fn followed(event: &Event, shadows: &Shadows) -> Verdict {
-    match &event.what {
-        What::AdapterReset { .. } => {
+fn engine_reset_followed_up(event: &Event, shadows: &Shadows) -> Verdict {
+    match &event.kind {
+        EventKind::AdapterReset { .. } => {
             let must = shadows.adapter(event.subject).and_then(|it| it.recovery.must_reset);
-            must.map_or(Verdict::Aside, |_| Verdict::Kept)
+            must.map_or(Verdict::NotApplicable, |_| Verdict::Holds)
         }
-        What::DdiCall { name, adapter, .. } if name == ddi::SUBMIT || name == PAGE => {
+        EventKind::DdiCall { name, adapter, .. } if name == ddi::SUBMIT || name == PAGE => {
             let must = shadows.adapter(adapter).and_then(|it| it.recovery.must_reset);
-            let Some(why) = must else { return Verdict::Aside };
+            let Some(why) = must else { return Verdict::NotApplicable };
             let said = format!("{adapter} was given work, but {why}, so all of it is reset first");
-            Verdict::Broken(Who::Kernel, RESET.into(), said)
+            Verdict::Broken(Component::Kernel, RESET.into(), said)
         }
-        _ => Verdict::Aside,
+        _ => Verdict::NotApplicable,
     }
 }
 
-fn limited(event: &Event, shadows: &Shadows) -> Verdict {
-    match &event.what {
-        What::AdapterReset { now, count } => {
-            let Some(it) = shadows.adapter(event.subject) else { return Verdict::Aside };
+fn reset_limit(event: &Event, shadows: &Shadows) -> Verdict {
+    match &event.kind {
+        EventKind::AdapterReset { now, count } => {
+            let Some(it) = shadows.adapter(event.subject) else { return Verdict::NotApplicable };
             let right = it.recovery.count(*now);
             let kept = u32::try_from(right) == Ok(*count);
-            Verdict::kept_if(kept, Who::Kernel, RESET, || {
+            Verdict::holds_if(kept, Component::Kernel, RESET, || {
                 format!(
                     "{} is reset for the {count}th time within a minute, it was said, but it is \
                      the {right}th",
@@ -155,20 +155,20 @@ fn limited(event: &Event, shadows: &Shadows) -> Verdict {
                 )
             })
         }
-        What::DdiCall { name, adapter, .. } if name == RESET => {
-            let Some(it) = shadows.adapter(adapter) else { return Verdict::Aside };
-            let count = it.recovery.resets.len();
-            Verdict::kept_if(count < FATAL, Who::Kernel, RESET, || {
+        EventKind::DdiCall { name, adapter, .. } if name == RESET => {
+            let Some(it) = shadows.adapter(adapter) else { return Verdict::NotApplicable };
+            let count = it.recovery.reset_times.len();
+            Verdict::holds_if(count < FATAL, Component::Kernel, RESET, || {
                 format!("{adapter} is reset for the {count}th time within a minute: that is fatal")
             })
         }
-        _ => Verdict::Aside,
+        _ => Verdict::NotApplicable,
     }
 }
 
-fn told(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(it) = shadows.device(event.subject).filter(|it| it.hit) else { return Verdict::Aside };
-    Verdict::kept_if(it.lost, Who::Kernel, RESET_ENGINE, || {
+fn owners_enter_error(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(it) = shadows.device(event.subject).filter(|it| it.hit) else { return Verdict::NotApplicable };
+    Verdict::holds_if(it.lost, Component::Kernel, RESET_ENGINE, || {
         format!(
             "{} has an allocation that was paged when its engine was reset, but it is not in error",
             event.subject
@@ -178,7 +178,7 @@ fn told(event: &Event, shadows: &Shadows) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use crate::script::{judged, said};
+    use crate::script::{judge_count, messages};
     use flight::RuleId;
 
     fn call(number: u32, name: &str) -> String {
@@ -198,10 +198,10 @@ mod tests {
         let dpc = call(2, "DxgkDdiDpcRoutine");
         let known = "adapter:1 adapter.started nodes=1 generation=2\n".to_owned();
         let good = [known, call(1, super::RESET), dpc, back(1, super::RESET, "ok")].concat();
-        assert!(said(id, &good).is_empty());
-        assert_eq!(judged(id, &good), 1);
+        assert!(messages(id, &good).is_empty());
+        assert_eq!(judge_count(id, &good), 1);
         for (one, two) in [(super::RESET, "DxgkDdiEscape"), ("DxgkDdiEscape", super::RESET)] {
-            assert_eq!(said(id, &[call(1, one), call(2, two)].concat()).len(), 1, "{one}");
+            assert_eq!(messages(id, &[call(1, one), call(2, two)].concat()).len(), 1, "{one}");
         }
     }
 
@@ -213,11 +213,11 @@ mod tests {
             format!("adapter:1 adapter.reset now={now} count={count}\n{call}")
         };
         let five: String = (1..=5).map(|it| reset(it.into(), it)).collect();
-        assert!(said(id, &(call(9, "DxgkDdiEscape") + &five)).is_empty());
+        assert!(messages(id, &(call(9, "DxgkDdiEscape") + &five)).is_empty());
         let six = call(9, "DxgkDdiEscape") + &five + &reset(6, 6);
-        assert_eq!(said(id, &six).len(), 1);
+        assert_eq!(messages(id, &six).len(), 1);
         let later = call(9, "DxgkDdiEscape") + &five + &reset(700_000_000, 1);
-        assert!(said(id, &later).is_empty());
+        assert!(messages(id, &later).is_empty());
     }
 
     #[test]
@@ -227,8 +227,8 @@ mod tests {
         let reset = "adapter:1 adapter.reset now=1 count=1\n";
         let work = call(2, "DxgkDdiSubmitCommandVirtual");
         let start = call(9, "DxgkDdiEscape");
-        assert_eq!(said(id, &[&*start, &failed, &work].concat()).len(), 1);
-        assert!(said(id, &[&*start, &failed, reset, &work].concat()).is_empty());
-        assert_eq!(judged(id, &[&*start, &failed, reset, &work].concat()), 1);
+        assert_eq!(messages(id, &[&*start, &failed, &work].concat()).len(), 1);
+        assert!(messages(id, &[&*start, &failed, reset, &work].concat()).is_empty());
+        assert_eq!(judge_count(id, &[&*start, &failed, reset, &work].concat()), 1);
     }
 }

@@ -2,41 +2,41 @@
 //! back.
 
 use crate::rule::{Rule, Verdict};
-use crate::shadow::{Shadows, Stage};
-use flight::{Event, RuleId, What, Who};
+use crate::shadow::{Shadows, ViewStage};
+use flight::{Event, RuleId, EventKind, Component};
 
 /// The rules on the end of views, allocations and resources.
 pub(crate) static RULES: &[Rule] = &[
-    Rule::on(&["resource.gone"], RuleId::ALLOC_DESTROY_002, with_members),
+    Rule::on(&["resource.destroyed"], RuleId::ALLOC_DESTROY_002, members_destroyed_with_resource),
     Rule::on(&["view.idle"], RuleId::ALLOC_DESTROY_006, after_work),
-    Rule::on(&["packet.done"], RuleId::ALLOC_DESTROY_007, at_once),
-    Rule::on(&["retire.answered"], RuleId::ALLOC_DESTROY_009, not_before_the_end),
-    Rule::on(&["view.unnamed"], RuleId::ALLOC_DESTROY_010, name_ends_once),
-    Rule::on(&["wait.parked"], RuleId::ALLOC_DESTROY_011, no_wait),
-    Rule::on(&["retire.asked"], RuleId::ALLOC_DESTROY_013, no_flags_in_version_1),
+    Rule::on(&["packet.done"], RuleId::ALLOC_DESTROY_007, assumed_idle_at_once),
+    Rule::on(&["retire.returned"], RuleId::ALLOC_DESTROY_009, synchronous_waits),
+    Rule::on(&["view.retiring"], RuleId::ALLOC_DESTROY_010, handle_dead_on_return),
+    Rule::on(&["wait.parked"], RuleId::ALLOC_DESTROY_011, asynchronous_does_not_wait),
+    Rule::on(&["retire.requested"], RuleId::ALLOC_DESTROY_013, no_flags_in_version_1),
     Rule::on(&["ddi.destroys"], RuleId::ALLOC_DESTROY_015, closed_first),
-    Rule::on(&["allocation.unplaced"], RuleId::ALLOC_DESTROY_016, idle_first),
+    Rule::on(&["allocation.decommitted"], RuleId::ALLOC_DESTROY_016, idle_first),
     Rule::on(&["ddi.resource"], RuleId::ALLOC_DESTROY_017, last_view),
-    Rule::on(&["resource-view.unnamed"], RuleId::ALLOC_DESTROY_025, empty_and_there),
+    Rule::on(&["resource-view.retiring"], RuleId::ALLOC_DESTROY_025, empty_resource_stays),
 ];
 
 const DESTROY: &str = "D3DKMTDestroyAllocation2";
 const DESTROY_1: &str = "D3DKMTDestroyAllocation";
 
-fn with_members(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(resource) = shadows.resource(event.subject) else { return Verdict::Aside };
-    let left = resource.live.saturating_sub(resource.told);
-    Verdict::kept_if(left == 0, Who::Kernel, DESTROY, || {
+fn members_destroyed_with_resource(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(resource) = shadows.resource(event.subject) else { return Verdict::NotApplicable };
+    let left = resource.live.saturating_sub(resource.members_destroyed);
+    Verdict::holds_if(left == 0, Component::Kernel, DESTROY, || {
         format!("{} is gone, but {left} of its allocations live", event.subject)
     })
 }
 
 fn after_work(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(view) = shadows.view(event.subject) else { return Verdict::Aside };
-    let Some(device) = shadows.device(view.device) else { return Verdict::Aside };
-    let Some(asked) = view.asked.filter(|it| !it.assume) else { return Verdict::Aside };
+    let Some(view) = shadows.view(event.subject) else { return Verdict::NotApplicable };
+    let Some(device) = shadows.device(view.device) else { return Verdict::NotApplicable };
+    let Some(asked) = view.request.filter(|it| !it.assume_not_in_use) else { return Verdict::NotApplicable };
     let first = device.packets.front().filter(|it| it.queued < asked.seq);
-    Verdict::kept_if(first.is_none(), Who::Kernel, DESTROY, || {
+    Verdict::holds_if(first.is_none(), Component::Kernel, DESTROY, || {
         let behind = device.packets.iter().take_while(|it| it.queued < asked.seq).count();
         let fence = first
             .map_or(String::new(), |it| format!(", first packet {} of {}", it.packet, it.context));
@@ -48,13 +48,13 @@ fn after_work(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-fn at_once(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::PacketDone { node, fence, .. } = &event.what else { return Verdict::Aside };
-    let Some(context) = shadows.context(event.subject) else { return Verdict::Aside };
-    let Some(device) = shadows.device(context.device) else { return Verdict::Aside };
-    Verdict::kept_if(
+fn assumed_idle_at_once(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::PacketDone { node, fence, .. } = &event.kind else { return Verdict::NotApplicable };
+    let Some(context) = shadows.context(event.subject) else { return Verdict::NotApplicable };
+    let Some(device) = shadows.device(context.device) else { return Verdict::NotApplicable };
+    Verdict::holds_if(
         device.hasty == 0,
-        Who::Kernel,
+        Component::Kernel,
         "D3DKMTDestroyAllocation2, AssumeNotInUse",
         || {
             format!(
@@ -66,18 +66,18 @@ fn at_once(event: &Event, shadows: &Shadows) -> Verdict {
     )
 }
 
-fn not_before_the_end(event: &Event, shadows: &Shadows) -> Verdict {
-    let (What::RetireAnswered { done }, Some(it)) =
-        (&event.what, shadows.retirement(event.subject))
+fn synchronous_waits(event: &Event, shadows: &Shadows) -> Verdict {
+    let (EventKind::RetireReturned { done }, Some(it)) =
+        (&event.kind, shadows.retirement(event.subject))
     else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
-    if !done || !it.asked.sync {
-        return Verdict::Aside;
+    if !done || !it.request.synchronous {
+        return Verdict::NotApplicable;
     }
-    Verdict::kept_if(
+    Verdict::holds_if(
         it.closed >= it.views && it.orphans == 0,
-        Who::Kernel,
+        Component::Kernel,
         "D3DKMTDestroyAllocation2, SynchronousDestroy",
         || {
             format!(
@@ -89,35 +89,35 @@ fn not_before_the_end(event: &Event, shadows: &Shadows) -> Verdict {
     )
 }
 
-fn name_ends_once(event: &Event, shadows: &Shadows) -> Verdict {
-    let (What::ViewUnnamed { retirement, .. }, Some(view)) =
-        (&event.what, shadows.view(event.subject))
+fn handle_dead_on_return(event: &Event, shadows: &Shadows) -> Verdict {
+    let (EventKind::ViewRetiring { retirement, .. }, Some(view)) =
+        (&event.kind, shadows.view(event.subject))
     else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
-    Verdict::kept_if(view.stage == Stage::Named, Who::Kernel, DESTROY, || {
+    Verdict::holds_if(view.stage == ViewStage::Live, Component::Kernel, DESTROY, || {
         let before = view.retirement.map_or("before".into(), |it| format!("by {it}"));
         format!("{retirement} closed the name of {}, but that was closed {before}", event.subject)
     })
 }
 
-fn no_wait(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(retirement) = shadows.retirement(event.subject) else { return Verdict::Aside };
-    Verdict::kept_if(retirement.asked.sync, Who::Kernel, DESTROY, || {
+fn asynchronous_does_not_wait(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(retirement) = shadows.retirement(event.subject) else { return Verdict::NotApplicable };
+    Verdict::holds_if(retirement.request.synchronous, Component::Kernel, DESTROY, || {
         format!("a thread waits for {}, but SynchronousDestroy was not asked for", event.subject)
     })
 }
 
 fn no_flags_in_version_1(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::RetireAsked { device, assume, sync, .. } = &event.what else {
-        return Verdict::Aside;
+    let EventKind::RetireRequested { device, assume_not_in_use: assume, synchronous: sync, .. } = &event.kind else {
+        return Verdict::NotApplicable;
     };
     let process = shadows.device(device).and_then(|device| device.process);
     let entered = shadows.process(process).and_then(|it| it.call(event.thread));
     if entered.is_none_or(|it| it.name != DESTROY_1) {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     }
-    Verdict::kept_if(!assume && !sync, Who::Kernel, DESTROY_1, || {
+    Verdict::holds_if(!assume && !sync, Component::Kernel, DESTROY_1, || {
         format!(
             "{} was asked for by {DESTROY_1} with AssumeNotInUse {assume} and SynchronousDestroy \
              {sync}, but that call has no flags",
@@ -126,14 +126,14 @@ fn no_flags_in_version_1(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-fn empty_and_there(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(view) = shadows.resource_view(event.subject) else { return Verdict::Aside };
+fn empty_resource_stays(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(view) = shadows.resource_view(event.subject) else { return Verdict::NotApplicable };
     // One that has members ends with them.
     let resource = shadows.resource(view.resource);
     if resource.is_some_and(|resource| resource.live > 0) {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     }
-    Verdict::kept_if(resource.is_some(), Who::Kernel, DESTROY, || {
+    Verdict::holds_if(resource.is_some(), Component::Kernel, DESTROY, || {
         format!(
             "the name of {} is closed, but {} was gone before: an empty resource stays until it \
              is destroyed by its handle",
@@ -143,18 +143,18 @@ fn empty_and_there(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn closed_first(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(allocation) = shadows.allocation(event.subject) else { return Verdict::Aside };
-    Verdict::kept_if(
+    let Some(allocation) = shadows.allocation(event.subject) else { return Verdict::NotApplicable };
+    Verdict::holds_if(
         allocation.views == 0,
-        Who::Kernel,
+        Component::Kernel,
         "DxgkDdiDestroyAllocation, pAllocationList",
         || format!("{} is destroyed, but {} views of it are open", event.subject, allocation.views),
     )
 }
 
 fn idle_first(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(allocation) = shadows.allocation(event.subject) else { return Verdict::Aside };
-    Verdict::kept_if(allocation.busy == 0, Who::Kernel, DESTROY, || {
+    let Some(allocation) = shadows.allocation(event.subject) else { return Verdict::NotApplicable };
+    Verdict::holds_if(allocation.busy == 0, Component::Kernel, DESTROY, || {
         format!(
             "the memory of {} was given back, but {} views of it are not idle",
             event.subject, allocation.busy
@@ -163,14 +163,14 @@ fn idle_first(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn last_view(event: &Event, shadows: &Shadows) -> Verdict {
-    let (What::DdiResource { goes: true, .. }, Some(resource)) =
-        (&event.what, shadows.resource(event.subject))
+    let (EventKind::DdiResource { destroy: true, .. }, Some(resource)) =
+        (&event.kind, shadows.resource(event.subject))
     else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
-    Verdict::kept_if(
+    Verdict::holds_if(
         resource.views == 0,
-        Who::Kernel,
+        Component::Kernel,
         "DxgkDdiDestroyAllocation, DestroyResource",
         || format!("{} is destroyed, but {} devices have it open", event.subject, resource.views),
     )
@@ -178,20 +178,20 @@ fn last_view(event: &Event, shadows: &Shadows) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use crate::script::{judged, said};
+    use crate::script::{judge_count, messages};
     use flight::RuleId;
 
-    const BORN: &str = "device:1 device.created process=process:1 adapter=adapter:1
+    const CREATED: &str = "device:1 device.created process=process:1 adapter=adapter:1
         context:1 context.created device=device:1 node=node:0
         resource:1 resource.created adapter=adapter:1 device=device:1 sharing=none
         resource-view:1 resource-view.opened resource=resource:1 device=device:1
         allocation:1 allocation.created adapter=adapter:1 device=device:1 resource=resource:1 size=1 pitch_size=0 alignment=0 given=0x00000000 seen=0x00000000
         view:1 view.opened allocation=allocation:1 device=device:1 resource=resource:1 answered=true\n";
 
-    fn asked(assume: bool, sync: bool) -> String {
+    fn requested(assume: bool, sync: bool) -> String {
         format!(
-            "retirement:1 retire.asked device=device:1 views=1 assume={assume} sync={sync}
-            view:1 view.unnamed by=device:1 retirement=retirement:1\n"
+            "retirement:1 retire.requested device=device:1 views=1 assume={assume} sync={sync}
+            view:1 view.retiring by=device:1 retirement=retirement:1\n"
         )
     }
 
@@ -204,14 +204,14 @@ mod tests {
     }
 
     fn check(id: RuleId, script: &str, expected: &[&str]) {
-        assert_eq!(said(id, &format!("{BORN}{script}")), expected, "{script}");
-        assert_ne!(judged(id, &format!("{BORN}{script}")), 0, "{script}");
+        assert_eq!(messages(id, &format!("{CREATED}{script}")), expected, "{script}");
+        assert_ne!(judge_count(id, &format!("{CREATED}{script}")), 0, "{script}");
     }
 
     #[test]
     fn a_view_is_idle_after_the_work_before_it() {
         let id = RuleId::ALLOC_DESTROY_006;
-        let asked = asked(false, false);
+        let asked = requested(false, false);
         let idle = "view:1 view.idle";
         check(id, &[&*queued(1), &asked, &queued(2), &done(1), idle].concat(), &[]);
         check(id, &[&*queued(1), &asked, "device:1 device.lost why=hung\n", idle].concat(), &[]);
@@ -223,47 +223,47 @@ mod tests {
     #[test]
     fn a_hasty_end_waits_for_no_work() {
         let id = RuleId::ALLOC_DESTROY_007;
-        let asked = asked(true, false);
+        let asked = requested(true, false);
         check(id, &[&*queued(1), &asked, "view:1 view.idle\n", &done(1)].concat(), &[]);
         let broken = "fence 1 of node 0 passed while 1 views that were said not to be in use \
                       still waited, but their end waits for no work";
         check(id, &[&*queued(1), &asked, &done(1)].concat(), &[broken]);
-        let script = [BORN, &asked, "view:1 view.idle"].concat();
-        assert_eq!(judged(RuleId::ALLOC_DESTROY_006, &script), 0);
+        let script = [CREATED, &asked, "view:1 view.idle"].concat();
+        assert_eq!(judge_count(RuleId::ALLOC_DESTROY_006, &script), 0);
     }
 
     #[test]
     fn who_waits_is_answered_at_the_end() {
         let id = RuleId::ALLOC_DESTROY_009;
-        let (closed, gone) = ("view:1 view.closed\n", "allocation:1 allocation.gone\n");
-        let answered = "retirement:1 retire.answered done=true";
-        check(id, &[&*asked(false, true), closed, gone, answered].concat(), &[]);
+        let (closed, removed) = ("view:1 view.closed\n", "allocation:1 allocation.destroyed\n");
+        let answered = "retirement:1 retire.returned done=true";
+        check(id, &[&*requested(false, true), closed, removed, answered].concat(), &[]);
         for (script, closed, left) in [("", 0, 0), (closed, 1, 1)] {
             let broken = format!(
                 "retirement 1 was answered as done, but only {closed} of its 1 views are closed, \
                  and {left} allocations they were the last views of are not gone"
             );
-            check(id, &[&*asked(false, true), script, answered].concat(), &[&broken]);
+            check(id, &[&*requested(false, true), script, answered].concat(), &[&broken]);
         }
-        assert_eq!(judged(id, &[BORN, &asked(false, false), answered].concat()), 0);
+        assert_eq!(judge_count(id, &[CREATED, &requested(false, false), answered].concat()), 0);
     }
 
     #[test]
     fn a_name_ends_once() {
         let id = RuleId::ALLOC_DESTROY_010;
-        check(id, &asked(false, false), &[]);
-        let again = "view:1 view.unnamed by=device:1 retirement=retirement:2";
+        check(id, &requested(false, false), &[]);
+        let again = "view:1 view.retiring by=device:1 retirement=retirement:2";
         let broken = "retirement 2 closed the name of view 1, but that was closed by retirement 1";
-        check(id, &[&asked(false, false), again].concat(), &[broken]);
+        check(id, &[&requested(false, false), again].concat(), &[broken]);
     }
 
     #[test]
     fn only_who_asked_to_wait_waits() {
         let id = RuleId::ALLOC_DESTROY_011;
         let parked = "retirement:1 wait.parked why=end";
-        check(id, &[&asked(false, true), parked].concat(), &[]);
+        check(id, &[&requested(false, true), parked].concat(), &[]);
         let broken = "a thread waits for retirement 1, but SynchronousDestroy was not asked for";
-        check(id, &[&asked(false, false), parked].concat(), &[broken]);
+        check(id, &[&requested(false, false), parked].concat(), &[broken]);
     }
 
     #[test]
@@ -273,12 +273,12 @@ mod tests {
         let open = "allocation 1 is destroyed, but 1 views of it are open";
         check(RuleId::ALLOC_DESTROY_015, &[closed, destroys].concat(), &[]);
         check(RuleId::ALLOC_DESTROY_015, &[idle, destroys].concat(), &[open]);
-        let unplaced = "allocation:1 allocation.unplaced";
+        let unplaced = "allocation:1 allocation.decommitted";
         let busy = "the memory of allocation 1 was given back, but 1 views of it are not idle";
         check(RuleId::ALLOC_DESTROY_016, &[idle, unplaced].concat(), &[]);
         check(RuleId::ALLOC_DESTROY_016, &[idle, closed, unplaced].concat(), &[]);
         check(RuleId::ALLOC_DESTROY_016, unplaced, &[busy]);
-        let goes = "c1 resource:1 ddi.resource word=word:1 goes=true alone=false\n";
+        let goes = "c1 resource:1 ddi.resource word=driver-pointer:1 goes=true alone=false\n";
         let seen = "resource 1 is destroyed, but 1 devices have it open";
         let unseen = "resource-view:1 resource-view.closed\n";
         check(RuleId::ALLOC_DESTROY_017, &[unseen, goes].concat(), &[]);
@@ -289,9 +289,9 @@ mod tests {
     fn a_resource_goes_with_its_members() {
         let id = RuleId::ALLOC_DESTROY_002;
         let destroys = "c1 allocation:1 ddi.destroys adapter=adapter:1\n";
-        let (gone, all) = ("allocation:1 allocation.gone\n", "resource:1 resource.gone\n");
-        check(id, &[destroys, gone, all].concat(), &[]);
-        check(id, &[destroys, all, gone].concat(), &[]);
+        let (removed, all) = ("allocation:1 allocation.destroyed\n", "resource:1 resource.destroyed\n");
+        check(id, &[destroys, removed, all].concat(), &[]);
+        check(id, &[destroys, all, removed].concat(), &[]);
         check(id, all, &["resource 1 is gone, but 1 of its allocations live"]);
     }
 }

@@ -1,7 +1,7 @@
 //! Rules over history: data, and one function each.
 
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, Text, Who};
+use flight::{Event, RuleId, Text, Component};
 
 /// A rule over history: an id, the events it judges, and one function.
 ///
@@ -31,23 +31,23 @@ impl Rule {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The rule does not apply to the event: not counted.
-    Aside,
+    NotApplicable,
     /// The rule was judged, and it holds.
-    Kept,
+    Holds,
     /// The rule is broken: the component at fault, where (entry point and argument), and one
     /// sentence with the numbers.
-    Broken(Who, Text, String),
+    Broken(Component, Text, String),
 }
 
 impl Verdict {
-    /// `Kept` if the condition holds, else `Broken` with the sentence that `message` returns.
-    pub fn kept_if(
+    /// `Holds` if the condition holds, else `Broken` with the sentence that `message` returns.
+    pub fn holds_if(
         kept: bool,
-        who: Who,
+        who: Component,
         place: impl Into<Text>,
         message: impl FnOnce() -> String,
     ) -> Self {
-        if kept { Verdict::Kept } else { Verdict::Broken(who, place.into(), message()) }
+        if kept { Verdict::Holds } else { Verdict::Broken(who, place.into(), message()) }
     }
 }
 
@@ -87,7 +87,7 @@ pub static ALL: &[&[Rule]] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flight::What;
+    use flight::EventKind;
     use std::collections::BTreeSet;
 
     #[test]
@@ -111,7 +111,7 @@ mod tests {
             let events: BTreeSet<_> = rule.events.iter().collect();
             assert_eq!(events.len(), rule.events.len(), "{} names an event twice", rule.id.name());
             for event in events {
-                assert!(What::NAMES.contains(event), "{}: no event {event}", rule.id.name());
+                assert!(EventKind::NAMES.contains(event), "{}: no event {event}", rule.id.name());
             }
         }
     }

@@ -38,13 +38,13 @@ pub(crate) fn fly(script: &str) -> Verifier {
 }
 
 /// What one rule says of a script, a repeated finding as often as it came.
-pub(crate) fn said(rule: RuleId, script: &str) -> Vec<String> {
+pub(crate) fn messages(rule: RuleId, script: &str) -> Vec<String> {
     let verifier = fly(script);
     let of_rule = verifier.findings().iter().filter(|finding| finding.rule == rule);
     of_rule.flat_map(|it| (0..it.count).map(|_| it.message.clone())).collect()
 }
 
 /// How often one rule judged in a script.
-pub(crate) fn judged(rule: RuleId, script: &str) -> u64 {
-    fly(script).tally().of(rule)
+pub(crate) fn judge_count(rule: RuleId, script: &str) -> u64 {
+    fly(script).rule_counts().count_of(rule)
 }

@@ -18,26 +18,26 @@ mod retirement;
 pub mod stream;
 pub mod sync;
 
-pub use adapter::{Adapter, Due, Inside, Node};
-pub use allocation::{Allocation, Data, Instance, Resource, ResourceView, Stage, View};
+pub use adapter::{Adapter, NodeFences, ActiveCall, Node};
+pub use allocation::{Allocation, SharedData, Instance, Resource, ResourceView, ViewStage, View};
 pub use client::{ClientCall, Process};
 pub use device::{Context, Device, Packet};
-pub use driver::{Block, Call, Use, Word};
+pub use driver::{Block, Call, PointerUse, DriverPointer};
 pub(crate) use map::Trail;
 pub use map::{Key, Serial, Shadowed};
-pub use retirement::{Asked, Group, Retirement};
+pub use retirement::{RetireRequest, ResourceGroup, Retirement};
 
-use address::{Space, Table};
-use flight::{ByNumber, Event, Kind, Subject};
-use keyed::Keyed;
+use address::{AddressSpace, PageTable};
+use flight::{FastMap, Event, Kind, Subject};
+use keyed::KeyedMutex;
 use map::ShadowMap;
-use memory::{Memory, Paging, Queue, Saved, Saves, Segment};
+use memory::{Memory, Paging, PagingQueue, ContextAllocation, ContextAllocationList, Segment};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use stream::{
     StreamAllocator, StreamCall, StreamDevice, StreamFilter, StreamFrame, StreamPin, StreamPointer,
 };
-use sync::{Await, Sync};
+use sync::{GpuWait, SyncObject};
 
 macro_rules! shadows {
     (
@@ -54,11 +54,11 @@ macro_rules! shadows {
             $($map: ShadowMap<$type>,)*
             $($other_map: ShadowMap<$other>,)*
             /// The driver pointers of objects that were not said to exist yet.
-            pub(crate) early_words: ByNumber<Subject, Serial<Word>>,
+            pub(crate) early_words: FastMap<Subject, Serial<DriverPointer>>,
             /// The context allocations of devices and contexts that were not said to exist yet.
-            pub(crate) early_saves: ByNumber<Subject, Saves>,
+            pub(crate) early_saves: FastMap<Subject, ContextAllocationList>,
             /// The root page tables of contexts that were not said to exist yet.
-            pub(crate) early_roots: BTreeMap<Serial<Context>, Serial<Table>>,
+            pub(crate) early_roots: BTreeMap<Serial<Context>, Serial<PageTable>>,
             reads: Reads,
         }
 
@@ -170,25 +170,25 @@ shadows! {
     /// A call of a kernel-mode driver.
     calls: Call of Call, call call_mut;
     /// A pointer that a driver gave, and the pool block at that address.
-    words: Word of Word, word word_mut;
+    driver_pointers: DriverPointer of DriverPointer, driver_pointer driver_pointer_mut;
     /// A segment.
     segments: Segment of Segment, segment segment_mut;
     /// Paging work.
     paging_work: Paging of Paging, paging paging_mut;
     /// A paging queue.
-    queues: Queue of Queue, queue queue_mut;
+    paging_queues: PagingQueue of PagingQueue, paging_queue paging_queue_mut;
     /// A context allocation.
-    context_allocations: Saved of Saved, saved saved_mut;
+    context_allocations: ContextAllocation of ContextAllocation, context_allocation context_allocation_mut;
     /// A synchronisation object.
-    syncs: Sync of Sync, sync sync_mut;
+    syncs: SyncObject of Sync, sync sync_mut;
     /// A wait for synchronisation objects.
-    waits: Await of Await, awaiting awaiting_mut;
+    waits: GpuWait of GpuWait, gpu_wait gpu_wait_mut;
     /// The address space of a process on an adapter.
-    spaces: Space of Space, space space_mut;
+    address_spaces: AddressSpace of AddressSpace, address_space address_space_mut;
     /// A page table.
-    tables: Table of Table, table table_mut;
+    page_tables: PageTable of PageTable, page_table page_table_mut;
     /// A keyed mutex.
-    keyed_mutexes: Keyed of Keyed, keyed keyed_mut;
+    keyed_mutexes: KeyedMutex of KeyedMutex, keyed_mutex keyed_mutex_mut;
     /// An instance of a renamed allocation.
     instances: Instance of Instance, instance instance_mut;
     /// A streaming device.
@@ -276,7 +276,7 @@ impl Shadows {
         let object = object.into();
         match object.kind {
             Kind::Allocation => Some(&self.allocation(object)?.memory),
-            Kind::Saved => Some(&self.saved(object)?.memory),
+            Kind::ContextAllocation => Some(&self.context_allocation(object)?.memory),
             Kind::Instance => Some(&self.instance(object)?.memory),
             _ => None,
         }
@@ -286,7 +286,7 @@ impl Shadows {
         let object = object.into();
         match object.kind {
             Kind::Allocation => Some(&mut self.allocation_mut(object)?.memory),
-            Kind::Saved => Some(&mut self.saved_mut(object)?.memory),
+            Kind::ContextAllocation => Some(&mut self.context_allocation_mut(object)?.memory),
             Kind::Instance => Some(&mut self.instance_mut(object)?.memory),
             _ => None,
         }
@@ -295,11 +295,11 @@ impl Shadows {
     /// The memory that a client can lock: of an allocation, or of an instance of one.
     pub fn lockable(&self, object: impl Into<Subject>) -> Option<&Memory> {
         let object = object.into();
-        self.memory(object).filter(|_| object.kind != Kind::Saved)
+        self.memory(object).filter(|_| object.kind != Kind::ContextAllocation)
     }
 
     /// What a shared resource has for its openers.
-    pub fn data(&self, resource: impl Key<Resource>) -> Option<Data> {
+    pub fn data(&self, resource: impl Key<Resource>) -> Option<SharedData> {
         self.resource(resource)?.data
     }
 }

@@ -2,15 +2,15 @@
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, What, Who};
+use flight::{Event, RuleId, EventKind, Component};
 
 /// The rules on what clients are told.
 pub(crate) static RULES: &[Rule] = &[
-    Rule::on(&["share.told"], RuleId::ALLOC_SHARE_001, sizes_only),
-    Rule::on(&["share.told"], RuleId::ALLOC_SHARE_002, fits),
-    Rule::on(&["share.opened"], RuleId::ALLOC_SHARE_005, in_one_buffer),
-    Rule::on(&["device.told"], RuleId::DEV_LIFE_007, says_why),
-    Rule::on(&["leave"], RuleId::DEV_LIFE_008, no_ceiling),
+    Rule::on(&["share.queried"], RuleId::ALLOC_SHARE_001, sizes_only),
+    Rule::on(&["share.queried"], RuleId::ALLOC_SHARE_002, sum_fits_return_field),
+    Rule::on(&["share.opened"], RuleId::ALLOC_SHARE_005, total_size_returned),
+    Rule::on(&["device.state-queried"], RuleId::DEV_LIFE_007, loss_reason_stable),
+    Rule::on(&["leave"], RuleId::DEV_LIFE_008, no_fixed_limit),
 ];
 
 /// What a client is told of a device that works.
@@ -25,13 +25,13 @@ const REASONS: [u32; 6] =
     [0xC000_000D, 0xC000_0008, 0xC000_0017, 0xC000_02B6, 0xC000_00BB, 0xC000_0001];
 
 fn sizes_only(event: &Event, shadows: &Shadows) -> Verdict {
-    let (What::ShareTold { runtime, copied, .. }, Some(data)) =
-        (&event.what, shadows.data(event.subject))
+    let (EventKind::ShareQueried { runtime, copied, .. }, Some(data)) =
+        (&event.kind, shadows.data(event.subject))
     else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
     let kept = *runtime == data.runtime && *copied == 0;
-    Verdict::kept_if(kept, Who::Kernel, "D3DKMTQueryResourceInfo", || {
+    Verdict::holds_if(kept, Component::Kernel, "D3DKMTQueryResourceInfo", || {
         format!(
             "{} has {} bytes of the runtime's data, but {runtime} were said and {copied} were \
              copied: the query says sizes and copies nothing",
@@ -40,13 +40,13 @@ fn sizes_only(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-fn fits(event: &Event, shadows: &Shadows) -> Verdict {
-    let (What::ShareTold { total, .. }, Some(data)) = (&event.what, shadows.data(event.subject))
+fn sum_fits_return_field(event: &Event, shadows: &Shadows) -> Verdict {
+    let (EventKind::ShareQueried { total, .. }, Some(data)) = (&event.kind, shadows.data(event.subject))
     else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
     let kept = u32::try_from(data.total).is_ok();
-    Verdict::kept_if(kept, Who::Kernel, "D3DKMTQueryResourceInfo", || {
+    Verdict::holds_if(kept, Component::Kernel, "D3DKMTQueryResourceInfo", || {
         format!(
             "{} has {} bytes of private data, and {total} were said: what does not fit in 32 bits \
              is an integer overflow",
@@ -55,15 +55,15 @@ fn fits(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-fn in_one_buffer(event: &Event, shadows: &Shadows) -> Verdict {
-    let (What::ShareOpened { written, copied }, Some(data)) =
-        (&event.what, shadows.data(event.subject))
+fn total_size_returned(event: &Event, shadows: &Shadows) -> Verdict {
+    let (EventKind::ShareOpened { written, copied }, Some(data)) =
+        (&event.kind, shadows.data(event.subject))
     else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
     let (total, all) = (data.total, data.total + data.runtime);
     let kept = (*written, *copied) == (total, all);
-    Verdict::kept_if(kept, Who::Kernel, "D3DKMTOpenResource", || {
+    Verdict::holds_if(kept, Component::Kernel, "D3DKMTOpenResource", || {
         format!(
             "an opener of {} is due {total} bytes of private data and {all} in all, but {written} \
              were said and {copied} were copied",
@@ -72,46 +72,46 @@ fn in_one_buffer(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-fn says_why(event: &Event, shadows: &Shadows) -> Verdict {
-    let (What::DeviceTold { state }, Some(device)) = (&event.what, shadows.device(event.subject))
+fn loss_reason_stable(event: &Event, shadows: &Shadows) -> Verdict {
+    let (EventKind::DeviceStateQueried { state }, Some(device)) = (&event.kind, shadows.device(event.subject))
     else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
     let due = device.why.as_deref().unwrap_or(ACTIVE);
-    Verdict::kept_if(state == due, Who::Kernel, "D3DKMTGetDeviceState", || {
+    Verdict::holds_if(state == due, Component::Kernel, "D3DKMTGetDeviceState", || {
         format!("a client is told of {}: {state}, but it is: {due}", event.subject)
     })
 }
 
-fn no_ceiling(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::Leave { call, status } = &event.what else { return Verdict::Aside };
+fn no_fixed_limit(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::Leave { call, status } = &event.kind else { return Verdict::NotApplicable };
     let entered = shadows.process(event.subject).and_then(|it| it.call(event.thread));
     let Some(entered) = entered.filter(|_| ENDLESS.contains(&&**call)) else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
-    if entered.refused {
-        return Verdict::Aside; // Its driver's answer, which is judged where it is given.
+    if entered.driver_failed {
+        return Verdict::NotApplicable; // Its driver's answer, which is judged where it is given.
     }
     let kept = status.0 >> 30 != 3 || REASONS.contains(&status.0);
-    Verdict::kept_if(kept, Who::Kernel, call.clone(), || {
+    Verdict::holds_if(kept, Component::Kernel, call.clone(), || {
         format!("{call} was refused with {status}, but only memory limits how many there are")
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::script::{judged, said};
+    use crate::script::{judge_count, messages};
     use flight::RuleId;
 
-    const KEPT: &str =
+    const RECORDED: &str =
         "resource:1 resource.created adapter=adapter:1 device=device:1 sharing=global
-        resource:1 share.kept runtime=14 total=32\n";
+        resource:1 share.recorded runtime=14 total=32\n";
 
     #[test]
     fn a_query_says_the_size_and_copies_nothing() {
         let ask = |runtime: u64, copied: u64| {
-            let told = format!("share.told runtime={runtime} total=32 copied={copied}");
-            said(RuleId::ALLOC_SHARE_001, &format!("{KEPT}resource:1 {told}"))
+            let told = format!("share.queried runtime={runtime} total=32 copied={copied}");
+            messages(RuleId::ALLOC_SHARE_001, &format!("{RECORDED}resource:1 {told}"))
         };
         assert!(ask(14, 0).is_empty());
         assert!(ask(13, 0)[0].contains("has 14 bytes of the runtime's data, but 13 were said"));
@@ -121,9 +121,9 @@ mod tests {
     #[test]
     fn a_sum_past_32_bits_is_not_said() {
         let ask = |total: u64| {
-            let kept = KEPT.replace("total=32", &format!("total={total}"));
-            let told = "resource:1 share.told runtime=14 total=0 copied=0";
-            said(RuleId::ALLOC_SHARE_002, &format!("{kept}{told}"))
+            let kept = RECORDED.replace("total=32", &format!("total={total}"));
+            let told = "resource:1 share.queried runtime=14 total=0 copied=0";
+            messages(RuleId::ALLOC_SHARE_002, &format!("{kept}{told}"))
         };
         assert!(ask(u64::from(u32::MAX)).is_empty());
         assert!(ask(1 << 32)[0].contains("4294967296 bytes of private data"));
@@ -133,7 +133,7 @@ mod tests {
     fn an_opener_gets_what_there_is() {
         let open = |written: u64, copied: u64| {
             let opened = format!("share.opened written={written} copied={copied}");
-            said(RuleId::ALLOC_SHARE_005, &format!("{KEPT}resource:1 {opened}"))
+            messages(RuleId::ALLOC_SHARE_005, &format!("{RECORDED}resource:1 {opened}"))
         };
         assert!(open(32, 46).is_empty());
         assert_eq!((open(64, 46).len(), open(32, 48).len()), (1, 1));
@@ -144,10 +144,10 @@ mod tests {
         let (id, made) =
             (RuleId::DEV_LIFE_007, "device:1 device.created process=process:1 adapter=adapter:1");
         let lost = format!("{made}\ndevice:1 device.lost why=hung\n");
-        assert!(said(id, &format!("{made}\ndevice:1 device.told state=active")).is_empty());
-        assert!(said(id, &format!("{lost}device:1 device.told state=hung")).is_empty());
-        assert_eq!(said(id, &format!("{made}\ndevice:1 device.told state=hung")).len(), 1);
-        assert_eq!(said(id, &format!("{lost}device:1 device.told state=active")).len(), 1);
+        assert!(messages(id, &format!("{made}\ndevice:1 device.state-queried state=active")).is_empty());
+        assert!(messages(id, &format!("{lost}device:1 device.state-queried state=hung")).is_empty());
+        assert_eq!(messages(id, &format!("{made}\ndevice:1 device.state-queried state=hung")).len(), 1);
+        assert_eq!(messages(id, &format!("{lost}device:1 device.state-queried state=active")).len(), 1);
     }
 
     #[test]
@@ -158,13 +158,13 @@ mod tests {
             )
         };
         let (id, create) = (RuleId::DEV_LIFE_008, "D3DKMTCreateDevice");
-        assert!(said(id, &leave(create, "0x00000000", "")).is_empty());
-        assert!(said(id, &leave(create, "0xc0000017", "")).is_empty());
-        assert_eq!(said(id, &leave(create, "0xc0000044", "")).len(), 1);
-        assert_eq!(judged(id, &leave("D3DKMTOpenResource", "0xc0000044", "")), 0);
+        assert!(messages(id, &leave(create, "0x00000000", "")).is_empty());
+        assert!(messages(id, &leave(create, "0xc0000017", "")).is_empty());
+        assert_eq!(messages(id, &leave(create, "0xc0000044", "")).len(), 1);
+        assert_eq!(judge_count(id, &leave("D3DKMTOpenResource", "0xc0000044", "")), 0);
         let refused = "call:1 ddi.call name=DxgkDdiCreateDevice level=passive class=zero \
                        adapter=adapter:1 process=process:1
                        call:1 ddi.return name=DxgkDdiCreateDevice answer=0xc0000044 legal=false\n";
-        assert_eq!(judged(id, &leave(create, "0xc0000044", refused)), 0);
+        assert_eq!(judge_count(id, &leave(create, "0xc0000044", refused)), 0);
     }
 }

@@ -3,7 +3,7 @@
 use crate::follow_stream::rank;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, Irql, Kind, RuleId, What, Who};
+use flight::{Event, Irql, Kind, RuleId, EventKind, Component};
 
 const CREATE: &str = "AVStrMiniPinCreate";
 const CLOSE: &str = "AVStrMiniPinClose";
@@ -14,36 +14,36 @@ const FILTER_PROCESS: &str = "AVStrMiniFilterProcess";
 
 /// The rules on streaming objects that bind the class driver.
 pub(crate) static RULES: &[Rule] = &[
-    Rule::on(&["pin.closed", "filter.closed", "ks.removed"], RuleId::KS_BAG_002, bags),
-    Rule::on(&["filter.created"], RuleId::KS_DEV_002, started),
+    Rule::on(&["pin.closed", "filter.closed", "ks.removed"], RuleId::KS_BAG_002, bag_emptied_on_close),
+    Rule::on(&["filter.created"], RuleId::KS_DEV_002, device_started),
     Rule::on(&["filter.closed", "ks.removed"], RuleId::KS_DEV_005, children_first),
-    Rule::on(&["pin.framing"], RuleId::KS_FRAMING_006, framing_told),
-    Rule::on(&["ks.call"], RuleId::KS_PIN_001, made_under_control),
+    Rule::on(&["pin.framing"], RuleId::KS_FRAMING_006, framing_read_only),
+    Rule::on(&["ks.call"], RuleId::KS_PIN_001, created_under_control),
     Rule::on(&["pin.closed"], RuleId::KS_PIN_003, lives_in_close),
     Rule::on(&["ks.call"], RuleId::KS_PIN_005, format_under_control),
-    Rule::on(&["pin.created", "pin.wanted"], RuleId::KS_PIN_009, as_many_as_said),
-    Rule::on(&["ks.call"], RuleId::KS_PROC_003, processed_alone),
-    Rule::on(&["pin.wanted"], RuleId::KS_STATE_001, one_step),
-    Rule::on(&["pin.wanted"], RuleId::KS_STATE_003, from_where_it_is),
-    Rule::on(&["ks.call", "pin.state"], RuleId::KS_STATE_004, wanted_first),
+    Rule::on(&["pin.created", "pin.state-requested"], RuleId::KS_PIN_009, pin_instance_limits),
+    Rule::on(&["ks.call"], RuleId::KS_PROC_003, processing_exclusive),
+    Rule::on(&["pin.state-requested"], RuleId::KS_STATE_001, state_changes_in_steps),
+    Rule::on(&["pin.state-requested"], RuleId::KS_STATE_003, starts_in_stop),
+    Rule::on(&["ks.call", "pin.state-changed"], RuleId::KS_STATE_004, state_requested_first),
 ];
 
-fn bags(event: &Event, shadows: &Shadows) -> Verdict {
+fn bag_emptied_on_close(event: &Event, shadows: &Shadows) -> Verdict {
     let bagged = match event.subject.kind {
         Kind::Pin => shadows.stream_pin(event.subject).map(|it| it.bagged),
         Kind::Filter => shadows.stream_filter(event.subject).map(|it| it.bagged),
         _ => shadows.stream_device(event.subject).map(|it| it.bagged),
     };
-    let Some(bagged) = bagged else { return Verdict::Aside };
-    Verdict::kept_if(bagged == 0, Who::Kernel, "KsAddItemToObjectBag", || {
+    let Some(bagged) = bagged else { return Verdict::NotApplicable };
+    Verdict::holds_if(bagged == 0, Component::Kernel, "KsAddItemToObjectBag", || {
         format!("{} is gone, and {bagged} items are in its bag", event.subject)
     })
 }
 
-fn started(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::FilterCreated { device, .. } = event.what else { return Verdict::Aside };
+fn device_started(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::FilterCreated { device, .. } = event.kind else { return Verdict::NotApplicable };
     let started = shadows.stream_device(device).is_some_and(|it| it.started);
-    Verdict::kept_if(started, Who::Kernel, "AVStrMiniFilterCreate", || {
+    Verdict::holds_if(started, Component::Kernel, "AVStrMiniFilterCreate", || {
         format!("{} was opened, and its device is not started", event.subject)
     })
 }
@@ -53,16 +53,16 @@ fn children_first(event: &Event, shadows: &Shadows) -> Verdict {
         Kind::Filter => shadows.stream_filter(event.subject).map(|it| it.pins.values().sum()),
         _ => shadows.stream_device(event.subject).map(|it| it.filters),
     };
-    let Some(left) = left else { return Verdict::Aside };
-    Verdict::kept_if(left == 0, Who::Kernel, "AVStrMiniFilterClose", || {
+    let Some(left) = left else { return Verdict::NotApplicable };
+    Verdict::holds_if(left == 0, Component::Kernel, "AVStrMiniFilterClose", || {
         format!("{} is gone, and {left} of what belongs to it are there", event.subject)
     })
 }
 
-fn framing_told(event: &Event, _shadows: &Shadows) -> Verdict {
-    let What::PinFraming { set, there, answered } = event.what else { return Verdict::Aside };
+fn framing_read_only(event: &Event, _shadows: &Shadows) -> Verdict {
+    let EventKind::PinFraming { set, available: there, succeeded: answered } = event.kind else { return Verdict::NotApplicable };
     let place = "KSPROPERTY_CONNECTION_ALLOCATORFRAMING_EX";
-    Verdict::kept_if(answered == (there && !set), Who::Kernel, place, || {
+    Verdict::holds_if(answered == (there && !set), Component::Kernel, place, || {
         format!(
             "the framing of {} was {}, and it has {}: it can be read where there is one",
             event.subject,
@@ -73,15 +73,15 @@ fn framing_told(event: &Event, _shadows: &Shadows) -> Verdict {
 }
 
 /// Whether a call is at passive level with the control mutex.
-fn controlled(event: &Event, names: &[&str]) -> Verdict {
-    let What::KsCall { name, level, locks, about, .. } = &event.what else {
-        return Verdict::Aside;
+fn under_control_mutex(event: &Event, names: &[&str]) -> Verdict {
+    let EventKind::KsCall { name, level, locks, about, .. } = &event.kind else {
+        return Verdict::NotApplicable;
     };
     if !names.contains(&&**name) {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     }
     let held = locks.split('+').any(|it| it == "control");
-    Verdict::kept_if(*level == Irql::Passive && held, Who::Kernel, name.clone(), || {
+    Verdict::holds_if(*level == Irql::Passive && held, Component::Kernel, name.clone(), || {
         format!(
             "{name} for {about} was called at {level} level with {locks} of the mutexes: passive \
              level and control are promised"
@@ -89,105 +89,105 @@ fn controlled(event: &Event, names: &[&str]) -> Verdict {
     })
 }
 
-fn made_under_control(event: &Event, _shadows: &Shadows) -> Verdict {
-    controlled(event, &[CREATE, CLOSE])
+fn created_under_control(event: &Event, _shadows: &Shadows) -> Verdict {
+    under_control_mutex(event, &[CREATE, CLOSE])
 }
 
 fn format_under_control(event: &Event, _shadows: &Shadows) -> Verdict {
-    controlled(event, &[FORMAT])
+    under_control_mutex(event, &[FORMAT])
 }
 
 fn lives_in_close(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(it) = shadows.stream_pin(event.subject) else { return Verdict::Aside };
-    Verdict::kept_if(it.closing.is_none(), Who::Kernel, CLOSE, || {
+    let Some(it) = shadows.stream_pin(event.subject) else { return Verdict::NotApplicable };
+    Verdict::holds_if(it.closing.is_none(), Component::Kernel, CLOSE, || {
         format!("{} is gone before its driver returned from closing it", event.subject)
     })
 }
 
-fn as_many_as_said(event: &Event, shadows: &Shadows) -> Verdict {
-    let filter = match event.what {
-        What::PinCreated { filter, .. } => Some(filter.into()),
+fn pin_instance_limits(event: &Event, shadows: &Shadows) -> Verdict {
+    let filter = match event.kind {
+        EventKind::PinCreated { filter, .. } => Some(filter.into()),
         _ => shadows.stream_pin(event.subject).and_then(|pin| pin.filter),
     };
-    let Some(filter) = shadows.stream_filter(filter) else { return Verdict::Aside };
+    let Some(filter) = shadows.stream_filter(filter) else { return Verdict::NotApplicable };
     let subject = event.subject;
-    match &event.what {
-        What::PinCreated { factory, most, .. } => {
+    match &event.kind {
+        EventKind::PinCreated { factory, possible: most, .. } => {
             let there = filter.pins.get(factory).copied().unwrap_or(0);
-            Verdict::kept_if(there < *most, Who::Kernel, "InstancesPossible", || {
+            Verdict::holds_if(there < *most, Component::Kernel, "InstancesPossible", || {
                 format!("{subject} was made, and there were {there} of its kind, at most {most}")
             })
         }
-        What::PinWanted { .. } => {
+        EventKind::PinStateRequested { .. } => {
             let there: u32 = filter.pins.values().sum();
             let first = shadows.stream_pin(event.subject).is_some_and(|it| it.state == 0);
             if !first {
-                return Verdict::Aside;
+                return Verdict::NotApplicable;
             }
-            Verdict::kept_if(there >= filter.needs, Who::Kernel, "InstancesNecessary", || {
+            Verdict::holds_if(there >= filter.needs, Component::Kernel, "InstancesNecessary", || {
                 let needs = filter.needs;
                 format!("{subject} leaves stop, and its filter has {there} pins and needs {needs}")
             })
         }
-        _ => Verdict::Aside,
+        _ => Verdict::NotApplicable,
     }
 }
 
-fn processed_alone(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::KsCall { name, level, about, .. } = &event.what else { return Verdict::Aside };
+fn processing_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::KsCall { name, level, about, .. } = &event.kind else { return Verdict::NotApplicable };
     let (dispatch, processing, early) = match &**name {
         PROCESS => {
-            let Some(it) = shadows.stream_pin(about) else { return Verdict::Aside };
-            (it.dispatch, it.processing, it.state < it.least)
+            let Some(it) = shadows.stream_pin(about) else { return Verdict::NotApplicable };
+            (it.dispatch, it.processing, it.state < it.min_state)
         }
         FILTER_PROCESS => {
-            let Some(it) = shadows.stream_filter(about) else { return Verdict::Aside };
+            let Some(it) = shadows.stream_filter(about) else { return Verdict::NotApplicable };
             (it.dispatch, it.processing, false)
         }
-        _ => return Verdict::Aside,
+        _ => return Verdict::NotApplicable,
     };
     let asked = if dispatch { Irql::Dispatch } else { Irql::Passive };
     let kept = *level == asked && processing.is_none() && !early;
-    Verdict::kept_if(kept, Who::Kernel, name.clone(), || {
+    Verdict::holds_if(kept, Component::Kernel, name.clone(), || {
         let twice = processing.map(|it| format!(", inside {it}")).unwrap_or_default();
         let early = if early { ", below its least state" } else { "" };
         format!("{about} was processed at {level} level, where {asked} was asked for{twice}{early}")
     })
 }
 
-fn one_step(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::PinWanted { from, to } = &event.what else { return Verdict::Aside };
+fn state_changes_in_steps(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::PinStateRequested { from, to } = &event.kind else { return Verdict::NotApplicable };
     let Some(_) = shadows.stream_pin(event.subject).filter(|it| it.standard) else {
-        return Verdict::Aside;
+        return Verdict::NotApplicable;
     };
-    Verdict::kept_if(rank(from).abs_diff(rank(to)) <= 1, Who::Kernel, STATE, || {
+    Verdict::holds_if(rank(from).abs_diff(rank(to)) <= 1, Component::Kernel, STATE, || {
         format!("{} goes from {from} to {to} at once", event.subject)
     })
 }
 
-fn from_where_it_is(event: &Event, shadows: &Shadows) -> Verdict {
-    let What::PinWanted { from, to } = &event.what else { return Verdict::Aside };
-    let Some(it) = shadows.stream_pin(event.subject) else { return Verdict::Aside };
-    Verdict::kept_if(rank(from) == it.state && from != to, Who::Kernel, STATE, || {
+fn starts_in_stop(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::PinStateRequested { from, to } = &event.kind else { return Verdict::NotApplicable };
+    let Some(it) = shadows.stream_pin(event.subject) else { return Verdict::NotApplicable };
+    Verdict::holds_if(rank(from) == it.state && from != to, Component::Kernel, STATE, || {
         format!("{} is to go from {from} to {to}, and is {} from stop", event.subject, it.state)
     })
 }
 
-fn wanted_first(event: &Event, shadows: &Shadows) -> Verdict {
-    match &event.what {
-        What::KsCall { name, about, .. } if name == STATE => {
-            let Some(it) = shadows.stream_pin(about) else { return Verdict::Aside };
-            Verdict::kept_if(it.wanted.is_some(), Who::Kernel, STATE, || {
+fn state_requested_first(event: &Event, shadows: &Shadows) -> Verdict {
+    match &event.kind {
+        EventKind::KsCall { name, about, .. } if name == STATE => {
+            let Some(it) = shadows.stream_pin(about) else { return Verdict::NotApplicable };
+            Verdict::holds_if(it.requested.is_some(), Component::Kernel, STATE, || {
                 format!("the driver was told a state of {about} that its client's was not set to")
             })
         }
-        What::PinState { to, forced, .. } => {
-            let Some(it) = shadows.stream_pin(event.subject) else { return Verdict::Aside };
-            let wanted = it.wanted == Some(rank(to));
-            Verdict::kept_if(wanted && (*forced || !it.failed), Who::Kernel, STATE, || {
+        EventKind::PinStateChanged { to, forced, .. } => {
+            let Some(it) = shadows.stream_pin(event.subject) else { return Verdict::NotApplicable };
+            let wanted = it.requested == Some(rank(to));
+            Verdict::holds_if(wanted && (*forced || !it.failed), Component::Kernel, STATE, || {
                 format!("{} is in {to}, which its driver refused or nobody wanted", event.subject)
             })
         }
-        _ => Verdict::Aside,
+        _ => Verdict::NotApplicable,
     }
 }

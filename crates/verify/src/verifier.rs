@@ -4,7 +4,7 @@ use crate::answers;
 use crate::catalogue::{self, Severity};
 use crate::rule::{self, Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, Tally, Text, What, Who};
+use flight::{Event, RuleId, RuleCounts, Text, EventKind, Component};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many event numbers a finding has at most.
@@ -18,9 +18,9 @@ pub struct Finding {
     /// How much it weighs.
     pub severity: Severity,
     /// The component at fault.
-    pub who: Who,
+    pub component: Component,
     /// Where: the entry and the argument.
-    pub place: String,
+    pub argument: String,
     /// What the component did, with the numbers, and what was expected.
     pub message: String,
     /// What Windows would have done.
@@ -40,31 +40,31 @@ pub struct Finding {
 #[derive(Debug, Default)]
 pub struct Verifier {
     shadows: Shadows,
-    rules: ByEvent,
-    findings: Findings,
-    tally: Tally,
+    rules: RulesByEvent,
+    findings: FindingList,
+    rule_counts: RuleCounts,
     called: BTreeSet<String>,
-    absent: BTreeMap<String, u64>,
+    missing: BTreeMap<String, u64>,
     /// The virtual threads on which a user-mode driver has called back, and how deep.
-    back: BTreeMap<u32, u32>,
+    callback_depths: BTreeMap<u32, u32>,
     events: u64,
 }
 
-/// The rules that judge each event, by the index of its name in [`What::NAMES`].
+/// The rules that judge each event, by the index of its name in [`EventKind::NAMES`].
 #[derive(Debug)]
-struct ByEvent(Vec<Vec<&'static Rule>>);
+struct RulesByEvent(Vec<Vec<&'static Rule>>);
 
-impl Default for ByEvent {
+impl Default for RulesByEvent {
     fn default() -> Self {
-        Self(What::NAMES.iter().map(|name| rules_on(name)).collect())
+        Self(EventKind::NAMES.iter().map(|name| rules_on(name)).collect())
     }
 }
 
 /// What was found, and where the first of each kind is.
 #[derive(Debug, Default)]
-struct Findings {
+struct FindingList {
     list: Vec<Finding>,
-    first: BTreeMap<(RuleId, Who, String), usize>,
+    first: BTreeMap<(RuleId, Component, String), usize>,
 }
 
 impl Verifier {
@@ -76,39 +76,39 @@ impl Verifier {
     /// Judges the next event, then remembers it.
     pub fn observe(&mut self, event: &Event) {
         self.events += 1;
-        let rules = &self.rules.0[event.what.place()];
+        let rules = &self.rules.0[event.kind.index()];
         for rule in rules {
             let verdict = (rule.judge)(event, &self.shadows);
-            if verdict != Verdict::Aside {
-                self.tally.count(rule.id);
+            if verdict != Verdict::NotApplicable {
+                self.rule_counts.increment(rule.id);
             }
             if let Verdict::Broken(who, place, message) = verdict {
                 // What a user-mode driver does in a client's name is its own doing.
-                let back = who == Who::Client && self.back.contains_key(&event.thread);
-                let who = if back { Who::Umd } else { who };
-                let breach = Breach { rule: rule.id, who, place, message };
+                let back = who == Component::Client && self.callback_depths.contains_key(&event.thread);
+                let who = if back { Component::Umd } else { who };
+                let breach = Breach { rule: rule.id, component: who, argument: place, message };
                 self.findings.add(breach, || trail(event, &self.shadows, Some(rule)));
             }
         }
-        match &event.what {
-            What::RuleBroken { rule, who, place, message } => {
+        match &event.kind {
+            EventKind::RuleBroken { rule, component: who, argument: place, message } => {
                 let (place, message) = (place.clone(), message.to_string());
-                let breach = Breach { rule: *rule, who: *who, place, message };
+                let breach = Breach { rule: *rule, component: *who, argument: place, message };
                 self.findings.add(breach, || trail(event, &self.shadows, None));
             }
-            What::DdiCall { name, .. } | What::KsCall { name, .. } | What::UmdCall { name }
+            EventKind::DdiCall { name, .. } | EventKind::KsCall { name, .. } | EventKind::UmdCall { name }
                 if !self.called.contains(&**name) =>
             {
                 self.called.insert(name.to_string());
             }
-            What::UmdCallback { .. } => *self.back.entry(event.thread).or_default() += 1,
-            What::UmdAnswer { .. } => {
-                if let Some(depth) = self.back.get_mut(&event.thread) {
+            EventKind::UmdCallback { .. } => *self.callback_depths.entry(event.thread).or_default() += 1,
+            EventKind::UmdCallbackReturn { .. } => {
+                if let Some(depth) = self.callback_depths.get_mut(&event.thread) {
                     *depth -= 1;
                 }
-                self.back.retain(|_, depth| *depth > 0);
+                self.callback_depths.retain(|_, depth| *depth > 0);
             }
-            What::Absent { name } => *self.absent.entry(name.to_string()).or_default() += 1,
+            EventKind::EntryMissing { name } => *self.missing.entry(name.to_string()).or_default() += 1,
             _ => (),
         }
         self.shadows.follow(event);
@@ -121,8 +121,8 @@ impl Verifier {
 
     /// How often each history rule has judged. Entry rules are judged and counted at doors:
     /// their tally is the log's.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
+    pub fn rule_counts(&self) -> &RuleCounts {
+        &self.rule_counts
     }
 
     /// The DDIs that were called.
@@ -131,8 +131,8 @@ impl Verifier {
     }
 
     /// The entry points that were called but that the driver does not have, and how often.
-    pub fn absent(&self) -> &BTreeMap<String, u64> {
-        &self.absent
+    pub fn missing(&self) -> &BTreeMap<String, u64> {
+        &self.missing
     }
 
     /// How many events there were.
@@ -141,7 +141,7 @@ impl Verifier {
     }
 
     #[cfg(test)]
-    pub(crate) fn remembered(&self) -> usize {
+    pub(crate) fn shadow_count(&self) -> usize {
         self.shadows.len()
     }
 }
@@ -168,14 +168,14 @@ fn trail(event: &Event, shadows: &Shadows, rule: Option<&Rule>) -> Vec<u64> {
 /// A rule broken by an event.
 struct Breach {
     rule: RuleId,
-    who: Who,
-    place: Text,
+    component: Component,
+    argument: Text,
     message: String,
 }
 
-impl Findings {
+impl FindingList {
     fn add(&mut self, breach: Breach, events: impl FnOnce() -> Vec<u64>) {
-        let Breach { rule, who, place, message } = breach;
+        let Breach { rule, component: who, argument: place, message } = breach;
         let place = place.into_owned();
         let key = (rule, who, place.clone());
         if let Some(first) = self.first.get(&key) {
@@ -185,14 +185,14 @@ impl Findings {
         self.first.insert(key, self.list.len());
         let entry = catalogue::find(rule.name());
         let windows = match rule {
-            RuleId::GATE_STATUS_002 | RuleId::KMD_SUBMIT_013 => answers::windows(&place),
+            RuleId::GATE_STATUS_002 | RuleId::KMD_SUBMIT_013 => answers::bug_check_of(&place),
             _ => entry.map(catalogue::Entry::windows),
         };
         self.list.push(Finding {
             rule,
             severity: entry.map_or(Severity::Error, catalogue::Entry::severity),
-            who,
-            place,
+            component: who,
+            argument: place,
             message,
             windows: windows.unwrap_or_else(|| "not known".into()),
             basis: entry.map_or("ours", |it| &it.basis),

@@ -1,22 +1,22 @@
 //! `cargo bench`: what `windtunnel bench` prints. `cargo bench -- --full` adds a million others.
 #![forbid(unsafe_code)]
 
-use cost::{Extent, NotMeasured};
+use cost::{BenchSize, MeasureError};
 use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOCATOR: cost::Counting = cost::Counting;
+static ALLOCATOR: cost::CountingAllocator = cost::CountingAllocator;
 
 fn main() -> ExitCode {
     let asked = |flag: &str| std::env::args().any(|it| it == flag);
     let extent = match (asked("--quick"), asked("--full")) {
-        (true, _) => Extent::quick(),
-        (_, true) => Extent::full(),
-        _ => Extent::usual(),
+        (true, _) => BenchSize::quick(),
+        (_, true) => BenchSize::full(),
+        _ => BenchSize::default_size(),
     };
     match cost::bench(&extent, &mut |text| print!("{text}")) {
         Ok(_) => ExitCode::SUCCESS,
-        Err(NotMeasured(why)) => {
+        Err(MeasureError(why)) => {
             eprintln!("it needs {why}");
             ExitCode::FAILURE
         }

@@ -3,8 +3,8 @@
 //! An allowed finding is set apart and never hidden. An entry names rule and place exactly, and
 //! one that no longer occurs is said.
 
-use crate::check::Checked;
-use crate::landed::Found;
+use crate::check::CheckReport;
+use crate::landed::ReportedFinding;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,14 +13,14 @@ use verify::Finding;
 
 /// What is allowed.
 #[derive(Debug, Default)]
-pub struct Allow {
+pub struct AllowList {
     /// The entries of the file, in its order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<AllowedEntry>,
 }
 
 /// A finding that is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct AllowedEntry {
     /// The rule's id.
     pub rule: String,
     /// The place of the finding: entry and argument, as reports say it.
@@ -37,23 +37,23 @@ pub struct Entry {
 
 /// Why a file was not taken: the line, and what was expected there.
 #[derive(Debug, PartialEq, Eq)]
-pub struct BadFile {
+pub struct AllowFileError {
     /// The line, from one.
     pub line: usize,
     /// What is wrong, and what was expected.
-    pub why: String,
+    pub reason: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
-    allow: Vec<Spanned<Raw>>,
+    allow: Vec<Spanned<RawEntry>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Raw {
+struct RawEntry {
     rule: Option<String>,
     r#where: Option<String>,
     reason: Option<String>,
@@ -61,17 +61,17 @@ struct Raw {
     scenario: Option<String>,
 }
 
-impl Allow {
+impl AllowList {
     /// Reads the text of an allow file.
-    pub fn read(text: &str) -> Result<Self, BadFile> {
+    pub fn read(text: &str) -> Result<Self, AllowFileError> {
         let file: File = toml::from_str(text).map_err(|why| {
             let line = line_of(text, why.span().map_or(0, |it| it.start));
             let expected = "expected [[allow]] with rule, where and reason";
-            BadFile { line, why: format!("{}; {expected}", why.message().trim()) }
+            AllowFileError { line, reason: format!("{}; {expected}", why.message().trim()) }
         })?;
-        let entry = |raw: Spanned<Raw>| {
+        let entry = |raw: Spanned<RawEntry>| {
             let line = line_of(text, raw.span().start);
-            Entry::read(raw.into_inner(), line).map_err(|why| BadFile { line, why })
+            AllowedEntry::read(raw.into_inner(), line).map_err(|why| AllowFileError { line, reason: why })
         };
         let entries = file.allow.into_iter().map(entry).collect::<Result<_, _>>()?;
         Ok(Self { entries })
@@ -79,31 +79,31 @@ impl Allow {
 
     /// The reason a finding is allowed for, if it is.
     pub fn reason(&self, driver: &str, scenario: &str, finding: &Finding) -> Option<&str> {
-        let names = |it: &&Entry| it.names(driver, scenario, finding);
+        let names = |it: &&AllowedEntry| it.matches(driver, scenario, finding);
         self.entries.iter().find(names).map(|it| it.reason.as_str())
     }
 
     /// The entries that are about what was flown, and did not occur.
-    pub fn idle<'a>(&'a self, checked: &'a Checked) -> impl Iterator<Item = &'a Entry> {
+    pub fn unused<'a>(&'a self, checked: &'a CheckReport) -> impl Iterator<Item = &'a AllowedEntry> {
         let driver = checked.driver;
-        let about = move |it: &&Entry| {
-            let flown = |name: &String| checked.flights.iter().any(|it| it.scenario == *name);
+        let about = move |it: &&AllowedEntry| {
+            let flown = |name: &String| checked.scenarios.iter().any(|it| it.scenario == *name);
             it.driver.as_ref().is_none_or(|it| it == driver)
                 && it.scenario.as_ref().is_none_or(flown)
         };
-        let occurs = move |it: &Entry| {
-            checked.flights.iter().any(|flown| {
+        let occurs = move |it: &AllowedEntry| {
+            checked.scenarios.iter().any(|flown| {
                 let found = flown.allowed.iter().map(|it| &it.found.finding);
-                found.into_iter().any(|found| it.names(driver, flown.scenario, found))
+                found.into_iter().any(|found| it.matches(driver, flown.scenario, found))
             })
         };
         self.entries.iter().filter(about).filter(move |it| !occurs(it))
     }
 }
 
-impl Entry {
-    fn read(raw: Raw, line: usize) -> Result<Self, String> {
-        let Raw { rule, r#where: place, reason, driver, scenario } = raw;
+impl AllowedEntry {
+    fn read(raw: RawEntry, line: usize) -> Result<Self, String> {
+        let RawEntry { rule, r#where: place, reason, driver, scenario } = raw;
         let needed = |it: Option<String>, what: &str| {
             let it = it.filter(|it| !it.trim().is_empty());
             it.ok_or_else(|| format!("this [[allow]] has no {what}"))
@@ -120,9 +120,9 @@ impl Entry {
         Ok(Self { rule, place, reason, driver, scenario, line })
     }
 
-    fn names(&self, driver: &str, scenario: &str, finding: &Finding) -> bool {
+    fn matches(&self, driver: &str, scenario: &str, finding: &Finding) -> bool {
         self.rule == finding.rule.name()
-            && self.place == finding.place
+            && self.place == finding.argument
             && self.driver.as_ref().is_none_or(|it| it == driver)
             && self.scenario.as_ref().is_none_or(|it| it == scenario)
     }
@@ -134,11 +134,11 @@ fn line_of(text: &str, at: usize) -> usize {
 }
 
 /// An allow file for everything a run found, sorted. What was allowed keeps its reason.
-pub fn baseline(checked: &Checked) -> String {
+pub fn baseline(checked: &CheckReport) -> String {
     let new = format!("baseline of {}: to be explained", checked.driver);
-    let key = |it: &Found| (it.finding.rule.name(), it.finding.place.clone());
+    let key = |it: &ReportedFinding| (it.finding.rule.name(), it.finding.argument.clone());
     let mut reasons: BTreeMap<(&str, String), String> = BTreeMap::new();
-    for flown in &checked.flights {
+    for flown in &checked.scenarios {
         let found = flown.findings.iter().map(|it| (key(it), &new));
         let allowed = flown.allowed.iter().map(|it| (key(&it.found), &it.reason));
         for (key, reason) in allowed.chain(found) {
@@ -171,15 +171,15 @@ mod tests {
                         reason = \"known\"\nscenario = \"resource\"\n";
 
     fn bad(text: &str) -> (usize, String) {
-        let BadFile { line, why } = Allow::read(text).unwrap_err();
+        let AllowFileError { line, reason: why } = AllowList::read(text).unwrap_err();
         (line, why)
     }
 
     #[test]
     fn an_entry_says_what_it_allows_and_where_it_stands() {
-        let entries = Allow::read(GOOD).unwrap().entries;
+        let entries = AllowList::read(GOOD).unwrap().entries;
         assert_eq!((entries.len(), entries[0].line, &*entries[0].reason), (1, 3, "known"));
-        assert!(Allow::read("").unwrap().entries.is_empty());
+        assert!(AllowList::read("").unwrap().entries.is_empty());
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! A small application: it draws through a user-mode driver, and looks at what it drew.
 
-use crate::tunnel::{Stopped, Tunnel};
+use crate::tunnel::{ScenarioStopped, Testbed};
 use abi::{D3DKMT_HANDLE, HRESULT};
 use flight::Passive;
-use runtime::{Adapter, Device, LockOrder, Rect, Resource, Runtime, Surface, Surfaces, Umd};
+use runtime::{Adapter, Device, LockRequest, Rect, Resource, Runtime, Surface, ResourceDescription, Umd};
 use thunk::Client;
 
 /// A process with an adapter and a device, through the Direct3D runtime. Clones are the same.
@@ -16,10 +16,10 @@ pub struct Application {
     kernel: D3DKMT_HANDLE,
 }
 
-impl Tunnel<'_> {
+impl Testbed<'_> {
     /// A new process with a device, through the user-mode driver.
-    pub fn application(&mut self) -> Result<Application, Stopped> {
-        let umd = self.umd.clone().ok_or(Stopped("a user-mode driver".to_owned()))?;
+    pub fn application(&mut self) -> Result<Application, ScenarioStopped> {
+        let umd = self.umd.clone().ok_or(ScenarioStopped("a user-mode driver".to_owned()))?;
         let client = self.client();
         Application::open(&self.runtime, &client, &umd, self.at)
     }
@@ -32,23 +32,23 @@ impl Application {
         client: &Client,
         umd: &Umd,
         at: &mut Passive,
-    ) -> Result<Self, Stopped> {
-        let adapters = crate::tunnel::wanted("D3DKMTEnumAdapters2", client.adapters(at))?;
-        let kernel = *adapters.first().ok_or(Stopped("an adapter".to_owned()))?;
+    ) -> Result<Self, ScenarioStopped> {
+        let adapters = crate::tunnel::expect_ok("D3DKMTEnumAdapters2", client.adapters(at))?;
+        let kernel = *adapters.first().ok_or(ScenarioStopped("an adapter".to_owned()))?;
         let adapter = runtime.open(client, kernel, umd);
-        let adapter = adapter.map_err(|it| Stopped(format!("OpenAdapter: {}", it.why)))?;
-        let device = wanted("pfnCreateDevice", adapter.create_device(at))?;
+        let adapter = adapter.map_err(|it| ScenarioStopped(format!("OpenAdapter: {}", it.reason)))?;
+        let device = expect_ok("pfnCreateDevice", adapter.create_device(at))?;
         Ok(Self { adapter, device, kernel })
     }
 
     /// Makes a group of surfaces.
-    pub fn make(&self, at: &mut Passive, surfaces: &Surfaces) -> Result<Resource, Stopped> {
-        wanted("pfnCreateResource", self.device.create_resource(at, surfaces))
+    pub fn create_resource(&self, at: &mut Passive, surfaces: &ResourceDescription) -> Result<Resource, ScenarioStopped> {
+        expect_ok("pfnCreateResource", self.device.create_resource(at, surfaces))
     }
 
     /// Drops a group of surfaces.
-    pub fn drop(&self, at: &mut Passive, resource: Resource) -> Result<(), Stopped> {
-        wanted("pfnDestroyResource", self.device.destroy_resource(at, resource))
+    pub fn destroy_resource(&self, at: &mut Passive, resource: Resource) -> Result<(), ScenarioStopped> {
+        expect_ok("pfnDestroyResource", self.device.destroy_resource(at, resource))
     }
 
     /// Fills a surface.
@@ -58,10 +58,10 @@ impl Application {
         (resource, index): (Resource, u32),
         surface: Surface,
         value: u8,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), ScenarioStopped> {
         let color = u32::from_ne_bytes([value; 4]);
-        let filled = self.device.color_fill(at, (resource, index), Rect::of(surface), color);
-        wanted("pfnColorFill", filled)
+        let filled = self.device.color_fill(at, (resource, index), Rect::whole(surface), color);
+        expect_ok("pfnColorFill", filled)
     }
 
     /// Copies a surface to another that is as large.
@@ -71,50 +71,50 @@ impl Application {
         from: (Resource, u32),
         to: (Resource, u32),
         surface: Surface,
-    ) -> Result<(), Stopped> {
-        let whole = Rect::of(surface);
+    ) -> Result<(), ScenarioStopped> {
+        let whole = Rect::whole(surface);
         let copied = self.device.blt(at, (from.0, from.1, whole), (to.0, to.1, whole));
-        wanted("pfnBlt", copied)
+        expect_ok("pfnBlt", copied)
     }
 
     /// Has everything submitted.
-    pub fn flush(&self, at: &mut Passive) -> Result<(), Stopped> {
-        wanted("pfnFlush", self.device.flush(at))
+    pub fn flush(&self, at: &mut Passive) -> Result<(), ScenarioStopped> {
+        expect_ok("pfnFlush", self.device.flush(at))
     }
 
     /// The bytes of a surface, when all that draws it is done.
-    pub fn look(&self, at: &mut Passive, surface: (Resource, u32)) -> Result<Vec<u8>, Stopped> {
-        let order = LockOrder { read_only: true, ..LockOrder::default() };
-        let mapped = wanted("pfnLock", self.device.lock(at, surface, order))?;
+    pub fn read_surface(&self, at: &mut Passive, surface: (Resource, u32)) -> Result<Vec<u8>, ScenarioStopped> {
+        let order = LockRequest { read_only: true, ..LockRequest::default() };
+        let mapped = expect_ok("pfnLock", self.device.lock(at, surface, order))?;
         let bytes = mapped.read();
-        wanted("pfnUnlock", self.device.unlock(at, surface))?;
+        expect_ok("pfnUnlock", self.device.unlock(at, surface))?;
         Ok(bytes)
     }
 
     /// Writes the bytes of a surface.
-    pub fn write(
+    pub fn write_surface(
         &self,
         at: &mut Passive,
         surface: (Resource, u32),
-        order: LockOrder,
+        order: LockRequest,
         bytes: &[u8],
-    ) -> Result<(), Stopped> {
-        let mapped = wanted("pfnLock", self.device.lock(at, surface, order))?;
+    ) -> Result<(), ScenarioStopped> {
+        let mapped = expect_ok("pfnLock", self.device.lock(at, surface, order))?;
         mapped.write(bytes);
-        wanted("pfnUnlock", self.device.unlock(at, surface))
+        expect_ok("pfnUnlock", self.device.unlock(at, surface))
     }
 
     /// The surface has this value everywhere, or the story stops.
-    pub fn expect(
+    pub fn expect_value(
         &self,
         at: &mut Passive,
         surface: (Resource, u32),
         value: u8,
-    ) -> Result<(), Stopped> {
-        let bytes = self.look(at, surface)?;
+    ) -> Result<(), ScenarioStopped> {
+        let bytes = self.read_surface(at, surface)?;
         match bytes.iter().position(|it| *it != value) {
             None => Ok(()),
-            Some(place) => Err(Stopped(format!(
+            Some(place) => Err(ScenarioStopped(format!(
                 "byte {place} of surface {} to be {value:#04x}; it is {:#04x}",
                 surface.1, bytes[place]
             ))),
@@ -122,63 +122,63 @@ impl Application {
     }
 
     /// Another device of the same process, through the same adapter.
-    pub fn another(&self, at: &mut Passive) -> Result<Self, Stopped> {
-        let device = wanted("pfnCreateDevice", self.adapter.create_device(at))?;
+    pub fn another_device(&self, at: &mut Passive) -> Result<Self, ScenarioStopped> {
+        let device = expect_ok("pfnCreateDevice", self.adapter.create_device(at))?;
         Ok(Self { device, ..self.clone() })
     }
 
     /// Another adapter object of the same process, with a device.
-    pub fn beside(&self, tunnel: &mut Tunnel<'_>) -> Result<Self, Stopped> {
-        let umd = tunnel.umd.clone().ok_or(Stopped("a user-mode driver".to_owned()))?;
+    pub fn another_adapter(&self, tunnel: &mut Testbed<'_>) -> Result<Self, ScenarioStopped> {
+        let umd = tunnel.umd.clone().ok_or(ScenarioStopped("a user-mode driver".to_owned()))?;
         let adapter = tunnel.runtime.open(self.adapter.client(), self.kernel, &umd);
-        let adapter = adapter.map_err(|it| Stopped(format!("OpenAdapter: {}", it.why)))?;
-        let device = wanted("pfnCreateDevice", adapter.create_device(tunnel.at))?;
+        let adapter = adapter.map_err(|it| ScenarioStopped(format!("OpenAdapter: {}", it.reason)))?;
+        let device = expect_ok("pfnCreateDevice", adapter.create_device(tunnel.at))?;
         Ok(Self { adapter, device, kernel: self.kernel })
     }
 
     /// Ends such an object: the process goes on.
-    pub fn close_beside(&self, at: &mut Passive) -> Result<(), Stopped> {
-        self.end_device(at)?;
-        wanted("pfnCloseAdapter", self.adapter.close())
+    pub fn close_adapter(&self, at: &mut Passive) -> Result<(), ScenarioStopped> {
+        self.destroy_device(at)?;
+        expect_ok("pfnCloseAdapter", self.adapter.close())
     }
 
     /// Ends the device.
-    pub fn end_device(&self, at: &mut Passive) -> Result<(), Stopped> {
-        wanted("pfnDestroyDevice", self.device.destroy(at))
+    pub fn destroy_device(&self, at: &mut Passive) -> Result<(), ScenarioStopped> {
+        expect_ok("pfnDestroyDevice", self.device.destroy(at))
     }
 
     /// Ends everything in good order: the device, the adapter, the process.
-    pub fn close(&self, at: &mut Passive) -> Result<(), Stopped> {
-        self.end_device(at)?;
-        wanted("pfnCloseAdapter", self.adapter.close())?;
+    pub fn close(&self, at: &mut Passive) -> Result<(), ScenarioStopped> {
+        self.destroy_device(at)?;
+        expect_ok("pfnCloseAdapter", self.adapter.close())?;
         let client = self.adapter.client();
-        crate::tunnel::wanted("D3DKMTCloseAdapter", client.close_adapter(at, self.kernel))?;
+        crate::tunnel::expect_ok("D3DKMTCloseAdapter", client.close_adapter(at, self.kernel))?;
         client.end(at);
         Ok(())
     }
 }
 
 /// The answer the story needs, or the story stops.
-pub(crate) fn wanted<T>(call: &str, answer: Result<T, HRESULT>) -> Result<T, Stopped> {
-    answer.map_err(|result| Stopped(format!("{call} to succeed; it answered {}", name(result))))
+pub(crate) fn expect_ok<T>(call: &str, answer: Result<T, HRESULT>) -> Result<T, ScenarioStopped> {
+    answer.map_err(|result| ScenarioStopped(format!("{call} to succeed; it answered {}", hresult_name(result))))
 }
 
 /// A refusal the story needs.
-pub(crate) fn refused<T>(
+pub(crate) fn expect_error<T>(
     call: &str,
     answer: &Result<T, HRESULT>,
     result: HRESULT,
-) -> Result<(), Stopped> {
+) -> Result<(), ScenarioStopped> {
     let said = match answer {
         Err(it) if *it == result => return Ok(()),
-        Err(it) => name(*it),
+        Err(it) => hresult_name(*it),
         Ok(_) => "S_OK".to_owned(),
     };
-    Err(Stopped(format!("{call} to answer {}; it answered {said}", name(result))))
+    Err(ScenarioStopped(format!("{call} to answer {}; it answered {said}", hresult_name(result))))
 }
 
 /// A result, for people.
-fn name(result: HRESULT) -> String {
+fn hresult_name(result: HRESULT) -> String {
     abi::hresult::name(result)
         .map_or_else(|| format!("{:#010x}", result.cast_unsigned()), Into::into)
 }

@@ -1,34 +1,34 @@
 //! Many flights of one driver, and what they come to.
 
-use crate::allow::Allow;
+use crate::allow::AllowList;
 use crate::driver::Driver;
-use crate::fly::{Flown, On, Outcome, fly_listed, fly_with};
-use crate::landed::Landed;
+use crate::fly::{FlightResult, HostKind, Outcome, fly_builtin_stream, fly_with_umd};
+use crate::landed::ScenarioReport;
 use crate::scenario::Scenario;
-use flight::{CouldNotRun, RuleId, Tally};
+use flight::{HostError, RuleId, RuleCounts};
 use runtime::Umd;
 use std::collections::BTreeSet;
 use verify::Severity;
 
 /// What to fly.
-pub struct Plan<'a> {
+pub struct CheckPlan<'a> {
     /// The driver.
     pub driver: Driver,
     /// A user-mode driver to fly with it, in place of its own.
-    pub umd: Option<Native>,
+    pub umd: Option<NativeUmd>,
     /// The scenarios, in order.
     pub scenarios: &'a [&'static Scenario],
     /// Who runs the flights; the first seed, if it has one.
-    pub on: On,
+    pub host: HostKind,
     /// How many times, each with the next seed.
     pub seeds: u64,
     /// What is allowed.
-    pub allow: Option<&'a Allow>,
+    pub allow: Option<&'a AllowList>,
 }
 
 /// A user-mode driver that comes as a file.
 #[derive(Clone, Debug)]
-pub struct Native {
+pub struct NativeUmd {
     /// The file, as it was named.
     pub path: String,
     /// What is in it.
@@ -36,7 +36,7 @@ pub struct Native {
 }
 
 /// What a check came to.
-pub struct Checked {
+pub struct CheckReport {
     /// The driver.
     pub driver: &'static str,
     /// Whether it streams.
@@ -44,54 +44,54 @@ pub struct Checked {
     /// Its user-mode driver, if it has one: a file, or [`BUILT_IN`].
     pub umd: Option<String>,
     /// Who ran the flights; the first seed, if it has one.
-    pub on: On,
+    pub host: HostKind,
     /// How many times.
     pub seeds: u64,
     /// The scenarios, in order, each over all its seeds.
-    pub flights: Vec<Landed>,
+    pub scenarios: Vec<ScenarioReport>,
 }
 
 /// How reports name a user-mode driver that is no file.
 pub const BUILT_IN: &str = "built-in";
 
 /// What a check has just done.
-pub enum Step<'a> {
+pub enum CheckStep<'a> {
     /// It flew once.
-    Flown(&'a Flown),
+    Flown(&'a FlightResult),
     /// It is done with a scenario.
-    Landed(&'a Landed),
+    ScenarioDone(&'a ScenarioReport),
 }
 
 /// Flies a driver through scenarios; `after` sees each flight, and each scenario, as it lands.
-pub fn check(plan: &Plan<'_>, mut after: impl FnMut(Step<'_>)) -> Result<Checked, CouldNotRun> {
+pub fn check(plan: &CheckPlan<'_>, mut after: impl FnMut(CheckStep<'_>)) -> Result<CheckReport, HostError> {
     let mut flights = Vec::new();
     for scenario in plan.scenarios {
-        let mut landed = Landed::new(scenario.name);
+        let mut landed = ScenarioReport::new(scenario.name);
         for turn in 0..plan.seeds {
-            let on = plan.on.after(turn);
+            let on = plan.host.with_seed_offset(turn);
             let flown = match plan.driver {
-                Driver::Display(it) => fly_with(it.make, plan.flown(), scenario, on),
-                Driver::Streaming(it) => fly_listed(it, scenario, on),
+                Driver::Display(it) => fly_with_umd(it.make, plan.flight_umd(), scenario, on),
+                Driver::Streaming(it) => fly_builtin_stream(it, scenario, on),
             };
-            let flown = flown.map_err(|CouldNotRun(why)| {
-                CouldNotRun(format!("{}, {}: {why}", scenario.name, on.name()))
+            let flown = flown.map_err(|HostError(why)| {
+                HostError(format!("{}, {}: {why}", scenario.name, on.name()))
             })?;
-            after(Step::Flown(&flown));
+            after(CheckStep::Flown(&flown));
             landed.add(flown);
         }
         if let Some(allow) = plan.allow {
-            landed.allow(plan.driver.name(), allow);
+            landed.apply_allow_list(plan.driver.name(), allow);
         }
-        after(Step::Landed(&landed));
+        after(CheckStep::ScenarioDone(&landed));
         flights.push(landed);
     }
-    let (driver, streams, umd) = (plan.driver.name(), plan.driver.streams(), plan.named());
-    Ok(Checked { driver, streams, umd, on: plan.on, seeds: plan.seeds, flights })
+    let (driver, streams, umd) = (plan.driver.name(), plan.driver.streams(), plan.umd_name());
+    Ok(CheckReport { driver, streams, umd, host: plan.host, seeds: plan.seeds, scenarios: flights })
 }
 
-impl Plan<'_> {
+impl CheckPlan<'_> {
     /// The user-mode driver of one flight.
-    fn flown(&self) -> Option<Umd> {
+    fn flight_umd(&self) -> Option<Umd> {
         match &self.umd {
             Some(native) => Some(native.umd.clone()),
             None => self.driver.umd().map(|make| make()),
@@ -99,7 +99,7 @@ impl Plan<'_> {
     }
 
     /// Its name in reports.
-    fn named(&self) -> Option<String> {
+    fn umd_name(&self) -> Option<String> {
         match &self.umd {
             Some(native) => Some(native.path.clone()),
             None => self.driver.umd().map(|_| BUILT_IN.to_owned()),
@@ -107,46 +107,46 @@ impl Plan<'_> {
     }
 }
 
-impl Checked {
+impl CheckReport {
     /// How many findings of a severity are not allowed.
     pub fn count(&self, severity: Severity) -> usize {
-        self.flights.iter().map(|it| it.count(severity)).sum()
+        self.scenarios.iter().map(|it| it.count(severity)).sum()
     }
 
     /// How many things were alive at the ends.
-    pub fn live(&self) -> usize {
-        self.flights.iter().map(|it| it.live.count()).sum()
+    pub fn live_count(&self) -> usize {
+        self.scenarios.iter().map(|it| it.live.count()).sum()
     }
 
     /// How many findings are allowed.
-    pub fn allowed(&self) -> usize {
-        self.flights.iter().map(|it| it.allowed.len()).sum()
+    pub fn allowed_count(&self) -> usize {
+        self.scenarios.iter().map(|it| it.allowed.len()).sum()
     }
 
     /// How many scenarios were told to their end, or found something.
-    pub fn flown(&self) -> usize {
-        let flown = |it: &&Landed| it.outcome() != Outcome::NotFlown;
-        self.flights.iter().filter(flown).count()
+    pub fn flown_count(&self) -> usize {
+        let flown = |it: &&ScenarioReport| it.outcome() != Outcome::NotFlown;
+        self.scenarios.iter().filter(flown).count()
     }
 
     /// How many events there were.
-    pub fn events(&self) -> usize {
-        self.flights.iter().map(|it| it.events).sum()
+    pub fn event_count(&self) -> usize {
+        self.scenarios.iter().map(|it| it.events).sum()
     }
 
     /// How often each rule was judged.
-    pub fn tally(&self) -> Tally {
-        let mut tally = Tally::default();
-        for flown in &self.flights {
-            tally.add(&flown.tally);
+    pub fn rule_counts(&self) -> RuleCounts {
+        let mut tally = RuleCounts::default();
+        for flown in &self.scenarios {
+            tally.add(&flown.rule_counts);
         }
         tally
     }
 
     /// The live rules that judged something.
     pub fn judged(&self) -> Vec<RuleId> {
-        let tally = self.tally();
-        RuleId::LIVE.iter().copied().filter(|it| tally.of(*it) > 0).collect()
+        let tally = self.rule_counts();
+        RuleId::LIVE.iter().copied().filter(|it| tally.count_of(*it) > 0).collect()
     }
 
     /// The live rules for such drivers that judged nothing.
@@ -160,21 +160,21 @@ impl Checked {
     /// The entries the driver offers, each with whether it was called.
     pub fn entries(&self) -> Vec<(&'static str, bool)> {
         let called: BTreeSet<&str> =
-            self.flights.iter().flat_map(|it| &it.called).map(String::as_str).collect();
-        let offered = self.flights.first().map(|it| it.offered.clone()).unwrap_or_default();
+            self.scenarios.iter().flat_map(|it| &it.called).map(String::as_str).collect();
+        let offered = self.scenarios.first().map(|it| it.implemented.clone()).unwrap_or_default();
         offered.into_iter().map(|it| (it, called.contains(it))).collect()
     }
 
     /// What was used and is not there.
-    pub fn absent(&self) -> BTreeSet<&str> {
-        self.flights.iter().flat_map(|it| it.absent.keys()).map(String::as_str).collect()
+    pub fn missing(&self) -> BTreeSet<&str> {
+        self.scenarios.iter().flat_map(|it| it.missing.keys()).map(String::as_str).collect()
     }
 
     /// The exit code: 0 nothing wrong and something flown, 1 something wrong, 2 nothing flown.
     pub fn exit_code(&self, deny_warnings: bool) -> u8 {
         let errors = self.count(Severity::Error);
         let warnings = if deny_warnings { self.count(Severity::Warning) } else { 0 };
-        match (errors + warnings + self.live(), self.flown()) {
+        match (errors + warnings + self.live_count(), self.flown_count()) {
             (0, 0) => 2,
             (0, _) => 0,
             _ => 1,

@@ -5,23 +5,23 @@ use crate::support::{Row, legal_statuses, support};
 use abi::status::NAMES;
 use abi::{HRESULT, NTSTATUS, hresult};
 use kernel::ddi::{Legal, TABLE};
-use verify::bugcheck::{self, BUG_CHECKS, BugCheck, Way};
+use verify::bugcheck::{self, BUG_CHECKS, BugCheck, BugCheckCause};
 use verify::{Entry, catalogue};
 
 /// What a text means.
-pub enum Explained {
+pub enum Explanation {
     /// A rule.
     Rule(&'static Entry),
     /// A name that Driver Verifier has for rules on streaming minidrivers, and those.
     Alias(&'static str, Vec<&'static Entry>),
     /// An entry point, a DDI, a callback or an import.
-    Point(Point),
+    EntryPoint(EntryPoint),
     /// A status.
     Status(Status),
     /// A result of user mode.
     Result(UserResult),
     /// A bug check, with the parameter that was asked for.
-    Stop(&'static BugCheck, Option<u32>),
+    BugCheck(&'static BugCheck, Option<u32>),
 }
 
 /// A status, and who speaks of it.
@@ -41,7 +41,7 @@ pub struct UserResult {
 }
 
 /// A line of a support table.
-pub struct Point {
+pub struct EntryPoint {
     /// What its table is.
     pub table: &'static str,
     /// The names of its cells.
@@ -52,7 +52,7 @@ pub struct Point {
 
 /// A text that means nothing here: what it could have been.
 #[derive(Debug, PartialEq, Eq)]
-pub struct NotKnown {
+pub struct UnknownText {
     /// What was asked for: `rule`, `entry point`, `bug check` or `status, result or bug check`.
     pub kind: &'static str,
     /// The nearest that are known.
@@ -61,50 +61,50 @@ pub struct NotKnown {
 
 /// Finds what a text means: a rule's id, the name of an entry point, a status or result by name
 /// or number, a bug check by name or as `0x119`, `0x119/2` or `bugcheck 0x119 (0x2)`.
-pub fn explain(text: &str) -> Result<Explained, NotKnown> {
+pub fn explain(text: &str) -> Result<Explanation, UnknownText> {
     let wanted = text.trim().to_uppercase();
     if let Some(rule) = verify::find(&wanted) {
-        return Ok(Explained::Rule(rule));
+        return Ok(Explanation::Rule(rule));
     }
     if let Some((name, rules)) = verify::aliased(&wanted) {
-        return Ok(Explained::Alias(name, rules));
+        return Ok(Explanation::Alias(name, rules));
     }
     if let Some(stop) = BUG_CHECKS.iter().find(|it| it.name == wanted) {
-        return Ok(Explained::Stop(stop, None));
+        return Ok(Explanation::BugCheck(stop, None));
     }
     let short = |it: &str| it == wanted || it.strip_prefix("STATUS_") == Some(&wanted);
     if let Some((code, name)) = NAMES.iter().find(|it| short(it.1)) {
-        return Ok(Explained::Status(Status { code: *code, name }));
+        return Ok(Explanation::Status(Status { code: *code, name }));
     }
     if let Some((code, name)) = hresult::NAMES.iter().find(|it| it.1 == wanted) {
-        return Ok(Explained::Result(UserResult { code: *code, name }));
+        return Ok(Explanation::Result(UserResult { code: *code, name }));
     }
-    if let Some(point) = Point::find(&wanted) {
-        return Ok(Explained::Point(point));
+    if let Some(point) = EntryPoint::find(&wanted) {
+        return Ok(Explanation::EntryPoint(point));
     }
-    if let Some(asked) = Asked::read(&wanted) {
+    if let Some(asked) = NumberQuery::read(&wanted) {
         return asked.find();
     }
     if wanted.contains('_') {
         let results = hresult::NAMES.iter().map(|it| it.1);
         let names = NAMES.iter().map(|it| it.1).chain(BUG_CHECKS.iter().map(|it| it.name));
-        return Err(NotKnown { kind: CODE, nearest: near(&wanted, names.chain(results)) });
+        return Err(UnknownText { kind: CODE_KIND, nearest: nearest_names(&wanted, names.chain(results)) });
     }
     if ["PFN", "DXGK", "D3DKMT", "AVSTRMINI"].iter().any(|it| wanted.starts_with(it)) {
         let tables = support();
         let names = tables.iter().flat_map(|it| &it.rows).map(|it| it.name);
-        return Err(NotKnown { kind: "entry point", nearest: near(&wanted, names) });
+        return Err(UnknownText { kind: "entry point", nearest: nearest_names(&wanted, names) });
     }
     let aliases = verify::ALIASES.iter().map(|it| it.0).filter(|_| wanted.starts_with("KS"));
     let ids = catalogue().iter().map(|it| it.id.as_str()).chain(aliases);
-    Err(NotKnown { kind: "rule", nearest: near(&wanted, ids) })
+    Err(UnknownText { kind: "rule", nearest: nearest_names(&wanted, ids) })
 }
 
 /// What a name with a line in it could have been.
-const CODE: &str = "status, result or bug check";
+const CODE_KIND: &str = "status, result or bug check";
 
 /// The four names nearest to one, which is in capitals.
-fn near<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
+fn nearest_names<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut near: Vec<&str> = known.collect();
     near.sort_by_cached_key(|it| {
         let it = it.to_uppercase();
@@ -115,14 +115,14 @@ fn near<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
 }
 
 /// A number that was asked for.
-struct Asked {
+struct NumberQuery {
     code: u32,
     /// Whether it can only be a bug check.
-    stop: bool,
+    bug_check_only: bool,
     parameter: Option<u32>,
 }
 
-impl Asked {
+impl NumberQuery {
     /// Reads `0x119`, `0x119/2`, `bugcheck 0x119 (0x2)` or a decimal number, in capitals.
     fn read(text: &str) -> Option<Self> {
         let rest = ["BUGCHECK", "BUG CHECK"].iter().find_map(|it| text.strip_prefix(it));
@@ -136,30 +136,30 @@ impl Asked {
             None => None,
         };
         let stop = rest.is_some() || parameter.is_some();
-        Some(Self { code: read_number(code)?, stop, parameter })
+        Some(Self { code: read_number(code)?, bug_check_only: stop, parameter })
     }
 
-    fn find(&self) -> Result<Explained, NotKnown> {
+    fn find(&self) -> Result<Explanation, UnknownText> {
         let code = self.code.cast_signed();
-        if let (false, Some(name)) = (self.stop, abi::status::name(code)) {
-            return Ok(Explained::Status(Status { code, name }));
+        if let (false, Some(name)) = (self.bug_check_only, abi::status::name(code)) {
+            return Ok(Explanation::Status(Status { code, name }));
         }
-        if let (false, Some(name)) = (self.stop, hresult::name(code)) {
-            return Ok(Explained::Result(UserResult { code, name }));
+        if let (false, Some(name)) = (self.bug_check_only, hresult::name(code)) {
+            return Ok(Explanation::Result(UserResult { code, name }));
         }
         if let Some(stop) = bugcheck::find(self.code) {
-            return Ok(Explained::Stop(stop, self.parameter));
+            return Ok(Explanation::BugCheck(stop, self.parameter));
         }
         let statuses = NAMES.iter().map(|it| (it.0.cast_unsigned(), it.1));
         let results = hresult::NAMES.iter().map(|it| (it.0.cast_unsigned(), it.1));
-        let statuses = statuses.chain(results).filter(|_| !self.stop);
+        let statuses = statuses.chain(results).filter(|_| !self.bug_check_only);
         let stops = BUG_CHECKS.iter().map(|it| (it.code, it.name));
         let mut known: Vec<_> = statuses.chain(stops).collect();
         known.sort_by_key(|it| it.0.abs_diff(self.code));
         known.truncate(4);
         let nearest = known.iter().map(|it| format!("{:#X} {}", it.0, it.1));
-        let kind = if self.stop { "bug check" } else { CODE };
-        Err(NotKnown { kind, nearest: nearest.collect() })
+        let kind = if self.bug_check_only { "bug check" } else { CODE_KIND };
+        Err(UnknownText { kind, nearest: nearest.collect() })
     }
 }
 
@@ -193,8 +193,8 @@ impl Status {
     }
 
     /// The entry points that answer it of themselves.
-    pub fn answered_by(&self) -> Vec<&'static str> {
-        let answers = |it: &&thunk::Line| self.code == 0 || it.answers.contains(&self.code);
+    pub fn returned_by(&self) -> Vec<&'static str> {
+        let answers = |it: &&thunk::EntryRow| self.code == 0 || it.statuses.contains(&self.code);
         thunk::ENTRIES.iter().filter(answers).map(|it| it.name).collect()
     }
 
@@ -202,7 +202,7 @@ impl Status {
     pub fn passed_on_by(&self) -> Vec<(&'static str, &'static str)> {
         let legal = self.legal_for();
         let entries = thunk::ENTRIES.iter();
-        let each = entries.flat_map(|it| it.passes_on.iter().map(|ddi| (it.name, *ddi)));
+        let each = entries.flat_map(|it| it.forwards_errors_of.iter().map(|ddi| (it.name, *ddi)));
         each.filter(|(_, ddi)| self.code != 0 && legal.contains(ddi)).collect()
     }
 
@@ -222,7 +222,7 @@ impl Status {
 
     /// The rules that name it as what Windows answers to a breach.
     pub fn rules(&self) -> Vec<&'static Entry> {
-        catalogue().iter().filter(|it| it.names_status(self.name)).collect()
+        catalogue().iter().filter(|it| it.mentions_status(self.name)).collect()
     }
 }
 
@@ -233,7 +233,7 @@ impl UserResult {
     }
 
     /// The statuses of the kernel that become it where a user-mode driver calls back.
-    pub fn made_of(&self) -> Vec<&'static str> {
+    pub fn source_statuses(&self) -> Vec<&'static str> {
         let becomes = |it: &&(NTSTATUS, &str)| {
             let informs = self.code == 0 && it.0 != 0; // All of them: too many to say.
             !informs && runtime::result_of(it.0) == self.code
@@ -243,11 +243,11 @@ impl UserResult {
 
     /// The rules that name it as what Windows answers to a breach.
     pub fn rules(&self) -> Vec<&'static Entry> {
-        catalogue().iter().filter(|it| it.names_result(self.name)).collect()
+        catalogue().iter().filter(|it| it.mentions_result(self.name)).collect()
     }
 }
 
-impl Point {
+impl EntryPoint {
     /// The line of a name in capitals.
     fn find(wanted: &str) -> Option<Self> {
         support().into_iter().find_map(|it| {
@@ -267,11 +267,11 @@ impl Point {
 
 /// The rules that lead to a bug check, with a parameter if one is asked for; and the
 /// parameters that are known.
-pub fn ways(stop: &BugCheck, parameter: Option<u32>) -> (Vec<Way>, Vec<u32>) {
-    let all = bugcheck::ways(stop.code);
+pub fn bug_check_rules(stop: &BugCheck, parameter: Option<u32>) -> (Vec<BugCheckCause>, Vec<u32>) {
+    let all = bugcheck::causes(stop.code);
     let mut known: Vec<u32> = all.iter().filter_map(|it| it.parameter).collect();
     known.dedup();
-    let wanted = |it: &Way| parameter.is_none() || it.parameter == parameter;
+    let wanted = |it: &BugCheckCause| parameter.is_none() || it.parameter == parameter;
     (all.into_iter().filter(wanted).collect(), known)
 }
 
@@ -281,14 +281,14 @@ mod tests {
 
     fn status(text: &str) -> Option<&'static str> {
         match explain(text) {
-            Ok(Explained::Status(it)) => Some(it.name),
+            Ok(Explanation::Status(it)) => Some(it.name),
             _ => None,
         }
     }
 
-    fn stop(text: &str) -> Option<(u32, Option<u32>)> {
+    fn bug_check(text: &str) -> Option<(u32, Option<u32>)> {
         match explain(text) {
-            Ok(Explained::Stop(it, parameter)) => Some((it.code, parameter)),
+            Ok(Explanation::BugCheck(it, parameter)) => Some((it.code, parameter)),
             _ => None,
         }
     }
@@ -312,11 +312,11 @@ mod tests {
     #[test]
     fn a_bug_check_is_found_as_people_write_it() {
         for text in ["0x119/2", "bugcheck 0x119 (0x2)", "bug check 281(2)", "0x119/0x2"] {
-            assert_eq!(stop(text), Some((0x119, Some(2))), "{text}");
+            assert_eq!(bug_check(text), Some((0x119, Some(2))), "{text}");
         }
-        assert_eq!(stop("0x119"), Some((0x119, None)));
-        assert_eq!(stop("video_tdr_failure"), Some((0x116, None)));
-        assert_eq!(stop("0x10E/0xB"), Some((0x10E, Some(0xB))));
+        assert_eq!(bug_check("0x119"), Some((0x119, None)));
+        assert_eq!(bug_check("video_tdr_failure"), Some((0x116, None)));
+        assert_eq!(bug_check("0x10E/0xB"), Some((0x10E, Some(0xB))));
     }
 
     #[test]
@@ -329,17 +329,17 @@ mod tests {
     #[test]
     fn results_and_entry_points_are_found() {
         let result = |text| match explain(text) {
-            Ok(Explained::Result(it)) => it,
+            Ok(Explanation::Result(it)) => it,
             _ => panic!("{text} is a result"),
         };
         for text in ["E_INVALIDARG", "e_invalidarg", "0x80070057", "-2147024809"] {
             assert_eq!(result(text).name, "E_INVALIDARG", "{text}");
         }
         let it = result("E_INVALIDARG");
-        assert_eq!(it.made_of(), ["STATUS_INVALID_HANDLE", "STATUS_INVALID_PARAMETER"]);
+        assert_eq!(it.source_statuses(), ["STATUS_INVALID_HANDLE", "STATUS_INVALID_PARAMETER"]);
         assert!(it.rules().iter().any(|it| it.id == "UMD-DESTROY-008"));
         let point = |text| match explain(text) {
-            Ok(Explained::Point(it)) => it,
+            Ok(Explanation::EntryPoint(it)) => it,
             _ => panic!("{text} is an entry point"),
         };
         for (text, rule) in [
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_answered_with_the_nearest() {
         let why = |text| explain(text).err().unwrap();
-        assert_eq!(why("0xC000000E").kind, CODE);
+        assert_eq!(why("0xC000000E").kind, CODE_KIND);
         assert_eq!(why("0xC000000E").nearest[0], "0xC000000D STATUS_INVALID_PARAMETER");
         assert_eq!(why("0x118/2").kind, "bug check");
         assert!(
@@ -382,8 +382,8 @@ mod tests {
 
     #[test]
     fn a_status_knows_who_speaks_of_it() {
-        let Ok(Explained::Status(it)) = explain("STATUS_NO_MEMORY") else { panic!("a status") };
-        assert!(it.answered_by().contains(&"D3DKMTCreateDevice"));
+        let Ok(Explanation::Status(it)) = explain("STATUS_NO_MEMORY") else { panic!("a status") };
+        assert!(it.returned_by().contains(&"D3DKMTCreateDevice"));
         assert!(it.passed_on_by().contains(&("D3DKMTCreateDevice", "DxgkDdiCreateDevice")));
         assert!(it.legal_for().contains(&"DxgkDdiCreateDevice"));
         assert!(!it.legal_for().contains(&"DxgkDdiSubmitCommandVirtual"));
@@ -394,9 +394,9 @@ mod tests {
     #[test]
     fn a_parameter_narrows_the_ways() {
         let stop = bugcheck::find(0x119).unwrap();
-        let (some, known) = ways(stop, Some(3));
-        assert!(!some.is_empty() && some.len() < ways(stop, None).0.len());
+        let (some, known) = bug_check_rules(stop, Some(3));
+        assert!(!some.is_empty() && some.len() < bug_check_rules(stop, None).0.len());
         assert_eq!(known, [1, 2, 3, 9, 0xA]);
-        assert!(ways(stop, Some(0x77)).0.is_empty());
+        assert!(bug_check_rules(stop, Some(0x77)).0.is_empty());
     }
 }

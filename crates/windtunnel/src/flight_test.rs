@@ -1,16 +1,16 @@
 //! Flights for tests: a driver of one's own, a story of one's own, and what to assert of it.
 
-use crate::fly::{Flown, On, Outcome, fly_story};
-use crate::tunnel::{Stopped, Tunnel};
-use flight::{Line, Log, Machine, Passive, RuleId};
-use kernel::Plugged;
+use crate::fly::{FlightResult, HostKind, Outcome, fly_body};
+use crate::tunnel::{ScenarioStopped, Testbed};
+use flight::{InterruptLine, Log, HardwareModel, Passive, RuleId};
+use kernel::DriverSetup;
 use kernel::miniport::Miniport;
 use runtime::Umd;
 use std::sync::Arc;
 
 /// A flight about to start: a driver, and who runs it.
 ///
-/// The story gets the [`Tunnel`], with the driver started in it. When it ends, everything else
+/// The story gets the [`Testbed`], with the driver started in it. When it ends, everything else
 /// is ended too: clients that are left are killed, the adapter is stopped and removed, the
 /// driver is unloaded, and the verifier watches all that happened.
 ///
@@ -57,23 +57,23 @@ use std::sync::Arc;
 /// ```
 #[must_use = "a flight starts with `fly`"]
 pub struct Flight {
-    make: Make,
+    set_up: SetUpDriver,
     umd: Option<Umd>,
-    on: On,
+    host: HostKind,
 }
 
 /// Plugs in a driver whose pool says to that log what happens.
-type Make = Box<dyn FnOnce(&Arc<Log>) -> Plugged>;
+type SetUpDriver = Box<dyn FnOnce(&Arc<Log>) -> DriverSetup>;
 
 impl Flight {
     /// A flight of a driver and its hardware, with a pool made for it.
-    pub fn new(miniport: Arc<dyn Miniport>, machine: Arc<dyn Machine>) -> Self {
-        Self::of(plug(miniport, machine))
+    pub fn new(miniport: Arc<dyn Miniport>, machine: Arc<dyn HardwareModel>) -> Self {
+        Self::with_setup(set_up(miniport, machine))
     }
 
     /// A flight of whatever `make` plugs in; its pool says to that log what happens.
-    pub fn of(make: impl FnOnce(&Arc<Log>) -> Plugged + 'static) -> Self {
-        Self { make: Box::new(make), umd: None, on: On::Stepped(1) }
+    pub fn with_setup(make: impl FnOnce(&Arc<Log>) -> DriverSetup + 'static) -> Self {
+        Self { set_up: Box::new(make), umd: None, host: HostKind::Deterministic(1) }
     }
 
     /// The user-mode driver that belongs to it.
@@ -83,12 +83,12 @@ impl Flight {
 
     /// The seed that the order of threads is drawn from; 1 if nobody says.
     pub fn seed(self, seed: u64) -> Self {
-        self.on(seed)
+        self.host(seed)
     }
 
     /// Who runs it: [`On::Free`], or [`On::Stepped`] with a seed.
-    pub fn on(self, on: impl Into<On>) -> Self {
-        Self { on: on.into(), ..self }
+    pub fn host(self, on: impl Into<HostKind>) -> Self {
+        Self { host: on.into(), ..self }
     }
 
     /// Starts the driver, tells the story, ends everything, and answers what became of it.
@@ -96,14 +96,14 @@ impl Flight {
     /// # Panics
     ///
     /// If the flight could not be run at all, as when a thread of it panicked.
-    pub fn fly(self, story: impl FnOnce(&mut Tunnel<'_>) -> Result<(), Stopped>) -> Flown {
-        let flown = fly_story((self.make, self.umd), "flight", &[], self.on, story);
+    pub fn fly(self, story: impl FnOnce(&mut Testbed<'_>) -> Result<(), ScenarioStopped>) -> FlightResult {
+        let flown = fly_body((self.set_up, self.umd), "flight", &[], self.host, story);
         flown.unwrap_or_else(|why| panic!("the flight could not be run: {}", why.0))
     }
 }
 
 /// What to assert of a flight. A failed assertion shows the whole report.
-impl Flown {
+impl FlightResult {
     /// The story was told to its end, nothing was wrong, and nothing is left alive.
     #[track_caller]
     pub fn assert_clean(&self) {
@@ -124,11 +124,11 @@ impl Flown {
 }
 
 /// Plugs a driver and its hardware in, with a pool made for it.
-pub fn plug(
+pub fn set_up(
     miniport: Arc<dyn Miniport>,
-    machine: Arc<dyn Machine>,
-) -> impl FnOnce(&Arc<Log>) -> Plugged {
-    move |log| Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
+    machine: Arc<dyn HardwareModel>,
+) -> impl FnOnce(&Arc<Log>) -> DriverSetup {
+    move |log| DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) }
 }
 
 /// Hardware that does nothing, for drivers that take no work.
@@ -147,10 +147,10 @@ pub fn plug(
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHardware;
 
-impl Machine for NoHardware {
+impl HardwareModel for NoHardware {
     fn idle(&self) -> bool {
         true
     }
 
-    fn step(&self, _at: &mut Passive, _line: &dyn Line) {}
+    fn step(&self, _at: &mut Passive, _line: &dyn InterruptLine) {}
 }

@@ -1,23 +1,23 @@
 //! One flight: a driver, a scenario, and who runs it.
 
 use crate::driver::Driver;
-use crate::footage::Footage;
+use crate::footage::ExpectedVideo;
 use crate::scenario::Scenario;
-use crate::studio::Studio;
+use crate::studio::StreamTestbed;
 use crate::tally;
-use crate::tunnel::{Stopped, Tunnel};
+use crate::tunnel::{ScenarioStopped, Testbed};
 use drivers::{Listed, ListedStream};
-use flight::{CouldNotRun, Crew, Event, Free, Log, Passive, Stepped, Tally};
-use kernel::{Census, Kernel, Plugged};
+use flight::{HostError, Spawner, Event, ThreadedHost, Log, Passive, DeterministicHost, RuleCounts};
+use kernel::{LiveObjects, Kernel, DriverSetup};
 use runtime::{Runtime, Umd};
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use stream::{BadDescriptor, DeviceDescriptor, Entry, Picture, Stream};
+use stream::{DescriptorError, DeviceDescriptor, Entry, ReceivedFrame, Stream};
 use verify::{Finding, Oracle, Severity, Verifier};
 
 /// What became of a flight.
-pub struct Flown {
+pub struct FlightResult {
     /// The scenario.
     pub scenario: &'static str,
     /// The seed, where the order is drawn from one.
@@ -29,21 +29,21 @@ pub struct Flown {
     /// What was found, notes included, in the order of events.
     pub findings: Vec<Finding>,
     /// Who was still alive when everything was over.
-    pub live: Census,
+    pub live: LiveObjects,
     /// Who was alive at the moments the story took a look.
-    pub looks: Vec<(&'static str, Census)>,
+    pub live_snapshots: Vec<(&'static str, LiveObjects)>,
     /// The pictures that arrived, of a streaming minidriver.
-    pub pictures: Vec<Picture>,
+    pub frames: Vec<ReceivedFrame>,
     /// Everything that happened.
     pub events: Vec<Event>,
     /// How often each rule was judged.
-    pub tally: Tally,
+    pub rule_counts: RuleCounts,
     /// The entries that were called.
     pub called: BTreeSet<String>,
     /// The entries the driver offers.
-    pub offered: Vec<&'static str>,
+    pub implemented: Vec<&'static str>,
     /// What was used and is not there, with how often.
-    pub absent: BTreeMap<String, u64>,
+    pub missing: BTreeMap<String, u64>,
 }
 
 /// How a flight ended.
@@ -71,7 +71,7 @@ impl Outcome {
     }
 }
 
-impl Flown {
+impl FlightResult {
     /// How many findings there are of a severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.findings.iter().filter(|it| it.severity == severity).count()
@@ -80,41 +80,41 @@ impl Flown {
 
 /// Who runs a flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum On {
+pub enum HostKind {
     /// One virtual thread at a time, in an order drawn from this seed.
-    Stepped(u64),
+    Deterministic(u64),
     /// The same, and memory is short, buffers are small and hardware is out of turn, all drawn
     /// from this seed.
-    Pressed(u64),
+    DeterministicPressure(u64),
     /// Threads side by side, in whatever order the machine runs them.
-    Free,
+    Threaded,
 }
 
-impl On {
+impl HostKind {
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            On::Stepped(_) => "stepped",
-            On::Pressed(_) => "stepped, under pressure",
-            On::Free => "free",
+            HostKind::Deterministic(_) => "stepped",
+            HostKind::DeterministicPressure(_) => "stepped, under pressure",
+            HostKind::Threaded => "free",
         }
     }
 
     /// The seed, where the order is drawn from one.
     pub fn seed(self) -> Option<u64> {
         match self {
-            On::Stepped(seed) | On::Pressed(seed) => Some(seed),
-            On::Free => None,
+            HostKind::Deterministic(seed) | HostKind::DeterministicPressure(seed) => Some(seed),
+            HostKind::Threaded => None,
         }
     }
 
     /// The same host, so many seeds on.
     #[must_use]
-    pub fn after(self, turns: u64) -> Self {
+    pub fn with_seed_offset(self, turns: u64) -> Self {
         match self {
-            On::Stepped(seed) => On::Stepped(seed.wrapping_add(turns)),
-            On::Pressed(seed) => On::Pressed(seed.wrapping_add(turns)),
-            On::Free => On::Free,
+            HostKind::Deterministic(seed) => HostKind::Deterministic(seed.wrapping_add(turns)),
+            HostKind::DeterministicPressure(seed) => HostKind::DeterministicPressure(seed.wrapping_add(turns)),
+            HostKind::Threaded => HostKind::Threaded,
         }
     }
 
@@ -122,24 +122,24 @@ impl On {
     pub fn fly<R>(
         self,
         log: &Arc<Log>,
-        main: impl FnOnce(&Arc<dyn Crew>, &mut Passive) -> R,
-    ) -> Result<R, CouldNotRun> {
+        main: impl FnOnce(&Arc<dyn Spawner>, &mut Passive) -> R,
+    ) -> Result<R, HostError> {
         match self {
-            On::Stepped(seed) | On::Pressed(seed) => Stepped::fly(seed, log, |host, at| {
-                let host: Arc<dyn Crew> = host.clone();
+            HostKind::Deterministic(seed) | HostKind::DeterministicPressure(seed) => DeterministicHost::fly(seed, log, |host, at| {
+                let host: Arc<dyn Spawner> = host.clone();
                 main(&host, at)
             }),
-            On::Free => Free::fly(log, |host, at| {
-                let host: Arc<dyn Crew> = host.clone();
+            HostKind::Threaded => ThreadedHost::fly(log, |host, at| {
+                let host: Arc<dyn Spawner> = host.clone();
                 main(&host, at)
             }),
         }
     }
 }
 
-impl From<u64> for On {
+impl From<u64> for HostKind {
     fn from(seed: u64) -> Self {
-        On::Stepped(seed)
+        HostKind::Deterministic(seed)
     }
 }
 
@@ -147,63 +147,63 @@ impl From<u64> for On {
 pub fn fly(
     driver: &Listed,
     scenario: &'static Scenario,
-    on: impl Into<On>,
-) -> Result<Flown, CouldNotRun> {
+    on: impl Into<HostKind>,
+) -> Result<FlightResult, HostError> {
     let umd = driver.umd.map(|make| make());
-    fly_with(driver.make, umd, scenario, on)
+    fly_with_umd(driver.make, umd, scenario, on)
 }
 
 /// Flies a driver of either kind through a scenario.
 pub fn fly_driver(
     driver: Driver,
     scenario: &'static Scenario,
-    on: impl Into<On>,
-) -> Result<Flown, CouldNotRun> {
+    on: impl Into<HostKind>,
+) -> Result<FlightResult, HostError> {
     match driver {
         Driver::Display(it) => fly(it, scenario, on),
-        Driver::Streaming(it) => fly_listed(it, scenario, on),
+        Driver::Streaming(it) => fly_builtin_stream(it, scenario, on),
     }
 }
 
 /// Flies a built-in streaming minidriver through a scenario for such.
-pub(crate) fn fly_listed(
+pub(crate) fn fly_builtin_stream(
     driver: &ListedStream,
     scenario: &'static Scenario,
-    on: impl Into<On>,
-) -> Result<Flown, CouldNotRun> {
-    let (make, story) = (|log: &_| driver.plug(log), |it: &mut Studio<'_>| scenario.stream(it));
-    fly_stream((make, Footage::pattern()), scenario.name, on.into(), story)
+    on: impl Into<HostKind>,
+) -> Result<FlightResult, HostError> {
+    let (make, story) = (|log: &_| driver.plug(log), |it: &mut StreamTestbed<'_>| scenario.run_stream(it));
+    fly_stream((make, ExpectedVideo::pattern()), scenario.name, on.into(), story)
 }
 
 /// Flies a streaming minidriver through any story: the one path of such flights.
 pub(crate) fn fly_stream(
-    (make, footage): (impl FnOnce(&Arc<Log>) -> Result<stream::Plugged, BadDescriptor>, Footage),
+    (make, footage): (impl FnOnce(&Arc<Log>) -> Result<stream::DriverSetup, DescriptorError>, ExpectedVideo),
     name: &'static str,
-    on: On,
-    story: impl FnOnce(&mut Studio<'_>) -> Result<(), Stopped>,
-) -> Result<Flown, CouldNotRun> {
+    on: HostKind,
+    story: impl FnOnce(&mut StreamTestbed<'_>) -> Result<(), ScenarioStopped>,
+) -> Result<FlightResult, HostError> {
     let log = Arc::new(Log::new());
     let (offered, story) = match make(&log) {
-        Ok(plugged) => {
+        Ok(setup) => {
             let (offered, memory) =
-                (entries(&plugged.minidriver.describe()), plugged.memory.clone());
+                (minidriver_entries(&setup.minidriver.describe()), setup.memory.clone());
             let tell = |host: &_, at: &mut _| {
-                Story::stream(host, at, (&log, on), (plugged, footage), story)
+                ScenarioRun::run_stream(host, at, (&log, on), (setup, footage), story)
             };
             let story = on.fly(&log, tell)?;
             memory.close();
             (offered, story)
         }
-        Err(BadDescriptor(why)) => {
+        Err(DescriptorError(why)) => {
             let needs = vec![format!("a driver whose tables can be read: {why}")];
-            (Vec::new(), Story { needs, ..Story::default() })
+            (Vec::new(), ScenarioRun { needs, ..ScenarioRun::default() })
         }
     };
-    Ok(Flown { seed: on.seed(), offered, ..judge(name, &log, story) })
+    Ok(FlightResult { seed: on.seed(), implemented: offered, ..verify_events(name, &log, story) })
 }
 
 /// The entries that a streaming minidriver has, each once.
-fn entries(it: &DeviceDescriptor) -> Vec<&'static str> {
+fn minidriver_entries(it: &DeviceDescriptor) -> Vec<&'static str> {
     let pins = || it.filters.iter().flat_map(|it| &it.pins);
     let mut all: Vec<Entry> = it.dispatch.clone();
     all.extend(it.filters.iter().flat_map(|it| &it.dispatch));
@@ -224,35 +224,35 @@ fn entries(it: &DeviceDescriptor) -> Vec<&'static str> {
 /// let flown = fly_plugged(plug(miniport, machine), scenario, 1).unwrap();
 /// flown.assert_clean();
 /// ```
-pub fn fly_plugged(
-    make: impl FnOnce(&Arc<Log>) -> Plugged,
+pub fn fly_setup(
+    make: impl FnOnce(&Arc<Log>) -> DriverSetup,
     scenario: &'static Scenario,
-    on: impl Into<On>,
-) -> Result<Flown, CouldNotRun> {
-    fly_with(make, None, scenario, on)
+    on: impl Into<HostKind>,
+) -> Result<FlightResult, HostError> {
+    fly_with_umd(make, None, scenario, on)
 }
 
 /// The same, with a user-mode driver that belongs to it.
-pub fn fly_with(
-    make: impl FnOnce(&Arc<Log>) -> Plugged,
+pub fn fly_with_umd(
+    make: impl FnOnce(&Arc<Log>) -> DriverSetup,
     umd: Option<Umd>,
     scenario: &'static Scenario,
-    on: impl Into<On>,
-) -> Result<Flown, CouldNotRun> {
-    fly_story((make, umd), scenario.name, scenario.needs, on.into(), |it| scenario.tell(it))
+    on: impl Into<HostKind>,
+) -> Result<FlightResult, HostError> {
+    fly_body((make, umd), scenario.name, scenario.needs, on.into(), |it| scenario.run(it))
 }
 
 /// Flies a driver through any story: the one path of every flight.
-pub(crate) fn fly_story(
-    (make, umd): (impl FnOnce(&Arc<Log>) -> Plugged, Option<Umd>),
+pub(crate) fn fly_body(
+    (make, umd): (impl FnOnce(&Arc<Log>) -> DriverSetup, Option<Umd>),
     name: &'static str,
     needs: &[&'static str],
-    on: On,
-    story: impl FnOnce(&mut Tunnel<'_>) -> Result<(), Stopped>,
-) -> Result<Flown, CouldNotRun> {
+    on: HostKind,
+    story: impl FnOnce(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
+) -> Result<FlightResult, HostError> {
     let log = Arc::new(Log::new());
-    let plugged = make(&log);
-    let mut offered = plugged.miniport.offers();
+    let setup = make(&log);
+    let mut offered = setup.miniport.offers();
     if umd.is_some() {
         offered.push("OpenAdapter");
     }
@@ -262,106 +262,106 @@ pub(crate) fn fly_story(
         .map(|it| format!("a driver with {it}"))
         .collect();
     let story = if lacks.is_empty() {
-        on.fly(&log, |host, at| Story::tell(host, at, (&log, on), (plugged, umd), story))?
+        on.fly(&log, |host, at| ScenarioRun::run(host, at, (&log, on), (setup, umd), story))?
     } else {
-        Story { needs: lacks, ..Story::default() }
+        ScenarioRun { needs: lacks, ..ScenarioRun::default() }
     };
-    Ok(Flown { seed: on.seed(), offered, ..judge(name, &log, story) })
+    Ok(FlightResult { seed: on.seed(), implemented: offered, ..verify_events(name, &log, story) })
 }
 
 /// What came of telling a story.
 #[derive(Default)]
-struct Story {
+struct ScenarioRun {
     needs: Vec<String>,
-    live: Census,
-    looks: Vec<(&'static str, Census)>,
-    pictures: Vec<Picture>,
+    live: LiveObjects,
+    live_snapshots: Vec<(&'static str, LiveObjects)>,
+    frames: Vec<ReceivedFrame>,
 }
 
-impl Story {
+impl ScenarioRun {
     /// Tells the story of a streaming minidriver, and ends everything.
-    fn stream(
-        host: &Arc<dyn Crew>,
+    fn run_stream(
+        host: &Arc<dyn Spawner>,
         at: &mut Passive,
-        (log, on): (&Arc<Log>, On),
-        (plugged, footage): (stream::Plugged, Footage),
-        story: impl FnOnce(&mut Studio<'_>) -> Result<(), Stopped>,
+        (log, on): (&Arc<Log>, HostKind),
+        (setup, footage): (stream::DriverSetup, ExpectedVideo),
+        story: impl FnOnce(&mut StreamTestbed<'_>) -> Result<(), ScenarioStopped>,
     ) -> Self {
         let stream = Stream::new(host.clone(), log.clone());
-        stream.attend(host);
-        if let On::Pressed(seed) = on {
-            stream.press(seed);
+        stream.start_workers(host);
+        if let HostKind::DeterministicPressure(seed) = on {
+            stream.set_pressure(seed);
         }
-        let mut studio = Studio {
+        let mut studio = StreamTestbed {
             host,
             at,
             stream,
             log: log.clone(),
-            on,
-            plugged,
-            footage,
+            host_kind: on,
+            setup,
+            expected_video: footage,
             device: None,
             graphics: None,
             video: None,
-            pictures: Vec::new(),
-            looks: Vec::new(),
+            frames: Vec::new(),
+            live_snapshots: Vec::new(),
         };
         let told = story(&mut studio);
         studio.end();
-        let needs = told.err().map(|Stopped(why)| why).into_iter().collect();
-        let live = studio.census();
-        Self { needs, live, looks: studio.looks, pictures: studio.pictures }
+        let needs = told.err().map(|ScenarioStopped(why)| why).into_iter().collect();
+        let live = studio.live_objects();
+        Self { needs, live, live_snapshots: studio.live_snapshots, frames: studio.frames }
     }
 
     /// Starts the driver, tells the story, and ends everything.
-    fn tell(
-        host: &Arc<dyn Crew>,
+    fn run(
+        host: &Arc<dyn Spawner>,
         at: &mut Passive,
-        (log, on): (&Arc<Log>, On),
-        (plugged, umd): (Plugged, Option<Umd>),
-        story: impl FnOnce(&mut Tunnel<'_>) -> Result<(), Stopped>,
+        (log, on): (&Arc<Log>, HostKind),
+        (setup, umd): (DriverSetup, Option<Umd>),
+        story: impl FnOnce(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
     ) -> Self {
         let kernel = Kernel::new(host.clone(), log.clone());
-        kernel.watch_bytes(Oracle::new(log.clone()));
-        if let On::Pressed(seed) = on {
-            kernel.press(seed);
+        kernel.set_observer(Oracle::new(log.clone()));
+        if let HostKind::DeterministicPressure(seed) = on {
+            kernel.set_pressure(seed);
         }
-        let (worker, bell) = (kernel.clone(), kernel.bell());
-        host.serve("system", bell, move |at| worker.work(at));
-        let adapter = match kernel.add_adapter(at, plugged) {
+        let (worker, bell) = (kernel.clone(), kernel.work_available());
+        host.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
+        let adapter = match kernel.add_adapter(at, setup) {
             Ok(adapter) => adapter,
             Err(why) => {
                 let needs =
                     format!("a driver that starts: {} answered {}", why.entry, why.why.name());
-                return Self { needs: vec![needs], live: kernel.census(), ..Self::default() };
+                return Self { needs: vec![needs], live: kernel.live_objects(), ..Self::default() };
             }
         };
-        kernel.attend(host, adapter);
+        kernel.start_workers(host, adapter);
         let (runtime, clients, looks) = (Runtime::new(&kernel), Vec::new(), Vec::new());
-        let mut tunnel = Tunnel { host, at, kernel, adapter, runtime, umd, clients, looks };
+        let mut tunnel = Testbed { host, at, kernel, adapter, runtime, umd, clients, live_snapshots: looks };
         let told = story(&mut tunnel);
-        let Tunnel { at, kernel, clients, looks, .. } = tunnel;
+        let Testbed { at, kernel, clients, live_snapshots: looks, .. } = tunnel;
         // What a story that stopped has left is not its client's fault.
         for client in clients {
             client.kill(at);
         }
         kernel.remove_adapter(at, adapter);
-        host.quiet(at);
-        let needs = told.err().map(|Stopped(why)| why).into_iter().collect();
-        Self { needs, live: kernel.census(), looks, pictures: Vec::new() }
+        host.run_until_idle(at);
+        let needs = told.err().map(|ScenarioStopped(why)| why).into_iter().collect();
+        Self { needs, live: kernel.live_objects(), live_snapshots: looks, frames: Vec::new() }
     }
 }
 
 /// Lets the verifier watch what happened.
-fn judge(scenario: &'static str, log: &Log, story: Story) -> Flown {
+fn verify_events(scenario: &'static str, log: &Log, story: ScenarioRun) -> FlightResult {
     let events = log.take();
     let mut verifier = Verifier::new();
     for event in &events {
         verifier.observe(event);
     }
-    let mut tally = log.judged();
-    tally.add(verifier.tally());
-    tally::keep(&tally);
+    let mut tally = log.rule_counts();
+    tally.add(verifier.rule_counts());
+    tally::add_to_file(&tally);
     let findings = verifier.findings().to_vec();
     let outcome = if findings.iter().any(|it| it.severity > Severity::Note) {
         Outcome::Findings
@@ -370,19 +370,19 @@ fn judge(scenario: &'static str, log: &Log, story: Story) -> Flown {
     } else {
         Outcome::NotFlown
     };
-    Flown {
+    FlightResult {
         scenario,
         seed: None,
         outcome,
         needs: story.needs,
         findings,
         live: story.live,
-        looks: story.looks,
-        pictures: story.pictures,
+        live_snapshots: story.live_snapshots,
+        frames: story.frames,
         called: verifier.called().clone(),
-        absent: verifier.absent().clone(),
+        missing: verifier.missing().clone(),
         events,
-        tally,
-        offered: Vec::new(),
+        rule_counts: tally,
+        implemented: Vec::new(),
     }
 }

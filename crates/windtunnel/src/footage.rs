@@ -5,7 +5,7 @@ use stream::{Format, Header};
 
 /// What a streaming minidriver is asked to show, and what is known of that.
 #[derive(Clone, Debug)]
-pub struct Footage {
+pub struct ExpectedVideo {
     /// The format that its first pin is made with.
     pub format: Format,
     /// How long its pictures are apart, in steps of 100 ns.
@@ -15,12 +15,12 @@ pub struct Footage {
 }
 
 /// Thirty pictures a second.
-const USUAL: u64 = 333_333;
+const DEFAULT_INTERVAL: u64 = 333_333;
 
-impl Footage {
+impl ExpectedVideo {
     /// Pictures of that format, of which nothing else is known.
-    pub fn of(format: Format) -> Self {
-        Self { format, interval: USUAL, pattern: false }
+    pub fn with_format(format: Format) -> Self {
+        Self { format, interval: DEFAULT_INTERVAL, pattern: false }
     }
 
     /// The test pattern of the built-in sources.
@@ -29,17 +29,17 @@ impl Footage {
     }
 
     /// The same with so many pictures, if its formats can say that.
-    pub(crate) fn ending(&self, pictures: u32) -> Option<Format> {
+    pub(crate) fn with_frame_count(&self, pictures: u32) -> Option<Format> {
         self.pattern.then(|| pattern::format(pictures))
     }
 
     /// What is wrong with a picture, beside the one before; else where it stands.
-    pub(crate) fn follows(
+    pub(crate) fn check_frame(
         &self,
-        before: Option<Stand>,
+        before: Option<FramePosition>,
         header: &Header,
         bytes: &[u8],
-    ) -> Result<Stand, String> {
+    ) -> Result<FramePosition, String> {
         let time = header.time;
         let number = self.pattern.then(|| pattern::number(bytes)).flatten();
         if let Some(why) = self.pattern.then(|| pattern::wrong(bytes)).flatten() {
@@ -54,13 +54,13 @@ impl Footage {
             let which = number.map_or("a picture".to_owned(), |it| format!("picture {it}"));
             return Err(format!("frames that are later than those before: {which} is at {time}"));
         }
-        Ok(Stand { time, number })
+        Ok(FramePosition { time, number })
     }
 }
 
 /// Where a picture stands among others.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stand {
+pub(crate) struct FramePosition {
     time: u64,
     number: Option<u64>,
 }

@@ -1,14 +1,14 @@
 //! What a scenario came to, over all the seeds it was flown with.
 
-use crate::allow::Allow;
-use crate::fly::{Flown, Outcome};
-use flight::{Event, Tally};
-use kernel::Census;
+use crate::allow::AllowList;
+use crate::fly::{FlightResult, Outcome};
+use flight::{Event, RuleCounts};
+use kernel::LiveObjects;
 use std::collections::{BTreeMap, BTreeSet};
 use verify::{Finding, Severity};
 
 /// A finding, with the flight it was first seen in.
-pub struct Found {
+pub struct ReportedFinding {
     /// What was found; it counts all flights.
     pub finding: Finding,
     /// The seed of the first flight that shows it, where there is one.
@@ -18,60 +18,60 @@ pub struct Found {
 }
 
 /// A finding that is allowed, and why.
-pub struct Allowed {
+pub struct AllowedFinding {
     /// The finding.
-    pub found: Found,
+    pub found: ReportedFinding,
     /// The reason somebody gave.
     pub reason: String,
 }
 
 /// All flights of a driver through one scenario.
 #[derive(Default)]
-pub struct Landed {
+pub struct ScenarioReport {
     /// The scenario.
     pub scenario: &'static str,
     /// How many flights there were: one for each seed.
     pub flights: u64,
     /// What was found and is not allowed, in the order of first times.
-    pub findings: Vec<Found>,
+    pub findings: Vec<ReportedFinding>,
     /// What was found and is allowed.
-    pub allowed: Vec<Allowed>,
+    pub allowed: Vec<AllowedFinding>,
     /// What the story needs where it could not be told to its end.
     pub needs: Vec<String>,
     /// Who was still alive at the end of the first flight that left somebody.
-    pub live: Census,
+    pub live: LiveObjects,
     /// Who was alive at the moments the story took a look, in the first flight.
-    pub looks: Vec<(&'static str, Census)>,
+    pub live_snapshots: Vec<(&'static str, LiveObjects)>,
     /// How many events there were.
     pub events: usize,
     /// How often each rule was judged.
-    pub tally: Tally,
+    pub rule_counts: RuleCounts,
     /// The entries that were called.
     pub called: BTreeSet<String>,
     /// The entries the driver offers.
-    pub offered: Vec<&'static str>,
+    pub implemented: Vec<&'static str>,
     /// What was used and is not there, with how often.
-    pub absent: BTreeMap<String, u64>,
+    pub missing: BTreeMap<String, u64>,
 }
 
-impl Landed {
+impl ScenarioReport {
     /// A scenario that is about to be flown.
     pub(crate) fn new(scenario: &'static str) -> Self {
         Self { scenario, ..Self::default() }
     }
 
     /// Adds a flight.
-    pub(crate) fn add(&mut self, flown: Flown) {
+    pub(crate) fn add(&mut self, flown: FlightResult) {
         for finding in flown.findings {
-            let same = |it: &&mut Found| {
+            let same = |it: &&mut ReportedFinding| {
                 let it = &it.finding;
-                (it.rule, it.who, &it.place) == (finding.rule, finding.who, &finding.place)
+                (it.rule, it.component, &it.argument) == (finding.rule, finding.component, &finding.argument)
             };
             if let Some(first) = self.findings.iter_mut().find(same) {
                 first.finding.count += finding.count;
                 continue;
             }
-            self.findings.push(Found::new(finding, flown.seed, &flown.events));
+            self.findings.push(ReportedFinding::new(finding, flown.seed, &flown.events));
         }
         for need in flown.needs {
             if !self.needs.contains(&need) {
@@ -79,27 +79,27 @@ impl Landed {
             }
         }
         if self.flights == 0 {
-            self.looks = flown.looks;
-            self.offered = flown.offered;
+            self.live_snapshots = flown.live_snapshots;
+            self.implemented = flown.implemented;
         }
         if self.live.count() == 0 {
             self.live = flown.live;
         }
         self.flights += 1;
         self.events += flown.events.len();
-        self.tally.add(&flown.tally);
+        self.rule_counts.add(&flown.rule_counts);
         self.called.extend(flown.called);
-        for (name, times) in flown.absent {
-            *self.absent.entry(name).or_default() += times;
+        for (name, times) in flown.missing {
+            *self.missing.entry(name).or_default() += times;
         }
     }
 
     /// Sets apart what is allowed.
-    pub(crate) fn allow(&mut self, driver: &str, allow: &Allow) {
+    pub(crate) fn apply_allow_list(&mut self, driver: &str, allow: &AllowList) {
         for found in std::mem::take(&mut self.findings) {
             let reason = allow.reason(driver, self.scenario, &found.finding);
             match reason.map(str::to_owned) {
-                Some(reason) => self.allowed.push(Allowed { found, reason }),
+                Some(reason) => self.allowed.push(AllowedFinding { found, reason }),
                 None => self.findings.push(found),
             }
         }
@@ -107,7 +107,7 @@ impl Landed {
 
     /// How it ended.
     pub fn outcome(&self) -> Outcome {
-        let weighs = |it: &Found| it.finding.severity > Severity::Note;
+        let weighs = |it: &ReportedFinding| it.finding.severity > Severity::Note;
         if self.findings.iter().any(weighs) {
             Outcome::Findings
         } else if !self.needs.is_empty() {

@@ -6,8 +6,8 @@
 //!
 //! Whoever writes a miniport in Rust tests it with [`Flight`], and needs no other crate: the
 //! [`prelude`] has what a miniport and its tests name, and the rooms of the house are here
-//! under their own names ([`kernel`], [`flight`], [`nt`], [`thunk`], [`abi`], [`softgpu`]). Whoever
-//! writes a user-mode driver in Rust uses the traits of [`umd`], and flies it with [`umd_of`]; a
+//! under their own names ([`kernel`], [`print_scenario`], [`nt`], [`thunk`], [`abi`], [`softgpu`]). Whoever
+//! writes a user-mode driver in Rust uses the traits of [`umd`], and flies it with [`umd_from_rust`]; a
 //! streaming minidriver has the trait of [`stream`], and flies with [`StreamFlight`].
 #![forbid(unsafe_code)]
 
@@ -32,22 +32,22 @@ mod tally;
 mod tunnel;
 mod words;
 
-pub use allow::{Allow, BadFile, Entry as AllowEntry, baseline};
+pub use allow::{AllowList, AllowFileError, AllowedEntry as AllowEntry, baseline};
 pub use application::Application;
-pub use check::{BUILT_IN, Checked, Native, Plan, Step, check};
+pub use check::{BUILT_IN, CheckReport, NativeUmd, CheckPlan, CheckStep, check};
 pub use driver::Driver;
-pub use explain::{Explained, NotKnown, Point, Status, UserResult, explain, ways};
-pub use flight_test::{Flight, NoHardware, plug};
-pub use fly::{Flown, On, Outcome, fly, fly_driver, fly_plugged, fly_with};
-pub use footage::Footage;
-pub use landed::{Allowed, Found, Landed};
-pub use scenario::{ALL as SCENARIOS, Scenario, Story, find as find_scenario};
+pub use explain::{Explanation, UnknownText, EntryPoint, Status, UserResult, explain, bug_check_rules};
+pub use flight_test::{Flight, NoHardware, set_up};
+pub use fly::{FlightResult, HostKind, Outcome, fly, fly_driver, fly_setup, fly_with_umd};
+pub use footage::ExpectedVideo;
+pub use landed::{AllowedFinding, ReportedFinding, ScenarioReport};
+pub use scenario::{ALL as SCENARIOS, Scenario, ScenarioBody, find as find_scenario};
 pub use stream_flight::StreamFlight;
-pub use studio::Studio;
-pub use support::{ANY_FAILURE, Cell, Row, Surface, legal_statuses, support, support_page};
-pub use tally::keep as keep_tally;
-pub use tunnel::{Bench, Stopped, Tunnel};
-pub use words::Words;
+pub use studio::StreamTestbed;
+pub use support::{ANY_FAILURE, Cell, Row, SupportTable, legal_statuses, support, support_page};
+pub use tally::add_to_file as keep_tally;
+pub use tunnel::{TestClient, ScenarioStopped, Testbed};
+pub use words::HandleAllocator;
 
-pub use drivers::{load_umd, umd_of};
+pub use drivers::{load_umd, umd_from_rust};
 pub use {abi, flight, kernel, nt, runtime, softgpu, stream, thunk, umd, verify};

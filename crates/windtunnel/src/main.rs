@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 /// `bench` shows bytes; for anything else it only forwards.
 #[global_allocator]
-static ALLOCATOR: cost::Counting = cost::Counting;
+static ALLOCATOR: cost::CountingAllocator = cost::CountingAllocator;
 
 fn main() -> ExitCode {
     command::run()

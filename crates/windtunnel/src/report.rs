@@ -1,12 +1,12 @@
 //! Reports for people: the text of what was found.
 
-use crate::fly::Flown;
-use crate::landed::Found;
+use crate::fly::FlightResult;
+use crate::landed::ReportedFinding;
 use flight::Event;
 use std::fmt::Write;
 use verify::Finding;
 
-impl Found {
+impl ReportedFinding {
     /// A finding of a flight, with those of its events that led there.
     pub(crate) fn new(finding: Finding, seed: Option<u64>, events: &[Event]) -> Self {
         let led = |it: &&Event| finding.events.contains(&it.seq);
@@ -21,7 +21,7 @@ impl Found {
         let says = verify::find(rule).map_or("not in the catalogue", |it| it.rule.as_str());
         let mut lines = vec![
             format!("  {}: {}{}", finding.severity.name(), finding.message, self.times()),
-            format!("    who      {}, in {}", finding.who.name(), finding.place),
+            format!("    who      {}, in {}", finding.component.name(), finding.argument),
             format!("    rule     {rule}: {says}"),
             format!("    basis    {}", basis(finding)),
             format!("    Windows  {}", finding.windows),
@@ -43,7 +43,7 @@ impl Found {
     }
 }
 
-impl Flown {
+impl FlightResult {
     /// What came of it, for people: findings as the command prints them, what the story needed
     /// and did not get, and who is still alive.
     pub fn report(&self) -> String {
@@ -53,7 +53,7 @@ impl Flown {
             let _ = writeln!(text, "not told to its end: it needs {need}"); // A String takes all.
         }
         for finding in &self.findings {
-            let found = Found::new(finding.clone(), self.seed, &self.events);
+            let found = ReportedFinding::new(finding.clone(), self.seed, &self.events);
             let _ = write!(text, "\n{}", found.text(false)); // As above.
         }
         if self.live.count() > 0 {

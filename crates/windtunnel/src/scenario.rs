@@ -5,9 +5,9 @@ use crate::scenarios::{
     escape, interrupt, keyed, life, memory, pnp, recover, render, saved, share, stream, submit,
     surface_locks, surfaces, sync, threads, update,
 };
-use crate::steps::{self, Act, Step};
-use crate::studio::Studio;
-use crate::tunnel::{Stopped, Tunnel};
+use crate::steps::{self, Action, Step};
+use crate::studio::StreamTestbed;
+use crate::tunnel::{ScenarioStopped, Testbed};
 use flight::RuleId;
 
 /// A story that a driver is flown through.
@@ -21,27 +21,27 @@ pub struct Scenario {
     /// The entries a driver must offer to be flown through it.
     pub needs: &'static [&'static str],
     /// The story.
-    pub story: Story,
+    pub body: ScenarioBody,
 }
 
 /// What happens in a scenario.
-pub enum Story {
+pub enum ScenarioBody {
     /// This function tells it.
-    Told(fn(&mut Tunnel<'_>) -> Result<(), Stopped>),
+    DisplayBody(fn(&mut Testbed<'_>) -> Result<(), ScenarioStopped>),
     /// These steps, one after the other.
     Steps(&'static [Step]),
     /// This function tells it, of a streaming minidriver.
-    Streamed(fn(&mut Studio<'_>) -> Result<(), Stopped>),
+    StreamBody(fn(&mut StreamTestbed<'_>) -> Result<(), ScenarioStopped>),
 }
 
 impl Scenario {
     /// A scenario of steps that were read. It is there until the process ends.
     pub fn of_steps(name: String, steps: Vec<Step>) -> &'static Self {
-        let works = |it: &Step| matches!(it, Step::On(_, Act::Fill(_)));
+        let works = |it: &Step| matches!(it, Step::OnDevice(_, Action::Fill(_)));
         let needs = if steps.iter().any(works) { WORK } else { &[] };
         let (name, about) = (String::leak(name), "steps of a file");
-        let story = Story::Steps(Vec::leak(steps));
-        Box::leak(Box::new(Self { name, about, breaks: &[], needs, story }))
+        let story = ScenarioBody::Steps(Vec::leak(steps));
+        Box::leak(Box::new(Self { name, about, breaks: &[], needs, body: story }))
     }
 
     /// Whether it is told by an application that draws through a user-mode driver.
@@ -49,27 +49,27 @@ impl Scenario {
         UMD.iter().any(|it| self.needs.contains(it))
     }
 
-    pub(crate) fn tell(&self, tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-        match self.story {
-            Story::Told(tell) => tell(tunnel),
-            Story::Steps(told) => {
-                steps::tell(tunnel, told);
+    pub(crate) fn run(&self, tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+        match self.body {
+            ScenarioBody::DisplayBody(tell) => tell(tunnel),
+            ScenarioBody::Steps(told) => {
+                steps::run(tunnel, told);
                 Ok(())
             }
-            Story::Streamed(_) => Err(Stopped("a streaming minidriver".to_owned())),
+            ScenarioBody::StreamBody(_) => Err(ScenarioStopped("a streaming minidriver".to_owned())),
         }
     }
 
-    pub(crate) fn stream(&self, studio: &mut Studio<'_>) -> Result<(), Stopped> {
-        match self.story {
-            Story::Streamed(tell) => tell(studio),
-            Story::Told(_) | Story::Steps(_) => Err(Stopped("a display driver".to_owned())),
+    pub(crate) fn run_stream(&self, studio: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
+        match self.body {
+            ScenarioBody::StreamBody(tell) => tell(studio),
+            ScenarioBody::DisplayBody(_) | ScenarioBody::Steps(_) => Err(ScenarioStopped("a display driver".to_owned())),
         }
     }
 
     /// Whether it is of a streaming minidriver.
     pub fn streams(&self) -> bool {
-        matches!(self.story, Story::Streamed(_))
+        matches!(self.body, ScenarioBody::StreamBody(_))
     }
 }
 
@@ -141,7 +141,7 @@ pub(crate) const MEMORY: &[&str] = &[
 ];
 
 /// Packets with lists, and video memory for what they list.
-pub(crate) const LISTED: &[&str] = &[
+pub(crate) const ALLOCATION_LISTS: &[&str] = &[
     "DxgkDdiCreateContext",
     "DxgkDdiDestroyContext",
     "DxgkDdiRender",
@@ -167,7 +167,7 @@ pub(crate) const ADDRESSES: &[&str] = &[
 ];
 
 /// Virtual addresses, and power that page tables are lost with.
-pub(crate) const POWERED_ADDRESSES: &[&str] = &[
+pub(crate) const POWER_AND_ADDRESSES: &[&str] = &[
     "DxgkDdiCreateContext",
     "DxgkDdiDestroyContext",
     "DxgkDdiSubmitCommandVirtual",
@@ -192,7 +192,7 @@ pub(crate) const POWER: &[&str] = &[
 ];
 
 /// Power, and memory that it is lost with.
-pub(crate) const POWERED_MEMORY: &[&str] = &[
+pub(crate) const POWER_AND_MEMORY: &[&str] = &[
     "DxgkDdiCreateContext",
     "DxgkDdiDestroyContext",
     "DxgkDdiSubmitCommandVirtual",
@@ -204,7 +204,7 @@ pub(crate) const POWERED_MEMORY: &[&str] = &[
 ];
 
 /// A driver that hears of surprise removals, and packets in flight then.
-pub(crate) const PULLED: &[&str] = &[
+pub(crate) const SURPRISE_REMOVAL: &[&str] = &[
     "DxgkDdiCreateContext",
     "DxgkDdiDestroyContext",
     "DxgkDdiSubmitCommandVirtual",
@@ -214,13 +214,13 @@ pub(crate) const PULLED: &[&str] = &[
 ];
 
 /// A driver that resets its hardware as the machine goes down.
-pub(crate) const RESETS: &[&str] = &["DxgkDdiResetDevice"];
+pub(crate) const RESET_DEVICE: &[&str] = &["DxgkDdiResetDevice"];
 
 /// Primaries.
 pub(crate) const DESCRIBE: &[&str] = &["DxgkDdiDescribeAllocation"];
 
 /// Primaries, and video memory to draw them in.
-pub(crate) const DRAWN: &[&str] = &[
+pub(crate) const PRIMARIES_IN_MEMORY: &[&str] = &[
     "DxgkDdiCreateContext",
     "DxgkDdiDestroyContext",
     "DxgkDdiSubmitCommandVirtual",
@@ -232,7 +232,7 @@ pub(crate) const DRAWN: &[&str] = &[
 ];
 
 /// Primaries, and virtual addresses to draw them at.
-pub(crate) const DRAWN_ADDRESSES: &[&str] = &[
+pub(crate) const PRIMARIES_AT_ADDRESSES: &[&str] = &[
     "DxgkDdiCreateContext",
     "DxgkDdiDestroyContext",
     "DxgkDdiSubmitCommandVirtual",

@@ -6,34 +6,34 @@
 //! 2. What a step speaks of and nobody was ever given (its create was refused, it is another
 //!    process's, it has no resource) cannot be passed to a call: such a step is skipped.
 
-use crate::tunnel::{Tunnel, pages};
+use crate::tunnel::{Testbed, page_descriptions};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
 use abi::{D3DKMT_HANDLE, NTSTATUS};
-use flight::{Crew, Passive};
+use flight::{Spawner, Passive};
 use kernel::Kernel;
 use softgpu::format::{self, Command};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
-use thunk::{Client, Create, Created, Destroy, Made};
+use thunk::{Client, CreateAllocation, CreatedAllocation, DestroyAllocation, PagingStatus};
 
 /// No create makes more.
-const MOST: usize = 1000;
+const MAX_COUNT: usize = 1000;
 
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Everything runs that can.
-    Settle,
+    RunUntilIdle,
     /// A process is killed.
     Kill(u32),
     /// Something happens on a device.
-    On(Place, Act),
+    OnDevice(DeviceLocation, Action),
 }
 
 /// A device of a process. Both are there from the first step on that needs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct DeviceLocation {
     /// The number of the process.
     pub process: u32,
     /// The number of the device in it.
@@ -42,11 +42,11 @@ pub struct Place {
 
 /// What happens on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum Action {
     /// So many allocations are created, under one name.
     Create {
         /// Where they belong.
-        home: Home,
+        home: OwnerKind,
         /// Their name, and that of a new resource.
         name: String,
         /// How many.
@@ -62,7 +62,7 @@ pub enum Act {
     /// Something is destroyed.
     Destroy {
         /// What.
-        what: What,
+        what: DestroyTarget,
         /// With `AssumeNotInUse`.
         assume: bool,
         /// With `SynchronousDestroy`.
@@ -78,9 +78,9 @@ pub enum Act {
 
 /// Where new allocations belong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Home {
+pub enum OwnerKind {
     /// Nowhere.
-    Alone,
+    Standalone,
     /// To a new resource.
     Resource,
     /// To a new resource that others may open.
@@ -91,7 +91,7 @@ pub enum Home {
 
 /// What is destroyed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum DestroyTarget {
     /// A resource, with all its members.
     Resource(String),
     /// All allocations of these names.
@@ -100,22 +100,22 @@ pub enum What {
 
 /// What came of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum StepOutcome {
     /// The call succeeded.
     Done,
     /// The call was refused.
-    Refused,
+    Failed,
     /// There was nothing to call with.
     Skipped,
 }
 
 /// A line that is no step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadLine {
+pub struct StepError {
     /// Its number, from one.
     pub line: usize,
     /// What was expected, and what is there.
-    pub why: String,
+    pub reason: String,
 }
 
 const EXPECTED: &str = "expected 'pN dN create alone|resource|shared NAME COUNT', 'pN dN create \
@@ -124,7 +124,7 @@ const EXPECTED: &str = "expected 'pN dN create alone|resource|shared NAME COUNT'
     context|device', 'pN kill' or 'settle'";
 
 /// Reads steps: one a line; empty lines and what follows a `#` say nothing.
-pub fn read(text: &str) -> Result<Vec<Step>, BadLine> {
+pub fn read(text: &str) -> Result<Vec<Step>, StepError> {
     let mut steps = Vec::new();
     let mut known = BTreeSet::new();
     for (line, said) in (1..).zip(text.lines()) {
@@ -132,13 +132,13 @@ pub fn read(text: &str) -> Result<Vec<Step>, BadLine> {
         if said.is_empty() {
             continue;
         }
-        let bad = |why| BadLine { line, why };
+        let bad = |why| StepError { line, reason: why };
         let words: Vec<&str> = said.split_whitespace().collect();
-        let step = Step::of(&words).ok_or_else(|| bad(format!("{EXPECTED}; found '{said}'")))?;
-        if let Some(name) = step.uses().into_iter().find(|it| !known.contains(*it)) {
+        let step = Step::parse(&words).ok_or_else(|| bad(format!("{EXPECTED}; found '{said}'")))?;
+        if let Some(name) = step.used_names().into_iter().find(|it| !known.contains(*it)) {
             return Err(bad(format!("expected a name that a line above gives; found '{name}'")));
         }
-        if let Some(name) = step.gives()
+        if let Some(name) = step.defined_name()
             && !known.insert(name.to_owned())
         {
             return Err(bad(format!("expected a new name; '{name}' is given by a line above")));
@@ -147,7 +147,7 @@ pub fn read(text: &str) -> Result<Vec<Step>, BadLine> {
     }
     if steps.is_empty() {
         let line = text.lines().count().max(1);
-        return Err(BadLine { line, why: format!("{EXPECTED}; found no step at all") });
+        return Err(StepError { line, reason: format!("{EXPECTED}; found no step at all") });
     }
     Ok(steps)
 }
@@ -159,77 +159,77 @@ pub fn write(steps: &[Step]) -> String {
 }
 
 impl Step {
-    fn of(words: &[&str]) -> Option<Self> {
+    fn parse(words: &[&str]) -> Option<Self> {
         match words {
-            ["settle"] => Some(Step::Settle),
-            [process, "kill"] => Some(Step::Kill(numbered(process, 'p')?)),
+            ["settle"] => Some(Step::RunUntilIdle),
+            [process, "kill"] => Some(Step::Kill(parse_number(process, 'p')?)),
             [process, device, act @ ..] => {
-                let (process, device) = (numbered(process, 'p')?, numbered(device, 'd')?);
-                Some(Step::On(Place { process, device }, Act::of(act)?))
+                let (process, device) = (parse_number(process, 'p')?, parse_number(device, 'd')?);
+                Some(Step::OnDevice(DeviceLocation { process, device }, Action::parse(act)?))
             }
             _ => None,
         }
     }
 
     /// The name it gives.
-    pub fn gives(&self) -> Option<&str> {
+    pub fn defined_name(&self) -> Option<&str> {
         match self {
-            Step::On(_, Act::Create { name, .. } | Act::Open { name, .. }) => Some(name),
+            Step::OnDevice(_, Action::Create { name, .. } | Action::Open { name, .. }) => Some(name),
             _ => None,
         }
     }
 
     /// The names it needs.
-    pub fn uses(&self) -> Vec<&str> {
-        let Step::On(_, act) = self else { return Vec::new() };
+    pub fn used_names(&self) -> Vec<&str> {
+        let Step::OnDevice(_, act) = self else { return Vec::new() };
         match act {
-            Act::Create { home: Home::Into(name), .. }
-            | Act::Open { shared: name, .. }
-            | Act::Destroy { what: What::Resource(name), .. }
-            | Act::Fill(name) => vec![name],
-            Act::Destroy { what: What::List(names), .. } => {
+            Action::Create { home: OwnerKind::Into(name), .. }
+            | Action::Open { shared: name, .. }
+            | Action::Destroy { what: DestroyTarget::Resource(name), .. }
+            | Action::Fill(name) => vec![name],
+            Action::Destroy { what: DestroyTarget::List(names), .. } => {
                 names.iter().map(String::as_str).collect()
             }
-            Act::Create { .. } | Act::DestroyContext | Act::DestroyDevice => Vec::new(),
+            Action::Create { .. } | Action::DestroyContext | Action::DestroyDevice => Vec::new(),
         }
     }
 }
 
-impl Act {
-    fn of(words: &[&str]) -> Option<Self> {
+impl Action {
+    fn parse(words: &[&str]) -> Option<Self> {
         let create = |home, name: &str, count: &str| {
-            let count = count.parse().ok().filter(|it| (1..=MOST).contains(it))?;
-            Some(Act::Create { home, name: named(name)?, count })
+            let count = count.parse().ok().filter(|it| (1..=MAX_COUNT).contains(it))?;
+            Some(Action::Create { home, name: parse_name(name)?, count })
         };
         match words {
-            ["create", "alone", name, count] => create(Home::Alone, name, count),
-            ["create", "resource", name, count] => create(Home::Resource, name, count),
-            ["create", "shared", name, count] => create(Home::Shared, name, count),
-            ["create", "into", home, name, count] => create(Home::Into(named(home)?), name, count),
+            ["create", "alone", name, count] => create(OwnerKind::Standalone, name, count),
+            ["create", "resource", name, count] => create(OwnerKind::Resource, name, count),
+            ["create", "shared", name, count] => create(OwnerKind::Shared, name, count),
+            ["create", "into", home, name, count] => create(OwnerKind::Into(parse_name(home)?), name, count),
             ["open", shared, name] => {
-                Some(Act::Open { shared: named(shared)?, name: named(name)? })
+                Some(Action::Open { shared: parse_name(shared)?, name: parse_name(name)? })
             }
-            ["destroy", "context"] => Some(Act::DestroyContext),
-            ["destroy", "device"] => Some(Act::DestroyDevice),
+            ["destroy", "context"] => Some(Action::DestroyContext),
+            ["destroy", "device"] => Some(Action::DestroyDevice),
             ["destroy", kind, rest @ ..] => {
-                let (rest, sync) = without(rest, "sync");
-                let (rest, assume) = without(rest, "assume");
-                let names: Vec<String> = rest.iter().map(|it| named(it)).collect::<Option<_>>()?;
+                let (rest, sync) = strip_flag(rest, "sync");
+                let (rest, assume) = strip_flag(rest, "assume");
+                let names: Vec<String> = rest.iter().map(|it| parse_name(it)).collect::<Option<_>>()?;
                 let what = match (*kind, names.as_slice()) {
-                    ("resource", [name]) => What::Resource(name.clone()),
-                    ("list", [_, ..]) => What::List(names),
+                    ("resource", [name]) => DestroyTarget::Resource(name.clone()),
+                    ("list", [_, ..]) => DestroyTarget::List(names),
                     _ => return None,
                 };
-                Some(Act::Destroy { what, assume, sync })
+                Some(Action::Destroy { what, assume, sync })
             }
-            ["fill", name] => Some(Act::Fill(named(name)?)),
+            ["fill", name] => Some(Action::Fill(parse_name(name)?)),
             _ => None,
         }
     }
 }
 
 /// The words without this one at their end, and whether it was there.
-fn without<'a, 'w>(words: &'a [&'w str], flag: &str) -> (&'a [&'w str], bool) {
+fn strip_flag<'a, 'w>(words: &'a [&'w str], flag: &str) -> (&'a [&'w str], bool) {
     match words {
         [rest @ .., last] if *last == flag => (rest, true),
         _ => (words, false),
@@ -237,12 +237,12 @@ fn without<'a, 'w>(words: &'a [&'w str], flag: &str) -> (&'a [&'w str], bool) {
 }
 
 /// The number of a word such as `p1`.
-fn numbered(word: &str, letter: char) -> Option<u32> {
+fn parse_number(word: &str, letter: char) -> Option<u32> {
     word.strip_prefix(letter)?.parse().ok()
 }
 
 /// A name: a letter, then letters and digits; not a flag.
-fn named(word: &str) -> Option<String> {
+fn parse_name(word: &str) -> Option<String> {
     let plain = word.chars().all(|it| it.is_ascii_alphanumeric())
         && word.starts_with(|it: char| it.is_ascii_alphabetic());
     (plain && !["assume", "sync"].contains(&word)).then(|| word.to_owned())
@@ -251,79 +251,79 @@ fn named(word: &str) -> Option<String> {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Step::Settle => write!(f, "settle"),
+            Step::RunUntilIdle => write!(f, "settle"),
             Step::Kill(process) => write!(f, "p{process} kill"),
-            Step::On(Place { process, device }, act) => write!(f, "p{process} d{device} {act}"),
+            Step::OnDevice(DeviceLocation { process, device }, act) => write!(f, "p{process} d{device} {act}"),
         }
     }
 }
 
-impl fmt::Display for Act {
+impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Act::Create { home, name, count } => match home {
-                Home::Alone => write!(f, "create alone {name} {count}"),
-                Home::Resource => write!(f, "create resource {name} {count}"),
-                Home::Shared => write!(f, "create shared {name} {count}"),
-                Home::Into(home) => write!(f, "create into {home} {name} {count}"),
+            Action::Create { home, name, count } => match home {
+                OwnerKind::Standalone => write!(f, "create alone {name} {count}"),
+                OwnerKind::Resource => write!(f, "create resource {name} {count}"),
+                OwnerKind::Shared => write!(f, "create shared {name} {count}"),
+                OwnerKind::Into(home) => write!(f, "create into {home} {name} {count}"),
             },
-            Act::Open { shared, name } => write!(f, "open {shared} {name}"),
-            Act::Destroy { what, assume, sync } => {
+            Action::Open { shared, name } => write!(f, "open {shared} {name}"),
+            Action::Destroy { what, assume, sync } => {
                 match what {
-                    What::Resource(name) => write!(f, "destroy resource {name}")?,
-                    What::List(names) => write!(f, "destroy list {}", names.join(" "))?,
+                    DestroyTarget::Resource(name) => write!(f, "destroy resource {name}")?,
+                    DestroyTarget::List(names) => write!(f, "destroy list {}", names.join(" "))?,
                 }
                 let flag = |set: bool, word: &'static str| if set { word } else { "" };
                 write!(f, "{}{}", flag(*assume, " assume"), flag(*sync, " sync"))
             }
-            Act::Fill(name) => write!(f, "fill {name}"),
-            Act::DestroyContext => write!(f, "destroy context"),
-            Act::DestroyDevice => write!(f, "destroy device"),
+            Action::Fill(name) => write!(f, "fill {name}"),
+            Action::DestroyContext => write!(f, "destroy context"),
+            Action::DestroyDevice => write!(f, "destroy device"),
         }
     }
 }
 
 /// Who tells steps to a kernel.
-pub struct Teller {
+pub struct StepRunner {
     kernel: Arc<Kernel>,
-    host: Arc<dyn Crew>,
+    host: Arc<dyn Spawner>,
     clients: BTreeMap<u32, Client>,
-    devices: BTreeMap<Place, D3DKMT_HANDLE>,
-    contexts: BTreeMap<Place, D3DKMT_HANDLE>,
-    made: BTreeMap<String, (u32, Created)>,
+    devices: BTreeMap<DeviceLocation, D3DKMT_HANDLE>,
+    contexts: BTreeMap<DeviceLocation, D3DKMT_HANDLE>,
+    created: BTreeMap<String, (u32, CreatedAllocation)>,
 }
 
-impl Teller {
+impl StepRunner {
     /// One who has told nothing yet.
-    pub fn new(kernel: &Arc<Kernel>, host: &Arc<dyn Crew>) -> Self {
+    pub fn new(kernel: &Arc<Kernel>, host: &Arc<dyn Spawner>) -> Self {
         Self {
             kernel: kernel.clone(),
             host: host.clone(),
             clients: BTreeMap::new(),
             devices: BTreeMap::new(),
             contexts: BTreeMap::new(),
-            made: BTreeMap::new(),
+            created: BTreeMap::new(),
         }
     }
 
     /// Tells a step.
-    pub fn tell(&mut self, at: &mut Passive, step: &Step) -> Told {
+    pub fn run_step(&mut self, at: &mut Passive, step: &Step) -> StepOutcome {
         match step {
-            Step::Settle => self.host.quiet(at),
+            Step::RunUntilIdle => self.host.run_until_idle(at),
             Step::Kill(process) => self.client(*process).kill(at),
-            Step::On(place, act) => {
+            Step::OnDevice(place, act) => {
                 return match self.act(at, *place, act) {
-                    None => Told::Skipped,
-                    Some(Ok(())) => Told::Done,
-                    Some(Err(_)) => Told::Refused,
+                    None => StepOutcome::Skipped,
+                    Some(Ok(())) => StepOutcome::Done,
+                    Some(Err(_)) => StepOutcome::Failed,
                 };
             }
         }
-        Told::Done
+        StepOutcome::Done
     }
 
     /// Kills whoever is still there.
-    pub fn end(&self, at: &mut Passive) {
+    pub fn kill_processes(&self, at: &mut Passive) {
         for client in self.clients.values() {
             client.kill(at);
         }
@@ -335,51 +335,51 @@ impl Teller {
     }
 
     /// `None` where there is nothing to call with.
-    fn act(&mut self, at: &mut Passive, place: Place, act: &Act) -> Option<Result<(), NTSTATUS>> {
+    fn act(&mut self, at: &mut Passive, place: DeviceLocation, act: &Action) -> Option<Result<(), NTSTATUS>> {
         let given = |name: &String| {
-            let mine = self.made.get(name).filter(|(owner, _)| *owner == place.process);
-            mine.map(|(_, made)| made)
+            let mine = self.created.get(name).filter(|(owner, _)| *owner == place.process);
+            mine.map(|(_, created)| created)
         };
         let resource = |name| given(name).map(|it| it.resource).filter(|it| *it != 0);
         Some(match act {
-            Act::Create { home, name, count } => {
-                let mut create = Create::on(0, pages(*count));
+            Action::Create { home, name, count } => {
+                let mut create = CreateAllocation::new(0, page_descriptions(*count));
                 match home {
-                    Home::Alone => (),
-                    Home::Resource => create = create.with_resource(),
-                    Home::Shared => {
+                    OwnerKind::Standalone => (),
+                    OwnerKind::Resource => create = create.with_resource(),
+                    OwnerKind::Shared => {
                         create = create.with_resource();
                         create.flags |= Flags::CreateShared;
                     }
-                    Home::Into(home) => create = create.into_resource(resource(home)?),
+                    OwnerKind::Into(home) => create = create.into_resource(resource(home)?),
                 }
                 self.create(at, place, name, create)
             }
-            Act::Open { shared, name } => {
+            Action::Open { shared, name } => {
                 // A global handle means the same in every process.
                 let global =
-                    self.made.get(shared).map(|(_, it)| it.global).filter(|it| *it != 0)?;
+                    self.created.get(shared).map(|(_, it)| it.global).filter(|it| *it != 0)?;
                 self.open(at, place, name, global)
             }
-            Act::Destroy { what, assume, sync } => {
-                let mut destroy = Destroy {
+            Action::Destroy { what, assume, sync } => {
+                let mut destroy = DestroyAllocation {
                     assume_not_in_use: *assume,
                     synchronous: *sync,
-                    ..Destroy::default()
+                    ..DestroyAllocation::default()
                 };
                 match what {
-                    What::Resource(name) => destroy.resource = resource(name)?,
-                    What::List(names) => {
-                        let lists: Option<Vec<&Created>> = names.iter().map(given).collect();
+                    DestroyTarget::Resource(name) => destroy.resource = resource(name)?,
+                    DestroyTarget::List(names) => {
+                        let lists: Option<Vec<&CreatedAllocation>> = names.iter().map(given).collect();
                         destroy.list =
                             lists?.iter().flat_map(|it| &it.allocations).copied().collect();
                     }
                 }
                 self.device(at, place).and_then(|device| {
-                    self.client(place.process).destroy(at, &Destroy { device, ..destroy })
+                    self.client(place.process).destroy(at, &DestroyAllocation { device, ..destroy })
                 })
             }
-            Act::Fill(name) => {
+            Action::Fill(name) => {
                 let target = kernel::Handle(*given(name)?.allocations.first()?);
                 let fill = Command::Fill { target, offset: 0, length: 4096, value: 0xa5 };
                 self.context(at, place).and_then(|context| {
@@ -388,11 +388,11 @@ impl Teller {
                     self.client(place.process).submit(at, context, &bytes)
                 })
             }
-            Act::DestroyContext => {
+            Action::DestroyContext => {
                 let context = *self.contexts.get(&place)?;
                 self.client(place.process).destroy_context(at, context)
             }
-            Act::DestroyDevice => {
+            Action::DestroyDevice => {
                 let device = *self.devices.get(&place)?;
                 self.client(place.process).destroy_device(at, device)
             }
@@ -402,36 +402,36 @@ impl Teller {
     fn create(
         &mut self,
         at: &mut Passive,
-        place: Place,
+        place: DeviceLocation,
         name: &str,
-        create: Create,
+        create: CreateAllocation,
     ) -> Result<(), NTSTATUS> {
         let (device, joins) = (self.device(at, place)?, create.resource != 0);
-        let mut made = self.client(place.process).create(at, &Create { device, ..create })?;
+        let mut created = self.client(place.process).create(at, &CreateAllocation { device, ..create })?;
         if joins {
-            made.resource = 0; // It has a name of its own.
+            created.resource = 0; // It has a name of its own.
         }
-        self.made.insert(name.to_owned(), (place.process, made));
+        self.created.insert(name.to_owned(), (place.process, created));
         Ok(())
     }
 
     fn open(
         &mut self,
         at: &mut Passive,
-        place: Place,
+        place: DeviceLocation,
         name: &str,
         global: D3DKMT_HANDLE,
     ) -> Result<(), NTSTATUS> {
         let device = self.device(at, place)?;
         let opened = self.client(place.process).open_resource(at, device, global)?;
         let (resource, allocations) = (opened.resource, opened.allocations);
-        let made = Created { resource, allocations, ..Created::default() };
-        self.made.insert(name.to_owned(), (place.process, made));
+        let created = CreatedAllocation { resource, allocations, ..CreatedAllocation::default() };
+        self.created.insert(name.to_owned(), (place.process, created));
         Ok(())
     }
 
     /// The device, made if it never was.
-    fn device(&mut self, at: &mut Passive, place: Place) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    fn device(&mut self, at: &mut Passive, place: DeviceLocation) -> Result<D3DKMT_HANDLE, NTSTATUS> {
         if let Some(device) = self.devices.get(&place) {
             return Ok(*device);
         }
@@ -446,7 +446,7 @@ impl Teller {
     fn make_resident(
         &mut self,
         at: &mut Passive,
-        place: Place,
+        place: DeviceLocation,
         allocation: D3DKMT_HANDLE,
     ) -> Result<(), NTSTATUS> {
         let (client, device) = (self.client(place.process), self.device(at, place)?);
@@ -454,15 +454,15 @@ impl Teller {
         if !kernel.has_memory(client.session().process(), kernel::Handle(device)) {
             return Ok(());
         }
-        let queue = client.create_queue(at, device, 0)?;
-        if let Made::Pending(value) = client.make_resident(at, queue.queue, &[allocation], 0)? {
+        let queue = client.create_paging_queue(at, device, 0)?;
+        if let PagingStatus::Pending(value) = client.make_resident(at, queue.queue, &[allocation], 0)? {
             client.wait(at, device, queue.fence, value)?;
         }
-        client.destroy_queue(at, queue.queue)
+        client.destroy_paging_queue(at, queue.queue)
     }
 
     /// The device's context on node zero, made if it never was.
-    fn context(&mut self, at: &mut Passive, place: Place) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    fn context(&mut self, at: &mut Passive, place: DeviceLocation) -> Result<D3DKMT_HANDLE, NTSTATUS> {
         let device = self.device(at, place)?;
         if let Some(context) = self.contexts.get(&place) {
             return Ok(*context);
@@ -474,10 +474,10 @@ impl Teller {
 }
 
 /// Tells all steps, and ends what they leave.
-pub(crate) fn tell(tunnel: &mut Tunnel<'_>, steps: &[Step]) {
-    let mut teller = Teller::new(&tunnel.kernel, tunnel.host);
+pub(crate) fn run(tunnel: &mut Testbed<'_>, steps: &[Step]) {
+    let mut teller = StepRunner::new(&tunnel.kernel, tunnel.host);
     for step in steps {
-        teller.tell(tunnel.at, step);
+        teller.run_step(tunnel.at, step);
     }
-    teller.end(tunnel.at);
+    teller.kill_processes(tunnel.at);
 }

@@ -1,13 +1,13 @@
 //! Flights of streaming minidrivers for tests.
 
-use crate::fly::{Flown, On, fly_stream};
-use crate::footage::Footage;
+use crate::fly::{FlightResult, HostKind, fly_stream};
+use crate::footage::ExpectedVideo;
 use crate::scenario::Scenario;
-use crate::studio::Studio;
-use crate::tunnel::Stopped;
+use crate::studio::StreamTestbed;
+use crate::tunnel::ScenarioStopped;
 use flight::Log;
 use std::sync::Arc;
-use stream::{BadDescriptor, Format, Minidriver, Plugged, SystemMemory};
+use stream::{DescriptorError, Format, Minidriver, DriverSetup, SystemMemory};
 
 /// A flight of a streaming minidriver about to start: it, the format that its first pin is asked
 /// for, and who runs it.
@@ -36,37 +36,37 @@ use stream::{BadDescriptor, Format, Minidriver, Plugged, SystemMemory};
 /// ```
 #[must_use = "a flight starts with `fly` or `through`"]
 pub struct StreamFlight {
-    make: Make,
-    footage: Footage,
-    on: On,
+    set_up: SetUpMinidriver,
+    video: ExpectedVideo,
+    host: HostKind,
 }
 
 /// Plugs in a driver whose pool, if it has one, says to that log what happens.
-type Make = Box<dyn FnOnce(&Arc<Log>) -> Result<Plugged, BadDescriptor>>;
+type SetUpMinidriver = Box<dyn FnOnce(&Arc<Log>) -> Result<DriverSetup, DescriptorError>>;
 
 impl StreamFlight {
     /// A flight of a minidriver, with frames in the system's memory.
     pub fn new(minidriver: Arc<dyn Minidriver>, format: Format) -> Self {
         let memory = Arc::new(SystemMemory::default());
-        Self::of(move |_| Ok(Plugged { minidriver, memory }), format)
+        Self::with_setup(move |_| Ok(DriverSetup { minidriver, memory }), format)
     }
 
     /// A flight of whatever `make` plugs in, as `port::KsDriver::plug` does.
-    pub fn of(
-        make: impl FnOnce(&Arc<Log>) -> Result<Plugged, BadDescriptor> + 'static,
+    pub fn with_setup(
+        make: impl FnOnce(&Arc<Log>) -> Result<DriverSetup, DescriptorError> + 'static,
         format: Format,
     ) -> Self {
-        Self { make: Box::new(make), footage: Footage::of(format), on: On::Stepped(1) }
+        Self { set_up: Box::new(make), video: ExpectedVideo::with_format(format), host: HostKind::Deterministic(1) }
     }
 
     /// The seed that the order of threads is drawn from; 1 if nobody says.
     pub fn seed(self, seed: u64) -> Self {
-        self.on(seed)
+        self.host(seed)
     }
 
     /// Who runs it: [`On::Free`], or [`On::Stepped`] or [`On::Pressed`] with a seed.
-    pub fn on(self, on: impl Into<On>) -> Self {
-        Self { on: on.into(), ..self }
+    pub fn host(self, on: impl Into<HostKind>) -> Self {
+        Self { host: on.into(), ..self }
     }
 
     /// Tells the story, ends everything, and answers what became of it.
@@ -74,8 +74,8 @@ impl StreamFlight {
     /// # Panics
     ///
     /// If the flight could not be run at all, as when a thread of it panicked.
-    pub fn fly(self, story: impl FnOnce(&mut Studio<'_>) -> Result<(), Stopped>) -> Flown {
-        self.tell("flight", story)
+    pub fn fly(self, story: impl FnOnce(&mut StreamTestbed<'_>) -> Result<(), ScenarioStopped>) -> FlightResult {
+        self.fly_body("flight", story)
     }
 
     /// The same with a scenario for such drivers, as `find_scenario("stream-states")`.
@@ -83,16 +83,16 @@ impl StreamFlight {
     /// # Panics
     ///
     /// As above.
-    pub fn through(self, scenario: &'static Scenario) -> Flown {
-        self.tell(scenario.name, |studio| scenario.stream(studio))
+    pub fn fly_scenario(self, scenario: &'static Scenario) -> FlightResult {
+        self.fly_body(scenario.name, |studio| scenario.run_stream(studio))
     }
 
-    fn tell(
+    fn fly_body(
         self,
         name: &'static str,
-        story: impl FnOnce(&mut Studio<'_>) -> Result<(), Stopped>,
-    ) -> Flown {
-        let flown = fly_stream((self.make, self.footage), name, self.on, story);
+        story: impl FnOnce(&mut StreamTestbed<'_>) -> Result<(), ScenarioStopped>,
+    ) -> FlightResult {
+        let flown = fly_stream((self.set_up, self.video), name, self.host, story);
         flown.unwrap_or_else(|why| panic!("the flight could not be run: {}", why.0))
     }
 }

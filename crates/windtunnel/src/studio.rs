@@ -1,90 +1,90 @@
 //! The studio: a streaming class driver with one minidriver, and what a scenario needs to make
 //! things happen.
 
-use crate::fly::On;
-use crate::footage::Footage;
-use crate::tunnel::Stopped;
+use crate::fly::HostKind;
+use crate::footage::ExpectedVideo;
+use crate::tunnel::ScenarioStopped;
 use drivers::stream::VideoMemory;
-use flight::{Census, Crew, Log, Passive};
+use flight::{LiveObjects, Spawner, Log, Passive};
 use kernel::{AdapterId, Kernel};
 use std::sync::Arc;
 use stream::{
-    DeviceId, Format, FrameMemory, Graph, Picture, PinId, Plugged, Refused, State, Stream, Wish,
+    DeviceId, Format, FrameMemory, Graph, ReceivedFrame, PinId, DriverSetup, StreamError, PinState, Stream, FramingRequest,
 };
 use verify::Oracle;
 
 /// How many frames may carry nothing, one after the other.
-const EMPTY: u32 = 8;
+const MAX_EMPTY_FRAMES: u32 = 8;
 
 /// A streaming flight under way.
-pub struct Studio<'a> {
+pub struct StreamTestbed<'a> {
     /// Who runs it.
-    pub host: &'a Arc<dyn Crew>,
+    pub host: &'a Arc<dyn Spawner>,
     /// The level of the thread that tells the story.
     pub at: &'a mut Passive,
     /// The class driver.
     pub stream: Arc<Stream>,
     pub(crate) log: Arc<Log>,
-    pub(crate) on: On,
+    pub(crate) host_kind: HostKind,
     /// The driver under test, and memory of the system's for its frames.
-    pub(crate) plugged: Plugged,
+    pub(crate) setup: DriverSetup,
     /// What it is asked to show.
-    pub footage: Footage,
+    pub expected_video: ExpectedVideo,
     pub(crate) device: Option<DeviceId>,
     pub(crate) graphics: Option<(Arc<Kernel>, AdapterId)>,
     /// The client of that, whose memory frames are in.
     pub(crate) video: Option<Arc<VideoMemory>>,
-    pub(crate) pictures: Vec<Picture>,
-    pub(crate) looks: Vec<(&'static str, Census)>,
+    pub(crate) frames: Vec<ReceivedFrame>,
+    pub(crate) live_snapshots: Vec<(&'static str, LiveObjects)>,
 }
 
-impl Studio<'_> {
+impl StreamTestbed<'_> {
     /// Adds the device of the driver under test, whose frames are in the system's memory.
-    pub fn add(&mut self) -> Result<DeviceId, Stopped> {
-        self.add_with(self.plugged.memory.clone())
+    pub fn add_device(&mut self) -> Result<DeviceId, ScenarioStopped> {
+        self.add_device_with_memory(self.setup.memory.clone())
     }
 
     /// The same with other memory.
-    pub fn add_with(&mut self, memory: Arc<dyn FrameMemory>) -> Result<DeviceId, Stopped> {
-        let plugged = Plugged { memory, ..self.plugged.clone() };
-        let added = self.stream.add_device(self.at, plugged);
-        let device = wanted("a driver that starts", added)?;
+    pub fn add_device_with_memory(&mut self, memory: Arc<dyn FrameMemory>) -> Result<DeviceId, ScenarioStopped> {
+        let setup = DriverSetup { memory, ..self.setup.clone() };
+        let added = self.stream.add_device(self.at, setup);
+        let device = expect_ok("a driver that starts", added)?;
         self.device = Some(device);
         Ok(device)
     }
 
     /// Opens its first filter and connects its first pin.
-    pub fn open(&mut self, device: DeviceId) -> Result<Graph, Stopped> {
-        self.open_as(device, &self.footage.format.clone(), &Wish::default())
+    pub fn open(&mut self, device: DeviceId) -> Result<Graph, ScenarioStopped> {
+        self.open_with(device, &self.expected_video.format.clone(), &FramingRequest::default())
     }
 
     /// The same with a format and with wishes about frames.
-    pub fn open_as(
+    pub fn open_with(
         &mut self,
         device: DeviceId,
         format: &Format,
-        wish: &Wish,
-    ) -> Result<Graph, Stopped> {
+        wish: &FramingRequest,
+    ) -> Result<Graph, ScenarioStopped> {
         let opened = Graph::open(&self.stream, self.at, device, format, wish);
-        wanted("a pin that is connected", opened)
+        expect_ok("a pin that is connected", opened)
     }
 
     /// Brings a pin to a state.
-    pub fn go(&mut self, pin: PinId, to: State) -> Result<(), Stopped> {
+    pub fn set_state(&mut self, pin: PinId, to: PinState) -> Result<(), ScenarioStopped> {
         let what = format!("a pin in state {}", to.name());
-        wanted(&what, self.stream.set_state(self.at, pin, to))
+        expect_ok(&what, self.stream.set_state(self.at, pin, to))
     }
 
     /// Takes so many frames of a pin that runs, or up to its last one: their pictures are right,
     /// as far as that is known, and none is earlier than the one before.
-    pub fn film(&mut self, pin: PinId, frames: usize) -> Result<usize, Stopped> {
+    pub fn receive_frames(&mut self, pin: PinId, frames: usize) -> Result<usize, ScenarioStopped> {
         let mut before = None;
         for taken in 0..frames {
-            let picture = self.frame(pin)?;
-            let stand = self.footage.follows(before, &picture.header, &picture.bytes);
-            before = Some(stand.map_err(Stopped)?);
-            let end = picture.header.end;
-            self.pictures.push(picture);
+            let picture = self.next_frame(pin)?;
+            let stand = self.expected_video.check_frame(before, &picture.header, &picture.bytes);
+            before = Some(stand.map_err(ScenarioStopped)?);
+            let end = picture.header.end_of_stream;
+            self.frames.push(picture);
             if end {
                 return Ok(taken + 1);
             }
@@ -93,89 +93,89 @@ impl Studio<'_> {
     }
 
     /// The next frame of a pin that carries something: those that were in flight at a reset do not.
-    fn frame(&mut self, pin: PinId) -> Result<Picture, Stopped> {
-        for _ in 0..EMPTY {
-            let picture = wanted("a frame", Picture::take(&self.stream, self.at, pin))?;
-            if picture.header.used > 0 {
+    fn next_frame(&mut self, pin: PinId) -> Result<ReceivedFrame, ScenarioStopped> {
+        for _ in 0..MAX_EMPTY_FRAMES {
+            let picture = expect_ok("a frame", ReceivedFrame::receive(&self.stream, self.at, pin))?;
+            if picture.header.data_used > 0 {
                 return Ok(picture);
             }
         }
-        Err(Stopped(format!("frames with something in them; {EMPTY} had nothing")))
+        Err(ScenarioStopped(format!("frames with something in them; {MAX_EMPTY_FRAMES} had nothing")))
     }
 
     /// Closes a pin, and its filter.
-    pub fn close(&mut self, graph: Graph) -> Result<(), Stopped> {
-        wanted("a graph that is closed", graph.close(self.at))
+    pub fn close(&mut self, graph: Graph) -> Result<(), ScenarioStopped> {
+        expect_ok("a graph that is closed", graph.close(self.at))
     }
 
     /// Removes the device.
-    pub fn remove(&mut self, device: DeviceId) -> Result<(), Stopped> {
+    pub fn remove_device(&mut self, device: DeviceId) -> Result<(), ScenarioStopped> {
         let removed = self.stream.remove_device(self.at, device);
-        wanted("a device that is removed", removed)?;
+        expect_ok("a device that is removed", removed)?;
         self.device = None;
-        self.gone()
+        self.check_removed()
     }
 
     /// Pulls the device out.
-    pub fn pull(&mut self, device: DeviceId) -> Result<(), Stopped> {
-        let pulled = self.stream.pull_device(self.at, device);
-        wanted("a device that is pulled out", pulled)?;
+    pub fn surprise_remove(&mut self, device: DeviceId) -> Result<(), ScenarioStopped> {
+        let pulled = self.stream.surprise_remove_device(self.at, device);
+        expect_ok("a device that is pulled out", pulled)?;
         self.device = None;
-        self.gone()
+        self.check_removed()
     }
 
     /// Nothing of the device is left.
-    pub fn gone(&mut self) -> Result<(), Stopped> {
-        self.host.quiet(self.at);
-        let (census, pieces) = (self.stream.census(), self.plugged.memory.pieces());
+    pub fn check_removed(&mut self) -> Result<(), ScenarioStopped> {
+        self.host.run_until_idle(self.at);
+        let (census, pieces) = (self.stream.live_objects(), self.setup.memory.allocation_count());
         if census.count() > 0 {
-            return Err(Stopped(format!("nothing alive without a device:\n{census}")));
+            return Err(ScenarioStopped(format!("nothing alive without a device:\n{census}")));
         }
         if pieces > 0 {
-            return Err(Stopped(format!("no memory without a device; {pieces} pieces are left")));
+            return Err(ScenarioStopped(format!("no memory without a device; {pieces} pieces are left")));
         }
         Ok(())
     }
 
     /// Takes a look at who is alive, for whoever asked to see it.
-    pub fn look(&mut self, when: &'static str) {
-        let census = self.census();
-        self.looks.push((when, census));
+    pub fn snapshot_live_objects(&mut self, when: &'static str) {
+        let census = self.live_objects();
+        self.live_snapshots.push((when, census));
     }
 
     /// Who is alive, in both kernels.
-    pub(crate) fn census(&self) -> Census {
-        let mut census = self.stream.census();
+    pub(crate) fn live_objects(&self) -> LiveObjects {
+        let mut census = self.stream.live_objects();
         if let Some((kernel, _)) = &self.graphics {
-            census.live.extend(kernel.census().live);
+            census.objects.extend(kernel.live_objects().objects);
         }
         census
     }
 
     /// Memory for frames in video memory: a graphics kernel with the built-in driver on hardware
     /// with memory, on the same host and with the same log.
-    pub fn video_memory(&mut self) -> Result<Arc<VideoMemory>, Stopped> {
+    pub fn video_memory(&mut self) -> Result<Arc<VideoMemory>, ScenarioStopped> {
         let listed = drivers::find("softgpu-memory");
-        let listed = listed.ok_or_else(|| Stopped("a display driver with memory".to_owned()))?;
-        let plugged = (listed.make)(&self.log);
+        let listed = listed.ok_or_else(|| ScenarioStopped("a display driver with memory".to_owned()))?;
+        let setup = (listed.make)(&self.log);
         let kernel = Kernel::new(self.host.clone(), self.log.clone());
-        kernel.watch_bytes(Oracle::new(self.log.clone()));
-        if let On::Pressed(seed) = self.on {
-            kernel.press(seed);
+        kernel.set_observer(Oracle::new(self.log.clone()));
+        if let HostKind::DeterministicPressure(seed) = self.host_kind {
+            kernel.set_pressure(seed);
         }
-        let (worker, bell) = (kernel.clone(), kernel.bell());
-        self.host.serve("system", bell, move |at| worker.work(at));
-        let adapter = kernel.add_adapter(self.at, plugged).map_err(|why| {
-            Stopped(format!(
+        let (worker, bell) = (kernel.clone(), kernel.work_available());
+        self.host.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
+        let adapter = kernel.add_adapter(self.at, setup).map_err(|why| {
+            ScenarioStopped(format!(
                 "a display driver that starts: {} answered {}",
                 why.entry,
                 why.why.name()
             ))
         })?;
-        kernel.attend(self.host, adapter);
+        kernel.start_workers(self.host, adapter);
         self.graphics = Some((kernel.clone(), adapter));
-        let opened = VideoMemory::open(&kernel, self.at, &self.plugged.memory);
-        let memory = crate::tunnel::wanted("a client of the graphics kernel", opened)?;
+        let opened = VideoMemory::open(&kernel, self.at, &self.setup.memory);
+        let memory = crate::tunnel::expect_ok("a client of the graphics kernel", opened)?;
         self.video = Some(memory.clone());
         Ok(memory)
     }
@@ -186,7 +186,7 @@ impl Studio<'_> {
             && self.stream.remove_device(self.at, device).is_err()
         {
             // One whose driver refuses to be removed is pulled out; or it is gone already.
-            let _ = self.stream.pull_device(self.at, device);
+            let _ = self.stream.surprise_remove_device(self.at, device);
         }
         // What a story that stopped has left is not its client's fault.
         if let Some(memory) = self.video.take() {
@@ -195,11 +195,11 @@ impl Studio<'_> {
         if let Some((kernel, adapter)) = &self.graphics {
             kernel.remove_adapter(self.at, *adapter);
         }
-        self.host.quiet(self.at);
+        self.host.run_until_idle(self.at);
     }
 }
 
 /// The answer the story needs, or the story stops.
-pub(crate) fn wanted<T>(what: &str, answer: Result<T, Refused>) -> Result<T, Stopped> {
-    answer.map_err(|why| Stopped(format!("{what}; {why}")))
+pub(crate) fn expect_ok<T>(what: &str, answer: Result<T, StreamError>) -> Result<T, ScenarioStopped> {
+    answer.map_err(|why| ScenarioStopped(format!("{what}; {why}")))
 }

@@ -12,7 +12,7 @@ use kernel::ddi::{Legal, TABLE};
 use std::fmt::Write as _;
 
 /// One door's table.
-pub struct Surface {
+pub struct SupportTable {
     /// Its name for machines.
     pub id: &'static str,
     /// Its name for people.
@@ -68,7 +68,7 @@ impl Cell {
 pub const ANY_FAILURE: &str = "any failure";
 
 /// Every table, from the top of the house to its bottom.
-pub fn support() -> Vec<Surface> {
+pub fn support() -> Vec<SupportTable> {
     vec![
         entries(),
         ddis(),
@@ -86,23 +86,23 @@ pub fn support() -> Vec<Surface> {
 /// The statuses a DDI may answer besides success; `None` when its list is open.
 pub fn legal_statuses(legal: Legal) -> Option<Vec<&'static str>> {
     let Legal::Only(_) = legal else { return None };
-    let may = |status: NTSTATUS| port::answer(status).is_err_and(|why| legal.allows(why));
+    let may = |status: NTSTATUS| port::result_from_status(status).is_err_and(|why| legal.allows(why));
     let known = abi::status::NAMES.iter().filter(|it| may(it.0));
     Some(known.map(|it| it.1).collect())
 }
 
-fn entries() -> Surface {
+fn entries() -> SupportTable {
     let named = |it: &NTSTATUS| abi::status::name(*it).unwrap_or("a status without a name");
-    let row = |it: &thunk::Line| Row {
+    let row = |it: &thunk::EntryRow| Row {
         name: it.name,
-        state: it.state(),
+        state: it.support(),
         cells: vec![
-            Cell::Many(it.answers.iter().map(named).collect()),
-            Cell::Many(it.passes_on.to_vec()),
+            Cell::Many(it.statuses.iter().map(named).collect()),
+            Cell::Many(it.forwards_errors_of.to_vec()),
             Cell::Many(it.rules.iter().map(|it| it.name()).collect()),
         ],
     };
-    Surface {
+    SupportTable {
         id: "d3dkmt",
         title: "D3DKMT entry points",
         about: "What a client calls. Besides success an entry answers these statuses of itself, \
@@ -112,7 +112,7 @@ fn entries() -> Surface {
     }
 }
 
-fn ddis() -> Surface {
+fn ddis() -> SupportTable {
     let row = |it: &kernel::ddi::Line| Row {
         name: it.name,
         state: it.state,
@@ -122,7 +122,7 @@ fn ddis() -> Surface {
             Cell::Many(legal_statuses(it.legal).unwrap_or_else(|| vec![ANY_FAILURE])),
         ],
     };
-    Surface {
+    SupportTable {
         id: "ddi",
         title: "DDIs that are called",
         about: "What a driver is called for, at which level, in which threading class, and what \
@@ -132,10 +132,10 @@ fn ddis() -> Surface {
     }
 }
 
-fn uncalled() -> Surface {
-    let row = |why, name| Row { name, state: Support::Absent(why), cells: Vec::new() };
+fn uncalled() -> SupportTable {
+    let row = |why, name| Row { name, state: Support::Missing(why), cells: Vec::new() };
     let rows = port::UNCALLED.iter().flat_map(|(why, names)| names.iter().map(|it| row(*why, *it)));
-    Surface {
+    SupportTable {
         id: "uncalled",
         title: "DDIs that are not called yet",
         about: "Slots of DRIVER_INITIALIZATION_DATA that a driver may fill and nothing calls.",
@@ -144,9 +144,9 @@ fn uncalled() -> Surface {
     }
 }
 
-fn callbacks() -> Surface {
-    let row = |it: &port::Callback| Row { name: it.name, state: it.state, cells: Vec::new() };
-    Surface {
+fn callbacks() -> SupportTable {
+    let row = |it: &port::CallbackSupport| Row { name: it.name, state: it.support, cells: Vec::new() };
+    SupportTable {
         id: "callback",
         title: "Callbacks of DXGKRNL_INTERFACE",
         about: "What a driver calls back. An absent one is a trap: it says its name in the log, \
@@ -156,9 +156,9 @@ fn callbacks() -> Surface {
     }
 }
 
-fn imports() -> Surface {
-    let row = |it: &nt::Import| Row { name: it.name, state: it.state, cells: Vec::new() };
-    Surface {
+fn imports() -> SupportTable {
+    let row = |it: &nt::Import| Row { name: it.name, state: it.support, cells: Vec::new() };
+    SupportTable {
         id: "import",
         title: "Imports",
         about: "What a driver finds in the kernel it is linked to. Anything else is not there.",
@@ -173,16 +173,16 @@ const NOT_CALLED: &str = "not called";
 const TRAP: &str = "a named trap";
 
 /// The functions of a user-mode driver, in the order of its tables.
-fn functions() -> Surface {
+fn functions() -> SupportTable {
     let driven = |name: &str| runtime::FUNCTIONS.iter().find(|it| it.name == name);
     let row = |name: &'static str| Row {
         name,
-        state: driven(name).map_or(Support::Absent(NOT_CALLED), runtime::FunctionLine::state),
+        state: driven(name).map_or(Support::Missing(NOT_CALLED), runtime::FunctionRow::support),
         cells: vec![rules(driven(name).map_or(&[], |it| it.rules))],
     };
     let names = ["OpenAdapter"].iter();
     let names = names.chain(D3DDDI_ADAPTERFUNCS::SLOTS).chain(D3DDDI_DEVICEFUNCS::SLOTS);
-    Surface {
+    SupportTable {
         id: "umd",
         title: "Functions of a user-mode driver",
         about: "What the runtime calls a user-mode driver of Direct3D 9 for: its entry point, \
@@ -193,18 +193,18 @@ fn functions() -> Surface {
 }
 
 /// What a user-mode driver calls back, in the order of its tables.
-fn user_callbacks() -> Surface {
+fn user_callbacks() -> SupportTable {
     let served = |name: &str| runtime::CALLBACKS.iter().find(|it| it.name == name);
     let row = |name: &'static str| Row {
         name,
-        state: served(name).map_or(Support::Absent(TRAP), runtime::CallbackLine::state),
+        state: served(name).map_or(Support::Missing(TRAP), runtime::CallbackRow::support),
         cells: vec![
             Cell::One(served(name).map_or("", |it| it.through)),
             rules(served(name).map_or(&[], |it| it.rules)),
         ],
     };
     let names = D3DDDI_ADAPTERCALLBACKS::SLOTS.iter().chain(D3DDDI_DEVICECALLBACKS::SLOTS);
-    Surface {
+    SupportTable {
         id: "umd_callback",
         title: "Callbacks of a user-mode driver",
         about: "What a user-mode driver calls back, and the entry point that goes through. An \
@@ -215,21 +215,21 @@ fn user_callbacks() -> Surface {
 }
 
 /// The entries of an `AVStream` minidriver that are called.
-fn dispatches() -> Surface {
-    let row = |it: &stream::Line| Row {
+fn dispatches() -> SupportTable {
+    let row = |it: &stream::KsRow| Row {
         name: it.name,
-        state: it.state,
+        state: it.support,
         cells: vec![
             Cell::One(it.level.name()),
             Cell::One(it.locks),
             Cell::One(match it.legal {
-                stream::Legal::Any => ANY_FAILURE,
-                stream::Legal::NotPending => "any failure, never STATUS_PENDING",
-                stream::Legal::Nothing => "nothing: it returns nothing",
+                stream::LegalResults::Any => ANY_FAILURE,
+                stream::LegalResults::NotPending => "any failure, never STATUS_PENDING",
+                stream::LegalResults::Void => "nothing: it returns nothing",
             }),
         ],
     };
-    Surface {
+    SupportTable {
         id: "ks",
         title: "Dispatch entries of an AVStream minidriver",
         about: "What the class driver calls a minidriver for, at which level where its \
@@ -250,9 +250,9 @@ const UNDISPATCHED: [(&str, &str); 6] = [
     ("AVStrMiniIntersectHandlerEx", "formats are matched with the ranges of the descriptor"),
 ];
 
-fn undispatched() -> Surface {
-    let row = |(name, why)| Row { name, state: Support::Absent(why), cells: Vec::new() };
-    Surface {
+fn undispatched() -> SupportTable {
+    let row = |(name, why)| Row { name, state: Support::Missing(why), cells: Vec::new() };
+    SupportTable {
         id: "ks_uncalled",
         title: "Dispatch entries of an AVStream minidriver that are not called yet",
         about: "Slots of KSDEVICE_DISPATCH and KSPIN_DESCRIPTOR_EX that a minidriver may fill and \
@@ -264,13 +264,13 @@ fn undispatched() -> Surface {
 }
 
 /// What an `AVStream` minidriver imports.
-fn stream_functions() -> Surface {
-    let row = |it: &port::ks::Function| Row {
+fn stream_functions() -> SupportTable {
+    let row = |it: &port::ks::KsExport| Row {
         name: it.name,
-        state: it.state,
+        state: it.support,
         cells: vec![Cell::One(it.ceiling.map_or("", Irql::name)), rules(it.rules)],
     };
-    Surface {
+    SupportTable {
         id: "ks_function",
         title: "Ks functions",
         about: "What an AVStream minidriver calls, up to which level where one is documented, and \
@@ -285,7 +285,7 @@ fn rules(list: &[RuleId]) -> Cell {
     Cell::Many(list.iter().map(|it| it.name()).collect())
 }
 
-impl Surface {
+impl SupportTable {
     /// How many rows are done, in part, and absent.
     pub fn counts(&self) -> [usize; 3] {
         let count = |name| self.rows.iter().filter(|it| it.state.name() == name).count();
@@ -307,12 +307,12 @@ pub fn support_page() -> String {
         // To a String: it cannot fail.
         let _ = write!(page, "\n## {title}\n\n{about} {counts}\n\n");
         let heads: Vec<String> = surface.columns.iter().map(|it| it.replace('_', " ")).collect();
-        let head = [vec!["name".into(), "state".into()], heads, vec!["lacks".into()]].concat();
-        let _ = writeln!(page, "| {} |\n|{}", head.join(" | "), "---|".repeat(head.len()));
+        let header = [vec!["name".into(), "state".into()], heads, vec!["lacks".into()]].concat();
+        let _ = writeln!(page, "| {} |\n|{}", header.join(" | "), "---|".repeat(header.len()));
         for row in &surface.rows {
             let cells = row.cells.iter().map(|it| cell(&it.text())).collect();
             let first = vec![format!("`{}`", row.name), row.state.name().to_owned()];
-            let line = [first, cells, vec![cell(row.state.why())]].concat();
+            let line = [first, cells, vec![cell(row.state.missing())]].concat();
             let _ = writeln!(page, "| {} |", line.join(" | "));
         }
     }
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn what_an_entry_passes_on_is_a_ddi() {
         for entry in thunk::ENTRIES {
-            for ddi in entry.passes_on {
+            for ddi in entry.forwards_errors_of {
                 assert!(kernel::ddi::NAMES.contains(ddi), "{}: {ddi}", entry.name);
             }
         }

@@ -3,7 +3,7 @@
 //! A rule that never judges anything is not green, so the test command asks for this file and
 //! fails when a live rule is missing in it.
 
-use flight::{RuleId, Tally};
+use flight::{RuleId, RuleCounts};
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -12,11 +12,11 @@ use std::io::Write as _;
 const VARIABLE: &str = "WINDTUNNEL_TALLY";
 
 /// Adds a flight's counts to the file, if one is asked for. [`fly`](crate::fly) does so itself.
-pub fn keep(tally: &Tally) {
+pub fn add_to_file(tally: &RuleCounts) {
     let Some(path) = std::env::var_os(VARIABLE) else { return };
     let mut lines = String::new();
-    for rule in RuleId::LIVE.iter().filter(|it| tally.of(**it) > 0) {
-        let _ = writeln!(lines, "{} {}", rule.name(), tally.of(*rule)); // To a String.
+    for rule in RuleId::LIVE.iter().filter(|it| tally.count_of(**it) > 0) {
+        let _ = writeln!(lines, "{} {}", rule.name(), tally.count_of(*rule)); // To a String.
     }
     // One write of the whole text: flights of several tests append side by side.
     let file = OpenOptions::new().create(true).append(true).open(path);

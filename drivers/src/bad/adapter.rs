@@ -8,33 +8,33 @@ use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
 use flight::Fence;
 
-pub(crate) const FALSE_FENCE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiInterruptRoutine: Some(of_another_packet), ..GOOD };
-pub(crate) const WRONG_LEVEL: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiDpcRoutine: Some(interrupts), ..GOOD };
-pub(crate) const ENDLESS_DPC: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiDpcRoutine: Some(again_and_again), ..GOOD };
-pub(crate) const LEAKS_ADAPTER: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiRemoveDevice: Some(with_a_log), ..GOOD };
+pub(crate) const REPORTS_UNSUBMITTED_FENCE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiInterruptRoutine: Some(reports_unsubmitted_fence), ..GOOD };
+pub(crate) const NOTIFIES_INTERRUPT_IN_DPC: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDpcRoutine: Some(notifies_interrupt_in_dpc), ..GOOD };
+pub(crate) const REQUEUES_DPC_FOREVER: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDpcRoutine: Some(requeues_dpc_forever), ..GOOD };
+pub(crate) const LEAKS_REMOVE_DEVICE_MEMORY: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiRemoveDevice: Some(leaks_remove_device_memory), ..GOOD };
 pub(crate) const WRITES_FREED_DEVICE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyDevice: Some(and_then_written), ..GOOD };
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyDevice: Some(writes_freed_device), ..GOOD };
 
 /// How far ahead the false fence is.
-const AHEAD: u32 = 1 << 16;
+const FENCE_OFFSET: u32 = 1 << 16;
 
 /// Reports a fence that it was not given, before the right one.
-unsafe extern "win64-unwind" fn of_another_packet(context: PVOID, message: u32) -> BOOLEAN {
+unsafe extern "win64-unwind" fn reports_unsubmitted_fence(context: PVOID, message: u32) -> BOOLEAN {
     // SAFETY: The word is the adapter's, which lives while its hardware runs.
     if let Some(adapter) = unsafe { find::<Adapter>(context) } {
         let Fence(done) = adapter.board().done(0);
-        adapter.notify_interrupt(0, Fence(done.wrapping_add(AHEAD)));
+        adapter.notify_interrupt(0, Fence(done.wrapping_add(FENCE_OFFSET)));
     }
     // SAFETY: The arguments are the kernel's.
     unsafe { interrupt_routine(context, message) }
 }
 
 /// Asks for its DPC in its DPC.
-unsafe extern "win64-unwind" fn again_and_again(context: PVOID) {
+unsafe extern "win64-unwind" fn requeues_dpc_forever(context: PVOID) {
     // SAFETY: The arguments are the kernel's.
     unsafe { dpc_routine(context) };
     // SAFETY: The word is the adapter's, which lives while its hardware runs.
@@ -46,7 +46,7 @@ unsafe extern "win64-unwind" fn again_and_again(context: PVOID) {
 }
 
 /// Reports the fence once more in the DPC, where `DxgkCbNotifyInterrupt` may not be called.
-unsafe extern "win64-unwind" fn interrupts(context: PVOID) {
+unsafe extern "win64-unwind" fn notifies_interrupt_in_dpc(context: PVOID) {
     // SAFETY: The word is the adapter's, which lives while its hardware runs.
     if let Some(adapter) = unsafe { find::<Adapter>(context) } {
         adapter.notify_interrupt(0, adapter.board().done(0));
@@ -57,23 +57,23 @@ unsafe extern "win64-unwind" fn interrupts(context: PVOID) {
 
 /// What the driver writes down of its end.
 #[repr(C)]
-struct EndLog {
+struct DestroyLog {
     ends: u64,
 }
 
-impl Kind for EndLog {
+impl Kind for DestroyLog {
     const SIGNATURE: u32 = u32::from_le_bytes(*b"elog");
 }
 
 /// Takes a block that nothing frees.
-unsafe extern "win64-unwind" fn with_a_log(context: PVOID) -> NTSTATUS {
-    take(EndLog { ends: 1 });
+unsafe extern "win64-unwind" fn leaks_remove_device_memory(context: PVOID) -> NTSTATUS {
+    take(DestroyLog { ends: 1 });
     // SAFETY: The arguments are the kernel's.
     unsafe { remove_device(context) }
 }
 
 /// Writes to the device's block when it has freed it.
-unsafe extern "win64-unwind" fn and_then_written(handle: HANDLE) -> NTSTATUS {
+unsafe extern "win64-unwind" fn writes_freed_device(handle: HANDLE) -> NTSTATUS {
     // SAFETY: The word is the device's.
     let status = unsafe { destroy_device(handle) };
     let device = value::<Device>(handle);

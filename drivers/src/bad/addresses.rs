@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::addresses::{
-    VIRTUAL, build_with_tables, create_process, destroy_process, keep, kernel_name, leaf,
+    GPUMMU, build_with_tables, create_process, destroy_process, keep, kernel_name, leaf_table_span,
     set_root_page_table,
 };
 use crate::block::find;
@@ -16,26 +16,26 @@ use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::STATUS_SUCCESS;
 use abi::{HANDLE, NTSTATUS};
 
-pub(crate) const READS_ON: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiBuildPagingBuffer: Some(build_without_repeat), ..VIRTUAL };
+pub(crate) const READS_REPEATED_ENTRIES: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiBuildPagingBuffer: Some(reads_repeated_entries), ..GPUMMU };
 
-pub(crate) const COUNTS_A_BUFFER: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiBuildPagingBuffer: Some(build_and_count), ..VIRTUAL };
+pub(crate) const COUNTS_CPU_UPDATE_COMMANDS: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiBuildPagingBuffer: Some(counts_cpu_update_commands), ..GPUMMU };
 
-pub(crate) const ROUNDS_ENTRIES: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiSetRootPageTable: Some(set_all_entries), ..VIRTUAL };
+pub(crate) const ROUNDS_ROOT_ENTRIES: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiSetRootPageTable: Some(rounds_root_entries), ..GPUMMU };
 
-pub(crate) const KEEPS_LATE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyProcess: Some(keep_and_destroy), ..VIRTUAL };
+pub(crate) const RESERVES_RANGE_AT_DESTROY: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyProcess: Some(reserves_range_at_destroy), ..GPUMMU };
 
-pub(crate) const KEEPS_A_PAGE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateProcess: Some(create_with_a_page), ..VIRTUAL };
+pub(crate) const RESERVES_SMALL_RANGE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateProcess: Some(reserves_small_range), ..GPUMMU };
 
-pub(crate) const KEEPS_CROOKED: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateProcess: Some(create_crooked), ..VIRTUAL };
+pub(crate) const RESERVES_MISALIGNED_RANGE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateProcess: Some(reserves_misaligned_range), ..GPUMMU };
 
 /// Reserves addresses of a process when it is over.
-unsafe extern "win64-unwind" fn keep_and_destroy(handle: HANDLE, process: HANDLE) -> NTSTATUS {
+unsafe extern "win64-unwind" fn reserves_range_at_destroy(handle: HANDLE, process: HANDLE) -> NTSTATUS {
     // SAFETY: The word is the adapter's, which outlives the call.
     let adapter = unsafe { find::<Adapter>(handle) };
     // SAFETY: The word is the process's, which ends behind this.
@@ -49,13 +49,13 @@ unsafe extern "win64-unwind" fn keep_and_destroy(handle: HANDLE, process: HANDLE
 }
 
 fn order(adapter: &Adapter, process: HANDLE) -> Range {
-    let span = leaf(adapter);
+    let span = leaf_table_span(adapter);
     let alignment = u32::try_from(span).unwrap_or(0);
     Range { hDxgkProcess: process, SizeInBytes: span, Alignment: alignment, ..Range::ZERO }
 }
 
 /// Reserves a page of a process.
-unsafe extern "win64-unwind" fn create_with_a_page(
+unsafe extern "win64-unwind" fn reserves_small_range(
     handle: HANDLE,
     args: *mut DXGKARG_CREATEPROCESS,
 ) -> NTSTATUS {
@@ -64,7 +64,7 @@ unsafe extern "win64-unwind" fn create_with_a_page(
 }
 
 /// Has its addresses aligned to what is no power of two.
-unsafe extern "win64-unwind" fn create_crooked(
+unsafe extern "win64-unwind" fn reserves_misaligned_range(
     handle: HANDLE,
     args: *mut DXGKARG_CREATEPROCESS,
 ) -> NTSTATUS {
@@ -94,7 +94,7 @@ unsafe fn create_with(
 }
 
 /// Reads as many entries as it writes, also where there is one to repeat.
-unsafe extern "win64-unwind" fn build_without_repeat(
+unsafe extern "win64-unwind" fn reads_repeated_entries(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {
@@ -110,7 +110,7 @@ unsafe extern "win64-unwind" fn build_without_repeat(
 }
 
 /// Says of an update by the CPU that it wrote commands.
-unsafe extern "win64-unwind" fn build_and_count(
+unsafe extern "win64-unwind" fn counts_cpu_update_commands(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {
@@ -129,7 +129,7 @@ unsafe extern "win64-unwind" fn build_and_count(
 }
 
 /// Takes it that a root has as many entries as two pages hold.
-unsafe extern "win64-unwind" fn set_all_entries(
+unsafe extern "win64-unwind" fn rounds_root_entries(
     adapter: HANDLE,
     args: *const DXGKARG_SETROOTPAGETABLE,
 ) {

@@ -2,7 +2,7 @@
 //! is asked about the hardware.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
-use crate::asking::{ASKS, capture, indicate, map, members, parent, registers, space, unmap};
+use crate::asking::{HANDLE_QUERIES, capture, indicate, map, members, parent, registers, space, unmap};
 use crate::block::{find, list};
 use crate::context::device_and_adapter;
 use crate::table::{Adapter, GOOD, dpc_routine, remove_device, start_device, stop_device};
@@ -19,28 +19,28 @@ const fn in_dpc(routine: DXGKDDI_DPC_ROUTINE) -> DRIVER_INITIALIZATION_DATA {
     DRIVER_INITIALIZATION_DATA { DxgkDdiDpcRoutine: Some(routine), ..GOOD }
 }
 
-const fn in_start(entry: DXGKDDI_START_DEVICE) -> DRIVER_INITIALIZATION_DATA {
+const fn with_start_callback(entry: DXGKDDI_START_DEVICE) -> DRIVER_INITIALIZATION_DATA {
     DRIVER_INITIALIZATION_DATA { DxgkDdiStartDevice: Some(entry), ..GOOD }
 }
 
-pub(crate) const ACQUIRES_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(acquires);
-pub(crate) const CALLS_AFTER_STOP: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiRemoveDevice: Some(queues_first), ..GOOD };
-pub(crate) const QUEUES_BY_ITS_OWN_WORD: DRIVER_INITIALIZATION_DATA = in_dpc(queues_by_its_word);
-pub(crate) const PARENT_OF_RESOURCE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(after_the_grandparent), ..GOOD };
-pub(crate) const PARENT_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(asks_for_parent);
-pub(crate) const MEMBERS_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(asks_for_members);
-pub(crate) const MAPS_TOO_MUCH: DRIVER_INITIALIZATION_DATA = in_start(and_maps_too_much);
-pub(crate) const UNMAPS_TWICE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiStopDevice: Some(unmaps_twice), ..ASKS };
-pub(crate) const STAYS_MAPPED: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiStopDevice: Some(stop_device), ..ASKS };
-pub(crate) const DEVICE_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(asks_for_device);
-pub(crate) const SPACE_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(reads_space);
-pub(crate) const CAPTURES_ANYTHING: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(after_capturing), ..GOOD };
-pub(crate) const INDICATES_HELD_BACK: DRIVER_INITIALIZATION_DATA = in_dpc(indicates);
+pub(crate) const ACQUIRES_HANDLE_DATA_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(acquires);
+pub(crate) const QUEUES_DPC_AFTER_STOP: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiRemoveDevice: Some(queues_dpc_after_stop), ..GOOD };
+pub(crate) const QUEUES_DPC_WRONG_HANDLE: DRIVER_INITIALIZATION_DATA = in_dpc(queues_dpc_wrong_handle);
+pub(crate) const QUERIES_RESOURCE_PARENT: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(queries_resource_parent), ..GOOD };
+pub(crate) const QUERIES_PARENT_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(queries_parent_in_dpc);
+pub(crate) const ENUMERATES_CHILDREN_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(enumerates_children_in_dpc);
+pub(crate) const MAPS_PAST_HARDWARE_MEMORY: DRIVER_INITIALIZATION_DATA = with_start_callback(and_maps_too_much);
+pub(crate) const UNMAPS_REGISTERS_TWICE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiStopDevice: Some(unmaps_registers_twice), ..HANDLE_QUERIES };
+pub(crate) const LEAKS_REGISTER_MAPPING: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiStopDevice: Some(stop_device), ..HANDLE_QUERIES };
+pub(crate) const QUERIES_DEVICE_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(queries_device_in_dpc);
+pub(crate) const READS_CONFIG_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(reads_config_in_dpc);
+pub(crate) const QUERIES_WRONG_CAPTURE_ADDRESS: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(queries_wrong_capture_address), ..GOOD };
+pub(crate) const INDICATES_CHILD_WHILE_SYNCHRONIZED: DRIVER_INITIALIZATION_DATA = in_dpc(indicates);
 
 /// Does something with the adapter, then what the good DPC does.
 ///
@@ -70,7 +70,7 @@ unsafe extern "win64-unwind" fn acquires(context: PVOID) {
 }
 
 /// Asks for its DPC when it is removed, long after it was stopped.
-unsafe extern "win64-unwind" fn queues_first(context: PVOID) -> NTSTATUS {
+unsafe extern "win64-unwind" fn queues_dpc_after_stop(context: PVOID) -> NTSTATUS {
     // SAFETY: The word is the adapter's, until the end of this call.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         queue(it, it.interface.DeviceHandle);
@@ -80,7 +80,7 @@ unsafe extern "win64-unwind" fn queues_first(context: PVOID) -> NTSTATUS {
 }
 
 /// Takes its own word for the adapter for the kernel's.
-unsafe extern "win64-unwind" fn queues_by_its_word(context: PVOID) {
+unsafe extern "win64-unwind" fn queues_dpc_wrong_handle(context: PVOID) {
     // SAFETY: The arguments are the kernel's.
     unsafe { before_dpc(context, |it| queue(it, context)) };
 }
@@ -117,7 +117,7 @@ pub(crate) unsafe fn before_open(
 }
 
 /// Asks for the parent of a resource, as if it were an allocation.
-unsafe extern "win64-unwind" fn after_the_grandparent(
+unsafe extern "win64-unwind" fn queries_resource_parent(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
@@ -132,7 +132,7 @@ unsafe extern "win64-unwind" fn after_the_grandparent(
 }
 
 /// Asks where video is captured into what was not made for it.
-unsafe extern "win64-unwind" fn after_capturing(
+unsafe extern "win64-unwind" fn queries_wrong_capture_address(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
@@ -141,7 +141,7 @@ unsafe extern "win64-unwind" fn after_capturing(
 }
 
 /// Asks in the DPC, where `DxgkCbGetHandleParent` may not be called.
-unsafe extern "win64-unwind" fn asks_for_parent(context: PVOID) {
+unsafe extern "win64-unwind" fn queries_parent_in_dpc(context: PVOID) {
     // SAFETY: The arguments are the kernel's.
     unsafe {
         before_dpc(context, |it| {
@@ -151,7 +151,7 @@ unsafe extern "win64-unwind" fn asks_for_parent(context: PVOID) {
 }
 
 /// Asks in the DPC, where `DxgkCbEnumHandleChildren` may not be called.
-unsafe extern "win64-unwind" fn asks_for_members(context: PVOID) {
+unsafe extern "win64-unwind" fn enumerates_children_in_dpc(context: PVOID) {
     // SAFETY: The arguments are the kernel's.
     unsafe {
         before_dpc(context, |it| {
@@ -161,7 +161,7 @@ unsafe extern "win64-unwind" fn asks_for_members(context: PVOID) {
 }
 
 /// Asks in the DPC, where `DxgkCbGetDeviceInformation` may not be called.
-unsafe extern "win64-unwind" fn asks_for_device(context: PVOID) {
+unsafe extern "win64-unwind" fn queries_device_in_dpc(context: PVOID) {
     // SAFETY: The arguments are the kernel's.
     unsafe {
         before_dpc(context, |it| {
@@ -171,7 +171,7 @@ unsafe extern "win64-unwind" fn asks_for_device(context: PVOID) {
 }
 
 /// Reads in the DPC, where `DxgkCbReadDeviceSpace` may not be called.
-unsafe extern "win64-unwind" fn reads_space(context: PVOID) {
+unsafe extern "win64-unwind" fn reads_config_in_dpc(context: PVOID) {
     // SAFETY: The arguments are the kernel's.
     unsafe {
         before_dpc(context, |it| {
@@ -185,12 +185,12 @@ unsafe extern "win64-unwind" fn indicates(context: PVOID) {
     // SAFETY: The arguments are the kernel's.
     unsafe {
         before_dpc(context, |it| {
-            it.synchronize(indicates_held_back, context, 0);
+            it.synchronize(indicate_synchronized, context, 0);
         });
     }
 }
 
-unsafe extern "win64-unwind" fn indicates_held_back(context: PVOID) -> BOOLEAN {
+unsafe extern "win64-unwind" fn indicate_synchronized(context: PVOID) -> BOOLEAN {
     // SAFETY: The word is the adapter's, which outlives the call.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         indicate(it);
@@ -199,7 +199,7 @@ unsafe extern "win64-unwind" fn indicates_held_back(context: PVOID) -> BOOLEAN {
 }
 
 /// Gives its registers back twice.
-unsafe extern "win64-unwind" fn unmaps_twice(context: PVOID) -> NTSTATUS {
+unsafe extern "win64-unwind" fn unmaps_registers_twice(context: PVOID) -> NTSTATUS {
     // SAFETY: The word is the adapter's, which lives until it is removed.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         unmap(it, it.registers);

@@ -8,17 +8,17 @@ use abi::display::{DXGKARG_CREATEDEVICE, DXGKARGCB_CREATECONTEXTALLOCATION};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::{HANDLE, NTSTATUS, PVOID};
 
-pub(crate) const TAKES_CONTEXT_MEMORY_IN_DPC: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiDpcRoutine: Some(takes), ..GOOD };
-pub(crate) const FREES_CONTEXT_MEMORY_IN_DPC: DRIVER_INITIALIZATION_DATA =
+pub(crate) const CREATES_CONTEXT_ALLOCATION_IN_DPC: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDpcRoutine: Some(creates_context_allocation_in_dpc), ..GOOD };
+pub(crate) const DESTROYS_CONTEXT_ALLOCATION_IN_DPC: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiDpcRoutine: Some(frees), ..GOOD };
-pub(crate) const TAKES_BY_ITS_OWN_WORD: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(and_takes_by_its_word), ..GOOD };
-pub(crate) const FREES_BY_ITS_OWN_WORD: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(and_frees_by_its_word), ..GOOD };
+pub(crate) const PASSES_WRONG_ADAPTER_HANDLE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(passes_wrong_adapter_handle), ..GOOD };
+pub(crate) const FREES_WITH_WRONG_ADAPTER_HANDLE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(frees_with_wrong_adapter_handle), ..GOOD };
 
 /// Asks for memory in the DPC, where `DxgkCbCreateContextAllocation` may not be called.
-unsafe extern "win64-unwind" fn takes(context: PVOID) {
+unsafe extern "win64-unwind" fn creates_context_allocation_in_dpc(context: PVOID) {
     // SAFETY: The word is the adapter's, which lives while its hardware runs.
     if let Some(adapter) = unsafe { find::<Adapter>(context) } {
         take(adapter, adapter.interface.DeviceHandle);
@@ -38,7 +38,7 @@ unsafe extern "win64-unwind" fn frees(context: PVOID) {
 }
 
 /// Takes its own word for the adapter for the kernel's, when it asks for memory.
-unsafe extern "win64-unwind" fn and_takes_by_its_word(
+unsafe extern "win64-unwind" fn passes_wrong_adapter_handle(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEDEVICE,
 ) -> NTSTATUS {
@@ -51,7 +51,7 @@ unsafe extern "win64-unwind" fn and_takes_by_its_word(
 }
 
 /// Takes its own word for the adapter for the kernel's, when it gives memory back.
-unsafe extern "win64-unwind" fn and_frees_by_its_word(
+unsafe extern "win64-unwind" fn frees_with_wrong_adapter_handle(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEDEVICE,
 ) -> NTSTATUS {

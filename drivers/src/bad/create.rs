@@ -1,7 +1,7 @@
 //! What goes wrong in `DxgkDdiCreateAllocation`.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
-use crate::allocation::{create_allocation, create_some, destroy_allocation, end_allocation};
+use crate::allocation::{create_allocation, create_until_failure, destroy_allocation, destroy_one_allocation};
 use crate::block::{list, list_mut};
 use crate::table::GOOD;
 use abi::display::{
@@ -14,57 +14,57 @@ use abi::{HANDLE, NTSTATUS};
 use std::ptr;
 
 pub(crate) const LEAKS_FAILED_CREATE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(without_undo), ..GOOD };
-pub(crate) const ILLEGAL_STATUS: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(unsuccessful), ..GOOD };
-pub(crate) const NULL_ALLOCATION: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(leaks_failed_create), ..GOOD };
+pub(crate) const RETURNS_ILLEGAL_CREATE_STATUS: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(returns_illegal_create_status), ..GOOD };
+pub(crate) const RETURNS_NULL_ALLOCATION: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiCreateAllocation: Some(without_handles),
-    DxgkDdiDestroyAllocation: Some(destroy_what_is_there),
+    DxgkDdiDestroyAllocation: Some(destroy_non_null),
     ..GOOD
 };
-pub(crate) const SAME_ALLOCATION: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiCreateAllocation: Some(one_for_all),
-    DxgkDdiDestroyAllocation: Some(destroy_what_is_there),
+pub(crate) const REUSES_ALLOCATION_HANDLE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiCreateAllocation: Some(reuses_allocation_handle),
+    DxgkDdiDestroyAllocation: Some(destroy_non_null),
     ..GOOD
 };
-pub(crate) const RESERVED_FLAGS: DRIVER_INITIALIZATION_DATA =
+pub(crate) const SETS_RESERVED_ALLOCATION_FLAG: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(with_flags::<RESERVED>), ..GOOD };
-pub(crate) const CACHED_UNSEEN: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+pub(crate) const SETS_CACHED_WITHOUT_CPUVISIBLE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiCreateAllocation: Some(with_flags::<{ FlagsWddm2::Cached }>),
     ..GOOD
 };
-pub(crate) const TWO_MEMORIES: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+pub(crate) const SETS_PROTECTED_WITH_EXISTINGSYSMEM: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiCreateAllocation: Some(
         with_flags::<{ FlagsWddm2::Protected | FlagsWddm2::ExistingSysMem }>,
     ),
     ..GOOD
 };
-pub(crate) const NOTIFIED_VIRTUAL: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+pub(crate) const SETS_NOTIFICATION_WITHOUT_PHYSICAL: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiCreateAllocation: Some(with_flags::<{ FlagsWddm2::ExplicitResidencyNotification }>),
     ..GOOD
 };
-pub(crate) const HIDDEN_HISTORY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+pub(crate) const SETS_HISTORYBUFFER_WITHOUT_CPUVISIBLE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiCreateAllocation: Some(with_flags::<{ FlagsWddm2::HistoryBuffer }>),
     ..GOOD
 };
 
-pub(crate) const ENDS_WITH_NUL: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(with_a_nul), ..GOOD };
+pub(crate) const OVERRUNS_PRIVATE_DATA: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(overruns_private_data), ..GOOD };
 
 /// A bit of `FlagsWddm2` that has no name.
 const RESERVED: u32 = 1 << 11;
 
 /// Leaves what it had made when a later one fails.
-unsafe extern "win64-unwind" fn without_undo(
+unsafe extern "win64-unwind" fn leaks_failed_create(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
     // SAFETY: The arguments are the kernel's.
-    unsafe { create_some(adapter, args) }
+    unsafe { create_until_failure(adapter, args) }
 }
 
 /// Writes a zero behind the private data of each allocation.
-unsafe extern "win64-unwind" fn with_a_nul(
+unsafe extern "win64-unwind" fn overruns_private_data(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
@@ -83,7 +83,7 @@ unsafe extern "win64-unwind" fn with_a_nul(
 }
 
 /// Answers a status that is not among those of the DDI where a description is bad.
-unsafe extern "win64-unwind" fn unsuccessful(
+unsafe extern "win64-unwind" fn returns_illegal_create_status(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
@@ -103,14 +103,14 @@ unsafe extern "win64-unwind" fn without_handles(
     let (status, infos) = unsafe { created(adapter, args) };
     for info in infos {
         // SAFETY: Nobody has seen the allocation.
-        unsafe { end_allocation(adapter, info.hAllocation) };
+        unsafe { destroy_one_allocation(adapter, info.hAllocation) };
         info.hAllocation = ptr::null_mut();
     }
     status
 }
 
 /// Gives all allocations of one call the `hAllocation` of the first.
-unsafe extern "win64-unwind" fn one_for_all(
+unsafe extern "win64-unwind" fn reuses_allocation_handle(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
@@ -119,7 +119,7 @@ unsafe extern "win64-unwind" fn one_for_all(
     if let Some((first, rest)) = infos.split_first_mut() {
         for info in rest {
             // SAFETY: Nobody has seen the allocation.
-            unsafe { end_allocation(adapter, info.hAllocation) };
+            unsafe { destroy_one_allocation(adapter, info.hAllocation) };
             info.hAllocation = first.hAllocation;
         }
     }
@@ -140,7 +140,7 @@ pub(crate) unsafe extern "win64-unwind" fn with_flags<const FLAGS: u32>(
 }
 
 /// Destroys what the list really has, each once, and succeeds: the breach is in the create.
-unsafe extern "win64-unwind" fn destroy_what_is_there(
+unsafe extern "win64-unwind" fn destroy_non_null(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
@@ -149,7 +149,7 @@ unsafe extern "win64-unwind" fn destroy_what_is_there(
     // SAFETY: The kernel gives so many elements.
     for allocation in unsafe { list(args.pAllocationList, args.NumAllocations) } {
         // SAFETY: One that is NULL or freed before is not followed.
-        unsafe { end_allocation(adapter, *allocation) };
+        unsafe { destroy_one_allocation(adapter, *allocation) };
     }
     args.NumAllocations = 0;
     // SAFETY: The arguments are the kernel's, but for the list.

@@ -12,15 +12,15 @@ use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::{STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
 use abi::{HANDLE, NTSTATUS};
 
-pub(crate) const CANNOT_DESCRIBE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiDescribeAllocation: Some(not_supported), ..GOOD };
-pub(crate) const DESCRIBES_NOTHING: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiDescribeAllocation: Some(as_it_came), ..GOOD };
-pub(crate) const PROTECTED_PRIMARY: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(all_protected), ..GOOD };
+pub(crate) const FAILS_DESCRIBE_PRIMARY: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDescribeAllocation: Some(fails_describe_primary), ..GOOD };
+pub(crate) const DESCRIBES_EMPTY_PRIMARY: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDescribeAllocation: Some(describes_empty_primary), ..GOOD };
+pub(crate) const SETS_PROTECTED_ON_PRIMARY: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(sets_protected_on_primary), ..GOOD };
 
 /// Describes nothing, and says so.
-unsafe extern "win64-unwind" fn not_supported(
+unsafe extern "win64-unwind" fn fails_describe_primary(
     _adapter: HANDLE,
     _args: *mut DXGKARG_DESCRIBEALLOCATION,
 ) -> NTSTATUS {
@@ -28,7 +28,7 @@ unsafe extern "win64-unwind" fn not_supported(
 }
 
 /// Leaves the description as it came: all zero.
-unsafe extern "win64-unwind" fn as_it_came(
+unsafe extern "win64-unwind" fn describes_empty_primary(
     _adapter: HANDLE,
     _args: *mut DXGKARG_DESCRIBEALLOCATION,
 ) -> NTSTATUS {
@@ -36,7 +36,7 @@ unsafe extern "win64-unwind" fn as_it_came(
 }
 
 /// Sets `Protected` for everything: it does not ask whether it is a primary.
-unsafe extern "win64-unwind" fn all_protected(
+unsafe extern "win64-unwind" fn sets_protected_on_primary(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {

@@ -15,27 +15,27 @@ use abi::{HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID};
 use std::panic::resume_unwind;
 use std::ptr;
 
-pub(crate) const FREES_TWICE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(twice), ..GOOD };
-pub(crate) const LEAKS_ON_DESTROY: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(only_the_resource), ..GOOD };
-pub(crate) const IGNORES_DESTROY_RESOURCE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(only_the_list), ..GOOD };
-pub(crate) const KEEPS_EMPTY_RESOURCE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(nothing_for_no_list), ..GOOD };
-pub(crate) const FREES_RESOURCE_EARLY: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(any_resource), ..GOOD };
-pub(crate) const CRASHES: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(unwinds), ..GOOD };
-pub(crate) const KEEPS_HANDLE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiAddDevice: Some(add_keeping),
-    DxgkDdiCreateAllocation: Some(create_and_keep),
-    DxgkDdiDestroyDevice: Some(destroy_device_and_write),
+pub(crate) const FREES_POOL_TWICE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(frees_pool_twice), ..GOOD };
+pub(crate) const LEAKS_DESTROYED_ALLOCATION: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(leaks_destroyed_allocation), ..GOOD };
+pub(crate) const IGNORES_DESTROYRESOURCE_FLAG: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(ignores_destroyresource_flag), ..GOOD };
+pub(crate) const LEAKS_EMPTY_RESOURCE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(leaks_empty_resource), ..GOOD };
+pub(crate) const FREES_RESOURCE_WITH_MEMBERS: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(frees_resource_with_members), ..GOOD };
+pub(crate) const CRASHES_IN_DESTROY: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(crashes_in_destroy), ..GOOD };
+pub(crate) const WRITES_DESTROYED_ALLOCATION: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiAddDevice: Some(add_device_with_list),
+    DxgkDdiCreateAllocation: Some(create_and_record),
+    DxgkDdiDestroyDevice: Some(writes_destroyed_allocation),
     ..GOOD
 };
 
 /// Frees each allocation's block twice.
-unsafe extern "win64-unwind" fn twice(
+unsafe extern "win64-unwind" fn frees_pool_twice(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
@@ -52,7 +52,7 @@ unsafe extern "win64-unwind" fn twice(
 }
 
 /// Frees the resource that goes, and no allocation.
-pub(crate) unsafe extern "win64-unwind" fn only_the_resource(
+pub(crate) unsafe extern "win64-unwind" fn leaks_destroyed_allocation(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
@@ -64,7 +64,7 @@ pub(crate) unsafe extern "win64-unwind" fn only_the_resource(
 }
 
 /// Frees the allocations and, if there were some, does not look at `DestroyResource`.
-unsafe extern "win64-unwind" fn only_the_list(
+unsafe extern "win64-unwind" fn ignores_destroyresource_flag(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
@@ -78,7 +78,7 @@ unsafe extern "win64-unwind" fn only_the_list(
 }
 
 /// Takes an empty list for nothing to do, also where an empty resource goes.
-unsafe extern "win64-unwind" fn nothing_for_no_list(
+unsafe extern "win64-unwind" fn leaks_empty_resource(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
@@ -91,7 +91,7 @@ unsafe extern "win64-unwind" fn nothing_for_no_list(
 }
 
 /// Takes any `hResource` for one that goes, also where only members of it do.
-unsafe extern "win64-unwind" fn any_resource(
+unsafe extern "win64-unwind" fn frees_resource_with_members(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
@@ -105,7 +105,7 @@ unsafe extern "win64-unwind" fn any_resource(
 }
 
 /// Unwinds.
-unsafe extern "win64-unwind" fn unwinds(
+unsafe extern "win64-unwind" fn crashes_in_destroy(
     _adapter: HANDLE,
     _args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
@@ -116,35 +116,35 @@ unsafe extern "win64-unwind" fn unwinds(
 /// An adapter that remembers an allocation. What a good entry takes for an `Adapter` is its
 /// first member.
 #[repr(C)]
-struct Keeping {
+struct KeptAllocations {
     adapter: Adapter,
     /// The allocation created last.
     kept: HANDLE,
 }
 
-impl Kind for Keeping {
+impl Kind for KeptAllocations {
     const SIGNATURE: u32 = Adapter::SIGNATURE;
 }
 
-unsafe extern "win64-unwind" fn add_keeping(
+unsafe extern "win64-unwind" fn add_device_with_list(
     device: PDEVICE_OBJECT,
     context: *mut PVOID,
 ) -> NTSTATUS {
-    let adapter = take(Keeping { adapter: Adapter::new(device), kept: ptr::null_mut() });
+    let adapter = take(KeptAllocations { adapter: Adapter::new(device), kept: ptr::null_mut() });
     // SAFETY: It is a place for the driver's word.
     unsafe { context.write(adapter) };
     if adapter.is_null() { STATUS_NO_MEMORY } else { STATUS_SUCCESS }
 }
 
 /// Remembers the allocation created last, for good.
-unsafe extern "win64-unwind" fn create_and_keep(
+unsafe extern "win64-unwind" fn create_and_record(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
     // SAFETY: The arguments are the kernel's.
     let (status, infos) = unsafe { created(adapter, args) };
-    // SAFETY: The word is the adapter's, and `add_keeping` made all of them.
-    let keeping = unsafe { pointer::<Keeping>(adapter) };
+    // SAFETY: The word is the adapter's, and `add_device_with_list` made all of them.
+    let keeping = unsafe { pointer::<KeptAllocations>(adapter) };
     if let (Some(keeping), Some(newest)) = (keeping, infos.last()) {
         // SAFETY: The adapter lives; calls that reach this member do not run at once.
         unsafe { (*keeping).kept = newest.hAllocation };
@@ -153,13 +153,13 @@ unsafe extern "win64-unwind" fn create_and_keep(
 }
 
 /// Writes to the allocation that was created last, which may be gone.
-unsafe extern "win64-unwind" fn destroy_device_and_write(handle: HANDLE) -> NTSTATUS {
+unsafe extern "win64-unwind" fn writes_destroyed_allocation(handle: HANDLE) -> NTSTATUS {
     // SAFETY: The word is the device's, which ends in the call below.
     let Some(device) = (unsafe { find::<Device>(handle) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: The adapter outlives its devices, and `add_keeping` made all of them.
-    let keeping = unsafe { pointer::<Keeping>(device.adapter) };
+    // SAFETY: The adapter outlives its devices, and `add_device_with_list` made all of them.
+    let keeping = unsafe { pointer::<KeptAllocations>(device.adapter) };
     // SAFETY: As above.
     let kept = keeping.map(|it| unsafe { (*it).kept }).filter(|it| !it.is_null());
     if let Some(kept) = kept {

@@ -8,33 +8,33 @@ use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::STATUS_SUCCESS;
 use abi::{HANDLE, NTSTATUS, PVOID};
 
-pub(crate) const NULL_DEVICE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(without_a_handle), ..GOOD };
+pub(crate) const RETURNS_NULL_DEVICE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(returns_null_device), ..GOOD };
 pub(crate) const LEAKS_DEVICE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyDevice: Some(and_keep), ..GOOD };
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyDevice: Some(leaks_device), ..GOOD };
 pub(crate) const LEAKS_CONTEXT: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyContext: Some(nothing), ..GOOD };
-pub(crate) const KEEPS_ADAPTER: DRIVER_INITIALIZATION_DATA =
+pub(crate) const LEAKS_REMOVED_ADAPTER: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiRemoveDevice: Some(nothing), ..GOOD };
 
 /// Succeeds and leaves `hDevice` as it was.
-unsafe extern "win64-unwind" fn without_a_handle(
+unsafe extern "win64-unwind" fn returns_null_device(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEDEVICE,
 ) -> NTSTATUS {
     // SAFETY: It is a structure.
-    let mut made = unsafe { args.read() };
+    let mut created = unsafe { args.read() };
     // SAFETY: The arguments are the kernel's, in another place.
-    let status = unsafe { create_device(adapter, &raw mut made) };
+    let status = unsafe { create_device(adapter, &raw mut created) };
     if status == STATUS_SUCCESS {
         // SAFETY: Nobody has seen the device.
-        unsafe { destroy_device(made.hDevice) };
+        unsafe { destroy_device(created.hDevice) };
     }
     status
 }
 
 /// Gives the device's address space back, and keeps its block.
-unsafe extern "win64-unwind" fn and_keep(handle: HANDLE) -> NTSTATUS {
+unsafe extern "win64-unwind" fn leaks_device(handle: HANDLE) -> NTSTATUS {
     // SAFETY: The word is the device's, which ends here and not before.
     if let Some((device, adapter)) = unsafe { device_and_adapter(handle) } {
         adapter.board().close_space(device.space);

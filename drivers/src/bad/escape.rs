@@ -7,13 +7,13 @@ use abi::display::DXGKARG_ESCAPE;
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::{HANDLE, NTSTATUS};
 
-pub(crate) const TOUCHES_IN_ESCAPE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiEscape: Some(with_the_hardware), ..GOOD };
-pub(crate) const WANTS_PROCESS: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiEscape: Some(of_a_process), ..GOOD };
+pub(crate) const READS_HARDWARE_IN_ESCAPE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiEscape: Some(reads_hardware_in_escape), ..GOOD };
+pub(crate) const ASSUMES_ESCAPE_PROCESS: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiEscape: Some(assumes_escape_process), ..GOOD };
 
 /// Reads the hardware whatever the flags say.
-unsafe extern "win64-unwind" fn with_the_hardware(
+unsafe extern "win64-unwind" fn reads_hardware_in_escape(
     adapter: HANDLE,
     args: *const DXGKARG_ESCAPE,
 ) -> NTSTATUS {
@@ -25,7 +25,7 @@ unsafe extern "win64-unwind" fn with_the_hardware(
 
 /// Takes it for granted that there is a process handle. Where a driver in C would fault, it
 /// unwinds.
-unsafe extern "win64-unwind" fn of_a_process(
+unsafe extern "win64-unwind" fn assumes_escape_process(
     adapter: HANDLE,
     args: *const DXGKARG_ESCAPE,
 ) -> NTSTATUS {

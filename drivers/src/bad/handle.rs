@@ -12,22 +12,22 @@ use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 use std::ptr;
 
-pub(crate) const ASKS_TO_OPEN: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(after_asking), ..GOOD };
-pub(crate) const ASKS_THE_OLD_WAY: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateContext: Some(context_after_asking), ..GOOD };
-pub(crate) const ASKS_FOR_RESOURCE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(after_the_resource), ..GOOD };
-pub(crate) const NEVER_RELEASES: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(and_hold), ..GOOD };
-pub(crate) const RELEASES_TWICE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(and_release_twice), ..GOOD };
+pub(crate) const CALLS_GETHANDLEDATA_ON_OPEN: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(calls_gethandledata_on_open), ..GOOD };
+pub(crate) const CALLS_GETHANDLEDATA: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateContext: Some(calls_gethandledata), ..GOOD };
+pub(crate) const ACQUIRES_DEVICE_SPECIFIC_RESOURCE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(acquires_device_specific_resource), ..GOOD };
+pub(crate) const LEAKS_HANDLE_DATA: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(leaks_handle_data), ..GOOD };
+pub(crate) const RELEASES_HANDLE_DATA_TWICE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(releases_handle_data_twice), ..GOOD };
 
 /// Names follow each other, that of a new resource first.
 const STEP: D3DKMT_HANDLE = 0x40;
 
 /// Asks for each allocation's data as a driver of WDDM 1.x does, before it does it rightly.
-unsafe extern "win64-unwind" fn after_asking(
+unsafe extern "win64-unwind" fn calls_gethandledata_on_open(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
@@ -36,7 +36,7 @@ unsafe extern "win64-unwind" fn after_asking(
 }
 
 /// Asks for data as a driver of WDDM 1.x does.
-unsafe extern "win64-unwind" fn context_after_asking(
+unsafe extern "win64-unwind" fn calls_gethandledata(
     device: HANDLE,
     args: *mut DXGKARG_CREATECONTEXT,
 ) -> NTSTATUS {
@@ -49,7 +49,7 @@ unsafe extern "win64-unwind" fn context_after_asking(
 }
 
 /// Asks for what the device has of the resource, which is nothing a device has.
-unsafe extern "win64-unwind" fn after_the_resource(
+unsafe extern "win64-unwind" fn acquires_device_specific_resource(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
@@ -66,7 +66,7 @@ unsafe extern "win64-unwind" fn after_the_resource(
 }
 
 /// Acquires each allocation's data once more, and never lets go of it.
-unsafe extern "win64-unwind" fn and_hold(
+unsafe extern "win64-unwind" fn leaks_handle_data(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
@@ -79,7 +79,7 @@ unsafe extern "win64-unwind" fn and_hold(
 }
 
 /// Lets go of each allocation's data twice.
-unsafe extern "win64-unwind" fn and_release_twice(
+unsafe extern "win64-unwind" fn releases_handle_data_twice(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {

@@ -24,7 +24,7 @@ use softgpu::NODES;
 
 const TAG: u32 = u32::from_le_bytes(*b"Wtin");
 
-const fn in_interrupt(routine: DXGKDDI_INTERRUPT_ROUTINE) -> DRIVER_INITIALIZATION_DATA {
+const fn with_interrupt_routine(routine: DXGKDDI_INTERRUPT_ROUTINE) -> DRIVER_INITIALIZATION_DATA {
     DRIVER_INITIALIZATION_DATA { DxgkDdiInterruptRoutine: Some(routine), ..GOOD }
 }
 
@@ -32,32 +32,32 @@ const fn in_dpc(routine: DXGKDDI_DPC_ROUTINE) -> DRIVER_INITIALIZATION_DATA {
     DRIVER_INITIALIZATION_DATA { DxgkDdiDpcRoutine: Some(routine), ..GOOD }
 }
 
-const fn switching(entry: DXGKDDI_CONTROLINTERRUPT) -> DRIVER_INITIALIZATION_DATA {
+const fn with_control_interrupt(entry: DXGKDDI_CONTROLINTERRUPT) -> DRIVER_INITIALIZATION_DATA {
     DRIVER_INITIALIZATION_DATA { DxgkDdiControlInterrupt: Some(entry), ..GOOD }
 }
 
-pub(crate) const INDICATES_IN_INTERRUPT: DRIVER_INITIALIZATION_DATA = in_interrupt(indicates);
-pub(crate) const CLAIMS_EVERY_INTERRUPT: DRIVER_INITIALIZATION_DATA = in_interrupt(claims);
-pub(crate) const LEAVES_ASSERTED: DRIVER_INITIALIZATION_DATA = in_interrupt(leaves_vsync);
-pub(crate) const REPORTS_FROM_PAGED_POOL: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiStartDevice: Some(and_takes_paged),
-    DxgkDdiStopDevice: Some(and_frees_paged),
-    ..in_interrupt(from_paged)
+pub(crate) const INDICATES_CHILD_IN_ISR: DRIVER_INITIALIZATION_DATA = with_interrupt_routine(indicates);
+pub(crate) const CLAIMS_EVERY_INTERRUPT: DRIVER_INITIALIZATION_DATA = with_interrupt_routine(claims);
+pub(crate) const LEAVES_INTERRUPT_ASSERTED: DRIVER_INITIALIZATION_DATA = with_interrupt_routine(leaves_interrupt_asserted);
+pub(crate) const NOTIFIES_FROM_PAGED_POOL: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiStartDevice: Some(start_with_paged_block),
+    DxgkDdiStopDevice: Some(stop_and_free_paged_block),
+    ..with_interrupt_routine(notifies_from_paged_pool)
 };
-pub(crate) const QUEUES_NO_DPC: DRIVER_INITIALIZATION_DATA = in_interrupt(and_leaves);
-pub(crate) const FORGETS_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(says_nothing);
-pub(crate) const VSYNC_FIRST: DRIVER_INITIALIZATION_DATA = in_interrupt(vsync_first);
-pub(crate) const SECOND_ENGINE: DRIVER_INITIALIZATION_DATA = in_interrupt(of_second_engine);
-pub(crate) const NINTH_NODE: DRIVER_INITIALIZATION_DATA = in_interrupt(of_ninth_node);
-pub(crate) const FAULTS_THE_OLD_WAY: DRIVER_INITIALIZATION_DATA = in_interrupt(as_faulted);
-pub(crate) const FAULT_OF_NOTHING: DRIVER_INITIALIZATION_DATA = in_interrupt(as_fault_of_nothing);
-pub(crate) const DPC_AT_PASSIVE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(after_dpc), ..GOOD };
-pub(crate) const WRONG_MESSAGE: DRIVER_INITIALIZATION_DATA = in_dpc(with_a_message);
-pub(crate) const SYNCHRONIZES_TWICE: DRIVER_INITIALIZATION_DATA = in_dpc(and_again);
-pub(crate) const SWITCHES_ANYTHING: DRIVER_INITIALIZATION_DATA = switching(whatever);
-pub(crate) const SHOWS_NO_VSYNC: DRIVER_INITIALIZATION_DATA = switching(nothing);
-pub(crate) const WAITS_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(after_a_moment);
+pub(crate) const OMITS_QUEUE_DPC: DRIVER_INITIALIZATION_DATA = with_interrupt_routine(omits_queue_dpc);
+pub(crate) const OMITS_NOTIFY_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(omits_notify_dpc);
+pub(crate) const REPORTS_VSYNC_BEFORE_FENCES: DRIVER_INITIALIZATION_DATA = with_interrupt_routine(reports_vsync_before_fences);
+pub(crate) const REPORTS_WRONG_ENGINE: DRIVER_INITIALIZATION_DATA = with_interrupt_routine(reports_wrong_engine);
+pub(crate) const REPORTS_MISSING_NODE: DRIVER_INITIALIZATION_DATA = with_interrupt_routine(reports_missing_node);
+pub(crate) const REPORTS_DMA_FAULTED: DRIVER_INITIALIZATION_DATA = with_interrupt_routine(reports_dma_faulted);
+pub(crate) const REPORTS_FAULT_WITHOUT_FENCE: DRIVER_INITIALIZATION_DATA = with_interrupt_routine(reports_fault_without_fence);
+pub(crate) const NOTIFIES_DPC_AT_PASSIVE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(notifies_dpc_at_passive), ..GOOD };
+pub(crate) const SYNCHRONIZES_WRONG_MESSAGE: DRIVER_INITIALIZATION_DATA = in_dpc(synchronizes_wrong_message);
+pub(crate) const NESTS_SYNCHRONIZE_EXECUTION: DRIVER_INITIALIZATION_DATA = in_dpc(nests_synchronize_execution);
+pub(crate) const ACCEPTS_UNKNOWN_INTERRUPT_CONTROL: DRIVER_INITIALIZATION_DATA = with_control_interrupt(accepts_unknown_interrupt_control);
+pub(crate) const IGNORES_VSYNC_ENABLE: DRIVER_INITIALIZATION_DATA = with_control_interrupt(nothing);
+pub(crate) const WAITS_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(waits_in_dpc);
 
 /// Reports what each node has done, in its own way, and asks for the DPC: as the good routine
 /// does, whose vsyncs it leaves to that.
@@ -112,7 +112,7 @@ unsafe extern "win64-unwind" fn claims(context: PVOID, message: u32) -> BOOLEAN 
 }
 
 /// Reports a vsync without acknowledging it.
-unsafe extern "win64-unwind" fn leaves_vsync(context: PVOID, message: u32) -> BOOLEAN {
+unsafe extern "win64-unwind" fn leaves_interrupt_asserted(context: PVOID, message: u32) -> BOOLEAN {
     // SAFETY: The word is the adapter's, which lives while its hardware runs.
     let Some(it) = (unsafe { find::<Adapter>(context) }) else { return 0 };
     if it.board().shows_vsync() {
@@ -125,7 +125,7 @@ unsafe extern "win64-unwind" fn leaves_vsync(context: PVOID, message: u32) -> BO
 }
 
 /// Has a structure in paged pool, where another driver has its registers.
-unsafe extern "win64-unwind" fn and_takes_paged(
+unsafe extern "win64-unwind" fn start_with_paged_block(
     context: PVOID,
     info: *mut DXGK_START_INFO,
     interface: *mut DXGKRNL_INTERFACE,
@@ -145,7 +145,7 @@ unsafe extern "win64-unwind" fn and_takes_paged(
     status
 }
 
-unsafe extern "win64-unwind" fn and_frees_paged(context: PVOID) -> NTSTATUS {
+unsafe extern "win64-unwind" fn stop_and_free_paged_block(context: PVOID) -> NTSTATUS {
     // SAFETY: The word is the adapter's, which lives until it is removed.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         // SAFETY: The block is the one of the start, and nobody reports any more.
@@ -156,7 +156,7 @@ unsafe extern "win64-unwind" fn and_frees_paged(context: PVOID) -> NTSTATUS {
 }
 
 /// Reports with that structure.
-unsafe extern "win64-unwind" fn from_paged(context: PVOID, message: u32) -> BOOLEAN {
+unsafe extern "win64-unwind" fn notifies_from_paged_pool(context: PVOID, message: u32) -> BOOLEAN {
     let by = |it: &Adapter, node| {
         let place = it.registers.cast::<DXGKARGCB_NOTIFY_INTERRUPT_DATA>();
         if place.is_null() {
@@ -172,7 +172,7 @@ unsafe extern "win64-unwind" fn from_paged(context: PVOID, message: u32) -> BOOL
 }
 
 /// Reports, and leaves.
-unsafe extern "win64-unwind" fn and_leaves(context: PVOID, _message: u32) -> BOOLEAN {
+unsafe extern "win64-unwind" fn omits_queue_dpc(context: PVOID, _message: u32) -> BOOLEAN {
     // SAFETY: The word is the adapter's, which lives while its hardware runs.
     let Some(it) = (unsafe { find::<Adapter>(context) }) else { return 0 };
     let mut ours = 0;
@@ -186,10 +186,10 @@ unsafe extern "win64-unwind" fn and_leaves(context: PVOID, _message: u32) -> BOO
 }
 
 /// Thinks that its interrupt routine has said everything.
-unsafe extern "win64-unwind" fn says_nothing(_context: PVOID) {}
+unsafe extern "win64-unwind" fn omits_notify_dpc(_context: PVOID) {}
 
 /// Reports a vsync with everything, and first.
-unsafe extern "win64-unwind" fn vsync_first(context: PVOID, message: u32) -> BOOLEAN {
+unsafe extern "win64-unwind" fn reports_vsync_before_fences(context: PVOID, message: u32) -> BOOLEAN {
     let by = |it: &Adapter, node| {
         it.notify_vsync();
         it.notify_interrupt(node, it.board().done(node));
@@ -199,13 +199,13 @@ unsafe extern "win64-unwind" fn vsync_first(context: PVOID, message: u32) -> BOO
 }
 
 /// Counts the engines of a node from one on.
-unsafe extern "win64-unwind" fn of_second_engine(context: PVOID, message: u32) -> BOOLEAN {
+unsafe extern "win64-unwind" fn reports_wrong_engine(context: PVOID, message: u32) -> BOOLEAN {
     // SAFETY: The arguments are the kernel's.
     unsafe { report_by(context, message, |it, node| it.notify(&completed(it, node, 1))) }
 }
 
 /// Reports for a node that is not there, then for the right one.
-unsafe extern "win64-unwind" fn of_ninth_node(context: PVOID, message: u32) -> BOOLEAN {
+unsafe extern "win64-unwind" fn reports_missing_node(context: PVOID, message: u32) -> BOOLEAN {
     let by = |it: &Adapter, node| {
         it.notify_interrupt(8, it.board().done(node));
         it.notify_interrupt(node, it.board().done(node));
@@ -215,7 +215,7 @@ unsafe extern "win64-unwind" fn of_ninth_node(context: PVOID, message: u32) -> B
 }
 
 /// Reports every packet as a fault, in the way of WDDM 1.x.
-unsafe extern "win64-unwind" fn as_faulted(context: PVOID, message: u32) -> BOOLEAN {
+unsafe extern "win64-unwind" fn reports_dma_faulted(context: PVOID, message: u32) -> BOOLEAN {
     let by = |it: &Adapter, node| {
         let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA {
             InterruptType: DXGK_INTERRUPT_DMA_FAULTED,
@@ -234,13 +234,13 @@ unsafe extern "win64-unwind" fn as_faulted(context: PVOID, message: u32) -> BOOL
 }
 
 /// Reports every packet as a fault of fence zero.
-unsafe extern "win64-unwind" fn as_fault_of_nothing(context: PVOID, message: u32) -> BOOLEAN {
+unsafe extern "win64-unwind" fn reports_fault_without_fence(context: PVOID, message: u32) -> BOOLEAN {
     // SAFETY: The arguments are the kernel's.
     unsafe { report_by(context, message, |it, node| it.notify_fault(node, Fence(0), 0)) }
 }
 
 /// Says that an interrupt's work is done where there was none.
-unsafe extern "win64-unwind" fn after_dpc(
+unsafe extern "win64-unwind" fn notifies_dpc_at_passive(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
@@ -255,17 +255,17 @@ unsafe extern "win64-unwind" fn after_dpc(
 }
 
 /// Synchronizes with a message that there is not.
-unsafe extern "win64-unwind" fn with_a_message(context: PVOID) {
+unsafe extern "win64-unwind" fn synchronizes_wrong_message(context: PVOID) {
     // SAFETY: The arguments are the kernel's.
     unsafe {
         before_dpc(context, |it| {
-            it.synchronize(held_back, context, 1);
+            it.synchronize(synchronized_routine, context, 1);
         });
     }
 }
 
 /// Synchronizes in a routine that is synchronized.
-unsafe extern "win64-unwind" fn and_again(context: PVOID) {
+unsafe extern "win64-unwind" fn nests_synchronize_execution(context: PVOID) {
     // SAFETY: The arguments are the kernel's.
     unsafe {
         before_dpc(context, |it| {
@@ -277,17 +277,17 @@ unsafe extern "win64-unwind" fn and_again(context: PVOID) {
 unsafe extern "win64-unwind" fn synchronizes(context: PVOID) -> BOOLEAN {
     // SAFETY: The word is the adapter's, which outlives the call.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
-        it.synchronize(held_back, context, 0);
+        it.synchronize(synchronized_routine, context, 0);
     }
     1
 }
 
-unsafe extern "win64-unwind" fn held_back(_context: PVOID) -> BOOLEAN {
+unsafe extern "win64-unwind" fn synchronized_routine(_context: PVOID) -> BOOLEAN {
     1
 }
 
 /// Answers that it has switched whatever it was told to.
-unsafe extern "win64-unwind" fn whatever(
+unsafe extern "win64-unwind" fn accepts_unknown_interrupt_control(
     adapter: HANDLE,
     kind: DXGK_INTERRUPT_TYPE,
     on: BOOLEAN,
@@ -313,7 +313,7 @@ unsafe extern "win64-unwind" fn nothing(
 }
 
 /// Gives its hardware a moment, where nobody waits.
-unsafe extern "win64-unwind" fn after_a_moment(context: PVOID) {
+unsafe extern "win64-unwind" fn waits_in_dpc(context: PVOID) {
     let moment = -10_i64;
     // SAFETY: `moment` outlives the call.
     unsafe { KeDelayExecutionThread(0, 0, &raw const moment) };

@@ -12,24 +12,24 @@ use nt::{
     KeReleaseSpinLock, PASSIVE_LEVEL,
 };
 
-pub(crate) const LEAVES_RAISED: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(and_raise), ..GOOD };
-pub(crate) const KEEPS_SPIN_LOCK: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(and_keep_a_lock), ..GOOD };
-pub(crate) const POLLS_IN_DESTROY: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(after_a_while), ..GOOD };
+pub(crate) const RETURNS_AT_DISPATCH_LEVEL: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(returns_at_dispatch_level), ..GOOD };
+pub(crate) const RETURNS_WITH_SPIN_LOCK: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(returns_with_spin_lock), ..GOOD };
+pub(crate) const POLLS_GPU_IN_DESTROY: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(polls_gpu_in_destroy), ..GOOD };
 /// A good one: it takes a lock to destroy and lets it go, and takes its time to create.
-pub(crate) const LOCKS: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiCreateAllocation: Some(slowly),
-    DxgkDdiDestroyAllocation: Some(under_a_lock),
+pub(crate) const SPIN_LOCK_DESTROY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiCreateAllocation: Some(create_slowly),
+    DxgkDdiDestroyAllocation: Some(destroy_under_spin_lock),
     ..GOOD
 };
 
 /// A millisecond from now, as Windows counts.
-static A_WHILE: i64 = -10_000;
+static DELAY: i64 = -10_000;
 
 /// Opens, and leaves at `DISPATCH_LEVEL`.
-unsafe extern "win64-unwind" fn and_raise(
+unsafe extern "win64-unwind" fn returns_at_dispatch_level(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
@@ -40,7 +40,7 @@ unsafe extern "win64-unwind" fn and_raise(
 }
 
 /// Takes a spin lock, lowers the level, and never lets the lock go.
-unsafe extern "win64-unwind" fn and_keep_a_lock(
+unsafe extern "win64-unwind" fn returns_with_spin_lock(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
@@ -53,29 +53,29 @@ unsafe extern "win64-unwind" fn and_keep_a_lock(
 }
 
 /// Gives the GPU a millisecond before it destroys.
-unsafe extern "win64-unwind" fn after_a_while(
+unsafe extern "win64-unwind" fn polls_gpu_in_destroy(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
     // SAFETY: The number is there.
-    unsafe { KeDelayExecutionThread(0, 0, &raw const A_WHILE) };
+    unsafe { KeDelayExecutionThread(0, 0, &raw const DELAY) };
     // SAFETY: The arguments are the kernel's.
     unsafe { destroy_allocation(adapter, args) }
 }
 
 /// Lets time pass before it creates: that is nobody's business.
-unsafe extern "win64-unwind" fn slowly(
+unsafe extern "win64-unwind" fn create_slowly(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
     // SAFETY: The number is there.
-    unsafe { KeDelayExecutionThread(0, 0, &raw const A_WHILE) };
+    unsafe { KeDelayExecutionThread(0, 0, &raw const DELAY) };
     // SAFETY: The arguments are the kernel's.
     unsafe { create_allocation(adapter, args) }
 }
 
 /// Destroys under a lock, which it lets go.
-unsafe extern "win64-unwind" fn under_a_lock(
+unsafe extern "win64-unwind" fn destroy_under_spin_lock(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {

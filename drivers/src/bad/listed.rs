@@ -2,24 +2,24 @@
 //! wrong.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
-use crate::listed::{LISTED, patch, render};
+use crate::listed::{ALLOCATION_LISTS, patch, render};
 use abi::display::{DXGKARG_PATCH, DXGKARG_RENDER};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::{HANDLE, NTSTATUS};
 
 /// Writes a byte behind the buffer it renders into.
-pub(crate) const RENDERS_BEHIND: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiRender: Some(render_behind), ..LISTED };
+pub(crate) const OVERRUNS_DMA_BUFFER: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiRender: Some(overruns_dma_buffer), ..ALLOCATION_LISTS };
 
 /// Renders, and leaves `pDmaBuffer` where it was.
-pub(crate) const NEVER_ADVANCES: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiRender: Some(render_in_place), ..LISTED };
+pub(crate) const LEAVES_DMA_POINTER: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiRender: Some(leaves_dma_pointer), ..ALLOCATION_LISTS };
 
 /// Writes a byte behind the buffer it patches.
-pub(crate) const PATCHES_BEHIND: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiPatch: Some(patch_behind), ..LISTED };
+pub(crate) const PATCHES_PAST_DMA_BUFFER: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiPatch: Some(patches_past_dma_buffer), ..ALLOCATION_LISTS };
 
-unsafe extern "win64-unwind" fn render_behind(
+unsafe extern "win64-unwind" fn overruns_dma_buffer(
     context: HANDLE,
     args: *mut DXGKARG_RENDER,
 ) -> NTSTATUS {
@@ -32,7 +32,7 @@ unsafe extern "win64-unwind" fn render_behind(
     unsafe { render(context, args) }
 }
 
-unsafe extern "win64-unwind" fn render_in_place(
+unsafe extern "win64-unwind" fn leaves_dma_pointer(
     context: HANDLE,
     args: *mut DXGKARG_RENDER,
 ) -> NTSTATUS {
@@ -45,7 +45,7 @@ unsafe extern "win64-unwind" fn render_in_place(
     status
 }
 
-unsafe extern "win64-unwind" fn patch_behind(
+unsafe extern "win64-unwind" fn patches_past_dma_buffer(
     adapter: HANDLE,
     args: *const DXGKARG_PATCH,
 ) -> NTSTATUS {

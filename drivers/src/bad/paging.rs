@@ -1,8 +1,8 @@
 //! Drivers that page wrongly: each hands operations on to a good one, but for one thing.
 
 use flight::{Dispatch, Passive, Run};
-use kernel::miniport::{Answer, Miniport, Refusal};
-use kernel::operation::{Building, End, Operation, PAGE, Pages, PagingSubmission, Transfer};
+use kernel::miniport::{DriverResult, Miniport, DriverError};
+use kernel::operation::{BuildPagingBufferArgs, TransferEnd, Operation, PAGE, Pages, SubmitPagingArgs, Transfer};
 use std::sync::Arc;
 
 /// Says in `multipass` that the second of two operations is under way.
@@ -10,7 +10,7 @@ const SECOND: u32 = 1 << 31;
 
 /// A driver around a good one.
 pub(crate) struct Crooked {
-    good: Arc<dyn Miniport>,
+    inner: Arc<dyn Miniport>,
     flaw: Flaw,
 }
 
@@ -18,56 +18,56 @@ pub(crate) struct Crooked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
     /// After a move in, one byte is another.
-    WrongByte,
+    CorruptsPageInByte,
     /// Moves a page less than it should.
-    PageShort,
+    TransfersOnePageLess,
     /// Moves everything in twice, the second time to behind it.
     Twice,
     /// Moves to where another segment has the same offset.
-    WrongSegment,
+    TransfersToWrongSegment,
     /// Moves to a page behind where it should.
-    OffByAPage,
+    TransfersOnePageOff,
     /// Forgets, with a new buffer, that the last page of the one before is not written.
-    LosesMultipass,
+    SkipsMultipassPage,
     /// Reports paging done that was never given to the hardware.
-    EarlySuccess,
+    CompletesPagingUnsubmitted,
     /// Fills nothing.
     SkipsFill,
     /// Maps the pages of an allocation in the wrong order.
-    MapsBackwards,
+    ReversesAperturePages,
     /// Takes the pages of what is moved to lie one behind the other.
-    InALine,
+    AssumesContiguousPages,
     /// Turns the pages of what leaves around, and back when it comes.
-    TurnsAround,
+    ReversesPagedOutPages,
     /// Has no operation that maps pages.
-    MapsNothing,
+    OmitsMapAperture,
     /// Leaves pages mapped that it should unmap.
-    KeepsMapping,
+    KeepsApertureMapping,
 }
 
 impl Crooked {
-    pub(crate) fn new(good: Arc<dyn Miniport>, flaw: Flaw) -> Arc<Self> {
-        Arc::new(Self { good, flaw })
+    pub(crate) fn new(inner: Arc<dyn Miniport>, flaw: Flaw) -> Arc<Self> {
+        Arc::new(Self { inner, flaw })
     }
 
     /// The same turn at another operation.
     fn with(
         &self,
         at: &mut Passive,
-        building: &mut Building<'_>,
+        building: &mut BuildPagingBufferArgs<'_>,
         operation: Operation<'_>,
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         let skip = building.written as usize;
-        let mut other = Building {
+        let mut other = BuildPagingBufferArgs {
             operation,
             buffer: building.buffer.get_mut(skip..).unwrap_or_default(),
             address: building.address + u64::from(building.written),
-            before: building.before + building.written,
+            used: building.used + building.written,
             written: 0,
             multipass: building.multipass,
             private: building.private,
         };
-        let answer = self.good.build_paging(at, &mut other);
+        let answer = self.inner.build_paging(at, &mut other);
         building.written += other.written;
         answer
     }
@@ -76,10 +76,10 @@ impl Crooked {
     fn both(
         &self,
         at: &mut Passive,
-        building: &mut Building<'_>,
+        building: &mut BuildPagingBufferArgs<'_>,
         one: Operation<'_>,
         other: Operation<'_>,
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         if *building.multipass & SECOND == 0 {
             self.with(at, building, one)?;
             *building.multipass = SECOND;
@@ -94,16 +94,16 @@ impl Crooked {
     fn through(
         &self,
         at: &mut Passive,
-        building: &mut Building<'_>,
+        building: &mut BuildPagingBufferArgs<'_>,
         it: &Transfer<'_>,
         other: impl FnOnce(Vec<Run>) -> Vec<Run>,
-    ) -> Answer<()> {
-        let ((End::System(pages), _) | (_, End::System(pages))) = (it.from, it.to) else {
+    ) -> DriverResult<()> {
+        let ((TransferEnd::System(pages), _) | (_, TransferEnd::System(pages))) = (it.from, it.to) else {
             return self.with(at, building, Operation::Transfer(it.clone()));
         };
         let runs = other(pages.addresses().map(|start| Run { start, bytes: PAGE }).collect());
         let pages = Pages { runs: &runs, first: 0, ..pages };
-        let of = |end| if let End::System(_) = end { End::System(pages) } else { end };
+        let of = |end| if let TransferEnd::System(_) = end { TransferEnd::System(pages) } else { end };
         let (from, to) = (of(it.from), of(it.to));
         self.with(at, building, Operation::Transfer(Transfer { from, to, ..it.clone() }))
     }
@@ -112,44 +112,44 @@ impl Crooked {
     fn transfer(
         &self,
         at: &mut Passive,
-        building: &mut Building<'_>,
+        building: &mut BuildPagingBufferArgs<'_>,
         it: &Transfer<'_>,
-    ) -> Answer<()> {
-        if self.flaw == Flaw::TurnsAround {
+    ) -> DriverResult<()> {
+        if self.flaw == Flaw::ReversesPagedOutPages {
             return self.through(at, building, it, |runs| runs.into_iter().rev().collect());
         }
-        if self.flaw == Flaw::InALine {
+        if self.flaw == Flaw::AssumesContiguousPages {
             return self.through(at, building, it, |runs| {
                 let first = runs.first().map_or(0, |it| it.start);
                 let page = |place| Run { start: first + place * PAGE, bytes: PAGE };
                 (0..).zip(&runs).map(|(place, _)| page(place)).collect()
             });
         }
-        let End::Segment { number, address } = it.to else {
-            let short = self.flaw == Flaw::PageShort && it.bytes > PAGE;
+        let TransferEnd::Segment { number, address } = it.to else {
+            let short = self.flaw == Flaw::TransfersOnePageLess && it.bytes > PAGE;
             let bytes = if short { it.bytes - PAGE } else { it.bytes };
             return self.with(at, building, Operation::Transfer(Transfer { bytes, ..it.clone() }));
         };
-        let to = |number, address| End::Segment { number, address };
+        let to = |number, address| TransferEnd::Segment { number, address };
         let moved = |to| Operation::Transfer(Transfer { to, ..it.clone() });
         match self.flaw {
-            Flaw::WrongByte => {
-                let word = it.word.unwrap_or(0);
+            Flaw::CorruptsPageInByte => {
+                let word = it.driver_handle.unwrap_or(0);
                 let segment = number;
                 let last = address + it.bytes - 1;
                 let fill =
-                    Operation::Fill { word, segment, address: last, bytes: 1, pattern: 0x77 };
+                    Operation::Fill { driver_handle: word, segment, address: last, bytes: 1, pattern: 0x77 };
                 self.both(at, building, moved(it.to), fill)
             }
             Flaw::Twice => {
                 self.both(at, building, moved(it.to), moved(to(number, address + it.bytes)))
             }
-            Flaw::WrongSegment => {
+            Flaw::TransfersToWrongSegment => {
                 // The built-in GPU's segments begin at multiples of this.
                 let elsewhere = address ^ (0x30 << 32);
                 self.with(at, building, moved(to(number ^ 1, elsewhere)))
             }
-            Flaw::OffByAPage => self.with(at, building, moved(to(number, address + PAGE))),
+            Flaw::TransfersOnePageOff => self.with(at, building, moved(to(number, address + PAGE))),
             _ => self.with(at, building, moved(it.to)),
         }
     }
@@ -157,42 +157,42 @@ impl Crooked {
 
 impl Miniport for Crooked {
     fn stands_on(&self) -> Option<&dyn Miniport> {
-        Some(&*self.good)
+        Some(&*self.inner)
     }
 
-    fn build_paging(&self, at: &mut Passive, building: &mut Building<'_>) -> Answer<()> {
+    fn build_paging(&self, at: &mut Passive, building: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
         let operation = building.operation.clone();
         match (&operation, self.flaw) {
             (Operation::Fill { .. }, Flaw::SkipsFill)
-            | (Operation::UnmapAperture { .. }, Flaw::KeepsMapping) => Ok(()),
-            (Operation::MapAperture { .. }, Flaw::MapsNothing) => Err(Refusal::Absent),
-            (Operation::MapAperture { pages, .. }, Flaw::MapsBackwards) => {
+            | (Operation::UnmapAperture { .. }, Flaw::KeepsApertureMapping) => Ok(()),
+            (Operation::MapAperture { .. }, Flaw::OmitsMapAperture) => Err(DriverError::Absent),
+            (Operation::MapAperture { pages, .. }, Flaw::ReversesAperturePages) => {
                 let mut runs: Vec<_> =
                     pages.addresses().map(|start| Run { start, bytes: PAGE }).collect();
                 runs.reverse();
-                let Operation::MapAperture { word, segment, page, coherent, .. } = operation else {
+                let Operation::MapAperture { driver_handle: word, segment, page, coherent, .. } = operation else {
                     return Ok(());
                 };
                 let pages = Pages { runs: &runs, ..*pages };
-                let map = Operation::MapAperture { word, segment, page, pages, coherent };
+                let map = Operation::MapAperture { driver_handle: word, segment, page, pages, coherent };
                 self.with(at, building, map)
             }
-            (Operation::Transfer(it), flaw) if flaw != Flaw::LosesMultipass => {
+            (Operation::Transfer(it), flaw) if flaw != Flaw::SkipsMultipassPage => {
                 self.transfer(at, building, it)
             }
-            (Operation::Transfer(_), Flaw::LosesMultipass) => {
-                let answer = self.good.build_paging(at, building);
-                if answer == Err(Refusal::NoRoom) {
+            (Operation::Transfer(_), Flaw::SkipsMultipassPage) => {
+                let answer = self.inner.build_paging(at, building);
+                if answer == Err(DriverError::NoRoom) {
                     *building.multipass += 1;
                 }
                 answer
             }
-            _ => self.good.build_paging(at, building),
+            _ => self.inner.build_paging(at, building),
         }
     }
 
-    fn submit_paging(&self, at: &mut Dispatch, packet: &PagingSubmission<'_>) -> Answer<()> {
-        let length = if self.flaw == Flaw::EarlySuccess { 0 } else { packet.length };
-        self.good.submit_paging(at, &PagingSubmission { length, ..*packet })
+    fn submit_paging(&self, at: &mut Dispatch, packet: &SubmitPagingArgs<'_>) -> DriverResult<()> {
+        let length = if self.flaw == Flaw::CompletesPagingUnsubmitted { 0 } else { packet.length };
+        self.inner.submit_paging(at, &SubmitPagingArgs { length, ..*packet })
     }
 }

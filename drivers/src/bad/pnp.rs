@@ -1,7 +1,7 @@
 //! What goes wrong when an adapter comes, sleeps, is pulled out, is reset, stops and goes.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
-use crate::asking::{ASKS, unmap};
+use crate::asking::{HANDLE_QUERIES, unmap};
 use crate::block::{Kind, find, pointer, take};
 use crate::table::{
     Adapter, GOOD, add_device, notify_surprise_removal, reset_device, set_power_state,
@@ -14,49 +14,49 @@ use abi::miniport::{
 use abi::status::{STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
 use abi::{NTSTATUS, PDEVICE_OBJECT, PVOID};
 
-pub(crate) const LEAKS_AT_ADD: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiAddDevice: Some(adds_with_notes), ..GOOD };
-pub(crate) const COUNTS_NOTHING: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiStartDevice: Some(counts_nothing), ..GOOD };
-pub(crate) const LEAKS_AT_START: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiStartDevice: Some(starts_with_notes), ..GOOD };
-pub(crate) const RELEASES_NO_DISPLAY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiStopDeviceAndReleasePostDisplayOwnership: Some(releases),
+pub(crate) const LEAKS_ADD_DEVICE_MEMORY: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiAddDevice: Some(leaks_add_device_memory), ..GOOD };
+pub(crate) const OMITS_START_COUNTS: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiStartDevice: Some(omits_start_counts), ..GOOD };
+pub(crate) const LEAKS_START_DEVICE_MEMORY: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiStartDevice: Some(leaks_start_device_memory), ..GOOD };
+pub(crate) const RELEASES_MISSING_POST_DISPLAY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiStopDeviceAndReleasePostDisplayOwnership: Some(releases_missing_post_display),
     ..GOOD
 };
-pub(crate) const RESETS_LOUDLY: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiResetDevice: Some(queues_and_resets), ..GOOD };
-pub(crate) const FAILS_POWER: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiSetPowerState: Some(fails_power), ..GOOD };
-pub(crate) const TOUCHES_PULLED: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiStopDevice: Some(resets_what_is_gone), ..GOOD };
-pub(crate) const WRITES_PULLED: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiStopDevice: Some(writes_to_what_is_gone), ..ASKS };
-pub(crate) const FAILS_REMOVAL: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiNotifySurpriseRemoval: Some(fails_removal), ..GOOD };
+pub(crate) const QUEUES_DPC_IN_RESET: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiResetDevice: Some(queues_dpc_in_reset), ..GOOD };
+pub(crate) const FAILS_SET_POWER: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiSetPowerState: Some(fails_set_power), ..GOOD };
+pub(crate) const TOUCHES_REMOVED_HARDWARE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiStopDevice: Some(touches_removed_hardware), ..GOOD };
+pub(crate) const WRITES_REMOVED_REGISTER: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiStopDevice: Some(writes_removed_register), ..HANDLE_QUERIES };
+pub(crate) const FAILS_SURPRISE_REMOVAL: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiNotifySurpriseRemoval: Some(fails_surprise_removal), ..GOOD };
 
 /// What the driver writes down.
 #[repr(C)]
-struct Notes {
+struct LeakedBlock {
     times: u64,
 }
 
-impl Kind for Notes {
+impl Kind for LeakedBlock {
     const SIGNATURE: u32 = u32::from_le_bytes(*b"note");
 }
 
 /// Takes a block that nothing frees when it meets its adapter.
-unsafe extern "win64-unwind" fn adds_with_notes(
+unsafe extern "win64-unwind" fn leaks_add_device_memory(
     device: PDEVICE_OBJECT,
     context: *mut PVOID,
 ) -> NTSTATUS {
-    take(Notes { times: 1 });
+    take(LeakedBlock { times: 1 });
     // SAFETY: The arguments are the kernel's.
     unsafe { add_device(device, context) }
 }
 
 /// Says nothing of sources and children, as if none were the same as no answer.
-unsafe extern "win64-unwind" fn counts_nothing(
+unsafe extern "win64-unwind" fn omits_start_counts(
     context: PVOID,
     info: *mut DXGK_START_INFO,
     interface: *mut DXGKRNL_INTERFACE,
@@ -70,20 +70,20 @@ unsafe extern "win64-unwind" fn counts_nothing(
 }
 
 /// Takes a block that nothing frees when it starts.
-unsafe extern "win64-unwind" fn starts_with_notes(
+unsafe extern "win64-unwind" fn leaks_start_device_memory(
     context: PVOID,
     info: *mut DXGK_START_INFO,
     interface: *mut DXGKRNL_INTERFACE,
     sources: *mut u32,
     children: *mut u32,
 ) -> NTSTATUS {
-    take(Notes { times: 1 });
+    take(LeakedBlock { times: 1 });
     // SAFETY: The arguments are the kernel's.
     unsafe { start_device(context, info, interface, sources, children) }
 }
 
 /// Hands a display on that is not there.
-unsafe extern "win64-unwind" fn releases(
+unsafe extern "win64-unwind" fn releases_missing_post_display(
     context: PVOID,
     _target: u32,
     _display: *mut DXGK_DISPLAY_INFORMATION,
@@ -93,7 +93,7 @@ unsafe extern "win64-unwind" fn releases(
 }
 
 /// Asks for its DPC as the machine goes down.
-unsafe extern "win64-unwind" fn queues_and_resets(context: PVOID) {
+unsafe extern "win64-unwind" fn queues_dpc_in_reset(context: PVOID) {
     // SAFETY: The word is the adapter's, which lives until it is removed.
     if let Some(it) = unsafe { find::<Adapter>(context) }
         && let Some(call) = it.interface.DxgkCbQueueDpc
@@ -106,7 +106,7 @@ unsafe extern "win64-unwind" fn queues_and_resets(context: PVOID) {
 }
 
 /// Changes its power, and says that it did not.
-unsafe extern "win64-unwind" fn fails_power(
+unsafe extern "win64-unwind" fn fails_set_power(
     context: PVOID,
     device: u32,
     state: DEVICE_POWER_STATE,
@@ -118,7 +118,7 @@ unsafe extern "win64-unwind" fn fails_power(
 }
 
 /// Resets its board when it stops, whether or not that is there.
-unsafe extern "win64-unwind" fn resets_what_is_gone(context: PVOID) -> NTSTATUS {
+unsafe extern "win64-unwind" fn touches_removed_hardware(context: PVOID) -> NTSTATUS {
     // SAFETY: The word is the adapter's, which lives until it is removed.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         it.board().reset();
@@ -127,7 +127,7 @@ unsafe extern "win64-unwind" fn resets_what_is_gone(context: PVOID) -> NTSTATUS 
 }
 
 /// Clears a register when it stops, whether or not that is there.
-unsafe extern "win64-unwind" fn writes_to_what_is_gone(context: PVOID) -> NTSTATUS {
+unsafe extern "win64-unwind" fn writes_removed_register(context: PVOID) -> NTSTATUS {
     // SAFETY: The word is the adapter's.
     if let Some(it) = unsafe { pointer::<Adapter>(context) } {
         // SAFETY: The adapter lives, and no other call of it runs.
@@ -144,7 +144,7 @@ unsafe extern "win64-unwind" fn writes_to_what_is_gone(context: PVOID) -> NTSTAT
 }
 
 /// Takes note that its hardware is gone, and says that it could not.
-unsafe extern "win64-unwind" fn fails_removal(
+unsafe extern "win64-unwind" fn fails_surprise_removal(
     context: PVOID,
     kind: DXGK_SURPRISE_REMOVAL_TYPE,
 ) -> NTSTATUS {

@@ -16,27 +16,27 @@ use abi::{HANDLE, NTSTATUS, PVOID};
 use softgpu::NODES;
 use softgpu::format::HARDWARE_INFO_SIZE;
 
-pub(crate) const PREEMPTS_ONE_ENGINE: DRIVER_INITIALIZATION_DATA =
+pub(crate) const CLAIMS_PREEMPTION_SINGLE_ENGINE: DRIVER_INITIALIZATION_DATA =
     asked(claims::<{ Scheduling::PreemptionAware }, 0, 0>);
-pub(crate) const PATCHES_NOTHING: DRIVER_INITIALIZATION_DATA =
+pub(crate) const CLAIMS_NODMAPATCHING_ALONE: DRIVER_INITIALIZATION_DATA =
     asked(claims::<{ Scheduling::NoDmaPatching }, 0, 0>);
-pub(crate) const CANCELS_ONE_ENGINE: DRIVER_INITIALIZATION_DATA =
+pub(crate) const CLAIMS_CANCEL_SINGLE_ENGINE: DRIVER_INITIALIZATION_DATA =
     asked(claims::<{ Scheduling::CancelCommandAware }, 0, 0>);
-pub(crate) const RESETS_NOTHING: DRIVER_INITIALIZATION_DATA =
+pub(crate) const CLAIMS_MISSING_ENGINE_RESET: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiResetEngine: None, ..asked(claims::<0, 0, 1>) };
-pub(crate) const TWO_MMUS: DRIVER_INITIALIZATION_DATA = asked(
+pub(crate) const CLAIMS_GPUMMU_AND_IOMMU: DRIVER_INITIALIZATION_DATA = asked(
     claims::<
         0,
         { Memory::VirtualAddressingSupported | Memory::GpuMmuSupported | Memory::IoMmuSupported },
         0,
     >,
 );
-pub(crate) const WRITES_BEHIND_CAPS: DRIVER_INITIALIZATION_DATA = asked(and_one_byte_more);
-pub(crate) const WRITES_BEHIND_ANSWER: DRIVER_INITIALIZATION_DATA = asked(whatever_the_size_is);
-pub(crate) const BELIEVES_QUESTIONS: DRIVER_INITIALIZATION_DATA = asked(without_a_check);
-pub(crate) const FILLS_WHILE_COUNTING: DRIVER_INITIALIZATION_DATA = asked(with_a_paging_buffer);
-pub(crate) const FORGETS_A_SEGMENT: DRIVER_INITIALIZATION_DATA = asked(fewer_than_announced);
-pub(crate) const IGNORES_STRIDE: DRIVER_INITIALIZATION_DATA = asked(one_behind_the_other);
+pub(crate) const OVERRUNS_DRIVER_CAPS: DRIVER_INITIALIZATION_DATA = asked(overruns_driver_caps);
+pub(crate) const OVERRUNS_UMD_QUERY: DRIVER_INITIALIZATION_DATA = asked(overruns_umd_query);
+pub(crate) const TRUSTS_UMD_QUERY_NODE: DRIVER_INITIALIZATION_DATA = asked(trusts_umd_query_node);
+pub(crate) const FILLS_SEGMENT_COUNT_QUERY: DRIVER_INITIALIZATION_DATA = asked(fills_segment_count_query);
+pub(crate) const OMITS_SEGMENT_DESCRIPTOR: DRIVER_INITIALIZATION_DATA = asked(omits_segment_descriptor);
+pub(crate) const IGNORES_SEGMENT_STRIDE: DRIVER_INITIALIZATION_DATA = asked(ignores_segment_stride);
 
 /// The good driver, with another answer.
 const fn asked(query: DXGKDDI_QUERYADAPTERINFO) -> DRIVER_INITIALIZATION_DATA {
@@ -63,7 +63,7 @@ unsafe extern "win64-unwind" fn claims<const SCHEDULING: u32, const MEMORY: u32,
 }
 
 /// Takes the output to be a byte longer than it is.
-unsafe extern "win64-unwind" fn and_one_byte_more(
+unsafe extern "win64-unwind" fn overruns_driver_caps(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
@@ -79,7 +79,7 @@ unsafe extern "win64-unwind" fn and_one_byte_more(
 }
 
 /// Tells user mode all it has to tell, however small the output is.
-unsafe extern "win64-unwind" fn whatever_the_size_is(
+unsafe extern "win64-unwind" fn overruns_umd_query(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
@@ -97,7 +97,7 @@ unsafe extern "win64-unwind" fn whatever_the_size_is(
 
 /// Takes the first byte of a question for a node of its own. Where a driver in C would fault, it
 /// unwinds.
-unsafe extern "win64-unwind" fn without_a_check(
+unsafe extern "win64-unwind" fn trusts_umd_query_node(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
@@ -115,7 +115,7 @@ unsafe extern "win64-unwind" fn without_a_check(
 }
 
 /// Says how it pages where only the number of segments is asked for, which is none.
-unsafe extern "win64-unwind" fn with_a_paging_buffer(
+unsafe extern "win64-unwind" fn fills_segment_count_query(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
@@ -129,7 +129,7 @@ unsafe extern "win64-unwind" fn with_a_paging_buffer(
 }
 
 /// Describes one segment less than it announced.
-unsafe extern "win64-unwind" fn fewer_than_announced(
+unsafe extern "win64-unwind" fn omits_segment_descriptor(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
@@ -148,7 +148,7 @@ unsafe extern "win64-unwind" fn fewer_than_announced(
 }
 
 /// Takes the descriptors to lie one behind the other, whatever the stride is.
-unsafe extern "win64-unwind" fn one_behind_the_other(
+unsafe extern "win64-unwind" fn ignores_segment_stride(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {

@@ -18,7 +18,7 @@ use abi::display::{
 use abi::miniport::{DRIVER_INITIALIZATION_DATA, DXGKDDI_INTERRUPT_ROUTINE};
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
-use flight::{Fence, Machine as _};
+use flight::{Fence, HardwareModel as _};
 use softgpu::NODES;
 
 /// The good driver, which resets all of its hardware or nothing.
@@ -31,53 +31,53 @@ const fn reporting(routine: DXGKDDI_INTERRUPT_ROUTINE) -> DRIVER_INITIALIZATION_
 }
 
 /// A good driver, whose resets of engines fail: it may say so.
-pub(crate) const UNABLE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiResetEngine: Some(cannot_reset_engine), ..GOOD };
-pub(crate) const REFUSES_PREEMPTION: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiPreemptCommand: Some(does_not_preempt), ..GOOD };
-pub(crate) const IGNORES_IDLE_PREEMPTION: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiPreemptCommand: Some(unless_idle), ..GOOD };
-pub(crate) const HIDES_PREEMPTION: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiQueryCurrentFence: Some(and_hides_preempted),
-    ..reporting(hides_preempted)
+pub(crate) const NO_ENGINE_RESET: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiResetEngine: Some(fails_reset_engine), ..GOOD };
+pub(crate) const FAILS_PREEMPT_COMMAND: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiPreemptCommand: Some(fails_preempt_command), ..GOOD };
+pub(crate) const OMITS_IDLE_PREEMPTION_REPORT: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiPreemptCommand: Some(omits_idle_preemption_report), ..GOOD };
+pub(crate) const OMITS_PREEMPTION_REPORT: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiQueryCurrentFence: Some(omits_preemption_report),
+    ..reporting(isr_hiding_preemption)
 };
-pub(crate) const PREEMPTED_AFTER_NOTHING: DRIVER_INITIALIZATION_DATA = reporting(with_wrong_last);
-pub(crate) const PREEMPTED_BY_ANOTHER: DRIVER_INITIALIZATION_DATA = reporting(with_wrong_fence);
-pub(crate) const HIDES_FENCE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiQueryCurrentFence: Some(says_and_does_not_report),
-    ..reporting(takes_no_interrupt)
+pub(crate) const REPORTS_PREEMPTION_UNSUBMITTED_FENCE: DRIVER_INITIALIZATION_DATA = reporting(reports_preemption_unsubmitted_fence);
+pub(crate) const REPORTS_WRONG_PREEMPTION_FENCE: DRIVER_INITIALIZATION_DATA = reporting(reports_wrong_preemption_fence);
+pub(crate) const OMITS_QUERIED_FENCE_REPORT: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiQueryCurrentFence: Some(omits_queried_fence_report),
+    ..reporting(ignores_interrupts)
 };
-pub(crate) const REFUSES_CANCEL: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiCancelCommand: Some(does_not_cancel), ..GOOD };
-pub(crate) const NO_ENGINE_STATUS: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiQueryEngineStatus: Some(knows_no_status), ..GOOD };
-pub(crate) const GROUP_WITHOUT_ITSELF: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiQueryDependentEngineGroup: Some(only_others), ..GOOD };
-pub(crate) const RESET_LEAVES_WORK: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiResetEngine: Some(resets_nothing), ..GOOD };
-pub(crate) const ABORTS_TOO_MUCH: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiResetEngine: Some(and_aborts_more), ..GOOD };
-pub(crate) const ABORTS_IDLE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiQueryDependentEngineGroup: Some(all_nodes),
-    DxgkDdiResetEngine: Some(and_aborts_idle),
+pub(crate) const FAILS_CANCEL_COMMAND: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCancelCommand: Some(fails_cancel_command), ..GOOD };
+pub(crate) const FAILS_QUERY_ENGINE_STATUS: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiQueryEngineStatus: Some(fails_query_engine_status), ..GOOD };
+pub(crate) const OMITS_NODE_FROM_DEPENDENCY: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiQueryDependentEngineGroup: Some(omits_node_from_dependency), ..GOOD };
+pub(crate) const KEEPS_WORK_AFTER_RESET: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiResetEngine: Some(keeps_work_after_reset), ..GOOD };
+pub(crate) const REPORTS_UNSUBMITTED_ABORTED_FENCE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiResetEngine: Some(reports_unsubmitted_aborted_fence), ..GOOD };
+pub(crate) const REPORTS_ABORT_ON_IDLE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiQueryDependentEngineGroup: Some(reports_all_nodes_dependent),
+    DxgkDdiResetEngine: Some(reports_abort_on_idle),
     ..GOOD
 };
-pub(crate) const REFUSES_RESET: DRIVER_INITIALIZATION_DATA =
+pub(crate) const FAILS_RESET_FROM_TIMEOUT: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiResetFromTimeout: Some(does_not_reset), ..RESETS_ALL };
-pub(crate) const RESETS_IN_NAME: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiResetFromTimeout: Some(says_it_is_reset), ..RESETS_ALL };
-pub(crate) const REFUSES_RESTART: DRIVER_INITIALIZATION_DATA =
+pub(crate) const SKIPS_RESET_FROM_TIMEOUT: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiResetFromTimeout: Some(skips_reset_from_timeout), ..RESETS_ALL };
+pub(crate) const FAILS_RESTART_FROM_TIMEOUT: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiRestartFromTimeout: Some(does_not_reset), ..RESETS_ALL };
-pub(crate) const NO_RESTART: DRIVER_INITIALIZATION_DATA =
+pub(crate) const OMITS_RESTART_FROM_TIMEOUT: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiRestartFromTimeout: None, ..RESETS_ALL };
-pub(crate) const LATE_INTERRUPT: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiRestartFromTimeout: Some(and_reports_again), ..RESETS_ALL };
-pub(crate) const OLD_FENCES: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiResetFromTimeout: Some(keeps_fences), ..RESETS_ALL };
-pub(crate) const NOTES_TOO_MUCH: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiCollectDbgInfo: Some(and_a_byte_more), ..RESETS_ALL };
-pub(crate) const TOUCHES_WHILE_RESET: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiBuildPagingBuffer: Some(and_counts_packets), ..MEMORY };
+pub(crate) const REPORTS_FENCE_AFTER_RESET: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiRestartFromTimeout: Some(reports_fence_after_reset), ..RESETS_ALL };
+pub(crate) const KEEPS_FENCE_AFTER_RESET: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiResetFromTimeout: Some(keeps_fence_after_reset), ..RESETS_ALL };
+pub(crate) const OVERRUNS_DEBUG_INFO: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCollectDbgInfo: Some(overruns_debug_info), ..RESETS_ALL };
+pub(crate) const TOUCHES_HARDWARE_DURING_RESET: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiBuildPagingBuffer: Some(touches_hardware_during_reset), ..MEMORY };
 
 /// Answers as the good driver does, but does not reset single engines.
 unsafe extern "win64-unwind" fn resets_no_engine(
@@ -107,7 +107,7 @@ unsafe fn board<'a>(adapter: HANDLE) -> Option<&'a Board> {
 }
 
 /// Says no.
-unsafe extern "win64-unwind" fn does_not_preempt(
+unsafe extern "win64-unwind" fn fails_preempt_command(
     _adapter: HANDLE,
     _args: *const DXGKARG_PREEMPTCOMMAND,
 ) -> NTSTATUS {
@@ -115,7 +115,7 @@ unsafe extern "win64-unwind" fn does_not_preempt(
 }
 
 /// Thinks that there is nothing to say of a node without work.
-unsafe extern "win64-unwind" fn unless_idle(
+unsafe extern "win64-unwind" fn omits_idle_preemption_report(
     adapter: HANDLE,
     args: *const DXGKARG_PREEMPTCOMMAND,
 ) -> NTSTATUS {
@@ -123,7 +123,7 @@ unsafe extern "win64-unwind" fn unless_idle(
     let node = unsafe { (*args).NodeOrdinal };
     // SAFETY: The word is the adapter's.
     let Some(board) = (unsafe { board(adapter) }) else { return STATUS_INVALID_PARAMETER };
-    if board.holds(Some(node)) == Some(false) {
+    if board.holds_work(Some(node)) == Some(false) {
         return STATUS_SUCCESS;
     }
     // SAFETY: The arguments are the kernel's.
@@ -160,13 +160,13 @@ unsafe fn report_by(
 }
 
 /// Keeps to itself that a node gave something back.
-unsafe extern "win64-unwind" fn hides_preempted(context: PVOID, message: u32) -> BOOLEAN {
+unsafe extern "win64-unwind" fn isr_hiding_preemption(context: PVOID, message: u32) -> BOOLEAN {
     // SAFETY: The arguments are the kernel's.
     unsafe { report_by(context, message, |_, _, _, _| ()) }
 }
 
 /// Keeps it to itself here, too.
-unsafe extern "win64-unwind" fn and_hides_preempted(
+unsafe extern "win64-unwind" fn omits_preemption_report(
     adapter: HANDLE,
     args: *mut DXGKARG_QUERYCURRENTFENCE,
 ) -> NTSTATUS {
@@ -181,7 +181,7 @@ unsafe extern "win64-unwind" fn and_hides_preempted(
 }
 
 /// Says that more is done than the node was given.
-unsafe extern "win64-unwind" fn with_wrong_last(context: PVOID, message: u32) -> BOOLEAN {
+unsafe extern "win64-unwind" fn reports_preemption_unsubmitted_fence(context: PVOID, message: u32) -> BOOLEAN {
     let by = |it: &Adapter, node, preemption, last: Fence| {
         it.notify_preempted(node, preemption, Fence(last.0.wrapping_add(100)));
     };
@@ -190,7 +190,7 @@ unsafe extern "win64-unwind" fn with_wrong_last(context: PVOID, message: u32) ->
 }
 
 /// Counts preemptions for itself.
-unsafe extern "win64-unwind" fn with_wrong_fence(context: PVOID, message: u32) -> BOOLEAN {
+unsafe extern "win64-unwind" fn reports_wrong_preemption_fence(context: PVOID, message: u32) -> BOOLEAN {
     let by = |it: &Adapter, node, preemption: Fence, last| {
         it.notify_preempted(node, preemption.next(), last);
     };
@@ -199,12 +199,12 @@ unsafe extern "win64-unwind" fn with_wrong_fence(context: PVOID, message: u32) -
 }
 
 /// Takes every interrupt for somebody else's.
-unsafe extern "win64-unwind" fn takes_no_interrupt(_context: PVOID, _message: u32) -> BOOLEAN {
+unsafe extern "win64-unwind" fn ignores_interrupts(_context: PVOID, _message: u32) -> BOOLEAN {
     0
 }
 
 /// Says what is done without reporting it.
-unsafe extern "win64-unwind" fn says_and_does_not_report(
+unsafe extern "win64-unwind" fn omits_queried_fence_report(
     adapter: HANDLE,
     args: *mut DXGKARG_QUERYCURRENTFENCE,
 ) -> NTSTATUS {
@@ -217,7 +217,7 @@ unsafe extern "win64-unwind" fn says_and_does_not_report(
 }
 
 /// Says no.
-unsafe extern "win64-unwind" fn does_not_cancel(
+unsafe extern "win64-unwind" fn fails_cancel_command(
     _adapter: HANDLE,
     _args: *const DXGKARG_CANCELCOMMAND,
 ) -> NTSTATUS {
@@ -225,7 +225,7 @@ unsafe extern "win64-unwind" fn does_not_cancel(
 }
 
 /// Does not know.
-unsafe extern "win64-unwind" fn knows_no_status(
+unsafe extern "win64-unwind" fn fails_query_engine_status(
     _adapter: HANDLE,
     _args: *mut DXGKARG_QUERYENGINESTATUS,
 ) -> NTSTATUS {
@@ -233,7 +233,7 @@ unsafe extern "win64-unwind" fn knows_no_status(
 }
 
 /// Lists the nodes that a reset hits besides the one that is reset: none.
-unsafe extern "win64-unwind" fn only_others(
+unsafe extern "win64-unwind" fn omits_node_from_dependency(
     _adapter: HANDLE,
     args: *mut DXGKARG_QUERYDEPENDENTENGINEGROUP,
 ) -> NTSTATUS {
@@ -243,7 +243,7 @@ unsafe extern "win64-unwind" fn only_others(
 }
 
 /// Says that a reset hits all nodes.
-unsafe extern "win64-unwind" fn all_nodes(
+unsafe extern "win64-unwind" fn reports_all_nodes_dependent(
     _adapter: HANDLE,
     args: *mut DXGKARG_QUERYDEPENDENTENGINEGROUP,
 ) -> NTSTATUS {
@@ -253,7 +253,7 @@ unsafe extern "win64-unwind" fn all_nodes(
 }
 
 /// Its hardware does not do such things.
-unsafe extern "win64-unwind" fn cannot_reset_engine(
+unsafe extern "win64-unwind" fn fails_reset_engine(
     _adapter: HANDLE,
     _args: *mut DXGKARG_RESETENGINE,
 ) -> NTSTATUS {
@@ -261,7 +261,7 @@ unsafe extern "win64-unwind" fn cannot_reset_engine(
 }
 
 /// Says that what is first is over, and leaves it there.
-unsafe extern "win64-unwind" fn resets_nothing(
+unsafe extern "win64-unwind" fn keeps_work_after_reset(
     adapter: HANDLE,
     args: *mut DXGKARG_RESETENGINE,
 ) -> NTSTATUS {
@@ -274,7 +274,7 @@ unsafe extern "win64-unwind" fn resets_nothing(
 }
 
 /// Says that more is over than the node was given.
-unsafe extern "win64-unwind" fn and_aborts_more(
+unsafe extern "win64-unwind" fn reports_unsubmitted_aborted_fence(
     adapter: HANDLE,
     args: *mut DXGKARG_RESETENGINE,
 ) -> NTSTATUS {
@@ -286,14 +286,14 @@ unsafe extern "win64-unwind" fn and_aborts_more(
 }
 
 /// Says of a node without work that a packet of it is over.
-unsafe extern "win64-unwind" fn and_aborts_idle(
+unsafe extern "win64-unwind" fn reports_abort_on_idle(
     adapter: HANDLE,
     args: *mut DXGKARG_RESETENGINE,
 ) -> NTSTATUS {
     // SAFETY: It is a structure.
     let node = unsafe { (*args).NodeOrdinal };
     // SAFETY: The word is the adapter's.
-    let idle = unsafe { board(adapter) }.is_some_and(|it| it.holds(Some(node)) == Some(false));
+    let idle = unsafe { board(adapter) }.is_some_and(|it| it.holds_work(Some(node)) == Some(false));
     // SAFETY: The arguments are the kernel's.
     let status = unsafe { reset_engine(adapter, args) };
     if idle {
@@ -309,21 +309,21 @@ unsafe extern "win64-unwind" fn does_not_reset(_adapter: HANDLE) -> NTSTATUS {
 }
 
 /// Says yes, and does nothing.
-unsafe extern "win64-unwind" fn says_it_is_reset(_adapter: HANDLE) -> NTSTATUS {
+unsafe extern "win64-unwind" fn skips_reset_from_timeout(_adapter: HANDLE) -> NTSTATUS {
     STATUS_SUCCESS
 }
 
 /// Reports once more what was over before the reset.
-unsafe extern "win64-unwind" fn and_reports_again(adapter: HANDLE) -> NTSTATUS {
+unsafe extern "win64-unwind" fn reports_fence_after_reset(adapter: HANDLE) -> NTSTATUS {
     // SAFETY: The word is the adapter's, which outlives the call.
     if let Some(it) = unsafe { find::<Adapter>(adapter) } {
-        it.synchronize(reports_again, adapter, 0);
+        it.synchronize(report_old_fence, adapter, 0);
     }
     // SAFETY: The arguments are the kernel's.
     unsafe { restart_from_timeout(adapter) }
 }
 
-unsafe extern "win64-unwind" fn reports_again(context: PVOID) -> BOOLEAN {
+unsafe extern "win64-unwind" fn report_old_fence(context: PVOID) -> BOOLEAN {
     // SAFETY: The word is the adapter's, which outlives the call.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         it.notify_interrupt(0, it.board().done(0));
@@ -334,20 +334,20 @@ unsafe extern "win64-unwind" fn reports_again(context: PVOID) -> BOOLEAN {
 }
 
 /// Resets its hardware, and remembers fences from before.
-unsafe extern "win64-unwind" fn keeps_fences(adapter: HANDLE) -> NTSTATUS {
+unsafe extern "win64-unwind" fn keeps_fence_after_reset(adapter: HANDLE) -> NTSTATUS {
     // SAFETY: The word is the adapter's.
     let Some(board) = (unsafe { board(adapter) }) else { return STATUS_INVALID_PARAMETER };
     let before: Vec<Fence> = (0..NODES).map(|node| board.done(node)).collect();
     // SAFETY: The arguments are the kernel's.
     let status = unsafe { reset_from_timeout(adapter) };
     for (node, fence) in (0..NODES).zip(before) {
-        board.remember(node, fence);
+        board.set_last_fence(node, fence);
     }
     status
 }
 
 /// Ends its notes with a NUL, for which there is no room.
-unsafe extern "win64-unwind" fn and_a_byte_more(
+unsafe extern "win64-unwind" fn overruns_debug_info(
     adapter: HANDLE,
     args: *const DXGKARG_COLLECTDBGINFO,
 ) -> NTSTATUS {
@@ -361,7 +361,7 @@ unsafe extern "win64-unwind" fn and_a_byte_more(
 }
 
 /// Looks at its hardware whenever it is to page.
-unsafe extern "win64-unwind" fn and_counts_packets(
+unsafe extern "win64-unwind" fn touches_hardware_during_reset(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {

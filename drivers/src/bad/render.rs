@@ -3,9 +3,9 @@
 
 use flight::{Dispatch, Passive};
 use kernel::context::Context;
-use kernel::listed::{BufferSizes, ListedSubmission, Listing, PatchLocation, Patching, Rendering};
+use kernel::listed::{BufferSizes, SubmitCommandArgs, AllocationListEntry, PatchLocation, PatchArgs, RenderArgs};
 use kernel::miniport::{
-    Answer, Blank, ContextOrder, DriverContext, DriverDevice, Miniport, Refusal,
+    DriverResult, HandleSlot, CreateContextArgs, DriverContext, DriverDevice, Miniport, DriverError,
 };
 use softgpu::{SoftGpu, format};
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use std::sync::Arc;
 const GUARANTEED: u32 = 256;
 
 /// A driver around a good one.
-pub(crate) struct Listless {
-    good: Arc<SoftGpu>,
+pub(crate) struct RenderFlawDriver {
+    inner: Arc<SoftGpu>,
     flaw: Flaw,
 }
 
@@ -25,42 +25,42 @@ pub(crate) enum Flaw {
     /// Nothing: it guarantees that a buffer is enough, and it is.
     None,
     /// Looks at the client's commands, then has them translated.
-    FetchesTwice,
+    ReadsUserCommandsTwice,
     /// Copies what the hardware would do into its buffer.
-    RunsAnything,
+    CopiesUnvalidatedCommands,
     /// Says that it wrote a byte more than there is room for.
-    Beyond,
+    OverstatesDmaSize,
     /// Writes no address that it was told.
-    NeverPrepatches,
+    SkipsPrepatch,
     /// Says nothing of the places of addresses that it was told.
-    ForgetsPatch,
+    OmitsPatchLocation,
     /// Asks for another buffer.
-    GetsNowhere,
+    NeverFitsDmaBuffer,
     /// Asks for another buffer, and forgets how far it came.
-    BeginsAgain,
+    RestartsSplitRender,
     /// Guarantees that a buffer is enough, and asks for another.
-    BreaksGuarantee,
+    BreaksGuaranteedDmaBuffer,
     /// The last patch location first.
-    SplitsBackwards,
+    MisordersPatchLocations,
     /// Patches, and fails.
     FailsPatch,
     /// Writes its mark behind the commands.
-    PatchesOutside,
+    PatchesOutsideSubmission,
     /// Adds an address to what is in its place.
-    PatchesOnce,
+    PatchesByAdding,
     /// Looks at the context of paging work.
-    NeedsContext,
+    AssumesPatchContext,
     /// Does the commands of a packet that is not to be rendered.
-    RendersNull,
+    RunsNullRendering,
 }
 
-impl Listless {
-    pub(crate) fn new(good: Arc<SoftGpu>, flaw: Flaw) -> Arc<Self> {
-        Arc::new(Self { good, flaw })
+impl RenderFlawDriver {
+    pub(crate) fn new(inner: Arc<SoftGpu>, flaw: Flaw) -> Arc<Self> {
+        Arc::new(Self { inner, flaw })
     }
 
     /// A client's own command of the hardware's, if that is what it sent.
-    fn run(rendering: &mut Rendering<'_>) -> Option<()> {
+    fn run(rendering: &mut RenderArgs<'_>) -> Option<()> {
         let bytes = rendering.commands.fetch(0..rendering.commands.len())?;
         let raw = format::read_raw(&bytes)?;
         rendering.buffer.get_mut(..raw.len())?.copy_from_slice(raw);
@@ -69,9 +69,9 @@ impl Listless {
     }
 
     /// Whether a packet is one command of the hardware's own.
-    fn is_raw(rendering: &Rendering<'_>) -> bool {
+    fn is_raw(rendering: &RenderArgs<'_>) -> bool {
         // It begins with a count and a code, and what it fills is on no list.
-        rendering.list.is_empty() && rendering.commands.len() > 12
+        rendering.allocation_list.is_empty() && rendering.commands.len() > 12
     }
 }
 
@@ -79,96 +79,96 @@ impl Listless {
 fn rewrite(
     buffer: &mut [u8],
     patches: &[PatchLocation],
-    list: &[Listing],
+    list: &[AllocationListEntry],
     new: impl Fn(u64, u64) -> u64,
 ) {
     for it in patches {
-        let place = it.place as usize;
-        let address = list.get(it.allocation as usize).map_or(0, |it| it.address);
-        let address = address + u64::from(it.offset);
+        let place = it.patch_offset as usize;
+        let address = list.get(it.allocation_index as usize).map_or(0, |it| it.address);
+        let address = address + u64::from(it.allocation_offset);
         if let Some(word) = buffer.get_mut(place..).and_then(<[u8]>::first_chunk_mut::<8>) {
             *word = new(u64::from_le_bytes(*word), address).to_le_bytes();
         }
     }
 }
 
-impl Miniport for Listless {
+impl Miniport for RenderFlawDriver {
     fn stands_on(&self) -> Option<&dyn Miniport> {
-        Some(&*self.good)
+        Some(&*self.inner)
     }
 
     fn create_listed_context(
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &ContextOrder,
-        word: Blank<'_, Context>,
-    ) -> Answer<(DriverContext, BufferSizes)> {
-        let (context, sizes) = self.good.create_listed_context(at, device, order, word)?;
-        let guaranteed = matches!(self.flaw, Flaw::None | Flaw::BreaksGuarantee);
+        order: &CreateContextArgs,
+        word: HandleSlot<'_, Context>,
+    ) -> DriverResult<(DriverContext, BufferSizes)> {
+        let (context, sizes) = self.inner.create_listed_context(at, device, order, word)?;
+        let guaranteed = matches!(self.flaw, Flaw::None | Flaw::BreaksGuaranteedDmaBuffer);
         let patches = if guaranteed { GUARANTEED } else { sizes.patches };
         Ok((context, BufferSizes { guaranteed, patches, ..sizes }))
     }
 
-    fn render(&self, at: &mut Passive, rendering: &mut Rendering<'_>) -> Answer<()> {
+    fn render(&self, at: &mut Passive, rendering: &mut RenderArgs<'_>) -> DriverResult<()> {
         match self.flaw {
-            Flaw::FetchesTwice => {
+            Flaw::ReadsUserCommandsTwice => {
                 let first = rendering.commands.fetch(0..4.min(rendering.commands.len()));
                 if first.is_none_or(|it| it.is_empty()) {
                     return Ok(());
                 }
             }
-            Flaw::RunsAnything if Self::is_raw(rendering) => {
-                return Self::run(rendering).ok_or(Refusal::Privileged);
+            Flaw::CopiesUnvalidatedCommands if Self::is_raw(rendering) => {
+                return Self::run(rendering).ok_or(DriverError::Privileged);
             }
-            Flaw::GetsNowhere => return Err(Refusal::NoRoom),
-            Flaw::BreaksGuarantee if *rendering.multipass == 0 => {
-                self.good.render(at, rendering)?;
-                return Err(Refusal::NoRoom);
+            Flaw::NeverFitsDmaBuffer => return Err(DriverError::NoRoom),
+            Flaw::BreaksGuaranteedDmaBuffer if *rendering.multipass == 0 => {
+                self.inner.render(at, rendering)?;
+                return Err(DriverError::NoRoom);
             }
             _ => (),
         }
         let before = *rendering.multipass;
-        let answer = self.good.render(at, rendering);
-        if self.flaw == Flaw::BeginsAgain && answer == Err(Refusal::NoRoom) {
+        let answer = self.inner.render(at, rendering);
+        if self.flaw == Flaw::RestartsSplitRender && answer == Err(DriverError::NoRoom) {
             *rendering.multipass = before;
         }
         let patches = std::mem::take(&mut rendering.patches);
         match self.flaw {
-            Flaw::NeverPrepatches => {
-                rewrite(rendering.buffer, &patches, rendering.list, |_, _| 0);
+            Flaw::SkipsPrepatch => {
+                rewrite(rendering.buffer, &patches, rendering.allocation_list, |_, _| 0);
             }
-            Flaw::Beyond => {
+            Flaw::OverstatesDmaSize => {
                 rendering.written = u32::try_from(rendering.buffer.len()).unwrap_or(0) + 1;
             }
             _ => (),
         }
         let told = |it: &PatchLocation| {
-            rendering.list.get(it.allocation as usize).is_some_and(|it| it.segment != 0)
+            rendering.allocation_list.get(it.allocation_index as usize).is_some_and(|it| it.segment != 0)
         };
         rendering.patches = match self.flaw {
-            Flaw::ForgetsPatch => patches.iter().filter(|it| !told(it)).copied().collect(),
-            Flaw::SplitsBackwards => patches.into_iter().rev().collect(),
+            Flaw::OmitsPatchLocation => patches.iter().filter(|it| !told(it)).copied().collect(),
+            Flaw::MisordersPatchLocations => patches.into_iter().rev().collect(),
             _ => patches,
         };
         answer
     }
 
-    fn patch(&self, at: &mut Passive, patching: &mut Patching<'_>) -> Answer<()> {
+    fn patch(&self, at: &mut Passive, patching: &mut PatchArgs<'_>) -> DriverResult<()> {
         match self.flaw {
-            Flaw::NeedsContext if patching.context.is_none() => return Err(Refusal::Invalid),
-            Flaw::PatchesOnce => {
-                let (list, patches) = (patching.list, patching.patches);
+            Flaw::AssumesPatchContext if patching.context.is_none() => return Err(DriverError::Invalid),
+            Flaw::PatchesByAdding => {
+                let (list, patches) = (patching.allocation_list, patching.patches);
                 rewrite(patching.buffer, patches, list, |before, address| before | address);
                 return Ok(());
             }
             _ => (),
         }
-        self.good.patch(at, patching)?;
+        self.inner.patch(at, patching)?;
         let behind = patching.submitted.end as usize;
         match (self.flaw, patching.context) {
-            (Flaw::FailsPatch, Some(_)) => Err(Refusal::Busy),
-            (Flaw::PatchesOutside, Some(_)) => {
+            (Flaw::FailsPatch, Some(_)) => Err(DriverError::Busy),
+            (Flaw::PatchesOutsideSubmission, Some(_)) => {
                 if let Some(byte) = patching.buffer.get_mut(behind) {
                     *byte = !*byte;
                 }
@@ -178,8 +178,8 @@ impl Miniport for Listless {
         }
     }
 
-    fn submit_listed(&self, at: &mut Dispatch, packet: &ListedSubmission<'_>) -> Answer<()> {
-        let null = packet.null && self.flaw != Flaw::RendersNull;
-        self.good.submit_listed(at, &ListedSubmission { null, ..packet.clone() })
+    fn submit_listed(&self, at: &mut Dispatch, packet: &SubmitCommandArgs<'_>) -> DriverResult<()> {
+        let null = packet.null && self.flaw != Flaw::RunsNullRendering;
+        self.inner.submit_listed(at, &SubmitCommandArgs { null, ..packet.clone() })
     }
 }

@@ -5,7 +5,7 @@ use crate::area::{Area, ask, give_back, order};
 use crate::block::{find, free};
 use crate::context::{create_device, device_and_adapter};
 use crate::memory::{
-    ANYWHERE, MEMORY, build_paging_buffer, context, create_saved_context, destroy_saved_context,
+    ALL_SEGMENTS, MEMORY, build_paging_buffer, context, create_context_with_area, destroy_context_with_area,
 };
 use crate::table::Adapter;
 use abi::display::{
@@ -19,31 +19,31 @@ use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
 use abi::{HANDLE, NTSTATUS};
 use std::ptr;
 
-pub(crate) const SHARES_ONE_CONTEXT: DRIVER_INITIALIZATION_DATA = orders(and_orders::<SharesOne>);
-pub(crate) const SHARES_NOTHING: DRIVER_INITIALIZATION_DATA = orders(and_orders::<SharesNothing>);
-pub(crate) const NAMES_ITS_DEVICE: DRIVER_INITIALIZATION_DATA = orders(and_orders::<OwnDevice>);
-pub(crate) const NAMES_ITS_CONTEXT: DRIVER_INITIALIZATION_DATA = orders(and_orders::<OwnContext>);
-pub(crate) const EMPTY_AREA: DRIVER_INITIALIZATION_DATA = orders(and_orders::<Empty>);
-pub(crate) const PREFERS_ELSEWHERE: DRIVER_INITIALIZATION_DATA = orders(and_orders::<Elsewhere>);
-pub(crate) const EVICTS_TO_MEMORY: DRIVER_INITIALIZATION_DATA = orders(and_orders::<Evicted>);
-pub(crate) const SEEN_IN_MEMORY: DRIVER_INITIALIZATION_DATA = orders(and_orders::<Seen>);
+pub(crate) const SHARES_PER_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA = with_create_args(create_with_bad_args::<SharedPerContext>);
+pub(crate) const OMITS_CONTEXT_ALLOCATION_OWNER: DRIVER_INITIALIZATION_DATA = with_create_args(create_with_bad_args::<NoOwner>);
+pub(crate) const PASSES_WRONG_DEVICE_HANDLE: DRIVER_INITIALIZATION_DATA = with_create_args(create_with_bad_args::<WrongDeviceHandle>);
+pub(crate) const PASSES_WRONG_CONTEXT_HANDLE: DRIVER_INITIALIZATION_DATA = with_create_args(create_with_bad_args::<WrongContextHandle>);
+pub(crate) const REQUESTS_EMPTY_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA = with_create_args(create_with_bad_args::<EmptyAllocation>);
+pub(crate) const PREFERS_ELSEWHERE: DRIVER_INITIALIZATION_DATA = with_create_args(create_with_bad_args::<Elsewhere>);
+pub(crate) const EVICTS_TO_MEMORY: DRIVER_INITIALIZATION_DATA = with_create_args(create_with_bad_args::<Evicted>);
+pub(crate) const REQUESTS_VISIBLE_CONTEXT_MEMORY: DRIVER_INITIALIZATION_DATA = with_create_args(create_with_bad_args::<Seen>);
 
-pub(crate) const FREES_AREA_TWICE: DRIVER_INITIALIZATION_DATA = ends(frees_before);
-pub(crate) const FREES_ITS_WORD: DRIVER_INITIALIZATION_DATA = ends(frees_its_word);
-pub(crate) const FORGETS_AREA: DRIVER_INITIALIZATION_DATA = ends(forgets);
-pub(crate) const MAPS_OUTSIDE: DRIVER_INITIALIZATION_DATA = ends(maps_outside);
-pub(crate) const FORGETS_SHARED: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(and_shares), ..MEMORY };
-pub(crate) const SAVES_INTO_FREED: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiBuildPagingBuffer: Some(and_frees),
-    DxgkDdiDestroyContext: Some(forgets),
+pub(crate) const FREES_CONTEXT_ALLOCATION_TWICE: DRIVER_INITIALIZATION_DATA = ends(frees_context_allocation_twice);
+pub(crate) const FREES_WRONG_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA = ends(frees_wrong_context_allocation);
+pub(crate) const LEAKS_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA = ends(leaks_context_allocation);
+pub(crate) const MAPS_PAST_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA = ends(maps_past_context_allocation);
+pub(crate) const LEAKS_SHARED_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(leaks_shared_context_allocation), ..MEMORY };
+pub(crate) const USES_FREED_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiBuildPagingBuffer: Some(uses_freed_context_allocation),
+    DxgkDdiDestroyContext: Some(leaks_context_allocation),
     ..MEMORY
 };
-pub(crate) const UPDATES_WHILE_PAGING: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiBuildPagingBuffer: Some(and_updates), ..MEMORY };
+pub(crate) const UPDATES_CONTEXT_WHILE_PAGING: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiBuildPagingBuffer: Some(updates_context_while_paging), ..MEMORY };
 
 /// A driver that asks for something else as well when it creates a context.
-const fn orders(
+const fn with_create_args(
     entry: unsafe extern "win64-unwind" fn(HANDLE, *mut DXGKARG_CREATECONTEXT) -> NTSTATUS,
 ) -> DRIVER_INITIALIZATION_DATA {
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateContext: Some(entry), ..MEMORY }
@@ -57,21 +57,21 @@ const fn ends(
 }
 
 /// What is wrong with an order.
-trait Wrong {
+trait BadCreateArgs {
     /// Changes a good order for a context; `device` is the driver's own handle.
     fn change(order: &mut Order, device: HANDLE);
 }
 
 /// An allocation that is shared across contexts, and of one.
-struct SharesOne;
+struct SharedPerContext;
 /// An allocation that is neither shared nor of a context.
-struct SharesNothing;
+struct NoOwner;
 /// An allocation for a device by the driver's handle of it.
-struct OwnDevice;
+struct WrongDeviceHandle;
 /// An allocation for a context by a handle of the driver's.
-struct OwnContext;
+struct WrongContextHandle;
 /// An allocation of no bytes.
-struct Empty;
+struct EmptyAllocation;
 /// An allocation that would best be where it may not be.
 struct Elsewhere;
 /// An allocation that is to be evicted to what is no aperture.
@@ -79,57 +79,57 @@ struct Evicted;
 /// An allocation with an address of the CPU's, in memory.
 struct Seen;
 
-impl Wrong for SharesOne {
+impl BadCreateArgs for SharedPerContext {
     fn change(order: &mut Order, _device: HANDLE) {
         order.ContextAllocationFlags = CreateFlags { Value: CreateFlags::SharedAcrossContexts };
     }
 }
 
-impl Wrong for SharesNothing {
+impl BadCreateArgs for NoOwner {
     fn change(order: &mut Order, _device: HANDLE) {
         order.hContext = ptr::null_mut();
     }
 }
 
-impl Wrong for OwnDevice {
+impl BadCreateArgs for WrongDeviceHandle {
     fn change(order: &mut Order, device: HANDLE) {
         order.hDevice = device;
     }
 }
 
-impl Wrong for OwnContext {
+impl BadCreateArgs for WrongContextHandle {
     fn change(order: &mut Order, device: HANDLE) {
         order.hContext = device;
     }
 }
 
-impl Wrong for Empty {
+impl BadCreateArgs for EmptyAllocation {
     fn change(order: &mut Order, _device: HANDLE) {
         order.Size = 0;
     }
 }
 
-impl Wrong for Elsewhere {
+impl BadCreateArgs for Elsewhere {
     fn change(order: &mut Order, _device: HANDLE) {
         order.SupportedSegmentSet = 0b11;
         order.PreferredSegment = DXGK_SEGMENTPREFERENCE { Value: 3 };
     }
 }
 
-impl Wrong for Evicted {
+impl BadCreateArgs for Evicted {
     fn change(order: &mut Order, _device: HANDLE) {
-        order.EvictionSegmentSet = ANYWHERE;
+        order.EvictionSegmentSet = ALL_SEGMENTS;
     }
 }
 
-impl Wrong for Seen {
+impl BadCreateArgs for Seen {
     fn change(order: &mut Order, _device: HANDLE) {
         order.Flags = Flags { Value: Flags::CpuVisible | Flags::Protected };
     }
 }
 
 /// Asks for one allocation more than it needs, and not as it should.
-unsafe extern "win64-unwind" fn and_orders<W: Wrong>(
+unsafe extern "win64-unwind" fn create_with_bad_args<W: BadCreateArgs>(
     device: HANDLE,
     args: *mut DXGKARG_CREATECONTEXT,
 ) -> NTSTATUS {
@@ -145,31 +145,31 @@ unsafe extern "win64-unwind" fn and_orders<W: Wrong>(
         give_back(adapter, name);
     }
     // SAFETY: The arguments are the kernel's.
-    unsafe { create_saved_context(device, args) }
+    unsafe { create_context_with_area(device, args) }
 }
 
 /// Frees the area of a context, then frees it with the rest.
-unsafe extern "win64-unwind" fn frees_before(handle: HANDLE) -> NTSTATUS {
+unsafe extern "win64-unwind" fn frees_context_allocation_twice(handle: HANDLE) -> NTSTATUS {
     // SAFETY: The word is the context's.
     if let Some((adapter, area)) = unsafe { area_of(handle) } {
         give_back(adapter, area.name);
     }
     // SAFETY: The arguments are the kernel's.
-    unsafe { destroy_saved_context(handle) }
+    unsafe { destroy_context_with_area(handle) }
 }
 
 /// Frees the area of a context by its own word for it, then as it should.
-unsafe extern "win64-unwind" fn frees_its_word(handle: HANDLE) -> NTSTATUS {
+unsafe extern "win64-unwind" fn frees_wrong_context_allocation(handle: HANDLE) -> NTSTATUS {
     // SAFETY: The word is the context's.
     if let Some((it, _, adapter)) = unsafe { context(handle) } {
         give_back(adapter, it.area);
     }
     // SAFETY: The arguments are the kernel's.
-    unsafe { destroy_saved_context(handle) }
+    unsafe { destroy_context_with_area(handle) }
 }
 
 /// Destroys a context, but not its area.
-unsafe extern "win64-unwind" fn forgets(handle: HANDLE) -> NTSTATUS {
+unsafe extern "win64-unwind" fn leaks_context_allocation(handle: HANDLE) -> NTSTATUS {
     // SAFETY: The word is the context's.
     let Some((it, _, _)) = (unsafe { context(handle) }) else { return STATUS_INVALID_PARAMETER };
     let area = it.area;
@@ -181,7 +181,7 @@ unsafe extern "win64-unwind" fn forgets(handle: HANDLE) -> NTSTATUS {
 }
 
 /// Asks where the page behind the area is.
-unsafe extern "win64-unwind" fn maps_outside(handle: HANDLE) -> NTSTATUS {
+unsafe extern "win64-unwind" fn maps_past_context_allocation(handle: HANDLE) -> NTSTATUS {
     // SAFETY: The word is the context's.
     if let Some((adapter, area)) = unsafe { area_of(handle) }
         && let Some(call) = adapter.interface.DxgkCbMapContextAllocation
@@ -196,7 +196,7 @@ unsafe extern "win64-unwind" fn maps_outside(handle: HANDLE) -> NTSTATUS {
         unsafe { call(adapter.interface.DeviceHandle, &raw const args) };
     }
     // SAFETY: The arguments are the kernel's.
-    unsafe { destroy_saved_context(handle) }
+    unsafe { destroy_context_with_area(handle) }
 }
 
 /// The adapter and the area of a context.
@@ -212,7 +212,7 @@ unsafe fn area_of<'a>(handle: HANDLE) -> Option<(&'a Adapter, &'a Area)> {
 }
 
 /// Has an allocation made for all contexts of a device, and never frees it.
-unsafe extern "win64-unwind" fn and_shares(
+unsafe extern "win64-unwind" fn leaks_shared_context_allocation(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEDEVICE,
 ) -> NTSTATUS {
@@ -229,7 +229,7 @@ unsafe extern "win64-unwind" fn and_shares(
 }
 
 /// Has an area updated while it builds what initialises it.
-unsafe extern "win64-unwind" fn and_updates(
+unsafe extern "win64-unwind" fn updates_context_while_paging(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {
@@ -249,7 +249,7 @@ unsafe extern "win64-unwind" fn and_updates(
 }
 
 /// Frees an area as soon as it is initialised, and has engines save into it all the same.
-unsafe extern "win64-unwind" fn and_frees(
+unsafe extern "win64-unwind" fn uses_freed_context_allocation(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {

@@ -7,20 +7,20 @@ use abi::display::DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA;
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::{HANDLE, NTSTATUS};
 
-pub(crate) const EDITS_SURFACE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiGetStandardAllocationDriverData: Some(with_a_pitch),
+pub(crate) const EDITS_STANDARD_SURFACE_DATA: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiGetStandardAllocationDriverData: Some(edits_standard_surface_data),
     ..GOOD
 };
-pub(crate) const NO_PRIVATE_DATA: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiGetStandardAllocationDriverData: Some(without_bytes),
+pub(crate) const OMITS_STANDARD_PRIVATE_DATA: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiGetStandardAllocationDriverData: Some(omits_standard_private_data),
     ..GOOD
 };
-pub(crate) const TWO_SIZES: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiGetStandardAllocationDriverData: Some(one_size_more),
+pub(crate) const CHANGES_STANDARD_PRIVATE_SIZE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiGetStandardAllocationDriverData: Some(changes_standard_private_size),
     ..GOOD
 };
-pub(crate) const REFUSES_ITS_OWN: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiGetStandardAllocationDriverData: Some(and_spoil), ..GOOD };
+pub(crate) const REJECTS_OWN_PRIVATE_DATA: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiGetStandardAllocationDriverData: Some(rejects_own_private_data), ..GOOD };
 
 /// Asks for sizes as the good driver does; with the status, whether that was all.
 ///
@@ -39,7 +39,7 @@ unsafe fn asked(
 }
 
 /// Writes into the description where only sizes are asked for.
-unsafe extern "win64-unwind" fn with_a_pitch(
+unsafe extern "win64-unwind" fn edits_standard_surface_data(
     adapter: HANDLE,
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> NTSTATUS {
@@ -55,7 +55,7 @@ unsafe extern "win64-unwind" fn with_a_pitch(
 }
 
 /// Says that it has no private data, and gives none.
-unsafe extern "win64-unwind" fn without_bytes(
+unsafe extern "win64-unwind" fn omits_standard_private_data(
     _adapter: HANDLE,
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> NTSTATUS {
@@ -66,7 +66,7 @@ unsafe extern "win64-unwind" fn without_bytes(
 }
 
 /// Answers another size when it fills the data in.
-unsafe extern "win64-unwind" fn one_size_more(
+unsafe extern "win64-unwind" fn changes_standard_private_size(
     adapter: HANDLE,
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> NTSTATUS {
@@ -80,7 +80,7 @@ unsafe extern "win64-unwind" fn one_size_more(
 }
 
 /// Fills in a description that its own create does not take.
-unsafe extern "win64-unwind" fn and_spoil(
+unsafe extern "win64-unwind" fn rejects_own_private_data(
     adapter: HANDLE,
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> NTSTATUS {

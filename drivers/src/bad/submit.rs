@@ -17,19 +17,19 @@ use std::ptr;
 
 const TAG: u32 = u32::from_le_bytes(*b"Wtsu");
 
-const fn submitting(entry: DXGKDDI_SUBMITCOMMANDVIRTUAL) -> DRIVER_INITIALIZATION_DATA {
+const fn with_submit_command(entry: DXGKDDI_SUBMITCOMMANDVIRTUAL) -> DRIVER_INITIALIZATION_DATA {
     DRIVER_INITIALIZATION_DATA { DxgkDdiSubmitCommandVirtual: Some(entry), ..GOOD }
 }
 
-pub(crate) const FAILS_SUBMIT: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiSubmitCommand: Some(and_fails), ..MEMORY };
-pub(crate) const ACQUIRES_IN_SUBMIT: DRIVER_INITIALIZATION_DATA = submitting(acquires);
-pub(crate) const WAITS_IN_SUBMIT: DRIVER_INITIALIZATION_DATA = submitting(waits);
-pub(crate) const PAGED_IN_SUBMIT: DRIVER_INITIALIZATION_DATA = submitting(takes_paged);
-pub(crate) const NO_MEMORY_IN_SUBMIT: DRIVER_INITIALIZATION_DATA = submitting(and_has_no_memory);
+pub(crate) const FAILS_SUBMIT_PAGING: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiSubmitCommand: Some(fails_submit_paging), ..MEMORY };
+pub(crate) const ACQUIRES_HANDLE_DATA_IN_SUBMIT: DRIVER_INITIALIZATION_DATA = with_submit_command(acquires);
+pub(crate) const WAITS_IN_SUBMIT: DRIVER_INITIALIZATION_DATA = with_submit_command(waits);
+pub(crate) const ALLOCATES_PAGED_IN_SUBMIT: DRIVER_INITIALIZATION_DATA = with_submit_command(allocates_paged_in_submit);
+pub(crate) const RETURNS_NO_MEMORY_SUBMIT: DRIVER_INITIALIZATION_DATA = with_submit_command(returns_no_memory_submit);
 
 /// Takes paging work, and answers that it has not.
-unsafe extern "win64-unwind" fn and_fails(
+unsafe extern "win64-unwind" fn fails_submit_paging(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMAND,
 ) -> NTSTATUS {
@@ -39,7 +39,7 @@ unsafe extern "win64-unwind" fn and_fails(
 }
 
 /// Takes a packet, and answers that it has no memory for it.
-unsafe extern "win64-unwind" fn and_has_no_memory(
+unsafe extern "win64-unwind" fn returns_no_memory_submit(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
 ) -> NTSTATUS {
@@ -81,7 +81,7 @@ unsafe extern "win64-unwind" fn waits(
 }
 
 /// Takes paged pool for the time of a packet.
-unsafe extern "win64-unwind" fn takes_paged(
+unsafe extern "win64-unwind" fn allocates_paged_in_submit(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
 ) -> NTSTATUS {

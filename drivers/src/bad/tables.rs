@@ -1,15 +1,15 @@
 //! Drivers that write page tables wrongly: each hands on to a good one, but for one thing.
 
 use flight::Passive;
-use kernel::miniport::{Answer, DriverContext, DriverProcess, Miniport, Refusal};
-use kernel::mmu::{Entry, Root, RootSize, TableAt, TableUpdate, WindowMap};
-use kernel::operation::{Building, Operation, PAGE};
+use kernel::miniport::{DriverResult, DriverContext, DriverProcess, Miniport, DriverError};
+use kernel::mmu::{PageTableEntry, Root, RootSize, TableAddress, TableUpdate, MapHostApertureArgs};
+use kernel::operation::{BuildPagingBufferArgs, Operation, PAGE};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A driver around a good one.
-pub(crate) struct Tables {
-    good: Arc<dyn Miniport>,
+pub(crate) struct PageTableFlawDriver {
+    inner: Arc<dyn Miniport>,
     flaw: Flaw,
     state: Mutex<State>,
 }
@@ -18,35 +18,35 @@ pub(crate) struct Tables {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
     /// Forgets no translation.
-    NeverFlushes,
+    IgnoresTlbFlush,
     /// Forgets the first page of a range, and nothing else.
-    FlushesAPage,
+    FlushesOneTlbPage,
     /// Takes a flush from zero to zero for one of nothing.
-    FlushesNothing,
+    IgnoresFullTlbFlush,
     /// Writes addresses where page numbers belong.
-    WritesAddresses,
+    WritesPageAddressEntries,
     /// Leaves the last entry of several.
-    EntryShort,
+    WritesOneEntryLess,
     /// Writes an entry more.
-    EntryMore,
+    WritesOneEntryMore,
     /// Writes the entries of pages to a table above.
-    WrongLevel,
+    WritesParentPageTable,
     /// Writes a repeated entry once.
-    WritesOnce,
+    IgnoresEntryRepeat,
     /// Leaves tables that the CPU should write for later.
-    WritesLater,
+    DefersCpuTableUpdate,
     /// Adds the offset in the allocation to the ends of a virtual transfer.
-    AddsOffset,
+    AddsOffsetVirtualTransfer,
     /// Keeps the root that was set first, for all contexts.
-    KeepsRoot,
+    KeepsFirstRootTable,
     /// Takes every root for one of all entries.
-    AllEntries,
+    AssumesFullRootTable,
     /// Gives a root a header, and does not round to whole pages.
-    OddRoot,
+    ReturnsUnroundedRootSize,
     /// Answers fewer entries than it was asked for.
-    FewerEntries,
+    ReturnsFewerRootEntries,
     /// Shows the CPU only what is an allocation's.
-    NeedsAllocation,
+    RequiresHostApertureAllocation,
     /// Frees no process.
     LeaksProcess,
 }
@@ -54,14 +54,14 @@ pub(crate) enum Flaw {
 #[derive(Default)]
 struct State {
     /// The last table of each level that was written to.
-    tables: BTreeMap<u32, TableAt>,
+    tables: BTreeMap<u32, TableAddress>,
     /// The root that was set first.
     root: Option<Root>,
 }
 
-impl Tables {
-    pub(crate) fn new(good: Arc<dyn Miniport>, flaw: Flaw) -> Arc<Self> {
-        Arc::new(Self { good, flaw, state: Mutex::default() })
+impl PageTableFlawDriver {
+    pub(crate) fn new(inner: Arc<dyn Miniport>, flaw: Flaw) -> Arc<Self> {
+        Arc::new(Self { inner, flaw, state: Mutex::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -72,19 +72,19 @@ impl Tables {
     fn with(
         &self,
         at: &mut Passive,
-        building: &mut Building<'_>,
+        building: &mut BuildPagingBufferArgs<'_>,
         operation: Operation<'_>,
-    ) -> Answer<()> {
-        let mut other = Building {
+    ) -> DriverResult<()> {
+        let mut other = BuildPagingBufferArgs {
             operation,
             buffer: building.buffer,
             address: building.address,
-            before: building.before,
+            used: building.used,
             written: 0,
             multipass: building.multipass,
             private: building.private,
         };
-        let answer = self.good.build_paging(at, &mut other);
+        let answer = self.inner.build_paging(at, &mut other);
         building.written = other.written;
         answer
     }
@@ -92,27 +92,27 @@ impl Tables {
     fn update(
         &self,
         at: &mut Passive,
-        building: &mut Building<'_>,
+        building: &mut BuildPagingBufferArgs<'_>,
         it: TableUpdate<'_>,
-    ) -> Answer<()> {
-        let turn = |entry: &Entry| Entry { page: entry.page * PAGE, ..*entry };
+    ) -> DriverResult<()> {
+        let turn = |entry: &PageTableEntry| PageTableEntry { page: entry.page * PAGE, ..*entry };
         let mut entries = it.entries.to_vec();
         let mut changed = it;
         match self.flaw {
-            Flaw::WritesAddresses => entries = it.entries.iter().map(turn).collect(),
-            Flaw::EntryShort if it.count > 1 && !it.repeat => changed.count = it.count - 1,
+            Flaw::WritesPageAddressEntries => entries = it.entries.iter().map(turn).collect(),
+            Flaw::WritesOneEntryLess if it.count > 1 && !it.repeat => changed.count = it.count - 1,
             // Not behind the end of the table: nothing is known of what is there.
-            Flaw::EntryMore if it.first + it.count < 512 && !it.repeat => {
+            Flaw::WritesOneEntryMore if it.first + it.count < 512 && !it.repeat => {
                 let last = entries.last().copied().unwrap_or_default();
-                entries.push(Entry { page: last.page + 1, ..last });
+                entries.push(PageTableEntry { page: last.page + 1, ..last });
                 changed.count += 1;
             }
-            Flaw::WritesOnce if it.repeat => {
+            Flaw::IgnoresEntryRepeat if it.repeat => {
                 entries.truncate(1);
                 changed = TableUpdate { repeat: false, count: 1, ..it };
             }
-            Flaw::WritesLater if matches!(it.table, TableAt::Cpu(_)) => return Ok(()),
-            Flaw::WrongLevel if !matches!(it.table, TableAt::Cpu(_)) => {
+            Flaw::DefersCpuTableUpdate if matches!(it.table, TableAddress::Cpu(_)) => return Ok(()),
+            Flaw::WritesParentPageTable if !matches!(it.table, TableAddress::Cpu(_)) => {
                 let tables = &mut self.state().tables;
                 tables.insert(it.level, it.table);
                 if let Some(above) = tables.get(&(it.level + 1)).filter(|_| it.level == 0) {
@@ -126,66 +126,66 @@ impl Tables {
     }
 }
 
-impl Miniport for Tables {
+impl Miniport for PageTableFlawDriver {
     fn stands_on(&self) -> Option<&dyn Miniport> {
-        Some(&*self.good)
+        Some(&*self.inner)
     }
 
-    fn destroy_process(&self, at: &mut Passive, process: DriverProcess) -> Answer<()> {
+    fn destroy_process(&self, at: &mut Passive, process: DriverProcess) -> DriverResult<()> {
         if self.flaw == Flaw::LeaksProcess {
             Ok(())
         } else {
-            self.good.destroy_process(at, process)
+            self.inner.destroy_process(at, process)
         }
     }
 
-    fn set_root(&self, at: &mut Passive, context: &DriverContext, root: Root) -> Answer<()> {
+    fn set_root(&self, at: &mut Passive, context: &DriverContext, root: Root) -> DriverResult<()> {
         let root = match self.flaw {
-            Flaw::KeepsRoot => *self.state().root.get_or_insert(root),
-            Flaw::AllEntries => Root { entries: u32::MAX, ..root },
+            Flaw::KeepsFirstRootTable => *self.state().root.get_or_insert(root),
+            Flaw::AssumesFullRootTable => Root { entries: u32::MAX, ..root },
             _ => root,
         };
-        self.good.set_root(at, context, root)
+        self.inner.set_root(at, context, root)
     }
 
-    fn root_size(&self, at: &mut Passive, entries: u32) -> Answer<RootSize> {
-        let size = self.good.root_size(at, entries)?;
+    fn root_size(&self, at: &mut Passive, entries: u32) -> DriverResult<RootSize> {
+        let size = self.inner.root_size(at, entries)?;
         Ok(match self.flaw {
-            Flaw::OddRoot => RootSize { bytes: size.bytes + 64, ..size },
-            Flaw::FewerEntries => RootSize { entries: entries.saturating_sub(1), ..size },
+            Flaw::ReturnsUnroundedRootSize => RootSize { bytes: size.bytes + 64, ..size },
+            Flaw::ReturnsFewerRootEntries => RootSize { entries: entries.saturating_sub(1), ..size },
             _ => size,
         })
     }
 
-    fn map_window(&self, at: &mut Passive, map: WindowMap<'_>) -> Answer<()> {
-        if self.flaw == Flaw::NeedsAllocation && map.word.is_none() {
-            return Err(Refusal::Invalid);
+    fn map_window(&self, at: &mut Passive, map: MapHostApertureArgs<'_>) -> DriverResult<()> {
+        if self.flaw == Flaw::RequiresHostApertureAllocation && map.driver_handle.is_none() {
+            return Err(DriverError::Invalid);
         }
-        self.good.map_window(at, map)
+        self.inner.map_window(at, map)
     }
 
-    fn build_paging(&self, at: &mut Passive, building: &mut Building<'_>) -> Answer<()> {
+    fn build_paging(&self, at: &mut Passive, building: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
         match building.operation {
             Operation::UpdateTable(it) => self.update(at, building, it),
             Operation::FlushTlb { process, root, start, end } => {
                 let whole = (start, end) == (0, 0);
                 let (start, end) = match self.flaw {
-                    Flaw::NeverFlushes => return Ok(()),
-                    Flaw::FlushesNothing if whole => return Ok(()),
-                    Flaw::FlushesAPage if whole => (0, PAGE),
-                    Flaw::FlushesAPage => (start, start + PAGE),
+                    Flaw::IgnoresTlbFlush => return Ok(()),
+                    Flaw::IgnoresFullTlbFlush if whole => return Ok(()),
+                    Flaw::FlushesOneTlbPage if whole => (0, PAGE),
+                    Flaw::FlushesOneTlbPage => (start, start + PAGE),
                     _ => (start, end),
                 };
                 self.with(at, building, Operation::FlushTlb { process, root, start, end })
             }
-            Operation::VirtualTransfer { word, offset, from, to, bytes }
-                if self.flaw == Flaw::AddsOffset =>
+            Operation::VirtualTransfer { driver_handle: word, offset, from, to, bytes }
+                if self.flaw == Flaw::AddsOffsetVirtualTransfer =>
             {
                 let (from, to) = (from + offset, to + offset);
-                let moved = Operation::VirtualTransfer { word, offset, from, to, bytes };
+                let moved = Operation::VirtualTransfer { driver_handle: word, offset, from, to, bytes };
                 self.with(at, building, moved)
             }
-            _ => self.good.build_paging(at, building),
+            _ => self.inner.build_paging(at, building),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What goes wrong in `DxgkDdiOpenAllocation` and `DxgkDdiCloseAllocation`.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
-use super::destroy::only_the_resource;
-use crate::allocation::{Allocation, end_allocation};
+use super::destroy::leaks_destroyed_allocation;
+use crate::allocation::{Allocation, destroy_one_allocation};
 use crate::block::{find, list, list_mut, pointer};
 use crate::context::Device;
 use crate::table::GOOD;
@@ -13,24 +13,24 @@ use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
 use abi::{HANDLE, NTSTATUS};
 use std::ptr;
 
-pub(crate) const FREES_EARLY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiCloseAllocation: Some(with_the_allocation),
-    DxgkDdiDestroyAllocation: Some(only_the_resource),
+pub(crate) const FREES_ALLOCATION_ON_CLOSE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiCloseAllocation: Some(frees_allocation_on_close),
+    DxgkDdiDestroyAllocation: Some(leaks_destroyed_allocation),
     ..GOOD
 };
-pub(crate) const POINTS_AT_DEVICE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(for_its_owner), ..GOOD };
-pub(crate) const NULL_VIEW: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+pub(crate) const KEEPS_CLOSED_DEVICE_POINTER: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(keeps_closed_device_pointer), ..GOOD };
+pub(crate) const RETURNS_NULL_VIEW: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiOpenAllocation: Some(without_handles),
     DxgkDdiCloseAllocation: Some(nothing),
     ..GOOD
 };
 
-pub(crate) const SIGNS_RESOURCE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(and_sign), ..GOOD };
+pub(crate) const WRITES_RESOURCE_DATA_ON_OPEN: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(writes_resource_data_on_open), ..GOOD };
 
 /// Writes into the resource's private data.
-unsafe extern "win64-unwind" fn and_sign(
+unsafe extern "win64-unwind" fn writes_resource_data_on_open(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
@@ -47,7 +47,7 @@ unsafe extern "win64-unwind" fn and_sign(
 }
 
 /// Frees the allocation with the view, and not when it is destroyed.
-unsafe extern "win64-unwind" fn with_the_allocation(
+unsafe extern "win64-unwind" fn frees_allocation_on_close(
     device: HANDLE,
     args: *const DXGKARG_CLOSEALLOCATION,
 ) -> NTSTATUS {
@@ -62,14 +62,14 @@ unsafe extern "win64-unwind" fn with_the_allocation(
         // SAFETY: The word is the view's, which ends in the call below.
         let Some(view) = (unsafe { find::<View>(*view) }) else { continue };
         // SAFETY: This driver does not use it again; one that is freed is not followed.
-        unsafe { end_allocation(known.adapter, view.allocation) };
+        unsafe { destroy_one_allocation(known.adapter, view.allocation) };
     }
     // SAFETY: The arguments are the kernel's.
     unsafe { close_allocation(device, args) }
 }
 
 /// Makes the device the owner of the allocation, and leaves it that when the view is closed.
-unsafe extern "win64-unwind" fn for_its_owner(
+unsafe extern "win64-unwind" fn keeps_closed_device_pointer(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {

@@ -5,12 +5,12 @@ use super::inner::lock;
 use flight::Passive;
 use std::sync::Mutex;
 use stream::{
-    AllocatorId, Answer, Blank, DriverAllocator, DriverFrame, FrameId, Framing, Minidriver, PinView,
+    AllocatorId, DriverResult, HandleSlot, DriverAllocator, DriverFrame, FrameId, Framing, Minidriver, PinView,
 };
 
 /// What is wrong with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bend {
+pub(crate) enum AllocatorFlaw {
     /// It has no context.
     NoContext,
     /// All have the same.
@@ -24,35 +24,35 @@ pub(crate) enum Bend {
 /// The source, and the frame that it gives again and again.
 pub(crate) struct Crooked {
     under: Capture,
-    bend: Bend,
-    again: Mutex<Option<usize>>,
+    flaw: AllocatorFlaw,
+    repeated_frame: Mutex<Option<usize>>,
     /// How many bytes and which alignment were agreed on last, and which memory.
     agreed: Mutex<Option<Framing>>,
 }
 
 impl Crooked {
-    pub(crate) fn new(bend: Bend) -> Self {
-        Self { under: Capture::new(), bend, again: Mutex::default(), agreed: Mutex::default() }
+    pub(crate) fn new(flaw: AllocatorFlaw) -> Self {
+        Self { under: Capture::new(), flaw, repeated_frame: Mutex::default(), agreed: Mutex::default() }
     }
 
     fn frame(&self) -> Option<usize> {
         let services = self.under.services().ok()?;
         let Framing { bytes, alignment, kind, .. } = (*lock(&self.agreed))?;
-        let make = |bytes| services.make_memory(bytes, alignment, kind);
-        match self.bend {
-            Bend::NoContext | Bend::SharedContext => make(bytes),
-            Bend::Short => make(bytes - 1),
-            Bend::Twice => {
-                let mut again = lock(&self.again);
-                *again = again.or_else(|| make(bytes));
-                *again
+        let make = |bytes| services.allocate_memory(bytes, alignment, kind);
+        match self.flaw {
+            AllocatorFlaw::NoContext | AllocatorFlaw::SharedContext => make(bytes),
+            AllocatorFlaw::Short => make(bytes - 1),
+            AllocatorFlaw::Twice => {
+                let mut repeated_frame = lock(&self.repeated_frame);
+                *repeated_frame = repeated_frame.or_else(|| make(bytes));
+                *repeated_frame
             }
         }
     }
 }
 
 impl Minidriver for Crooked {
-    fn stands_on(&self) -> Option<&dyn Minidriver> {
+    fn delegate(&self) -> Option<&dyn Minidriver> {
         Some(&self.under)
     }
 
@@ -61,12 +61,12 @@ impl Minidriver for Crooked {
         at: &mut Passive,
         pin: &PinView,
         framing: &Framing,
-        word: Blank<'_, AllocatorId>,
-    ) -> Answer<DriverAllocator> {
+        word: HandleSlot<'_, AllocatorId>,
+    ) -> DriverResult<DriverAllocator> {
         *lock(&self.agreed) = Some(*framing);
-        match self.bend {
-            Bend::NoContext => Ok(word.fill(0)),
-            Bend::SharedContext => Ok(word.fill(0x77)),
+        match self.flaw {
+            AllocatorFlaw::NoContext => Ok(word.set(0)),
+            AllocatorFlaw::SharedContext => Ok(word.set(0x77)),
             _ => self.under.initialize_allocator(at, pin, framing, word),
         }
     }
@@ -74,15 +74,15 @@ impl Minidriver for Crooked {
     fn allocate(
         &self,
         _allocator: &DriverAllocator,
-        word: Blank<'_, FrameId>,
+        word: HandleSlot<'_, FrameId>,
     ) -> Option<DriverFrame> {
-        self.frame().map(|it| word.fill(it))
+        self.frame().map(|it| word.set(it))
     }
 
     fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
-        let word = frame.word();
-        let mut again = lock(&self.again);
-        *again = again.filter(|it| *it != word);
+        let word = frame.value();
+        let mut repeated_frame = lock(&self.repeated_frame);
+        *repeated_frame = repeated_frame.filter(|it| *it != word);
         if let Ok(services) = self.under.services() {
             let _ = services.free_memory(word); // It is its own.
         }

@@ -1,15 +1,15 @@
 //! Flaws with frames: their memory, the pointers to them, their allocator.
 
-use super::capture::{Capture, fell};
+use super::capture::{Capture, ignore_not_ready};
 use super::pattern::{BYTES, INTERVAL, picture};
-use stream::{Answer, Entry, Header, MemoryKind, PinId, PointerId, Refusal};
+use stream::{DriverResult, Entry, Header, MemoryKind, PinId, PointerId, DriverError};
 
 /// Its first piece stays if the second cannot be had.
-pub(crate) fn fails_untidily(it: &Capture, entry: Entry, _pin: PinId) -> Answer<()> {
+pub(crate) fn leaks_failed_allocator(it: &Capture, entry: Entry, _pin: PinId) -> DriverResult<()> {
     let services = it.services()?;
     match entry {
         Entry::InitializeAllocator => {
-            let make = || services.make_memory(8, 0, MemoryKind::Paged).ok_or(Refusal::NoMemory);
+            let make = || services.allocate_memory(8, 0, MemoryKind::Paged).ok_or(DriverError::NoMemory);
             let (one, other) = (make()?, make()?);
             it.inner().kept.extend([one, other]);
         }
@@ -23,16 +23,16 @@ pub(crate) fn fails_untidily(it: &Capture, entry: Entry, _pin: PinId) -> Answer<
     Ok(())
 }
 
-pub(crate) fn waits_for_memory(it: &Capture, entry: Entry, _pin: PinId) -> Answer<()> {
+pub(crate) fn waits_in_allocate_frame(it: &Capture, entry: Entry, _pin: PinId) -> DriverResult<()> {
     if entry == Entry::Allocate { it.services()?.delay(10_000) } else { Ok(()) }
 }
 
-pub(crate) fn writes_freed(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
+pub(crate) fn writes_freed_frame(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
     let services = it.services()?;
     match entry {
         Entry::PinProcess => {
             if let Some(edge) = services.leading_edge(pin, true) {
-                it.inner().kept = services.memory_of(edge).into_iter().collect();
+                it.inner().kept = services.pointer_memory(edge).into_iter().collect();
             }
         }
         Entry::DeleteAllocator => {
@@ -46,15 +46,15 @@ pub(crate) fn writes_freed(it: &Capture, entry: Entry, pin: PinId) -> Answer<()>
     Ok(())
 }
 
-pub(crate) fn leaks_context(_it: &Capture, entry: Entry, _pin: PinId) -> Answer<()> {
-    if entry == Entry::DeleteAllocator { Err(Refusal::Busy) } else { Ok(()) }
+pub(crate) fn leaks_allocator_context(_it: &Capture, entry: Entry, _pin: PinId) -> DriverResult<()> {
+    if entry == Entry::DeleteAllocator { Err(DriverError::Busy) } else { Ok(()) }
 }
 
-pub(crate) fn frees_late(it: &Capture, entry: Entry, _pin: PinId) -> Answer<()> {
+pub(crate) fn frees_frames_late(it: &Capture, entry: Entry, _pin: PinId) -> DriverResult<()> {
     let services = it.services()?;
     match entry {
         Entry::Allocate => {
-            let word = services.make_memory(8, 0, MemoryKind::Paged);
+            let word = services.allocate_memory(8, 0, MemoryKind::Paged);
             it.inner().kept.extend(word);
         }
         Entry::PinClose => {
@@ -67,7 +67,7 @@ pub(crate) fn frees_late(it: &Capture, entry: Entry, _pin: PinId) -> Answer<()> 
     Ok(())
 }
 
-pub(crate) fn overruns(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
+pub(crate) fn overruns_client_frame(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
     let services = it.services()?;
     if entry == Entry::PinProcess
         && let Some(edge) = services.leading_edge(pin, true)
@@ -77,7 +77,7 @@ pub(crate) fn overruns(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
     Ok(())
 }
 
-pub(crate) fn unlocked(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
+pub(crate) fn writes_unlocked_pointer(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
     let services = it.services()?;
     if entry == Entry::PinProcess
         && let Some(edge) = services.leading_edge(pin, false)
@@ -88,7 +88,7 @@ pub(crate) fn unlocked(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
 }
 
 /// A clone of its own, whose frame can be cancelled.
-fn keep_clone(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
+fn create_own_clone(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
     let services = it.services()?;
     let keeps = entry == Entry::PinProcess && it.inner().pointer.is_none();
     if keeps && let Some(edge) = services.leading_edge(pin, true) {
@@ -100,15 +100,15 @@ fn keep_clone(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
 }
 
 /// Lets go of its clone: when a frame is full, when the queue is reset, and when its pin stops.
-fn let_go(it: &Capture, entry: Entry) -> Option<PointerId> {
+fn delete_own_clone(it: &Capture, entry: Entry) -> Option<PointerId> {
     let ends = [Entry::PointerTimedOut, Entry::PinReset, Entry::PinSetDeviceState];
     if ends.contains(&entry) { it.inner().pointer.take() } else { None }
 }
 
 /// It has a clone whose frame may be gone, and writes to that all the same.
-pub(crate) fn ignores_lock(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
-    keep_clone(it, entry, pin)?;
-    if let Some(clone) = let_go(it, entry) {
+pub(crate) fn ignores_failed_lock(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
+    create_own_clone(it, entry, pin)?;
+    if let Some(clone) = delete_own_clone(it, entry) {
         let services = it.services()?;
         if services.lock(clone).is_err() {
             let _ = services.write(clone, 0, &[1]);
@@ -119,18 +119,18 @@ pub(crate) fn ignores_lock(it: &Capture, entry: Entry, pin: PinId) -> Answer<()>
 }
 
 /// It has a clone, deletes that if its frame is still there, and else forgets it.
-pub(crate) fn keeps_empty(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
-    keep_clone(it, entry, pin)?;
-    if let Some(clone) = let_go(it, entry) {
+pub(crate) fn keeps_cancelled_frame_clone(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
+    create_own_clone(it, entry, pin)?;
+    if let Some(clone) = delete_own_clone(it, entry) {
         let services = it.services()?;
-        if services.look(clone)?.frame.is_some() {
+        if services.pointer_view(clone)?.frame.is_some() {
             let _ = services.delete_pointer(clone);
         }
     }
     Ok(())
 }
 
-pub(crate) fn deletes_edge(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
+pub(crate) fn deletes_edge(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
     let services = it.services()?;
     if entry == Entry::PinProcess
         && let Some(edge) = services.leading_edge(pin, true)
@@ -140,7 +140,7 @@ pub(crate) fn deletes_edge(it: &Capture, entry: Entry, pin: PinId) -> Answer<()>
     Ok(())
 }
 
-pub(crate) fn deletes_twice(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
+pub(crate) fn deletes_twice(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
     let services = it.services()?;
     if entry == Entry::PinProcess
         && let Some(edge) = services.leading_edge(pin, true)
@@ -152,11 +152,11 @@ pub(crate) fn deletes_twice(it: &Capture, entry: Entry, pin: PinId) -> Answer<()
     Ok(())
 }
 
-pub(crate) fn keeps_cancelled(_it: &Capture, entry: Entry, _pin: PinId) -> Answer<()> {
-    if entry == Entry::PointerCancelled { Err(Refusal::Busy) } else { Ok(()) }
+pub(crate) fn keeps_clone_after_cancel(_it: &Capture, entry: Entry, _pin: PinId) -> DriverResult<()> {
+    if entry == Entry::PointerCancelled { Err(DriverError::Busy) } else { Ok(()) }
 }
 
-pub(crate) fn too_far(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
+pub(crate) fn advances_past_frame(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
     let services = it.services()?;
     if entry == Entry::PinProcess
         && let Some(edge) = services.leading_edge(pin, true)
@@ -166,17 +166,17 @@ pub(crate) fn too_far(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
     Ok(())
 }
 
-pub(crate) fn asks_unlocked(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
+pub(crate) fn queries_unlocked_pointer_memory(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
     let services = it.services()?;
     if entry == Entry::PinProcess
         && let Some(edge) = services.leading_edge(pin, false)
     {
-        let _ = services.memory_of(edge);
+        let _ = services.pointer_memory(edge);
     }
     Ok(())
 }
 
-pub(crate) fn no_trailing(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
+pub(crate) fn requests_missing_trailing_edge(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
     if entry == Entry::PinProcess {
         let _ = it.services()?.trailing_edge(pin, false);
     }
@@ -184,41 +184,41 @@ pub(crate) fn no_trailing(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> 
 }
 
 /// Long after it will have stopped.
-pub(crate) fn forgets_timeout(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
+pub(crate) fn leaves_edge_timeout(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
     let services = it.services()?;
     if entry == Entry::PinProcess
         && let Some(edge) = services.leading_edge(pin, true)
     {
-        services.schedule(edge, 10_000 * INTERVAL)?;
+        services.schedule_timeout(edge, 10_000 * INTERVAL)?;
     }
     Ok(())
 }
 
-pub(crate) fn overstates(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
+pub(crate) fn overstates(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
     let services = it.services()?;
     if entry == Entry::PinProcess
         && let Some(edge) = services.leading_edge(pin, true)
     {
-        services.set_header(edge, Header { used: BYTES + 1, ..Header::default() })?;
-        services.advance(edge).or_else(fell)?;
+        services.set_header(edge, Header { data_used: BYTES + 1, ..Header::default() })?;
+        services.advance(edge).or_else(ignore_not_ready)?;
     }
     Ok(())
 }
 
-pub(crate) fn injects_late(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
+pub(crate) fn registers_injection_while_running(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
     if entry == Entry::PinProcess {
         let _ = it.services()?.inject_frames(pin);
     }
     Ok(())
 }
 
-pub(crate) fn injects_uninvited(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
+pub(crate) fn injects_without_registration(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
     let services = it.services()?;
     if entry == Entry::PinProcess {
-        let Some(word) = services.make_memory(BYTES, 7, MemoryKind::NonPaged) else {
+        let Some(word) = services.allocate_memory(BYTES, 7, MemoryKind::NonPaged) else {
             return Ok(());
         };
-        let header = Header { used: BYTES, ..Header::default() };
+        let header = Header { data_used: BYTES, ..Header::default() };
         if services.submit_frame(pin, (word, BYTES), header, 1).is_err() {
             services.free_memory(word)?;
         }
@@ -226,6 +226,6 @@ pub(crate) fn injects_uninvited(it: &Capture, entry: Entry, pin: PinId) -> Answe
     Ok(())
 }
 
-pub(crate) fn waits_at_dispatch(it: &Capture, entry: Entry, _pin: PinId) -> Answer<()> {
+pub(crate) fn waits_at_dispatch(it: &Capture, entry: Entry, _pin: PinId) -> DriverResult<()> {
     if entry == Entry::PointerTimedOut { it.services()?.delay(10_000) } else { Ok(()) }
 }

@@ -1,45 +1,45 @@
 //! Sources with descriptors that cannot be, and flaws that are whole entries.
 
-use super::capture::{Capture, From};
+use super::capture::{Capture, FrameSource};
 use flight::Passive;
 use std::sync::Arc;
 use stream::{
-    Answer, Entry, Format, FramingForm, Minidriver, PinDescriptor, PinFlag, PinView, Refusal, State,
+    DriverResult, Entry, Format, FramingForm, Minidriver, PinDescriptor, PinFlag, PinView, DriverError, PinState,
 };
 
 /// A source with an allocator of its own and another descriptor.
-pub(crate) fn own(shape: fn(&mut PinDescriptor)) -> Arc<dyn Minidriver> {
-    Arc::new(Capture::new().shaped(shape))
+pub(crate) fn own(layout: fn(&mut PinDescriptor)) -> Arc<dyn Minidriver> {
+    Arc::new(Capture::new().shaped(layout))
 }
 
 /// The same with the default allocator.
-pub(crate) fn default(shape: fn(&mut PinDescriptor)) -> Arc<dyn Minidriver> {
-    Arc::new(Capture::with(From::Default, |_, _, _| Ok(())).shaped(shape))
+pub(crate) fn default(layout: fn(&mut PinDescriptor)) -> Arc<dyn Minidriver> {
+    Arc::new(Capture::with(FrameSource::Default, |_, _, _| Ok(())).shaped(layout))
 }
 
-pub(crate) fn half_allocator(pin: &mut PinDescriptor) {
+pub(crate) fn omits_delete_allocator(pin: &mut PinDescriptor) {
     pin.allocator = Some(Entry::ALLOCATOR[..3].to_vec());
 }
 
-pub(crate) fn not_system(pin: &mut PinDescriptor) {
+pub(crate) fn defaults_other_memory(pin: &mut PinDescriptor) {
     if let Some(FramingForm::Simple(it)) = &mut pin.framing {
-        it.system = false;
+        it.system_memory = false;
     }
 }
 
-pub(crate) fn no_dma(pin: &mut PinDescriptor) {
+pub(crate) fn maps_without_dma_adapter(pin: &mut PinDescriptor) {
     pin.flags.push(PinFlag::GenerateMappings);
 }
 
-pub(crate) fn miscounts(pin: &mut PinDescriptor) {
+pub(crate) fn miscounts_framing_items(pin: &mut PinDescriptor) {
     if let Some(FramingForm::Extended(it)) = &mut pin.framing {
         it.count += 1;
     }
 }
 
-pub(crate) fn turned_range(pin: &mut PinDescriptor) {
+pub(crate) fn reverses_framing_range(pin: &mut PinDescriptor) {
     if let Some(FramingForm::Extended(it)) = &mut pin.framing {
-        it.items[0].framing.least = it.items[0].framing.most + 1;
+        it.items[0].framing.min = it.items[0].framing.max + 1;
     }
 }
 
@@ -53,27 +53,27 @@ pub(crate) fn reserved(pin: &mut PinDescriptor) {
     }
 }
 
-pub(crate) fn opposites(pin: &mut PinDescriptor) {
+pub(crate) fn sets_conflicting_pin_flags(pin: &mut PinDescriptor) {
     pin.flags = vec![PinFlag::CriticalProcessing, PinFlag::HypercriticalProcessing];
 }
 
-pub(crate) fn unprocessed(pin: &mut PinDescriptor) {
+pub(crate) fn omits_process_routine(pin: &mut PinDescriptor) {
     pin.flags = vec![PinFlag::DoNotInitiateProcessing];
     pin.dispatch.retain(|it| *it != Entry::PinProcess);
 }
 
 /// Both its pin and its filter process.
-pub(crate) fn two_routines() -> Arc<dyn Minidriver> {
+pub(crate) fn sets_two_process_routines() -> Arc<dyn Minidriver> {
     let mut it = Capture::new();
     it.descriptor.filters[0].dispatch.push(Entry::FilterProcess);
     Arc::new(it)
 }
 
 /// Takes every format, and says nothing of its size.
-pub(crate) struct Stale(pub(crate) Capture);
+pub(crate) struct KeepsStaleFraming(pub(crate) Capture);
 
-impl Minidriver for Stale {
-    fn stands_on(&self) -> Option<&dyn Minidriver> {
+impl Minidriver for KeepsStaleFraming {
+    fn delegate(&self) -> Option<&dyn Minidriver> {
         Some(&self.0)
     }
 
@@ -83,57 +83,57 @@ impl Minidriver for Stale {
         pin: &PinView,
         _old: Option<&Format>,
         range: &Format,
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         self.0.set_format(at, pin, None, range)
     }
 }
 
 /// Its process routine only answers.
-pub(crate) struct Idle(pub(crate) Capture, pub(crate) Answer<()>);
+pub(crate) struct Idle(pub(crate) Capture, pub(crate) DriverResult<()>);
 
 impl Minidriver for Idle {
-    fn stands_on(&self) -> Option<&dyn Minidriver> {
+    fn delegate(&self) -> Option<&dyn Minidriver> {
         Some(&self.0)
     }
 
-    fn process_pin(&self, _pin: &PinView) -> Answer<()> {
+    fn process_pin(&self, _pin: &PinView) -> DriverResult<()> {
         self.1
     }
 }
 
 /// When its pin stops, it forgets what its hardware has.
-pub(crate) struct Forgets(pub(crate) Capture);
+pub(crate) struct StopsWithClones(pub(crate) Capture);
 
-impl Minidriver for Forgets {
-    fn stands_on(&self) -> Option<&dyn Minidriver> {
+impl Minidriver for StopsWithClones {
+    fn delegate(&self) -> Option<&dyn Minidriver> {
         Some(&self.0)
     }
 
-    fn set_state(&self, at: &mut Passive, pin: &PinView, to: State, from: State) -> Answer<()> {
-        if to == State::Stop
+    fn set_state(&self, at: &mut Passive, pin: &PinView, to: PinState, from: PinState) -> DriverResult<()> {
+        if to == PinState::Stop
             && let Some(line) = self.0.inner().lines.get_mut(&pin.pin)
         {
-            line.flying.clear();
+            line.in_flight.clear();
         }
         self.0.set_state(at, pin, to, from)
     }
 }
 
 /// Goes down by steps only.
-struct Steps(Capture);
+struct RejectsDirectStop(Capture);
 
-impl Minidriver for Steps {
-    fn stands_on(&self) -> Option<&dyn Minidriver> {
+impl Minidriver for RejectsDirectStop {
+    fn delegate(&self) -> Option<&dyn Minidriver> {
         Some(&self.0)
     }
 
-    fn set_state(&self, at: &mut Passive, pin: &PinView, to: State, from: State) -> Answer<()> {
+    fn set_state(&self, at: &mut Passive, pin: &PinView, to: PinState, from: PinState) -> DriverResult<()> {
         self.0.set_state(at, pin, to, from)?;
-        if (from, to) == (State::Run, State::Stop) { Err(Refusal::Invalid) } else { Ok(()) }
+        if (from, to) == (PinState::Run, PinState::Stop) { Err(DriverError::Invalid) } else { Ok(()) }
     }
 }
 
-pub(crate) fn refuses_jump() -> Arc<dyn Minidriver> {
+pub(crate) fn rejects_direct_stop() -> Arc<dyn Minidriver> {
     let it = Capture::new().shaped(|pin| pin.flags.push(PinFlag::DoNotUseStandardTransport));
-    Arc::new(Steps(it))
+    Arc::new(RejectsDirectStop(it))
 }

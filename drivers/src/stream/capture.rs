@@ -4,27 +4,27 @@
 //! clones the leading edge, goes on, and deletes the clone when the frame is full. Frames come
 //! from an allocator of its own or from the default one.
 
-use super::inner::{Inner, Pool, lock};
+use super::inner::{CaptureState, Pool, lock};
 use super::pattern::{BYTES, INTERVAL, VIDEO, picture, pictures};
 use flight::{Dispatch, Passive};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use stream::{
-    AllocatorId, Answer, Blank, DeviceDescriptor, DeviceId, DriverAllocator, DriverDevice,
+    AllocatorId, DriverResult, HandleSlot, DeviceDescriptor, DeviceId, DriverAllocator, DriverDevice,
     DriverFilter, DriverFrame, DriverPin, Entry, ExtendedFraming, FilterDescriptor, FilterId,
     FilterView, Format, FrameId, Framing, FramingForm, FramingItem, Header, MemoryKind, Minidriver,
-    PinDescriptor, PinId, PinView, PointerId, Refusal, Services, SimpleFraming, Span, State,
+    PinDescriptor, PinId, PinView, PointerId, DriverError, Services, SimpleFraming, SizeRange, PinState,
 };
 
 /// What a flaw does, at the beginning of each call.
-pub(crate) type Act = fn(&Capture, Entry, PinId) -> Answer<()>;
+pub(crate) type CallHook = fn(&Capture, Entry, PinId) -> DriverResult<()>;
 
 /// The same of somebody who watches.
-type Watch = dyn Fn(Entry) -> Answer<()> + Send + Sync;
+type Watch = dyn Fn(Entry) -> DriverResult<()> + Send + Sync;
 
 /// Where frames come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum From {
+pub(crate) enum FrameSource {
     /// An allocator of the driver's.
     Own,
     /// The default one.
@@ -34,12 +34,12 @@ pub(crate) enum From {
 /// The source.
 pub struct Capture {
     services: Mutex<Option<Arc<Services>>>,
-    inner: Mutex<Inner>,
-    act: Act,
+    inner: Mutex<CaptureState>,
+    hook: CallHook,
     /// Somebody who watches its calls, and can refuse.
     watch: Option<Box<Watch>>,
     /// Its clones are not locked while they wait: their frames can be cancelled.
-    unlocks: bool,
+    unlocks_clones: bool,
     /// What it says it has.
     pub(crate) descriptor: DeviceDescriptor,
 }
@@ -71,9 +71,9 @@ const PIN: [Entry; 8] = [
 ];
 
 /// The words it gives: numbers that mean nothing to anybody else.
-const DEVICE_WORD: usize = 0xd0;
-const FILTER_WORD: usize = 0xf0;
-const PIN_WORD: usize = 0xa0;
+const DEVICE_HANDLE: usize = 0xd0;
+const FILTER_HANDLE: usize = 0xf0;
+const PIN_HANDLE: usize = 0xa0;
 
 /// Frames of the system's memory, or of the device's.
 fn extended() -> FramingForm {
@@ -82,7 +82,7 @@ fn extended() -> FramingForm {
         can_allocate: true,
         frames: 3,
         alignment: 15,
-        framing: Span { least: BYTES, most: BYTES },
+        framing: SizeRange { min: BYTES, max: BYTES },
         ..FramingItem::default()
     };
     FramingForm::Extended(ExtendedFraming::new(vec![
@@ -97,20 +97,20 @@ fn simple() -> FramingForm {
         bytes: BYTES,
         alignment: 7,
         kind: MemoryKind::NonPaged,
-        system: true,
+        system_memory: true,
         reserved: 0,
     })
 }
 
-fn descriptor(from: From) -> DeviceDescriptor {
-    let own = from == From::Own;
+fn descriptor(from: FrameSource) -> DeviceDescriptor {
+    let own = from == FrameSource::Own;
     let pin = PinDescriptor {
         dispatch: PIN.to_vec(),
         allocator: own.then(|| Entry::ALLOCATOR.to_vec()),
         formats: vec![Format { major: VIDEO, ..Format::default() }],
         framing: Some(if own { extended() } else { simple() }),
-        possible: 2,
-        necessary: 1,
+        instances_possible: 2,
+        instances_necessary: 1,
         ..PinDescriptor::default()
     };
     let filter = FilterDescriptor {
@@ -124,58 +124,58 @@ fn descriptor(from: From) -> DeviceDescriptor {
 impl Capture {
     /// The good one, with an allocator of its own.
     pub fn new() -> Self {
-        Self::with(From::Own, |_, _, _| Ok(()))
+        Self::with(FrameSource::Own, |_, _, _| Ok(()))
     }
 
     /// The good one, and somebody who hears of each of its calls at its beginning, and can refuse
     /// in its place.
-    pub fn watched(watch: impl Fn(Entry) -> Answer<()> + Send + Sync + 'static) -> Self {
+    pub fn watched(watch: impl Fn(Entry) -> DriverResult<()> + Send + Sync + 'static) -> Self {
         Self { watch: Some(Box::new(watch)), ..Self::new() }
     }
 
-    pub(crate) fn with(from: From, act: Act) -> Self {
+    pub(crate) fn with(from: FrameSource, hook: CallHook) -> Self {
         Self {
             services: Mutex::default(),
             inner: Mutex::default(),
-            act,
+            hook,
             watch: None,
-            unlocks: false,
+            unlocks_clones: false,
             descriptor: descriptor(from),
         }
     }
 
     /// The same, with clones that are not locked while they wait.
     pub(crate) fn unlocking(mut self) -> Self {
-        self.unlocks = true;
+        self.unlocks_clones = true;
         self
     }
 
     /// The same with another descriptor of its one pin.
-    pub(crate) fn shaped(mut self, shape: impl FnOnce(&mut PinDescriptor)) -> Self {
-        shape(&mut self.descriptor.filters[0].pins[0]);
+    pub(crate) fn shaped(mut self, layout: impl FnOnce(&mut PinDescriptor)) -> Self {
+        layout(&mut self.descriptor.filters[0].pins[0]);
         self
     }
 
-    pub(crate) fn services(&self) -> Answer<Arc<Services>> {
-        lock(&self.services).clone().ok_or(Refusal::NotReady)
+    pub(crate) fn services(&self) -> DriverResult<Arc<Services>> {
+        lock(&self.services).clone().ok_or(DriverError::NotReady)
     }
 
-    pub(crate) fn inner(&self) -> MutexGuard<'_, Inner> {
+    pub(crate) fn inner(&self) -> MutexGuard<'_, CaptureState> {
         lock(&self.inner)
     }
 
     /// A call begins: it is counted, and a flaw has its way.
-    pub(crate) fn enter(&self, entry: Entry, pin: PinId) -> Answer<()> {
+    pub(crate) fn enter(&self, entry: Entry, pin: PinId) -> DriverResult<()> {
         *self.inner().calls.entry(entry).or_default() += 1;
         if let Some(watch) = &self.watch {
             watch(entry)?;
         }
-        (self.act)(self, entry, pin)
+        (self.hook)(self, entry, pin)
     }
 
     /// The filter that it was told of last.
-    pub(crate) fn filter(&self) -> Answer<FilterId> {
-        self.inner().filter.ok_or(Refusal::NotReady)
+    pub(crate) fn filter(&self) -> DriverResult<FilterId> {
+        self.inner().filter.ok_or(DriverError::NotReady)
     }
 
     /// Whether a call of an entry is the first.
@@ -184,7 +184,7 @@ impl Capture {
     }
 
     /// Fills a frame with the next picture of a pin, as far as it goes.
-    pub(crate) fn fill(&self, pin: PinId, pointer: PointerId, time: Option<u64>) -> Answer<()> {
+    pub(crate) fn fill(&self, pin: PinId, pointer: PointerId, time: Option<u64>) -> DriverResult<()> {
         let (number, end) = {
             let mut inner = self.inner();
             let line = inner.lines.entry(pin).or_default();
@@ -193,13 +193,13 @@ impl Capture {
         };
         let services = self.services()?;
         // Frames that are not ours may be smaller than we asked for.
-        let used = services.look(pointer)?.bytes.min(BYTES);
+        let used = services.pointer_view(pointer)?.bytes.min(BYTES);
         services.write(pointer, 0, &picture(number)[..used as usize])?;
         let header = Header {
             time: time.unwrap_or_else(|| services.now()),
             duration: INTERVAL,
-            used,
-            end,
+            data_used: used,
+            end_of_stream: end,
             discontinuity: number == 0,
         };
         services.set_header(pointer, header)
@@ -209,14 +209,14 @@ impl Capture {
     pub(crate) fn is_over(&self, pin: PinId) -> bool {
         let inner = self.inner();
         let Some(line) = inner.lines.get(&pin) else { return false };
-        line.most.is_some_and(|it| line.pictures + line.flying.len() as u64 >= it)
+        line.most.is_some_and(|it| line.pictures + line.in_flight.len() as u64 >= it)
     }
 
     /// Whatever the hardware has of a pin is taken from it.
     pub(crate) fn drop_clones(&self, pin: PinId) {
         let mine: VecDeque<PointerId> = {
             let mut inner = self.inner();
-            inner.lines.get_mut(&pin).map(|it| std::mem::take(&mut it.flying)).unwrap_or_default()
+            inner.lines.get_mut(&pin).map(|it| std::mem::take(&mut it.in_flight)).unwrap_or_default()
         };
         let Ok(services) = self.services() else { return };
         for clone in mine {
@@ -232,8 +232,8 @@ impl Default for Capture {
 }
 
 /// The next frame is not there yet: that is no failure of the one before.
-pub(crate) fn fell(why: Refusal) -> Answer<()> {
-    if why == Refusal::NotReady { Ok(()) } else { Err(why) }
+pub(crate) fn ignore_not_ready(why: DriverError) -> DriverResult<()> {
+    if why == DriverError::NotReady { Ok(()) } else { Err(why) }
 }
 
 impl Minidriver for Capture {
@@ -245,38 +245,38 @@ impl Minidriver for Capture {
         &self,
         _at: &mut Passive,
         services: &Arc<Services>,
-        word: Blank<'_, DeviceId>,
-    ) -> Answer<Option<DriverDevice>> {
+        word: HandleSlot<'_, DeviceId>,
+    ) -> DriverResult<Option<DriverDevice>> {
         *lock(&self.services) = Some(services.clone());
         self.enter(Entry::DeviceAdd, NO_PIN)?;
-        Ok(Some(word.fill(DEVICE_WORD)))
+        Ok(Some(word.set(DEVICE_HANDLE)))
     }
 
-    fn start_device(&self, _at: &mut Passive) -> Answer<()> {
+    fn start_device(&self, _at: &mut Passive) -> DriverResult<()> {
         self.enter(Entry::DeviceStart, NO_PIN)
     }
 
-    fn post_start_device(&self, _at: &mut Passive) -> Answer<()> {
+    fn post_start_device(&self, _at: &mut Passive) -> DriverResult<()> {
         self.enter(Entry::DevicePostStart, NO_PIN)
     }
 
-    fn query_stop_device(&self, _at: &mut Passive) -> Answer<()> {
+    fn query_stop_device(&self, _at: &mut Passive) -> DriverResult<()> {
         self.enter(Entry::DeviceQueryStop, NO_PIN)
     }
 
-    fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
+    fn stop_device(&self, _at: &mut Passive) -> DriverResult<()> {
         self.enter(Entry::DeviceStop, NO_PIN)
     }
 
-    fn query_remove_device(&self, _at: &mut Passive) -> Answer<()> {
+    fn query_remove_device(&self, _at: &mut Passive) -> DriverResult<()> {
         self.enter(Entry::DeviceQueryRemove, NO_PIN)
     }
 
-    fn pulled_out(&self, _at: &mut Passive) -> Answer<()> {
+    fn surprise_removal(&self, _at: &mut Passive) -> DriverResult<()> {
         self.enter(Entry::DeviceSurpriseRemoval, NO_PIN)
     }
 
-    fn remove_device(&self, _at: &mut Passive) -> Answer<()> {
+    fn remove_device(&self, _at: &mut Passive) -> DriverResult<()> {
         self.enter(Entry::DeviceRemove, NO_PIN)
     }
 
@@ -289,11 +289,11 @@ impl Minidriver for Capture {
         &self,
         _at: &mut Passive,
         filter: &FilterView,
-        word: Blank<'_, FilterId>,
-    ) -> Answer<Option<DriverFilter>> {
+        word: HandleSlot<'_, FilterId>,
+    ) -> DriverResult<Option<DriverFilter>> {
         self.inner().filter = Some(filter.filter);
         self.enter(Entry::FilterCreate, NO_PIN)?;
-        Ok(Some(word.fill(FILTER_WORD)))
+        Ok(Some(word.set(FILTER_HANDLE)))
     }
 
     fn close_filter(
@@ -301,7 +301,7 @@ impl Minidriver for Capture {
         _at: &mut Passive,
         _filter: &FilterView,
         _word: Option<DriverFilter>,
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         self.enter(Entry::FilterClose, NO_PIN)
     }
 
@@ -309,39 +309,39 @@ impl Minidriver for Capture {
         &self,
         _at: &mut Passive,
         pin: &PinView,
-        word: Blank<'_, PinId>,
-    ) -> Answer<Option<DriverPin>> {
+        word: HandleSlot<'_, PinId>,
+    ) -> DriverResult<Option<DriverPin>> {
         self.enter(Entry::PinCreate, pin.pin)?;
-        Ok(Some(word.fill(PIN_WORD)))
+        Ok(Some(word.set(PIN_HANDLE)))
     }
 
-    fn close_pin(&self, _at: &mut Passive, pin: &PinView, _word: Option<DriverPin>) -> Answer<()> {
+    fn close_pin(&self, _at: &mut Passive, pin: &PinView, _word: Option<DriverPin>) -> DriverResult<()> {
         let answer = self.enter(Entry::PinClose, pin.pin);
         self.inner().lines.remove(&pin.pin);
         answer
     }
 
-    fn process_pin(&self, pin: &PinView) -> Answer<()> {
+    fn process_pin(&self, pin: &PinView) -> DriverResult<()> {
         self.enter(Entry::PinProcess, pin.pin)?;
         let services = self.services()?;
         while !self.is_over(pin.pin)
             && let Some(edge) = services.leading_edge(pin.pin, true)
         {
             let clone = services.clone_pointer(edge, true)?;
-            services.advance(edge).or_else(fell)?;
+            services.advance(edge).or_else(ignore_not_ready)?;
             let before = {
                 let mut inner = self.inner();
                 let line = inner.lines.entry(pin.pin).or_default();
-                line.flying.push_back(clone);
-                line.flying.len() as u64
+                line.in_flight.push_back(clone);
+                line.in_flight.len() as u64
             };
-            services.schedule(clone, before * INTERVAL)?;
-            if self.unlocks {
+            services.schedule_timeout(clone, before * INTERVAL)?;
+            if self.unlocks_clones {
                 services.unlock(clone, false)?;
             }
         }
         // What is over goes on when somebody attempts it.
-        if self.is_over(pin.pin) { Err(Refusal::Pending) } else { Ok(()) }
+        if self.is_over(pin.pin) { Err(DriverError::Pending) } else { Ok(()) }
     }
 
     fn reset_pin(&self, _at: &mut Passive, pin: &PinView) {
@@ -353,13 +353,13 @@ impl Minidriver for Capture {
         &self,
         _at: &mut Passive,
         pin: &PinView,
-        old: Option<&Format>,
+        first_instance: Option<&Format>,
         _range: &Format,
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         self.inner().filter = Some(pin.filter);
         self.enter(Entry::PinSetDataFormat, pin.pin)?;
-        if pin.format.sub != super::pattern::RGB32 {
-            return Err(Refusal::NoMatch);
+        if pin.format.sub_format != super::pattern::RGB32 {
+            return Err(DriverError::NoMatch);
         }
         let most = match pictures(&pin.format) {
             0 => None,
@@ -369,29 +369,29 @@ impl Minidriver for Capture {
         // A pin that asks for larger frames says so, in a copy of its own.
         let grown = FramingForm::Simple(SimpleFraming {
             frames: 2,
-            bytes: pin.format.sample,
+            bytes: pin.format.sample_size,
             kind: MemoryKind::NonPaged,
-            system: true,
+            system_memory: true,
             ..SimpleFraming::default()
         });
-        if old.is_some() && pin.format.sample > BYTES {
+        if first_instance.is_some() && pin.format.sample_size > BYTES {
             self.services()?.edit_framing(pin.pin, Some(grown))?;
         }
         Ok(())
     }
 
-    fn set_state(&self, _at: &mut Passive, pin: &PinView, to: State, from: State) -> Answer<()> {
+    fn set_state(&self, _at: &mut Passive, pin: &PinView, to: PinState, from: PinState) -> DriverResult<()> {
         self.enter(Entry::PinSetDeviceState, pin.pin)?;
-        if (to, from) == (State::Acquire, State::Stop) {
+        if (to, from) == (PinState::Acquire, PinState::Stop) {
             self.services()?.program_hardware(pin.pin)?;
         }
-        if to == State::Stop {
+        if to == PinState::Stop {
             self.drop_clones(pin.pin);
         }
         Ok(())
     }
 
-    fn connect_pin(&self, _at: &mut Passive, pin: &PinView) -> Answer<()> {
+    fn connect_pin(&self, _at: &mut Passive, pin: &PinView) -> DriverResult<()> {
         self.enter(Entry::PinConnect, pin.pin)
     }
 
@@ -404,59 +404,59 @@ impl Minidriver for Capture {
         _at: &mut Passive,
         pin: &PinView,
         framing: &Framing,
-        word: Blank<'_, AllocatorId>,
-    ) -> Answer<DriverAllocator> {
+        word: HandleSlot<'_, AllocatorId>,
+    ) -> DriverResult<DriverAllocator> {
         self.enter(Entry::InitializeAllocator, pin.pin)?;
         // The context is memory, too.
-        let context = self.services()?.make_memory(16, 7, MemoryKind::NonPaged);
-        let context = context.ok_or(Refusal::NoMemory)?;
+        let context = self.services()?.allocate_memory(16, 7, MemoryKind::NonPaged);
+        let context = context.ok_or(DriverError::NoMemory)?;
         let pool = Pool { framing: *framing, free: Vec::new() };
         self.inner().allocators.insert(context, pool);
-        Ok(word.fill(context))
+        Ok(word.set(context))
     }
 
     fn allocate(
         &self,
         allocator: &DriverAllocator,
-        word: Blank<'_, FrameId>,
+        word: HandleSlot<'_, FrameId>,
     ) -> Option<DriverFrame> {
         self.enter(Entry::Allocate, NO_PIN).ok()?;
         let framing = {
             let mut inner = self.inner();
-            let pool = inner.allocators.get_mut(&allocator.word())?;
+            let pool = inner.allocators.get_mut(&allocator.value())?;
             if let Some(frame) = pool.free.pop() {
-                return Some(word.fill(frame));
+                return Some(word.set(frame));
             }
             pool.framing
         };
         let Framing { bytes, alignment, kind, .. } = framing;
-        Some(word.fill(self.services().ok()?.make_memory(bytes, alignment, kind)?))
+        Some(word.set(self.services().ok()?.allocate_memory(bytes, alignment, kind)?))
     }
 
     fn free_frame(&self, allocator: &DriverAllocator, frame: DriverFrame) {
         let _ = self.enter(Entry::FreeFrame, NO_PIN); // It returns nothing.
-        if let Some(pool) = self.inner().allocators.get_mut(&allocator.word()) {
-            pool.free.push(frame.word());
+        if let Some(pool) = self.inner().allocators.get_mut(&allocator.value()) {
+            pool.free.push(frame.value());
         }
     }
 
     fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
         let kept = self.enter(Entry::DeleteAllocator, NO_PIN);
-        let pool = self.inner().allocators.remove(&allocator.word());
+        let pool = self.inner().allocators.remove(&allocator.value());
         let Ok(services) = self.services() else { return };
         for frame in pool.into_iter().flat_map(|it| it.free) {
             let _ = services.free_memory(frame);
         }
         // A flaw keeps the context.
         if kept.is_ok() {
-            let _ = services.free_memory(allocator.word());
+            let _ = services.free_memory(allocator.value());
         }
     }
 
     fn pointer_cancelled(&self, _at: &mut Dispatch, pin: PinId, pointer: PointerId) {
         let kept = self.enter(Entry::PointerCancelled, pin);
         if let Some(line) = self.inner().lines.get_mut(&pin) {
-            line.flying.retain(|it| *it != pointer);
+            line.in_flight.retain(|it| *it != pointer);
         }
         if let Ok(services) = self.services()
             && kept.is_ok()
@@ -470,8 +470,8 @@ impl Minidriver for Capture {
         let mine = {
             let mut inner = self.inner();
             let line = inner.lines.entry(pin).or_default();
-            let place = line.flying.iter().position(|it| *it == pointer);
-            place.and_then(|it| line.flying.remove(it))
+            let place = line.in_flight.iter().position(|it| *it == pointer);
+            place.and_then(|it| line.in_flight.remove(it))
         };
         if mine.is_some()
             && let Ok(services) = self.services()

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use stream::{BagOf, Entry, FilterId, Framing, PinId, PointerId};
+use stream::{BagOwner, Entry, FilterId, Framing, PinId, PointerId};
 
 /// What a source keeps, under one lock of its own.
 #[derive(Default)]
-pub(crate) struct Inner {
+pub(crate) struct CaptureState {
     /// Its allocators, by their contexts.
     pub(crate) allocators: BTreeMap<usize, Pool>,
     /// What it does for each of its pins.
@@ -20,7 +20,7 @@ pub(crate) struct Inner {
     /// A pin that was closed, which a flaw uses later.
     pub(crate) closed_pin: Option<PinId>,
     /// A bag that it made itself.
-    pub(crate) bag: Option<BagOf>,
+    pub(crate) bag: Option<BagOwner>,
     /// The filter that it was told of last.
     pub(crate) filter: Option<FilterId>,
     /// Whether its device has no power.
@@ -38,7 +38,7 @@ pub(crate) struct Pool {
 #[derive(Default)]
 pub(crate) struct Line {
     /// What the hardware has to fill: clones, in their order.
-    pub(crate) flying: VecDeque<PointerId>,
+    pub(crate) in_flight: VecDeque<PointerId>,
     /// How many pictures it has made.
     pub(crate) pictures: u64,
     /// How many there are in all; none is no end.

@@ -22,9 +22,9 @@ pub const NOTHING: u128 = 0x0f64_17d6_c318_11d0_a43f_00a0_c922_3196;
 pub fn format(pictures: u32) -> Format {
     Format {
         major: VIDEO,
-        sub: RGB32,
+        sub_format: RGB32,
         specifier: NOTHING,
-        sample: BYTES,
+        sample_size: BYTES,
         block: pictures.to_le_bytes().to_vec(),
     }
 }
@@ -46,8 +46,8 @@ pub fn pixel(number: u64, x: u32, y: u32) -> [u8; 4] {
 
 /// A whole picture, line by line.
 pub fn picture(number: u64) -> Vec<u8> {
-    let places = (0..HEIGHT).flat_map(|y| (0..WIDTH).map(move |x| (x, y)));
-    places.flat_map(|(x, y)| pixel(number, x, y)).collect()
+    let addresses = (0..HEIGHT).flat_map(|y| (0..WIDTH).map(move |x| (x, y)));
+    addresses.flat_map(|(x, y)| pixel(number, x, y)).collect()
 }
 
 /// The number of a picture, of which at least the first pixel is there.

@@ -1,17 +1,17 @@
 //! Good sources of other shapes: what fills frames at once, at a filter, behind a trailing edge,
 //! with frames of its own, and one that uses all that the class driver has.
 
-use super::capture::{Capture, From, NO_PIN, fell};
+use super::capture::{Capture, FrameSource, NO_PIN, ignore_not_ready};
 use super::pattern::{BYTES, INTERVAL, picture};
 use flight::Passive;
 use std::sync::Arc;
 use stream::{
-    Answer, BagOf, Blank, DriverFilter, DriverPin, Entry, FilterId, FilterView, Header, MemoryKind,
-    Minidriver, Mutex, PinFlag, PinId, PinView, ProcessPin, Refusal, State,
+    DriverResult, BagOwner, HandleSlot, DriverFilter, DriverPin, Entry, FilterId, FilterView, Header, MemoryKind,
+    Minidriver, KsMutex, PinFlag, PinId, PinView, ProcessPin, DriverError, PinState,
 };
 
 /// Fills frames at once, in its process routine.
-pub(crate) struct AtOnce(pub(crate) Capture);
+pub(crate) struct SynchronousCapture(pub(crate) Capture);
 
 impl Capture {
     /// When the next picture of a pin is to be shown, if pictures do not wait for that.
@@ -21,22 +21,22 @@ impl Capture {
     }
 }
 
-impl Minidriver for AtOnce {
-    fn stands_on(&self) -> Option<&dyn Minidriver> {
+impl Minidriver for SynchronousCapture {
+    fn delegate(&self) -> Option<&dyn Minidriver> {
         Some(&self.0)
     }
 
-    fn process_pin(&self, pin: &PinView) -> Answer<()> {
+    fn process_pin(&self, pin: &PinView) -> DriverResult<()> {
         self.0.enter(Entry::PinProcess, pin.pin)?;
         let services = self.0.services()?;
         while !self.0.is_over(pin.pin)
             && let Some(edge) = services.leading_edge(pin.pin, true)
         {
             self.0.fill(pin.pin, edge, Some(self.0.due(pin.pin)))?;
-            let room = services.look(edge)?.remaining;
+            let room = services.pointer_view(edge)?.remaining;
             services.advance_offsets(edge, room, false)?;
         }
-        if self.0.is_over(pin.pin) { Err(Refusal::Pending) } else { Ok(()) }
+        if self.0.is_over(pin.pin) { Err(DriverError::Pending) } else { Ok(()) }
     }
 }
 
@@ -45,58 +45,58 @@ pub(crate) struct Trailing(pub(crate) Capture);
 
 impl Trailing {
     pub(crate) fn new() -> Self {
-        let base = Capture::with(From::Own, |_, _, _| Ok(()));
+        let base = Capture::with(FrameSource::Own, |_, _, _| Ok(()));
         Self(base.shaped(|pin| pin.flags.push(PinFlag::DistinctTrailingEdge)))
     }
 }
 
 impl Minidriver for Trailing {
-    fn stands_on(&self) -> Option<&dyn Minidriver> {
+    fn delegate(&self) -> Option<&dyn Minidriver> {
         Some(&self.0)
     }
 
-    fn process_pin(&self, pin: &PinView) -> Answer<()> {
+    fn process_pin(&self, pin: &PinView) -> DriverResult<()> {
         self.0.enter(Entry::PinProcess, pin.pin)?;
         let services = self.0.services()?;
         while !self.0.is_over(pin.pin)
             && let Some(edge) = services.leading_edge(pin.pin, true)
         {
             self.0.fill(pin.pin, edge, Some(self.0.due(pin.pin)))?;
-            services.advance(edge).or_else(fell)?;
+            services.advance(edge).or_else(ignore_not_ready)?;
             if let Some(trailing) = services.trailing_edge(pin.pin, false) {
-                services.advance(trailing).or_else(fell)?;
+                services.advance(trailing).or_else(ignore_not_ready)?;
             }
         }
-        if self.0.is_over(pin.pin) { Err(Refusal::Pending) } else { Ok(()) }
+        if self.0.is_over(pin.pin) { Err(DriverError::Pending) } else { Ok(()) }
     }
 }
 
 /// Processes all pins of a filter together.
-pub(crate) struct Centric {
+pub(crate) struct FilterCentricCapture {
     under: Capture,
     /// It moves an edge itself, which it may not.
-    meddles: bool,
+    moves_edge: bool,
 }
 
-impl Centric {
-    pub(crate) fn new(meddles: bool) -> Self {
-        let mut under = Capture::with(From::Default, |_, _, _| Ok(()))
+impl FilterCentricCapture {
+    pub(crate) fn new(moves_edge: bool) -> Self {
+        let mut under = Capture::with(FrameSource::Default, |_, _, _| Ok(()))
             .shaped(|pin| pin.dispatch.retain(|it| *it != Entry::PinProcess));
         under.descriptor.filters[0].dispatch.push(Entry::FilterProcess);
-        Self { under, meddles }
+        Self { under, moves_edge }
     }
 }
 
-impl Minidriver for Centric {
-    fn stands_on(&self) -> Option<&dyn Minidriver> {
+impl Minidriver for FilterCentricCapture {
+    fn delegate(&self) -> Option<&dyn Minidriver> {
         Some(&self.under)
     }
 
-    fn process_filter(&self, _filter: FilterId, pins: &mut [ProcessPin]) -> Answer<()> {
+    fn process_filter(&self, _filter: FilterId, pins: &mut [ProcessPin]) -> DriverResult<()> {
         self.under.enter(Entry::FilterProcess, NO_PIN)?;
         let mut over = true;
         for it in pins.iter_mut() {
-            if self.meddles {
+            if self.moves_edge {
                 let _ = self.under.services()?.advance(it.pointer);
             }
             if self.under.is_over(it.pin) {
@@ -107,20 +107,20 @@ impl Minidriver for Centric {
             it.used = it.available;
             it.terminate = true;
         }
-        if over { Err(Refusal::Pending) } else { Ok(()) }
+        if over { Err(DriverError::Pending) } else { Ok(()) }
     }
 }
 
 /// Sends frames of its own on, and hears when they come back.
-pub(crate) struct Injects(Capture);
+pub(crate) struct InjectingCapture(Capture);
 
-impl Injects {
+impl InjectingCapture {
     pub(crate) fn new() -> Self {
-        let act = |it: &Capture, entry: Entry, pin: PinId| match entry {
+        let hook = |it: &Capture, entry: Entry, pin: PinId| match entry {
             Entry::PinCreate => it.services()?.inject_frames(pin),
             _ => Ok(()),
         };
-        let base = Capture::with(From::Default, act);
+        let base = Capture::with(FrameSource::Default, hook);
         Self(base.shaped(|pin| pin.flags.push(PinFlag::DoNotInitiateProcessing)))
     }
 
@@ -137,30 +137,30 @@ impl Injects {
         let header = Header {
             time: number.saturating_add(1).saturating_mul(INTERVAL),
             duration: INTERVAL,
-            used: BYTES,
-            end,
+            data_used: BYTES,
+            end_of_stream: end,
             discontinuity: number == 0,
         };
-        let sent = !over
+        let signalled_value = !over
             && services.write_memory(word, 0, &picture(number)).is_ok()
             && services.submit_frame(pin, (word, BYTES), header, 1).is_ok();
-        if !sent {
+        if !signalled_value {
             let _ = services.free_memory(word); // It is ours, and was not bagged.
         }
     }
 }
 
-impl Minidriver for Injects {
-    fn stands_on(&self) -> Option<&dyn Minidriver> {
+impl Minidriver for InjectingCapture {
+    fn delegate(&self) -> Option<&dyn Minidriver> {
         Some(&self.0)
     }
 
-    fn set_state(&self, at: &mut Passive, pin: &PinView, to: State, from: State) -> Answer<()> {
+    fn set_state(&self, at: &mut Passive, pin: &PinView, to: PinState, from: PinState) -> DriverResult<()> {
         self.0.set_state(at, pin, to, from)?;
-        if to == State::Run {
+        if to == PinState::Run {
             for _ in 0..3 {
-                let word = self.0.services()?.make_memory(BYTES, 7, MemoryKind::NonPaged);
-                self.submit(pin.pin, word.ok_or(Refusal::NoMemory)?);
+                let word = self.0.services()?.allocate_memory(BYTES, 7, MemoryKind::NonPaged);
+                self.submit(pin.pin, word.ok_or(DriverError::NoMemory)?);
             }
         }
         Ok(())
@@ -172,19 +172,19 @@ impl Minidriver for Injects {
 }
 
 /// Answers creates and closes later, as it may.
-pub(crate) struct Later(pub(crate) Capture);
+pub(crate) struct PendingCapture(pub(crate) Capture);
 
-impl Later {
-    fn answer(&self, of: flight::Subject, word: usize) -> Refusal {
-        let Ok(services) = self.0.services() else { return Refusal::NotReady };
+impl PendingCapture {
+    fn answer(&self, of: flight::Subject, word: usize) -> DriverError {
+        let Ok(services) = self.0.services() else { return DriverError::NotReady };
         let marked = services.mark_pending(of);
         let completed = services.complete_pending(of, Ok(()), word);
-        marked.and(completed).err().unwrap_or(Refusal::Pending)
+        marked.and(completed).err().unwrap_or(DriverError::Pending)
     }
 }
 
-impl Minidriver for Later {
-    fn stands_on(&self) -> Option<&dyn Minidriver> {
+impl Minidriver for PendingCapture {
+    fn delegate(&self) -> Option<&dyn Minidriver> {
         Some(&self.0)
     }
 
@@ -192,8 +192,8 @@ impl Minidriver for Later {
         &self,
         _at: &mut Passive,
         filter: &FilterView,
-        _word: Blank<'_, FilterId>,
-    ) -> Answer<Option<DriverFilter>> {
+        _word: HandleSlot<'_, FilterId>,
+    ) -> DriverResult<Option<DriverFilter>> {
         self.0.enter(Entry::FilterCreate, NO_PIN)?;
         Err(self.answer(filter.filter.subject(), 0xf1))
     }
@@ -203,7 +203,7 @@ impl Minidriver for Later {
         _at: &mut Passive,
         filter: &FilterView,
         _word: Option<DriverFilter>,
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         self.0.enter(Entry::FilterClose, NO_PIN)?;
         Err(self.answer(filter.filter.subject(), 0))
     }
@@ -212,39 +212,39 @@ impl Minidriver for Later {
         &self,
         _at: &mut Passive,
         pin: &PinView,
-        _word: Blank<'_, PinId>,
-    ) -> Answer<Option<DriverPin>> {
+        _word: HandleSlot<'_, PinId>,
+    ) -> DriverResult<Option<DriverPin>> {
         self.0.enter(Entry::PinCreate, pin.pin)?;
         Err(self.answer(pin.pin.subject(), 0xa1))
     }
 
-    fn close_pin(&self, at: &mut Passive, pin: &PinView, word: Option<DriverPin>) -> Answer<()> {
+    fn close_pin(&self, at: &mut Passive, pin: &PinView, word: Option<DriverPin>) -> DriverResult<()> {
         self.0.close_pin(at, pin, word)?;
         Err(self.answer(pin.pin.subject(), 0))
     }
 }
 
 /// Uses mutexes, bags, gates and factories, each as it may.
-pub(crate) fn thorough(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
+pub(crate) fn full_api(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
     let services = it.services()?;
-    let device = Mutex::Device(services.device().subject());
+    let device = KsMutex::Device(services.device().subject());
     match entry {
         Entry::DeviceAdd => {
-            it.inner().bag = Some(services.make_bag()?);
+            it.inner().bag = Some(services.create_bag()?);
         }
         Entry::DeviceStart => services.register_dma()?,
         Entry::DevicePostStart if it.first(entry) => {
             services.acquire(device)?;
             let filters = services.filters().map(|it| it.len());
-            let made = services.create_factory(it.descriptor.filters[0].clone());
+            let created = services.create_factory(it.descriptor.filters[0].clone());
             services.release(device)?;
             filters?;
-            made?;
+            created?;
         }
         Entry::DeviceQueryRemove | Entry::DeviceQueryStop => {
             // The device mutex is held: what is below can be walked.
             for filter in services.filters()? {
-                let control = Mutex::Control(filter.subject());
+                let control = KsMutex::Control(filter.subject());
                 services.acquire(control)?;
                 let pins = services.pins(filter);
                 services.release(control)?;
@@ -252,22 +252,22 @@ pub(crate) fn thorough(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
             }
         }
         Entry::DeviceRemove => {
-            let bag = it.inner().bag.take().ok_or(Refusal::NotReady)?;
+            let bag = it.inner().bag.take().ok_or(DriverError::NotReady)?;
             services.free_bag(bag)?;
         }
         Entry::PinCreate => {
-            let make = || services.make_memory(8, 0, MemoryKind::Paged).ok_or(Refusal::NoMemory);
+            let make = || services.allocate_memory(8, 0, MemoryKind::Paged).ok_or(DriverError::NoMemory);
             let stays = make()?;
-            services.add_to_bag(BagOf::Pin(pin), stays, false)?;
-            services.add_to_bag(BagOf::Filter(it.filter()?), stays, false)?;
+            services.add_to_bag(BagOwner::Pin(pin), stays, false)?;
+            services.add_to_bag(BagOwner::Filter(it.filter()?), stays, false)?;
             let goes = make()?;
-            services.add_to_bag(BagOf::Pin(pin), goes, false)?;
-            services.remove_from_bag(BagOf::Pin(pin), goes, true)?;
+            services.add_to_bag(BagOwner::Pin(pin), goes, false)?;
+            services.remove_from_bag(BagOwner::Pin(pin), goes, true)?;
         }
         Entry::PinConnect => {
             services.add_gate_input(pin, true)?;
-            services.turn_gate_input(pin, false)?;
-            services.turn_gate_input(pin, true)?;
+            services.set_gate_input(pin, false)?;
+            services.set_gate_input(pin, true)?;
         }
         _ => (),
     }
@@ -275,7 +275,7 @@ pub(crate) fn thorough(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
 }
 
 /// The thorough one.
-pub(crate) fn make_thorough() -> Arc<dyn Minidriver> {
-    let base = Capture::with(From::Own, thorough).unlocking();
+pub(crate) fn full_api_capture() -> Arc<dyn Minidriver> {
+    let base = Capture::with(FrameSource::Own, full_api).unlocking();
     Arc::new(base.shaped(|pin| pin.flags.push(PinFlag::GenerateMappings)))
 }

@@ -97,7 +97,7 @@ pub(crate) const fn framing(flags: u32) -> KSALLOCATOR_FRAMING_EX {
 }
 
 /// Frames that the driver can allocate.
-pub(crate) const OWN: KSALLOCATOR_FRAMING_EX = framing(KSALLOCATOR_FLAG_CAN_ALLOCATE);
+pub(crate) const OWN_FRAMING: KSALLOCATOR_FRAMING_EX = framing(KSALLOCATOR_FLAG_CAN_ALLOCATE);
 
 const RANGE: KSDATARANGE =
     KSDATARANGE { FormatSize: 64, MajorFormat: KSDATAFORMAT_TYPE_VIDEO, ..KSDATARANGE::ZERO };
@@ -158,7 +158,7 @@ pub(crate) const GOOD: Shape = Shape {
     filter: FILTER,
     pin: PIN,
     allocator: Some(ALLOCATOR),
-    framing: OWN,
+    framing: OWN_FRAMING,
     flags: 0,
 };
 
@@ -180,11 +180,11 @@ pub(crate) const fn device(
 }
 
 /// Lays a shape out as tables that stay.
-macro_rules! laid {
-    ($shape:expr) => {{
+macro_rules! static_tables {
+    ($layout:expr) => {{
         use abi::ks as k;
         use $crate::stream::table as t;
-        const LAID_SHAPE: t::Shape = $shape;
+        const LAID_SHAPE: t::Shape = $layout;
         const LAID_ALLOCATOR: k::KSALLOCATOR_DISPATCH = match LAID_SHAPE.allocator {
             Some(it) => it,
             None => k::KSALLOCATOR_DISPATCH::ZERO,
@@ -206,11 +206,11 @@ macro_rules! laid {
         const LAID_DEVICE_CALLS: k::KSDEVICE_DISPATCH = LAID_SHAPE.device;
         const LAID_DEVICE: k::KSDEVICE_DESCRIPTOR =
             t::device(&LAID_DEVICE_CALLS, LAID_FILTERS.as_ptr());
-        let laid: *const k::KSDEVICE_DESCRIPTOR = &LAID_DEVICE;
-        laid
+        let static_tables: *const k::KSDEVICE_DESCRIPTOR = &LAID_DEVICE;
+        static_tables
     }};
 }
-pub(crate) use laid;
+pub(crate) use static_tables;
 
 /// The entry of the good driver, as a loader calls it.
 pub(crate) unsafe extern "win64-unwind" fn driver_entry(
@@ -218,5 +218,5 @@ pub(crate) unsafe extern "win64-unwind" fn driver_entry(
     path: *mut UNICODE_STRING,
 ) -> NTSTATUS {
     // SAFETY: The descriptor stays.
-    unsafe { KsInitializeDriver(driver, path, laid!(GOOD)) }
+    unsafe { KsInitializeDriver(driver, path, static_tables!(GOOD)) }
 }

@@ -39,16 +39,16 @@ pub(crate) unsafe extern "win64-unwind" fn initialize(
 ) -> NTSTATUS {
     // SAFETY: It is a structure.
     let bytes = unsafe { (*framing).FrameSize };
-    let made = take(Allocator { bytes, kept: [ptr::null_mut(); MOST] });
-    if made.is_null() {
+    let created = take(Allocator { bytes, kept: [ptr::null_mut(); MOST] });
+    if created.is_null() {
         return STATUS_INSUFFICIENT_RESOURCES;
     }
     // SAFETY: The pin is there.
     if let Some(own) = unsafe { own(pin) } {
-        own.allocator.store(made, SeqCst);
+        own.allocator.store(created, SeqCst);
     }
     // SAFETY: It is a place for a pointer.
-    unsafe { context.write(made) };
+    unsafe { context.write(created) };
     STATUS_SUCCESS
 }
 
@@ -94,7 +94,7 @@ pub(crate) unsafe extern "win64-unwind" fn free_frame(context: PVOID, frame: PVO
 /// # Safety
 ///
 /// The context is NULL, or an allocator's, which lives or rests.
-pub(crate) unsafe fn first_kept(context: PVOID) -> PVOID {
+pub(crate) unsafe fn first_free_frame(context: PVOID) -> PVOID {
     // SAFETY: The caller promises the same.
     let Some(it) = (unsafe { pointer::<Allocator>(context) }) else { return ptr::null_mut() };
     // SAFETY: As above, and no other call of it runs.
@@ -107,7 +107,7 @@ pub(crate) unsafe fn first_kept(context: PVOID) -> PVOID {
 /// # Safety
 ///
 /// The context is an allocator's, which lives.
-pub(crate) unsafe fn free_kept(context: PVOID) {
+pub(crate) unsafe fn free_frames(context: PVOID) {
     loop {
         // SAFETY: The caller promises the same.
         let Some(it) = (unsafe { pointer::<Allocator>(context) }) else { return };
@@ -124,7 +124,7 @@ pub(crate) unsafe fn free_kept(context: PVOID) {
 /// Releases all that the allocator has.
 pub(crate) unsafe extern "win64-unwind" fn delete(context: PVOID) {
     // SAFETY: The context is this allocator's, which lives.
-    unsafe { free_kept(context) };
+    unsafe { free_frames(context) };
     // SAFETY: This is the last call about it.
     unsafe { free(context) };
 }

@@ -7,7 +7,7 @@ use super::table::{
     process_with, release_clock, set_format, set_state, timed_out,
 };
 use super::table_allocator::{
-    Allocator, allocate, delete, first_kept, free_frame, free_kept, initialize,
+    Allocator, allocate, delete, first_free_frame, free_frame, free_frames, initialize,
 };
 use crate::block::{Kind, find, take, value};
 use abi::ks::{
@@ -31,13 +31,13 @@ use std::sync::atomic::Ordering::SeqCst;
 const TAG: u32 = u32::from_le_bytes(*b"WtBa");
 
 /// Frees the frames, and keeps the context.
-pub(crate) unsafe extern "win64-unwind" fn leaks_context(context: PVOID) {
+pub(crate) unsafe extern "win64-unwind" fn leaks_allocator_context(context: PVOID) {
     // SAFETY: The context is this allocator's, which lives.
-    unsafe { free_kept(context) };
+    unsafe { free_frames(context) };
 }
 
 /// Does nothing yet.
-pub(crate) unsafe extern "win64-unwind" fn deletes_later(_context: PVOID) {}
+pub(crate) unsafe extern "win64-unwind" fn defers_delete(_context: PVOID) {}
 
 /// Deletes the allocator when the pin is closed.
 pub(crate) unsafe extern "win64-unwind" fn closes_and_deletes(
@@ -73,7 +73,7 @@ pub(crate) unsafe extern "win64-unwind" fn closes_and_writes(
 }
 
 /// Stops with what is in flight.
-pub(crate) unsafe extern "win64-unwind" fn keeps_clones(
+pub(crate) unsafe extern "win64-unwind" fn stops_with_clones(
     pin: *mut KSPIN,
     to: KSSTATE,
     from: KSSTATE,
@@ -88,7 +88,7 @@ pub(crate) unsafe extern "win64-unwind" fn keeps_clones(
 }
 
 /// Stops, and keeps its clock.
-pub(crate) unsafe extern "win64-unwind" fn keeps_clock(
+pub(crate) unsafe extern "win64-unwind" fn keeps_closed_pin_clock(
     pin: *mut KSPIN,
     to: KSSTATE,
     from: KSSTATE,
@@ -103,7 +103,7 @@ pub(crate) unsafe extern "win64-unwind" fn keeps_clock(
 }
 
 /// Wants to go from state to state in steps, though its pin jumps.
-pub(crate) unsafe extern "win64-unwind" fn refuses_jumps(
+pub(crate) unsafe extern "win64-unwind" fn rejects_direct_stop(
     pin: *mut KSPIN,
     to: KSSTATE,
     from: KSSTATE,
@@ -115,7 +115,7 @@ pub(crate) unsafe extern "win64-unwind" fn refuses_jumps(
 }
 
 /// Answers that it is not there yet.
-pub(crate) unsafe extern "win64-unwind" fn pends_state(
+pub(crate) unsafe extern "win64-unwind" fn returns_pending_from_state(
     pin: *mut KSPIN,
     to: KSSTATE,
     from: KSSTATE,
@@ -126,7 +126,7 @@ pub(crate) unsafe extern "win64-unwind" fn pends_state(
 }
 
 /// Makes a context, and fails without freeing it.
-pub(crate) unsafe extern "win64-unwind" fn fails_untidily(
+pub(crate) unsafe extern "win64-unwind" fn leaks_failed_allocator(
     pin: *mut KSPIN,
     framing: *mut KSALLOCATOR_FRAMING,
     context: *mut PVOID,
@@ -137,7 +137,7 @@ pub(crate) unsafe extern "win64-unwind" fn fails_untidily(
 }
 
 /// Succeeds without a context.
-pub(crate) unsafe extern "win64-unwind" fn no_context(
+pub(crate) unsafe extern "win64-unwind" fn omits_allocator_context(
     _pin: *mut KSPIN,
     _framing: *mut KSALLOCATOR_FRAMING,
     _context: *mut PVOID,
@@ -187,7 +187,7 @@ unsafe extern "win64-unwind" fn waits(clone: *mut KSSTREAM_POINTER) {
 }
 
 /// Asks for its device at dispatch level.
-pub(crate) unsafe extern "win64-unwind" fn process_and_ask(pin: *mut KSPIN) -> NTSTATUS {
+pub(crate) unsafe extern "win64-unwind" fn process_querying_device(pin: *mut KSPIN) -> NTSTATUS {
     // SAFETY: The pin is there.
     unsafe { process_with(pin, Some(asks)) }
 }
@@ -290,7 +290,7 @@ pub(crate) unsafe extern "win64-unwind" fn deletes_edge(pin: *mut KSPIN) -> NTST
 }
 
 /// Attempts to process no pin.
-pub(crate) unsafe extern "win64-unwind" fn attempts_nothing(pin: *mut KSPIN) -> NTSTATUS {
+pub(crate) unsafe extern "win64-unwind" fn attempts_null_pin(pin: *mut KSPIN) -> NTSTATUS {
     // SAFETY: What it is given is looked up.
     unsafe { KsPinAttemptProcessing(ptr::null_mut(), 1) };
     // SAFETY: The pin is there.
@@ -316,9 +316,9 @@ pub(crate) unsafe extern "win64-unwind" fn writes_format(pin: *mut KSPIN) -> NTS
 }
 
 /// Edits its framing, and says that it has more items than were copied.
-pub(crate) unsafe extern "win64-unwind" fn says_more(
+pub(crate) unsafe extern "win64-unwind" fn overstates_copied_framing(
     pin: *mut KSPIN,
-    old: *mut KSDATAFORMAT,
+    first_instance: *mut KSDATAFORMAT,
     attributes: *mut KSMULTIPLE_ITEM,
     range: *const KSDATARANGE,
     list: *const KSATTRIBUTE_LIST,
@@ -337,7 +337,7 @@ pub(crate) unsafe extern "win64-unwind" fn says_more(
         unsafe { (*framing).CountItems = 1000 };
     }
     // SAFETY: The caller promises the same.
-    unsafe { set_format(pin, old, attributes, range, list) }
+    unsafe { set_format(pin, first_instance, attributes, range, list) }
 }
 
 /// The pin that was closed last.
@@ -354,7 +354,7 @@ unsafe fn last_pin(filter: *mut KSFILTER) -> *mut KSPIN {
 }
 
 /// Asks for the edge of a pin that is closed.
-pub(crate) unsafe extern "win64-unwind" fn uses_closed(
+pub(crate) unsafe extern "win64-unwind" fn uses_closed_pin(
     filter: *mut KSFILTER,
     _irp: PIRP,
 ) -> NTSTATUS {
@@ -366,7 +366,7 @@ pub(crate) unsafe extern "win64-unwind" fn uses_closed(
 }
 
 /// Writes to the structure of a pin that is closed.
-pub(crate) unsafe extern "win64-unwind" fn writes_closed(
+pub(crate) unsafe extern "win64-unwind" fn writes_closed_pin(
     filter: *mut KSFILTER,
     _irp: PIRP,
 ) -> NTSTATUS {
@@ -380,7 +380,7 @@ pub(crate) unsafe extern "win64-unwind" fn writes_closed(
 }
 
 /// Frees its context, which is in the bag of its pin.
-pub(crate) unsafe extern "win64-unwind" fn frees_bagged(pin: *mut KSPIN, _irp: PIRP) -> NTSTATUS {
+pub(crate) unsafe extern "win64-unwind" fn frees_bagged_item(pin: *mut KSPIN, _irp: PIRP) -> NTSTATUS {
     // SAFETY: The pin is there.
     let context = unsafe { (*pin).Context };
     // SAFETY: It is not used afterwards.
@@ -389,9 +389,9 @@ pub(crate) unsafe extern "win64-unwind" fn frees_bagged(pin: *mut KSPIN, _irp: P
 }
 
 /// Writes to a frame that it was told to free and keeps, when a format is set.
-pub(crate) unsafe extern "win64-unwind" fn writes_freed(
+pub(crate) unsafe extern "win64-unwind" fn writes_freed_frame(
     pin: *mut KSPIN,
-    old: *mut KSDATAFORMAT,
+    first_instance: *mut KSDATAFORMAT,
     attributes: *mut KSMULTIPLE_ITEM,
     range: *const KSDATARANGE,
     list: *const KSATTRIBUTE_LIST,
@@ -399,25 +399,25 @@ pub(crate) unsafe extern "win64-unwind" fn writes_freed(
     // SAFETY: The pin is there.
     if let Some(own) = unsafe { own(pin) } {
         // SAFETY: The context is of an allocator that lives.
-        let frame = unsafe { first_kept(own.allocator.load(SeqCst)) };
+        let frame = unsafe { first_free_frame(own.allocator.load(SeqCst)) };
         if !frame.is_null() {
             // SAFETY: The frame is memory of the driver's.
             unsafe { frame.cast::<u8>().write(0x5a) };
         }
     }
     // SAFETY: The caller promises the same.
-    unsafe { set_format(pin, old, attributes, range, list) }
+    unsafe { set_format(pin, first_instance, attributes, range, list) }
 }
 
 /// Takes its device's mutex, and keeps it.
-pub(crate) unsafe extern "win64-unwind" fn keeps_mutex(device: *mut KSDEVICE) -> NTSTATUS {
+pub(crate) unsafe extern "win64-unwind" fn returns_with_mutex(device: *mut KSDEVICE) -> NTSTATUS {
     // SAFETY: The device is there.
     unsafe { KsAcquireDevice(device) };
     STATUS_SUCCESS
 }
 
 /// Walks its filters without the mutex.
-pub(crate) unsafe extern "win64-unwind" fn walks_unlocked(device: *mut KSDEVICE) -> NTSTATUS {
+pub(crate) unsafe extern "win64-unwind" fn walks_filters_without_mutex(device: *mut KSDEVICE) -> NTSTATUS {
     // SAFETY: The device is there.
     let factory = unsafe { KsGetFirstChild(device.cast()) };
     // SAFETY: What it is given is looked up.
@@ -433,17 +433,17 @@ impl Kind for Idle {
 }
 
 /// Answers that its start is pending.
-pub(crate) unsafe extern "win64-unwind" fn pends_start(_device: *mut KSDEVICE) -> NTSTATUS {
+pub(crate) unsafe extern "win64-unwind" fn returns_pending_from_start(_device: *mut KSDEVICE) -> NTSTATUS {
     STATUS_PENDING
 }
 
 /// Keeps a clone when its frame is cancelled.
 pub(crate) unsafe extern "win64-unwind" fn process_cancellable(pin: *mut KSPIN) -> NTSTATUS {
     // SAFETY: The pin is there.
-    unsafe { process_how(pin, Some(locked_then), Some(keeps_cancelled), true) }
+    unsafe { process_how(pin, Some(locked_then), Some(keeps_clone_after_cancel), true) }
 }
 
-unsafe extern "win64-unwind" fn keeps_cancelled(_clone: *mut KSSTREAM_POINTER) {}
+unsafe extern "win64-unwind" fn keeps_clone_after_cancel(_clone: *mut KSSTREAM_POINTER) {}
 
 /// Takes memory when its device is added, and nothing frees it.
 pub(crate) unsafe extern "win64-unwind" fn adds_more(device: *mut KSDEVICE) -> NTSTATUS {

@@ -4,7 +4,7 @@
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use super::pattern::BYTES;
-use super::table::{self, GOOD, OWN, PIN, Shape, own};
+use super::table::{self, GOOD, OWN_FRAMING, PIN, Shape, own};
 use crate::block::{Kind, free, pointer, take};
 use abi::ks::{
     KSALLOCATOR_DISPATCH, KSALLOCATOR_FRAMING, KSALLOCATOR_FRAMING_EX, KSATTRIBUTE_LIST,
@@ -27,14 +27,14 @@ const MOST: u32 = 3;
 
 /// What it says before it knows a format: frames of half the size.
 const SMALL: KSALLOCATOR_FRAMING_EX = {
-    let mut it = OWN;
+    let mut it = OWN_FRAMING;
     it.FramingItem[0].FramingRange.Range.MinFrameSize = BYTES / 2;
     it.FramingItem[0].FramingRange.Range.MaxFrameSize = BYTES / 2;
     it
 };
 
 /// As careful as public samples.
-pub(crate) const CAREFUL: Shape = Shape {
+pub(crate) const EDITED_FRAMING: Shape = Shape {
     pin: KSPIN_DISPATCH {
         Create: Some(create_pin),
         Process: Some(process_pin),
@@ -84,12 +84,12 @@ unsafe fn turn_gate(pin: *mut KSPIN, change: i32) {
 /// The first time there is no pin yet: it only looks.
 unsafe extern "win64-unwind" fn set_format(
     pin: *mut KSPIN,
-    old: *mut KSDATAFORMAT,
+    first_instance: *mut KSDATAFORMAT,
     attributes: *mut KSMULTIPLE_ITEM,
     range: *const KSDATARANGE,
     list: *const KSATTRIBUTE_LIST,
 ) -> NTSTATUS {
-    if old.is_null() {
+    if first_instance.is_null() {
         // SAFETY: The pin is there.
         let format = unsafe { (*pin).ConnectionFormat };
         // SAFETY: A pin has a format.
@@ -102,7 +102,7 @@ unsafe extern "win64-unwind" fn set_format(
         unsafe { count(own.allocator.load(SeqCst)) };
     }
     // SAFETY: The caller promises the same.
-    unsafe { table::set_format(pin, old, attributes, range, list) }
+    unsafe { table::set_format(pin, first_instance, attributes, range, list) }
 }
 
 /// Its gate is open while it runs, and stays as it is when it stops.
@@ -193,18 +193,18 @@ unsafe extern "win64-unwind" fn initialize(
     if block.is_null() {
         return STATUS_INSUFFICIENT_RESOURCES;
     }
-    let made = take(Slab { block, bytes, out: 0 });
-    if made.is_null() {
+    let created = take(Slab { block, bytes, out: 0 });
+    if created.is_null() {
         // SAFETY: Nobody has it.
         unsafe { ExFreePoolWithTag(block, TAG) };
         return STATUS_INSUFFICIENT_RESOURCES;
     }
     // SAFETY: The pin is there.
     if let Some(own) = unsafe { own(pin) } {
-        own.allocator.store(made, SeqCst);
+        own.allocator.store(created, SeqCst);
     }
     // SAFETY: It is a place for a pointer.
-    unsafe { context.write(made) };
+    unsafe { context.write(created) };
     STATUS_SUCCESS
 }
 

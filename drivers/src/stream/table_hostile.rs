@@ -109,7 +109,7 @@ fn all(it: PVOID) {
         KsStreamPointerCancelTimeout(it.cast());
         KsStreamPointerDelete(it.cast());
     }
-    for trap in FUNCTIONS.iter().filter(|it| matches!(it.state, flight::Support::Absent(_))).take(9)
+    for trap in FUNCTIONS.iter().filter(|it| matches!(it.support, flight::Support::Missing(_))).take(9)
     {
         // SAFETY: A trap looks at no argument.
         let call: unsafe extern "win64-unwind" fn() -> NTSTATUS =
@@ -120,7 +120,7 @@ fn all(it: PVOID) {
 }
 
 /// NULL, what is no address, what is memory of nobody, a function, and what was given before.
-fn attack(mine: PVOID, before: PVOID) {
+fn attack_with(mine: PVOID, before: PVOID) {
     let mut local = [0_u64; 32];
     let function: *const () = add_device as *const ();
     let some = [
@@ -144,20 +144,20 @@ fn last(context: PVOID) -> PVOID {
 }
 
 unsafe extern "win64-unwind" fn add_device(device: *mut KSDEVICE) -> NTSTATUS {
-    attack(device.cast(), ptr::null_mut());
+    attack_with(device.cast(), ptr::null_mut());
     // SAFETY: The caller promises the same.
     unsafe { table::add_device(device) }
 }
 
 unsafe extern "win64-unwind" fn post_start_device(device: *mut KSDEVICE) -> NTSTATUS {
-    attack(device.cast(), ptr::null_mut());
+    attack_with(device.cast(), ptr::null_mut());
     abi::status::STATUS_SUCCESS
 }
 
 unsafe extern "win64-unwind" fn remove_device(device: *mut KSDEVICE, irp: PIRP) {
     // SAFETY: The structure is there.
     let context = unsafe { (*device).Context };
-    attack(device.cast(), last(context));
+    attack_with(device.cast(), last(context));
     // SAFETY: The caller promises the same.
     unsafe { table::remove_device(device, irp) };
 }
@@ -165,7 +165,7 @@ unsafe extern "win64-unwind" fn remove_device(device: *mut KSDEVICE, irp: PIRP) 
 unsafe extern "win64-unwind" fn create_filter(filter: *mut KSFILTER, irp: PIRP) -> NTSTATUS {
     // SAFETY: The structure is there.
     let context = unsafe { (*filter).Context };
-    attack(filter.cast(), last(context));
+    attack_with(filter.cast(), last(context));
     // SAFETY: The caller promises the same.
     unsafe { table::create_filter(filter, irp) }
 }
@@ -173,13 +173,13 @@ unsafe extern "win64-unwind" fn create_filter(filter: *mut KSFILTER, irp: PIRP) 
 unsafe extern "win64-unwind" fn close_filter(filter: *mut KSFILTER, irp: PIRP) -> NTSTATUS {
     // SAFETY: The structure is there.
     let context = unsafe { (*filter).Context };
-    attack(filter.cast(), last(context));
+    attack_with(filter.cast(), last(context));
     // SAFETY: The caller promises the same.
     unsafe { table::close_filter(filter, irp) }
 }
 
 unsafe extern "win64-unwind" fn create_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTATUS {
-    attack(pin.cast(), irp.wrapping_byte_add(8));
+    attack_with(pin.cast(), irp.wrapping_byte_add(8));
     // SAFETY: The caller promises the same.
     unsafe { table::create_pin(pin, irp) }
 }
@@ -187,39 +187,39 @@ unsafe extern "win64-unwind" fn create_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTAT
 unsafe extern "win64-unwind" fn close_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTATUS {
     // SAFETY: The pin is there.
     let before = unsafe { own(pin) }.map_or(ptr::null_mut(), |it| it.allocator.load(SeqCst));
-    attack(pin.cast(), before);
+    attack_with(pin.cast(), before);
     // SAFETY: The caller promises the same.
     unsafe { table::close_pin(pin, irp) }
 }
 
 unsafe extern "win64-unwind" fn process_pin(pin: *mut KSPIN) -> NTSTATUS {
-    attack(pin.cast(), ptr::null_mut());
+    attack_with(pin.cast(), ptr::null_mut());
     // SAFETY: The caller promises the same.
     unsafe { table::process_with(pin, Some(timed_out)) }
 }
 
 unsafe extern "win64-unwind" fn timed_out(clone: *mut abi::ks::KSSTREAM_POINTER) {
-    attack(clone.cast(), ptr::null_mut());
+    attack_with(clone.cast(), ptr::null_mut());
     // SAFETY: The caller promises the same.
     unsafe { table::timed_out(clone) };
     // It was deleted.
-    attack(clone.cast(), clone.cast());
+    attack_with(clone.cast(), clone.cast());
 }
 
 unsafe extern "win64-unwind" fn set_format(
     pin: *mut KSPIN,
-    old: *mut KSDATAFORMAT,
+    first_instance: *mut KSDATAFORMAT,
     attributes: *mut KSMULTIPLE_ITEM,
     range: *const KSDATARANGE,
     list: *const KSATTRIBUTE_LIST,
 ) -> NTSTATUS {
-    attack(pin.cast(), old.cast());
+    attack_with(pin.cast(), first_instance.cast());
     // SAFETY: The caller promises the same.
-    unsafe { table::set_format(pin, old, attributes, range, list) }
+    unsafe { table::set_format(pin, first_instance, attributes, range, list) }
 }
 
 unsafe extern "win64-unwind" fn set_state(pin: *mut KSPIN, to: KSSTATE, from: KSSTATE) -> NTSTATUS {
-    attack(pin.cast(), ptr::null_mut());
+    attack_with(pin.cast(), ptr::null_mut());
     // SAFETY: The caller promises the same.
     unsafe { table::set_state(pin, to, from) }
 }
@@ -229,31 +229,31 @@ unsafe extern "win64-unwind" fn initialize(
     framing: *mut KSALLOCATOR_FRAMING,
     context: *mut PVOID,
 ) -> NTSTATUS {
-    attack(pin.cast(), framing.cast());
+    attack_with(pin.cast(), framing.cast());
     // SAFETY: The caller promises the same.
     unsafe { table_allocator::initialize(pin, framing, context) }
 }
 
 unsafe extern "win64-unwind" fn allocate(context: PVOID) -> PVOID {
-    attack(context, context);
+    attack_with(context, context);
     // SAFETY: The caller promises the same.
     unsafe { table_allocator::allocate(context) }
 }
 
 unsafe extern "win64-unwind" fn free_frame(context: PVOID, frame: PVOID) {
-    attack(frame, context);
+    attack_with(frame, context);
     // SAFETY: The caller promises the same.
     unsafe { table_allocator::free_frame(context, frame) };
 }
 
 unsafe extern "win64-unwind" fn delete(context: PVOID) {
-    attack(context, context);
+    attack_with(context, context);
     // SAFETY: The caller promises the same.
     unsafe { table_allocator::delete(context) };
-    attack(context, context);
+    attack_with(context, context);
 }
 
-pub(crate) const HOSTILE: table::Shape = table::Shape {
+pub(crate) const INVALID_POINTERS: table::Shape = table::Shape {
     device: KSDEVICE_DISPATCH {
         Add: Some(add_device),
         PostStart: Some(post_start_device),

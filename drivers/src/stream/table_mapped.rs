@@ -25,7 +25,7 @@ struct Line {
 }
 
 /// Writes through mappings.
-pub(crate) const MAPPED: Shape = Shape {
+pub(crate) const SCATTER_GATHER: Shape = Shape {
     device: KSDEVICE_DISPATCH { Start: Some(start_device), ..DEVICE },
     pin: KSPIN_DISPATCH { Process: Some(process_pin), ..PIN },
     flags: KSPIN_FLAG_GENERATE_MAPPINGS,

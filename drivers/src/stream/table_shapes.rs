@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "drivers written against the C interface")]
 
 use super::pattern::{BYTES, INTERVAL, picture};
-use super::table::{self, DEVICE, FILTER, GOOD, PIN, Shape, framing, in_turn, laid, own};
+use super::table::{self, DEVICE, FILTER, GOOD, PIN, Shape, framing, in_turn, static_tables, own};
 use abi::ks::{
     KSDEVICE, KSDEVICE_DISPATCH, KSFILTER, KSFILTER_DISPATCH, KSPIN, KSPIN_DISPATCH,
     KSPIN_FLAG_DISTINCT_TRAILING_EDGE, KSPROCESSPIN, KSPROCESSPIN_INDEXENTRY, KSSTATE,
@@ -36,9 +36,9 @@ use std::sync::atomic::Ordering::SeqCst;
 const TAG: u32 = u32::from_le_bytes(*b"WtSh");
 
 /// Uses all it can.
-pub(crate) const THOROUGH: Shape = Shape {
-    device: KSDEVICE_DISPATCH { PostStart: Some(looks_around), ..DEVICE },
-    filter: KSFILTER_DISPATCH { Create: Some(creates_later), ..FILTER },
+pub(crate) const FULL_API: Shape = Shape {
+    device: KSDEVICE_DISPATCH { PostStart: Some(walks_hierarchy), ..DEVICE },
+    filter: KSFILTER_DISPATCH { Create: Some(creates_pending), ..FILTER },
     pin: KSPIN_DISPATCH {
         Create: Some(creates_pin),
         Process: Some(processes),
@@ -65,10 +65,10 @@ fn memory() -> PVOID {
 }
 
 /// Walks what there is, makes another factory, and puts things into bags.
-unsafe extern "win64-unwind" fn looks_around(device: *mut KSDEVICE) -> NTSTATUS {
+unsafe extern "win64-unwind" fn walks_hierarchy(device: *mut KSDEVICE) -> NTSTATUS {
     // SAFETY: The device is there.
     let KSDEVICE { Bag: bag, FunctionalDeviceObject: object, .. } = unsafe { device.read() };
-    let (mut own, mut made) = (ptr::null_mut(), ptr::null_mut());
+    let (mut own, mut created) = (ptr::null_mut(), ptr::null_mut());
     let items = [memory(), memory(), memory()];
     if items.iter().any(|it| it.is_null()) {
         for item in items.into_iter().filter(|it| !it.is_null()) {
@@ -84,7 +84,7 @@ unsafe extern "win64-unwind" fn looks_around(device: *mut KSDEVICE) -> NTSTATUS 
         let factory = KsGetFirstChild(device.cast());
         let none = KsGetFirstChild(factory).is_null();
         let parent = KsGetParent(factory) == device.cast() && KsGetDevice(factory) == device;
-        let descriptor = (*laid!(GOOD)).FilterDescriptors.read();
+        let descriptor = (*static_tables!(GOOD)).FilterDescriptors.read();
         let null: PVOID = ptr::null_mut();
         let status = KsCreateFilterFactory(
             object,
@@ -94,10 +94,10 @@ unsafe extern "win64-unwind" fn looks_around(device: *mut KSDEVICE) -> NTSTATUS 
             0,
             None,
             None,
-            &raw mut made,
+            &raw mut created,
         );
-        let second = is_among(factory, made.cast()).is_some();
-        let classes = KsFilterFactorySetDeviceClassesState(made, 1);
+        let second = is_among(factory, created.cast()).is_some();
+        let classes = KsFilterFactorySetDeviceClassesState(created, 1);
         let bagged = KsAddItemToObjectBag(bag, items[0], None) == STATUS_SUCCESS
             && KsAddItemToObjectBag(bag, items[1], Some(frees)) == STATUS_SUCCESS
             && KsAllocateObjectBag(device, &raw mut own) == STATUS_SUCCESS
@@ -124,13 +124,13 @@ unsafe extern "win64-unwind" fn looks_around(device: *mut KSDEVICE) -> NTSTATUS 
 }
 
 /// Says that it creates a filter later, and does so at once.
-unsafe extern "win64-unwind" fn creates_later(filter: *mut KSFILTER, irp: PIRP) -> NTSTATUS {
+unsafe extern "win64-unwind" fn creates_pending(filter: *mut KSFILTER, irp: PIRP) -> NTSTATUS {
     // SAFETY: What they are given is there.
     #[expect(clippy::multiple_unsafe_ops_per_block, reason = "all for one reason")]
     let right = unsafe {
         let found = KsGetFilterFromIrp(irp) == filter && KsGetPinFromIrp(irp).is_null();
         let mut number = 0;
-        let descriptor = (*(*laid!(GOOD)).FilterDescriptors.read()).PinDescriptors;
+        let descriptor = (*(*static_tables!(GOOD)).FilterDescriptors.read()).PinDescriptors;
         let status = KsFilterCreatePinFactory(filter, descriptor, &raw mut number);
         found && nt_success(status) && number == 1 && KsFilterGetChildPinCount(filter, 0) == 0
     };
@@ -170,10 +170,10 @@ unsafe extern "win64-unwind" fn creates_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTA
 /// # Safety
 ///
 /// The first one is there.
-unsafe fn is_among(first: PVOID, wanted: PVOID) -> Option<u32> {
+unsafe fn is_among(first: PVOID, frame_limit: PVOID) -> Option<u32> {
     let (mut at, mut count, mut found) = (first, 0, false);
     while !at.is_null() {
-        found |= at == wanted;
+        found |= at == frame_limit;
         count += 1;
         // SAFETY: It is there.
         at = unsafe { KsGetNextSibling(at) };
@@ -244,7 +244,7 @@ unsafe extern "win64-unwind" fn processes(pin: *mut KSPIN) -> NTSTATUS {
 }
 
 /// Its filter processes its pins.
-pub(crate) const CENTRIC: Shape = Shape {
+pub(crate) const FILTER_CENTRIC: Shape = Shape {
     filter: KSFILTER_DISPATCH { Process: Some(processes_filter), ..FILTER },
     pin: KSPIN_DISPATCH { Process: None, ..PIN },
     ..GOOD
@@ -272,7 +272,7 @@ unsafe extern "win64-unwind" fn processes_filter(
 }
 
 /// Its frames are its own.
-pub(crate) const INJECTS: Shape = Shape {
+pub(crate) const FRAME_INJECTION: Shape = Shape {
     pin: KSPIN_DISPATCH {
         Create: Some(creates_injecting),
         Process: None,
@@ -320,7 +320,7 @@ unsafe fn send(pin: *mut KSPIN, frame: PVOID) {
     let bytes = picture(number);
     // SAFETY: The frame has so many bytes.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), frame.cast::<u8>(), bytes.len()) };
-    let last = own.wanted.load(SeqCst) == number + 1;
+    let last = own.frame_limit.load(SeqCst) == number + 1;
     let flag = |is: bool, flag: u32| if is { flag } else { 0 };
     let mut header = KSSTREAM_HEADER {
         PresentationTime: KSTIME { Time: in_turn(number), Numerator: 1, Denominator: 1 },

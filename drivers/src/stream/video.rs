@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::{Arc, Mutex};
 use stream::{FrameMemory, MemoryKind};
-use thunk::{Client, Create, Destroy, Made, PagingQueue};
+use thunk::{Client, CreateAllocation, DestroyAllocation, PagingStatus, PagingQueue};
 
 const PAGE: u64 = 4096;
 
@@ -20,7 +20,7 @@ const PAGE: u64 = 4096;
 const FIRST: usize = 0x10_0000_0000;
 
 /// How far apart words are.
-const APART: usize = 0x10_0000;
+const ADDRESS_STRIDE: usize = 0x10_0000;
 
 /// Video memory of the first adapter of a kernel, whose client it is.
 pub struct VideoMemory {
@@ -30,12 +30,12 @@ pub struct VideoMemory {
     device: D3DKMT_HANDLE,
     queue: PagingQueue,
     system: Arc<dyn FrameMemory>,
-    pieces: Mutex<Pieces>,
+    pieces: Mutex<Frames>,
 }
 
 #[derive(Default)]
-struct Pieces {
-    made: usize,
+struct Frames {
+    created: usize,
     /// How many more there may be.
     left: Option<usize>,
     all: BTreeMap<usize, Piece>,
@@ -59,7 +59,7 @@ impl VideoMemory {
         let client = Client::new(kernel);
         let adapter = client.adapters(at)?.first().copied().unwrap_or_default();
         let device = client.create_device(at, adapter)?;
-        let queue = client.create_queue(at, device, 0)?;
+        let queue = client.create_paging_queue(at, device, 0)?;
         let (host, system) = (kernel.host().clone(), system.clone());
         let pieces = Mutex::default();
         Ok(Arc::new(Self { host, client, adapter, device, queue, system, pieces }))
@@ -67,7 +67,7 @@ impl VideoMemory {
 
     /// Ends the client in good order: no frame is there any more.
     pub fn close(&self, at: &mut Passive) -> Result<(), NTSTATUS> {
-        self.client.destroy_queue(at, self.queue.queue)?;
+        self.client.destroy_paging_queue(at, self.queue.queue)?;
         self.client.destroy_device(at, self.device)?;
         self.client.close_adapter(at, self.adapter)?;
         self.client.end(at);
@@ -87,8 +87,8 @@ impl VideoMemory {
     fn create(&self, at: &mut Passive, bytes: u32) -> Result<Piece, NTSTATUS> {
         let size = u64::from(bytes).next_multiple_of(PAGE);
         let private = describe_in(size, PAGE, &only_in(&[VISIBLE]));
-        let made = self.client.create(at, &Create::on(self.device, vec![private]))?;
-        let allocation = made.allocations.first().copied().unwrap_or_default();
+        let created = self.client.create(at, &CreateAllocation::new(self.device, vec![private]))?;
+        let allocation = created.allocations.first().copied().unwrap_or_default();
         match self.show(at, allocation) {
             Ok(address) => Ok(Piece { allocation, address, bytes }),
             Err(why) => {
@@ -101,23 +101,23 @@ impl VideoMemory {
     /// Makes an allocation resident and locks it: it stays locked, as a frame is filled at
     /// dispatch level.
     fn show(&self, at: &mut Passive, allocation: D3DKMT_HANDLE) -> Result<usize, NTSTATUS> {
-        let made = self.client.make_resident(at, self.queue.queue, &[allocation], 0)?;
-        match made {
-            Made::Resident => (),
-            Made::Pending(value) => self.client.wait(at, self.device, self.queue.fence, value)?,
-            Made::NoRoom(_) => return Err(abi::status::STATUS_NO_MEMORY),
+        let created = self.client.make_resident(at, self.queue.queue, &[allocation], 0)?;
+        match created {
+            PagingStatus::Resident => (),
+            PagingStatus::Pending(value) => self.client.wait(at, self.device, self.queue.fence, value)?,
+            PagingStatus::NoMemory(_) => return Err(abi::status::STATUS_NO_MEMORY),
         }
         self.client.lock2(at, self.device, allocation, 0)
     }
 
     fn destroy(&self, at: &mut Passive, allocation: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let list = vec![allocation];
-        self.client.destroy(at, &Destroy { device: self.device, list, ..Destroy::default() })
+        self.client.destroy(at, &DestroyAllocation { device: self.device, list, ..DestroyAllocation::default() })
     }
 
     /// Runs what is for passive level, where this thread is there.
     fn at_passive<T>(&self, body: impl FnOnce(&mut Passive) -> Option<T>) -> Option<T> {
-        At::here(&*self.host, |at| match at {
+        At::at_current_irql(&*self.host, |at| match at {
             At::Passive(at) => body(at),
             At::Dispatch(_) | At::Device(_) => None,
         })
@@ -132,17 +132,17 @@ impl VideoMemory {
 }
 
 impl FrameMemory for VideoMemory {
-    fn make(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize> {
+    fn allocate(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize> {
         if kind != MemoryKind::Device {
-            return self.system.make(bytes, alignment, kind);
+            return self.system.allocate(bytes, alignment, kind);
         }
         if let Some(left) = &mut lock(&self.pieces).left {
             *left = left.checked_sub(1)?;
         }
         let piece = self.at_passive(|at| self.create(at, bytes).ok())?;
         let mut pieces = lock(&self.pieces);
-        let word = FIRST + pieces.made * APART;
-        pieces.made += 1;
+        let word = FIRST + pieces.created * ADDRESS_STRIDE;
+        pieces.created += 1;
         pieces.all.insert(word, piece);
         Some(word)
     }
@@ -182,13 +182,13 @@ impl FrameMemory for VideoMemory {
         piece.map(|it| (it.bytes, MemoryKind::Device)).or_else(|| self.system.extent(word))
     }
 
-    fn pieces(&self) -> usize {
-        self.frames() + self.system.pieces()
+    fn allocation_count(&self) -> usize {
+        self.frames() + self.system.allocation_count()
     }
 
-    fn ration(&self, pieces: Option<usize>) {
+    fn limit_allocations(&self, pieces: Option<usize>) {
         lock(&self.pieces).left = pieces;
-        self.system.ration(pieces);
+        self.system.limit_allocations(pieces);
     }
 
     fn close(&self) {

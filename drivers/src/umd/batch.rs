@@ -3,35 +3,35 @@
 
 use abi::D3DKMT_HANDLE;
 use kernel::Handle;
-use kernel::miniport::Refusal;
-use softgpu::format::{Command, encode, listed};
+use kernel::miniport::DriverError;
+use softgpu::format::{Command, encode, list_handle};
 use std::collections::BTreeSet;
-use umd::Buffers;
+use umd::ContextBuffers;
 
 /// How many bytes of commands are collected where no buffer says it.
 const MOST: usize = 1024;
 
 /// A packet in the making.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct CommandBatch {
     commands: Vec<Command>,
     bytes: usize,
-    uses: Vec<(D3DKMT_HANDLE, bool)>,
+    allocations: Vec<(D3DKMT_HANDLE, bool)>,
     groups: BTreeSet<u64>,
 }
 
-impl Batch {
+impl CommandBatch {
     pub(super) fn is_empty(&self) -> bool {
         self.commands.is_empty()
     }
 
     /// What its commands use, and whether they write it.
-    pub(super) fn uses(&self) -> &[(D3DKMT_HANDLE, bool)] {
-        &self.uses
+    pub(super) fn allocations(&self) -> &[(D3DKMT_HANDLE, bool)] {
+        &self.allocations
     }
 
     pub(super) fn has(&self, allocation: D3DKMT_HANDLE) -> bool {
-        self.uses.iter().any(|it| it.0 == allocation)
+        self.allocations.iter().any(|it| it.0 == allocation)
     }
 
     pub(super) fn has_group(&self, group: u64) -> bool {
@@ -49,9 +49,9 @@ impl Batch {
         command: Command,
         uses: &[(D3DKMT_HANDLE, bool)],
         groups: &[u64],
-        buffers: Option<&Buffers>,
+        buffers: Option<&ContextBuffers>,
     ) -> bool {
-        let mut all = self.uses.clone();
+        let mut all = self.allocations.clone();
         for (allocation, written) in uses {
             match all.iter_mut().find(|it| it.0 == *allocation) {
                 Some(it) => it.1 |= written,
@@ -61,7 +61,7 @@ impl Batch {
         // An instance that a lock has given is known to the miniport by its place in the list.
         let place = |it: Handle| {
             let place = (0..).zip(&all).find(|(_, (allocation, _))| *allocation == it.0);
-            place.map(|(place, _)| listed(place)).ok_or(Refusal::Invalid)
+            place.map(|(place, _)| list_handle(place)).ok_or(DriverError::Invalid)
         };
         let named = if buffers.is_some() { command.resolve(place) } else { Ok(command) };
         let Ok(command) = named else { return false };
@@ -69,7 +69,7 @@ impl Batch {
         let added = command_bytes.get(4..).unwrap_or_default();
         let start = self.bytes.max(4);
         let (room, entries) = buffers
-            .map_or((MOST, usize::MAX), |it| (it.room() as usize, it.listed_room() as usize));
+            .map_or((MOST, usize::MAX), |it| (it.command_capacity() as usize, it.allocation_capacity() as usize));
         if start + added.len() > room || all.len() > entries {
             return false;
         }
@@ -81,14 +81,14 @@ impl Batch {
             return false;
         }
         self.bytes = start + added.len();
-        self.uses = all;
+        self.allocations = all;
         self.groups.extend(groups);
         true
     }
 
     fn write(
         &self,
-        buffers: &Buffers,
+        buffers: &ContextBuffers,
         start: usize,
         added: &[u8],
         uses: &[(D3DKMT_HANDLE, bool)],
@@ -96,6 +96,6 @@ impl Batch {
         let count = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
         buffers.write(0, &count(self.commands.len()).to_le_bytes())
             && buffers.write(count(start), added)
-            && uses.iter().zip(0..).all(|(it, index)| buffers.list(index, it.0, it.1))
+            && uses.iter().zip(0..).all(|(it, index)| buffers.add_allocation(index, it.0, it.1))
     }
 }

@@ -5,18 +5,18 @@
 #![forbid(unsafe_code)]
 
 use super::group::{Instance, Surface};
-use super::hardware::Way;
+use super::hardware::Addressing;
 use super::soft::SoftDevice;
 use abi::hresult::{E_FAIL, E_INVALIDARG, E_NOTIMPL};
 use kernel::Handle;
 use softgpu::format::Command;
-use umd::{Answer, Blt, ColorFill, Memory, Resource};
+use umd::{UmdResult, BltArgs, ColorFillArgs, Memory, Resource};
 
 impl SoftDevice {
-    pub(super) fn fill(&mut self, order: &ColorFill) -> Answer<()> {
+    pub(super) fn fill(&mut self, order: &ColorFillArgs) -> UmdResult<()> {
         let index = self.index(order.resource, order.index)?;
         let surface = self.surface(order.resource, index)?;
-        let rows = surface.shape.rows(order.area).ok_or(E_INVALIDARG)?;
+        let rows = surface.layout.rows(order.area).ok_or(E_INVALIDARG)?;
         let [value, ..] = order.color.to_le_bytes();
         if let Some(memory) = surface.system {
             for (start, length) in rows {
@@ -26,8 +26,8 @@ impl SoftDevice {
         }
         let target = surface.drawn_with().ok_or(E_FAIL)?;
         for (offset, length) in rows {
-            let command = match self.hardware.way {
-                Way::Addressed => {
+            let command = match self.hardware.addressing {
+                Addressing::VirtualAddresses => {
                     Command::FillAt { address: target.address + offset, length, value }
                 }
                 _ => Command::Fill { target: Handle(target.allocation), offset, length, value },
@@ -37,20 +37,20 @@ impl SoftDevice {
         Ok(())
     }
 
-    pub(super) fn copy(&mut self, order: &Blt) -> Answer<()> {
+    pub(super) fn copy(&mut self, order: &BltArgs) -> UmdResult<()> {
         let from_index = self.index(order.from, order.from_index)?;
         let to_index = self.index(order.to, order.to_index)?;
         let (from, to) = (self.surface(order.from, from_index)?, self.surface(order.to, to_index)?);
-        let size = |it: umd::Area| (it.right.wrapping_sub(it.left), it.bottom.wrapping_sub(it.top));
+        let size = |it: umd::Rect| (it.right.wrapping_sub(it.left), it.bottom.wrapping_sub(it.top));
         if size(order.from_area) != size(order.to_area) {
             return Err(E_NOTIMPL);
         }
-        let from_rows = from.shape.like(to.shape).rows(order.from_area).ok_or(E_INVALIDARG)?;
-        let to_rows = to.shape.like(from.shape).rows(order.to_area).ok_or(E_INVALIDARG)?;
+        let from_rows = from.layout.compatible_with(to.layout).rows(order.from_area).ok_or(E_INVALIDARG)?;
+        let to_rows = to.layout.compatible_with(from.layout).rows(order.to_area).ok_or(E_INVALIDARG)?;
         // Whole rows of one are cut into the rows of the other.
         let line = from_rows.iter().chain(&to_rows).map(|it| it.1).min().unwrap_or(0);
         let mut rows: Vec<(u64, u64)> =
-            cut(&from_rows, line).into_iter().zip(cut(&to_rows, line)).collect();
+            split_rows(&from_rows, line).into_iter().zip(split_rows(&to_rows, line)).collect();
         // Within one surface what is read is not overwritten before.
         let same = (order.from.number, from_index) == (order.to.number, to_index);
         if same && order.to_area.top > order.from_area.top {
@@ -62,16 +62,16 @@ impl SoftDevice {
         let (from, to) = (from.drawn_with().ok_or(E_FAIL)?, to.drawn_with().ok_or(E_FAIL)?);
         let groups = [order.from.number, order.to.number];
         for (from_offset, to_offset) in rows {
-            let command = self.copying((from, from_offset), (to, to_offset), line);
+            let command = self.copy_command((from, from_offset), (to, to_offset), line);
             self.add(command, &[(from.allocation, false), (to.allocation, true)], &groups)?;
         }
         Ok(())
     }
 
-    fn copying(&self, from: (Instance, u64), to: (Instance, u64), length: u64) -> Command {
+    fn copy_command(&self, from: (Instance, u64), to: (Instance, u64), length: u64) -> Command {
         let ((from, from_offset), (to, to_offset)) = (from, to);
-        match self.hardware.way {
-            Way::Addressed => Command::CopyAt {
+        match self.hardware.addressing {
+            Addressing::VirtualAddresses => Command::CopyAt {
                 from: from.address + from_offset,
                 to: to.address + to_offset,
                 length,
@@ -89,34 +89,34 @@ impl SoftDevice {
     /// One of them is in the runtime's memory, which the GPU does not see.
     fn copy_by_cpu(
         &mut self,
-        order: &Blt,
+        order: &BltArgs,
         (from_index, to_index): (usize, usize),
         rows: &[(u64, u64)],
         line: u64,
-    ) -> Answer<()> {
+    ) -> UmdResult<()> {
         let (from, from_locked) = self.look(order.from, from_index)?;
         let copied = match self.look(order.to, to_index) {
             Ok((to, to_locked)) => {
                 let copied = copy_rows(&from, &to, rows, line);
                 let unlocked = to_locked.map_or(Ok(()), |it| {
-                    self.unlock_one(it)?;
+                    self.unlock_allocation(it)?;
                     self.unstage(order.to, to_index)
                 });
                 copied.and(unlocked)
             }
             Err(failure) => Err(failure),
         };
-        let unlocked = from_locked.map_or(Ok(()), |it| self.unlock_one(it));
+        let unlocked = from_locked.map_or(Ok(()), |it| self.unlock_allocation(it));
         copied.and(unlocked)
     }
 
     /// A surface as the CPU sees it, when nobody uses it any more; and what to unlock then.
-    fn look(&mut self, resource: Resource, index: usize) -> Answer<(Memory, Option<u32>)> {
+    fn look(&mut self, resource: Resource, index: usize) -> UmdResult<(Memory, Option<u32>)> {
         let surface = self.surface(resource, index)?;
         if let Some(memory) = surface.system.or(surface.at) {
             return Ok((memory, None));
         }
-        let (instance, bytes) = (surface.current().ok_or(E_FAIL)?, surface.shape.bytes);
+        let (instance, bytes) = (surface.current().ok_or(E_FAIL)?, surface.layout.bytes);
         if self.group(resource)?.opened {
             let (allocation, memory) = self.stage(resource, index, true)?;
             return Ok((memory, Some(allocation)));
@@ -125,7 +125,7 @@ impl SoftDevice {
             self.submit()?;
         }
         self.wait_for(instance.allocation)?;
-        let memory = self.lock_one(instance.allocation, 0, bytes)?.1;
+        let memory = self.lock_allocation(instance.allocation, 0, bytes)?.1;
         Ok((memory, Some(instance.allocation)))
     }
 
@@ -137,22 +137,22 @@ impl SoftDevice {
         &mut self,
         resource: Resource,
         index: usize,
-        wanted: bool,
-    ) -> Answer<(u32, Memory)> {
+        frame_limit: bool,
+    ) -> UmdResult<(u32, Memory)> {
         let surface = self.surface(resource, index)?;
-        let (own, bytes) = (surface.current().ok_or(E_FAIL)?, surface.shape.bytes);
+        let (own, bytes) = (surface.current().ok_or(E_FAIL)?, surface.layout.bytes);
         let known = surface.stage.and_then(|it| surface.instances.get(it)).copied();
         let stage = if let Some(stage) = known {
             stage
         } else {
-            let made = self.allocate_extra(bytes)?;
+            let created = self.allocate_extra(bytes)?;
             let surface = self.surface_mut(resource, index)?;
             surface.stage = Some(surface.instances.len());
-            surface.instances.push(made);
-            made
+            surface.instances.push(created);
+            created
         };
-        if wanted {
-            let command = self.copying((own, 0), (stage, 0), bytes);
+        if frame_limit {
+            let command = self.copy_command((own, 0), (stage, 0), bytes);
             let uses = [(own.allocation, false), (stage.allocation, true)];
             self.add(command, &uses, &[resource.number])?;
         }
@@ -160,32 +160,32 @@ impl SoftDevice {
             self.submit()?;
         }
         self.wait_for(stage.allocation)?;
-        self.lock_one(stage.allocation, 0, bytes)
+        self.lock_allocation(stage.allocation, 0, bytes)
     }
 
     /// Copies back what was written to such an allocation, if there is one.
-    pub(super) fn unstage(&mut self, resource: Resource, index: usize) -> Answer<()> {
+    pub(super) fn unstage(&mut self, resource: Resource, index: usize) -> UmdResult<()> {
         let surface = self.surface(resource, index)?;
-        let (own, bytes) = (surface.current().ok_or(E_FAIL)?, surface.shape.bytes);
+        let (own, bytes) = (surface.current().ok_or(E_FAIL)?, surface.layout.bytes);
         let stage = surface.stage.and_then(|it| surface.instances.get(it)).copied();
         let Some(stage) = stage else { return Ok(()) };
-        let command = self.copying((stage, 0), (own, 0), bytes);
+        let command = self.copy_command((stage, 0), (own, 0), bytes);
         let uses = [(stage.allocation, false), (own.allocation, true)];
         self.add(command, &uses, &[resource.number])
     }
 
-    pub(super) fn surface(&self, resource: Resource, index: usize) -> Answer<&Surface> {
+    pub(super) fn surface(&self, resource: Resource, index: usize) -> UmdResult<&Surface> {
         self.group(resource)?.surfaces.get(index).ok_or(E_INVALIDARG)
     }
 }
 
 /// Rows of one length, of rows that are a multiple of it.
-fn cut(rows: &[(u64, u64)], line: u64) -> Vec<u64> {
+fn split_rows(rows: &[(u64, u64)], line: u64) -> Vec<u64> {
     let step = usize::try_from(line.max(1)).unwrap_or(usize::MAX);
     rows.iter().flat_map(|(start, length)| (*start..start + length).step_by(step)).collect()
 }
 
-fn copy_rows(from: &Memory, to: &Memory, rows: &[(u64, u64)], line: u64) -> Answer<()> {
+fn copy_rows(from: &Memory, to: &Memory, rows: &[(u64, u64)], line: u64) -> UmdResult<()> {
     let mut bytes = vec![0; usize::try_from(line).unwrap_or(0)];
     for (from_offset, to_offset) in rows {
         let offset = usize::try_from(*from_offset).map_err(|_| E_FAIL)?;
@@ -197,7 +197,7 @@ fn copy_rows(from: &Memory, to: &Memory, rows: &[(u64, u64)], line: u64) -> Answ
     Ok(())
 }
 
-fn write(memory: &Memory, offset: u64, bytes: &[u8]) -> Answer<()> {
+fn write(memory: &Memory, offset: u64, bytes: &[u8]) -> UmdResult<()> {
     let offset = usize::try_from(offset).map_err(|_| E_FAIL)?;
     if memory.write(offset, bytes) { Ok(()) } else { Err(E_FAIL) }
 }

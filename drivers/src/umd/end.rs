@@ -11,27 +11,27 @@ use abi::D3DKMT_HANDLE;
 use abi::hresult::{E_INVALIDARG, E_NOTIMPL, E_OUTOFMEMORY};
 use abi::ukm::D3DDDICB_DESTROYALLOCATION2FLAGS as DestroyFlags;
 use std::mem;
-use umd::{Answer, Release, Resource, RuntimeContext, RuntimeResource};
+use umd::{UmdResult, DeallocateRequest, Resource, RuntimeContext, RuntimeResource};
 
 /// How many resources wait for their release.
-const MOST_DEFERRED: usize = 8;
+const MAX_DEFERRED: usize = 8;
 
 impl SoftDevice {
-    pub(super) fn drop_group(&mut self, resource: Resource) -> Answer<()> {
+    pub(super) fn destroy_resource_entry(&mut self, resource: Resource) -> UmdResult<()> {
         self.group(resource)?;
-        if self.flaw == Flaw::FailsOddly {
+        if self.flaw == Flaw::ReturnsIllegalDestroyError {
             return Err(E_NOTIMPL);
         }
-        let late = self.flaw == Flaw::ReleasesBeforeFlush;
+        let late = self.flaw == Flaw::FreesBeforeFlush;
         if self.batch.has_group(resource.number) && !late {
             self.submit()?;
         }
         let mut group = self.groups.remove(&resource.number).ok_or(E_INVALIDARG)?;
-        let gone = self.end_group(&mut group);
+        let gone = self.free_or_defer(&mut group);
         match gone {
-            Ok(Gone::Released) => {}
-            Ok(Gone::Deferred) => self.deferred.push_back(group),
-            Ok(Gone::Forgotten) => self.forgotten.push(group),
+            Ok(FreeOutcome::Freed) => {}
+            Ok(FreeOutcome::Deferred) => self.deferred.push_back(group),
+            Ok(FreeOutcome::Forgotten) => self.never_freed.push(group),
             Err(failure) => {
                 // It is there still, and can be destroyed again.
                 self.groups.insert(resource.number, group);
@@ -41,58 +41,58 @@ impl SoftDevice {
         if late {
             let _ = self.submit(); // Too late, so whatever is answered.
         }
-        if self.deferred.len() > MOST_DEFERRED {
-            self.work_off()?;
+        if self.deferred.len() > MAX_DEFERRED {
+            self.free_deferred()?;
         }
-        if self.flaw == Flaw::FreesAndFails { Err(E_OUTOFMEMORY) } else { Ok(()) }
+        if self.flaw == Flaw::FailsAfterFree { Err(E_OUTOFMEMORY) } else { Ok(()) }
     }
 
-    fn end_group(&mut self, group: &mut Group) -> Answer<Gone> {
+    fn free_or_defer(&mut self, group: &mut Group) -> UmdResult<FreeOutcome> {
         self.unlock_all(group)?;
-        if self.flaw == Flaw::DefersForever {
-            return Ok(Gone::Forgotten);
+        if self.flaw == Flaw::NeverFreesDeferred {
+            return Ok(FreeOutcome::Forgotten);
         }
-        if self.flaw == Flaw::DefersByOwnHandle {
-            return Ok(Gone::Deferred);
+        if self.flaw == Flaw::DefersFreeByHandle {
+            return Ok(FreeOutcome::Deferred);
         }
-        let all = [group.members(), group.extras()].concat();
+        let all = [group.members(), group.renamed_allocations()].concat();
         let busy = all.iter().any(|it| self.is_busy(*it));
-        let may_wait = !group.shared && !group.shown && self.flaw != Flaw::AssumesNotInUse;
+        let may_wait = !group.shared && !group.shown && self.flaw != Flaw::SetsAssumeNotInUseWrongly;
         if busy && may_wait {
-            return Ok(Gone::Deferred);
+            return Ok(FreeOutcome::Deferred);
         }
-        self.release(group).map(|()| Gone::Released)
+        self.release(group).map(|()| FreeOutcome::Freed)
     }
 
     /// An application may drop what it has locked.
-    fn unlock_all(&self, group: &mut Group) -> Answer<()> {
+    fn unlock_all(&self, group: &mut Group) -> UmdResult<()> {
         for surface in &mut group.surfaces {
             if surface.at.take().is_some() {
-                self.unlock_one(surface.locked)?;
+                self.unlock_allocation(surface.locked)?;
             }
             surface.locks = 0;
             for it in mem::take(&mut surface.asynchronous).into_iter().filter(|it| *it != 0) {
-                self.unlock_one(it)?;
+                self.unlock_allocation(it)?;
             }
         }
         Ok(())
     }
 
     /// Unlocks what the application looks at.
-    pub(super) fn unlock_behind(&self) {
+    pub(super) fn unlock_application_locks(&self) {
         let surfaces = self.groups.values().flat_map(|it| &it.surfaces);
         for it in surfaces.filter(|it| it.at.is_some()) {
             // It is locked again, so that the application finds nothing.
-            let _ = self.unlock_one(it.locked);
-            let _ = self.lock_one(it.locked, 0, it.shape.bytes);
+            let _ = self.unlock_allocation(it.locked);
+            let _ = self.lock_allocation(it.locked, 0, it.layout.bytes);
         }
     }
 
     /// Releases a resource, and what its surfaces had besides.
-    fn release(&mut self, group: &mut Group) -> Answer<()> {
-        let (members, extras) = (group.members(), group.extras());
+    fn release(&mut self, group: &mut Group) -> UmdResult<()> {
+        let (members, extras) = (group.members(), group.renamed_allocations());
         if !extras.is_empty() {
-            self.free(&Release { list: extras.clone(), ..Release::default() }, &extras)?;
+            self.free(&DeallocateRequest { list: extras.clone(), ..DeallocateRequest::default() }, &extras)?;
             for surface in &mut group.surfaces {
                 surface.instances.retain(|it| it.member);
                 (surface.current, surface.stage) = (0, None);
@@ -109,30 +109,30 @@ impl SoftDevice {
         Ok(())
     }
 
-    fn release_members(&mut self, group: &Group, members: &[D3DKMT_HANDLE]) -> Answer<()> {
+    fn release_members(&mut self, group: &Group, members: &[D3DKMT_HANDLE]) -> UmdResult<()> {
         let whole = group.whole();
-        let listed = |list: &[D3DKMT_HANDLE]| Release { list: list.to_vec(), ..Release::default() };
+        let listed = |list: &[D3DKMT_HANDLE]| DeallocateRequest { list: list.to_vec(), ..DeallocateRequest::default() };
         let by_list = matches!(
             self.flaw,
-            Flaw::FreesTheListOnly | Flaw::FreesOneOfGroup | Flaw::FreesOneByOne
+            Flaw::FreesListLeaksResource | Flaw::FreesOneAllocationOnly | Flaw::FreesAllocationsIndividually
         );
 
         match self.flaw {
-            Flaw::FreesByListFirst if !group.shared => {
+            Flaw::FreesListThenResource if !group.shared => {
                 self.free(&listed(members), members)?;
                 self.free(&whole, &[])
             }
             // What is shared cannot go by list, and what has one surface goes as one.
             _ if by_list && group.shared => self.free(&whole, members),
-            Flaw::FreesOneOfGroup | Flaw::FreesOneByOne if members.len() < 2 => {
+            Flaw::FreesOneAllocationOnly | Flaw::FreesAllocationsIndividually if members.len() < 2 => {
                 self.free(&whole, members)
             }
-            Flaw::FreesTheListOnly => self.free(&listed(members), members),
-            Flaw::FreesOneOfGroup => {
+            Flaw::FreesListLeaksResource => self.free(&listed(members), members),
+            Flaw::FreesOneAllocationOnly => {
                 let one = members.get(..1).unwrap_or_default();
                 self.free(&listed(one), one)
             }
-            Flaw::FreesOneByOne => {
+            Flaw::FreesAllocationsIndividually => {
                 members.chunks(1).try_for_each(|one| self.free(&listed(one), one))
             }
             Flaw::FreesTwice => {
@@ -141,10 +141,10 @@ impl SoftDevice {
                 Ok(())
             }
             Flaw::FreesLocked => {
-                let shapes = group.surfaces.first().map_or(0, |it| it.shape.bytes);
+                let shapes = group.surfaces.first().map_or(0, |it| it.layout.bytes);
                 if let Some(first) = members.first() {
                     self.wait_for(*first)?;
-                    let _ = self.lock_one(*first, 0, shapes)?;
+                    let _ = self.lock_allocation(*first, 0, shapes)?;
                 }
                 self.free(&whole, members)
             }
@@ -152,12 +152,12 @@ impl SoftDevice {
                 let list = listed(members);
                 self.free(&list, members).or_else(|_| self.free(&whole, members))
             }
-            Flaw::ResourceAndList => {
-                let both = Release { resource: group.runtime, list: members.to_vec() };
+            Flaw::FreesResourceWithList => {
+                let both = DeallocateRequest { resource: group.runtime, list: members.to_vec() };
                 self.free(&both, members).or_else(|_| self.free(&whole, members))
             }
-            Flaw::FreesByOwnHandle | Flaw::DefersByOwnHandle => {
-                let own = Release { resource: RuntimeResource(group.handle), ..whole.clone() };
+            Flaw::FreesByOwnHandle | Flaw::DefersFreeByHandle => {
+                let own = DeallocateRequest { resource: RuntimeResource(group.handle), ..whole.clone() };
                 self.free(&own, members).or_else(|_| self.free(&whole, members))
             }
             _ => self.free(&whole, members),
@@ -165,18 +165,18 @@ impl SoftDevice {
     }
 
     /// One call of the runtime's. Where the driver knows that nothing uses what goes, it says so.
-    fn free(&self, release: &Release, allocations: &[D3DKMT_HANDLE]) -> Answer<()> {
+    fn free(&self, release: &DeallocateRequest, allocations: &[D3DKMT_HANDLE]) -> UmdResult<()> {
         if self.fence.is_none() {
             return self.callbacks.deallocate(release);
         }
         let used = |it: &D3DKMT_HANDLE| self.batch.has(*it) || self.is_busy(*it);
-        let idle = !allocations.iter().any(used) || self.flaw == Flaw::AssumesNotInUse;
+        let idle = !allocations.iter().any(used) || self.flaw == Flaw::SetsAssumeNotInUseWrongly;
         let flags = if idle { DestroyFlags::AssumeNotInUse } else { 0 };
         self.callbacks.deallocate2(release, flags)
     }
 
     /// Releases what was put off.
-    pub(super) fn work_off(&mut self) -> Answer<()> {
+    pub(super) fn free_deferred(&mut self) -> UmdResult<()> {
         for it in mem::take(&mut self.released) {
             let _ = self.callbacks.deallocate(&it); // It has what it wanted.
         }
@@ -190,26 +190,26 @@ impl SoftDevice {
     }
 
     /// Releases everything. The first failure is handed back, and the rest is done all the same.
-    pub(super) fn end_all(&mut self) -> Answer<()> {
+    pub(super) fn free_all(&mut self) -> UmdResult<()> {
         let mut answer = self.submit();
-        answer = answer.and(self.work_off());
+        answer = answer.and(self.free_deferred());
         for (_, mut group) in mem::take(&mut self.groups) {
             let unlocked = self.unlock_all(&mut group);
             answer = answer.and(unlocked).and(self.release(&mut group));
         }
-        let own = self.end_own();
+        let own = self.destroy_own_objects();
         answer.and(own)
     }
 
     /// Ends what the device has besides resources.
-    pub(super) fn end_own(&mut self) -> Answer<()> {
+    pub(super) fn destroy_own_objects(&mut self) -> UmdResult<()> {
         let mut answer = Ok(());
         if let Some(fence) = self.fence.take() {
             answer = answer.and(self.callbacks.destroy_sync(fence.object));
         }
         let context = mem::take(&mut self.context);
-        if context != RuntimeContext::default() && self.flaw != Flaw::LeavesContext {
-            let other = (self.flaw == Flaw::EndsContextTwice)
+        if context != RuntimeContext::default() && self.flaw != Flaw::LeaksContext {
+            let other = (self.flaw == Flaw::DestroysContextTwice)
                 .then(|| self.callbacks.create_context(0, 0, &mut []));
             answer = answer.and(self.callbacks.destroy_context(context));
             if let Some(Ok((other, _))) = other {
@@ -225,8 +225,8 @@ impl SoftDevice {
 }
 
 /// What became of a resource.
-enum Gone {
-    Released,
+enum FreeOutcome {
+    Freed,
     Deferred,
     Forgotten,
 }

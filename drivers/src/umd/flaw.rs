@@ -4,11 +4,11 @@
 //! the list of drivers.
 #![expect(unsafe_code, reason = "vouches for the entry points of this crate")]
 
-use super::soft::Soft;
-use crate::native::Sight;
+use super::soft::SoftUmd;
+use crate::native::RuntimeMemory;
 use abi::umd::PFND3DDDI_OPENADAPTER;
 use runtime::Umd;
-use umd::{Shown, open_adapter};
+use umd::{VisibleMemory, open_adapter};
 
 macro_rules! flaws {
     ($($(#[doc = $doc:literal])+ $flaw:ident,)+) => {
@@ -24,9 +24,9 @@ macro_rules! flaws {
             pub const ALL: &[Self] = &[$(Self::$flaw),+];
 
             /// `OpenAdapter` of the driver that does it, on a runtime that shows it memory so.
-            pub fn entry<S: Shown>(self) -> PFND3DDDI_OPENADAPTER {
+            pub fn entry<S: VisibleMemory>(self) -> PFND3DDDI_OPENADAPTER {
                 match self {
-                    $(Self::$flaw => open_adapter::<Soft<{ Flaw::$flaw as u8 }>, S>,)+
+                    $(Self::$flaw => open_adapter::<SoftUmd<{ Flaw::$flaw as u8 }>, S>,)+
                 }
             }
         }
@@ -37,105 +37,105 @@ flaws! {
     /// Nothing: it is good.
     None,
     /// It releases a resource that its commands, not submitted yet, use.
-    ReleasesBeforeFlush,
+    FreesBeforeFlush,
     /// It frees the allocations of a resource by list, and the resource never.
-    FreesTheListOnly,
+    FreesListLeaksResource,
     /// It releases a resource a second time.
     FreesTwice,
     /// It frees an allocation that it has locked.
     FreesLocked,
     /// It frees one allocation of a resource, and no other.
-    FreesOneOfGroup,
+    FreesOneAllocationOnly,
     /// It frees the allocations of a resource one by one, and the resource never.
-    FreesOneByOne,
+    FreesAllocationsIndividually,
     /// It puts a release off, and forgets it.
-    DefersForever,
+    NeverFreesDeferred,
     /// It releases a resource, and answers that it could not.
-    FreesAndFails,
+    FailsAfterFree,
     /// It answers a destroy with what a destroy may not answer.
-    FailsOddly,
+    ReturnsIllegalDestroyError,
     /// It calls the runtime for a device that it was told to destroy.
-    CallsAfterDevice,
+    CallsBackAfterDestroy,
     /// It submits on a thread that it started itself.
-    WrongThread,
+    SubmitsOnOwnThread,
     /// It releases a resource and lists its allocations besides.
-    ResourceAndList,
+    FreesResourceWithList,
     /// It releases a resource by the handle that it gave the runtime.
     FreesByOwnHandle,
     /// It frees what the GPU uses as if it did not.
-    AssumesNotInUse,
+    SetsAssumeNotInUseWrongly,
     /// It leaves the runtime's handle of a resource in its place.
-    KeepsItsHandle,
+    ReturnsRuntimeHandle,
     /// It gives two resources the same handle.
-    HandlesTwice,
+    ReusesResourceHandle,
     /// It locks memory of its own, and never unlocks it.
-    ForgetsToUnlock,
+    LeaksLock,
     /// It refuses to lock what is locked.
-    RefusesSecondLock,
+    FailsSecondLock,
     /// It unlocks what is not locked, and says that it did.
-    UnlocksAnything,
+    UnlocksNotLocked,
     /// It answers a lock that may wait that the GPU is still drawing.
-    NeverWaits,
+    FailsWaitingLock,
     /// It writes on into buffers that are no longer its own.
-    KeepsOldBuffers,
+    WritesStaleCommandBuffer,
     /// It uses the memory that a lock has replaced.
-    KeepsOldInstance,
+    UsesStaleInstance,
     /// It fills the last surface for one that there is not.
-    TakesAnyIndex,
+    AcceptsInvalidSubresource,
     /// It allocates memory for a resource that has some.
     AllocatesOnOpen,
     /// It allocates each surface of a resource in a call of its own.
-    AllocatesEach,
+    AllocatesSurfacesIndividually,
     /// It answers success where a callback refused.
-    SwallowsErrors,
+    IgnoresCallbackError,
     /// It submits in the middle of an asynchronous lock.
-    FlushesInLockAsync,
+    SubmitsInLockAsync,
     /// It submits without a context.
     NoContext,
     /// It asks what the hardware is when it is to make a device.
-    AsksLate,
+    QueriesCapsLate,
     /// It forgets its context when its device goes.
-    LeavesContext,
+    LeaksContext,
     /// It asks to ignore the GPU, and to wait for it.
-    IgnoresSyncAlone,
+    SetsIgnoreSyncWithoutDoNotWait,
     /// It makes four devices of an adapter, and no more.
     LimitsDevices,
     /// It keeps what it has of an adapter that is closed.
-    KeepsAdapter,
+    LeaksAdapter,
     /// It describes what it shares by what it has made before.
-    SharesDifferently,
+    VariesSharedAllocations,
     /// It makes nothing in system memory that it cannot wrap.
-    WrapsOrFails,
+    FailsUnwrappableSysmem,
     /// It makes more room for what has a vertex format, vertices or not.
-    ReadsReserved,
+    ReadsReservedMembers,
     /// It releases later, by a handle that is dead then.
-    DefersByOwnHandle,
+    DefersFreeByHandle,
     /// It frees the allocations of a resource by list, and the resource then.
-    FreesByListFirst,
+    FreesListThenResource,
     /// It tries a lock that was refused again at once.
-    RetriesAtOnce,
+    RetriesLockImmediately,
     /// It does not say which primaries it writes.
-    HidesPrimaries,
+    OmitsWrittenPrimaries,
     /// It keeps in one place, for all devices, what it is making.
-    MixesDevices,
+    SharesStateBetweenDevices,
     /// It has the GPU wait ahead of commands that it collected before.
-    WaitsAhead,
+    QueuesWaitBeforeCommands,
     /// It frees the allocations of a shared resource by list.
     FreesSharedByList,
     /// It unlocks what the application has locked when it flushes.
-    UnlocksBehind,
+    UnlocksApplicationLock,
     /// It has what is shared renamed.
     RenamesShared,
     /// It answers for four surfaces what is an answer for buffers.
-    RefusesOddly,
+    ReturnsIllegalCreateError,
     /// It makes another failure of what a callback answered.
-    ChangesErrors,
+    ChangesCallbackError,
     /// It submits commands without their last byte.
-    SubmitsHalf,
+    SubmitsTruncatedCommands,
     /// It allocates on a thread that it started itself.
-    AllocatesElsewhere,
+    AllocatesOnOwnThread,
     /// It destroys its context twice.
-    EndsContextTwice,
+    DestroysContextTwice,
     /// It leaves locked what it submits.
     SubmitsLocked,
 }
@@ -151,5 +151,5 @@ impl Flaw {
 pub fn with(flaw: Flaw) -> Umd {
     // SAFETY: The entry points of this crate are those of drivers in safe Rust: what they call
     // back with is good.
-    unsafe { Umd::of(flaw.entry::<Sight>()) }.counting(umd::objects_of)
+    unsafe { Umd::new(flaw.entry::<RuntimeMemory>()) }.counting(umd::live_objects_of)
 }

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use abi::D3DKMT_HANDLE;
-use umd::{Area, Memory, Release, RuntimeResource};
+use umd::{Rect, Memory, DeallocateRequest, RuntimeResource};
 
 pub(super) const PAGE: u64 = 4096;
 pub(super) const PIXEL: u32 = 4;
@@ -27,7 +27,7 @@ pub(super) struct Group {
 /// A surface.
 #[derive(Debug)]
 pub(super) struct Surface {
-    pub(super) shape: Shape,
+    pub(super) layout: Shape,
     /// The runtime's memory, if it is in that.
     pub(super) system: Option<Memory>,
     /// Its memory, and what else was its memory; the first is the resource's own.
@@ -46,9 +46,9 @@ pub(super) struct Surface {
     /// What it has locked asynchronously.
     pub(super) asynchronous: Vec<D3DKMT_HANDLE>,
     /// What was its memory first: only a bad driver draws with it.
-    pub(super) old: Option<Instance>,
+    pub(super) first_instance: Option<Instance>,
     /// What such locks have shown in place of its memory, and is not its memory yet.
-    pub(super) promised: Vec<D3DKMT_HANDLE>,
+    pub(super) pending_instances: Vec<D3DKMT_HANDLE>,
 }
 
 /// How a surface lies in its memory.
@@ -96,13 +96,13 @@ impl Shape {
     }
 
     /// It, or another one that fits into it if nothing is known of it.
-    pub(super) fn like(self, other: Self) -> Self {
+    pub(super) fn compatible_with(self, other: Self) -> Self {
         if self.loose && other.bytes <= self.bytes { other } else { self }
     }
 
     /// The rows of an area, each as its first byte and its length; whole ones are one. `None` if
     /// it is not inside. Of what nothing is known every area is at its start.
-    pub(super) fn rows(&self, area: Area) -> Option<Vec<(u64, u64)>> {
+    pub(super) fn rows(&self, area: Rect) -> Option<Vec<(u64, u64)>> {
         let [left, top, right, bottom] =
             [area.left, area.top, area.right, area.bottom].map(|it| u32::try_from(it).ok());
         let (left, top, right, bottom) = (left?, top?, right?, bottom?);
@@ -127,9 +127,9 @@ impl Shape {
 }
 
 impl Surface {
-    pub(super) fn new(shape: Shape, system: Option<Memory>) -> Self {
+    pub(super) fn new(layout: Shape, system: Option<Memory>) -> Self {
         Self {
-            shape,
+            layout,
             system,
             instances: Vec::new(),
             current: 0,
@@ -139,14 +139,14 @@ impl Surface {
             at: None,
             locked: 0,
             asynchronous: Vec::new(),
-            old: None,
-            promised: Vec::new(),
+            first_instance: None,
+            pending_instances: Vec::new(),
         }
     }
 
     /// What is drawn with.
     pub(super) fn drawn_with(&self) -> Option<Instance> {
-        self.old.or(self.current())
+        self.first_instance.or(self.current())
     }
 
     pub(super) fn current(&self) -> Option<Instance> {
@@ -161,7 +161,7 @@ impl Group {
     }
 
     /// Those that came when surfaces were renamed.
-    pub(super) fn extras(&self) -> Vec<D3DKMT_HANDLE> {
+    pub(super) fn renamed_allocations(&self) -> Vec<D3DKMT_HANDLE> {
         self.allocations(false)
     }
 
@@ -171,13 +171,13 @@ impl Group {
     }
 
     /// Releases it as one.
-    pub(super) fn whole(&self) -> Release {
-        Release { resource: self.runtime, list: Vec::new() }
+    pub(super) fn whole(&self) -> DeallocateRequest {
+        DeallocateRequest { resource: self.runtime, list: Vec::new() }
     }
 }
 
 /// What the driver says of a resource, for whoever opens it.
-pub(super) fn describe_group(shapes: &[Shape]) -> Vec<u8> {
+pub(super) fn encode_layouts(shapes: &[Shape]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     let numbers = shapes.iter().flat_map(|it| [it.width, it.height, it.depth]);
     bytes.extend(numbers.flat_map(u32::to_le_bytes));
@@ -185,39 +185,39 @@ pub(super) fn describe_group(shapes: &[Shape]) -> Vec<u8> {
 }
 
 /// The shapes of so many surfaces, if that is what the bytes are.
-pub(super) fn read_group(bytes: &[u8], count: usize) -> Option<Vec<Shape>> {
+pub(super) fn decode_layouts(bytes: &[u8], count: usize) -> Option<Vec<Shape>> {
     let (words, rest) = bytes.strip_prefix(&MAGIC)?.as_chunks::<4>();
     let (shapes, odd) = words.as_chunks::<3>();
     let whole = rest.is_empty() && odd.is_empty() && shapes.len() == count;
-    let shape = |it: &[[u8; 4]; 3]| {
+    let layout = |it: &[[u8; 4]; 3]| {
         let [width, height, depth] = it.map(u32::from_le_bytes);
         Shape::of(width, height, depth)
     };
-    if whole { shapes.iter().map(shape).collect() } else { None }
+    if whole { shapes.iter().map(layout).collect() } else { None }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn area(left: i32, top: i32, right: i32, bottom: i32) -> Area {
-        Area { left, top, right, bottom }
+    fn area(left: i32, top: i32, right: i32, bottom: i32) -> Rect {
+        Rect { left, top, right, bottom }
     }
 
     #[test]
     fn whole_rows_are_one() {
-        let shape = Shape::of(8, 4, 0).unwrap();
-        assert_eq!((shape.pitch, shape.slice_pitch, shape.bytes), (32, 128, 4096));
-        assert_eq!(shape.rows(area(0, 1, 8, 3)), Some(vec![(32, 64)]));
-        assert_eq!(shape.rows(area(1, 1, 3, 3)), Some(vec![(36, 8), (68, 8)]));
-        assert_eq!(shape.rows(area(2, 2, 2, 4)), Some(vec![]));
+        let layout = Shape::of(8, 4, 0).unwrap();
+        assert_eq!((layout.pitch, layout.slice_pitch, layout.bytes), (32, 128, 4096));
+        assert_eq!(layout.rows(area(0, 1, 8, 3)), Some(vec![(32, 64)]));
+        assert_eq!(layout.rows(area(1, 1, 3, 3)), Some(vec![(36, 8), (68, 8)]));
+        assert_eq!(layout.rows(area(2, 2, 2, 4)), Some(vec![]));
     }
 
     #[test]
     fn what_is_outside_is_no_row() {
-        let shape = Shape::of(8, 4, 1).unwrap();
+        let layout = Shape::of(8, 4, 1).unwrap();
         for wrong in [area(-1, 0, 2, 2), area(0, 0, 9, 1), area(0, 0, 1, 5), area(3, 0, 2, 1)] {
-            assert_eq!(shape.rows(wrong), None, "{wrong:?}");
+            assert_eq!(layout.rows(wrong), None, "{wrong:?}");
         }
         assert_eq!(Shape::of(u32::MAX, 1, 1), None);
         let loose = Shape::loose(4096).unwrap();
@@ -228,10 +228,10 @@ mod tests {
     #[test]
     fn shapes_read_back() {
         let shapes = [Shape::of(8, 4, 1).unwrap(), Shape::of(4, 2, 1).unwrap()];
-        let bytes = describe_group(&shapes);
-        assert_eq!(read_group(&bytes, 2).as_deref(), Some(&shapes[..]));
+        let bytes = encode_layouts(&shapes);
+        assert_eq!(decode_layouts(&bytes, 2).as_deref(), Some(&shapes[..]));
         for (length, count) in [(bytes.len(), 1), (bytes.len() - 1, 2), (0, 0)] {
-            assert_eq!(read_group(&bytes[..length], count), None);
+            assert_eq!(decode_layouts(&bytes[..length], count), None);
         }
     }
 }

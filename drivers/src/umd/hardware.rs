@@ -3,47 +3,47 @@
 
 use abi::hresult::E_FAIL;
 use softgpu::format::{HARDWARE_INFO_SIZE, HardwareInfo, read_hardware_info};
-use umd::{AdapterCallbacks, Answer};
+use umd::{AdapterCallbacks, UmdResult};
 
 /// How to work with the hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hardware {
     /// How its packets name what they use.
-    pub(super) way: Way,
+    pub(super) addressing: Addressing,
     /// Whether what they use is to be resident before.
     pub(super) resident: bool,
 }
 
 /// How packets name what they use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Addressing {
     /// By handle, and all of it is listed.
     Listed,
     /// By virtual address.
-    Addressed,
+    VirtualAddresses,
     /// By handle, without a list.
     Named,
 }
 
 impl Hardware {
     /// Asks the miniport.
-    pub(super) fn ask(callbacks: &AdapterCallbacks) -> Answer<Self> {
+    pub(super) fn ask(callbacks: &AdapterCallbacks) -> UmdResult<Self> {
         let mut told = [0; HARDWARE_INFO_SIZE];
         callbacks.query_adapter_info(&mut told)?;
         read_hardware_info(&told).map(Self::of).map_err(|_| E_FAIL)
     }
 
     /// Whether it is of WDDM 1.x: the runtime waits for it, and renames.
-    pub(super) fn is_first(self) -> bool {
-        self.way == Way::Listed && !self.resident
+    pub(super) fn is_wddm1(self) -> bool {
+        self.addressing == Addressing::Listed && !self.resident
     }
 
     fn of(info: HardwareInfo) -> Self {
-        let way = match info {
-            HardwareInfo { lists: true, .. } => Way::Listed,
-            HardwareInfo { addresses: true, .. } => Way::Addressed,
-            _ => Way::Named,
+        let addressing = match info {
+            HardwareInfo { lists: true, .. } => Addressing::Listed,
+            HardwareInfo { addresses: true, .. } => Addressing::VirtualAddresses,
+            _ => Addressing::Named,
         };
-        Self { way, resident: info.resident }
+        Self { addressing, resident: info.resident }
     }
 }

@@ -12,49 +12,49 @@ use abi::hresult::{
 };
 use abi::ukm::D3DDDICB_LOCKFLAGS as CallbackFlags;
 use abi::umd::{D3DDDI_LOCKASYNCFLAGS as AsyncFlags, D3DDDI_LOCKFLAGS as Flags};
-use umd::{Answer, AsyncLock, AsyncLocked, Lock, Locked, Memory, Rename, Resource, Unlock, Volume};
+use umd::{UmdResult, LockAsyncArgs, LockAsyncResult, LockArgs, LockResult, Memory, RenameArgs, Resource, UnlockArgs, Volume};
 
 /// How many allocations a surface may have at once.
-const MOST_INSTANCES: usize = 4;
+const MAX_INSTANCES: usize = 4;
 
 impl SoftDevice {
     /// Locks an allocation. What it is called then may be new.
-    pub(super) fn lock_one(
+    pub(super) fn lock_allocation(
         &self,
         allocation: D3DKMT_HANDLE,
         flags: u32,
         bytes: u64,
-    ) -> Answer<(D3DKMT_HANDLE, Memory)> {
+    ) -> UmdResult<(D3DKMT_HANDLE, Memory)> {
         let length = usize::try_from(bytes).map_err(|_| E_FAIL)?;
-        if self.hardware.is_first() {
+        if self.hardware.is_wddm1() {
             let flags = flags | CallbackFlags::LockEntire;
             return self.callbacks.lock(allocation, flags, &[], length);
         }
         Ok((allocation, self.callbacks.lock2(allocation, 0, length)?))
     }
 
-    pub(super) fn unlock_one(&self, allocation: D3DKMT_HANDLE) -> Answer<()> {
-        if self.hardware.is_first() {
+    pub(super) fn unlock_allocation(&self, allocation: D3DKMT_HANDLE) -> UmdResult<()> {
+        if self.hardware.is_wddm1() {
             return self.callbacks.unlock(&[allocation]);
         }
         self.callbacks.unlock2(allocation)
     }
 
-    pub(super) fn lock_surface(&mut self, order: &Lock) -> Answer<Locked> {
+    pub(super) fn lock_surface(&mut self, order: &LockArgs) -> UmdResult<LockResult> {
         let index = self.index(order.resource, order.index)?;
         let surface = self.surface(order.resource, index)?;
-        let shape = surface.shape;
+        let layout = surface.layout;
         let given = [
             (Flags::RangeValid, Part::Range),
             (Flags::AreaValid, Part::Area),
             (Flags::BoxValid, Part::Box),
         ];
         let given = given.iter().find(|it| order.flags.has(it.0)).map(|it| it.1);
-        let offset = offset(&shape, given, order.part)?;
+        let offset = offset(&layout, given, order.volume)?;
         if order.flags.has(Flags::NotifyOnly) {
-            return Ok(Locked::default());
+            return Ok(LockResult::default());
         }
-        if surface.locks > 0 && self.flaw == Flaw::RefusesSecondLock {
+        if surface.locks > 0 && self.flaw == Flaw::FailsSecondLock {
             return Err(E_INVALIDARG);
         }
         // What is locked is shown again, whatever the flags.
@@ -64,7 +64,7 @@ impl SoftDevice {
                 let (allocation, memory) = if self.group(order.resource)?.opened {
                     self.stage(order.resource, index, !order.flags.has(Flags::Discard))?
                 } else {
-                    self.obtain((order.resource, index), order.flags)?
+                    self.lock_current((order.resource, index), order.flags)?
                 };
                 let surface = self.surface_mut(order.resource, index)?;
                 (surface.locked, surface.at) = (allocation, Some(memory));
@@ -74,18 +74,18 @@ impl SoftDevice {
         let surface = self.surface_mut(order.resource, index)?;
         surface.locks += 1;
         surface.written |= !order.flags.has(Flags::ReadOnly);
-        Ok(shown(&shape, memory, offset))
+        Ok(shown(&layout, memory, offset))
     }
 
     /// Shows a surface: when nobody uses it, or by other memory.
-    fn obtain(
+    fn lock_current(
         &mut self,
         (resource, index): (Resource, usize),
         flags: Flags,
-    ) -> Answer<(D3DKMT_HANDLE, Memory)> {
+    ) -> UmdResult<(D3DKMT_HANDLE, Memory)> {
         let renamed = self.may_rename(resource)?;
         let surface = self.surface(resource, index)?;
-        let (now, bytes) = (surface.current().ok_or(E_FAIL)?.allocation, surface.shape.bytes);
+        let (now, bytes) = (surface.current().ok_or(E_FAIL)?.allocation, surface.layout.bytes);
         let kept = |flag: u32, other: u32| if flags.has(flag) { other } else { 0 };
         let mut asked = kept(Flags::ReadOnly, CallbackFlags::ReadOnly)
             | kept(Flags::WriteOnly, CallbackFlags::WriteOnly)
@@ -93,10 +93,10 @@ impl SoftDevice {
         if flags.has(Flags::NoOverwrite) {
             // WINDOWS: the one means nothing without the other (documented).
             asked |= CallbackFlags::IgnoreSync;
-            if self.flaw != Flaw::IgnoresSyncAlone {
+            if self.flaw != Flaw::SetsIgnoreSyncWithoutDoNotWait {
                 asked |= CallbackFlags::DonotWait;
             }
-            let locked = self.lock_one(now, asked, bytes);
+            let locked = self.lock_allocation(now, asked, bytes);
             // It has to be moved, say: then it is waited for all the same.
             if locked != Err(D3DDDIERR_WASSTILLDRAWING) || flags.has(Flags::DoNotWait) {
                 return locked;
@@ -109,18 +109,18 @@ impl SoftDevice {
         if self.batch.has(now) {
             self.submit()?;
         }
-        if flags.has(Flags::DoNotWait) || self.flaw == Flaw::NeverWaits {
+        if flags.has(Flags::DoNotWait) || self.flaw == Flaw::FailsWaitingLock {
             asked |= CallbackFlags::DonotWait;
             if self.is_busy(now) {
                 return Err(D3DDDIERR_WASSTILLDRAWING);
             }
         }
         self.wait_for(now)?;
-        self.lock_one(now, asked, bytes)
+        self.lock_allocation(now, asked, bytes)
     }
 
     /// Whether a resource may have other memory: not if others see it.
-    fn may_rename(&self, resource: Resource) -> Answer<bool> {
+    fn may_rename(&self, resource: Resource) -> UmdResult<bool> {
         let group = self.group(resource)?;
         Ok((!group.shared || self.flaw == Flaw::RenamesShared) && !group.shown)
     }
@@ -131,17 +131,17 @@ impl SoftDevice {
         (resource, index): (Resource, usize),
         now: D3DKMT_HANDLE,
         asked: u32,
-    ) -> Answer<(D3DKMT_HANDLE, Memory)> {
-        let bytes = self.surface(resource, index)?.shape.bytes;
-        self.keep_old(resource, index)?;
-        if self.hardware.is_first() {
+    ) -> UmdResult<(D3DKMT_HANDLE, Memory)> {
+        let bytes = self.surface(resource, index)?.layout.bytes;
+        self.keep_first_instance(resource, index)?;
+        if self.hardware.is_wddm1() {
             let asked = asked | CallbackFlags::Discard;
-            let (new, memory) = match self.lock_one(now, asked, bytes) {
+            let (new, memory) = match self.lock_allocation(now, asked, bytes) {
                 Err(failure) if failure != D3DDDIERR_DEVICEREMOVED => {
-                    if self.flaw != Flaw::RetriesAtOnce {
+                    if self.flaw != Flaw::RetriesLockImmediately {
                         self.submit()?;
                     }
-                    self.lock_one(now, asked | CallbackFlags::NoExistingReference, bytes)?
+                    self.lock_allocation(now, asked | CallbackFlags::NoExistingReference, bytes)?
                 }
                 answer => answer?,
             };
@@ -159,19 +159,19 @@ impl SoftDevice {
             }
         };
         let it = self.surface(resource, index)?.instances.get(place).ok_or(E_FAIL)?.allocation;
-        let locked = self.lock_one(it, 0, bytes)?;
+        let locked = self.lock_allocation(it, 0, bytes)?;
         self.surface_mut(resource, index)?.current = place;
         Ok(locked)
     }
 
     /// An instance of a surface that nobody uses: its own, an older one, or a new one.
-    fn free_instance(&mut self, resource: Resource, index: usize) -> Answer<usize> {
+    fn free_instance(&mut self, resource: Resource, index: usize) -> UmdResult<usize> {
         let surface = self.surface(resource, index)?;
-        let (count, bytes) = (surface.instances.len(), surface.shape.bytes);
+        let (count, bytes) = (surface.instances.len(), surface.layout.bytes);
         let free = |place: &usize| {
             surface.instances.get(*place).is_some_and(|it| {
                 let it = it.allocation;
-                let seen = surface.asynchronous.contains(&it) || surface.promised.contains(&it);
+                let seen = surface.asynchronous.contains(&it) || surface.pending_instances.contains(&it);
                 !seen && !self.batch.has(it) && !self.is_busy(it)
             })
         };
@@ -179,37 +179,37 @@ impl SoftDevice {
         if let Some(place) = order.into_iter().find(free) {
             return Ok(place);
         }
-        if count >= MOST_INSTANCES {
+        if count >= MAX_INSTANCES {
             return Err(D3DDDIERR_WASSTILLDRAWING);
         }
-        let made = self.allocate_extra(bytes)?;
-        self.surface_mut(resource, index)?.instances.push(made);
+        let created = self.allocate_extra(bytes)?;
+        self.surface_mut(resource, index)?.instances.push(created);
         Ok(count)
     }
 
     /// A bad driver draws with what was the memory of a surface first, whatever is since.
-    fn keep_old(&mut self, resource: Resource, index: usize) -> Answer<()> {
-        if self.flaw == Flaw::KeepsOldInstance {
+    fn keep_first_instance(&mut self, resource: Resource, index: usize) -> UmdResult<()> {
+        if self.flaw == Flaw::UsesStaleInstance {
             let surface = self.surface_mut(resource, index)?;
-            surface.old = surface.old.or(surface.current());
+            surface.first_instance = surface.first_instance.or(surface.current());
         }
         Ok(())
     }
 
     /// The memory of a surface has another name from here on.
-    fn adopt(&mut self, resource: Resource, index: usize, new: D3DKMT_HANDLE) -> Answer<()> {
+    fn adopt(&mut self, resource: Resource, index: usize, new: D3DKMT_HANDLE) -> UmdResult<()> {
         let surface = self.surface_mut(resource, index)?;
         let current = surface.current;
         surface.instances.get_mut(current).ok_or(E_FAIL)?.allocation = new;
         Ok(())
     }
 
-    pub(super) fn unlock_surface(&mut self, order: &Unlock) -> Answer<()> {
+    pub(super) fn unlock_surface(&mut self, order: &UnlockArgs) -> UmdResult<()> {
         let index = self.index(order.resource, order.index)?;
         if order.notify_only {
             return Ok(());
         }
-        let anything = self.flaw == Flaw::UnlocksAnything;
+        let anything = self.flaw == Flaw::UnlocksNotLocked;
         let late = self.flaw == Flaw::SubmitsLocked;
         let surface = self.surface_mut(order.resource, index)?;
         if surface.locks == 0 {
@@ -225,79 +225,79 @@ impl SoftDevice {
             surface.asynchronous.push(locked); // It is unlocked when it goes.
             return Ok(());
         }
-        self.unlock_one(locked)?;
+        self.unlock_allocation(locked)?;
         if written { self.unstage(order.resource, index) } else { Ok(()) }
     }
 
     /// Shows a surface in the middle of something else: nothing is submitted, and nothing is
     /// waited for.
-    pub(super) fn lock_beside(&mut self, order: &AsyncLock) -> Answer<AsyncLocked> {
+    pub(super) fn lock_surface_async(&mut self, order: &LockAsyncArgs) -> UmdResult<LockAsyncResult> {
         let (resource, flags) = (order.resource, order.flags);
         let index = self.index(resource, order.index)?;
         let surface = self.surface(resource, index)?;
-        let shape = surface.shape;
+        let layout = surface.layout;
         let given = [
             (AsyncFlags::RangeValid, Part::Range),
             (AsyncFlags::AreaValid, Part::Area),
             (AsyncFlags::BoxValid, Part::Box),
         ];
         let given = given.iter().find(|it| flags.has(it.0)).map(|it| it.1);
-        let offset = offset(&shape, given, order.part)?;
+        let offset = offset(&layout, given, order.volume)?;
         if flags.has(AsyncFlags::NotifyOnly) {
-            return Ok(AsyncLocked::default());
+            return Ok(LockAsyncResult::default());
         }
         if let Some(memory) = surface.system {
-            let locked = shown(&shape, memory, offset);
+            let locked = shown(&layout, memory, offset);
             self.surface_mut(resource, index)?.asynchronous.push(0);
-            return Ok(AsyncLocked { locked, ..AsyncLocked::default() });
+            return Ok(LockAsyncResult { locked, ..LockAsyncResult::default() });
         }
         let now = surface.current().ok_or(E_FAIL)?.allocation;
         if self.group(resource)?.opened {
             return Err(E_NOTIMPL); // It would have to be copied, and that submitted.
         }
-        if self.flaw == Flaw::FlushesInLockAsync {
+        if self.flaw == Flaw::SubmitsInLockAsync {
             self.submit()?;
         }
         let renames = flags.has(AsyncFlags::Discard) && self.may_rename(resource)?;
         let (allocation, memory) = if renames {
-            self.promise((resource, index), now, flags.has(AsyncFlags::NoExistingReferences))?
+            self.pending_instance((resource, index), now, flags.has(AsyncFlags::NoExistingReferences))?
         } else {
             if !flags.has(AsyncFlags::NoOverwrite) && (self.batch.has(now) || self.is_busy(now)) {
                 return Err(D3DDDIERR_WASSTILLDRAWING);
             }
             let asked = CallbackFlags::IgnoreSync | CallbackFlags::DonotWait;
-            self.lock_one(now, asked, shape.bytes)?
+            self.lock_allocation(now, asked, layout.bytes)?
         };
         let surface = self.surface_mut(resource, index)?;
         surface.asynchronous.push(allocation);
         let gpu = surface.instances.iter().find(|it| it.allocation == allocation);
         let gpu = gpu.map_or(0, |it| it.address);
-        let locked = shown(&shape, memory, offset);
+        let locked = shown(&layout, memory, offset);
         let cookie = if renames { allocation as usize } else { 0 };
-        Ok(AsyncLocked { locked, cookie, gpu })
+        Ok(LockAsyncResult { locked, cookie, gpu })
     }
 
     /// Other memory for a surface, which is its own from the rename on.
-    fn promise(
+    fn pending_instance(
         &mut self,
         (resource, index): (Resource, usize),
         now: D3DKMT_HANDLE,
         unused: bool,
-    ) -> Answer<(D3DKMT_HANDLE, Memory)> {
-        let bytes = self.surface(resource, index)?.shape.bytes;
-        let (allocation, memory) = if self.hardware.is_first() {
+    ) -> UmdResult<(D3DKMT_HANDLE, Memory)> {
+        let bytes = self.surface(resource, index)?.layout.bytes;
+        let (allocation, memory) = if self.hardware.is_wddm1() {
             let unused = if unused { CallbackFlags::NoExistingReference } else { 0 };
-            self.lock_one(now, CallbackFlags::Discard | unused, bytes)?
+            self.lock_allocation(now, CallbackFlags::Discard | unused, bytes)?
         } else {
             let place = self.free_instance(resource, index)?;
             let found = self.surface(resource, index)?.instances.get(place).ok_or(E_FAIL)?;
-            self.lock_one(found.allocation, 0, bytes)?
+            self.lock_allocation(found.allocation, 0, bytes)?
         };
-        self.surface_mut(resource, index)?.promised.push(allocation);
+        self.surface_mut(resource, index)?.pending_instances.push(allocation);
         Ok((allocation, memory))
     }
 
-    pub(super) fn unlock_beside(&mut self, order: &Unlock) -> Answer<()> {
+    pub(super) fn unlock_surface_async(&mut self, order: &UnlockArgs) -> UmdResult<()> {
         let index = self.index(order.resource, order.index)?;
         if order.notify_only {
             return Ok(());
@@ -305,29 +305,29 @@ impl SoftDevice {
         let surface = self.surface_mut(order.resource, index)?;
         match surface.asynchronous.pop().ok_or(E_INVALIDARG)? {
             0 => Ok(()),
-            locked => self.unlock_one(locked),
+            locked => self.unlock_allocation(locked),
         }
     }
 
-    pub(super) fn rename_surface(&mut self, order: &Rename) -> Answer<()> {
+    pub(super) fn rename_surface(&mut self, order: &RenameArgs) -> UmdResult<()> {
         let index = self.index(order.resource, order.index)?;
-        let first = self.hardware.is_first();
+        let first = self.hardware.is_wddm1();
         if order.cookie == 0 {
             return Ok(());
         }
-        self.keep_old(order.resource, index)?;
+        self.keep_first_instance(order.resource, index)?;
         let surface = self.surface_mut(order.resource, index)?;
-        let promised = surface.promised.iter().position(|it| *it as usize == order.cookie);
-        let promised = surface.promised.remove(promised.ok_or(E_INVALIDARG)?);
+        let pending_instances = surface.pending_instances.iter().position(|it| *it as usize == order.cookie);
+        let pending_instances = surface.pending_instances.remove(pending_instances.ok_or(E_INVALIDARG)?);
         if first {
-            return self.adopt(order.resource, index, promised);
+            return self.adopt(order.resource, index, pending_instances);
         }
-        let place = surface.instances.iter().position(|it| it.allocation == promised);
+        let place = surface.instances.iter().position(|it| it.allocation == pending_instances);
         surface.current = place.ok_or(E_FAIL)?;
         Ok(())
     }
 
-    pub(super) fn surface_mut(&mut self, resource: Resource, index: usize) -> Answer<&mut Surface> {
+    pub(super) fn surface_mut(&mut self, resource: Resource, index: usize) -> UmdResult<&mut Surface> {
         self.group_mut(resource)?.surfaces.get_mut(index).ok_or(E_INVALIDARG)
     }
 }
@@ -341,26 +341,26 @@ enum Part {
 }
 
 /// Where a part begins.
-fn offset(shape: &Shape, given: Option<Part>, part: Volume) -> Answer<usize> {
+fn offset(layout: &Shape, given: Option<Part>, part: Volume) -> UmdResult<usize> {
     let [left, top, front] = part.from;
     let [right, bottom, back] = part.to;
-    let line = u64::from(left) * 4 + u64::from(top) * u64::from(shape.pitch);
-    let flat = left <= right && top <= bottom && right <= shape.width && bottom <= shape.height;
+    let line = u64::from(left) * 4 + u64::from(top) * u64::from(layout.pitch);
+    let flat = left <= right && top <= bottom && right <= layout.width && bottom <= layout.height;
     let (inside, offset) = match given {
         None => (true, 0),
-        Some(Part::Range) => (u64::from(left) <= shape.bytes, u64::from(left)),
-        _ if shape.loose => (true, 0),
+        Some(Part::Range) => (u64::from(left) <= layout.bytes, u64::from(left)),
+        _ if layout.loose => (true, 0),
         Some(Part::Area) => (flat, line),
         Some(Part::Box) => (
-            flat && front <= back && back <= shape.depth,
-            line + u64::from(front) * u64::from(shape.slice_pitch),
+            flat && front <= back && back <= layout.depth,
+            line + u64::from(front) * u64::from(layout.slice_pitch),
         ),
     };
     let offset = usize::try_from(offset).ok().filter(|_| inside);
     offset.ok_or(E_INVALIDARG)
 }
 
-fn shown(shape: &Shape, memory: Memory, offset: usize) -> Locked {
+fn shown(layout: &Shape, memory: Memory, offset: usize) -> LockResult {
     let address = memory.address() + offset;
-    Locked { address, pitch: shape.pitch, slice_pitch: shape.slice_pitch }
+    LockResult { address, pitch: layout.pitch, slice_pitch: layout.slice_pitch }
 }

@@ -62,13 +62,13 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::KMD_PAGING_019,
         "virtual map-and-draw",
         "the system's tables are written by commands",
-        Set("page-table.written space=space:1", "by", "gpu"),
+        Set("page-table.written space=address-space:1", "by", "gpu"),
     ),
     case(
         RuleId::KMD_PAGING_022,
         "virtual map-and-draw",
         "a new table is not made invalid first",
-        Set("page-table.written space=space:2 initial=true", "what", "zero"),
+        Set("page-table.written space=address-space:2 initial=true", "what", "zero"),
     ),
     case(
         RuleId::KMD_PAGING_023,
@@ -80,7 +80,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::KMD_PROC_001,
         "virtual map-and-draw",
         "a device is made for a process that the driver has not met",
-        Missing("space.created process=process:1"),
+        Missing("address-space.created process=process:1"),
     ),
     case(
         RuleId::KMD_PT_001,
@@ -114,7 +114,7 @@ pub(crate) const FREED_EARLY: &[Case] = &[
         RuleId::KMD_PAGING_031,
         "virtual free",
         "the memory of a table is free before the one above is written",
-        Early("page-table:13 page-table.gone", UNHOOKED),
+        Early("page-table:13 page-table.destroyed", UNHOOKED),
     ),
     case(
         RuleId::KMD_PAGING_031,

@@ -38,7 +38,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::KMD_ALLOC_015,
         RENAMED,
         "an instance is paged as something else than its driver knows",
-        Set("paging.built of=instance:1", "word", "word:77"),
+        Set("paging.built of=instance:1", "word", "driver-pointer:77"),
     ),
     case(
         RuleId::KMD_ALLOC_016,
@@ -74,7 +74,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::SUBMIT_RENDER_007,
         LOCKED,
         "a packet uses what is locked and can be in no aperture",
-        Set("allocation:1 memory.wanted", "mappable", "false"),
+        Set("allocation:1 memory.requirements", "mappable", "false"),
     ),
     case(
         RuleId::SUBMIT_RENDER_008,

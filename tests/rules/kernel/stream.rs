@@ -26,7 +26,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::KS_ALLOC_005,
         STATES,
         "a frame is allocated with another context than the allocator's",
-        Set("allocator.used entry=AVStrMiniAllocate", "word", "word:99"),
+        Set("allocator.used entry=AVStrMiniAllocate", "word", "driver-pointer:99"),
     ),
     case(
         RuleId::KS_ALLOC_009,
@@ -38,7 +38,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::KS_ALLOC_010,
         STATES,
         "a frame is freed that was not allocated",
-        Set("frame.freeing", "word", "word:99"),
+        Set("frame.freeing", "word", "driver-pointer:99"),
     ),
     case(
         RuleId::KS_ALLOC_012,
@@ -63,7 +63,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::KS_ALLOC_026,
         STATES,
         "a frame of one pin goes to another",
-        Set("frame.made", "pin", "pin:9"),
+        Set("frame.created", "pin", "pin:9"),
     ),
     case(
         RuleId::KS_BAG_002,
@@ -135,18 +135,18 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::KS_STATE_001,
         STATES,
         "a pin goes from stop to run at once",
-        Set("pin.wanted from=stop to=acquire", "to", "run"),
+        Set("pin.state-requested from=stop to=acquire", "to", "run"),
     ),
     case(
         RuleId::KS_STATE_003,
         STATES,
         "a pin begins in another state than stop",
-        Set("pin.wanted from=stop to=acquire", "from", "acquire"),
+        Set("pin.state-requested from=stop to=acquire", "from", "acquire"),
     ),
     case(
         RuleId::KS_STATE_004,
         STATES,
         "a driver is told of a state before its client's state says so",
-        Late("pin.wanted from=stop to=acquire", "ks.call name=AVStrMiniPinSetDeviceState"),
+        Late("pin.state-requested from=stop to=acquire", "ks.call name=AVStrMiniPinSetDeviceState"),
     ),
 ];

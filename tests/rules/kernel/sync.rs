@@ -13,7 +13,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::SYNC_CREATE_004,
         "sync-rights",
         "a device signals a fence that it may not signal",
-        Set("sync.asked what=signal answer=denied", "answer", "taken"),
+        Set("sync.requested what=signal answer=denied", "answer", "taken"),
     ),
     case(
         RuleId::SYNC_CREATE_005,
@@ -43,7 +43,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::SYNC_CREATE_012,
         "sync-cpu",
         "a packet is submitted before the wait in front of it is over",
-        Late("await:1 await.passed", "packet.submitted"),
+        Late("gpu-wait:1 gpu-wait.satisfied", "packet.submitted"),
     ),
     case(
         RuleId::SYNC_CREATE_014,
@@ -55,7 +55,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::SYNC_CREATE_017,
         "sync-shared",
         "a client is not told the global handle of what it shares",
-        Set("sync:1 sync.told", "global", "0x00000000"),
+        Set("sync:1 sync.handles-returned", "global", "0x00000000"),
     ),
     case(
         RuleId::SYNC_CREATE_019,
@@ -67,6 +67,6 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::SYNC_CREATE_020,
         "sync-shared",
         "a process ends, and a name of it holds an object",
-        Missing("process:2 name.closed of=sync:1"),
+        Missing("process:2 handle.closed of=sync:1"),
     ),
 ];

@@ -1,7 +1,7 @@
 //! What a hostile driver calls back with.
 #![expect(unsafe_code, reason = "plays a driver that passes any number as a pointer")]
 
-use super::{BOARD, OWN_DEVICE, OWN_RESOURCE, board, ends, handle, held, new_context, text};
+use super::{STATE, OWN_DEVICE, OWN_RESOURCE, state, ends, handle, held, new_context, text};
 use abi::hresult::{E_FAIL, E_INVALIDARG, E_NOTIMPL, S_OK, succeeded};
 use abi::umd::{
     D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS, D3DDDICB_ALLOCATE, D3DDDICB_DEALLOCATE,
@@ -55,13 +55,13 @@ fn call(function: usize, of: usize, args: usize) -> HRESULT {
 }
 
 /// What the runtime serves; all else is a trap with a name.
-pub fn served(slot: &str) -> bool {
+pub fn is_served(slot: &str) -> bool {
     runtime::CALLBACKS.iter().any(|it| it.name == slot)
 }
 
 /// Calls every slot of every table with handles and pointers that are wrong, from one place.
 pub(super) fn torment(place: &'static str) {
-    let it = board();
+    let it = state();
     if !it.hostile {
         return;
     }
@@ -116,7 +116,7 @@ pub(super) fn torment(place: &'static str) {
             for (_, args) in pointers.iter().chain(&structures) {
                 let answer = call(function, of, *args);
                 calls += 1;
-                let expected = if served(slot) { expected } else { E_NOTIMPL };
+                let expected = if is_served(slot) { expected } else { E_NOTIMPL };
                 if answer != expected {
                     said.push(format!("{place}: {slot} of {what}: {}", text(answer)));
                 }
@@ -128,7 +128,7 @@ pub(super) fn torment(place: &'static str) {
         for (what, args) in pointers {
             let answer = call(function, good, args);
             calls += 1;
-            let expected = if served(slot) { E_INVALIDARG } else { E_NOTIMPL };
+            let expected = if is_served(slot) { E_INVALIDARG } else { E_NOTIMPL };
             if answer != expected {
                 said.push(format!("{place}: {slot} with {what}: {}", text(answer)));
             }
@@ -143,9 +143,9 @@ pub(super) fn torment(place: &'static str) {
             }
         }
     }
-    let mut board = held(&BOARD);
-    board.wrong.extend(said);
-    board.calls += calls;
+    let mut state = held(&STATE);
+    state.wrong.extend(said);
+    state.calls += calls;
 }
 
 /// Calls a callback of the board's table with a structure.
@@ -167,7 +167,7 @@ macro_rules! rows {
     };
 }
 
-fn allocates(resource: usize, count: u32, list: usize) -> D3DDDICB_ALLOCATE {
+fn allocate_args(resource: usize, count: u32, list: usize) -> D3DDDICB_ALLOCATE {
     D3DDDICB_ALLOCATE {
         hResource: handle(resource),
         NumAllocations: count,
@@ -201,20 +201,20 @@ fn locks(allocation: u32, pages: u32, list: usize) -> D3DDDICB_LOCK {
     }
 }
 
-fn unlocks(count: u32, list: usize) -> D3DDDICB_UNLOCK {
+fn unlock_args(count: u32, list: usize) -> D3DDDICB_UNLOCK {
     D3DDDICB_UNLOCK { NumAllocations: count, phAllocations: with_exposed_provenance(list) }
 }
 
 /// Calls that are nearly right, inside of a flush of a device that has a context and a resource.
 /// Answers what is not answered as it should be.
-pub(super) fn nearly_right() -> Vec<String> {
-    let it = board();
+pub(super) fn call_with_one_error() -> Vec<String> {
+    let it = state();
     let of = |list: &[(usize, usize)], mine: bool| {
         list.iter().rfind(|one| (one.0 == it.inside) == mine).map_or(1, |one| one.1)
     };
     let (context, resource) = (of(&it.contexts, true), of(&it.resources, true));
     // Where there is no other device yet, these mean nothing at all.
-    let (foreign_context, foreign) = (of(&it.contexts, false), of(&it.resources, false));
+    let (foreign_context, client_frames) = (of(&it.contexts, false), of(&it.resources, false));
     let ((_, nowhere), own) = (pages(), OWN_RESOURCE + resource);
     let garbage = [0xdead_beef_u32];
     let wrong = garbage.as_ptr().expose_provenance();
@@ -242,25 +242,25 @@ pub(super) fn nearly_right() -> Vec<String> {
         pfnSubmitCommandCb "more contexts than there can be" E_INVALIDARG submits(context, u32::MAX);
         pfnSubmitCommandCb "a context that is gone" E_INVALIDARG submits(stale, 1);
         pfnSubmitCommandCb "another device's context" E_INVALIDARG submits(foreign_context, 1);
-        pfnAllocateCb "no allocations" E_INVALIDARG allocates(0, 0, 0);
-        pfnAllocateCb "a list that is NULL" E_INVALIDARG allocates(0, 1, 0);
-        pfnAllocateCb "a list that is nowhere" E_INVALIDARG allocates(0, 1, nowhere);
-        pfnAllocateCb "very many" E_INVALIDARG allocates(0, u32::MAX, wrong);
-        pfnAllocateCb "the driver's own handle" E_INVALIDARG allocates(own, 1, nowhere);
-        pfnAllocateCb "another device's resource" E_INVALIDARG allocates(foreign, 1, nowhere);
+        pfnAllocateCb "no allocations" E_INVALIDARG allocate_args(0, 0, 0);
+        pfnAllocateCb "a list that is NULL" E_INVALIDARG allocate_args(0, 1, 0);
+        pfnAllocateCb "a list that is nowhere" E_INVALIDARG allocate_args(0, 1, nowhere);
+        pfnAllocateCb "very many" E_INVALIDARG allocate_args(0, u32::MAX, wrong);
+        pfnAllocateCb "the driver's own handle" E_INVALIDARG allocate_args(own, 1, nowhere);
+        pfnAllocateCb "another device's resource" E_INVALIDARG allocate_args(client_frames, 1, nowhere);
         pfnDeallocateCb "nothing" S_OK frees(0, 0, 0);
         pfnDeallocateCb "a list that is NULL" E_INVALIDARG frees(0, 1, 0);
         pfnDeallocateCb "a list that is nowhere" E_INVALIDARG frees(0, 1, nowhere);
         pfnDeallocateCb "very many" E_INVALIDARG frees(0, u32::MAX, wrong);
         pfnDeallocateCb "no allocation" E_INVALIDARG frees(0, 1, wrong);
         pfnDeallocateCb "the driver's own handle" E_INVALIDARG frees(own, 0, 0);
-        pfnDeallocateCb "another device's resource" E_INVALIDARG frees(foreign, 0, 0);
+        pfnDeallocateCb "another device's resource" E_INVALIDARG frees(client_frames, 0, 0);
         pfnDeallocateCb "a resource and a list" E_INVALIDARG frees(resource, 1, wrong);
         pfnLockCb "no allocation" E_INVALIDARG locks(0xdead_beef, 0, 0);
         pfnLockCb "pages that are nowhere" E_INVALIDARG locks(0xdead_beef, 1, nowhere);
-        pfnUnlockCb "a list that is nowhere" E_INVALIDARG unlocks(1, nowhere);
-        pfnUnlockCb "no allocation" E_INVALIDARG unlocks(1, wrong);
-        pfnUnlockCb "very many" E_INVALIDARG unlocks(u32::MAX, wrong);
+        pfnUnlockCb "a list that is nowhere" E_INVALIDARG unlock_args(1, nowhere);
+        pfnUnlockCb "no allocation" E_INVALIDARG unlock_args(1, wrong);
+        pfnUnlockCb "very many" E_INVALIDARG unlock_args(u32::MAX, wrong);
     };
     let said = |row: &(&str, &str, HRESULT, HRESULT)| {
         let (call, what, expected, answer) = row;

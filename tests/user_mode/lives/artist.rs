@@ -6,9 +6,9 @@ mod locking;
 mod sharing;
 
 use super::thing::{CLAIMED, Gift, Kind, Table, Thing, Tried, good};
-use flight::{Passive, draw};
+use flight::{Passive, next_random};
 use harness::Picture;
-use runtime::{Rect, Resource, Surface, Surfaces};
+use runtime::{Rect, Resource, Surface, ResourceDescription};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use windtunnel::Application;
@@ -33,20 +33,20 @@ pub(super) struct Artist {
 }
 
 impl Artist {
-    fn draw(&mut self, bound: u64) -> u64 {
-        draw(&mut self.random, bound)
+    fn next_random(&mut self, bound: u64) -> u64 {
+        next_random(&mut self.random, bound)
     }
 
     fn index(&mut self, count: usize) -> usize {
-        usize::try_from(self.draw(count as u64)).unwrap_or(0)
+        usize::try_from(self.next_random(count as u64)).unwrap_or(0)
     }
 
     fn side(&mut self, most: u64) -> u32 {
-        u32::try_from(1 + self.draw(most)).unwrap_or(1)
+        u32::try_from(1 + self.next_random(most)).unwrap_or(1)
     }
 
     fn byte(&mut self) -> u8 {
-        self.draw(256).to_le_bytes()[0]
+        self.next_random(256).to_le_bytes()[0]
     }
 
     /// Makes so many resources, and does something with them all the time.
@@ -59,7 +59,7 @@ impl Artist {
             }
             made += self.turn(at)?;
             // A device goes, with what it has, and another comes.
-            if self.draw(2000) == 0 && self.nobody_opens() {
+            if self.next_random(2000) == 0 && self.nobody_opens() {
                 self.change_device(at)?;
             }
         }
@@ -77,7 +77,7 @@ impl Artist {
         if self.things.len() >= HELD {
             self.drop_one(at)?;
         }
-        match self.draw(32) {
+        match self.next_random(32) {
             0..7 => return self.make(at).map(|()| 1),
             7 => return self.receive(at),
             8..11 => self.drop_one(at)?,
@@ -96,12 +96,12 @@ impl Artist {
     }
 
     fn change_device(&mut self, at: &mut Passive) -> Tried<()> {
-        let next = good("CreateDevice", self.app.another(at))?;
+        let next = good("CreateDevice", self.app.another_device(at))?;
         let old = std::mem::replace(&mut self.app, next);
         self.things.clear();
-        good("DestroyDevice", old.end_device(at))?;
+        good("DestroyDevice", old.destroy_device(at))?;
         self.table.counts.devices.fetch_add(1, SeqCst);
-        match old.device.owed() {
+        match old.device.live_objects() {
             0 => Ok(()),
             left => Err(format!("the runtime's books have {left} entries of a device that went")),
         }
@@ -112,25 +112,25 @@ impl Artist {
     }
 
     fn make(&mut self, at: &mut Passive) -> Tried<()> {
-        let count = if self.draw(2) == 0 { 1 } else { 1 + self.draw(MOST) };
+        let count = if self.next_random(2) == 0 { 1 } else { 1 + self.next_random(MOST) };
         let (width, height) = (self.side(SIDE), self.side(SIDE));
-        let kind = match self.draw(16) {
+        let kind = match self.next_random(16) {
             0 => Kind::System,
             1..4 => Kind::Shared,
             _ => Kind::Own,
         };
-        let mut wanted = Surfaces::group(0, 0, 0);
+        let mut wanted = ResourceDescription::group(0, 0, 0);
         for nr in 0..count {
             // Half of the groups get smaller from surface to surface.
             let less = if width % 2 == 0 { u32::try_from(nr).unwrap_or(0) } else { 0 };
             let side = |it: u32| (it >> less).max(1);
-            wanted.list.push(Surface { width: side(width), height: side(height) });
+            wanted.surfaces.push(Surface { width: side(width), height: side(height) });
         }
         let first = match kind {
             Kind::System => Some(0),
             _ => None,
         };
-        let pictures = wanted.list.iter().map(|it| Picture::new(*it, first)).collect();
+        let pictures = wanted.surfaces.iter().map(|it| Picture::new(*it, first)).collect();
         let wanted = match kind {
             Kind::System => wanted.in_system_memory(),
             Kind::Shared => wanted.shared(),
@@ -141,9 +141,9 @@ impl Artist {
         self.things.push(Thing { resource, kind, pictures, gift: None });
         // Mostly it is drawn at once; else it holds anything.
         let new = self.things.len() - 1;
-        for index in 0..wanted.list.len() {
-            if self.draw(4) > 0 {
-                self.fill_area(at, (new, index), Rect::of(wanted.list[index]))?;
+        for index in 0..wanted.surfaces.len() {
+            if self.next_random(4) > 0 {
+                self.fill_area(at, (new, index), Rect::whole(wanted.surfaces[index]))?;
             }
         }
         Ok(())
@@ -155,11 +155,11 @@ impl Artist {
         }
         let which = self.index(self.things.len());
         self.withdraw(&self.things[which]);
-        let opens = |it: &Arc<Gift>| it.state.load(SeqCst) == CLAIMED;
-        if self.things[which].gift.as_ref().is_some_and(opens) {
+        let open_behaviour = |it: &Arc<Gift>| it.state.load(SeqCst) == CLAIMED;
+        if self.things[which].gift.as_ref().is_some_and(open_behaviour) {
             return Ok(());
         }
-        if self.draw(4) == 0 {
+        if self.next_random(4) == 0 {
             self.look_at(at, which)?;
         }
         let it = self.things.swap_remove(which);
@@ -186,9 +186,9 @@ impl Artist {
     }
 
     /// A part of so much.
-    fn part(&mut self, width: u32, height: u32, within: Surface) -> Rect {
-        let left = self.side((within.width - width + 1).into()) - 1;
-        let top = self.side((within.height - height + 1).into()) - 1;
+    fn part(&mut self, width: u32, height: u32, device_from_handle: Surface) -> Rect {
+        let left = self.side((device_from_handle.width - width + 1).into()) - 1;
+        let top = self.side((device_from_handle.height - height + 1).into()) - 1;
         Rect { left, top, right: left + width, bottom: top + height }
     }
 

@@ -2,15 +2,15 @@
 
 use super::artist::Artist;
 use super::thing::{Counts, Table, Tried, good, held};
-use flight::{Crew, Log, Passive, Woken};
+use flight::{Spawner, Log, Passive, WaitResult};
 use harness::Watch;
-use kernel::{Kernel, Plugged};
+use kernel::{Kernel, DriverSetup};
 use runtime::Runtime;
 use softgpu::{MemoryPlan, MmuPlan, SoftGpu};
 use std::sync::{Arc, Mutex};
 use thunk::Client;
 use verify::Severity;
-use windtunnel::{Application, On};
+use windtunnel::{Application, HostKind};
 
 /// What is alive in the driver is counted for the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -35,7 +35,7 @@ pub(super) enum Whose {
 
 /// Two threads, so many lives each.
 pub(super) struct Story {
-    pub(super) on: On,
+    pub(super) on: HostKind,
     pub(super) gpu: Gpu,
     pub(super) whose: Whose,
     pub(super) lives: usize,
@@ -43,7 +43,7 @@ pub(super) struct Story {
 }
 
 impl Gpu {
-    fn plug(self, ram: &Arc<nt::Ram>, log: &Arc<Log>) -> Plugged {
+    fn plug(self, ram: &Arc<nt::Ram>, log: &Arc<Log>) -> DriverSetup {
         let (plan, little) = (MemoryPlan::default(), 1 << 20);
         let (miniport, machine) = match self {
             Gpu::Listed => SoftGpu::with_lists(
@@ -60,8 +60,8 @@ impl Gpu {
                 MemoryPlan { visible: 4 << 20, local: 4 << 20, ..plan },
             ),
         };
-        machine.scribble(0xdddd_dddd);
-        Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
+        machine.fill_local(0xdddd_dddd);
+        DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) }
     }
 
     fn umd(self) -> runtime::Umd {
@@ -89,7 +89,7 @@ impl Story {
         let ram = good("memory for a machine", nt::Ram::new(256 << 20))?;
         let log = Arc::new(Log::new());
         let plugged = self.gpu.plug(&ram, &log);
-        let (before, _gpu) = (ram.taken(), plugged.machine.clone());
+        let (before, _gpu) = (ram.allocated_bytes(), plugged.machine.clone());
         let table = Arc::new(Table {
             offered: Default::default(),
             watch: Watch::of(&log),
@@ -100,20 +100,20 @@ impl Story {
         table.watch.look();
         let seen = table.watch.seen();
         let loud = seen.verifier.findings().iter().filter(|it| it.severity > Severity::Note);
-        let loud: Vec<_> = loud.map(|it| (it.rule.name(), it.who, &*it.message)).collect();
+        let loud: Vec<_> = loud.map(|it| (it.rule.name(), it.component, &*it.message)).collect();
         if !loud.is_empty() {
             return Err(format!("findings: {loud:#?}"));
         }
-        windtunnel::keep_tally(seen.verifier.tally());
-        windtunnel::keep_tally(&log.judged());
+        windtunnel::keep_tally(seen.verifier.rule_counts());
+        windtunnel::keep_tally(&log.rule_counts());
         if let Some(left) = seen.alive.iter().find(|it| *it.1 != 0) {
             return Err(format!("came and did not go: {left:?}"));
         }
-        if ram.taken() != before {
-            return Err(format!("{} bytes of the machine's memory are left", ram.taken() - before));
+        if ram.allocated_bytes() != before {
+            return Err(format!("{} bytes of the machine's memory are left", ram.allocated_bytes() - before));
         }
-        if umd::live() != 0 {
-            return Err(format!("the driver has {} objects", umd::live()));
+        if umd::live_objects() != 0 {
+            return Err(format!("the driver has {} objects", umd::live_objects()));
         }
         println!(
             "{:?} {:?} {:?}: {:?}, {} events, {:?}",
@@ -129,19 +129,19 @@ impl Story {
 
     fn fly(
         &self,
-        host: &Arc<dyn Crew>,
+        host: &Arc<dyn Spawner>,
         at: &mut Passive,
-        (log, plugged): (&Arc<Log>, Plugged),
+        (log, plugged): (&Arc<Log>, DriverSetup),
         table: &Arc<Table>,
     ) -> Tried<()> {
         let kernel = Kernel::new(host.clone(), log.clone());
-        if let On::Pressed(seed) = self.on {
-            kernel.press(seed);
+        if let HostKind::DeterministicPressure(seed) = self.on {
+            kernel.set_pressure(seed);
         }
-        let (worker, bell) = (kernel.clone(), kernel.bell());
-        host.serve("system", bell, move |at| worker.work(at));
+        let (worker, bell) = (kernel.clone(), kernel.work_available());
+        host.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
         let adapter = kernel.add_adapter(at, plugged).map_err(|why| format!("{why:?}"))?;
-        kernel.attend(host, adapter);
+        kernel.start_workers(host, adapter);
         let (runtime, umd) = (Runtime::new(&kernel), self.gpu.umd());
         let open = |at: &mut Passive| {
             let app = Application::open(&runtime, &Client::new(&kernel), &umd, at);
@@ -149,7 +149,7 @@ impl Story {
         };
         let first = open(at)?;
         let second = match self.whose {
-            Whose::TwoDevices => good("CreateDevice", first.another(at))?,
+            Whose::TwoDevices => good("CreateDevice", first.another_device(at))?,
             Whose::TwoProcesses => open(at)?,
         };
         let wrong = Arc::new(Mutex::new(Vec::new()));
@@ -162,17 +162,17 @@ impl Story {
                 let mut told = artist.live(at, lives);
                 let app = &artist.app;
                 if told.is_ok() {
-                    let ended = if closes { app.close(at) } else { app.end_device(at) };
+                    let ended = if closes { app.close(at) } else { app.destroy_device(at) };
                     told = ended.map_err(|why| why.0);
                 }
-                if told.is_ok() && app.device.owed() > 0 {
-                    told = Err(format!("the runtime's books have {} entries", app.device.owed()));
+                if told.is_ok() && app.device.live_objects() > 0 {
+                    told = Err(format!("the runtime's books have {} entries", app.device.live_objects()));
                 }
                 held(&wrong).extend(told.err());
             })
         };
         for end in [work(0, &first), work(1, &second)] {
-            if host.park(at, &end, None) != Woken::Rung {
+            if host.park(at, &end, None) != WaitResult::Woken {
                 return Err("a thread does not end".to_owned());
             }
         }
@@ -181,13 +181,13 @@ impl Story {
         }
         if self.whose == Whose::TwoDevices {
             // Its device went with the thread; a new one shows that the adapter is whole.
-            let last = good("CreateDevice", first.another(at))?;
+            let last = good("CreateDevice", first.another_device(at))?;
             good("the end", last.close(at))?;
         }
         kernel.validate()?;
         kernel.remove_adapter(at, adapter);
-        host.quiet(at);
-        let left = kernel.census();
+        host.run_until_idle(at);
+        let left = kernel.live_objects();
         if left.count() == 0 { Ok(()) } else { Err(format!("left alive:\n{left}")) }
     }
 }

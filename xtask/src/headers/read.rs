@@ -113,7 +113,7 @@ pub(super) fn file(path: &Path) -> Result<File, String> {
 
 /// The entry points, in the order of their support table.
 pub(super) fn entries() -> Result<Vec<Entry>, String> {
-    let entry = |row: &thunk::Line| {
+    let entry = |row: &thunk::EntryRow| {
         let pointer = syn::parse_str(row.pointer).map_err(|why| format!("{}: {why}", row.name))?;
         Ok(Entry { name: row.name.to_owned(), pointer })
     };

@@ -2,20 +2,20 @@
 //! user-mode driver, or frames, and nothing else. The test command counts its instructions.
 #![forbid(unsafe_code)]
 
-use cost::Counted;
+use cost::CountedOperation;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let what = match arguments.next().as_deref() {
-        Some("off") => Some((Counted::Pair, false)),
-        Some("verifier") => Some((Counted::Pair, true)),
-        Some("packet-off") => Some((Counted::Packet, false)),
-        Some("packet-verifier") => Some((Counted::Packet, true)),
-        Some("callback-off") => Some((Counted::Callback, false)),
-        Some("callback-verifier") => Some((Counted::Callback, true)),
-        Some("frame-off") => Some((Counted::Frame, false)),
-        Some("frame-verifier") => Some((Counted::Frame, true)),
+        Some("off") => Some((CountedOperation::Pair, false)),
+        Some("verifier") => Some((CountedOperation::Pair, true)),
+        Some("packet-off") => Some((CountedOperation::Packet, false)),
+        Some("packet-verifier") => Some((CountedOperation::Packet, true)),
+        Some("callback-off") => Some((CountedOperation::Callback, false)),
+        Some("callback-verifier") => Some((CountedOperation::Callback, true)),
+        Some("frame-off") => Some((CountedOperation::Frame, false)),
+        Some("frame-verifier") => Some((CountedOperation::Frame, true)),
         _ => None,
     };
     let count = arguments.next().and_then(|it| it.parse().ok());
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     };
     match cost::count(what, verifier, count) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(cost::NotMeasured(why)) => {
+        Err(cost::MeasureError(why)) => {
             eprintln!("it needs {why}");
             ExitCode::FAILURE
         }

@@ -1,7 +1,7 @@
 //! What a row of the DDI table says, and what is made from it.
 
-use crate::gate::{Class, Pass};
-use crate::miniport::Refusal;
+use crate::gate::{ThreadingLevel, DdiPermit};
+use crate::miniport::DriverError;
 use crate::start::Adapter;
 use flight::{Id, Irql, Level, Support, internal_error};
 use std::marker::PhantomData;
@@ -11,9 +11,9 @@ pub(crate) struct Ddi<L> {
     /// Its Windows name, which is its name in events and reports.
     pub(crate) name: &'static str,
     /// The threading level it runs at.
-    pub(crate) class: Class,
+    pub(crate) class: ThreadingLevel,
     /// Another threading level that it may run at: then the permit says which one it is.
-    pub(crate) other: Option<Class>,
+    pub(crate) other: Option<ThreadingLevel>,
     /// What it may answer besides success.
     pub(crate) legal: Legal,
     pub(crate) level: PhantomData<fn() -> L>,
@@ -25,7 +25,7 @@ pub enum Legal {
     /// The list is open: any failure.
     Any,
     /// The list is closed. A handle that could not be looked up is legal besides.
-    Only(&'static [Refusal]),
+    Only(&'static [DriverError]),
 }
 
 /// A row of the DDI table as data, for reports.
@@ -36,7 +36,7 @@ pub struct Line {
     /// The level it is called at.
     pub level: Irql,
     /// Its threading level.
-    pub class: Class,
+    pub class: ThreadingLevel,
     /// What it may answer.
     pub legal: Legal,
     /// How much of it there is.
@@ -51,7 +51,7 @@ impl<L: Level> Ddi<L> {
             level: L::IRQL,
             class: self.class,
             legal: self.legal,
-            state: Support::lacking(missing),
+            state: Support::from_missing(missing),
         }
     }
 
@@ -60,7 +60,7 @@ impl<L: Level> Ddi<L> {
     /// A permit of an exclusive level serves lower levels, too: an adapter that starts has the
     /// driver to itself. Any other permit is a bug of the kernel, and ends the flight.
     #[track_caller]
-    pub(crate) fn class_under(&self, permit: &Pass<'_>, adapter: Id<Adapter>) -> Class {
+    pub(crate) fn class_under(&self, permit: &DdiPermit<'_>, adapter: Id<Adapter>) -> ThreadingLevel {
         let (name, held) = (self.name, permit.class());
         if !permit.is_for(adapter) {
             internal_error(format!("{name} of {adapter} is called under a permit for it"));
@@ -79,8 +79,8 @@ impl<L: Level> Ddi<L> {
 
     /// The threading level of a call without a permit, which only a DDI of none has.
     #[track_caller]
-    pub(crate) fn class_without_permit(&self) -> Class {
-        if self.class != Class::None {
+    pub(crate) fn class_without_permit(&self) -> ThreadingLevel {
+        if self.class != ThreadingLevel::None {
             let (name, needed) = (self.name, self.class.name());
             internal_error(format!("{name} is called under a permit of threading level {needed}"));
         }
@@ -90,7 +90,7 @@ impl<L: Level> Ddi<L> {
 
 impl Legal {
     /// Whether it may be refused so.
-    pub fn allows(self, why: Refusal) -> bool {
+    pub fn allows(self, why: DriverError) -> bool {
         match self {
             Legal::Any => true,
             // WINDOWS: a failed look-up inside the call is answered with an invalid handle in
@@ -98,7 +98,7 @@ impl Legal {
             // elsewhere.
             Legal::Only(list) => {
                 list.contains(&why)
-                    || matches!(why, Refusal::NoHandle | Refusal::Crashed | Refusal::Absent)
+                    || matches!(why, DriverError::NoHandle | DriverError::Crashed | DriverError::Absent)
             }
         }
     }
@@ -138,7 +138,7 @@ macro_rules! ddi {
             use super::*;
             $(pub(crate) const $name: Ddi<$level> = Ddi {
                 name: stringify!($name),
-                class: Class::$class,
+                class: ThreadingLevel::$class,
                 other: ddi!(@other $($other)?),
                 legal: ddi!(@legal $legal),
                 level: PhantomData,
@@ -178,7 +178,7 @@ macro_rules! ddi {
                     "`", stringify!($name), "`, called at level `", stringify!($level),
                     "` and threading level `", stringify!($class), "`."
                 )]
-                fn $method(&self, at: &mut $level, $($arg: $type),*) -> Answer<ddi!(@answer $($answer)?)> {
+                fn $method(&self, at: &mut $level, $($arg: $type),*) -> DriverResult<ddi!(@answer $($answer)?)> {
                     match self.stands_on() {
                         Some(delegate) => delegate.$method(at, $($arg),*),
                         None => ddi!(@default $($default)?),
@@ -195,15 +195,15 @@ macro_rules! ddi {
     };
 
     (@other) => { None };
-    (@other $other:ident) => { Some(Class::$other) };
+    (@other $other:ident) => { Some(ThreadingLevel::$other) };
 
     (@legal any) => { Legal::Any };
-    (@legal [$($why:ident),*]) => { Legal::Only(&[$(Refusal::$why),*]) };
+    (@legal [$($why:ident),*]) => { Legal::Only(&[$(DriverError::$why),*]) };
 
     (@answer) => { () };
     (@answer $answer:ty) => { $answer };
 
-    (@default) => { Err(Refusal::Absent) };
+    (@default) => { Err(DriverError::Absent) };
     (@default $default:expr) => { $default };
 
     (@wrapper by_hand $($rest:tt)*) => {};
@@ -211,10 +211,10 @@ macro_rules! ddi {
         pub(crate) fn $method(
             &self,
             at: &mut Passive,
-            permit: &Pass<'_>,
+            permit: &DdiPermit<'_>,
             $($arg: $type),*
-        ) -> Answer<$answer> {
-            self.call(&row::$name, at, permit, bare(None), |driver, at| {
+        ) -> DriverResult<$answer> {
+            self.call(&row::$name, at, permit, no_details(None), |driver, at| {
                 driver.$method(at, $($arg),*)
             })
         }
@@ -223,11 +223,11 @@ macro_rules! ddi {
         pub(crate) fn $method(
             &self,
             at: &mut Passive,
-            permit: &Pass<'_>,
+            permit: &DdiPermit<'_>,
             process: impl Into<Option<flight::Id<$crate::process::Process>>>,
             $($arg: $type),*
-        ) -> Answer<$answer> {
-            self.call(&row::$name, at, permit, bare(process.into()), |driver, at| {
+        ) -> DriverResult<$answer> {
+            self.call(&row::$name, at, permit, no_details(process.into()), |driver, at| {
                 driver.$method(at, $($arg),*)
             })
         }
@@ -236,10 +236,10 @@ macro_rules! ddi {
         pub(crate) fn $method(
             &self,
             at: &mut Passive,
-            permit: &Pass<'_>,
-            details: For<'_>,
+            permit: &DdiPermit<'_>,
+            details: CallDetails<'_>,
             $($arg: $type),*
-        ) -> Answer<$answer> {
+        ) -> DriverResult<$answer> {
             self.call(&row::$name, at, permit, details, |driver, at| {
                 driver.$method(at, $($arg),*)
             })

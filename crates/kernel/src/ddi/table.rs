@@ -3,21 +3,21 @@
 //! A row is all that is said about a DDI; `row.rs` says what is made from it.
 
 use super::row::{Ddi, Legal, Line, ddi};
-use super::{Driver, For, bare};
+use super::{Driver, CallDetails, no_details};
 use crate::context::Context;
 use crate::device::Device;
-use crate::gate::{Class, Pass};
-use crate::listed::{BufferSizes, ListedSubmission, Patching, Rendering};
+use crate::gate::{ThreadingLevel, DdiPermit};
+use crate::listed::{BufferSizes, SubmitCommandArgs, PatchArgs, RenderArgs};
 use crate::miniport::{
-    Answer, Births, Blank, Born, Cancelled, CollectReason, ContextOrder, Doomed, DriverAllocation,
-    DriverContext, DriverDevice, DriverProcess, DriverResource, DriverView, Escape, Features,
-    Generation, Interrupt, Opening, Refusal, Standard, Submission, Surface,
+    DriverResult, CreateAllocationArgs, HandleSlot, CreatedAllocations, CancelCommandArgs, CollectReason, CreateContextArgs, DestroyAllocationArgs, DriverAllocation,
+    DriverContext, DriverDevice, DriverProcess, DriverResource, DriverView, EscapeArgs, Features,
+    Generation, Interrupt, OpenAllocationArgs, DriverError, StandardAllocationArgs, SubmitCommandVirtualArgs, SurfaceInfo,
 };
-use crate::mmu::{ProcessOrder, Root, RootSize, WindowMap};
-use crate::operation::{Building, PagingSubmission};
-use crate::power::PowerOrder;
-use crate::services::Services;
-use crate::space::Space;
+use crate::mmu::{CreateProcessArgs, Root, RootSize, MapHostApertureArgs};
+use crate::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
+use crate::power::SetPowerArgs;
+use crate::services::KernelCallbacks;
+use crate::space::AddressSpace;
 use flight::{DeviceLevel, Dispatch, Fence, Passive};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use std::vec::Drain;
 ddi! {
     DxgkDdiAddDevice: Passive, Three, any {
         /// Meets its adapter. The services are good until `remove_device`.
-        by_hand fn add_device(services: &Arc<Services>);
+        by_hand fn add_device(services: &Arc<KernelCallbacks>);
     }
     DxgkDdiStartDevice: Passive, Three, any,
         missing "no display output: sources and children have no effect" {
@@ -56,7 +56,7 @@ ddi! {
     }
     DxgkDdiSetPowerState: Passive, Three, any, missing "the adapter itself only, D0 and D3" {
         /// Changes its power, which may not fail. A driver need not implement it.
-        by_hand fn set_power(order: PowerOrder), else Ok(());
+        by_hand fn set_power(order: SetPowerArgs), else Ok(());
     }
     DxgkDdiNotifySurpriseRemoval: Passive, Three, [], missing "live removals only" {
         /// Learns that its hardware was removed: it does not touch hardware any more. The calls
@@ -66,8 +66,8 @@ ddi! {
     DxgkDdiStopDeviceAndReleasePostDisplayOwnership: Passive, Three, any,
         missing "no display output: the target has no display" {
         /// Stops the adapter and hands on what a target shows. If the target has no display, it
-        /// returns [`Refusal::Unsupported`] and is stopped by `stop_device`.
-        by_hand fn stop_and_release(target: u32), else Err(Refusal::Unsupported);
+        /// returns [`DriverError::Unsupported`] and is stopped by `stop_device`.
+        by_hand fn stop_and_release(target: u32), else Err(DriverError::Unsupported);
     }
     DxgkDdiResetDevice: DeviceLevel, None, any {
         /// Resets the hardware as the machine goes down. It may be called at any level, so it
@@ -76,7 +76,7 @@ ddi! {
     }
     DxgkDdiCreateDevice: Passive, Zero, [NoMemory], missing "no flags" {
         /// Creates a device.
-        by_hand fn create_device(word: Blank<'_, Device>) -> DriverDevice;
+        by_hand fn create_device(word: HandleSlot<'_, Device>) -> DriverDevice;
     }
     DxgkDdiDestroyDevice: Passive, Zero, any {
         /// Destroys a device.
@@ -88,15 +88,15 @@ ddi! {
         /// (`DmaBufferPrivateDataSize`).
         by_hand fn create_context(
             device: &DriverDevice,
-            order: &ContextOrder,
-            word: Blank<'_, Context>,
+            order: &CreateContextArgs,
+            word: HandleSlot<'_, Context>,
         ) -> (DriverContext, u32);
         /// Creates a context whose packets have lists (without virtual addressing), and returns
         /// the sizes of its buffers.
         by_hand fn create_listed_context(
             device: &DriverDevice,
-            order: &ContextOrder,
-            word: Blank<'_, Context>,
+            order: &CreateContextArgs,
+            word: HandleSlot<'_, Context>,
         ) -> (DriverContext, BufferSizes);
     }
     DxgkDdiDestroyContext: Passive, Zero, any {
@@ -105,7 +105,7 @@ ddi! {
     }
     DxgkDdiCreateProcess: Passive, Zero, any, missing "no flags but the system's" {
         /// Meets a process that uses the adapter.
-        by_hand fn create_process(order: ProcessOrder, word: Blank<'_, Space>) -> DriverProcess;
+        by_hand fn create_process(order: CreateProcessArgs, word: HandleSlot<'_, AddressSpace>) -> DriverProcess;
     }
     DxgkDdiDestroyProcess: Passive, Zero, any {
         /// Forgets a process.
@@ -122,7 +122,7 @@ ddi! {
     DxgkDdiMapCpuHostAperture: Passive, Zero, any,
         missing "tried when the adapter starts; nothing is seen through it" {
         /// Maps pages that the CPU does not see into the aperture.
-        system fn map_window(map: WindowMap<'_>);
+        system fn map_window(map: MapHostApertureArgs<'_>);
     }
     DxgkDdiUnmapCpuHostAperture: Passive, Zero, any,
         missing "tried when the adapter starts; nothing is seen through it" {
@@ -132,30 +132,30 @@ ddi! {
     DxgkDdiGetStandardAllocationDriverData: Passive, Zero, any, missing "GDI surfaces only" {
         /// Returns the private data of a standard allocation: called once for sizes, once for
         /// bytes.
-        process fn standard_data(standard: &mut Standard);
+        process fn standard_data(standard: &mut StandardAllocationArgs);
     }
     DxgkDdiCreateAllocation: Passive, Zero, [Invalid, NoMemory, Mismatch] {
         /// Describes new allocations, of one resource or standalone.
         ///
         /// After a failure none of them exists, and nothing is destroyed: the driver undoes
         /// what it did.
-        details fn create_allocations(births: Births<'_>) -> Born;
+        details fn create_allocations(births: CreateAllocationArgs<'_>) -> CreatedAllocations;
     }
     DxgkDdiDestroyAllocation: Passive, Zero, any {
         /// Destroys allocations, and with the last of them their resource. Returns the resource's
         /// handle if that changed.
         ///
         /// After a failure they are destroyed all the same: nothing is left to retry with.
-        by_hand fn destroy_allocations(doomed: Doomed<'_>) -> Option<DriverResource>;
+        by_hand fn destroy_allocations(doomed: DestroyAllocationArgs<'_>) -> Option<DriverResource>;
     }
     DxgkDdiDescribeAllocation: Passive, Zero, any,
         missing "primaries only, and nothing reads the description" {
         /// Describes a primary.
-        process fn describe_allocation(allocation: &DriverAllocation) -> Surface;
+        process fn describe_allocation(allocation: &DriverAllocation) -> SurfaceInfo;
     }
     DxgkDdiOpenAllocation: Passive, Zero, [Invalid, NoMemory, Mismatch] {
         /// Opens allocations for a device, and returns a handle for each.
-        details fn open_allocations(opening: Opening<'_>) -> Vec<DriverView>;
+        details fn open_allocations(opening: OpenAllocationArgs<'_>) -> Vec<DriverView>;
     }
     DxgkDdiCloseAllocation: Passive, Zero, any {
         /// Closes views of a device, all members of a resource at once.
@@ -166,60 +166,60 @@ ddi! {
         missing "no process handle: hKmdProcessHandle is NULL" {
         /// Answers a client's private data, in its place. With access to the hardware it is called
         /// at threading level two.
-        by_hand fn escape(escape: Escape<'_>);
+        by_hand fn escape(escape: EscapeArgs<'_>);
     }
-    DxgkDdiSubmitCommandVirtual: Dispatch, Scheduler, [Invalid],
+    DxgkDdiSubmitCommandVirtual: Dispatch, OneScheduler, [Invalid],
         missing "no GPU addresses: commands travel as private driver data" {
         /// Takes a packet for the hardware.
-        by_hand fn submit(packet: &Submission<'_>);
+        by_hand fn submit(packet: &SubmitCommandVirtualArgs<'_>);
     }
     DxgkDdiRender: Passive, Zero,
         [NoMemory, NoRoom, Privileged, Illegal, Invalid, UserMemory, Mismatch] {
         /// Writes commands for the hardware in place of a client's.
-        process fn render(rendering: &mut Rendering<'_>);
+        process fn render(rendering: &mut RenderArgs<'_>);
     }
-    DxgkDdiPatch: Passive, Scheduler, [], missing "no packet is cut in parts" {
+    DxgkDdiPatch: Passive, OneScheduler, [], missing "no packet is cut in parts" {
         /// Writes addresses into a packet's commands, as often as it is called. For paging work it
         /// is called for no process.
-        process fn patch(patching: &mut Patching<'_>);
+        process fn patch(patching: &mut PatchArgs<'_>);
     }
-    DxgkDdiBuildPagingBuffer: Passive, Scheduler, [NoRoom, Busy],
+    DxgkDdiBuildPagingBuffer: Passive, OneScheduler, [NoRoom, Busy],
         missing "no page-table entries are copied" {
         /// Writes the commands of a paging operation.
         ///
-        /// May return [`Refusal::NoRoom`] (the buffer is full), and for moves and discards
-        /// [`Refusal::Busy`] (the allocation is in use); nothing else.
-        details fn build_paging(building: &mut Building<'_>);
+        /// May return [`DriverError::NoRoom`] (the buffer is full), and for moves and discards
+        /// [`DriverError::Busy`] (the allocation is in use); nothing else.
+        details fn build_paging(building: &mut BuildPagingBufferArgs<'_>);
     }
-    DxgkDdiSubmitCommand: Dispatch, Scheduler, [], missing "no presents and flips" {
+    DxgkDdiSubmitCommand: Dispatch, OneScheduler, [], missing "no presents and flips" {
         /// Takes paging commands for the hardware.
-        by_hand fn submit_paging(packet: &PagingSubmission<'_>);
+        by_hand fn submit_paging(packet: &SubmitPagingArgs<'_>);
         /// Takes a packet with lists for the hardware.
-        by_hand fn submit_listed(packet: &ListedSubmission<'_>);
+        by_hand fn submit_listed(packet: &SubmitCommandArgs<'_>);
     }
-    DxgkDdiPreemptCommand: Dispatch, Scheduler, [],
+    DxgkDdiPreemptCommand: Dispatch, OneScheduler, [],
         missing "a node gives back all it has not begun" {
         /// Takes back what a node has not begun. It reports when that is done: at once if the node
         /// has nothing.
         system fn preempt(node: u32, preemption: Fence);
     }
-    DxgkDdiQueryCurrentFence: Passive, Scheduler, any {
+    DxgkDdiQueryCurrentFence: Passive, OneScheduler, any {
         /// Returns the last fence that a node completed. What it did not report, it reports first.
         system fn current_fence(node: u32) -> Fence;
     }
-    DxgkDdiCancelCommand: Passive, Scheduler, [] {
+    DxgkDdiCancelCommand: Passive, OneScheduler, [] {
         /// Frees what belongs to a packet that will never go to the hardware.
-        system fn cancel(packet: &Cancelled<'_>);
+        system fn cancel(packet: &CancelCommandArgs<'_>);
     }
-    DxgkDdiQueryEngineStatus: Passive, Scheduler, [] {
+    DxgkDdiQueryEngineStatus: Passive, OneScheduler, [] {
         /// Returns whether an engine responds.
         system fn engine_answers(node: u32) -> bool;
     }
-    DxgkDdiQueryDependentEngineGroup: Passive, Scheduler, [] {
+    DxgkDdiQueryDependentEngineGroup: Passive, OneScheduler, [] {
         /// Returns the nodes that a reset of this one affects, as bits.
         system fn dependent_nodes(node: u32) -> u64;
     }
-    DxgkDdiResetEngine: Passive, Scheduler, any {
+    DxgkDdiResetEngine: Passive, OneScheduler, any {
         /// Resets an engine, and returns the last fence that is aborted by it; nothing is left on
         /// the node then.
         system fn reset_engine(node: u32) -> Fence;
@@ -246,7 +246,7 @@ ddi! {
     }
     DxgkDdiControlInterrupt: Passive, Zero, [Unimplemented],
         missing "vsync only, and nothing is shown at one" {
-        /// Enables or disables an interrupt. May return [`Refusal::Unimplemented`], for all but
+        /// Enables or disables an interrupt. May return [`DriverError::Unimplemented`], for all but
         /// vsync.
         system fn control_interrupt(of: Interrupt, on: bool);
     }

@@ -1,36 +1,36 @@
 //! The funnel asks for the permit that the row asks for.
 
 use super::*;
-use crate::miniport::Refusal;
-use flight::{InternalError, Line, Slab, Stepped};
+use crate::miniport::DriverError;
+use flight::{InternalError, InterruptLine, Slab, DeterministicHost};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A driver that implements nothing but a reset.
 struct ResetOnly;
 
 impl Miniport for ResetOnly {
-    fn reset(&self, _at: &mut Passive) -> Answer<()> {
+    fn reset(&self, _at: &mut Passive) -> DriverResult<()> {
         Ok(())
     }
 }
 
 struct NoHardware;
 
-impl Machine for NoHardware {
+impl HardwareModel for NoHardware {
     fn idle(&self) -> bool {
         true
     }
-    fn step(&self, _at: &mut Passive, _line: &dyn Line) {}
+    fn step(&self, _at: &mut Passive, _line: &dyn InterruptLine) {}
 }
 
 struct NoMemory;
 
 impl Pool for NoMemory {
-    fn take(&self, _bytes: usize, _tag: u32) -> Option<usize> {
+    fn allocate_pool(&self, _bytes: usize, _tag: u32) -> Option<usize> {
         None
     }
     fn free(&self, _block: usize, _tag: u32) {}
-    fn refers(&self, _block: usize, _word: usize) -> bool {
+    fn refers_to(&self, _block: usize, _word: usize) -> bool {
         false
     }
     fn inspect(&self) {}
@@ -46,7 +46,7 @@ fn adapter(number: u32) -> Id<Adapter> {
 fn driver(kernel: &Arc<Kernel>, adapter: Id<Adapter>) -> Driver {
     let (host, log) = (kernel.host.clone(), kernel.log.clone());
     let pool: Arc<dyn Pool> = Arc::new(NoMemory);
-    let services = Arc::new(Services {
+    let services = Arc::new(KernelCallbacks {
         kernel: Arc::downgrade(kernel),
         adapter,
         host: host.clone(),
@@ -57,26 +57,26 @@ fn driver(kernel: &Arc<Kernel>, adapter: Id<Adapter>) -> Driver {
         miniport: Arc::new(ResetOnly),
         machine: Arc::new(NoHardware),
         pool,
-        services,
-        bell: Ticket::new("work"),
+        callbacks: services,
+        work_available: WaitToken::new("work"),
         generation: Generation::Two,
         kernel: Arc::downgrade(kernel),
         host,
         log,
         adapter,
-        pulled: Once::new(),
+        surprise_removed: Once::new(),
     }
 }
 
 /// Calls the driver of adapter 1 under a permit, and returns the invariant that broke.
 fn call<T>(
-    (number, held): (u32, Class),
-    body: impl FnOnce(&Driver, &mut Passive, &Pass<'_>) -> T,
+    (number, held): (u32, ThreadingLevel),
+    body: impl FnOnce(&Driver, &mut Passive, &DdiPermit<'_>) -> T,
 ) -> Result<T, String> {
     let log = Arc::new(Log::new());
-    let flown = Stepped::fly(1, &log.clone(), |host, at| {
+    let flown = DeterministicHost::fly(1, &log.clone(), |host, at| {
         let kernel = Kernel::new(host.clone(), log);
-        let permit = kernel.enter(at, held.keys(adapter(number), Generation::Two, None)).unwrap();
+        let permit = kernel.acquire_permit(at, held.keys(adapter(number), Generation::Two, None)).unwrap();
         let driver = driver(&kernel, adapter(1));
         let result = catch_unwind(AssertUnwindSafe(|| body(&driver, at, &permit)));
         result.map_err(|panic| panic.downcast::<InternalError>().unwrap().invariant().to_owned())
@@ -86,30 +86,30 @@ fn call<T>(
 
 #[test]
 fn the_permit_of_the_row_is_taken() {
-    assert_eq!(call((1, Class::Three), Driver::reset), Ok(Ok(())));
+    assert_eq!(call((1, ThreadingLevel::Three), Driver::reset), Ok(Ok(())));
     let missing =
-        call((1, Class::Scheduler), |driver, at, permit| driver.engine_answers(at, permit, 0));
-    assert_eq!(missing, Ok(Err(Refusal::Absent)));
+        call((1, ThreadingLevel::OneScheduler), |driver, at, permit| driver.engine_answers(at, permit, 0));
+    assert_eq!(missing, Ok(Err(DriverError::Absent)));
     let serves =
-        call((1, Class::Three), |driver, at, permit| driver.root_size(at, permit, None, 1));
-    assert!(matches!(serves, Ok(Err(Refusal::Absent))), "level three serves level zero");
+        call((1, ThreadingLevel::Three), |driver, at, permit| driver.root_size(at, permit, None, 1));
+    assert!(matches!(serves, Ok(Err(DriverError::Absent))), "level three serves level zero");
 }
 
 #[test]
 fn a_permit_of_another_threading_level_is_an_internal_error() {
-    let said = call((1, Class::Zero), Driver::reset).unwrap_err();
+    let said = call((1, ThreadingLevel::Zero), Driver::reset).unwrap_err();
     let want =
         "DxgkDdiResetFromTimeout is called under a permit of threading level three, not zero";
     assert_eq!(said, want);
     let of_scheduler =
-        call((1, Class::Zero), |driver, at, permit| driver.reset_engine(at, permit, 0));
+        call((1, ThreadingLevel::Zero), |driver, at, permit| driver.reset_engine(at, permit, 0));
     assert!(of_scheduler.unwrap_err().starts_with("DxgkDdiResetEngine is called under"));
-    let zero = call((1, Class::Scheduler), |driver, at, permit| {
+    let zero = call((1, ThreadingLevel::OneScheduler), |driver, at, permit| {
         driver.standard_data(
             at,
             permit,
             None,
-            &mut crate::miniport::Standard {
+            &mut crate::miniport::StandardAllocationArgs {
                 bytes: 1,
                 private: None,
                 allocation_size: 0,
@@ -118,13 +118,13 @@ fn a_permit_of_another_threading_level_is_an_internal_error() {
         )
     });
     assert!(zero.is_err(), "the scheduler's permit does not serve level zero");
-    let two = call((1, Class::Two), Driver::restart);
+    let two = call((1, ThreadingLevel::Two), Driver::restart);
     assert!(two.is_err(), "level two does not serve level three");
 }
 
 #[test]
 fn a_permit_for_another_adapter_is_an_internal_error() {
-    let said = call((2, Class::Three), Driver::reset).unwrap_err();
+    let said = call((2, ThreadingLevel::Three), Driver::reset).unwrap_err();
     assert!(said.starts_with("DxgkDdiResetFromTimeout of "), "{said}");
 }
 
@@ -133,14 +133,14 @@ fn the_permit_says_which_of_two_threading_levels_it_is() {
     let level = |held| {
         call((1, held), |driver, _, permit| ddi::DxgkDdiEscape.class_under(permit, driver.adapter))
     };
-    assert_eq!(level(Class::Two), Ok(Class::Two));
-    assert_eq!(level(Class::Zero), Ok(Class::Zero));
-    assert!(level(Class::Scheduler).is_err());
+    assert_eq!(level(ThreadingLevel::Two), Ok(ThreadingLevel::Two));
+    assert_eq!(level(ThreadingLevel::Zero), Ok(ThreadingLevel::Zero));
+    assert!(level(ThreadingLevel::OneScheduler).is_err());
 }
 
 #[test]
 fn only_a_row_without_a_threading_level_needs_no_permit() {
     let planted = catch_unwind(|| ddi::DxgkDdiResetFromTimeout.class_without_permit());
     assert!(planted.unwrap_err().is::<InternalError>());
-    assert_eq!(ddi::DxgkDdiDpcRoutine.class_without_permit(), Class::None);
+    assert_eq!(ddi::DxgkDdiDpcRoutine.class_without_permit(), ThreadingLevel::None);
 }

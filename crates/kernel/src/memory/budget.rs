@@ -5,16 +5,16 @@ use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::process::Process;
 use crate::process::ProcessId;
-use crate::refused::{Argument, Refused};
+use crate::refused::{Argument, KernelError};
 use crate::start::Adapter;
 use crate::store::Id;
-use crate::world::World;
-use flight::{Passive, RuleId, What, Who};
+use crate::world::KernelState;
+use flight::{Passive, RuleId, EventKind, Component};
 use std::sync::Arc;
 
 /// A part of an adapter's memory that is budgeted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Group {
+pub enum SegmentGroup {
     /// Memory of the adapter's own.
     Local,
     /// Apertures, into the system's memory.
@@ -35,17 +35,17 @@ pub struct Budget {
 }
 
 /// Somebody who wants to know when memory is short (`D3DKMTRegisterTrimNotification`).
-pub trait Trimmed: Send + Sync {
+pub trait TrimCallback: Send + Sync {
     /// So many bytes should go (`TrimToBudget`).
     fn trim(&self, bytes: u64);
 }
 
 /// A client that is told.
-pub(crate) struct Trimmer {
+pub(crate) struct TrimRegistration {
     pub(crate) process: Id<Process>,
     pub(crate) adapter: Id<Adapter>,
     pub(crate) device: Id<Device>,
-    pub(crate) told: Arc<dyn Trimmed>,
+    pub(crate) callback: Arc<dyn TrimCallback>,
 }
 
 impl Kernel {
@@ -54,14 +54,14 @@ impl Kernel {
         &self,
         process: ProcessId,
         adapter: Handle,
-        group: Group,
-    ) -> Result<Budget, Refused> {
-        let world = self.world.hold();
-        let number = world.resolve::<Adapter>(process, Argument::Adapter, adapter)?;
+        group: SegmentGroup,
+    ) -> Result<Budget, KernelError> {
+        let world = self.state.lock();
+        let number = world.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
         let it = world.budget(process.0, number, group);
-        let told = What::BudgetTold {
+        let told = EventKind::BudgetQueried {
             adapter: number.subject(),
-            local: group == Group::Local,
+            local: group == SegmentGroup::Local,
             budget: it.budget,
             usage: it.usage,
             reserved: it.reserved,
@@ -76,13 +76,13 @@ impl Kernel {
         &self,
         process: ProcessId,
         adapter: Handle,
-        group: Group,
+        group: SegmentGroup,
         bytes: u64,
-    ) -> Result<(), Refused> {
-        let mut world = self.world.hold();
-        let number = world.resolve::<Adapter>(process, Argument::Adapter, adapter)?;
+    ) -> Result<(), KernelError> {
+        let mut world = self.state.lock();
+        let number = world.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
         if bytes > world.budget(process.0, number, group).reservable {
-            return Err(Refused::NoRoom { trim: bytes });
+            return Err(KernelError::NoMemory { trim: bytes });
         }
         if let Some(it) = world.processes.get_mut(process.0) {
             it.reserved.retain(|(adapter, of, _)| (*adapter, *of) != (number, group));
@@ -96,13 +96,13 @@ impl Kernel {
         &self,
         process: ProcessId,
         device: Handle,
-        told: Arc<dyn Trimmed>,
-    ) -> Result<u32, Refused> {
-        let mut world = self.world.hold();
+        told: Arc<dyn TrimCallback>,
+    ) -> Result<u32, KernelError> {
+        let mut world = self.state.lock();
         let number = world.device_of(process, device)?;
         let adapter = world.devices[number].adapter;
-        let trimmer = Trimmer { process: process.0, adapter, device: number, told };
-        Ok(world.trimmers.insert(trimmer).serial())
+        let trimmer = TrimRegistration { process: process.0, adapter, device: number, callback: told };
+        Ok(world.trim_registrations.insert(trimmer).serial())
     }
 
     /// Ends a registration. Answers whether there was one.
@@ -110,93 +110,93 @@ impl Kernel {
     /// It waits for a notification under way, unless it is called from inside that.
     pub fn unregister_trim(&self, at: &mut Passive, process: ProcessId, number: u32) -> bool {
         let number = {
-            let mut world = self.world.hold();
-            let found = world.trimmers.find_serial(number);
-            let mine = |trimmer: &Id<Trimmer>| world.trimmers[*trimmer].process == process.0;
+            let mut world = self.state.lock();
+            let found = world.trim_registrations.find_serial(number);
+            let mine = |trimmer: &Id<TrimRegistration>| world.trim_registrations[*trimmer].process == process.0;
             let Some(trimmer) = found.filter(mine) else { return false };
-            world.trimmers.remove(trimmer);
+            world.trim_registrations.remove(trimmer);
             trimmer
         };
         let me = flight::current_thread();
         let told = (number, me);
-        let over = |it: &World| it.telling.is_none_or(|it| it.0 != number || it == told);
-        let what = |_: &World| "a trim notification under way".to_owned();
+        let over = |it: &KernelState| it.trim_in_progress.is_none_or(|it| it.0 != number || it == told);
+        let what = |_: &KernelState| "a trim notification under way".to_owned();
         self.wait_until(at, process.subject(), what, over);
         true
     }
 
     /// A device ends: nobody is told for it any more.
     pub(crate) fn end_trims(&self, device: Id<Device>) {
-        let world = &mut *self.world.hold();
-        let mine = |(number, it): (Id<Trimmer>, &Trimmer)| (it.device == device).then_some(number);
-        let left: Vec<Id<Trimmer>> = world.trimmers.iter().filter_map(mine).collect();
+        let world = &mut *self.state.lock();
+        let mine = |(number, it): (Id<TrimRegistration>, &TrimRegistration)| (it.device == device).then_some(number);
+        let remaining: Vec<Id<TrimRegistration>> = world.trim_registrations.iter().filter_map(mine).collect();
         let about = device.subject();
-        let broken = (!left.is_empty()).then(|| {
-            format!("{about} is gone, and {} trim callbacks of it are registered", left.len())
+        let broken = (!remaining.is_empty()).then(|| {
+            format!("{about} is gone, and {} trim callbacks of it are registered", remaining.len())
         });
         let place = "D3DKMTRegisterTrimNotification";
-        self.log.judge(RuleId::RESID_TRIM_001, Who::Client, about, place, broken);
-        for number in left {
-            world.trimmers.take(number);
+        self.log.judge(RuleId::RESID_TRIM_001, Component::Client, about, place, broken);
+        for number in remaining {
+            world.trim_registrations.take(number);
         }
     }
 
     /// Memory is short: whoever uses more than its budget will be told.
-    pub(crate) fn trim_others(&self, world: &mut World, adapter: Id<Adapter>) {
-        let numbers: Vec<Id<Trimmer>> = world.trimmers.iter().map(|(number, _)| number).collect();
+    pub(crate) fn trim_others(&self, world: &mut KernelState, adapter: Id<Adapter>) {
+        let numbers: Vec<Id<TrimRegistration>> = world.trim_registrations.iter().map(|(number, _)| number).collect();
         for number in numbers {
-            let it = world.trimmers.get(number).filter(|it| it.adapter == adapter);
-            let over = it.is_some_and(|it| world.overshoot(it.process, adapter) > 0);
-            if over && !world.trims.contains(&number) {
-                world.trims.push(number);
+            let it = world.trim_registrations.get(number).filter(|it| it.adapter == adapter);
+            let over = it.is_some_and(|it| world.bytes_over_budget(it.process, adapter) > 0);
+            if over && !world.pending_trims.contains(&number) {
+                world.pending_trims.push(number);
             }
         }
-        if !world.trims.is_empty() {
-            self.ring(&self.bell);
+        if !world.pending_trims.is_empty() {
+            self.wake_one(&self.work_available);
         }
     }
 
     /// Tells one client that memory is short. Answers whether there was one to tell.
     pub(crate) fn try_trim(&self) -> bool {
         let (told, device, bytes) = {
-            let world = &mut *self.world.hold();
-            let Some(number) = world.trims.pop() else { return false };
+            let world = &mut *self.state.lock();
+            let Some(number) = world.pending_trims.pop() else { return false };
             // It may have been unregistered meanwhile.
-            let Some(it) = world.trimmers.get(number) else { return true };
-            let (told, process, adapter) = (it.told.clone(), it.process, it.adapter);
+            let Some(it) = world.trim_registrations.get(number) else { return true };
+            let (told, process, adapter) = (it.callback.clone(), it.process, it.adapter);
             let device = it.device.subject();
             // Another one may have trimmed for the same process meanwhile.
-            if world.overshoot(process, adapter) == 0 {
+            if world.bytes_over_budget(process, adapter) == 0 {
                 return true;
             }
-            let bytes = self.tell_trim(world, process, adapter, "notification", 0);
-            self.log.emit(device, What::TrimAsked { flags: "to-budget".into(), bytes });
-            world.telling = Some((number, flight::current_thread()));
+            let bytes = self.trim_bytes(world, process, adapter, "notification", 0);
+            self.log.emit(device, EventKind::TrimNotified { flags: "to-budget".into(), bytes });
+            world.trim_in_progress = Some((number, flight::current_thread()));
             (told, device, bytes)
         };
         told.trim(bytes);
-        let world = &mut *self.world.hold();
-        world.telling = None;
-        self.log.emit(device, What::TrimEnded { bytes });
-        self.wake(world);
+        let world = &mut *self.state.lock();
+        world.trim_in_progress = None;
+        self.log.emit(device, EventKind::TrimReturned { bytes });
+        self.wake_all(world);
         true
     }
 
     /// Says how many bytes a process is told to let go of, and answers that.
-    pub(crate) fn tell_trim(
+    pub(crate) fn trim_bytes(
         &self,
-        world: &World,
+        world: &KernelState,
         process: Id<Process>,
         adapter: Id<Adapter>,
-        by: &'static str,
+        component: &'static str,
         missing: u64,
     ) -> u64 {
-        let bytes = world.overshoot(process, adapter).max(missing);
-        let own = world.budget(process, adapter, Group::Local);
-        let shared = world.budget(process, adapter, Group::NonLocal);
-        let told = What::TrimTold {
+        let bytes = world.bytes_over_budget(process, adapter).max(missing);
+        let own = world.budget(process, adapter, SegmentGroup::Local);
+        let shared = world.budget(process, adapter, SegmentGroup::NonLocal);
+        let told = EventKind::TrimRequired {
             adapter: adapter.subject(),
-            by: by.into(),
+            by: component.into(),
             usage: own.usage,
             budget: own.budget,
             shared_usage: shared.usage,
@@ -209,35 +209,35 @@ impl Kernel {
     }
 }
 
-impl World {
+impl KernelState {
     /// How many bytes a process uses beyond its budget.
-    fn overshoot(&self, process: Id<Process>, adapter: Id<Adapter>) -> u64 {
+    fn bytes_over_budget(&self, process: Id<Process>, adapter: Id<Adapter>) -> u64 {
         let over = |group| {
             let it = self.budget(process, adapter, group);
             it.usage.saturating_sub(it.budget)
         };
-        over(Group::Local) + over(Group::NonLocal)
+        over(SegmentGroup::Local) + over(SegmentGroup::NonLocal)
     }
 
     pub(crate) fn device_of(
         &self,
         process: ProcessId,
         handle: Handle,
-    ) -> Result<Id<Device>, Refused> {
-        self.resolve::<Device>(process, Argument::Device, handle)
+    ) -> Result<Id<Device>, KernelError> {
+        self.resolve_handle::<Device>(process, Argument::Device, handle)
     }
 
     /// WINDOWS: a budget is a share of what applications may use; how large a share is our
     /// decision: seven eighths, divided among the processes that have a device.
-    fn budget(&self, process: Id<Process>, adapter: Id<Adapter>, group: Group) -> Budget {
+    fn budget(&self, process: Id<Process>, adapter: Id<Adapter>, group: SegmentGroup) -> Budget {
         let Some((_, memory)) = self.memory(adapter) else { return Budget::default() };
-        let targets = memory.segments.iter().any(|it| it.shape.flags.application_target);
+        let targets = memory.segments.iter().any(|it| it.info.flags.application_target);
         let counts = |it: &&crate::memory::Segment| {
-            let of = if it.shape.flags.aperture { Group::NonLocal } else { Group::Local };
-            of == group && (it.shape.flags.application_target || !targets)
+            let of = if it.info.flags.aperture { SegmentGroup::NonLocal } else { SegmentGroup::Local };
+            of == group && (it.info.flags.application_target || !targets)
         };
         let total: u64 =
-            memory.segments.iter().filter(counts).map(|it| it.shape.commit_limit).sum();
+            memory.segments.iter().filter(counts).map(|it| it.info.commit_limit).sum();
         let mut users: Vec<Option<Id<Process>>> = self
             .devices
             .iter()
@@ -249,9 +249,9 @@ impl World {
         let total = if memory.pressure.is_some() { total / 2 } else { total };
         let budget = total / 8 * 7 / u64::try_from(users.len().max(1)).unwrap_or(1);
         let process = self.processes.get(process);
-        let mine = |it: &&(Id<Adapter>, Group, u64)| (it.0, it.1) == (adapter, group);
+        let mine = |it: &&(Id<Adapter>, SegmentGroup, u64)| (it.0, it.1) == (adapter, group);
         let reserved = process.and_then(|it| it.reserved.iter().find(mine)).map_or(0, |it| it.2);
-        let usage = process.map_or(0, |it| it.listed(adapter, group));
+        let usage = process.map_or(0, |it| it.usage_of(adapter, group));
         Budget { budget, usage, reserved, reservable: budget / 2 }
     }
 }

@@ -1,46 +1,46 @@
 //! What a driver says of its memory, checked: every inconsistency is said, not only the first.
 
 use crate::allocation::Allocation;
-use crate::build::Built;
+use crate::build::NewObjects;
 use crate::kernel::Kernel;
-use crate::memory::{LARGE_PAGE, Memory, place_of};
-use crate::miniport::{Features, Shape};
+use crate::memory::{LARGE_PAGE, Memory, segment_index};
+use crate::miniport::{Features, AllocationInfo};
 use crate::operation::PAGE;
-use crate::segment::{MemoryFeatures, SegmentSet, SegmentShape};
+use crate::segment::{MemoryFeatures, SegmentSet, SegmentInfo};
 use crate::start::Adapter;
 use crate::store::Id;
-use crate::world::World;
-use flight::{RuleId, Subject, Who};
+use crate::world::KernelState;
+use flight::{RuleId, Subject, Component};
 
 /// No adapter has more, since a set of them has so many bits.
-const MOST_SEGMENTS: usize = 32;
+const MAX_SEGMENTS: usize = 32;
 /// Nobody has a segment larger than this: a terabyte.
-const LARGEST: u64 = 1 << 40;
+const MAX_SEGMENT_SIZE: u64 = 1 << 40;
 /// A buffer for paging commands is not larger than this.
-const LARGEST_BUFFER: u32 = 1 << 26;
+const MAX_PAGING_BUFFER: u32 = 1 << 26;
 
-const PLACE: &str = "DxgkDdiQueryAdapterInfo";
+const ARGUMENT: &str = "DxgkDdiQueryAdapterInfo";
 
 /// Judges rules about one thing, and remembers whether any was broken.
-struct Judge<'a> {
+struct FeatureCheck<'a> {
     kernel: &'a Kernel,
     about: Subject,
-    place: &'static str,
-    sound: bool,
+    argument: &'static str,
+    passed: bool,
 }
 
-impl Judge<'_> {
+impl FeatureCheck<'_> {
     fn rule(&mut self, rule: RuleId, broken: Option<String>) {
-        self.sound &= broken.is_none();
-        self.kernel.log.judge(rule, Who::Driver, self.about, self.place, broken);
+        self.passed &= broken.is_none();
+        self.kernel.log.judge(rule, Component::Driver, self.about, self.argument, broken);
     }
 
     /// The same rule for each of some things.
     fn each<'s>(
         &mut self,
         rule: RuleId,
-        all: impl IntoIterator<Item = (u32, &'s SegmentShape)>,
-        broken: impl Fn(&SegmentShape) -> Option<String>,
+        all: impl IntoIterator<Item = (u32, &'s SegmentInfo)>,
+        broken: impl Fn(&SegmentInfo) -> Option<String>,
     ) {
         for (number, it) in all {
             let said = broken(it).map(|said| format!("segment {number} {said}"));
@@ -53,34 +53,34 @@ impl Kernel {
     /// Whether what a driver says of its memory is possible.
     pub(crate) fn check_features(&self, about: Subject, features: &Features) -> bool {
         let Some(memory) = &features.memory else { return true };
-        let mut judge = Judge { kernel: self, about, place: PLACE, sound: true };
+        let mut judge = FeatureCheck { kernel: self, about, argument: ARGUMENT, passed: true };
         check_sizes(&mut judge, memory);
         check_flags(&mut judge, memory);
         check_paging(&mut judge, memory, features.nodes);
-        judge.sound
+        judge.passed
     }
 
     /// Whether a driver wants new allocations where they can be, on an adapter with memory.
-    pub(crate) fn wants_are_sound(
+    pub(crate) fn check_requirements(
         &self,
-        world: &World,
+        world: &KernelState,
         adapter: Id<Adapter>,
-        built: &Built,
-        shapes: &[Shape],
+        built: &NewObjects,
+        shapes: &[AllocationInfo],
     ) -> bool {
         let Some((_, memory)) = world.memory(adapter) else { return true };
         let all = built.allocations.iter().zip(shapes);
-        let judge = |(number, shape): (&Id<Allocation>, &Shape)| {
-            self.check_wants(number.subject(), memory, shape)
+        let judge = |(number, shape): (&Id<Allocation>, &AllocationInfo)| {
+            self.check_allocation_requirements(number.subject(), memory, shape)
         };
-        all.map(judge).fold(true, |sound, it| sound & it)
+        all.map(judge).fold(true, |passed, it| passed & it)
     }
 
     /// Whether a driver wants an allocation where it can be.
-    fn check_wants(&self, about: Subject, memory: &Memory, shape: &Shape) -> bool {
+    fn check_allocation_requirements(&self, about: Subject, memory: &Memory, shape: &AllocationInfo) -> bool {
         let place = "DxgkDdiCreateAllocation.pAllocationInfo";
-        let mut judge = Judge { kernel: self, about, place, sound: true };
-        let wants = &shape.wants;
+        let mut judge = FeatureCheck { kernel: self, about, argument: place, passed: true };
+        let wants = &shape.requirements;
         let count = memory.segments.len();
         let known = SegmentSet((0..count).fold(0, |set, it| {
             set | 1_u32.checked_shl(u32::try_from(it).unwrap_or(32)).unwrap_or(0)
@@ -99,12 +99,12 @@ impl Kernel {
             },
         );
         let outside = wants.preferred.iter().flatten().find(|it| !wants.segments.has(it.segment));
-        let said = |it: &crate::segment::Preference| {
+        let said = |it: &crate::segment::SegmentPreference| {
             format!("segment {} is preferred, but is not in its write set", it.segment)
         };
         judge.rule(RuleId::KMD_ALLOC_004, outside.map(said));
         let aperture =
-            |number: u32| memory.numbered(number).is_some_and(|it| it.shape.flags.aperture);
+            |number: u32| memory.segment_numbered(number).is_some_and(|it| it.info.flags.aperture);
         let crooked = wants.evict.iter().find(|it| !aperture(*it));
         judge.rule(
             RuleId::KMD_ALLOC_006,
@@ -113,7 +113,7 @@ impl Kernel {
         let large = wants
             .segments
             .iter()
-            .any(|number| memory.numbered(number).is_some_and(|it| it.shape.flags.large_pages));
+            .any(|number| memory.segment_numbered(number).is_some_and(|it| it.info.flags.large_pages));
         judge.rule(
             RuleId::KMD_SEG_015,
             (large && (shape.alignment == 0 || !shape.alignment.is_multiple_of(LARGE_PAGE))).then(
@@ -126,8 +126,8 @@ impl Kernel {
             ),
         );
         let blind = wants.segments.iter().any(|number| {
-            memory.numbered(number).is_some_and(|it| {
-                let flags = it.shape.flags;
+            memory.segment_numbered(number).is_some_and(|it| {
+                let flags = it.info.flags;
                 !flags.aperture && !flags.cpu_visible && !flags.host_aperture
             })
         });
@@ -140,32 +140,32 @@ impl Kernel {
                     .to_owned()
             }),
         );
-        let sound = judge.sound;
+        let passed = judge.passed;
         judge.rule(
             RuleId::ALLOC_PRIO_002,
             (wants.priority == 0).then(|| "its priority is zero".to_owned()),
         );
-        sound
+        passed
     }
 }
 
-fn numbered(memory: &MemoryFeatures) -> impl Iterator<Item = (u32, &SegmentShape)> {
+fn numbered(memory: &MemoryFeatures) -> impl Iterator<Item = (u32, &SegmentInfo)> {
     (1..).zip(&memory.segments)
 }
 
-fn check_sizes(judge: &mut Judge<'_>, memory: &MemoryFeatures) {
+fn check_sizes(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
     let count = memory.segments.len();
-    let some = (1..=MOST_SEGMENTS).contains(&count);
+    let some = (1..=MAX_SEGMENTS).contains(&count);
     judge.rule(
         RuleId::KMD_SEG_005,
-        (!some).then(|| format!("there are {count} segments; 1 to {MOST_SEGMENTS} can be")),
+        (!some).then(|| format!("there are {count} segments; 1 to {MAX_SEGMENTS} can be")),
     );
     judge.each(RuleId::KMD_SEG_005, numbered(memory), |it| {
         let (base, size) = (it.base, it.size);
         if size == 0 || !size.is_multiple_of(PAGE) {
             Some(format!("has {size:#x} bytes, which are no whole pages"))
-        } else if size > LARGEST {
-            Some(format!("has {size:#x} bytes; more than {LARGEST:#x} are not believed"))
+        } else if size > MAX_SEGMENT_SIZE {
+            Some(format!("has {size:#x} bytes; more than {MAX_SEGMENT_SIZE:#x} are not believed"))
         } else if !base.is_multiple_of(PAGE) || base.checked_add(size).is_none() {
             Some(format!("begins at {base:#x} and does not fit the addresses"))
         } else {
@@ -173,12 +173,12 @@ fn check_sizes(judge: &mut Judge<'_>, memory: &MemoryFeatures) {
         }
     });
     for (number, it) in numbered(memory) {
-        let end = |it: &SegmentShape| it.base.saturating_add(it.size);
-        let meets = |(other, that): &(u32, &SegmentShape)| {
+        let end = |it: &SegmentInfo| it.base.saturating_add(it.size);
+        let meets = |(other, that): &(u32, &SegmentInfo)| {
             *other < number && it.base < end(that) && that.base < end(it)
         };
         let met = numbered(memory).find(meets);
-        let said = |(other, that): (u32, &SegmentShape)| {
+        let said = |(other, that): (u32, &SegmentInfo)| {
             format!(
                 "segment {number} [{:#x}, {:#x}) overlaps segment {other} [{:#x}, {:#x})",
                 it.base,
@@ -205,7 +205,7 @@ fn check_sizes(judge: &mut Judge<'_>, memory: &MemoryFeatures) {
     });
 }
 
-fn check_flags(judge: &mut Judge<'_>, memory: &MemoryFeatures) {
+fn check_flags(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
     judge.each(RuleId::KMD_SEG_007, numbered(memory), |it| {
         let alone = crate::segment::SegmentFlags { agp: true, ..Default::default() };
         (it.flags.agp && it.flags != alone)
@@ -240,16 +240,16 @@ fn check_flags(judge: &mut Judge<'_>, memory: &MemoryFeatures) {
     );
 }
 
-fn check_paging(judge: &mut Judge<'_>, memory: &MemoryFeatures, nodes: u32) {
+fn check_paging(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures, nodes: u32) {
     let paging = &memory.paging;
     let id = paging.segment;
     let aperture =
-        place_of(id).and_then(|it| memory.segments.get(it)).is_some_and(|it| it.flags.aperture);
+        segment_index(id).and_then(|it| memory.segments.get(it)).is_some_and(|it| it.flags.aperture);
     let broken = if id != 0 && !aperture {
         Some(format!("paging buffers are to be in segment {id}, which is no aperture"))
-    } else if paging.buffer == 0 || paging.buffer > LARGEST_BUFFER {
+    } else if paging.buffer == 0 || paging.buffer > MAX_PAGING_BUFFER {
         Some(format!("a paging buffer has {:#x} bytes", paging.buffer))
-    } else if paging.private > LARGEST_BUFFER {
+    } else if paging.private > MAX_PAGING_BUFFER {
         Some(format!("a paging buffer has {:#x} bytes of private data", paging.private))
     } else if paging.node >= nodes {
         Some(format!("node {} pages, but there are {nodes} nodes", paging.node))

@@ -10,20 +10,20 @@
 
 use crate::kernel::Kernel;
 use crate::memory::Owner;
-use crate::memory::place::Plan;
-use crate::memory::{Extent, Move, Place, Segment, Spotted, Step, number};
+use crate::memory::place::PagingPlan;
+use crate::memory::{Extent, PagingOperation, Location, Segment, SegmentLocation, PagingStep, segment_number};
 use crate::operation::PAGE;
 use crate::start::Adapter;
 use crate::start::AdapterId;
 use crate::store::Id;
 use crate::store::Slab;
-use crate::world::World;
-use flight::{Passive, What};
+use crate::world::KernelState;
+use flight::{Passive, EventKind};
 use std::collections::BTreeMap;
 
 /// What is free in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct SegmentSpace {
     /// The driver's number of the segment.
     pub segment: u32,
     /// How many bytes.
@@ -33,19 +33,19 @@ pub struct Room {
 }
 
 /// An extent, and where in its segment it is to be.
-struct Slide {
+struct Relocation {
     extent: Id<Extent>,
     to: u64,
 }
 
 impl Kernel {
     /// What is free in each segment of an adapter.
-    pub fn rooms(&self, adapter: AdapterId) -> Vec<Room> {
-        let world = self.world.hold();
+    pub fn segment_space(&self, adapter: AdapterId) -> Vec<SegmentSpace> {
+        let world = self.state.lock();
         let segments = world.memory(adapter.0).map(|it| it.1.segments.as_slice());
         let numbered = segments.unwrap_or_default().iter().enumerate();
-        let room = |(place, it): (usize, &Segment)| Room {
-            segment: number(place),
+        let room = |(place, it): (usize, &Segment)| SegmentSpace {
+            segment: segment_number(place),
             free: it.ranges.free_bytes(),
             largest: it.ranges.largest(),
         };
@@ -58,60 +58,60 @@ impl Kernel {
     /// WINDOWS: when memory is compacted is not documented, so here a tester says when.
     pub fn compact(&self, at: &mut Passive, adapter: AdapterId) -> u64 {
         let (paging, moved) = {
-            let world = &mut *self.world.hold();
-            let (mut plan, mut moved) = (Plan::default(), 0);
+            let world = &mut *self.state.lock();
+            let (mut plan, mut moved) = (PagingPlan::default(), 0);
             let count = world.memory(adapter.0).map_or(0, |it| it.1.segments.len());
             for segment in 0..count {
-                for slide in world.slides(adapter.0, segment) {
-                    moved += self.plan_slide(world, &slide, &mut plan);
+                for slide in world.relocations(adapter.0, segment) {
+                    moved += self.plan_relocation(world, &slide, &mut plan);
                 }
             }
             (self.start_paging(world, adapter.0, plan, None), moved)
         };
         let Some(paging) = paging else { return 0 };
         let about = paging.subject();
-        let over = |it: &World| it.pagings.get(paging).is_none();
+        let over = |it: &KernelState| it.pagings.get(paging).is_none();
         self.wait_until(at, about, |_| format!("{about}, to compact memory"), over);
         moved
     }
 
     /// Gives an extent its new place, and plans how its bytes get there. Answers how many.
-    fn plan_slide(&self, world: &mut World, slide: &Slide, plan: &mut Plan) -> u64 {
-        let &Slide { extent, to } = slide;
-        world.unrank(extent);
-        let moved = self.plan_slide_unranked(world, extent, to, plan);
+    fn plan_relocation(&self, world: &mut KernelState, slide: &Relocation, plan: &mut PagingPlan) -> u64 {
+        let &Relocation { extent, to } = slide;
+        world.remove_rank(extent);
+        let moved = self.plan_relocation_unranked(world, extent, to, plan);
         world.rank(extent);
         moved.unwrap_or(0)
     }
 
-    fn plan_slide_unranked(
+    fn plan_relocation_unranked(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         extent: Id<Extent>,
         to: u64,
-        plan: &mut Plan,
+        plan: &mut PagingPlan,
     ) -> Option<u64> {
-        let entries = world.leave_entries(extent);
+        let entries = world.page_out_entries(extent);
         let virtual_ = world.is_linear(extent);
         let (extents, memory) = world.memory_mut_of(extent);
         let it = extents.get_mut(extent)?;
-        let Place::In { segment, spot } = &it.place else { return None };
+        let Location::Segment { segment, range: spot } = &it.location else { return None };
         let (segment, from, size) = (*segment, spot.start(), spot.size());
         // A copy onto itself would need a direction: such bytes take the way round.
         let round = to + size > from;
-        if round && !it.back(&*memory.ram, &mut memory.pressure) {
+        if round && !it.commit_backing(&*memory.ram, &mut memory.pressure) {
             return None;
         }
         let there = memory.segments.get_mut(segment)?;
-        let Place::In { spot, .. } = std::mem::replace(&mut it.place, Place::System) else {
+        let Location::Segment { range: spot, .. } = std::mem::replace(&mut it.location, Location::System) else {
             return None;
         };
         there.ranges.free(spot);
-        let found = there.ranges.place_at(to, size);
+        let found = there.ranges.allocate_at(to, size);
         let went = found.is_some();
         // Where it was is free, so that it is somewhere in any case.
-        let spot = found.or_else(|| there.ranges.place_at(from, size))?;
-        it.place = Place::In { segment, spot };
+        let spot = found.or_else(|| there.ranges.allocate_at(from, size))?;
+        it.location = Location::Segment { segment, range: spot };
         if !went {
             return None;
         }
@@ -119,77 +119,77 @@ impl Kernel {
         let why = "memory is compacted".into();
         self.log.emit(
             it.owner.subject(),
-            What::MemoryEvicted { segment: subject, discard: false, why },
+            EventKind::MemoryEvicted { segment: subject, discard: false, why },
         );
-        let address = there.shape.base + to;
-        self.log.emit(it.owner.subject(), What::MemoryPlaced { segment: subject, address, bytes });
-        plan.behind.append(&mut it.used);
-        plan.come.extend(entries);
-        let spotted = |offset| Spotted { segment, offset };
+        let address = there.info.base + to;
+        self.log.emit(it.owner.subject(), EventKind::MemoryPlaced { segment: subject, address, bytes });
+        plan.waits.append(&mut it.uses);
+        plan.page_in.extend(entries);
+        let spotted = |offset| SegmentLocation { segment, offset };
         let parts = if virtual_ { in_parts(bytes) } else { vec![None] };
         let mut step =
-            |what, at| plan.come.push(Step { idle: true, ..Step::new(extent, what, at) });
-        if it.is_told() {
-            step(Move::Go, spotted(from));
+            |what, at| plan.page_in.push(PagingStep { idle: true, ..PagingStep::new(extent, what, at) });
+        if it.is_notified() {
+            step(PagingOperation::NotifyEvicted, spotted(from));
         }
         if round {
-            step(Move::Out, spotted(from));
-            step(Move::In, spotted(to));
+            step(PagingOperation::PageOut, spotted(from));
+            step(PagingOperation::PageIn, spotted(to));
         } else {
             for part in parts {
-                step(Move::Shift { from, part }, spotted(to));
+                step(PagingOperation::Relocate { from, part }, spotted(to));
             }
         }
-        if it.is_told() {
-            step(Move::Come, spotted(to));
+        if it.is_notified() {
+            step(PagingOperation::NotifyResident, spotted(to));
         }
-        plan.come.extend(world.come_entries(extent));
+        plan.page_in.extend(world.page_in_entries(extent));
         Some(bytes)
     }
 }
 
-impl World {
+impl KernelState {
     /// Whether the memory of an extent's segment is in the system's space.
     fn is_linear(&self, extent: Id<Extent>) -> bool {
         let it = &self.extents[extent];
-        let Place::In { segment, .. } = &it.place else { return false };
-        self.system_address(it.adapter, (number(*segment), 0)).is_some()
+        let Location::Segment { segment, .. } = &it.location else { return false };
+        self.system_address(it.adapter, (segment_number(*segment), 0)).is_some()
     }
 
     /// Who moves where in a segment, the lowest first: none, unless that helps.
-    fn slides(&self, adapter: Id<Adapter>, place: usize) -> Vec<Slide> {
+    fn relocations(&self, adapter: Id<Adapter>, place: usize) -> Vec<Relocation> {
         let Some((extents, memory)) = self.memory(adapter) else { return Vec::new() };
         let Some(segment) = memory.segments.get(place) else { return Vec::new() };
-        if segment.shape.flags.aperture {
+        if segment.info.flags.aperture {
             return Vec::new(); // What is mapped has its bytes in the system's memory.
         }
-        let movers = segment.movers(extents);
-        let pieces = segment.ranges.pieces().filter(|it| it.spot.is_some());
+        let movers = segment.movable_extents(extents);
+        let pieces = segment.ranges.pieces().filter(|it| it.placed.is_some());
         let mut taken: BTreeMap<u64, u64> = pieces.map(|it| (it.start, it.size)).collect();
         let mut slides = Vec::new();
         for (from, (extent, size, alignment)) in movers {
             taken.remove(&from);
-            let to = lowest(&taken, size, alignment).min(from);
+            let to = lowest_free(&taken, size, alignment).min(from);
             taken.insert(to, size);
-            slides.extend((to < from).then_some(Slide { extent, to }));
+            slides.extend((to < from).then_some(Relocation { extent, to }));
         }
         let end = segment.ranges.pieces().last().map_or(0, |it| it.start + it.size);
-        let helps = longest(&taken, end) > segment.ranges.largest();
+        let helps = longest_free(&taken, end) > segment.ranges.largest();
         if helps { slides } else { Vec::new() }
     }
 }
 
 impl Segment {
     /// Who may move: by place, with its number, its size and its alignment.
-    fn movers(&self, extents: &Slab<Extent>) -> BTreeMap<u64, (Id<Extent>, u64, u64)> {
+    fn movable_extents(&self, extents: &Slab<Extent>) -> BTreeMap<u64, (Id<Extent>, u64, u64)> {
         let mover = |number: Id<Extent>| {
             let it = extents.get(number)?;
-            let Place::In { spot, .. } = &it.place else { return None };
+            let Location::Segment { range: spot, .. } = &it.location else { return None };
             let free = it.pending == 0 && it.lock.is_none() && it.offer.is_none();
             let mine = matches!(it.owner, Owner::Allocation(_) | Owner::Instance(_)) && free;
             mine.then(|| (spot.start(), (number, spot.size(), it.alignment)))
         };
-        self.idle.iter().filter_map(|it| mover(it.extent)).collect()
+        self.evictable.iter().filter_map(|it| mover(it.extent)).collect()
     }
 }
 
@@ -205,7 +205,7 @@ fn in_parts(bytes: u64) -> Vec<Option<(u64, u64)>> {
 }
 
 /// The lowest gap between those taken that is so large, at a multiple of `alignment`.
-fn lowest(taken: &BTreeMap<u64, u64>, size: u64, alignment: u64) -> u64 {
+fn lowest_free(taken: &BTreeMap<u64, u64>, size: u64, alignment: u64) -> u64 {
     let mut at = 0_u64;
     for (start, length) in taken {
         if at + size <= *start {
@@ -217,7 +217,7 @@ fn lowest(taken: &BTreeMap<u64, u64>, size: u64, alignment: u64) -> u64 {
 }
 
 /// The longest gap between those taken, of so many bytes.
-fn longest(taken: &BTreeMap<u64, u64>, end: u64) -> u64 {
+fn longest_free(taken: &BTreeMap<u64, u64>, end: u64) -> u64 {
     let (mut at, mut most) = (0, 0);
     for (start, length) in taken {
         most = most.max(start - at);

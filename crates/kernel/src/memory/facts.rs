@@ -2,25 +2,25 @@
 
 use crate::kernel::Kernel;
 use crate::memory::Paging;
-use crate::memory::place::segment_number;
-use crate::memory::{Move, Step, number};
-use crate::operation::{End, Operation, PAGE, Pages, Transfer};
-use crate::space::step::TableFacts;
+use crate::memory::place::step_segment_number;
+use crate::memory::{PagingOperation, PagingStep, segment_number};
+use crate::operation::{TransferEnd, Operation, PAGE, Pages, Transfer};
+use crate::space::step::TableContext;
 use crate::store::Id;
-use crate::world::World;
-use flight::{Machine, Movement, Moving, Ram, Run, Subject};
+use crate::world::KernelState;
+use flight::{HardwareModel, PagingMovement, PagingMove, Ram, Run, Subject};
 use std::sync::Arc;
 
 /// What the operation of a step says, taken out of the world.
-pub(crate) struct Facts {
+pub(crate) struct StepContext {
     pub(crate) ram: Arc<dyn Ram>,
-    pub(crate) machine: Arc<dyn Machine>,
-    pub(crate) room: u32,
+    pub(crate) machine: Arc<dyn HardwareModel>,
+    pub(crate) capacity: u32,
     pub(crate) owner: Subject,
     pub(crate) segment: Subject,
-    pub(crate) word: usize,
+    pub(crate) driver_handle: usize,
     /// The same, if the driver may hear it.
-    pub(crate) named: Option<usize>,
+    pub(crate) passed_handle: Option<usize>,
     pub(crate) bytes: u64,
     pub(crate) runs: Vec<Run>,
     pub(crate) address: u64,
@@ -29,23 +29,23 @@ pub(crate) struct Facts {
     pub(crate) coherent: bool,
     pub(crate) linear: bool,
     pub(crate) dummy: u64,
-    pub(crate) cpu: Option<usize>,
+    pub(crate) cpu_address: Option<usize>,
     pub(crate) locked: bool,
     /// Where the segment is in the system's space, on an adapter that translates.
     pub(crate) system: Option<u64>,
     /// What is said of a page table, if it is about one.
-    pub(crate) table: Option<TableFacts>,
+    pub(crate) table: Option<TableContext>,
 }
 
-impl Facts {
-    pub(crate) fn operation<'a>(&'a self, step: &'a Step) -> Operation<'a> {
-        let (word, address, bytes) = (self.word, self.address, self.bytes);
-        let segment = segment_number(step);
+impl StepContext {
+    pub(crate) fn operation<'a>(&'a self, step: &'a PagingStep) -> Operation<'a> {
+        let (word, address, bytes) = (self.driver_handle, self.address, self.bytes);
+        let segment = step_segment_number(step);
         let pages = Pages { runs: &self.runs, first: 0, count: bytes / PAGE };
-        let place = End::Segment { number: segment, address };
+        let place = TransferEnd::Segment { number: segment, address };
         let transfer = |from, to| {
             Operation::Transfer(Transfer {
-                word: Some(word),
+                driver_handle: Some(word),
                 offset: 0,
                 bytes,
                 from,
@@ -53,128 +53,128 @@ impl Facts {
                 start: true,
                 end: true,
                 idle: step.idle,
-                special: false,
+                special_lock: false,
             })
         };
-        if let Some(it) = self.table.as_ref().and_then(|it| it.operation(&step.what)) {
+        if let Some(it) = self.table.as_ref().and_then(|it| it.operation(&step.operation)) {
             return it;
         }
-        match &step.what {
-            Move::Fill => match self.system {
+        match &step.operation {
+            PagingOperation::Fill => match self.system {
                 Some(start) => Operation::VirtualFill {
-                    word: Some(word),
+                    driver_handle: Some(word),
                     offset: 0,
-                    address: start + step.at.offset,
+                    address: start + step.location.offset,
                     bytes,
                     pattern: 0,
                 },
-                None => Operation::Fill { word, segment, address, bytes, pattern: 0 },
+                None => Operation::Fill { driver_handle: word, segment, address, bytes, pattern: 0 },
             },
-            Move::In => transfer(End::System(pages), place),
-            Move::Out => transfer(place, End::System(pages)),
-            Move::Shift { from, part: Some((offset, bytes)) } => {
+            PagingOperation::PageIn => transfer(TransferEnd::System(pages), place),
+            PagingOperation::PageOut => transfer(place, TransferEnd::System(pages)),
+            PagingOperation::Relocate { from, part: Some((offset, bytes)) } => {
                 let start = self.system.unwrap_or(0);
                 Operation::VirtualTransfer {
-                    word: Some(word),
+                    driver_handle: Some(word),
                     offset: *offset,
                     from: start + from + offset,
-                    to: start + step.at.offset + offset,
+                    to: start + step.location.offset + offset,
                     bytes: *bytes,
                 }
             }
-            Move::Shift { from, part: None } => {
-                let address = address - step.at.offset + from;
-                transfer(End::Segment { number: segment, address }, place)
+            PagingOperation::Relocate { from, part: None } => {
+                let address = address - step.location.offset + from;
+                transfer(TransferEnd::Segment { number: segment, address }, place)
             }
-            Move::Discard { .. } => Operation::Discard { word, segment, address, idle: step.idle },
-            Move::Map => Operation::MapAperture {
-                word: self.named,
+            PagingOperation::Discard { .. } => Operation::Discard { driver_handle: word, segment, address, idle: step.idle },
+            PagingOperation::Map => Operation::MapAperture {
+                driver_handle: self.passed_handle,
                 segment,
-                page: step.at.offset / PAGE,
+                page: step.location.offset / PAGE,
                 pages,
                 coherent: self.coherent,
             },
-            Move::Unmap => Operation::UnmapAperture {
-                word: self.named,
+            PagingOperation::Unmap => Operation::UnmapAperture {
+                driver_handle: self.passed_handle,
                 segment,
-                page: step.at.offset / PAGE,
+                page: step.location.offset / PAGE,
                 pages: bytes / PAGE,
                 dummy: self.dummy,
             },
-            Move::Init => Operation::InitContext { word, place, cpu: self.cpu, bytes },
-            Move::Update(private) => Operation::UpdateContext { word, place, bytes, private },
-            Move::Come => Operation::Notify { word, segment, address, resident: true },
+            PagingOperation::Init => Operation::InitContext { driver_handle: word, location: place, cpu: self.cpu_address, bytes },
+            PagingOperation::Update(private) => Operation::UpdateContext { driver_handle: word, location: place, bytes, private },
+            PagingOperation::NotifyResident => Operation::Notify { driver_handle: word, segment, address, resident: true },
             // Without facts of a table there is none, and nobody is asked.
-            Move::Go | Move::Table(_) | Move::Flush { .. } => {
-                Operation::Notify { word, segment, address, resident: false }
+            PagingOperation::NotifyEvicted | PagingOperation::Table(_) | PagingOperation::Flush { .. } => {
+                Operation::Notify { driver_handle: word, segment, address, resident: false }
             }
         }
     }
 }
 
-impl Move {
+impl PagingOperation {
     /// Whether the allocation comes by it, or stays, and does not leave.
-    pub(crate) fn comes(&self) -> bool {
-        !matches!(self, Move::Out | Move::Discard { .. } | Move::Unmap | Move::Go)
+    pub(crate) fn is_page_in(&self) -> bool {
+        !matches!(self, PagingOperation::PageOut | PagingOperation::Discard { .. } | PagingOperation::Unmap | PagingOperation::NotifyEvicted)
     }
 
     /// Whether it moves or changes the allocation's bytes.
-    pub(crate) fn moves(&self) -> bool {
-        let shift = matches!(self, Move::Shift { .. });
-        shift || matches!(self, Move::Fill | Move::In | Move::Out | Move::Init | Move::Update(_))
+    pub(crate) fn moves_content(&self) -> bool {
+        let shift = matches!(self, PagingOperation::Relocate { .. });
+        shift || matches!(self, PagingOperation::Fill | PagingOperation::PageIn | PagingOperation::PageOut | PagingOperation::Init | PagingOperation::Update(_))
     }
 
     /// The name of its operation in events.
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Move::Fill => "fill",
-            Move::In | Move::Out | Move::Shift { .. } => "transfer",
-            Move::Discard { .. } => "discard",
-            Move::Map => "map-aperture",
-            Move::Unmap => "unmap-aperture",
-            Move::Init => "init-context",
-            Move::Update(_) => "update-context",
-            Move::Come | Move::Go => "notify-residency",
-            Move::Table(_) => "update-page-table",
-            Move::Flush { .. } => "flush-tlb",
+            PagingOperation::Fill => "fill",
+            PagingOperation::PageIn | PagingOperation::PageOut | PagingOperation::Relocate { .. } => "transfer",
+            PagingOperation::Discard { .. } => "discard",
+            PagingOperation::Map => "map-aperture",
+            PagingOperation::Unmap => "unmap-aperture",
+            PagingOperation::Init => "init-context",
+            PagingOperation::Update(_) => "update-context",
+            PagingOperation::NotifyResident | PagingOperation::NotifyEvicted => "notify-residency",
+            PagingOperation::Table(_) => "update-page-table",
+            PagingOperation::Flush { .. } => "flush-tlb",
         }
     }
 }
 
-impl World {
+impl KernelState {
     /// What the operation of a step on an extent says.
-    pub(crate) fn facts(&self, step: &Step) -> Option<Facts> {
-        let (extent, at) = (step.extent, step.at);
+    pub(crate) fn step_context(&self, step: &PagingStep) -> Option<StepContext> {
+        let (extent, at) = (step.extent, step.location);
         let it = self.extents.get(extent)?;
-        let table = self.table_facts(step);
-        if step.what.space().is_some() && table.is_none() {
+        let table = self.table_context(step);
+        if step.operation.space().is_some() && table.is_none() {
             return None; // The space is gone, and with it what was to be written.
         }
         // What a driver has freed it does not hear of any more; only an aperture has to be told.
-        let freed = self.is_freed(it.owner);
+        let freed = self.is_context_allocation_freed(it.owner);
         let adapter = self.adapters.get(it.adapter)?;
         let memory = adapter.memory.as_ref()?;
         let segment = memory.segments.get(at.segment)?;
-        let flags = it.wants.flags;
-        let cpu = segment.shape.flags.aperture && flags.cpu_visible && flags.protected;
-        Some(Facts {
+        let flags = it.requirements.flags;
+        let cpu = segment.info.flags.aperture && flags.cpu_visible && flags.protected;
+        Some(StepContext {
             ram: memory.ram.clone(),
             machine: adapter.driver.machine.clone(),
-            room: memory.paging.buffer,
+            capacity: memory.paging.buffer,
             owner: it.owner.subject(),
             segment: segment.subject,
-            word: it.word,
-            named: (!freed).then_some(it.word),
+            driver_handle: it.driver_handle,
+            passed_handle: (!freed).then_some(it.driver_handle),
             bytes: it.bytes,
             runs: it.backing.clone(),
-            address: segment.shape.base + at.offset,
-            base: segment.shape.base,
-            coherent: segment.shape.flags.coherent && it.wants.flags.cached,
+            address: segment.info.base + at.offset,
+            base: segment.info.base,
+            coherent: segment.info.flags.coherent && it.requirements.flags.cached,
             linear: flags.cpu_visible && !flags.swizzled,
             dummy: memory.dummy.map_or(0, |it| it.start),
-            cpu: it.lock.as_ref().map(|it| it.address).filter(|_| cpu),
+            cpu_address: it.lock.as_ref().map(|it| it.address).filter(|_| cpu),
             locked: it.lock.is_some(),
-            system: self.system_address(it.adapter, (number(at.segment), 0)),
+            system: self.system_address(it.adapter, (segment_number(at.segment), 0)),
             table,
         })
     }
@@ -182,30 +182,30 @@ impl World {
 
 impl Kernel {
     /// Tells whoever looks at bytes what an operation does to them.
-    pub(crate) fn witness(&self, paging: Id<Paging>, what: &Move, facts: &Facts, begins: bool) {
+    pub(crate) fn notify_observer(&self, paging: Id<Paging>, what: &PagingOperation, facts: &StepContext, begins: bool) {
         if let Some(table) = &facts.table {
-            return self.witness_table(Some(paging), what, table, begins);
+            return self.notify_table_observer(Some(paging), what, table, begins);
         }
-        let Some(witness) = self.witness.get() else { return };
-        if facts.locked && *what != Move::Unmap {
+        let Some(witness) = self.observer.get() else { return };
+        if facts.locked && *what != PagingOperation::Unmap {
             return witness.forget(facts.owner); // The CPU may write to it meanwhile.
         }
         let movement = match what {
-            Move::Fill => Movement::Filled,
-            Move::In => Movement::Comes,
-            Move::Out => Movement::Leaves,
-            Move::Discard { .. } => Movement::Thrown,
-            Move::Map => Movement::Mapped,
-            Move::Unmap => Movement::Unmapped,
-            Move::Shift { .. } => Movement::Shifted,
-            Move::Init | Move::Update(_) => return witness.forget(facts.owner),
-            Move::Come | Move::Go | Move::Table(_) | Move::Flush { .. } => return,
+            PagingOperation::Fill => PagingMovement::Fill,
+            PagingOperation::PageIn => PagingMovement::PageIn,
+            PagingOperation::PageOut => PagingMovement::PageOut,
+            PagingOperation::Discard { .. } => PagingMovement::Thrown,
+            PagingOperation::Map => PagingMovement::Map,
+            PagingOperation::Unmap => PagingMovement::Unmap,
+            PagingOperation::Relocate { .. } => PagingMovement::Relocate,
+            PagingOperation::Init | PagingOperation::Update(_) => return witness.forget(facts.owner),
+            PagingOperation::NotifyResident | PagingOperation::NotifyEvicted | PagingOperation::Table(_) | PagingOperation::Flush { .. } => return,
         };
         let (from, part) = match what {
-            Move::Shift { from, part } => (Some(facts.base + from), part.map(|it| it.0)),
+            PagingOperation::Relocate { from, part } => (Some(facts.base + from), part.map(|it| it.0)),
             _ => (None, None),
         };
-        let moving = Moving {
+        let moving = PagingMove {
             from,
             part,
             paging: paging.subject(),
@@ -215,15 +215,15 @@ impl Kernel {
             runs: &facts.runs,
             bytes: facts.bytes,
             linear: facts.linear,
-            unwritten: *what == Move::Discard { unwritten: true },
+            not_written: *what == PagingOperation::Discard { not_written: true },
             dummy: facts.dummy,
             machine: &*facts.machine,
             ram: &*facts.ram,
         };
         if begins {
-            witness.begins(&moving);
+            witness.paging_started(&moving);
         } else {
-            witness.ends(&moving);
+            witness.paging_finished(&moving);
         }
     }
 }

@@ -4,20 +4,20 @@ use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::memory::Extent;
 use crate::memory::Offer;
-use crate::memory::place::Plan;
+use crate::memory::place::PagingPlan;
 use crate::memory::resident::Residency;
 use crate::process::ProcessId;
-use crate::refused::Refused;
-use crate::schedule::Behind;
+use crate::refused::KernelError;
+use crate::schedule::QueuePoint;
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::view::View;
-use crate::world::World;
-use flight::What;
+use crate::world::KernelState;
+use flight::EventKind;
 
 /// What was taken back, and at what price.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reclaimed {
+pub struct ReclaimResponse {
     /// For each of the list: its bytes were thrown away.
     pub discarded: Vec<bool>,
     /// When those that must be resident are.
@@ -25,11 +25,11 @@ pub struct Reclaimed {
 }
 
 /// An offer that waits for work before it.
-pub(crate) struct Offering {
+pub(crate) struct PendingOffer {
     pub(crate) adapter: Id<Adapter>,
     pub(crate) view: Id<View>,
     pub(crate) extent: Id<Extent>,
-    pub(crate) behind: Vec<Behind>,
+    pub(crate) waits: Vec<QueuePoint>,
 }
 
 impl Kernel {
@@ -40,39 +40,39 @@ impl Kernel {
         device: Handle,
         list: &[Handle],
         priority: u32,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), KernelError> {
         let inside = self.enter_device(process, device)?;
-        let world = &mut *self.world.hold();
+        let world = &mut *self.state.lock();
         let views = world.views_of(process, inside.device, list)?;
         for view in &views {
             let extent = world.extent_of(*view).and_then(|it| world.extents.get(it));
             if extent.is_some_and(|it| it.offer.is_some()) {
-                return Err(Refused::Offered(view.subject()));
+                return Err(KernelError::Offered(view.subject()));
             }
         }
-        let behind = world.outstanding(inside.device);
+        let behind = world.outstanding_work(inside.device);
         for view in views {
             let Some(extent) = world.extent_of(view) else { continue };
             let it = &mut world.extents[extent];
             it.offer = Some(Offer { priority, ready: false, discarded: false });
             let waits = u32::try_from(behind.len()).unwrap_or(u32::MAX);
-            self.log.emit(view.subject(), What::OfferMade { priority, behind: waits });
+            self.log.emit(view.subject(), EventKind::OfferStarted { priority, waits: waits });
             let adapter = inside.adapter;
-            world.offers.push(Offering { adapter, view, extent, behind: behind.clone() });
+            world.offers.push(PendingOffer { adapter, view, extent, waits: behind.clone() });
         }
-        self.settle_offers(world, inside.adapter);
+        self.complete_offers(world, inside.adapter);
         Ok(())
     }
 
     /// Offers whose work has passed count from here on.
-    pub(crate) fn settle_offers(&self, world: &mut World, adapter: Id<Adapter>) {
+    pub(crate) fn complete_offers(&self, world: &mut KernelState, adapter: Id<Adapter>) {
         if world.offers.is_empty() {
             return;
         }
         let mut waiting = Vec::new();
         for it in std::mem::take(&mut world.offers) {
-            let passed = |it: &Behind| world.is_over(adapter, *it);
-            if it.adapter != adapter || !it.behind.iter().all(passed) {
+            let passed = |it: &QueuePoint| world.is_work_done(adapter, *it);
+            if it.adapter != adapter || !it.waits.iter().all(passed) {
                 waiting.push(it);
                 continue;
             }
@@ -82,7 +82,7 @@ impl Kernel {
             if let Some(offer) = extent.and_then(|it| it.offer.as_mut()) {
                 offer.ready = true;
                 if named {
-                    self.log.emit(it.view.subject(), What::OfferReady {});
+                    self.log.emit(it.view.subject(), EventKind::OfferReady {});
                 }
             }
             world.rank(it.extent);
@@ -98,58 +98,58 @@ impl Kernel {
         device: Option<Handle>,
         queue: Option<Handle>,
         list: &[Handle],
-    ) -> Result<Reclaimed, Refused> {
+    ) -> Result<ReclaimResponse, KernelError> {
         let (queue, inside) = {
-            let mut world = self.world.hold();
+            let mut world = self.state.lock();
             let (queue, number) = match (queue, device) {
                 (Some(it), _) => {
-                    let (queue, device) = world.queue_of(process, it)?;
+                    let (queue, device) = world.find_paging_queue(process, it)?;
                     (Some(queue), device)
                 }
                 (None, it) => (None, world.device_of(process, it.unwrap_or_default())?),
             };
-            (queue, self.inside(&mut world, number)?)
+            (queue, self.acquire_rundown(&mut world, number)?)
         };
-        self.look_again(&inside)?;
-        let world = &mut *self.world.hold();
+        self.recheck_device(&inside)?;
+        let world = &mut *self.state.lock();
         let views = world.views_of(process, inside.device, list)?;
         for view in &views {
             let extent = world.extent_of(*view).and_then(|it| world.extents.get(it));
             if extent.is_none_or(|it| it.offer.is_none()) {
-                return Err(Refused::NotOffered(view.subject()));
+                return Err(KernelError::NotOffered(view.subject()));
             }
         }
-        let (mut plan, mut discarded) = (Plan::default(), Vec::new());
+        let (mut plan, mut discarded) = (PagingPlan::default(), Vec::new());
         for view in &views {
             let Some(extent) = world.extent_of(*view) else { continue };
             world.offers.retain(|it| it.extent != extent);
             let it = &mut world.extents[extent];
-            let gone = it.offer.take().is_some_and(|it| it.discarded);
-            discarded.push(gone);
+            let lost = it.offer.take().is_some_and(|offer| offer.discarded);
+            discarded.push(lost);
             world.rank(extent);
         }
         // Only now: nobody of the list leaves for another.
         for view in &views {
             let Some(extent) = world.extent_of(*view) else { continue };
-            if world.extents.get(extent).is_some_and(|it| it.held > 0) {
+            if world.extents.get(extent).is_some_and(|it| it.holds > 0) {
                 // One that finds no room is resident again when somebody asks for it.
-                let _ = self.plan_in(world, extent, &mut plan);
+                let _ = self.plan_page_in(world, extent, &mut plan);
             }
         }
         let waits = |view: &Id<View>| {
             let extent = world.extent_of(*view).and_then(|it| world.extents.get(it));
-            extent.is_some_and(|it| it.segment().is_some() && it.held > 0 && it.pending > 0)
+            extent.is_some_and(|it| it.segment().is_some() && it.holds > 0 && it.pending > 0)
         };
-        let waits = !plan.come.is_empty() || views.iter().any(waits);
-        let signals = queue.filter(|_| waits).map(|it| (it, world.next_value(it)));
+        let waits = !plan.page_in.is_empty() || views.iter().any(waits);
+        let signals = queue.filter(|_| waits).map(|it| (it, world.next_queue_value(it)));
         self.start_paging(world, inside.adapter, plan, signals);
         let residency = signals.map_or(Residency::Resident, |it| Residency::Pending(it.1));
         let value = signals.map_or(0, |it| it.1);
         let queue = queue.map(Id::subject);
         for (view, discarded) in views.iter().zip(&discarded) {
-            let ended = What::OfferEnded { discarded: *discarded, queue, value };
+            let ended = EventKind::OfferEnded { discarded: *discarded, queue, value };
             self.log.emit(view.subject(), ended);
         }
-        Ok(Reclaimed { discarded, residency })
+        Ok(ReclaimResponse { discarded, residency })
     }
 }

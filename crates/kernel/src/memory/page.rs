@@ -6,64 +6,64 @@
 //!    scheduler's key.
 //! 2. A step is done when the buffer that ends it has passed, not before.
 
-use crate::ddi::{Driver, For};
-use crate::gate::{Class, Pass};
+use crate::ddi::{Driver, CallDetails};
+use crate::gate::{ThreadingLevel, DdiPermit};
 use crate::kernel::Kernel;
-use crate::listed::Patching;
-use crate::memory::facts::Facts;
-use crate::memory::place::Plan;
-use crate::memory::queue::Queue;
-use crate::memory::{Batch, Buffer, Move, Paging, Step};
-use crate::miniport::{Generation, Refusal};
-use crate::operation::{Building, PAGE, PagingSubmission};
-use crate::schedule::{Behind, Flying};
+use crate::listed::PatchArgs;
+use crate::memory::facts::StepContext;
+use crate::memory::place::PagingPlan;
+use crate::memory::queue::PagingQueue;
+use crate::memory::{PagingBatch, PagingBuffer, PagingOperation, Paging, PagingStep};
+use crate::miniport::{Generation, DriverError};
+use crate::operation::{BuildPagingBufferArgs, PAGE, SubmitPagingArgs};
+use crate::schedule::{QueuePoint, InFlightPacket};
 use crate::start::Adapter;
 use crate::store::Id;
-use crate::world::World;
-use flight::{Passive, RuleId, Run, What, Who};
+use crate::world::KernelState;
+use flight::{Passive, RuleId, Run, EventKind, Component};
 use std::collections::VecDeque;
 
 /// A driver that needs more buffers than this for one operation does not get on.
-const MOST_PASSES: u32 = 100_000;
+const MAX_PASSES: u32 = 100_000;
 
 /// How a turn at a step ended.
-enum Turn {
-    Whole,
-    Full,
+enum BuildResult {
+    Complete,
+    BufferFull,
     Busy,
 }
 
 /// The buffer that is being written.
-struct Open {
-    buffer: Buffer,
+struct OpenBuffer {
+    buffer: PagingBuffer,
     /// How much of it is to be used.
-    room: u32,
+    capacity: u32,
     used: u32,
     /// The steps it ends.
-    done: Vec<Step>,
+    done: Vec<PagingStep>,
 }
 
 impl Kernel {
     /// Makes a plan paging work. Answers its number, if it does anything or somebody waits.
     pub(crate) fn start_paging(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         adapter: Id<Adapter>,
-        plan: Plan,
-        signals: Option<(Id<Queue>, u64)>,
+        plan: PagingPlan,
+        signals: Option<(Id<PagingQueue>, u64)>,
     ) -> Option<Id<Paging>> {
-        let Plan { leave, come, mut behind, .. } = plan;
-        let steps: VecDeque<Step> = leave.into_iter().chain(come).collect();
+        let PagingPlan { page_out: leave, page_in, waits: mut behind, .. } = plan;
+        let steps: VecDeque<PagingStep> = leave.into_iter().chain(page_in).collect();
         if steps.is_empty() && signals.is_none() {
             return None;
         }
-        behind.retain(|it| !world.is_over(adapter, *it));
+        behind.retain(|it| !world.is_work_done(adapter, *it));
         for step in &steps {
             if let Some(it) = world.extents.get_mut(step.extent) {
                 it.pending += 1;
-                it.moving += u32::from(step.what.moves());
+                it.moving += u32::from(step.operation.moves_content());
             }
-            for also in step.what.also_of() {
+            for also in step.operation.dependent_extents() {
                 if let Some(it) = world.extents.get_mut(*also) {
                     it.pending += 1;
                 }
@@ -73,63 +73,63 @@ impl Kernel {
         let number = world.pagings.insert(Paging {
             adapter,
             steps,
-            behind,
-            flying: 0,
+            waits: behind,
+            in_flight: 0,
             built: false,
             signals,
             switch: None,
         });
         let small = |it| u32::try_from(it).unwrap_or(u32::MAX);
         let (adapter_subject, steps, behind) = (adapter.subject(), small(count), small(waits));
-        let planned = What::PagingPlanned { adapter: adapter_subject, steps, behind };
+        let planned = EventKind::PagingPlanned { adapter: adapter_subject, steps: steps, waits: behind };
         self.log.emit(number.subject(), planned);
         if let Some((queue, value)) = signals {
             let paging = number.subject();
-            self.log.emit(queue.subject(), What::QueueGiven { paging, value });
+            self.log.emit(queue.subject(), EventKind::PagingQueueAssigned { paging, value });
         }
         self.enqueue_paging(world, adapter, number);
         Some(number)
     }
 
     /// Asks for a packet after which no context is current on a node.
-    pub(crate) fn start_switch(&self, world: &mut World, adapter: Id<Adapter>, node: usize) {
+    pub(crate) fn start_switch(&self, world: &mut KernelState, adapter: Id<Adapter>, node: usize) {
         let number = world.pagings.insert(Paging {
             adapter,
             steps: VecDeque::new(),
-            behind: Vec::new(),
-            flying: 0,
+            waits: Vec::new(),
+            in_flight: 0,
             built: false,
             signals: None,
             switch: Some(node),
         });
-        let planned = What::PagingPlanned { adapter: adapter.subject(), steps: 0, behind: 0 };
+        let planned = EventKind::PagingPlanned { adapter: adapter.subject(), steps: 0, waits: 0 };
         self.log.emit(number.subject(), planned);
         self.enqueue_paging(world, adapter, number);
     }
 
-    fn enqueue_paging(&self, world: &mut World, adapter: Id<Adapter>, number: Id<Paging>) {
+    fn enqueue_paging(&self, world: &mut KernelState, adapter: Id<Adapter>, number: Id<Paging>) {
         if let Some(it) = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
             it.planned.push_back(number);
         }
-        self.ring(&self.bell);
+        self.wake_one(&self.work_available);
     }
 
     /// Builds the next paging work of an adapter whose pass can be had. Answers whether it did.
     pub(crate) fn try_paging(&self, at: &mut Passive) -> bool {
-        let ready = self.world.hold().paging_ready();
-        ready.into_iter().any(|adapter| self.page(at, adapter))
+        let ready = self.state.lock().paging_ready();
+        ready.into_iter().any(|adapter| self.run_paging(at, adapter))
     }
 
-    fn page(&self, at: &mut Passive, adapter: Id<Adapter>) -> bool {
-        let Some(driver) = self.world.hold().adapters.get(adapter).map(|it| it.driver.clone())
+    fn run_paging(&self, at: &mut Passive, adapter: Id<Adapter>) -> bool {
+        let Some(driver) = self.state.lock().adapters.get(adapter).map(|it| it.driver.clone())
         else {
             return false;
         };
-        let keys = Class::Scheduler.keys(adapter, driver.generation, None);
-        let pass; // Before the world, so that it is dropped after it.
+        let keys = ThreadingLevel::OneScheduler.keys(adapter, driver.generation, None);
+        let permit; // Before the world, so that it is dropped after it.
         let number = {
-            let mut world = self.world.hold();
-            let taken = self.try_enter_work(&mut world, adapter, keys);
+            let mut world = self.state.lock();
+            let taken = self.try_acquire_work_permit(&mut world, adapter, keys);
             let Some(taken) = taken else { return false };
             let ready = world.paging_ready().contains(&adapter);
             let memory = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut());
@@ -139,79 +139,79 @@ impl Kernel {
                 Some(number)
             });
             let Some(number) = next else {
-                taken.leave(&mut world);
+                taken.release(&mut world);
                 return false;
             };
-            pass = taken;
+            permit = taken;
             number
         };
-        let fatal = self.world.hold().adapters.get(adapter).is_some_and(|it| it.fatal);
-        if fatal || driver.pulled.get().is_some() {
-            self.give_up_paging(number); // There is no hardware to do it.
+        let fatal = self.state.lock().adapters.get(adapter).is_some_and(|it| it.fatal);
+        if fatal || driver.surprise_removed.get().is_some() {
+            self.abandon_paging(number); // There is no hardware to do it.
         } else {
-            self.build_work(at, &driver, &pass, number);
+            self.build_work(at, &driver, &permit, number);
         }
-        let mut world = self.world.hold();
+        let mut world = self.state.lock();
         if let Some(it) = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
             it.building = false;
         }
-        self.wake(&mut world);
+        self.wake_all(&mut world);
         true
     }
 
     /// Has the driver write all steps, and submits what it wrote.
-    fn build_work(&self, at: &mut Passive, driver: &Driver, pass: &Pass<'_>, number: Id<Paging>) {
+    fn build_work(&self, at: &mut Passive, driver: &Driver, permit: &DdiPermit<'_>, number: Id<Paging>) {
         let adapter = driver.adapter;
         let Some(mut open) = self.open_buffer(adapter, false) else {
-            self.give_up_paging(number);
+            self.abandon_paging(number);
             return;
         };
         while let Some(mut step) = self.next_step(number) {
             if self.must_wait(adapter, &step, open.used) {
-                self.put_back(number, step);
-                self.submit_paging(at, driver, pass, number, open, false);
+                self.return_step(number, step);
+                self.submit_paging(at, driver, permit, number, open, false);
                 self.wait_for_paging(adapter, number);
                 return;
             }
-            match self.build_step(at, driver, pass, number, &mut step, &mut open) {
-                Turn::Whole => open.done.push(step),
-                Turn::Full => {
+            match self.build_step(at, driver, permit, number, &mut step, &mut open) {
+                BuildResult::Complete => open.done.push(step),
+                BuildResult::BufferFull => {
                     let open_used = open.used;
-                    self.put_back(number, step);
-                    self.submit_paging(at, driver, pass, number, open, false);
+                    self.return_step(number, step);
+                    self.submit_paging(at, driver, permit, number, open, false);
                     // Who got nowhere gets all the room there is.
                     let Some(next) = self.open_buffer(adapter, open_used == 0) else {
-                        self.give_up_paging(number);
+                        self.abandon_paging(number);
                         return;
                     };
                     open = next;
                 }
-                Turn::Busy => {
+                BuildResult::Busy => {
                     step.idle = true;
-                    self.put_back(number, step);
-                    self.submit_paging(at, driver, pass, number, open, false);
+                    self.return_step(number, step);
+                    self.submit_paging(at, driver, permit, number, open, false);
                     self.wait_for_nodes(adapter, number);
                     return;
                 }
             }
         }
-        self.submit_paging(at, driver, pass, number, open, true);
+        self.submit_paging(at, driver, permit, number, open, true);
     }
 
-    fn next_step(&self, number: Id<Paging>) -> Option<Step> {
-        self.world.hold().pagings.get_mut(number)?.steps.pop_front()
+    fn next_step(&self, number: Id<Paging>) -> Option<PagingStep> {
+        self.state.lock().pagings.get_mut(number)?.steps.pop_front()
     }
 
-    fn put_back(&self, number: Id<Paging>, step: Step) {
-        if let Some(it) = self.world.hold().pagings.get_mut(number) {
+    fn return_step(&self, number: Id<Paging>, step: PagingStep) {
+        if let Some(it) = self.state.lock().pagings.get_mut(number) {
             it.steps.push_front(step);
         }
     }
 
     /// Whether a step has to wait for all before it to be done: what the CPU writes is written
     /// at once, whatever the hardware still has to do.
-    fn must_wait(&self, adapter: Id<Adapter>, step: &Step, used: u32) -> bool {
-        let world = self.world.hold();
+    fn must_wait(&self, adapter: Id<Adapter>, step: &PagingStep, used: u32) -> bool {
+        let world = self.state.lock();
         if !world.is_by_cpu(step) {
             return false;
         }
@@ -223,47 +223,47 @@ impl Kernel {
 
     /// Paging work goes on when the node that pages has done what it was given.
     fn wait_for_paging(&self, adapter: Id<Adapter>, number: Id<Paging>) {
-        let mut world = self.world.hold();
+        let mut world = self.state.lock();
         // The adapter may have stopped meanwhile.
         let Some(it) = world.adapters.get_mut(adapter) else { return };
         let on = it.memory.as_ref().map_or(0, |it| it.paging.node as usize);
-        let behind = it.nodes.get(on).map(|it| Behind::Node(on, it.given));
+        let behind = it.nodes.get(on).map(|it| QueuePoint::Node(on, it.submitted));
         if let Some(it) = it.memory.as_mut() {
             it.planned.push_front(number);
         }
         if let Some(it) = world.pagings.get_mut(number) {
-            it.behind = behind.into_iter().collect();
+            it.waits = behind.into_iter().collect();
         }
     }
 
     /// A driver said that an allocation is in use: its turn comes when what flies has passed.
     fn wait_for_nodes(&self, adapter: Id<Adapter>, number: Id<Paging>) {
-        let mut world = self.world.hold();
+        let mut world = self.state.lock();
         let nodes = world.adapters.get(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
-        let behind = (0..).zip(nodes).filter(|(_, it)| it.passed != it.given);
-        let behind: Vec<Behind> = behind.map(|(node, it)| Behind::Node(node, it.given)).collect();
+        let behind = (0..).zip(nodes).filter(|(_, it)| it.passed != it.submitted);
+        let behind: Vec<QueuePoint> = behind.map(|(node, it)| QueuePoint::Node(node, it.submitted)).collect();
         if let Some(it) = world.pagings.get_mut(number) {
-            it.behind = behind;
+            it.waits = behind;
         }
         if let Some(it) = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
             it.planned.push_front(number);
         }
     }
 
-    fn open_buffer(&self, adapter: Id<Adapter>, all: bool) -> Option<Open> {
-        let mut world = self.world.hold();
+    fn open_buffer(&self, adapter: Id<Adapter>, all: bool) -> Option<OpenBuffer> {
+        let mut world = self.state.lock();
         let memory = world.adapters.get_mut(adapter)?.memory.as_mut()?;
         let buffer = if let Some(it) = memory.buffers.pop() {
             it
         } else {
             let bytes = u64::from(memory.paging.buffer).next_multiple_of(PAGE);
             let private = vec![0; memory.paging.private as usize];
-            Buffer { run: memory.ram.take(bytes)?, private }
+            PagingBuffer { run: memory.ram.allocate(bytes)?, private }
         };
         let size = memory.paging.buffer;
         let pressure = memory.pressure.as_mut().filter(|_| !all);
-        let room = pressure.map_or(size, |it| it.room(size));
-        Some(Open { buffer, room, used: 0, done: Vec::new() })
+        let room = pressure.map_or(size, |it| it.buffer_capacity(size));
+        Some(OpenBuffer { buffer, capacity: room, used: 0, done: Vec::new() })
     }
 
     /// One call of `DxgkDdiBuildPagingBuffer`.
@@ -271,55 +271,55 @@ impl Kernel {
         &self,
         at: &mut Passive,
         driver: &Driver,
-        pass: &Pass<'_>,
+        permit: &DdiPermit<'_>,
         number: Id<Paging>,
-        step: &mut Step,
-        open: &mut Open,
-    ) -> Turn {
-        let facts = self.world.hold().facts(step);
-        let heard = |it: &Facts| it.named.is_some() || matches!(step.what, Move::Map | Move::Unmap);
-        let Some(facts) = facts.filter(heard) else { return Turn::Whole };
+        step: &mut PagingStep,
+        open: &mut OpenBuffer,
+    ) -> BuildResult {
+        let facts = self.state.lock().step_context(step);
+        let heard = |it: &StepContext| it.passed_handle.is_some() || matches!(step.operation, PagingOperation::Map | PagingOperation::Unmap);
+        let Some(facts) = facts.filter(heard) else { return BuildResult::Complete };
         if step.passes == 0 {
-            self.witness(number, &step.what, &facts, true);
+            self.notify_observer(number, &step.operation, &facts, true);
         }
         let operation = facts.operation(step);
-        let (name, address) = (step.what.name(), facts.address);
-        let room = open.room.saturating_sub(open.used);
+        let (name, address) = (step.operation.name(), facts.address);
+        let room = open.capacity.saturating_sub(open.used);
         let start = open.buffer.run.start + u64::from(open.used);
         let rest = Run { start, bytes: u64::from(room) };
         let mut operation = Some(operation);
-        let (mut answer, mut written) = (Err(Refusal::NoMemory), 0);
+        let (mut answer, mut written) = (Err(DriverError::NoMemory), 0);
         let before = step.multipass;
         let mut multipass = before;
         let private = &mut open.buffer.private;
         let used = open.used;
         let secret = crate::create::digest(private);
         // WINDOWS: what the CPU writes has no buffer (documented).
-        let by_cpu = facts.table.as_ref().is_some_and(|it| it.cpu);
+        let by_cpu = facts.table.as_ref().is_some_and(|it| it.by_cpu);
         let mut build = |buffer: &mut [u8]| {
             let Some(operation) = operation.take() else { return };
-            let mut building = Building {
+            let mut building = BuildPagingBufferArgs {
                 operation,
                 buffer,
                 address: if by_cpu { 0 } else { start },
-                before: if by_cpu { 0 } else { used },
+                used: if by_cpu { 0 } else { used },
                 written: 0,
                 multipass: &mut multipass,
                 private,
             };
-            let whom = For { process: None, carries: &|_| () };
-            answer = driver.build_paging(at, pass, whom, &mut building);
+            let whom = CallDetails { process: None, log_arguments: &|_| () };
+            answer = driver.build_paging(at, permit, whom, &mut building);
             written = building.written;
         };
         if by_cpu {
             build(&mut []);
         } else {
-            facts.ram.lend(rest, &mut build);
+            facts.ram.with_slice(rest, &mut build);
         }
         let room = if by_cpu { 0 } else { room };
         let private = &open.buffer.private;
         if !private.is_empty() {
-            let what = What::PagingPrivate {
+            let what = EventKind::PagingPrivate {
                 buffer: open.buffer.run.start,
                 bytes: u32::try_from(private.len()).unwrap_or(u32::MAX),
                 before: secret,
@@ -332,56 +332,56 @@ impl Kernel {
         });
         let about = facts.owner;
         let place = "DxgkDdiBuildPagingBuffer.pDmaBuffer";
-        self.log.judge(RuleId::KMD_PAGING_002, Who::Driver, about, place, broken);
+        self.log.judge(RuleId::KMD_PAGING_002, Component::Driver, about, place, broken);
         let written = written.min(room);
         open.used += written;
         (step.multipass, step.passes) = (multipass, step.passes + 1);
         let turn = match answer {
-            Err(Refusal::NoRoom) => {
-                let whole = room == facts.room;
+            Err(DriverError::NoRoom) => {
+                let whole = room == facts.capacity;
                 let stuck = whole && written == 0 && used == 0 && step.multipass == before;
-                if self.judge_progress(step, about, stuck) { Turn::Full } else { Turn::Whole }
+                if self.judge_multipass_progress(step, about, stuck) { BuildResult::BufferFull } else { BuildResult::Complete }
             }
-            Err(Refusal::Busy) if !step.idle => Turn::Busy,
+            Err(DriverError::Busy) if !step.idle => BuildResult::Busy,
             // WINDOWS: any other answer stops the system (observed); here the operation counts
             // as done, and the answer is judged.
             Err(_) => {
                 self.forget_bytes(facts.owner);
-                Turn::Whole
+                BuildResult::Complete
             }
-            Ok(()) => Turn::Whole,
+            Ok(()) => BuildResult::Complete,
         };
-        let built = What::PagingBuilt {
+        let built = EventKind::PagingBuilt {
             operation: name.into(),
             of: about,
-            word: self.log.word(facts.word),
+            driver_handle: self.log.pointer_subject(facts.driver_handle),
             segment: facts.segment,
             address,
             size: facts.bytes,
-            private: match &step.what {
-                Move::Update(private) => crate::create::digest(private),
+            private: match &step.operation {
+                PagingOperation::Update(private) => crate::create::digest(private),
                 _ => flight::Hex(0),
             },
-            come: step.what.comes(),
+            page_in: step.operation.is_page_in(),
             idle: step.idle,
             bytes: written,
             pass: step.passes,
-            answer: answer.as_ref().err().map_or("ok".into(), |why| why.name()),
-            whole: matches!(turn, Turn::Whole),
+            result: answer.as_ref().err().map_or("ok".into(), |why| why.name()),
+            complete: matches!(turn, BuildResult::Complete),
         };
         self.log.emit(number.subject(), built);
-        if let Some(table) = facts.table.as_ref().filter(|_| matches!(turn, Turn::Whole)) {
-            self.say_tabled(facts.owner, &step.what, table);
+        if let Some(table) = facts.table.as_ref().filter(|_| matches!(turn, BuildResult::Complete)) {
+            self.log_table_write(facts.owner, &step.operation, table);
             if by_cpu {
-                self.witness_table(Some(number), &step.what, table, false);
+                self.notify_table_observer(Some(number), &step.operation, table, false);
             }
         }
         turn
     }
 
     /// A driver whose buffer is full goes on with the next. Answers whether it gets on.
-    fn judge_progress(&self, step: &Step, about: flight::Subject, stuck: bool) -> bool {
-        let endless = step.passes >= MOST_PASSES;
+    fn judge_multipass_progress(&self, step: &PagingStep, about: flight::Subject, stuck: bool) -> bool {
+        let endless = step.passes >= MAX_PASSES;
         let broken = (stuck || endless).then(|| {
             format!(
                 "the driver asked for another buffer, though it got nowhere with an empty one, \
@@ -391,13 +391,13 @@ impl Kernel {
         });
         let goes_on = broken.is_none();
         let place = "DxgkDdiBuildPagingBuffer.MultipassOffset";
-        self.log.judge(RuleId::KMD_PAGING_003, Who::Driver, about, place, broken);
+        self.log.judge(RuleId::KMD_PAGING_003, Component::Driver, about, place, broken);
         goes_on
     }
 
     /// Tells whoever looks at bytes that nothing is known of an allocation's.
     fn forget_bytes(&self, of: flight::Subject) {
-        if let Some(witness) = self.witness.get() {
+        if let Some(witness) = self.observer.get() {
             witness.forget(of);
         }
     }
@@ -410,11 +410,11 @@ impl Kernel {
         &self,
         at: &mut Passive,
         driver: &Driver,
-        pass: &Pass<'_>,
-        packet: &PagingSubmission<'_>,
+        permit: &DdiPermit<'_>,
+        packet: &SubmitPagingArgs<'_>,
     ) {
         let ram = {
-            let world = self.world.hold();
+            let world = self.state.lock();
             let Some((_, memory)) = world.memory(driver.adapter) else { return };
             if memory.pressure.is_some() || packet.length == 0 {
                 return;
@@ -424,10 +424,10 @@ impl Kernel {
         let mut private = packet.private.to_vec();
         let mut answer = Ok(());
         let run = Run { start: packet.commands, bytes: u64::from(packet.length) };
-        ram.lend(run, &mut |buffer| {
-            let mut patching = Patching {
+        ram.with_slice(run, &mut |buffer| {
+            let mut patching = PatchArgs {
                 context: None,
-                list: &[],
+                allocation_list: &[],
                 patches: &[],
                 buffer,
                 address: packet.commands,
@@ -436,13 +436,13 @@ impl Kernel {
                 fence: packet.fence,
                 null: false,
             };
-            answer = driver.patch(at, pass, None, &mut patching);
+            answer = driver.patch(at, permit, None, &mut patching);
         });
         let broken = answer.err().map(|why| {
             format!("DxgkDdiPatch answered {} for paging work, which has no lists", why.name())
         });
         let (rule, place) = (RuleId::KMD_SUBMIT_004, "DxgkDdiPatch.Flags.Paging");
-        self.log.judge(rule, Who::Driver, driver.adapter.subject(), place, broken);
+        self.log.judge(rule, Component::Driver, driver.adapter.subject(), place, broken);
     }
 
     /// One call of `DxgkDdiSubmitCommand` with what a driver wrote.
@@ -450,27 +450,27 @@ impl Kernel {
         &self,
         at: &mut Passive,
         driver: &Driver,
-        pass: &Pass<'_>,
+        permit: &DdiPermit<'_>,
         number: Id<Paging>,
-        open: Open,
+        open: OpenBuffer,
         last: bool,
     ) {
-        let Open { buffer, used, done, .. } = open;
+        let OpenBuffer { buffer, used, done, .. } = open;
         let given = {
-            let world = &mut *self.world.hold();
+            let world = &mut *self.state.lock();
             // It may have been given up meanwhile.
             let Some(paging) = world.pagings.get_mut(number) else { return };
-            (paging.flying, paging.built) = (paging.flying + 1, last);
+            (paging.in_flight, paging.built) = (paging.in_flight + 1, last);
             let (switch, adapter) = (paging.switch, paging.adapter);
             // The adapter may have stopped meanwhile.
             let Some(it) = world.adapters.get_mut(adapter) else { return };
             let on = it.memory.as_ref().map_or(0, |it| it.paging.node as usize);
             let index = switch.unwrap_or(on);
             let Some(node) = it.nodes.get_mut(index) else { return };
-            node.given = node.given.next();
-            let (fence, subject) = (node.given, node.subject());
+            node.submitted = node.submitted.next();
+            let (fence, subject) = (node.submitted, node.subject());
             let (commands, private) = (buffer.run.start, buffer.private.clone());
-            let batch = Batch {
+            let batch = PagingBatch {
                 paging: number,
                 done,
                 buffer: Some(buffer),
@@ -479,13 +479,13 @@ impl Kernel {
                 refused: false,
             };
             let batch = Some(batch);
-            node.queue.push_back(Flying { fence, of: None, batch, lost: false });
+            node.queue.push_back(InFlightPacket { fence, of: None, batch, lost: false });
             let (paging, switch) = (number.subject(), switch.is_some());
-            self.log.emit(subject, What::PagingSubmitted { paging, fence, bytes: used, switch });
+            self.log.emit(subject, EventKind::PagingSubmitted { paging, fence, bytes: used, switch });
             (index, fence, commands, private, switch)
         };
         let (node, fence, commands, private, switch) = given;
-        let submission = PagingSubmission {
+        let submission = SubmitPagingArgs {
             node: u32::try_from(node).unwrap_or(u32::MAX),
             fence,
             commands,
@@ -494,17 +494,17 @@ impl Kernel {
             switch,
         };
         if driver.generation == Generation::One {
-            self.patch_paging(at, driver, pass, &submission);
+            self.patch_paging(at, driver, permit, &submission);
         }
         // WINDOWS: a refusal stops the system (observed); here it counts as done, once what is
         // before it has passed.
-        if driver.submit_paging(at, pass, &submission).is_err() {
-            self.refuse_batch(driver.adapter, node, fence);
+        if driver.submit_paging(at, permit, &submission).is_err() {
+            self.fail_batch(driver.adapter, node, fence);
         }
     }
 }
 
-impl World {
+impl KernelState {
     /// The adapters whose next paging work waits for nothing.
     fn paging_ready(&self) -> Vec<Id<Adapter>> {
         let ready = |(number, it): (Id<Adapter>, &Adapter)| {
@@ -513,11 +513,11 @@ impl World {
             // A node that is asked for what it has gets nothing, and what it gave back is first.
             let node = it.nodes.get(next.switch.unwrap_or(memory.paging.node as usize));
             if !it.fatal
-                && (!node.is_none_or(crate::schedule::Node::takes) || self.is_to_be_reset(number))
+                && (!node.is_none_or(crate::schedule::Node::accepts_packets) || self.is_reset_pending(number))
             {
                 return None;
             }
-            next.behind.iter().all(|it| self.is_over(number, *it)).then_some(number)
+            next.waits.iter().all(|it| self.is_work_done(number, *it)).then_some(number)
         };
         self.adapters.iter().filter_map(ready).collect()
     }

@@ -3,71 +3,71 @@
 use crate::kernel::Kernel;
 use crate::memory::Owner;
 use crate::memory::pressure::Pressure;
-use crate::memory::{Extent, Memory, Move, Place, Rank, Spotted, Step, number, place_of};
+use crate::memory::{Extent, Memory, PagingOperation, Location, EvictionRank, SegmentLocation, PagingStep, segment_number, segment_index};
 use crate::operation::PAGE;
-use crate::schedule::Behind;
+use crate::schedule::QueuePoint;
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::store::Slab;
-use crate::world::World;
+use crate::world::KernelState;
 use flight::invariant;
-use flight::{Text, What};
+use flight::{Text, EventKind};
 
 /// What is not larger than this may lie in pages that do not touch.
-const SCATTERED: u64 = 32 * PAGE;
+const MAX_SCATTERED: u64 = 32 * PAGE;
 
 /// Decisions of one call that become paging work together.
 #[derive(Default)]
-pub(crate) struct Plan {
+pub(crate) struct PagingPlan {
     /// Who leaves. It comes first, since others may get the place.
-    pub(crate) leave: Vec<Step>,
+    pub(crate) page_out: Vec<PagingStep>,
     /// Who comes.
-    pub(crate) come: Vec<Step>,
+    pub(crate) page_in: Vec<PagingStep>,
     /// What has to pass before anybody leaves.
-    pub(crate) behind: Vec<Behind>,
+    pub(crate) waits: Vec<QueuePoint>,
     /// Who was given a place by it, and whether that is its first.
     pub(crate) placed: Vec<(Id<Extent>, bool)>,
     /// The CPU is about to lock who comes: it goes only where that sees it.
-    pub(crate) seen: bool,
+    pub(crate) cpu_visible: bool,
 }
 
 /// There is no place: so many bytes are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoPlace {
+pub(crate) struct NoSpace {
     pub(crate) missing: u64,
 }
 
 impl Kernel {
     /// Says what a driver wants of the memory of a new extent.
-    pub(crate) fn say_wanted(&self, world: &World, extent: Id<Extent>) {
+    pub(crate) fn log_requirements(&self, world: &KernelState, extent: Id<Extent>) {
         let it = &world.extents[extent];
-        let mappable = world.memory(it.adapter).is_some_and(|(_, memory)| memory.maps(it));
-        let flags = it.wants.flags;
-        let wanted = What::MemoryWanted {
-            seen: flags.cpu_visible,
+        let mappable = world.memory(it.adapter).is_some_and(|(_, memory)| memory.is_aperture_mappable(it));
+        let flags = it.requirements.flags;
+        let next_size = EventKind::MemoryRequirements {
+            cpu_visible: flags.cpu_visible,
             cached: flags.cached,
             pinned: flags.pinned,
-            told: it.is_told(),
+            notified: it.is_notified(),
             mappable,
         };
-        self.log.emit(it.owner.subject(), wanted);
+        self.log.emit(it.owner.subject(), next_size);
     }
 
     /// Plans for an extent to be in one of its segments. Answers whether anything is to be done.
-    pub(crate) fn plan_in(
+    pub(crate) fn plan_page_in(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         extent: Id<Extent>,
-        plan: &mut Plan,
-    ) -> Result<bool, NoPlace> {
+        plan: &mut PagingPlan,
+    ) -> Result<bool, NoSpace> {
         let it = &world.extents[extent];
         if it.segment().is_some() {
             return Ok(false);
         }
         let (adapter, bytes) = (it.adapter, it.bytes);
-        let candidates = world.memory(adapter).map(|it| it.1.candidates(it.0, extent, plan.seen));
+        let candidates = world.memory(adapter).map(|it| it.1.candidates(it.0, extent, plan.cpu_visible));
         let candidates = candidates.unwrap_or_default();
-        let free = candidates.iter().find_map(|it| Some((*it, world.try_place(extent, *it)?)));
+        let free = candidates.iter().find_map(|it| Some((*it, world.try_allocate(extent, *it)?)));
         let found = free.or_else(|| {
             candidates.iter().find_map(|it| Some((*it, self.make_room(world, extent, *it, plan)?)))
         });
@@ -76,12 +76,12 @@ impl Kernel {
                 Some(world.memory(adapter)?.1.segments.get(*it)?.ranges.free_bytes())
             });
             let most = free.max().unwrap_or(0);
-            return Err(NoPlace { missing: bytes.saturating_sub(most).max(1) });
+            return Err(NoSpace { missing: bytes.saturating_sub(most).max(1) });
         };
-        if !self.plan_coming(world, extent, Spotted { segment, offset }, plan) {
-            let content = world.extents.get(extent).is_some_and(|it| it.content);
-            world.leave_place(extent, if content { Place::System } else { Place::Nowhere });
-            return Err(NoPlace { missing: bytes });
+        if !self.plan_page_in_at(world, extent, SegmentLocation { segment, offset }, plan) {
+            let has_content = world.extents.get(extent).is_some_and(|it| it.has_content);
+            world.release_location(extent, if has_content { Location::System } else { Location::Unbacked });
+            return Err(NoSpace { missing: bytes });
         }
         Ok(true)
     }
@@ -89,152 +89,152 @@ impl Kernel {
     /// Has those leave a segment that may, the first to go first, until there is room.
     fn make_room(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         extent: Id<Extent>,
         segment: usize,
-        plan: &mut Plan,
+        plan: &mut PagingPlan,
     ) -> Option<u64> {
         let (adapter, bytes) = world.extents.get(extent).map(|it| (it.adapter, it.bytes))?;
         // Whoever would not make room does not leave.
         let there = world.memory(adapter)?.1.segments.get(segment)?;
         let free = there.ranges.free_bytes().min(there.limit.saturating_sub(there.committed));
-        if free.saturating_add(there.idle_bytes) < bytes {
+        if free.saturating_add(there.evictable_bytes) < bytes {
             return None;
         }
         loop {
             let there = world.memory(adapter)?.1.segments.get(segment)?;
             // Not one that this very call has placed.
-            let mine = |it: &&Rank| plan.placed.iter().any(|placed| placed.0 == it.extent);
-            let first = there.idle.iter().find(|it| !mine(it))?.extent;
-            if !self.plan_out(world, first, "room for another", plan) {
+            let mine = |it: &&EvictionRank| plan.placed.iter().any(|placed| placed.0 == it.extent);
+            let first = there.evictable.iter().find(|it| !mine(it))?.extent;
+            if !self.plan_page_out(world, first, "room for another", plan) {
                 return None;
             }
-            if let Some(offset) = world.try_place(extent, segment) {
+            if let Some(offset) = world.try_allocate(extent, segment) {
                 return Some(offset);
             }
         }
     }
 
     /// The steps of one that has been given a place. Answers whether there was memory for them.
-    pub(crate) fn plan_coming(
+    pub(crate) fn plan_page_in_at(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         extent: Id<Extent>,
-        at: Spotted,
-        plan: &mut Plan,
+        at: SegmentLocation,
+        plan: &mut PagingPlan,
     ) -> bool {
         let (extents, memory) = world.memory_mut_of(extent);
         let it = &mut extents[extent];
         let Some(segment) = memory.segments.get(at.segment) else { return false };
-        let aperture = segment.shape.flags.aperture;
-        if (aperture || it.content) && !it.back(&*memory.ram, &mut memory.pressure) {
+        let aperture = segment.info.flags.aperture;
+        if (aperture || it.has_content) && !it.commit_backing(&*memory.ram, &mut memory.pressure) {
             return false;
         }
-        let what = What::MemoryPlaced {
+        let what = EventKind::MemoryPlaced {
             segment: segment.subject,
-            address: segment.shape.base + at.offset,
+            address: segment.info.base + at.offset,
             bytes: it.bytes,
         };
         self.log.emit(it.owner.subject(), what);
-        let fresh = !std::mem::replace(&mut it.content, true);
-        plan.placed.push((extent, fresh));
+        let just_reset = !std::mem::replace(&mut it.has_content, true);
+        plan.placed.push((extent, just_reset));
         let table = it.owner.is_table();
-        let mut step = |what| plan.come.push(Step::new(extent, what, at));
+        let mut step = |what| plan.page_in.push(PagingStep::new(extent, what, at));
         if aperture {
-            step(Move::Map);
+            step(PagingOperation::Map);
         }
-        match (fresh, aperture, matches!(it.owner, Owner::Saved(_))) {
-            (true, _, true) => step(Move::Init),
+        match (just_reset, aperture, matches!(it.owner, Owner::Saved(_))) {
+            (true, _, true) => step(PagingOperation::Init),
             // What a table has at first is written as such.
             (true, false, false) if table => (),
-            (true, false, false) => step(Move::Fill),
-            (false, false, _) => step(Move::In),
+            (true, false, false) => step(PagingOperation::Fill),
+            (false, false, _) => step(PagingOperation::PageIn),
             // WINDOWS: pages of the system are zeroed when they are taken (our reading).
             (_, true, _) => (),
         }
-        if it.is_told() {
-            step(Move::Come);
+        if it.is_notified() {
+            step(PagingOperation::NotifyResident);
         }
-        (it.clean, it.written, it.copied) = (false, false, !fresh);
-        plan.come.extend(world.come_entries(extent));
+        (it.not_written, it.written, it.copied) = (false, false, !just_reset);
+        plan.page_in.extend(world.page_in_entries(extent));
         true
     }
 
     /// Plans for an extent to leave its segment. Answers whether it can.
-    pub(crate) fn plan_out(
+    pub(crate) fn plan_page_out(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         extent: Id<Extent>,
         why: &'static str,
-        plan: &mut Plan,
+        plan: &mut PagingPlan,
     ) -> bool {
-        let entries = world.leave_entries(extent);
+        let entries = world.page_out_entries(extent);
         let (extents, memory) = world.memory_mut_of(extent);
         let it = &mut extents[extent];
-        let Place::In { segment, spot } = &it.place else { return false };
-        let at = Spotted { segment: *segment, offset: spot.start() };
+        let Location::Segment { segment, range: spot } = &it.location else { return false };
+        let at = SegmentLocation { segment: *segment, offset: spot.start() };
         let Some(segment) = memory.segments.get(at.segment) else { return false };
-        let aperture = segment.shape.flags.aperture;
+        let aperture = segment.info.flags.aperture;
         // What is on its way has steps that need its pages.
         let idle = it.lock.is_none() && it.pending == 0;
         let thrown = it.offer.is_some_and(|it| it.ready) && idle;
         // What nobody wrote to is still in the system's memory as it was.
-        let same = it.clean && !it.written && it.copied;
-        if !thrown && !same && !it.back(&*memory.ram, &mut memory.pressure) {
+        let same = it.not_written && !it.written && it.copied;
+        if !thrown && !same && !it.commit_backing(&*memory.ram, &mut memory.pressure) {
             return false;
         }
         let discard = thrown || same;
         let why: Text = if thrown { "it was offered".into() } else { why.into() };
         self.log.emit(
             it.owner.subject(),
-            What::MemoryEvicted { segment: segment.subject, discard, why },
+            EventKind::MemoryEvicted { segment: segment.subject, discard, why },
         );
-        plan.leave.extend(entries);
-        let mut step = |what| plan.leave.push(Step { idle: true, ..Step::new(extent, what, at) });
-        if it.is_told() {
-            step(Move::Go);
+        plan.page_out.extend(entries);
+        let mut step = |what| plan.page_out.push(PagingStep { idle: true, ..PagingStep::new(extent, what, at) });
+        if it.is_notified() {
+            step(PagingOperation::NotifyEvicted);
         }
         step(match (aperture, discard) {
-            (true, _) => Move::Unmap,
-            (false, true) => Move::Discard { unwritten: !thrown },
-            (false, false) => Move::Out,
+            (true, _) => PagingOperation::Unmap,
+            (false, true) => PagingOperation::Discard { not_written: !thrown },
+            (false, false) => PagingOperation::PageOut,
         });
         if thrown {
-            it.content = false;
+            it.has_content = false;
             // Whoever takes it back gets zeroes, and the machine its pages.
-            it.thrown.append(&mut it.backing);
+            it.discarded_pages.append(&mut it.backing);
             if let Some(offer) = &mut it.offer {
                 offer.discarded = true;
             }
         }
-        plan.behind.append(&mut it.used);
-        world.leave_place(extent, if thrown { Place::Nowhere } else { Place::System });
+        plan.waits.append(&mut it.uses);
+        world.release_location(extent, if thrown { Location::Unbacked } else { Location::System });
         true
     }
 }
 
 impl Kernel {
     /// Undoes the places that a plan has given: the call failed. Who left for them is gone.
-    pub(crate) fn unplan(&self, world: &mut World, plan: &mut Plan) {
-        for (extent, fresh) in plan.placed.drain(..) {
+    pub(crate) fn undo_plan(&self, world: &mut KernelState, plan: &mut PagingPlan) {
+        for (extent, just_reset) in plan.placed.drain(..) {
             let (extents, memory) = world.memory_mut_of(extent);
             let it = &mut extents[extent];
             let place = it.segment().and_then(|it| memory.segments.get(it));
             if let Some(segment) = place.map(|it| it.subject) {
                 let why = "the call failed".into();
                 self.log
-                    .emit(it.owner.subject(), What::MemoryEvicted { segment, discard: true, why });
+                    .emit(it.owner.subject(), EventKind::MemoryEvicted { segment, discard: true, why });
             }
-            it.content &= !fresh;
-            world.leave_place(extent, if fresh { Place::Nowhere } else { Place::System });
+            it.has_content &= !just_reset;
+            world.release_location(extent, if just_reset { Location::Unbacked } else { Location::System });
         }
-        plan.come.clear();
+        plan.page_in.clear();
     }
 }
 
-impl Step {
-    pub(crate) fn new(extent: Id<Extent>, what: Move, at: Spotted) -> Self {
-        Self { extent, what, at, multipass: 0, passes: 0, idle: false }
+impl PagingStep {
+    pub(crate) fn new(extent: Id<Extent>, what: PagingOperation, at: SegmentLocation) -> Self {
+        Self { extent, operation: what, location: at, multipass: 0, passes: 0, idle: false }
     }
 }
 
@@ -243,24 +243,24 @@ impl Extent {
     ///
     /// WINDOWS: they need not lie one behind the other, and those of large ones that page well
     /// mostly do. Here they do not for every other small one, so that no driver forgets it.
-    pub(crate) fn back(&mut self, ram: &dyn flight::Ram, pressure: &mut Option<Pressure>) -> bool {
+    pub(crate) fn commit_backing(&mut self, ram: &dyn flight::Ram, pressure: &mut Option<Pressure>) -> bool {
         if !self.backing.is_empty() {
             return true;
         }
-        let mut left = self.bytes;
-        let scattered = self.owner.subject().number.is_multiple_of(2) && self.bytes <= SCATTERED;
-        while left > 0 {
+        let mut remaining = self.bytes;
+        let scattered = self.owner.subject().number.is_multiple_of(2) && self.bytes <= MAX_SCATTERED;
+        while remaining > 0 {
             let piece = match pressure {
-                Some(it) => it.piece(left),
+                Some(it) => it.contiguous_bytes(remaining),
                 None if scattered => PAGE,
-                None => left,
+                None => remaining,
             };
-            let Some(run) = ram.take(piece) else {
-                self.backing.drain(..).for_each(|it| ram.give_back(it));
+            let Some(run) = ram.allocate(piece) else {
+                self.backing.drain(..).for_each(|it| ram.free(it));
                 return false;
             };
             self.backing.push(run);
-            left -= piece;
+            remaining -= piece;
         }
         // So that neighbours in the allocation are none in the machine's memory.
         self.backing.reverse();
@@ -273,26 +273,26 @@ impl Extent {
     /// Whether its driver is told when it comes and goes.
     ///
     /// WINDOWS: only those with both flags (documented).
-    pub(crate) fn is_told(&self) -> bool {
-        self.wants.flags.physical && self.wants.flags.notify
+    pub(crate) fn is_notified(&self) -> bool {
+        self.requirements.flags.physical && self.requirements.flags.notify
     }
 
     /// Whether it may be moved out now, of an aperture or of memory.
     ///
     /// What is locked leaves an aperture only, since its bytes stay where they are: what the CPU
     /// writes while bytes are copied would be lost.
-    fn may_leave(&self, aperture: bool) -> bool {
-        let free = self.held == 0 || self.offer.is_some_and(|it| it.ready);
+    fn may_be_evicted(&self, aperture: bool) -> bool {
+        let free = self.holds == 0 || self.offer.is_some_and(|it| it.ready);
         let seen = self.lock.is_some() && !aperture;
-        free && !seen && !self.wants.flags.pinned && !self.ending
+        free && !seen && !self.requirements.flags.pinned && !self.ending
     }
 }
 
 impl Memory {
     /// Whether an extent can be in an aperture.
-    pub(crate) fn maps(&self, it: &Extent) -> bool {
+    pub(crate) fn is_aperture_mappable(&self, it: &Extent) -> bool {
         let aperture = |(number, segment): (u32, &crate::memory::Segment)| {
-            segment.shape.flags.aperture && it.wants.segments.has(number)
+            segment.info.flags.aperture && it.requirements.segments.has(number)
         };
         (1..).zip(&self.segments).any(aperture)
     }
@@ -300,18 +300,18 @@ impl Memory {
     /// The segments an extent may go to, the best first.
     fn candidates(&self, extents: &Slab<Extent>, extent: Id<Extent>, seen: bool) -> Vec<usize> {
         let it = &extents[extent];
-        let preferred = it.wants.preferred.iter().flatten().map(|it| it.segment);
+        let preferred = it.requirements.preferred.iter().flatten().map(|it| it.segment);
         let mut order: Vec<u32> = Vec::new();
-        for number in preferred.chain(it.wants.segments.iter()) {
-            if it.wants.segments.has(number) && !order.contains(&number) {
+        for number in preferred.chain(it.requirements.segments.iter()) {
+            if it.requirements.segments.has(number) && !order.contains(&number) {
                 order.push(number);
             }
         }
-        let order = order.into_iter().filter_map(place_of);
+        let order = order.into_iter().filter_map(segment_index);
         // WINDOWS: what is locked outside of memory and has no aperture to go to stays where it is
         // until it is unlocked (documented).
-        let stuck = it.lock.is_some() && !self.maps(it);
-        let takes = |place: &usize| self.segments.get(*place).is_some_and(|to| to.takes(it, seen));
+        let stuck = it.lock.is_some() && !self.is_aperture_mappable(it);
+        let takes = |place: &usize| self.segments.get(*place).is_some_and(|to| to.accepts(it, seen));
         order.filter(|place| !stuck && takes(place)).collect()
     }
 }
@@ -321,15 +321,15 @@ impl crate::memory::Segment {
     ///
     /// WINDOWS: what the CPU has locked in the system's memory is mapped into an aperture, and not
     /// moved from under it (documented for what has no aperture; our decision for the rest).
-    fn takes(&self, it: &Extent, seen: bool) -> bool {
-        let flags = self.shape.flags;
-        let visible = flags.cpu_visible && !it.wants.flags.cached;
+    fn accepts(&self, it: &Extent, seen: bool) -> bool {
+        let flags = self.info.flags;
+        let visible = flags.cpu_visible && !it.requirements.flags.cached;
         let locked = it.lock.is_some() || (seen && !visible);
-        flags.aperture || !(locked || it.wants.flags.permanent_system)
+        flags.aperture || !(locked || it.requirements.flags.permanent_system)
     }
 }
 
-impl World {
+impl KernelState {
     /// The extents, and the memory of an adapter.
     pub(crate) fn memory(&self, adapter: Id<Adapter>) -> Option<(&Slab<Extent>, &Memory)> {
         Some((&self.extents, self.adapters.get(adapter)?.memory.as_ref()?))
@@ -343,43 +343,43 @@ impl World {
     }
 
     /// Gives an extent a place in a segment, if there is one: answers where in it.
-    fn try_place(&mut self, extent: Id<Extent>, segment: usize) -> Option<u64> {
+    fn try_allocate(&mut self, extent: Id<Extent>, segment: usize) -> Option<u64> {
         let (extents, memory) = self.memory_mut_of(extent);
         let it = extents.get_mut(extent)?;
-        memory.clock += 1;
-        let clock = memory.clock;
+        memory.use_clock += 1;
+        let use_clock = memory.use_clock;
         let to = memory.segments.get_mut(segment)?;
         if to.committed.saturating_add(it.bytes) > to.limit {
             return None;
         }
-        let spot = to.ranges.place(it.bytes, it.alignment)?;
+        let spot = to.ranges.allocate(it.bytes, it.alignment)?;
         let offset = spot.start();
         to.committed += it.bytes;
-        (it.place, it.tick) = (Place::In { segment, spot }, clock);
+        (it.location, it.last_used) = (Location::Segment { segment, range: spot }, use_clock);
         self.rank(extent);
         Some(offset)
     }
 
     /// Gives an extent the very place it had, if nobody else has it.
-    pub(crate) fn place_back(&mut self, extent: Id<Extent>, at: Spotted) -> bool {
+    pub(crate) fn allocate_at(&mut self, extent: Id<Extent>, at: SegmentLocation) -> bool {
         let (extents, memory) = self.memory_mut_of(extent);
-        let Some(it) = extents.get_mut(extent).filter(|it| it.place == Place::System) else {
+        let Some(it) = extents.get_mut(extent).filter(|it| it.location == Location::System) else {
             return false;
         };
         let Some(to) = memory.segments.get_mut(at.segment) else { return false };
-        let Some(spot) = to.ranges.place_at(at.offset, it.bytes) else { return false };
+        let Some(spot) = to.ranges.allocate_at(at.offset, it.bytes) else { return false };
         to.committed += it.bytes;
-        it.place = Place::In { segment: at.segment, spot };
+        it.location = Location::Segment { segment: at.segment, range: spot };
         self.rank(extent);
         true
     }
 
     /// Takes an extent's place away.
-    pub(crate) fn leave_place(&mut self, extent: Id<Extent>, to: Place) {
-        self.unrank(extent);
+    pub(crate) fn release_location(&mut self, extent: Id<Extent>, to: Location) {
+        self.remove_rank(extent);
         let (extents, memory) = self.memory_mut_of(extent);
         let it = &mut extents[extent];
-        if let Place::In { segment, spot } = std::mem::replace(&mut it.place, to)
+        if let Location::Segment { segment, range: spot } = std::mem::replace(&mut it.location, to)
             && let Some(from) = memory.segments.get_mut(segment)
         {
             from.committed -= it.bytes;
@@ -389,39 +389,39 @@ impl World {
 
     /// Puts an extent where it belongs among those that may be moved out, or nowhere.
     pub(crate) fn rank(&mut self, extent: Id<Extent>) {
-        self.unrank(extent);
+        self.remove_rank(extent);
         let (extents, memory) = self.memory_mut_of(extent);
         let it = &mut extents[extent];
-        let aperture = |it: &usize| memory.segments.get(*it).map(|it| it.shape.flags.aperture);
-        let may = |segment: &usize| aperture(segment).is_some_and(|it_is| it.may_leave(it_is));
+        let aperture = |it: &usize| memory.segments.get(*it).map(|it| it.info.flags.aperture);
+        let may = |segment: &usize| aperture(segment).is_some_and(|it_is| it.may_be_evicted(it_is));
         let Some(segment) = it.segment().filter(may) else { return };
         let offered = it.offer.filter(|it| it.ready);
-        let rank = Rank {
-            kept: offered.is_none(),
+        let rank = EvictionRank {
+            not_offered: offered.is_none(),
             priority: offered.map_or(it.priority, |it| it.priority),
-            used: it.tick,
+            used: it.last_used,
             extent,
         };
         it.rank = Some(rank);
         if let Some(segment) = memory.segments.get_mut(segment) {
-            segment.idle.insert(rank);
-            segment.idle_bytes += it.bytes;
+            segment.evictable.insert(rank);
+            segment.evictable_bytes += it.bytes;
         }
     }
 
-    pub(crate) fn unrank(&mut self, extent: Id<Extent>) {
+    pub(crate) fn remove_rank(&mut self, extent: Id<Extent>) {
         let (extents, memory) = self.memory_mut_of(extent);
         let it = &mut extents[extent];
         if let (Some(rank), Some(segment)) = (it.rank.take(), it.segment())
             && let Some(segment) = memory.segments.get_mut(segment)
         {
-            segment.idle.remove(&rank);
-            segment.idle_bytes -= it.bytes;
+            segment.evictable.remove(&rank);
+            segment.evictable_bytes -= it.bytes;
         }
     }
 }
 
 /// The driver's number of a step's segment.
-pub(crate) fn segment_number(step: &Step) -> u32 {
-    number(step.at.segment)
+pub(crate) fn step_segment_number(step: &PagingStep) -> u32 {
+    segment_number(step.location.segment)
 }

@@ -9,45 +9,45 @@ use crate::operation::PAGE;
 pub(crate) struct Pressure(u64);
 
 /// A segment that has no more than so many pages is left alone.
-const SMALL: u64 = 64;
+const MIN_PAGES: u64 = 64;
 /// A paging buffer has at least so much room: no driver needs more for one command.
-const ROOM: u32 = 256;
+const MIN_CAPACITY: u32 = 256;
 
 impl Kernel {
     /// Makes things hard for the drivers that start from here on (`--pressure`).
-    pub fn press(&self, seed: u64) {
-        self.world.hold().pressure = Some(Pressure(seed));
+    pub fn set_pressure(&self, seed: u64) {
+        self.state.lock().pressure = Some(Pressure(seed));
     }
 }
 
 impl Pressure {
     /// A number below `bound`, from the seed.
-    fn draw(&mut self, bound: u64) -> u64 {
-        flight::draw(&mut self.0, bound)
+    fn next_random(&mut self, bound: u64) -> u64 {
+        flight::next_random(&mut self.0, bound)
     }
 
     /// How much of a segment may be used.
     pub(crate) fn limit(&mut self, limit: u64) -> u64 {
         let half = limit / 2 / PAGE;
-        if half < SMALL { limit } else { (half + self.draw(half)) * PAGE }
+        if half < MIN_PAGES { limit } else { (half + self.next_random(half)) * PAGE }
     }
 
     /// How much room a buffer for paging commands has.
-    pub(crate) fn room(&mut self, size: u32) -> u32 {
-        let most = u64::from(size.saturating_sub(ROOM)) + 1;
-        let more = if self.draw(4) == 0 { self.draw(most) } else { self.draw(most.min(64)) };
-        size.min(ROOM + u32::try_from(more).unwrap_or(0))
+    pub(crate) fn buffer_capacity(&mut self, size: u32) -> u32 {
+        let most = u64::from(size.saturating_sub(MIN_CAPACITY)) + 1;
+        let more = if self.next_random(4) == 0 { self.next_random(most) } else { self.next_random(most.min(64)) };
+        size.min(MIN_CAPACITY + u32::try_from(more).unwrap_or(0))
     }
 
     /// How many bytes of an allocation's pages lie one behind the other.
-    pub(crate) fn piece(&mut self, bytes: u64) -> u64 {
-        bytes.min((1 + self.draw(4)) * PAGE)
+    pub(crate) fn contiguous_bytes(&mut self, bytes: u64) -> u64 {
+        bytes.min((1 + self.next_random(4)) * PAGE)
     }
 
     /// The node whose turn it is, if any.
-    pub(crate) fn turn(&mut self, nodes: usize) -> Option<u32> {
+    pub(crate) fn preempted_node(&mut self, nodes: usize) -> Option<u32> {
         let bound = u64::try_from(nodes).unwrap_or(1) + 1;
-        u32::try_from(self.draw(bound)).ok().filter(|it| *it < u32::try_from(nodes).unwrap_or(0))
+        u32::try_from(self.next_random(bound)).ok().filter(|it| *it < u32::try_from(nodes).unwrap_or(0))
     }
 }
 
@@ -66,9 +66,9 @@ mod tests {
                 "{limit:#x}"
             );
             assert_eq!(limit, same.limit(1 << 20));
-            assert!((ROOM..=4096).contains(&one.room(4096)));
-            assert_eq!(one.room(100), 100, "less than that is not made less");
-            assert!(one.turn(2).is_none_or(|it| it < 2));
+            assert!((MIN_CAPACITY..=4096).contains(&one.buffer_capacity(4096)));
+            assert_eq!(one.buffer_capacity(100), 100, "less than that is not made less");
+            assert!(one.preempted_node(2).is_none_or(|it| it < 2));
             same = one;
         }
         assert_eq!(Pressure(1).limit(PAGE), PAGE);

@@ -1,32 +1,32 @@
 //! A client's queues of paging work, each with a fence that counts what is done.
 
 use crate::device::Device;
-use crate::device::Shown;
+use crate::device::UserMapping;
 use crate::handle::Handle;
 use crate::handle::ObjectId;
 use crate::kernel::Kernel;
 use crate::miniport::Generation;
 use crate::operation::PAGE;
 use crate::process::ProcessId;
-use crate::refused::{Argument, Refused};
+use crate::refused::{Argument, KernelError};
 use crate::start::Adapter;
 use crate::store::Id;
-use crate::sync::marks::Mark;
-use crate::world::World;
-use flight::{Passive, Run, What};
+use crate::sync::marks::SyncPoint;
+use crate::world::KernelState;
+use flight::{Passive, Run, EventKind};
 use smallvec::smallvec;
 
 /// A queue of paging work (`hPagingQueue`).
-pub(crate) struct Queue {
+pub(crate) struct PagingQueue {
     pub(crate) device: Id<Device>,
     pub(crate) adapter: Id<Adapter>,
     pub(crate) handle: Handle,
     /// The name of its fence (`hSyncObject`).
     pub(crate) fence: Handle,
     /// The last value that work of it will signal.
-    pub(crate) given: u64,
+    pub(crate) last_assigned: u64,
     /// The last one signalled.
-    pub(crate) done: u64,
+    pub(crate) last_signalled: u64,
     /// Where the fence's value lies.
     run: Run,
     /// Where the client's CPU sees it.
@@ -35,7 +35,7 @@ pub(crate) struct Queue {
 
 /// What a client gets for a new queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NewQueue {
+pub struct CreatePagingQueueResponse {
     /// The queue.
     pub queue: Handle,
     /// Its fence.
@@ -46,52 +46,52 @@ pub struct NewQueue {
 
 impl Kernel {
     /// Makes a queue (`D3DKMTCreatePagingQueue`).
-    pub fn create_queue(
+    pub fn create_paging_queue(
         &self,
         process: ProcessId,
         device: Handle,
         priority: u32,
-    ) -> Result<NewQueue, Refused> {
+    ) -> Result<CreatePagingQueueResponse, KernelError> {
         let inside = self.enter_device(process, device)?;
-        let world = &mut *self.world.hold();
+        let world = &mut *self.state.lock();
         let adapter = inside.adapter;
-        let ram = world.memory(adapter).map(|it| it.1.ram.clone()).ok_or(Refused::NoVideoMemory)?;
+        let ram = world.memory(adapter).map(|it| it.1.ram.clone()).ok_or(KernelError::NoVideoMemory)?;
         // WINDOWS: a driver of WDDM 1.x has none (observed).
         if inside.driver.generation == Generation::One {
-            return Err(Refused::FirstGeneration(adapter.subject()));
+            return Err(KernelError::UnsupportedByDriverModel(adapter.subject()));
         }
-        let name = self.reserve(world, process.0)?;
-        let fence = match self.reserve(world, process.0) {
+        let name = self.reserve_handle(world, process.0)?;
+        let fence = match self.reserve_handle(world, process.0) {
             Ok(it) => it,
             Err(why) => {
-                self.take_back(world, process.0, smallvec![name]);
+                self.cancel_handles(world, process.0, smallvec![name]);
                 return Err(why);
             }
         };
-        let page = ram.take(PAGE);
-        let seen = page.and_then(|it| Some((it, ram.view(&[it])?)));
+        let page = ram.allocate(PAGE);
+        let seen = page.and_then(|it| Some((it, ram.map(&[it])?)));
         let Some((run, view)) = seen else {
             if let Some(page) = page {
-                ram.give_back(page);
+                ram.free(page);
             }
-            self.take_back(world, process.0, smallvec![name, fence]);
-            return Err(Refused::NoRoom { trim: 0 });
+            self.cancel_handles(world, process.0, smallvec![name, fence]);
+            return Err(KernelError::NoMemory { trim: 0 });
         };
-        let made = NewQueue { queue: name.handle(), fence: fence.handle(), value: view };
-        let number = world.queues.insert(Queue {
+        let made = CreatePagingQueueResponse { queue: name.handle(), fence: fence.handle(), value: view };
+        let number = world.paging_queues.insert(PagingQueue {
             device: inside.device,
             adapter,
             handle: made.queue,
             fence: made.fence,
-            given: 0,
-            done: 0,
+            last_assigned: 0,
+            last_signalled: 0,
             run,
             view,
         });
         let subject = number.subject();
-        self.log.emit(subject, What::QueueCreated { device: inside.subject(), priority });
-        self.publish(world, process.0, name, number.into());
-        self.publish(world, process.0, fence, ObjectId::QueueFence(number));
+        self.log.emit(subject, EventKind::PagingQueueCreated { device: inside.subject(), priority });
+        self.publish_handle(world, process.0, name, number.into());
+        self.publish_handle(world, process.0, fence, ObjectId::QueueFence(number));
         if let Some(it) = world.devices.get_mut(inside.device) {
             it.queues.insert(number);
         }
@@ -99,86 +99,86 @@ impl Kernel {
     }
 
     /// Ends a queue once its work is done (`D3DKMTDestroyPagingQueue`).
-    pub fn destroy_queue(
+    pub fn destroy_paging_queue(
         &self,
         at: &mut Passive,
         process: ProcessId,
         handle: Handle,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), KernelError> {
         let number = {
-            let world = self.world.hold();
-            world.resolve::<Queue>(process, Argument::Queue, handle)?
+            let world = self.state.lock();
+            world.resolve_handle::<PagingQueue>(process, Argument::PagingQueue, handle)?
         };
-        self.end_queue(at, number);
+        self.end_paging_queue(at, number);
         Ok(())
     }
 
     /// Waits for a queue's work, then forgets it.
-    pub(crate) fn end_queue(&self, at: &mut Passive, number: Id<Queue>) {
+    pub(crate) fn end_paging_queue(&self, at: &mut Passive, number: Id<PagingQueue>) {
         let about = number.subject();
         {
-            let world = &mut *self.world.hold();
+            let world = &mut *self.state.lock();
             // Another thread may have ended it meanwhile.
-            let Some(it) = world.queues.get(number) else { return };
+            let Some(it) = world.paging_queues.get(number) else { return };
             let process = world.devices[it.device].owner();
             for name in [it.handle, it.fence] {
-                self.unname(world, process, name);
+                self.close_handle(world, process, name);
             }
         }
-        let over = |it: &World| it.queues.get(number).is_none_or(|it| it.done >= it.given);
+        let over = |it: &KernelState| it.paging_queues.get(number).is_none_or(|it| it.last_signalled >= it.last_assigned);
         while !self.wait_until(at, about, |_| format!("the paging work of {about}"), over) {
-            let adapter = self.world.hold().queues[number].adapter;
-            if !self.lose_paging(adapter) {
+            let adapter = self.state.lock().paging_queues[number].adapter;
+            if !self.fail_paging(adapter) {
                 break; // It was lost before, and that did not help: nothing more can.
             }
         }
-        let mut world = self.world.hold();
+        let mut world = self.state.lock();
         // Another thread may have ended it meanwhile.
-        let Some(it) = world.queues.take(number) else { return };
+        let Some(it) = world.paging_queues.take(number) else { return };
         if let Some(ram) = world.memory(it.adapter).map(|it| it.1.ram.clone()) {
-            world.hide(it.device, Shown { ram, run: it.run, view: it.view });
+            world.unmap_from_user(it.device, UserMapping { ram, run: it.run, view: it.view });
         }
         if let Some(it) = world.devices.get_mut(it.device) {
             it.queues.remove(&number);
         }
-        self.log.emit(about, What::QueueDestroyed {});
+        self.log.emit(about, EventKind::PagingQueueDestroyed {});
         // Who waited for more than it ever had to signal waits no longer.
-        self.look_again_at(&mut world, Mark::Queue(number));
-        self.let_go_on(&mut world);
-        self.wake(&mut world);
+        self.recheck_waits(&mut world, SyncPoint::Queue(number));
+        self.resume_satisfied(&mut world);
+        self.wake_all(&mut world);
     }
 
-    pub(crate) fn signal_queue(&self, world: &mut World, number: Id<Queue>, value: u64) {
+    pub(crate) fn signal_paging_queue(&self, world: &mut KernelState, number: Id<PagingQueue>, value: u64) {
         // Another thread may have ended it meanwhile.
-        let Some(it) = world.queues.get_mut(number) else { return };
-        it.done = it.done.max(value);
+        let Some(it) = world.paging_queues.get_mut(number) else { return };
+        it.last_signalled = it.last_signalled.max(value);
         let (adapter, start) = (it.adapter, it.run.start);
-        self.log.emit(number.subject(), What::QueueSignalled { value });
+        self.log.emit(number.subject(), EventKind::PagingQueueSignalled { value });
         if let Some((_, memory)) = world.memory(adapter) {
             memory.ram.write(start, &value.to_le_bytes());
         }
-        self.look_again_at(world, Mark::Queue(number));
-        self.let_go_on(world);
+        self.recheck_waits(world, SyncPoint::Queue(number));
+        self.resume_satisfied(world);
     }
 }
 
-impl World {
+impl KernelState {
     /// The queue a client names, which must be of a device that works.
-    pub(crate) fn queue_of(
+    pub(crate) fn find_paging_queue(
         &self,
         process: ProcessId,
         handle: Handle,
-    ) -> Result<(Id<Queue>, Id<Device>), Refused> {
-        let number = self.resolve::<Queue>(process, Argument::Queue, handle)?;
-        let device = self.queues[number].device;
+    ) -> Result<(Id<PagingQueue>, Id<Device>), KernelError> {
+        let number = self.resolve_handle::<PagingQueue>(process, Argument::PagingQueue, handle)?;
+        let device = self.paging_queues[number].device;
         Ok((number, device))
     }
 
     /// The next value of a queue.
-    pub(crate) fn next_value(&mut self, queue: Id<Queue>) -> u64 {
-        self.queues.get_mut(queue).map_or(0, |it| {
-            it.given += 1;
-            it.given
+    pub(crate) fn next_queue_value(&mut self, queue: Id<PagingQueue>) -> u64 {
+        self.paging_queues.get_mut(queue).map_or(0, |it| {
+            it.last_assigned += 1;
+            it.last_assigned
         })
     }
 }

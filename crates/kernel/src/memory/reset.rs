@@ -1,95 +1,95 @@
 //! What becomes of memory when its GPU was reset: everything in it is lost.
 
-use crate::ddi::{Driver, For};
-use crate::gate::Pass;
+use crate::ddi::{Driver, CallDetails};
+use crate::gate::DdiPermit;
 use crate::kernel::Kernel;
 use crate::memory::Extent;
-use crate::memory::{Move, Place, Spotted, Step};
-use crate::operation::{Building, Operation};
+use crate::memory::{PagingOperation, Location, SegmentLocation, PagingStep};
+use crate::operation::{BuildPagingBufferArgs, Operation};
 use crate::start::Adapter;
 use crate::store::Id;
-use crate::world::World;
-use flight::{Passive, RuleId, What, Who};
+use crate::world::KernelState;
+use flight::{Passive, RuleId, EventKind, Component};
 
 impl Kernel {
     /// Takes everything out of an adapter's memory. Its driver is told so that it knows: bytes
     /// come from nowhere any more, and nothing is given to the hardware.
     ///
     /// WINDOWS: moves out of memory have no bytes then, and apertures are unmapped (documented).
-    pub(crate) fn drop_places(&self, at: &mut Passive, driver: &Driver, pass: &Pass<'_>) {
+    pub(crate) fn discard_locations(&self, at: &mut Passive, driver: &Driver, permit: &DdiPermit<'_>) {
         let adapter = driver.adapter;
-        let there = self.world.hold().placed_on(adapter);
-        for (extent, spotted) in there {
-            self.tell_dropped(at, driver, pass, extent, spotted);
-            let world = &mut *self.world.hold();
+        let there = self.state.lock().resident_extents(adapter);
+        for (extent, segment_location) in there {
+            self.notify_discarded(at, driver, permit, extent, segment_location);
+            let world = &mut *self.state.lock();
             let (extents, memory) = world.memory_mut_of(extent);
             let it = &mut extents[extent];
-            let Some(segment) = memory.segments.get(spotted.segment) else { continue };
-            let (subject, aperture) = (segment.subject, segment.shape.flags.aperture);
+            let Some(segment) = memory.segments.get(segment_location.segment) else { continue };
+            let (subject, aperture) = (segment.subject, segment.info.flags.aperture);
             let why = "its GPU was reset".into();
-            let evicted = What::MemoryEvicted { segment: subject, discard: true, why };
+            let evicted = EventKind::MemoryEvicted { segment: subject, discard: true, why };
             self.log.emit(it.owner.subject(), evicted);
-            it.used.clear();
+            it.uses.clear();
             // What an aperture showed is in the system's memory still.
             if !aperture {
-                it.content = false;
+                it.has_content = false;
             }
-            if let Some(witness) = self.witness.get() {
+            if let Some(witness) = self.observer.get() {
                 witness.forget(it.owner.subject());
             }
-            world.leave_place(extent, if aperture { Place::System } else { Place::Nowhere });
+            world.release_location(extent, if aperture { Location::System } else { Location::Unbacked });
         }
     }
 
-    fn tell_dropped(
+    fn notify_discarded(
         &self,
         at: &mut Passive,
         driver: &Driver,
-        pass: &Pass<'_>,
+        permit: &DdiPermit<'_>,
         extent: Id<Extent>,
-        spotted: Spotted,
+        segment_location: SegmentLocation,
     ) {
-        let aperture = self.world.hold().is_aperture(driver.adapter, spotted.segment);
-        let what = if aperture { Move::Unmap } else { Move::Out };
-        let step = Step { idle: true, ..Step::new(extent, what, spotted) };
-        let Some(facts) = self.world.hold().facts(&step) else { return };
+        let aperture = self.state.lock().is_aperture(driver.adapter, segment_location.segment);
+        let what = if aperture { PagingOperation::Unmap } else { PagingOperation::PageOut };
+        let step = PagingStep { idle: true, ..PagingStep::new(extent, what, segment_location) };
+        let Some(facts) = self.state.lock().step_context(&step) else { return };
         let mut operation = facts.operation(&step);
         if let Operation::Transfer(it) = &mut operation {
             it.bytes = 0;
         }
         let name = operation.name();
-        let mut buffer = vec![0; facts.room as usize];
+        let mut buffer = vec![0; facts.capacity as usize];
         let (mut multipass, mut private) = (0, Vec::new());
-        let mut building = Building {
+        let mut building = BuildPagingBufferArgs {
             operation,
             buffer: &mut buffer,
             address: 0,
-            before: 0,
+            used: 0,
             written: 0,
             multipass: &mut multipass,
             private: &mut private,
         };
         let (log, adapter) = (&self.log, driver.adapter);
-        let whom = For { process: None, carries: &|_| () };
+        let whom = CallDetails { process: None, log_arguments: &|_| () };
         // What it answers changes nothing: there is nothing to do.
-        let (_, touched) = driver.build_dropped(at, pass, whom, &mut building);
+        let (_, touched) = driver.build_after_reset(at, permit, whom, &mut building);
         let broken = touched.then(|| {
             format!("the driver touched its hardware in {name}, between a reset and the restart")
         });
         let place = "DxgkDdiBuildPagingBuffer";
-        log.judge(RuleId::KMD_TDR_004, Who::Driver, adapter.subject(), place, broken);
-        let dropped = What::PagingDropped { operation: name.into(), of: facts.owner, bytes: 0 };
+        log.judge(RuleId::KMD_TDR_004, Component::Driver, adapter.subject(), place, broken);
+        let dropped = EventKind::PagingDropped { operation: name.into(), of: facts.owner, bytes: 0 };
         log.emit(adapter.subject(), dropped);
     }
 }
 
-impl World {
+impl KernelState {
     /// What is in the memory of an adapter, and where.
-    fn placed_on(&self, adapter: Id<Adapter>) -> Vec<(Id<Extent>, Spotted)> {
-        let place = |(number, it): (Id<Extent>, &Extent)| match &it.place {
+    fn resident_extents(&self, adapter: Id<Adapter>) -> Vec<(Id<Extent>, SegmentLocation)> {
+        let place = |(number, it): (Id<Extent>, &Extent)| match &it.location {
             // Page tables stay where they are, and are written again.
-            Place::In { segment, spot } if it.adapter == adapter && !it.owner.is_table() => {
-                Some((number, Spotted { segment: *segment, offset: spot.start() }))
+            Location::Segment { segment, range: spot } if it.adapter == adapter && !it.owner.is_table() => {
+                Some((number, SegmentLocation { segment: *segment, offset: spot.start() }))
             }
             _ => None,
         };
@@ -98,6 +98,6 @@ impl World {
 
     fn is_aperture(&self, adapter: Id<Adapter>, segment: usize) -> bool {
         let memory = self.memory(adapter).map(|it| it.1);
-        memory.and_then(|it| it.segments.get(segment)).is_some_and(|it| it.shape.flags.aperture)
+        memory.and_then(|it| it.segments.get(segment)).is_some_and(|it| it.info.flags.aperture)
     }
 }

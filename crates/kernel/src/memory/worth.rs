@@ -3,21 +3,21 @@
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::process::ProcessId;
-use crate::refused::{Argument, Refused};
+use crate::refused::{Argument, KernelError};
 use crate::resource::ResourceView;
 use crate::start::Adapter;
 use crate::store::Id;
-use flight::What;
+use flight::EventKind;
 
 /// Where an allocation is (`D3DKMT_ALLOCATIONRESIDENCYSTATUS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Whereabouts {
+pub enum ResidencyStatus {
     /// In memory of the adapter's own.
-    Local,
+    GpuMemory,
     /// In the system's memory, behind an aperture.
-    Shared,
+    SharedMemory,
     /// Nowhere the GPU sees, or on its way.
-    Away,
+    NotResident,
 }
 
 /// How much memory an adapter has (`D3DKMT_SEGMENTSIZEINFO`).
@@ -29,25 +29,25 @@ pub struct MemorySizes {
     pub shared: u64,
 }
 
-impl Whereabouts {
+impl ResidencyStatus {
     /// Its name in events.
     fn name(self) -> &'static str {
         match self {
-            Whereabouts::Local => "local",
-            Whereabouts::Shared => "shared",
-            Whereabouts::Away => "away",
+            ResidencyStatus::GpuMemory => "local",
+            ResidencyStatus::SharedMemory => "shared",
+            ResidencyStatus::NotResident => "away",
         }
     }
 }
 
 impl Kernel {
     /// The names of what a resource of a client's consists of.
-    pub fn members(&self, process: ProcessId, resource: Handle) -> Result<Vec<Handle>, Refused> {
-        let world = self.world.hold();
+    pub fn resource_members(&self, process: ProcessId, resource: Handle) -> Result<Vec<Handle>, KernelError> {
+        let world = self.state.lock();
         let argument = Argument::Resource;
-        let number = world.resolve::<ResourceView>(process, argument, resource)?;
+        let number = world.resolve_handle::<ResourceView>(process, argument, resource)?;
         let views = world.resource_views.get(number).map(|it| &it.views);
-        Ok(views.into_iter().flatten().filter_map(|it| world.newest_name(*it)).collect())
+        Ok(views.into_iter().flatten().filter_map(|it| world.newest_handle(*it)).collect())
     }
 
     /// Says what views are worth (`D3DKMTSetAllocationPriority`): a priority for each.
@@ -57,9 +57,9 @@ impl Kernel {
         device: Handle,
         list: &[Handle],
         priorities: &[u32],
-    ) -> Result<(), Refused> {
+    ) -> Result<(), KernelError> {
         let inside = self.enter_device(process, device)?;
-        let world = &mut *self.world.hold();
+        let world = &mut *self.state.lock();
         let views = world.views_of(process, inside.device, list)?;
         for (view, priority) in views.into_iter().zip(priorities) {
             let Some(extent) = world.extent_of(view) else { continue };
@@ -75,9 +75,9 @@ impl Kernel {
         process: ProcessId,
         device: Handle,
         list: &[Handle],
-    ) -> Result<Vec<u32>, Refused> {
+    ) -> Result<Vec<u32>, KernelError> {
         let inside = self.enter_device(process, device)?;
-        let world = self.world.hold();
+        let world = self.state.lock();
         let views = world.views_of(process, inside.device, list)?;
         let extents = views.into_iter().filter_map(|it| world.extents.get(world.extent_of(it)?));
         Ok(extents.map(|it| it.priority).collect())
@@ -85,38 +85,38 @@ impl Kernel {
 
     /// Where views are (`D3DKMTQueryAllocationResidency`): each of a list, or all of a resource.
     /// That one is where the farthest of them is.
-    pub fn whereabouts(
+    pub fn residency_status(
         &self,
         process: ProcessId,
         device: Handle,
         resource: Option<Handle>,
         list: &[Handle],
-    ) -> Result<Vec<Whereabouts>, Refused> {
+    ) -> Result<Vec<ResidencyStatus>, KernelError> {
         let inside = self.enter_device(process, device)?;
-        let world = self.world.hold();
+        let world = self.state.lock();
         let views = world.views_of(process, inside.device, list)?;
         let Some((extents, memory)) = world.memory(inside.adapter) else {
-            return Err(Refused::NoVideoMemory);
+            return Err(KernelError::NoVideoMemory);
         };
         let here = |it: &crate::memory::Extent| {
             let segment = it.segment().and_then(|it| memory.segments.get(it));
             match segment.filter(|_| it.pending == 0) {
-                Some(it) if it.shape.flags.aperture => Whereabouts::Shared,
-                Some(_) => Whereabouts::Local,
-                None => Whereabouts::Away,
+                Some(it) if it.info.flags.aperture => ResidencyStatus::SharedMemory,
+                Some(_) => ResidencyStatus::GpuMemory,
+                None => ResidencyStatus::NotResident,
             }
         };
         let each = views.iter().filter_map(|it| extents.get(world.extent_of(*it)?)).map(here);
-        let each: Vec<Whereabouts> = each.collect();
+        let each: Vec<ResidencyStatus> = each.collect();
         let of = match resource {
-            Some(it) => Some(world.resolve::<ResourceView>(process, Argument::Resource, it)?),
+            Some(it) => Some(world.resolve_handle::<ResourceView>(process, Argument::Resource, it)?),
             None => None,
         };
-        let farthest = each.iter().max().copied().unwrap_or(Whereabouts::Away);
+        let farthest = each.iter().max().copied().unwrap_or(ResidencyStatus::NotResident);
         for (view, here) in views.iter().zip(&each) {
             let answer = if of.is_some() { farthest } else { *here };
             let of = of.map(Id::subject);
-            let told = What::ResidencyTold { of, answer: answer.name().into() };
+            let told = EventKind::ResidencyQueried { of, result: answer.name().into() };
             self.log.emit(view.subject(), told);
         }
         Ok(if of.is_some() { vec![farthest] } else { each })
@@ -124,7 +124,7 @@ impl Kernel {
 
     /// Whether the adapter of a client's device has memory.
     pub fn has_memory(&self, process: ProcessId, device: Handle) -> bool {
-        let world = self.world.hold();
+        let world = self.state.lock();
         let device = world.device_of(process, device).ok().and_then(|it| world.devices.get(it));
         device.is_some_and(|it| world.memory(it.adapter).is_some())
     }
@@ -134,13 +134,13 @@ impl Kernel {
         &self,
         process: ProcessId,
         adapter: Handle,
-    ) -> Result<MemorySizes, Refused> {
-        let world = self.world.hold();
-        let number = world.resolve::<Adapter>(process, Argument::Adapter, adapter)?;
+    ) -> Result<MemorySizes, KernelError> {
+        let world = self.state.lock();
+        let number = world.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
         let mut sizes = MemorySizes::default();
         for it in world.memory(number).into_iter().flat_map(|it| &it.1.segments) {
-            let sum = if it.shape.flags.aperture { &mut sizes.shared } else { &mut sizes.local };
-            *sum += it.shape.commit_limit;
+            let sum = if it.info.flags.aperture { &mut sizes.shared } else { &mut sizes.local };
+            *sum += it.info.commit_limit;
         }
         Ok(sizes)
     }

@@ -50,13 +50,13 @@ fn live(seed: u64, granule: u64) {
     let mut random = Random(seed);
     let size = granule * (40 + random.below(400));
     let mut naive = Naive { size, granule, placed: Vec::new() };
-    let (mut ranges, mut spots) = (Ranges::new(size, granule), Vec::<Spot>::new());
+    let (mut ranges, mut spots) = (Ranges::new(size, granule), Vec::<PlacedRange>::new());
     for step in 0..3_000 {
         let filling = step / 300 % 2 == 0;
         if spots.is_empty() || random.below(10) < if filling { 7 } else { 3 } {
             let most = if random.below(8) == 0 { size / 2 } else { granule * 12 };
             let (size, align) = (1 + random.below(most), 1 << random.below(18));
-            let spot = ranges.place(size, align);
+            let spot = ranges.allocate(size, align);
             assert_eq!(spot.is_some(), naive.fits(size, align), "{size} at {align}");
             let Some(spot) = spot else { continue };
             assert_eq!(spot.size(), size.next_multiple_of(granule));
@@ -69,7 +69,7 @@ fn live(seed: u64, granule: u64) {
             ranges.free(spots.swap_remove(at));
         }
         assert_eq!(ranges.validate(), Ok(()));
-        let free: Vec<_> = ranges.pieces().filter(|it| it.spot.is_none()).collect();
+        let free: Vec<_> = ranges.pieces().filter(|it| it.placed.is_none()).collect();
         assert!(free.iter().map(|it| (it.start, it.size)).eq(naive.free()));
         assert_eq!(ranges.free_bytes(), naive.free().iter().map(|it| it.1).sum());
         assert_eq!(ranges.largest(), naive.free().iter().map(|it| it.1).max().unwrap_or(0));
@@ -91,46 +91,46 @@ fn it_places_what_a_list_that_is_looked_through_places() {
 #[test]
 fn an_aligned_range_wastes_nothing() {
     let mut ranges = Ranges::new(64 * PAGE, PAGE);
-    let first = ranges.place(1, 1).unwrap();
-    let aligned = ranges.place(16 * PAGE, 16 * PAGE).unwrap();
+    let first = ranges.allocate(1, 1).unwrap();
+    let aligned = ranges.allocate(16 * PAGE, 16 * PAGE).unwrap();
     assert_eq!((first.size(), aligned.start()), (PAGE, 16 * PAGE));
-    let between = ranges.place(15 * PAGE, PAGE).unwrap();
-    assert_eq!(between.start(), PAGE, "what was skipped is free");
+    let in_transition = ranges.allocate(15 * PAGE, PAGE).unwrap();
+    assert_eq!(in_transition.start(), PAGE, "what was skipped is free");
     assert_eq!(ranges.free_bytes(), 32 * PAGE);
-    let rest = ranges.place(32 * PAGE, 32 * PAGE).unwrap();
+    let rest = ranges.allocate(32 * PAGE, 32 * PAGE).unwrap();
     assert_eq!((rest.start(), ranges.free_bytes(), ranges.largest()), (32 * PAGE, 0, 0));
 }
 
 #[test]
 fn the_last_fit_is_found_though_its_class_is_not_sure() {
     let mut ranges = Ranges::new(1_000 * PAGE, PAGE);
-    assert!(ranges.place(1_001 * PAGE, 1).is_none());
-    let all = ranges.place(1_000 * PAGE, 1).unwrap();
-    assert!(ranges.place(1, 1).is_none());
+    assert!(ranges.allocate(1_001 * PAGE, 1).is_none());
+    let all = ranges.allocate(1_000 * PAGE, 1).unwrap();
+    assert!(ranges.allocate(1, 1).is_none());
     ranges.free(all);
-    assert!(ranges.place(999 * PAGE, 1).is_some());
+    assert!(ranges.allocate(999 * PAGE, 1).is_some());
 }
 
 #[test]
 fn a_hostile_request_is_refused() {
     let mut ranges = Ranges::new(64 * PAGE, PAGE);
     for (size, align) in [(0, 1), (PAGE, 0), (PAGE, 3 * PAGE), (u64::MAX, 1), (1 << 44, PAGE)] {
-        assert!(ranges.place(size, align).is_none(), "{size} at {align}");
+        assert!(ranges.allocate(size, align).is_none(), "{size} at {align}");
     }
     // At 0 every alignment is kept.
-    assert_eq!(ranges.place(PAGE, 1 << 43).unwrap().start(), 0);
-    assert!(ranges.place(PAGE, 1 << 43).is_none());
+    assert_eq!(ranges.allocate(PAGE, 1 << 43).unwrap().start(), 0);
+    assert!(ranges.allocate(PAGE, 1 << 43).is_none());
     assert_eq!(ranges.validate(), Ok(()));
 }
 
 #[test]
 fn a_memory_too_small_or_too_large_is_one_still() {
     let mut none = Ranges::new(PAGE - 1, PAGE);
-    assert_eq!((none.place(1, 1), none.largest(), none.validate()), (None, 0, Ok(())));
+    assert_eq!((none.allocate(1, 1), none.largest(), none.validate()), (None, 0, Ok(())));
     let mut vast = Ranges::new(u64::MAX, PAGE);
     assert_eq!(vast.free_bytes(), u64::from(u32::MAX) * PAGE);
-    let half = vast.place(1 << 43, 1 << 43).unwrap();
-    let other = vast.place((1 << 43) - PAGE, 1 << 43).unwrap();
+    let half = vast.allocate(1 << 43, 1 << 43).unwrap();
+    let other = vast.allocate((1 << 43) - PAGE, 1 << 43).unwrap();
     assert_eq!((half.start(), other.start(), vast.largest()), (0, 1 << 43, 0));
     vast.free(half);
     assert_eq!((vast.largest(), vast.validate()), (1 << 43, Ok(())));
@@ -139,12 +139,12 @@ fn a_memory_too_small_or_too_large_is_one_still() {
 #[test]
 fn pieces_name_their_spots_in_order() {
     let mut ranges = Ranges::new(8 * PAGE, PAGE);
-    let spots: Vec<_> = (0..3).map(|_| ranges.place(2 * PAGE, 1).unwrap()).collect();
-    let [a, b, c] = <[Spot; 3]>::try_from(spots).unwrap();
+    let spots: Vec<_> = (0..3).map(|_| ranges.allocate(2 * PAGE, 1).unwrap()).collect();
+    let [a, b, c] = <[PlacedRange; 3]>::try_from(spots).unwrap();
     let (first, last) = (a.number(), c.number());
     ranges.free(b);
     let pieces: Vec<_> =
-        ranges.pieces().map(|it| (it.start / PAGE, it.size / PAGE, it.spot)).collect();
+        ranges.pieces().map(|it| (it.start / PAGE, it.size / PAGE, it.placed)).collect();
     assert_eq!(pieces, [(0, 2, Some(first)), (2, 2, None), (4, 2, Some(last)), (6, 2, None)]);
     ranges.free(a);
     ranges.free(c);
@@ -154,16 +154,16 @@ fn pieces_name_their_spots_in_order() {
 #[test]
 fn a_place_that_was_asked_for_is_given_if_it_is_free() {
     let mut ranges = Ranges::new(16 * PAGE, PAGE);
-    let low = ranges.place_at(2 * PAGE, 3 * PAGE).unwrap();
-    let high = ranges.place_at(15 * PAGE, PAGE).unwrap();
+    let low = ranges.allocate_at(2 * PAGE, 3 * PAGE).unwrap();
+    let high = ranges.allocate_at(15 * PAGE, PAGE).unwrap();
     assert_eq!((low.start(), high.start()), (2 * PAGE, 15 * PAGE));
     for (start, size) in [(PAGE, 2), (4 * PAGE, 1), (15 * PAGE, 1), (14 * PAGE, 2), (0, 0)] {
-        assert!(ranges.place_at(start, size * PAGE).is_none(), "{start:#x}");
+        assert!(ranges.allocate_at(start, size * PAGE).is_none(), "{start:#x}");
     }
-    assert!(ranges.place_at(16 * PAGE, PAGE).is_none() && ranges.place_at(u64::MAX, 1).is_none());
+    assert!(ranges.allocate_at(16 * PAGE, PAGE).is_none() && ranges.allocate_at(u64::MAX, 1).is_none());
     assert_eq!((ranges.free_bytes(), ranges.largest()), (12 * PAGE, 10 * PAGE));
     ranges.free(low);
-    let whole = ranges.place_at(0, 15 * PAGE).unwrap();
+    let whole = ranges.allocate_at(0, 15 * PAGE).unwrap();
     assert_eq!(ranges.free_bytes(), 0);
     ranges.free(whole);
     ranges.free(high);
@@ -179,7 +179,7 @@ fn classes_rise_with_lengths() {
         let now = class(length);
         assert!(now >= last, "{length}");
         last = now;
-        if let Some(sure) = sure(length) {
+        if let Some(sure) = rounded_class(length) {
             assert!(sure >= now && sure <= now + 1);
             assert_eq!(sure == now, class(length - 1) < now, "only the first of a class is sure");
         }

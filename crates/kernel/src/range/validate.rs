@@ -5,8 +5,8 @@ use super::{COLUMN_BITS, COLUMNS, LAST, NONE, PLACED, Ranges, class};
 impl Ranges {
     /// Looks at everything, and says which invariant does not hold.
     pub fn validate(&self) -> Result<(), &'static str> {
-        let pieces = self.whole()?;
-        let free = self.lists()?;
+        let pieces = self.validate_order()?;
+        let free = self.validate_lists()?;
         let mut spare = 0;
         let mut at = self.spare;
         while at != NONE && spare <= self.nodes.len() {
@@ -25,7 +25,7 @@ impl Ranges {
     }
 
     /// How many pieces there are.
-    fn whole(&self) -> Result<usize, &'static str> {
+    fn validate_order(&self) -> Result<usize, &'static str> {
         let (mut end, mut last, mut count) = (0, NONE, 0);
         for node in self.in_order() {
             let it = self.nodes[node as usize];
@@ -41,7 +41,7 @@ impl Ranges {
     }
 
     /// How many pieces are in lists.
-    fn lists(&self) -> Result<usize, &'static str> {
+    fn validate_lists(&self) -> Result<usize, &'static str> {
         let mut count = 0;
         for number in 0..=LAST {
             let mut previous = NONE;

@@ -1,80 +1,80 @@
 //! Packets with lists, from when they are first in their line until they are done: what they list
 //! is brought, addresses are written, the hardware gets them.
 
-use super::{Going, Listed, PATCH, RENDER, Use};
-use crate::device::Loss;
-use crate::gate::Pass;
+use super::{OutgoingPacket, RenderPacket, PATCH, RENDER, AllocationUse};
+use crate::device::DeviceLoss;
+use crate::gate::DdiPermit;
 use crate::kernel::Kernel;
-use crate::listed::{ListedSubmission, Listing, Patching};
+use crate::listed::{SubmitCommandArgs, AllocationListEntry, PatchArgs};
 use crate::memory::Extent;
-use crate::memory::number;
-use crate::memory::place::Plan;
-use crate::miniport::{Answer, DriverContext, Refusal};
+use crate::memory::segment_number;
+use crate::memory::place::PagingPlan;
+use crate::miniport::{DriverResult, DriverContext, DriverError};
 use crate::process::Process;
 use crate::start::Adapter;
 use crate::store::Id;
-use crate::world::World;
-use flight::{Fence, Passive, RuleId, Run, Subject, What, Who};
+use crate::world::KernelState;
+use flight::{Fence, Passive, RuleId, Run, Subject, EventKind, Component};
 
 /// Packets in their lines.
 impl Kernel {
     /// Has everything that a packet uses on its way, and held from then on. Where there is no
     /// room, whoever comes back finds some when other packets are over; if there are none, its
     /// device is lost.
-    pub(crate) fn place_listed(&self, world: &mut World, packet: Id<Listed>) {
-        let Some(it) = world.listed.get(packet).filter(|it| !it.held) else { return };
+    pub(crate) fn page_in_render_packet(&self, world: &mut KernelState, packet: Id<RenderPacket>) {
+        let Some(it) = world.render_packets.get(packet).filter(|it| !it.holds_extents) else { return };
         let (adapter, context, extents) = (it.adapter, it.context, it.extents());
-        let gone = |it: &Id<Extent>| world.extents.get(*it).is_none_or(|it| it.ending);
-        if extents.iter().any(gone) {
+        let zombie = |it: &Id<Extent>| world.extents.get(*it).is_none_or(|it| it.ending);
+        if extents.iter().any(zombie) {
             let device = world.contexts[context].device;
-            self.lose(world, device, Loss::PageFault);
+            self.mark_lost(world, device, DeviceLoss::PageFault);
             return;
         }
-        let mut plan = Plan::default();
-        if let Some(extent) = world.stirs(packet) {
-            self.stir(world, extent, &mut plan);
+        let mut plan = PagingPlan::default();
+        if let Some(extent) = world.extent_to_relocate(packet) {
+            self.relocate_for_test(world, extent, &mut plan);
         }
         for extent in &extents {
             world.hold_extent(*extent, true);
         }
-        let short = extents.iter().find_map(|it| self.plan_in(world, *it, &mut plan).err());
+        let short = extents.iter().find_map(|it| self.plan_page_in(world, *it, &mut plan).err());
         if short.is_some() {
             for it in &extents {
                 world.hold_extent(*it, false);
             }
-            self.unplan(world, &mut plan);
+            self.undo_plan(world, &mut plan);
             self.start_paging(world, adapter, plan, None);
-            let others = world.listed.iter().any(|(_, it)| it.held && it.adapter == adapter);
+            let others = world.render_packets.iter().any(|(_, it)| it.holds_extents && it.adapter == adapter);
             let pages = world.pagings.iter().any(|(_, it)| it.adapter == adapter);
             if !others && !pages {
                 // WINDOWS: it would be cut where its driver says it can be; that is not done yet.
                 let device = world.contexts[context].device;
-                self.lose(world, device, Loss::OutOfMemory);
+                self.mark_lost(world, device, DeviceLoss::OutOfMemory);
             }
             return;
         }
-        if let Some(it) = world.listed.get_mut(packet) {
-            it.held = true;
+        if let Some(it) = world.render_packets.get_mut(packet) {
+            it.holds_extents = true;
         }
         self.start_paging(world, adapter, plan, None);
     }
 
     /// Moves something that nobody uses, between the call that wrote a packet's commands and the
     /// one that patches them: its driver may not rely on where it was.
-    fn stir(&self, world: &mut World, extent: Id<Extent>, plan: &mut Plan) {
+    fn relocate_for_test(&self, world: &mut KernelState, extent: Id<Extent>, plan: &mut PagingPlan) {
         // What a packet lists may have ended before it.
         let Some(it) = world.extents.get(extent) else { return };
         let (bytes, alignment, segment) = (it.bytes, it.alignment, it.segment());
-        if !self.plan_out(world, extent, "a packet is to find it elsewhere", plan) {
+        if !self.plan_page_out(world, extent, "a packet is to find it elsewhere", plan) {
             return;
         }
         // While somebody else is where it was, it gets another place.
         let (_, memory) = world.memory_mut_of(extent);
         let in_the_way = segment.and_then(|segment| {
             let ranges = &mut memory.segments[segment].ranges;
-            Some((segment, ranges.place(bytes, alignment)?))
+            Some((segment, ranges.allocate(bytes, alignment)?))
         });
-        let _ = self.plan_in(world, extent, plan); // If there is none, it gets what there is.
+        let _ = self.plan_page_in(world, extent, plan); // If there is none, it gets what there is.
         if let Some((segment, spot)) = in_the_way {
             let (_, memory) = world.memory_mut_of(extent);
             memory.segments[segment].ranges.free(spot);
@@ -82,26 +82,26 @@ impl Kernel {
     }
 
     /// Patches and submits. The scheduler's key is held.
-    pub(crate) fn send_listed(
+    pub(crate) fn submit_render_packet(
         &self,
         at: &mut Passive,
-        pass: &Pass<'_>,
+        permit: &DdiPermit<'_>,
         process: Id<Process>,
         (node, fence): (usize, Fence),
         word: &DriverContext,
-        packet: Id<Listed>,
-    ) -> Answer<()> {
-        let mut going = self.take_off(packet, node, fence)?;
-        if !going.skips {
-            self.patch_listed(at, pass, process, word, &mut going);
-            if let Some(it) = self.world.hold().listed.get_mut(packet) {
+        packet: Id<RenderPacket>,
+    ) -> DriverResult<()> {
+        let mut going = self.prepare_render_packet(packet, node, fence)?;
+        if !going.skips_patch {
+            self.patch_render_packet(at, permit, process, word, &mut going);
+            if let Some(it) = self.state.lock().render_packets.get_mut(packet) {
                 it.private.clone_from(&going.private);
             }
         }
-        let Going { size, written, null, .. } = going;
-        let started = What::PacketStarted { fence, start: 0, end: written, null };
+        let OutgoingPacket { size, written, null, .. } = going;
+        let started = EventKind::PacketStarted { fence, start: 0, end: written, null };
         self.log.emit(going.node, started);
-        let submission = ListedSubmission {
+        let submission = SubmitCommandArgs {
             context: word,
             node: u32::try_from(node).unwrap_or(u32::MAX),
             fence,
@@ -111,30 +111,30 @@ impl Kernel {
             private: &going.private,
             null,
         };
-        going.driver.submit_listed(at, pass, process, &submission)
+        going.driver.submit_command(at, permit, process, &submission)
     }
 
     /// A packet is about to go: what it uses is where it will be until it is over.
-    fn take_off(&self, packet: Id<Listed>, node: usize, fence: Fence) -> Answer<Going> {
-        let world = &mut *self.world.hold();
-        let list = world.listings(packet);
-        let it = world.listed.get_mut(packet).ok_or(Refusal::Invalid)?;
+    fn prepare_render_packet(&self, packet: Id<RenderPacket>, node: usize, fence: Fence) -> DriverResult<OutgoingPacket> {
+        let world = &mut *self.state.lock();
+        let list = world.allocation_list(packet);
+        let it = world.render_packets.get_mut(packet).ok_or(DriverError::Invalid)?;
         // A packet whose addresses are those its driver was told need not be patched.
-        let same = it.uses.iter().zip(&list).all(|(told, now)| told.told() == *now);
-        let skips = same && fence.0.is_multiple_of(2);
-        it.sent = Some((node, fence, !skips));
-        let it = world.listed.get(packet).ok_or(Refusal::Invalid)?;
-        let on = world.adapters.get(it.adapter).ok_or(Refusal::Invalid)?;
-        let node = on.nodes.get(node).ok_or(Refusal::Invalid)?.subject();
-        let memory = on.memory.as_ref().ok_or(Refusal::Invalid)?;
+        let same = it.uses.iter().zip(&list).all(|(told, now)| told.list_entry() == *now);
+        let skips_patch = same && fence.0.is_multiple_of(2);
+        it.submission = Some((node, fence, !skips_patch));
+        let it = world.render_packets.get(packet).ok_or(DriverError::Invalid)?;
+        let on = world.adapters.get(it.adapter).ok_or(DriverError::Invalid)?;
+        let node = on.nodes.get(node).ok_or(DriverError::Invalid)?.subject();
+        let memory = on.memory.as_ref().ok_or(DriverError::Invalid)?;
         for (using, listing) in it.uses.iter().zip(&list) {
             // What a packet lists may have ended before it.
             let Some(it) = world.extents.get(using.extent) else { continue };
-            let Some(segment) = memory.numbered(listing.segment) else { continue };
+            let Some(segment) = memory.segment_numbered(listing.segment) else { continue };
             let (segment, address) = (segment.subject, listing.address);
-            self.log.emit(it.owner.subject(), What::PacketUses { node, fence, segment, address });
+            self.log.emit(it.owner.subject(), EventKind::PacketUses { node, fence, segment, address });
         }
-        Ok(Going {
+        Ok(OutgoingPacket {
             driver: on.driver.clone(),
             ram: memory.ram.clone(),
             node,
@@ -146,7 +146,7 @@ impl Kernel {
             private: it.private.clone(),
             patches: it.patches.clone(),
             null: it.null,
-            skips,
+            skips_patch,
         })
     }
 
@@ -154,22 +154,22 @@ impl Kernel {
     ///
     /// WINDOWS: a refusal stops the system (observed); here the packet goes on, and the answer is
     /// judged.
-    fn patch_listed(
+    fn patch_render_packet(
         &self,
         at: &mut Passive,
-        pass: &Pass<'_>,
+        permit: &DdiPermit<'_>,
         process: Id<Process>,
         word: &DriverContext,
-        going: &mut Going,
+        going: &mut OutgoingPacket,
     ) {
-        let Going { written, fence, null, .. } = *going;
-        self.log.emit(going.node, What::PacketPatched { fence, start: 0, end: written });
+        let OutgoingPacket { written, fence, null, .. } = *going;
+        self.log.emit(going.node, EventKind::PacketPatched { fence, start: 0, end: written });
         let (driver, list, patches) = (&going.driver, &going.list, &going.patches);
         let address = going.run.start;
-        let mut call = |list: &[Listing], buffer: &mut [u8], private: &mut [u8]| {
-            let mut patching = Patching {
+        let mut call = |list: &[AllocationListEntry], buffer: &mut [u8], private: &mut [u8]| {
+            let mut patching = PatchArgs {
                 context: Some(word),
-                list,
+                allocation_list: list,
                 patches,
                 buffer,
                 address,
@@ -178,11 +178,11 @@ impl Kernel {
                 fence,
                 null,
             };
-            driver.patch(at, pass, Some(process), &mut patching)
+            driver.patch(at, permit, Some(process), &mut patching)
         };
         let private = &mut going.private;
         let whole = Run { start: address, bytes: u64::from(going.size) };
-        going.ram.lend(whole, &mut |buffer| {
+        going.ram.with_slice(whole, &mut |buffer| {
             let before = buffer.to_vec();
             // WINDOWS: after a preemption a packet is patched again, with other addresses
             // (documented); so are some here, before they start.
@@ -190,7 +190,7 @@ impl Kernel {
             if fence.0 % 4 == 1 {
                 let (mut scratch, mut spare) = (before.clone(), private.clone());
                 let first = call(list, &mut scratch, &mut spare);
-                let elsewhere: Vec<Listing> = list.iter().map(Listing::elsewhere).collect();
+                let elsewhere: Vec<AllocationListEntry> = list.iter().map(AllocationListEntry::at_other_address).collect();
                 let second = call(&elsewhere, buffer, private);
                 once = Some(scratch).filter(|_| first.is_ok() && second.is_ok());
             }
@@ -203,16 +203,16 @@ impl Kernel {
     fn judge_patched(
         &self,
         node: Subject,
-        answer: Answer<()>,
+        answer: DriverResult<()>,
         written: u32,
         (before, after, once): (&[u8], &[u8], Option<&[u8]>),
     ) {
-        let returned = !matches!(answer, Err(Refusal::Crashed | Refusal::Absent));
+        let returned = !matches!(answer, Err(DriverError::Crashed | DriverError::Absent));
         let broken = answer
             .err()
             .filter(|_| returned)
             .map(|why| format!("{PATCH} answered {}, but it cannot fail", why.name()));
-        self.log.judge(RuleId::KMD_SUBMIT_001, Who::Driver, node, PATCH, broken);
+        self.log.judge(RuleId::KMD_SUBMIT_001, Component::Driver, node, PATCH, broken);
         let behind = written as usize;
         let outside = before.iter().zip(after).skip(behind).position(|(one, two)| one != two);
         let broken = outside.map(|at| {
@@ -220,7 +220,7 @@ impl Kernel {
             format!("the driver changed byte {at}, but bytes 0 to {written} are submitted")
         });
         let place = "DxgkDdiPatch.pDmaBuffer";
-        self.log.judge(RuleId::KMD_SUBMIT_002, Who::Driver, node, place, broken);
+        self.log.judge(RuleId::KMD_SUBMIT_002, Component::Driver, node, place, broken);
         let Some(once) = once.filter(|_| answer.is_ok()) else { return };
         let other = once.iter().zip(after).take(behind).position(|(one, two)| one != two);
         let broken = other.map(|at| {
@@ -229,42 +229,42 @@ impl Kernel {
                  one that was patched with them once"
             )
         });
-        self.log.judge(RuleId::KMD_SUBMIT_003, Who::Driver, node, place, broken);
+        self.log.judge(RuleId::KMD_SUBMIT_003, Component::Driver, node, place, broken);
     }
 
     /// A packet is over: what it held may move, and its buffer goes, now or when no hardware can
     /// read it any more.
-    pub(crate) fn end_listed(&self, world: &mut World, packet: Id<Listed>) {
+    pub(crate) fn end_render_packet(&self, world: &mut KernelState, packet: Id<RenderPacket>) {
         // It may have ended with its device already.
-        let Some(it) = world.listed.take(packet) else { return };
-        if it.sent.is_some() && it.null {
+        let Some(it) = world.render_packets.take(packet) else { return };
+        if it.submission.is_some() && it.null {
             // What its driver did with its commands was said when it did.
             let place = "DxgkDdiSubmitCommand.NullRendering";
             let about = it.context.subject();
-            self.log.judge(RuleId::KMD_SUBMIT_011, Who::Driver, about, place, None);
+            self.log.judge(RuleId::KMD_SUBMIT_011, Component::Driver, about, place, None);
         }
         let extents = it.extents();
-        if it.held {
+        if it.holds_extents {
             for extent in &extents {
                 world.hold_extent(*extent, false);
             }
         }
-        self.count_named(world, &extents, false);
+        self.count_packet_references(world, &extents, false);
         let passed = |(node, fence, _): (usize, Fence, bool)| {
             let on = world.adapters.get(it.adapter).and_then(|it| it.nodes.get(node));
             on.is_none_or(|it| it.passed.covers(fence))
         };
-        match it.sent.filter(|sent| !passed(*sent)) {
+        match it.submission.filter(|sent| !passed(*sent)) {
             Some((node, fence, _)) => {
                 let on = world.adapters.get_mut(it.adapter).and_then(|it| it.memory.as_mut());
                 if let Some(memory) = on {
-                    memory.late.push((node, fence, it.run));
+                    memory.unfreed_buffers.push((node, fence, it.run));
                 }
             }
-            None => world.give_back_buffer(it.adapter, it.run),
+            None => world.free_dma_buffer(it.adapter, it.run),
         }
         if !world.runnable.is_empty() {
-            self.ring(&self.bell);
+            self.wake_one(&self.work_available);
         }
     }
 }
@@ -279,12 +279,12 @@ impl Kernel {
         fence: Fence,
         range: (u64, u64),
     ) {
-        let world = self.world.hold();
-        let sent = |it: &Listed| {
+        let world = self.state.lock();
+        let sent = |it: &RenderPacket| {
             let mine = it.adapter == adapter;
-            it.sent.filter(|it| mine && it.0 == node as usize && it.1 == fence)
+            it.submission.filter(|it| mine && it.0 == node as usize && it.1 == fence)
         };
-        let found = world.listed.iter().find_map(|(_, it)| Some((it, sent(it)?.2)));
+        let found = world.render_packets.iter().find_map(|(_, it)| Some((it, sent(it)?.2)));
         let Some((packet, patched)) = found else { return };
         let (address, bytes) = range;
         let within = |start: u64, size: u64| {
@@ -293,10 +293,10 @@ impl Kernel {
         let listed = packet
             .uses
             .iter()
-            .any(|it| world.place_now(it.extent).is_some_and(|(_, start)| within(start, it.bytes)));
-        let told = |it: &&Use| it.told.is_some_and(|(_, start)| within(start, it.bytes));
+            .any(|it| world.current_location(it.extent).is_some_and(|(_, start)| within(start, it.bytes)));
+        let told = |it: &&AllocationUse| it.rendered_at.is_some_and(|(_, start)| within(start, it.bytes));
         let stale = packet.uses.iter().find(told);
-        let of = |it: &Use| world.extents.get(it.extent).map(|it| it.owner.subject());
+        let of = |it: &AllocationUse| world.extents.get(it.extent).map(|it| it.owner.subject());
         let stranger = world.extents.iter().find(|(number, it)| {
             let mine = packet.uses.iter().any(|using| using.extent == *number);
             let start = world.memory(adapter).and_then(|(_, memory)| memory.address(it));
@@ -307,13 +307,13 @@ impl Kernel {
         let null = packet.null.then(|| format!("{at}, though its commands are not to be done"));
         if packet.null {
             let place = "DxgkDdiSubmitCommand.NullRendering";
-            self.log.judge(RuleId::KMD_SUBMIT_011, Who::Driver, about, place, null);
+            self.log.judge(RuleId::KMD_SUBMIT_011, Component::Driver, about, place, null);
         }
         let foreign = stranger.filter(|_| !listed && stale.is_none());
         let broken = foreign
             .map(|(_, it)| format!("{at}, where {} is: it is not listed", it.owner.subject()));
         let reached = broken.is_some();
-        self.log.judge(RuleId::KMD_RENDER_002, Who::Driver, about, RENDER, broken);
+        self.log.judge(RuleId::KMD_RENDER_002, Component::Driver, about, RENDER, broken);
         let broken = (!listed && !reached).then(|| match stale.and_then(of) {
             Some(it) => format!("{at}, where {it} was when the driver wrote the command"),
             None => format!("{at}, where nothing is that it lists"),
@@ -323,72 +323,72 @@ impl Kernel {
         } else {
             (RuleId::KMD_RENDER_004, "DxgkDdiRender.pDmaBuffer")
         };
-        self.log.judge(rule, Who::Driver, about, place, broken);
+        self.log.judge(rule, Component::Driver, about, place, broken);
     }
 }
 
-impl World {
+impl KernelState {
     /// Buffers of packets that were lost go when their node has passed them.
-    pub(crate) fn free_late(&mut self, adapter: Id<Adapter>) {
+    pub(crate) fn free_deferred_buffers(&mut self, adapter: Id<Adapter>) {
         let Some(on) = self.adapters.get_mut(adapter) else { return };
-        let Some(memory) = on.memory.as_mut().filter(|it| !it.late.is_empty()) else { return };
+        let Some(memory) = on.memory.as_mut().filter(|it| !it.unfreed_buffers.is_empty()) else { return };
         let passed =
             |node: usize, fence: Fence| on.nodes.get(node).is_none_or(|it| it.passed.covers(fence));
-        for (node, fence, run) in std::mem::take(&mut memory.late) {
+        for (node, fence, run) in std::mem::take(&mut memory.unfreed_buffers) {
             if passed(node, fence) {
-                memory.ram.give_back(run);
+                memory.ram.free(run);
             } else {
-                memory.late.push((node, fence, run));
+                memory.unfreed_buffers.push((node, fence, run));
             }
         }
     }
 
-    pub(super) fn give_back_buffer(&self, adapter: Id<Adapter>, run: Run) {
+    pub(super) fn free_dma_buffer(&self, adapter: Id<Adapter>, run: Run) {
         if let Some((_, memory)) = self.memory(adapter) {
-            memory.ram.give_back(run);
+            memory.ram.free(run);
         }
     }
 
     /// Whether all that a packet uses is in place.
-    pub(crate) fn is_placed(&self, packet: Id<Listed>) -> bool {
-        let Some(it) = self.listed.get(packet).filter(|it| it.held) else { return false };
-        it.uses.iter().all(|it| self.place_now(it.extent).is_some())
+    pub(crate) fn is_packet_resident(&self, packet: Id<RenderPacket>) -> bool {
+        let Some(it) = self.render_packets.get(packet).filter(|it| it.holds_extents) else { return false };
+        it.uses.iter().all(|it| self.current_location(it.extent).is_some())
     }
 
     /// What is moved before a packet is patched, of every third one: something that its driver
     /// was told the address of, and that nobody uses now.
-    fn stirs(&self, packet: Id<Listed>) -> Option<Id<Extent>> {
-        let it = self.listed.get(packet)?;
+    fn extent_to_relocate(&self, packet: Id<RenderPacket>) -> Option<Id<Extent>> {
+        let it = self.render_packets.get(packet)?;
         let lists = self.contexts.get(it.context)?.lists.as_ref()?;
-        let free = |it: &&Use| {
+        let free = |it: &&AllocationUse| {
             let extent = self.extents.get(it.extent);
             let idle = |it: &Extent| {
                 it.rank.is_some() && it.pending == 0 && it.lock.is_none() && it.offer.is_none()
             };
-            it.told.is_some() && extent.is_some_and(idle)
+            it.rendered_at.is_some() && extent.is_some_and(idle)
         };
         let third = lists.renders.is_multiple_of(3);
         it.uses.iter().find(free).filter(|_| third).map(|it| it.extent)
     }
 
     /// Where a packet's buffer is, how much of it is written, and the driver's bytes of it.
-    pub(crate) fn listed_buffer(&self, packet: Id<Listed>) -> Option<(u64, u32, Vec<u8>)> {
-        let it = self.listed.get(packet)?;
+    pub(crate) fn render_buffer(&self, packet: Id<RenderPacket>) -> Option<(u64, u32, Vec<u8>)> {
+        let it = self.render_packets.get(packet)?;
         Some((it.run.start, it.written, it.private.clone()))
     }
 
     /// The segment that an extent is in, by its driver's number, and its address; none while it
     /// is on its way.
-    pub(super) fn place_now(&self, extent: Id<Extent>) -> Option<(u32, u64)> {
+    pub(super) fn current_location(&self, extent: Id<Extent>) -> Option<(u32, u64)> {
         let it = self.extents.get(extent).filter(|it| it.pending == 0)?;
         let (_, memory) = self.memory(it.adapter)?;
-        Some((number(it.segment()?), memory.address(it)?))
+        Some((segment_number(it.segment()?), memory.address(it)?))
     }
 
     /// What a packet uses, with where it is now.
-    fn listings(&self, packet: Id<Listed>) -> Vec<Listing> {
-        let Some(it) = self.listed.get(packet) else { return Vec::new() };
-        let now = |it: &Use| Use { told: self.place_now(it.extent), ..it.clone() }.told();
+    fn allocation_list(&self, packet: Id<RenderPacket>) -> Vec<AllocationListEntry> {
+        let Some(it) = self.render_packets.get(packet) else { return Vec::new() };
+        let now = |it: &AllocationUse| AllocationUse { rendered_at: self.current_location(it.extent), ..it.clone() }.list_entry();
         it.uses.iter().map(now).collect()
     }
 }

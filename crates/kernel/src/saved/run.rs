@@ -3,71 +3,71 @@
 
 use crate::context::Context;
 use crate::kernel::Kernel;
-use crate::memory::place::Plan;
-use crate::memory::{Extent, Move, Place, Spotted, Step};
-use crate::miniport::{Answer, Refusal};
+use crate::memory::place::PagingPlan;
+use crate::memory::{Extent, PagingOperation, Location, SegmentLocation, PagingStep};
+use crate::miniport::{DriverResult, DriverError};
 use crate::operation::PAGE;
-use crate::saved::Saved;
+use crate::saved::ContextAllocation;
 use crate::start::Adapter;
 use crate::store::Id;
-use crate::world::World;
-use flight::{Passive, RuleId, What, Who};
+use crate::world::KernelState;
+use flight::{Passive, RuleId, EventKind, Component};
 
 impl Kernel {
-    pub(crate) fn update_context_memory(
+    pub(crate) fn update_context_allocation(
         &self,
         at: &mut Passive,
         adapter: Id<Adapter>,
         name: usize,
         private: &[u8],
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         let place = "DxgkCbUpdateContextAllocation";
         let extent = {
-            let world = &mut *self.world.hold();
-            let number = self.judge_name(world, adapter, name, place)?;
-            let own = flight::InCall::current().is_some_and(|it| it.scheduler);
+            let world = &mut *self.state.lock();
+            let number = self.judge_kernel_handle(world, adapter, name, place)?;
+            let own = flight::CallGuard::current().is_some_and(|it| it.scheduler);
             let broken = own.then(|| {
                 "it was called inside a call of the GPU scheduler's class, and waits for paging \
                  work that needs the same class: it would never end"
                     .to_owned()
             });
-            self.log.judge(RuleId::CB_CTXALLOC_017, Who::Driver, adapter.subject(), place, broken);
+            self.log.judge(RuleId::CB_CTXALLOC_017, Component::Driver, adapter.subject(), place, broken);
             if own {
-                return Err(Refusal::Busy);
+                return Err(DriverError::Busy);
             }
-            let extent = world.saved[number].extent;
+            let extent = world.context_allocations[number].extent;
             world.hold_extent(extent, true);
             let given = crate::create::digest(private);
-            self.log.emit(number.subject(), What::SavedUpdating { given });
-            let mut plan = Plan::default();
-            if self.plan_in(world, extent, &mut plan).is_err() {
-                self.unplan(world, &mut plan);
+            self.log.emit(number.subject(), EventKind::ContextAllocationUpdating { data: given });
+            let mut plan = PagingPlan::default();
+            if self.plan_page_in(world, extent, &mut plan).is_err() {
+                self.undo_plan(world, &mut plan);
                 world.hold_extent(extent, false);
                 self.start_paging(world, adapter, plan, None);
-                return Err(Refusal::NoMemory);
+                return Err(DriverError::NoMemory);
             }
-            if let Some(at) = world.spotted(extent) {
-                plan.come.push(Step::new(extent, Move::Update(private.into()), at));
+            if let Some(at) = world.segment_location(extent) {
+                plan.page_in.push(PagingStep::new(extent, PagingOperation::Update(private.into()), at));
             }
             self.start_paging(world, adapter, plan, None);
             extent
         };
         let about = adapter;
-        let over = |it: &World| it.extents.get(extent).is_none_or(|it| it.pending == 0);
-        let what = |_: &World| "the update of a context allocation".to_owned();
+        let over = |it: &KernelState| it.extents.get(extent).is_none_or(|it| it.pending == 0);
+        let what = |_: &KernelState| "the update of a context allocation".to_owned();
         // Who is inside a call does not hold up the reset of what it waits for.
-        let ends = |it: &World| over(it) || it.is_to_be_reset(adapter);
+        let ends = |it: &KernelState| over(it) || it.is_reset_pending(adapter);
         let ended = self.wait_until(at, about.subject(), what, ends);
-        let world = &mut *self.world.hold();
+        let world = &mut *self.state.lock();
         let done = ended && over(world);
         if let Some(it) = world.extents.get(extent).filter(|_| done) {
-            self.log.emit(it.owner.subject(), What::SavedUpdated {});
+            self.log.emit(it.owner.subject(), EventKind::ContextAllocationUpdated {});
         }
         world.hold_extent(extent, false);
-        if done { Ok(()) } else { Err(Refusal::Busy) }
+        if done { Ok(()) } else { Err(DriverError::Busy) }
     }
 
-    pub(crate) fn map_context_memory(
+    pub(crate) fn map_context_allocation(
         &self,
         _at: &mut Passive,
         adapter: Id<Adapter>,
@@ -76,9 +76,9 @@ impl Kernel {
         pages: u64,
     ) -> Option<u64> {
         let place = "DxgkCbMapContextAllocation";
-        let world = self.world.hold();
-        let number = self.judge_name(&world, adapter, name, place).ok()?;
-        let it = world.extents.get(world.saved.get(number)?.extent)?;
+        let world = self.state.lock();
+        let number = self.judge_kernel_handle(&world, adapter, name, place).ok()?;
+        let it = world.extents.get(world.context_allocations.get(number)?.extent)?;
         let end = first_page.checked_add(pages);
         let broken = (pages == 0 || end.is_none_or(|end| end > it.bytes / PAGE)).then(|| {
             format!(
@@ -89,38 +89,38 @@ impl Kernel {
             )
         });
         let refused = broken.is_some();
-        self.log.judge(RuleId::CB_CTXALLOC_015, Who::Driver, adapter.subject(), place, broken);
+        self.log.judge(RuleId::CB_CTXALLOC_015, Component::Driver, adapter.subject(), place, broken);
         let address = world.memory(adapter)?.1.address(it)?;
         (!refused).then_some(address + first_page * PAGE)
     }
 }
 
-impl World {
+impl KernelState {
     /// What a context saves into may be moved, if the context is current nowhere any more.
-    pub(crate) fn rest_context(&mut self, adapter: Id<Adapter>, context: Id<Context>) {
-        let holds = self.contexts.get(context).is_some_and(|it| !it.holding.is_empty());
+    pub(crate) fn release_idle_context(&mut self, adapter: Id<Adapter>, context: Id<Context>) {
+        let holds = self.contexts.get(context).is_some_and(|it| !it.held_extents.is_empty());
         if holds && !self.is_current(adapter, context) {
-            let held = self.contexts.get_mut(context).map(|it| std::mem::take(&mut it.holding));
-            self.let_go(held.unwrap_or_default());
+            let held = self.contexts.get_mut(context).map(|it| std::mem::take(&mut it.held_extents));
+            self.release_extents(held.unwrap_or_default());
         }
     }
 
     /// A context is gone. While it is current on a node, that holds for it what it held.
-    pub(crate) fn leave_context(&mut self, adapter: Id<Adapter>, context: Id<Context>) {
-        let held = self.contexts.get_mut(context).map(|it| std::mem::take(&mut it.holding));
+    pub(crate) fn release_context(&mut self, adapter: Id<Adapter>, context: Id<Context>) {
+        let held = self.contexts.get_mut(context).map(|it| std::mem::take(&mut it.held_extents));
         let held = held.unwrap_or_default();
         let nodes = self.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
         let mut saving = nodes.filter(|it| it.may_save(|other, _| other == context));
         match saving.next() {
-            Some(node) => node.holding.extend(held.into_iter().map(|it| (context, it))),
-            None => self.let_go(held),
+            Some(node) => node.held_extents.extend(held.into_iter().map(|it| (context, it))),
+            None => self.release_extents(held),
         }
     }
 
     /// Nobody holds these any more for a context.
-    pub(crate) fn let_go(&mut self, held: impl IntoIterator<Item = Id<Saved>>) {
+    pub(crate) fn release_extents(&mut self, held: impl IntoIterator<Item = Id<ContextAllocation>>) {
         for number in held {
-            if let Some(extent) = self.saved.get(number).map(|it| it.extent) {
+            if let Some(extent) = self.context_allocations.get(number).map(|it| it.extent) {
                 self.hold_extent(extent, false);
             }
         }
@@ -128,40 +128,40 @@ impl World {
 
     /// Whether all that a context saves into is there, and stays.
     pub(crate) fn is_ready(&self, context: Id<Context>) -> bool {
-        if self.saved.is_empty() {
+        if self.context_allocations.is_empty() {
             return true;
         }
-        let held = self.contexts.get(context).map(|it| it.holding.as_slice()).unwrap_or_default();
+        let held = self.contexts.get(context).map(|it| it.held_extents.as_slice()).unwrap_or_default();
         let there = |it: &Extent| it.segment().is_some() && it.pending == 0;
-        self.saved_for(context).iter().all(|(number, extent)| {
+        self.context_allocations_of(context).iter().all(|(number, extent)| {
             held.contains(number) && self.extents.get(*extent).is_some_and(there)
         })
     }
 
     /// Whether a context's engine saves into something that is not held for it.
     pub(crate) fn has_more(&self, context: Id<Context>) -> bool {
-        let held = self.contexts.get(context).map(|it| it.holding.as_slice()).unwrap_or_default();
-        self.saved_for(context).iter().any(|(number, _)| !held.contains(number))
+        let held = self.contexts.get(context).map(|it| it.held_extents.as_slice()).unwrap_or_default();
+        self.context_allocations_of(context).iter().any(|(number, _)| !held.contains(number))
     }
 
     /// What a context's engine saves into: its own, and its device's.
-    pub(crate) fn saved_for(&self, context: Id<Context>) -> Vec<(Id<Saved>, Id<Extent>)> {
-        if self.saved.is_empty() {
+    pub(crate) fn context_allocations_of(&self, context: Id<Context>) -> Vec<(Id<ContextAllocation>, Id<Extent>)> {
+        if self.context_allocations.is_empty() {
             return Vec::new();
         }
         let Some(device) = self.contexts.get(context).map(|it| it.device) else {
             return Vec::new();
         };
-        let own = self.contexts.get(context).map(|it| it.saved.as_slice()).unwrap_or_default();
-        let shared = self.devices.get(device).map(|it| it.saved.as_slice()).unwrap_or_default();
-        let extent = |it: &Id<Saved>| Some((*it, self.saved.get(*it)?.extent));
+        let own = self.contexts.get(context).map(|it| it.context_allocations.as_slice()).unwrap_or_default();
+        let shared = self.devices.get(device).map(|it| it.context_allocations.as_slice()).unwrap_or_default();
+        let extent = |it: &Id<ContextAllocation>| Some((*it, self.context_allocations.get(*it)?.extent));
         own.iter().chain(shared).filter_map(extent).collect()
     }
 
-    fn spotted(&self, extent: Id<Extent>) -> Option<Spotted> {
-        match &self.extents.get(extent)?.place {
-            Place::In { segment, spot } => {
-                Some(Spotted { segment: *segment, offset: spot.start() })
+    fn segment_location(&self, extent: Id<Extent>) -> Option<SegmentLocation> {
+        match &self.extents.get(extent)?.location {
+            Location::Segment { segment, range: spot } => {
+                Some(SegmentLocation { segment: *segment, offset: spot.start() })
             }
             _ => None,
         }

@@ -1,14 +1,14 @@
 //! The addresses of a space: which are taken, and by what.
 //!
-//! # Invariants (checked by [`Addresses::validate`])
+//! # Invariants (checked by [`AddressRanges::validate`])
 //!
-//! 1. Ranges are whole pages, do not overlap, and lie between `LOWEST` and the end.
+//! 1. Ranges are whole pages, do not overlap, and lie between `LOWEST_ADDRESS` and the end.
 //! 2. A range keeps the number of the reservation it is in, whatever is mapped into it.
 //! 3. What is only reserved is in a reservation.
 //! 4. What is free, and where each view is mapped, is kept besides, so that neither is looked for.
 
 use crate::operation::PAGE;
-use crate::space::gaps::Gaps;
+use crate::space::gaps::AddressGaps;
 use crate::store::Id;
 use crate::view::View;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,33 +17,33 @@ use std::ops::Range as Span;
 /// No range is below this: zero means "anywhere" to clients.
 ///
 /// WINDOWS: where the first address lies is not documented (our decision).
-pub(crate) const LOWEST: u64 = 64 << 10;
+pub(crate) const LOWEST_ADDRESS: u64 = 64 << 10;
 
 /// The addresses of a space.
 #[derive(Debug)]
-pub(crate) struct Addresses {
+pub(crate) struct AddressRanges {
     end: u64,
-    ranges: BTreeMap<u64, Taken>,
-    gaps: Gaps,
+    ranges: BTreeMap<u64, AddressRange>,
+    gaps: AddressGaps,
     /// The ranges of each view, by where they begin.
     views: BTreeSet<(Id<View>, u64)>,
     last_reservation: u32,
     /// Up to here reservations are the driver's: they are older than those of clients.
-    drivers: u32,
+    driver_ranges: u32,
 }
 
 /// A range that is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(crate) struct AddressRange {
     pub(crate) end: u64,
     /// The reservation it is in; zero when a map call chose or took it.
     pub(crate) reservation: u32,
-    pub(crate) held: Held,
+    pub(crate) backing: Backing,
 }
 
 /// What is at a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum Backing {
     /// Nothing yet: touching it is a fault.
     Reserved,
     /// The driver's own, and no client's.
@@ -76,7 +76,7 @@ pub struct Access {
 
 /// Where a new range may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bounds {
+pub(crate) struct AddressBounds {
     pub(crate) minimum: u64,
     /// The first address behind; zero is the end of all.
     pub(crate) maximum: u64,
@@ -85,21 +85,21 @@ pub(crate) struct Bounds {
 
 /// What a span of addresses is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Made {
+pub(crate) enum RangeState {
     /// All of it is free.
     Free,
     /// All of it is taken; `reserved` when every part is in a reservation.
-    Taken { reserved: bool },
+    Used { reserved: bool },
     /// Some of it is free, or it is no span of this space.
     Mixed,
 }
 
-impl Held {
+impl Backing {
     /// The same, so many bytes further on.
-    fn later(self, bytes: u64) -> Self {
+    fn advanced(self, bytes: u64) -> Self {
         match self {
-            Held::Mapped { view, offset, access } => {
-                Held::Mapped { view, offset: offset + bytes, access }
+            Backing::Mapped { view, offset, access } => {
+                Backing::Mapped { view, offset: offset + bytes, access }
             }
             other => other,
         }
@@ -107,27 +107,27 @@ impl Held {
 
     /// Whether there is an entry of a page table for it.
     pub(crate) fn has_entries(self) -> bool {
-        matches!(self, Held::Zero | Held::Mapped { .. })
+        matches!(self, Backing::Zero | Backing::Mapped { .. })
     }
 
     /// In a word, for events.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Held::Reserved => "reserved",
-            Held::Driver => "the driver's",
-            Held::NoAccess => "no-access",
-            Held::Zero => "zero",
-            Held::Mapped { .. } => "mapped",
+            Backing::Reserved => "reserved",
+            Backing::Driver => "the driver's",
+            Backing::NoAccess => "no-access",
+            Backing::Zero => "zero",
+            Backing::Mapped { .. } => "mapped",
         }
     }
 }
 
-impl Addresses {
+impl AddressRanges {
     /// A space of so many bits, all free.
     pub(crate) fn new(bits: u32) -> Self {
         let end = 1_u64.checked_shl(bits).unwrap_or(1 << 63);
         let (ranges, views) = (BTreeMap::new(), BTreeSet::new());
-        Self { end, ranges, gaps: Gaps::new(LOWEST..end), views, last_reservation: 0, drivers: 0 }
+        Self { end, ranges, gaps: AddressGaps::new(LOWEST_ADDRESS..end), views, last_reservation: 0, driver_ranges: 0 }
     }
 
     /// The first address behind all.
@@ -142,31 +142,31 @@ impl Addresses {
     }
 
     /// The lowest free span of that size within bounds.
-    pub(crate) fn find(&self, size: u64, bounds: Bounds) -> Option<u64> {
+    pub(crate) fn find(&self, size: u64, bounds: AddressBounds) -> Option<u64> {
         let top = if bounds.maximum == 0 { self.end } else { bounds.maximum.min(self.end) };
         let step = bounds.alignment.max(PAGE);
-        let from = bounds.minimum.max(LOWEST);
+        let from = bounds.minimum.max(LOWEST_ADDRESS);
         self.gaps.find(size, step, from).filter(|at| at + size <= top)
     }
 
     /// Takes a span that is free.
-    fn take(&mut self, start: u64, taken: Taken) {
+    fn insert(&mut self, start: u64, taken: AddressRange) {
         self.gaps.take(&(start..taken.end));
-        self.list(start, taken.held, true);
+        self.index_view(start, taken.backing, true);
         self.ranges.insert(start, taken);
     }
 
     /// Gives back a range.
-    fn give_back(&mut self, start: u64) {
+    fn remove(&mut self, start: u64) {
         if let Some(taken) = self.ranges.remove(&start) {
-            self.list(start, taken.held, false);
-            self.gaps.give_back(start..taken.end);
+            self.index_view(start, taken.backing, false);
+            self.gaps.insert(start..taken.end);
         }
     }
 
     /// A view has a range there, or not any more.
-    fn list(&mut self, start: u64, held: Held, there: bool) {
-        if let Held::Mapped { view, .. } = held {
+    fn index_view(&mut self, start: u64, held: Backing, there: bool) {
+        if let Backing::Mapped { view, .. } = held {
             if there {
                 self.views.insert((view, start));
             } else {
@@ -182,16 +182,16 @@ impl Addresses {
     }
 
     /// What a span is made of.
-    pub(crate) fn made_of(&self, span: &Span<u64>) -> Made {
-        if span.start < LOWEST || span.end > self.end || span.start >= span.end {
-            return Made::Mixed;
+    pub(crate) fn state_of(&self, span: &Span<u64>) -> RangeState {
+        if span.start < LOWEST_ADDRESS || span.end > self.end || span.start >= span.end {
+            return RangeState::Mixed;
         }
         let (mut covered, mut reserved) = (span.start, true);
         let mut any = false;
         for (part, taken) in self.parts(span) {
             any = true;
-            if taken.held == Held::Driver {
-                return Made::Mixed;
+            if taken.backing == Backing::Driver {
+                return RangeState::Mixed;
             }
             reserved &= taken.reservation != 0;
             if part.start == covered {
@@ -199,20 +199,20 @@ impl Addresses {
             }
         }
         match (any, covered == span.end) {
-            (false, _) => Made::Free,
-            (true, true) => Made::Taken { reserved },
-            (true, false) => Made::Mixed,
+            (false, _) => RangeState::Free,
+            (true, true) => RangeState::Used { reserved },
+            (true, false) => RangeState::Mixed,
         }
     }
 
     /// The taken parts of a span, cut to it.
-    pub(crate) fn parts(&self, span: &Span<u64>) -> Vec<(Span<u64>, Taken)> {
+    pub(crate) fn parts(&self, span: &Span<u64>) -> Vec<(Span<u64>, AddressRange)> {
         let first = self.ranges.range(..=span.start).next_back().map_or(span.start, |it| *it.0);
         let all = self.ranges.range(first..span.end.max(first));
-        let cut = |(start, taken): (&u64, &Taken)| {
+        let cut = |(start, taken): (&u64, &AddressRange)| {
             let part = (*start).max(span.start)..taken.end.min(span.end);
-            let held = taken.held.later(part.start.saturating_sub(*start));
-            (part.start < part.end).then_some((part, Taken { held, ..*taken }))
+            let held = taken.backing.advanced(part.start.saturating_sub(*start));
+            (part.start < part.end).then_some((part, AddressRange { backing: held, ..*taken }))
         };
         all.filter_map(cut).collect()
     }
@@ -222,47 +222,47 @@ impl Addresses {
         let before = self.ranges.range(..span.start).next_back().map(|it| it.1);
         let before = before.filter(|it| it.end > span.start).into_iter();
         let inside = self.ranges.range(span.clone()).map(|it| it.1);
-        before.chain(inside).any(|it| it.held.has_entries())
+        before.chain(inside).any(|it| it.backing.has_entries())
     }
 
     /// All that is taken.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (Span<u64>, Taken)> + '_ {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Span<u64>, AddressRange)> + '_ {
         self.ranges.iter().map(|(start, taken)| (*start..taken.end, *taken))
     }
 
     /// The range that an address is in.
-    pub(crate) fn at(&self, address: u64) -> Option<(Span<u64>, Taken)> {
+    pub(crate) fn at(&self, address: u64) -> Option<(Span<u64>, AddressRange)> {
         let (start, taken) = self.ranges.range(..=address).next_back()?;
         (address < taken.end).then_some((*start..taken.end, *taken))
     }
 
     /// Reserves a free span. Answers the number of the reservation.
-    pub(crate) fn reserve(&mut self, span: Span<u64>, held: Held) -> u32 {
+    pub(crate) fn reserve(&mut self, span: Span<u64>, held: Backing) -> u32 {
         self.last_reservation += 1;
         let reservation = self.last_reservation;
-        self.take(span.start, Taken { end: span.end, reservation, held });
+        self.insert(span.start, AddressRange { end: span.end, reservation, backing: held });
         reservation
     }
 
     /// Keeps a span for the driver, before clients have any. What is shown they can map into.
-    pub(crate) fn keep(&mut self, span: Span<u64>, shown: bool) {
-        self.drivers = self.reserve(span, if shown { Held::Reserved } else { Held::Driver });
+    pub(crate) fn reserve_for_driver(&mut self, span: Span<u64>, shown: bool) {
+        self.driver_ranges = self.reserve(span, if shown { Backing::Reserved } else { Backing::Driver });
     }
 
     /// Whether all of a span is in reservations of the driver.
-    pub(crate) fn is_kept(&self, span: &Span<u64>) -> bool {
-        self.parts(span).iter().all(|it| (1..=self.drivers).contains(&it.1.reservation))
+    pub(crate) fn is_driver_reserved(&self, span: &Span<u64>) -> bool {
+        self.parts(span).iter().all(|it| (1..=self.driver_ranges).contains(&it.1.reservation))
     }
 
     /// Puts something at a span: over what is there, which stays in its reservation.
-    pub(crate) fn put(&mut self, span: &Span<u64>, held: Held) {
+    pub(crate) fn set_backing(&mut self, span: &Span<u64>, held: Backing) {
         let parts = self.parts(span);
         self.free(span);
         let mut at = span.start;
         let mut put = |part: Span<u64>, reservation| {
             if part.start < part.end {
-                let held = held.later(part.start - span.start);
-                self.take(part.start, Taken { end: part.end, reservation, held });
+                let held = held.advanced(part.start - span.start);
+                self.insert(part.start, AddressRange { end: part.end, reservation, backing: held });
             }
         };
         for (part, taken) in parts {
@@ -275,75 +275,75 @@ impl Addresses {
 
     /// Frees what of a span is taken. What is cut stays outside of it.
     pub(crate) fn free(&mut self, span: &Span<u64>) {
-        self.cut(span.start);
-        self.cut(span.end);
-        let gone: Vec<u64> = self.ranges.range(span.clone()).map(|it| *it.0).collect();
-        for start in gone {
-            self.give_back(start);
+        self.split_at(span.start);
+        self.split_at(span.end);
+        let zombie: Vec<u64> = self.ranges.range(span.clone()).map(|it| *it.0).collect();
+        for start in zombie {
+            self.remove(start);
         }
     }
 
     /// Puts back what a span was, as `parts` answered it.
-    pub(crate) fn restore(&mut self, span: &Span<u64>, before: Vec<(Span<u64>, Taken)>) {
+    pub(crate) fn restore(&mut self, span: &Span<u64>, before: Vec<(Span<u64>, AddressRange)>) {
         self.free(span);
         for (part, taken) in before {
-            self.take(part.start, Taken { end: part.end, ..taken });
+            self.insert(part.start, AddressRange { end: part.end, ..taken });
         }
     }
 
     /// What a view had mapped is over: what is in a reservation is only reserved again, the rest
     /// is free.
     pub(crate) fn unmap(&mut self, span: &Span<u64>) {
-        self.cut(span.start);
-        self.cut(span.end);
+        self.split_at(span.start);
+        self.split_at(span.end);
         let parts = self.parts(span);
         for (part, taken) in parts {
             if taken.reservation == 0 {
-                self.give_back(part.start);
+                self.remove(part.start);
             } else if let Some(it) = self.ranges.get_mut(&part.start) {
-                let held = std::mem::replace(&mut it.held, Held::Reserved);
-                self.list(part.start, held, false);
+                let held = std::mem::replace(&mut it.backing, Backing::Reserved);
+                self.index_view(part.start, held, false);
             }
         }
     }
 
     /// Makes a range that an address is inside of two.
-    fn cut(&mut self, address: u64) {
+    fn split_at(&mut self, address: u64) {
         let Some((start, taken)) = self.ranges.range(..address).next_back() else { return };
         let (start, taken) = (*start, *taken);
         if taken.end <= address {
             return;
         }
-        let held = taken.held.later(address - start);
+        let held = taken.backing.advanced(address - start);
         if let Some(it) = self.ranges.get_mut(&start) {
             it.end = address;
         }
-        self.list(address, held, true);
-        self.ranges.insert(address, Taken { held, ..taken });
+        self.index_view(address, held, true);
+        self.ranges.insert(address, AddressRange { backing: held, ..taken });
     }
 
     /// Checks the invariants.
     pub(crate) fn validate(&self) -> Result<(), String> {
-        let mut last = LOWEST;
+        let mut last = LOWEST_ADDRESS;
         for (start, taken) in &self.ranges {
             let whole = start.is_multiple_of(PAGE) && taken.end.is_multiple_of(PAGE);
             if !whole || *start < last || taken.end <= *start || taken.end > self.end {
                 return Err(format!("range {start:#x} to {:#x} is crooked", taken.end));
             }
-            if taken.held == Held::Reserved && taken.reservation == 0 {
+            if taken.backing == Backing::Reserved && taken.reservation == 0 {
                 return Err(format!("range {start:#x} is reserved by nobody"));
             }
             if last < *start && !self.gaps.has(&(last..*start)) {
                 return Err(format!("the gap before {start:#x} is not known"));
             }
-            if let Held::Mapped { view, .. } = taken.held
+            if let Backing::Mapped { view, .. } = taken.backing
                 && !self.views.contains(&(view, *start))
             {
                 return Err(format!("range {start:#x} is not listed at its view"));
             }
             last = taken.end;
         }
-        let mapped = self.ranges.values().filter(|it| matches!(it.held, Held::Mapped { .. }));
+        let mapped = self.ranges.values().filter(|it| matches!(it.backing, Backing::Mapped { .. }));
         if mapped.count() != self.views.len() {
             return Err("a view is listed at a range that is not its own".to_owned());
         }
@@ -356,29 +356,29 @@ mod tests {
     use super::*;
     use crate::store::ids;
 
-    const ANYWHERE: Bounds = Bounds { minimum: 0, maximum: 0, alignment: PAGE };
+    const ANYWHERE: AddressBounds = AddressBounds { minimum: 0, maximum: 0, alignment: PAGE };
 
     /// The view of that number, mapped.
-    fn mapped(number: usize, offset: u64) -> Held {
+    fn mapped(number: usize, offset: u64) -> Backing {
         mapped_view(ids::<View, 8>()[number], offset)
     }
 
-    fn mapped_view(view: Id<View>, offset: u64) -> Held {
-        Held::Mapped { view, offset, access: Access::default() }
+    fn mapped_view(view: Id<View>, offset: u64) -> Backing {
+        Backing::Mapped { view, offset, access: Access::default() }
     }
 
     #[test]
     fn the_lowest_free_span_is_found_within_bounds() {
-        let mut it = Addresses::new(32);
-        assert_eq!(it.find(PAGE, ANYWHERE), Some(LOWEST));
-        it.put(&(LOWEST..LOWEST + 4 * PAGE), mapped(1, 0));
-        assert_eq!(it.find(PAGE, ANYWHERE), Some(LOWEST + 4 * PAGE));
-        let large = Bounds { alignment: 64 << 10, ..ANYWHERE };
-        assert_eq!(it.find(PAGE, large), Some(2 * LOWEST));
-        let low = Bounds { maximum: LOWEST + 5 * PAGE, ..ANYWHERE };
-        assert_eq!(it.find(PAGE, low), Some(LOWEST + 4 * PAGE));
+        let mut it = AddressRanges::new(32);
+        assert_eq!(it.find(PAGE, ANYWHERE), Some(LOWEST_ADDRESS));
+        it.set_backing(&(LOWEST_ADDRESS..LOWEST_ADDRESS + 4 * PAGE), mapped(1, 0));
+        assert_eq!(it.find(PAGE, ANYWHERE), Some(LOWEST_ADDRESS + 4 * PAGE));
+        let large = AddressBounds { alignment: 64 << 10, ..ANYWHERE };
+        assert_eq!(it.find(PAGE, large), Some(2 * LOWEST_ADDRESS));
+        let low = AddressBounds { maximum: LOWEST_ADDRESS + 5 * PAGE, ..ANYWHERE };
+        assert_eq!(it.find(PAGE, low), Some(LOWEST_ADDRESS + 4 * PAGE));
         assert_eq!(it.find(2 * PAGE, low), None);
-        let high = Bounds { minimum: (1 << 32) - PAGE, ..ANYWHERE };
+        let high = AddressBounds { minimum: (1 << 32) - PAGE, ..ANYWHERE };
         assert_eq!(it.find(PAGE, high), Some((1 << 32) - PAGE));
         assert_eq!(it.find(2 * PAGE, high), None);
         assert_eq!(it.find(u64::MAX, ANYWHERE), None);
@@ -387,45 +387,45 @@ mod tests {
 
     #[test]
     fn a_gap_between_ranges_is_found() {
-        let mut it = Addresses::new(32);
-        let at = |page: u64| LOWEST + page * PAGE;
-        it.put(&(at(0)..at(2)), mapped(1, 0));
-        it.put(&(at(4)..at(6)), mapped(2, 0));
+        let mut it = AddressRanges::new(32);
+        let at = |page: u64| LOWEST_ADDRESS + page * PAGE;
+        it.set_backing(&(at(0)..at(2)), mapped(1, 0));
+        it.set_backing(&(at(4)..at(6)), mapped(2, 0));
         assert_eq!(it.find(2 * PAGE, ANYWHERE), Some(at(2)));
         assert_eq!(it.find(3 * PAGE, ANYWHERE), Some(at(6)));
-        let inside = Bounds { minimum: at(1), ..ANYWHERE };
+        let inside = AddressBounds { minimum: at(1), ..ANYWHERE };
         assert_eq!(it.find(PAGE, inside), Some(at(2)));
         it.validate().unwrap();
     }
 
     #[test]
     fn what_is_put_into_a_reservation_stays_in_it() {
-        let mut it = Addresses::new(32);
-        let span = LOWEST..LOWEST + 16 * PAGE;
-        let number = it.reserve(span.clone(), Held::Reserved);
-        let middle = LOWEST + 4 * PAGE..LOWEST + 8 * PAGE;
-        it.put(&middle, mapped(3, 0x1000));
-        assert_eq!(it.made_of(&span), Made::Taken { reserved: true });
-        let parts = it.parts(&(LOWEST + 5 * PAGE..LOWEST + 9 * PAGE));
+        let mut it = AddressRanges::new(32);
+        let span = LOWEST_ADDRESS..LOWEST_ADDRESS + 16 * PAGE;
+        let number = it.reserve(span.clone(), Backing::Reserved);
+        let middle = LOWEST_ADDRESS + 4 * PAGE..LOWEST_ADDRESS + 8 * PAGE;
+        it.set_backing(&middle, mapped(3, 0x1000));
+        assert_eq!(it.state_of(&span), RangeState::Used { reserved: true });
+        let parts = it.parts(&(LOWEST_ADDRESS + 5 * PAGE..LOWEST_ADDRESS + 9 * PAGE));
         assert_eq!(parts.len(), 2);
-        assert_eq!(parts[0].1.held, mapped(3, 0x2000));
+        assert_eq!(parts[0].1.backing, mapped(3, 0x2000));
         assert!(parts.iter().all(|it| it.1.reservation == number));
         it.unmap(&middle);
         assert_eq!(it.parts(&span).len(), 3);
-        assert!(it.parts(&span).iter().all(|it| it.1.held == Held::Reserved));
+        assert!(it.parts(&span).iter().all(|it| it.1.backing == Backing::Reserved));
         it.validate().unwrap();
     }
 
     #[test]
     fn a_partial_free_splits() {
-        let mut it = Addresses::new(32);
-        let span = LOWEST..LOWEST + 8 * PAGE;
-        it.put(&span, mapped(1, 0));
-        it.free(&(LOWEST + 2 * PAGE..LOWEST + 3 * PAGE));
-        assert_eq!(it.made_of(&span), Made::Mixed);
-        assert_eq!(it.made_of(&(LOWEST + 2 * PAGE..LOWEST + 3 * PAGE)), Made::Free);
-        assert_eq!(it.at(LOWEST + 3 * PAGE).map(|it| it.1.held), Some(mapped(1, 3 * PAGE)));
-        assert_eq!(it.at(LOWEST + 2 * PAGE), None);
+        let mut it = AddressRanges::new(32);
+        let span = LOWEST_ADDRESS..LOWEST_ADDRESS + 8 * PAGE;
+        it.set_backing(&span, mapped(1, 0));
+        it.free(&(LOWEST_ADDRESS + 2 * PAGE..LOWEST_ADDRESS + 3 * PAGE));
+        assert_eq!(it.state_of(&span), RangeState::Mixed);
+        assert_eq!(it.state_of(&(LOWEST_ADDRESS + 2 * PAGE..LOWEST_ADDRESS + 3 * PAGE)), RangeState::Free);
+        assert_eq!(it.at(LOWEST_ADDRESS + 3 * PAGE).map(|it| it.1.backing), Some(mapped(1, 3 * PAGE)));
+        assert_eq!(it.at(LOWEST_ADDRESS + 2 * PAGE), None);
         it.unmap(&span);
         assert!(it.is_empty());
         it.validate().unwrap();
@@ -433,42 +433,42 @@ mod tests {
 
     #[test]
     fn a_later_range_covers_an_earlier_one() {
-        let mut it = Addresses::new(32);
-        let at = |page: u64| LOWEST + page * PAGE;
-        it.put(&(at(0)..at(4)), mapped(1, 0));
-        it.put(&(at(2)..at(6)), mapped(2, 0));
+        let mut it = AddressRanges::new(32);
+        let at = |page: u64| LOWEST_ADDRESS + page * PAGE;
+        it.set_backing(&(at(0)..at(4)), mapped(1, 0));
+        it.set_backing(&(at(2)..at(6)), mapped(2, 0));
         assert_eq!(it.at(at(1)).map(|it| it.0), Some(at(0)..at(2)));
-        assert_eq!(it.at(at(3)).map(|it| it.1.held), Some(mapped(2, 0)));
+        assert_eq!(it.at(at(3)).map(|it| it.1.backing), Some(mapped(2, 0)));
         it.validate().unwrap();
     }
 
     #[test]
     fn what_is_no_span_is_mixed() {
-        let it = Addresses::new(32);
-        assert_eq!(it.made_of(&(0..PAGE)), Made::Mixed);
+        let it = AddressRanges::new(32);
+        assert_eq!(it.state_of(&(0..PAGE)), RangeState::Mixed);
         let end = it.end();
-        assert_eq!(it.made_of(&(end - PAGE..end + PAGE)), Made::Mixed);
-        assert_eq!(it.made_of(&(LOWEST..LOWEST)), Made::Mixed);
+        assert_eq!(it.state_of(&(end - PAGE..end + PAGE)), RangeState::Mixed);
+        assert_eq!(it.state_of(&(LOWEST_ADDRESS..LOWEST_ADDRESS)), RangeState::Mixed);
     }
 
     #[test]
     fn any_order_of_puts_and_frees_keeps_the_invariants() {
-        let mut it = Addresses::new(32);
+        let mut it = AddressRanges::new(32);
         let mut seed = 1_u64;
         let mut draw = |most: u64| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (seed >> 33) % most
         };
         for view in ids::<View, 2000>() {
-            let start = LOWEST + draw(64) * PAGE;
+            let start = LOWEST_ADDRESS + draw(64) * PAGE;
             let span = start..start + (1 + draw(16)) * PAGE;
             match draw(4) {
-                0 if it.made_of(&span) == Made::Free => {
-                    it.reserve(span, Held::Reserved);
+                0 if it.state_of(&span) == RangeState::Free => {
+                    it.reserve(span, Backing::Reserved);
                 }
                 1 => it.free(&span),
                 2 => it.unmap(&span),
-                _ => it.put(&span, mapped_view(view, 0)),
+                _ => it.set_backing(&span, mapped_view(view, 0)),
             }
             it.validate().unwrap();
         }

@@ -4,33 +4,33 @@ use crate::device::Device;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::memory::Extent;
-use crate::memory::place::Plan;
-use crate::memory::queue::Queue;
+use crate::memory::place::PagingPlan;
+use crate::memory::queue::PagingQueue;
 use crate::memory::resident::Residency;
 use crate::operation::PAGE;
 use crate::process::ProcessId;
-use crate::refused::{Argument, Refused};
-use crate::space::Space;
-use crate::space::addresses::{Access, Bounds, Held, LOWEST, Made};
-use crate::space::fault::{Coming, Freed};
+use crate::refused::{Argument, KernelError};
+use crate::space::AddressSpace;
+use crate::space::addresses::{Access, AddressBounds, Backing, LOWEST_ADDRESS, RangeState};
+use crate::space::fault::{PendingRange, FreedRange};
 use crate::space::subject;
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::store::IdList;
 use crate::view::View;
-use crate::world::World;
+use crate::world::KernelState;
 use flight::invariant;
-use flight::{Passive, What};
+use flight::{Passive, EventKind};
 use std::ops::Range as Span;
 
 /// Addresses that were freed are remembered for reports, so many of them.
-const MOST_FREED: usize = 256;
+const MAX_FREED: usize = 256;
 
 /// What a client wants at addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Behind {
+pub enum MapSource {
     /// Bytes of an allocation.
-    Bytes {
+    Allocation {
         /// Its view.
         view: Handle,
         /// From where on.
@@ -46,7 +46,7 @@ pub enum Behind {
 
 /// Addresses to map (`D3DDDI_MAPGPUVIRTUALADDRESS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MapOrder {
+pub struct MapAddressRequest {
     /// Whose paging work it is.
     pub queue: Handle,
     /// Where; zero is anywhere between the others.
@@ -58,12 +58,12 @@ pub struct MapOrder {
     /// How many bytes.
     pub bytes: u64,
     /// What is to be there.
-    pub behind: Behind,
+    pub source: MapSource,
 }
 
 /// Addresses to reserve (`D3DDDI_RESERVEGPUVIRTUALADDRESS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReserveOrder {
+pub struct ReserveAddressRequest {
     /// Whose paging work it is.
     pub queue: Handle,
     /// Where; zero is anywhere between the others.
@@ -80,11 +80,11 @@ pub struct ReserveOrder {
 
 /// Where a client's addresses are, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mapped {
+pub struct MapAddressResponse {
     /// The first of them.
     pub address: u64,
     /// Whether they can be used.
-    pub when: Residency,
+    pub residency: Residency,
 }
 
 impl Kernel {
@@ -93,48 +93,48 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        order: &ReserveOrder,
-    ) -> Result<Mapped, Refused> {
+        order: &ReserveAddressRequest,
+    ) -> Result<MapAddressResponse, KernelError> {
         let (queue, inside) = {
-            let mut world = self.world.hold();
-            let (queue, device) = world.queue_of(process, order.queue)?;
-            (queue, self.inside(&mut world, device)?)
+            let mut world = self.state.lock();
+            let (queue, device) = world.find_paging_queue(process, order.queue)?;
+            (queue, self.acquire_rundown(&mut world, device)?)
         };
-        self.look_again(&inside)?;
+        self.recheck_device(&inside)?;
         let (space, span, mut world) = loop {
-            let world = self.world.hold();
-            world.queue_of(process, order.queue)?;
-            let space = world.space_of(process.0, inside.adapter).ok_or(Refused::NoAddresses)?;
+            let world = self.state.lock();
+            world.find_paging_queue(process, order.queue)?;
+            let space = world.space_of(process.0, inside.adapter).ok_or(KernelError::NoAddressSpace)?;
             let bounds =
-                Bounds { minimum: order.minimum, maximum: order.maximum, alignment: LARGE };
-            let free = |made| made == Made::Free;
-            let span = self.choose(&world, space, order.base, order.bytes, (bounds, true), free)?;
-            if !order.zero || world.is_rooted(space, span.end) {
+                AddressBounds { minimum: order.minimum, maximum: order.maximum, alignment: LARGE };
+            let free = |made| made == RangeState::Free;
+            let span = self.choose_addresses(&world, space, order.base, order.bytes, (bounds, true), free)?;
+            if !order.zero || world.root_covers(space, span.end) {
                 break (space, span, world);
             }
             drop(world);
             self.grow_root(at, &inside.driver, space, span.end)?;
         };
         let world = &mut *world;
-        let held = if order.zero { Held::Zero } else { Held::Reserved };
+        let held = if order.zero { Backing::Zero } else { Backing::Reserved };
         let it = &mut world.spaces[space];
         let reservation = it.addresses.reserve(span.clone(), held);
-        let mut plan = Plan::default();
+        let mut plan = PagingPlan::default();
         if let Err(why) = self.plan_span(world, space, &span, &mut plan) {
             world.spaces[space].addresses.free(&span);
             self.start_paging(world, inside.adapter, plan, None);
             return Err(why);
         }
-        let when = self.answer_plan(world, inside.adapter, queue, plan);
-        world.note_coming(space, &span, (queue, when), true);
+        let when = self.start_plan(world, inside.adapter, queue, plan);
+        world.add_pending_range(space, &span, (queue, when), true);
         let value = when.value();
         self.log.emit(
             subject(space),
-            What::RangeReserved {
+            EventKind::RangeReserved {
                 start: span.start,
                 end: span.end,
                 reservation,
-                held: held.name().into(),
+                backing: held.name().into(),
                 base: order.base,
                 minimum: order.minimum,
                 maximum: order.maximum,
@@ -142,7 +142,7 @@ impl Kernel {
                 value,
             },
         );
-        Ok(Mapped { address: span.start, when })
+        Ok(MapAddressResponse { address: span.start, residency: when })
     }
 
     /// Maps something at addresses (`D3DKMTMapGpuVirtualAddress`).
@@ -150,31 +150,31 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        order: &MapOrder,
-    ) -> Result<Mapped, Refused> {
+        order: &MapAddressRequest,
+    ) -> Result<MapAddressResponse, KernelError> {
         let (queue, inside) = {
-            let mut world = self.world.hold();
-            let (queue, device) = world.queue_of(process, order.queue)?;
-            (queue, self.inside(&mut world, device)?)
+            let mut world = self.state.lock();
+            let (queue, device) = world.find_paging_queue(process, order.queue)?;
+            (queue, self.acquire_rundown(&mut world, device)?)
         };
-        self.look_again(&inside)?;
+        self.recheck_device(&inside)?;
         let (space, span, held, mut world) = loop {
-            let world = self.world.hold();
-            world.queue_of(process, order.queue)?;
-            let space = world.space_of(process.0, inside.adapter).ok_or(Refused::NoAddresses)?;
+            let world = self.state.lock();
+            world.find_paging_queue(process, order.queue)?;
+            let space = world.space_of(process.0, inside.adapter).ok_or(KernelError::NoAddressSpace)?;
             let (held, alignment) =
-                world.wanted_behind(process, inside.device, order.behind, order.bytes)?;
-            let bounds = Bounds { minimum: order.minimum, maximum: order.maximum, alignment };
-            let empty = !matches!(held, Held::Mapped { .. });
+                world.resolve_map_source(process, inside.device, order.source, order.bytes)?;
+            let bounds = AddressBounds { minimum: order.minimum, maximum: order.maximum, alignment };
+            let empty = !matches!(held, Backing::Mapped { .. });
             let fits = |made| match made {
-                Made::Free => true,
+                RangeState::Free => true,
                 // WINDOWS: what a map call made is not emptied by another (documented).
-                Made::Taken { reserved } => reserved || !empty,
-                Made::Mixed => false,
+                RangeState::Used { reserved } => reserved || !empty,
+                RangeState::Mixed => false,
             };
             let span =
-                self.choose(&world, space, order.base, order.bytes, (bounds, false), fits)?;
-            if !held.has_entries() || world.is_rooted(space, span.end) {
+                self.choose_addresses(&world, space, order.base, order.bytes, (bounds, false), fits)?;
+            if !held.has_entries() || world.root_covers(space, span.end) {
                 break (space, span, held, world);
             }
             drop(world);
@@ -183,27 +183,27 @@ impl Kernel {
         let world = &mut *world;
         let before = world.spaces.get(space).map(|it| it.addresses.parts(&span));
         let it = &mut world.spaces[space];
-        it.addresses.put(&span, held);
+        it.addresses.set_backing(&span, held);
         it.freed.retain(|it| it.span.end <= span.start || span.end <= it.span.start);
-        let mut plan = Plan::default();
+        let mut plan = PagingPlan::default();
         if let Err(why) = self.plan_span(world, space, &span, &mut plan) {
-            world.undo(space, &span, before.unwrap_or_default());
+            world.undo_mapping(space, &span, before.unwrap_or_default());
             self.start_paging(world, inside.adapter, plan, None);
             return Err(why);
         }
-        self.say_mapped(world, space, &span, held, (order.base, order.minimum, order.maximum, 0));
-        let when = self.answer_plan(world, inside.adapter, queue, plan);
-        world.note_coming(space, &span, (queue, when), false);
+        self.log_mapped(world, space, &span, held, (order.base, order.minimum, order.maximum, 0));
+        let when = self.start_plan(world, inside.adapter, queue, plan);
+        world.add_pending_range(space, &span, (queue, when), false);
         self.log.emit(
             subject(space),
-            What::RangeGiven {
+            EventKind::RangeMapReturned {
                 start: span.start,
                 end: span.end,
                 queue: Some(queue.subject()),
                 value: when.value(),
             },
         );
-        Ok(Mapped { address: span.start, when })
+        Ok(MapAddressResponse { address: span.start, residency: when })
     }
 
     /// Frees addresses, whole ranges or parts of them (`D3DKMTFreeGpuVirtualAddress`).
@@ -216,21 +216,21 @@ impl Kernel {
         adapter: Handle,
         base: u64,
         bytes: u64,
-    ) -> Result<(), Refused> {
-        let world = &mut *self.world.hold();
-        let adapter = world.resolve::<Adapter>(process, Argument::Adapter, adapter)?;
-        if !world.adapters.get(adapter).is_some_and(Adapter::runs) {
-            return Err(Refused::Removed(adapter.subject()));
+    ) -> Result<(), KernelError> {
+        let world = &mut *self.state.lock();
+        let adapter = world.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
+        if !world.adapters.get(adapter).is_some_and(Adapter::is_running) {
+            return Err(KernelError::Removed(adapter.subject()));
         }
-        let space = world.space_of(process.0, adapter).ok_or(Refused::NoAddresses)?;
-        let span = base..base.checked_add(bytes).ok_or(Refused::NotTaken { start: base, bytes })?;
-        let it = world.spaces.get(space).ok_or(Refused::NoAddresses)?;
-        if !matches!(it.addresses.made_of(&span), Made::Taken { .. }) {
-            let meets = |it: &Freed| it.span.start < span.end && span.start < it.span.end;
+        let space = world.space_of(process.0, adapter).ok_or(KernelError::NoAddressSpace)?;
+        let span = base..base.checked_add(bytes).ok_or(KernelError::AddressesNotInUse { start: base, bytes })?;
+        let it = world.spaces.get(space).ok_or(KernelError::NoAddressSpace)?;
+        if !matches!(it.addresses.state_of(&span), RangeState::Used { .. }) {
+            let meets = |it: &FreedRange| it.span.start < span.end && span.start < it.span.end;
             let why = if it.freed.iter().any(meets) {
-                Refused::FreedBefore { start: base, bytes }
+                KernelError::AddressesFreed { start: base, bytes }
             } else {
-                Refused::NotTaken { start: base, bytes }
+                KernelError::AddressesNotInUse { start: base, bytes }
             };
             return Err(why);
         }
@@ -239,20 +239,20 @@ impl Kernel {
     }
 
     /// Frees a span: its entries go, and the tables that nobody else needs.
-    fn free_span(&self, world: &mut World, space: Id<Space>, span: &Span<u64>, ends: Option<Ends>) {
+    fn free_span(&self, world: &mut KernelState, space: Id<AddressSpace>, span: &Span<u64>, ends: Option<DestroyedExtent>) {
         let it = &mut world.spaces[space];
         let adapter = it.adapter;
         let had: Vec<Span<u64>> = it
             .addresses
             .parts(span)
             .into_iter()
-            .filter(|it| it.1.held.has_entries())
+            .filter(|it| it.1.backing.has_entries())
             .map(|it| it.0)
             .collect();
         let of = ends.map(|it| it.extent);
         // What its driver has reserved stays so, whoever frees what was mapped there.
-        let stays = ends.is_some() || it.addresses.is_kept(span);
-        let kept = stays && it.addresses.made_of(span) == Made::Taken { reserved: true };
+        let stays = ends.is_some() || it.addresses.is_driver_reserved(span);
+        let not_offered = stays && it.addresses.state_of(span) == RangeState::Used { reserved: true };
         if stays {
             it.addresses.unmap(span);
         } else {
@@ -260,34 +260,34 @@ impl Kernel {
         }
         let during = world.working_contexts(space);
         if let Some(it) = world.spaces.get_mut(space) {
-            it.freed.push_back(Freed { span: span.clone(), during });
-            it.coming.retain(|it| it.span.end <= span.start || span.end <= it.span.start);
-            if it.freed.len() > MOST_FREED {
+            it.freed.push_back(FreedRange { span: span.clone(), during });
+            it.pending_ranges.retain(|it| it.span.end <= span.start || span.end <= it.span.start);
+            if it.freed.len() > MAX_FREED {
                 it.freed.pop_front();
             }
         }
         let (start, end, ended) = (span.start, span.end, ends.is_some());
-        self.log.emit(subject(space), What::RangeFreed { start, end, ended, kept });
-        let mut plan = Plan::default();
+        self.log.emit(subject(space), EventKind::RangeFreed { start, end, object_destroyed: ended, still_reserved: not_offered });
+        let mut plan = PagingPlan::default();
         for part in &had {
             let steps = world.entry_steps(space, part, None);
             // What ends waits until nothing leads to it any more.
-            plan.come.extend(steps.into_iter().map(|it| it.on_behalf_of(of)));
+            plan.page_in.extend(steps.into_iter().map(|it| it.on_behalf_of(of)));
         }
-        let gone = if had.is_empty() {
+        let zombie = if had.is_empty() {
             Vec::new()
         } else {
-            plan.come.extend(world.flush_step(space, span, of));
-            world.drop_tables(space, span, &mut plan.come)
+            plan.page_in.extend(world.flush_step(space, span, of));
+            world.drop_tables(space, span, &mut plan.page_in)
         };
         self.start_paging(world, adapter, plan, None);
-        for extent in gone {
+        for extent in zombie {
             self.release_extent(world, extent);
         }
     }
 
     /// What views had mapped ends with them. Answers whether anything of it is not done.
-    pub(crate) fn unmap_views(&self, world: &mut World, views: &[Id<View>]) -> bool {
+    pub(crate) fn unmap_views(&self, world: &mut KernelState, views: &[Id<View>]) -> bool {
         let mut pending = false;
         for view in views {
             let Some(extent) = world.extent_of(*view) else { continue };
@@ -296,7 +296,7 @@ impl Kernel {
                 return false;
             }
             for (space, span) in world.spans_of(adapter, *view) {
-                self.free_span(world, space, &span, Some(Ends { extent }));
+                self.free_span(world, space, &span, Some(DestroyedExtent { extent }));
                 pending = true;
             }
         }
@@ -304,34 +304,34 @@ impl Kernel {
     }
 
     /// The span a client gets: where it asked for, or somewhere within bounds.
-    fn choose(
+    fn choose_addresses(
         &self,
-        world: &World,
-        space: Id<Space>,
+        world: &KernelState,
+        space: Id<AddressSpace>,
         base: u64,
         bytes: u64,
-        (bounds, reserve): (Bounds, bool),
-        fits: impl Fn(Made) -> bool,
-    ) -> Result<Span<u64>, Refused> {
-        let it = world.spaces.get(space).ok_or(Refused::NoAddresses)?;
+        (bounds, reserve): (AddressBounds, bool),
+        fits: impl Fn(RangeState) -> bool,
+    ) -> Result<Span<u64>, KernelError> {
+        let it = world.spaces.get(space).ok_or(KernelError::NoAddressSpace)?;
         if base == 0 {
-            let start = it.addresses.find(bytes, bounds).ok_or(Refused::NoFreeAddresses)?;
+            let start = it.addresses.find(bytes, bounds).ok_or(KernelError::NoFreeAddresses)?;
             return Ok(start..start + bytes);
         }
         let span = base..base.saturating_add(bytes);
-        let made = it.addresses.made_of(&span);
+        let made = it.addresses.state_of(&span);
         if fits(made) {
             return Ok(span);
         }
         let (start, end) = (span.start, span.end);
         let (why, refused) = match made {
-            Made::Taken { .. } => ("taken", Refused::AddressesTaken { start, bytes }),
-            _ if start < LOWEST || end > it.addresses.end() => {
-                ("outside", Refused::AddressesMixed { start, bytes })
+            RangeState::Used { .. } => ("taken", KernelError::AddressesInUse { start, bytes }),
+            _ if start < LOWEST_ADDRESS || end > it.addresses.end() => {
+                ("outside", KernelError::AddressesMixed { start, bytes })
             }
-            Made::Free | Made::Mixed => ("mixed", Refused::AddressesMixed { start, bytes }),
+            RangeState::Free | RangeState::Mixed => ("mixed", KernelError::AddressesMixed { start, bytes }),
         };
-        self.log.emit(subject(space), What::RangeRefused { start, end, reserve, why: why.into() });
+        self.log.emit(subject(space), EventKind::RangeFailed { start, end, reserve, why: why.into() });
         Err(refused)
     }
 
@@ -339,69 +339,69 @@ impl Kernel {
     /// remembered from before.
     pub(crate) fn plan_span(
         &self,
-        world: &mut World,
-        space: Id<Space>,
+        world: &mut KernelState,
+        space: Id<AddressSpace>,
         span: &Span<u64>,
-        plan: &mut Plan,
-    ) -> Result<(), Refused> {
+        plan: &mut PagingPlan,
+    ) -> Result<(), KernelError> {
         let parts = world.spaces.get(space).map(|it| it.addresses.parts(span)).unwrap_or_default();
         for (part, taken) in &parts {
-            if taken.held.has_entries() {
-                self.make_tables(world, space, part, plan)
-                    .map_err(|why| Refused::NoRoom { trim: why.missing })?;
+            if taken.backing.has_entries() {
+                self.create_tables(world, space, part, plan)
+                    .map_err(|why| KernelError::NoMemory { trim: why.missing })?;
             }
         }
         let steps = world.entry_steps(space, span, None);
         if !steps.is_empty() {
-            plan.come.extend(steps);
-            plan.come.extend(world.flush_step(space, span, None));
+            plan.page_in.extend(steps);
+            plan.page_in.extend(world.flush_step(space, span, None));
         }
         Ok(())
     }
 
     /// Says what a client has mapped.
-    pub(crate) fn say_mapped(
+    pub(crate) fn log_mapped(
         &self,
-        world: &World,
-        space: Id<Space>,
+        world: &KernelState,
+        space: Id<AddressSpace>,
         span: &Span<u64>,
-        held: Held,
+        held: Backing,
         (base, minimum, maximum, order): (u64, u64, u64, u32),
     ) {
         let (view, offset) = match held {
-            Held::Mapped { view, offset, .. } => (Some(view), offset),
-            Held::Reserved | Held::Driver | Held::NoAccess | Held::Zero => (None, 0),
+            Backing::Mapped { view, offset, .. } => (Some(view), offset),
+            Backing::Reserved | Backing::Driver | Backing::NoAccess | Backing::Zero => (None, 0),
         };
         let of = view.and_then(|it| world.views.get(it)).map(|it| it.allocation.subject());
         self.log.emit(
             subject(space),
-            What::RangeMapped {
+            EventKind::RangeMapped {
                 start: span.start,
                 end: span.end,
                 view: view.map(Id::subject),
                 of,
-                held: held.name().into(),
+                backing: held.name().into(),
                 offset,
                 base,
                 minimum,
                 maximum,
-                order,
+                index: order,
             },
         );
     }
 
     /// Starts what a call planned. Answers when it is done.
-    pub(crate) fn answer_plan(
+    pub(crate) fn start_plan(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         adapter: Id<Adapter>,
-        queue: Id<Queue>,
-        plan: Plan,
+        queue: Id<PagingQueue>,
+        plan: PagingPlan,
     ) -> Residency {
-        if plan.come.is_empty() && plan.leave.is_empty() {
+        if plan.page_in.is_empty() && plan.page_out.is_empty() {
             return Residency::Resident;
         }
-        let value = world.next_value(queue);
+        let value = world.next_queue_value(queue);
         self.start_paging(world, adapter, plan, Some((queue, value)));
         Residency::Pending(value)
     }
@@ -409,7 +409,7 @@ impl Kernel {
 
 /// The end of what was mapped: whoever ends waits for it.
 #[derive(Clone, Copy)]
-struct Ends {
+struct DestroyedExtent {
     extent: Id<Extent>,
 }
 
@@ -426,34 +426,34 @@ impl Residency {
     }
 }
 
-impl World {
+impl KernelState {
     /// What a client wants at so many addresses, and how they are aligned.
-    pub(crate) fn wanted_behind(
+    pub(crate) fn resolve_map_source(
         &self,
         process: ProcessId,
         device: Id<Device>,
-        behind: Behind,
+        behind: MapSource,
         bytes: u64,
-    ) -> Result<(Held, u64), Refused> {
-        let Behind::Bytes { view, offset, access } = behind else {
-            let zero = behind == Behind::Zero;
-            return Ok((if zero { Held::Zero } else { Held::NoAccess }, PAGE));
+    ) -> Result<(Backing, u64), KernelError> {
+        let MapSource::Allocation { view, offset, access } = behind else {
+            let zero = behind == MapSource::Zero;
+            return Ok((if zero { Backing::Zero } else { Backing::NoAccess }, PAGE));
         };
         let views = self.views_of(process, device, &[view])?;
         let number = invariant(views.first().copied(), "one handle names one view");
         let extent = self.extent_of(number).and_then(|it| self.extents.get(it));
-        let extent = extent.ok_or(Refused::NoVideoMemory)?;
+        let extent = extent.ok_or(KernelError::NoVideoMemory)?;
         if offset.checked_add(bytes).is_none_or(|end| end > extent.bytes) {
             let view = number.subject();
-            return Err(Refused::OutsideAllocation { view, offset, bytes, size: extent.bytes });
+            return Err(KernelError::OutsideAllocation { view, offset, bytes, size: extent.bytes });
         }
         let memory = self.memory(extent.adapter).map(|it| it.1);
-        let large = extent.wants.segments.iter().any(|it| {
-            let segment = memory.and_then(|memory| memory.numbered(it));
-            segment.is_some_and(|it| it.shape.flags.large_pages)
+        let large = extent.requirements.segments.iter().any(|it| {
+            let segment = memory.and_then(|memory| memory.segment_numbered(it));
+            segment.is_some_and(|it| it.info.flags.large_pages)
         });
         let alignment = if large { LARGE } else { PAGE };
-        Ok((Held::Mapped { view: number, offset, access }, alignment))
+        Ok((Backing::Mapped { view: number, offset, access }, alignment))
     }
 
     /// Where a view is mapped: spaces, and spans of their addresses.
@@ -463,7 +463,7 @@ impl World {
         &self,
         adapter: Id<Adapter>,
         view: Id<View>,
-    ) -> Vec<(Id<Space>, Span<u64>)> {
+    ) -> Vec<(Id<AddressSpace>, Span<u64>)> {
         let process = self.devices[self.views[view].device].owner();
         let spaces = self.spaces_of.get(&(process, adapter));
         let spaces = spaces.map(IdList::as_slice).unwrap_or_default().iter();
@@ -474,27 +474,27 @@ impl World {
     }
 
     /// Remembers from when on a span can be used.
-    fn note_coming(
+    fn add_pending_range(
         &mut self,
-        space: Id<Space>,
+        space: Id<AddressSpace>,
         span: &Span<u64>,
-        (queue, when): (Id<Queue>, Residency),
+        (queue, when): (Id<PagingQueue>, Residency),
         reserved: bool,
     ) {
-        let done = self.queues.get(queue).map_or(0, |it| it.done);
+        let done = self.paging_queues.get(queue).map_or(0, |it| it.last_signalled);
         let it = &mut self.spaces[space];
-        it.coming.retain(|it| it.queue != queue || it.value > done);
+        it.pending_ranges.retain(|it| it.queue != queue || it.value > done);
         if let Residency::Pending(value) = when {
-            it.coming.push(Coming { span: span.clone(), queue, value, reserved });
+            it.pending_ranges.push(PendingRange { span: span.clone(), queue, value, reserved });
         }
     }
 
     /// Puts back what a span was before a call that failed.
-    fn undo(
+    fn undo_mapping(
         &mut self,
-        space: Id<Space>,
+        space: Id<AddressSpace>,
         span: &Span<u64>,
-        before: Vec<(Span<u64>, crate::space::addresses::Taken)>,
+        before: Vec<(Span<u64>, crate::space::addresses::AddressRange)>,
     ) {
         let it = &mut self.spaces[space];
         it.addresses.restore(span, before);

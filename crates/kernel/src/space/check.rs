@@ -1,6 +1,6 @@
 //! What a driver says of its page tables, checked.
 
-use crate::memory::place_of;
+use crate::memory::segment_index;
 use crate::miniport::Features;
 use crate::space::geometry::Geometry;
 
@@ -8,9 +8,9 @@ use crate::space::geometry::Geometry;
 pub(crate) fn check_mmu(features: &Features) -> bool {
     let Some(mmu) = &features.mmu else { return true };
     let Some(memory) = &features.memory else { return false };
-    let segment = |number: u32| place_of(number).and_then(|it| memory.segments.get(it));
+    let segment = |number: u32| segment_index(number).and_then(|it| memory.segments.get(it));
     let holds = |number: u32| segment(number).is_some_and(|it| !it.flags.aperture);
-    let seen = |number: u32| segment(number).is_some_and(|it| it.cpu.is_some());
+    let seen = |number: u32| segment(number).is_some_and(|it| it.cpu_address.is_some());
     let whole = Geometry::new(mmu).is_ok();
     let all = mmu.levels.iter().all(|it| {
         let cpu = mmu.mode != crate::mmu::UpdateMode::Cpu || seen(it.segment);

@@ -1,17 +1,17 @@
 //! Addresses that a driver keeps for itself, of a process that it meets.
 
 use crate::kernel::Kernel;
-use crate::miniport::{Answer, Refusal};
-use crate::mmu::RangeOrder;
-use crate::space::Space;
-use crate::space::addresses::{Bounds, Held, Made};
+use crate::miniport::{DriverResult, DriverError};
+use crate::mmu::ReserveAddressArgs;
+use crate::space::AddressSpace;
+use crate::space::addresses::{AddressBounds, Backing, RangeState};
 use crate::space::subject;
 use crate::start::Adapter;
 use crate::store::Id;
-use crate::world::World;
-use flight::{Passive, RuleId, What, Who};
+use crate::world::KernelState;
+use flight::{Passive, RuleId, EventKind, Component};
 
-const PLACE: &str = "DxgkCbReserveGpuVirtualAddressRange";
+const ARGUMENT: &str = "DxgkCbReserveGpuVirtualAddressRange";
 
 impl Kernel {
     /// Keeps addresses of a process for its driver (`DxgkCbReserveGpuVirtualAddressRange`).
@@ -22,56 +22,56 @@ impl Kernel {
         &self,
         _at: &mut Passive,
         adapter: Id<Adapter>,
-        order: &RangeOrder,
-    ) -> Answer<u64> {
-        let world = &mut *self.world.hold();
-        let found = world.met(adapter, order.process);
+        order: &ReserveAddressArgs,
+    ) -> DriverResult<u64> {
+        let world = &mut *self.state.lock();
+        let found = world.find_driver_process(adapter, order.process);
         let broken = found.as_ref().err().cloned();
-        self.log.judge(RuleId::KMD_PROC_003, Who::Driver, adapter.subject(), PLACE, broken);
-        let number = found.map_err(|_| Refusal::Invalid)?;
-        let broken = world.crooked(adapter, order);
+        self.log.judge(RuleId::KMD_PROC_003, Component::Driver, adapter.subject(), ARGUMENT, broken);
+        let number = found.map_err(|_| DriverError::Invalid)?;
+        let broken = world.misaligned_range(adapter, order);
         let refused = broken.is_some();
-        self.log.judge(RuleId::KMD_PROC_004, Who::Driver, adapter.subject(), PLACE, broken);
+        self.log.judge(RuleId::KMD_PROC_004, Component::Driver, adapter.subject(), ARGUMENT, broken);
         if refused {
-            return Err(Refusal::Invalid);
+            return Err(DriverError::Invalid);
         }
         let minimum = world.first_for_driver(adapter, number);
         let it = &mut world.spaces[number];
         let start = if order.base == 0 {
-            let bounds = Bounds { minimum, maximum: 0, alignment: order.alignment };
-            it.addresses.find(order.bytes, bounds).ok_or(Refusal::NoMemory)?
+            let bounds = AddressBounds { minimum, maximum: 0, alignment: order.alignment };
+            it.addresses.find(order.bytes, bounds).ok_or(DriverError::NoMemory)?
         } else {
             // The system's own addresses are where all memory is.
             let own = it.process.is_none() && order.base < minimum;
             let span = order.base..order.base.saturating_add(order.bytes);
-            if own || it.addresses.made_of(&span) != Made::Free {
-                return Err(Refusal::Invalid);
+            if own || it.addresses.state_of(&span) != RangeState::Free {
+                return Err(DriverError::Invalid);
             }
             order.base
         };
-        it.addresses.keep(start..start + order.bytes, order.shown);
+        it.addresses.reserve_for_driver(start..start + order.bytes, order.client_visible);
         Ok(start)
     }
 
     /// Says what a driver has kept of a new space.
-    pub(crate) fn say_kept(&self, world: &World, number: Id<Space>) {
+    pub(crate) fn log_driver_ranges(&self, world: &KernelState, number: Id<AddressSpace>) {
         let it = &world.spaces[number];
         for (span, taken) in it.addresses.all() {
-            let shown = taken.held == Held::Reserved;
+            let shown = taken.backing == Backing::Reserved;
             let (start, end) = (span.start, span.end);
-            self.log.emit(subject(number), What::RangeKept { start, end, shown });
+            self.log.emit(subject(number), EventKind::RangeDriverReserved { start, end, client_visible: shown });
         }
     }
 }
 
-impl World {
+impl KernelState {
     /// The space of a process that a driver is being told of now.
-    fn met(&self, adapter: Id<Adapter>, name: usize) -> Result<Id<Space>, String> {
-        let Some(number) = self.named_by_kernel::<Space>(name) else {
+    fn find_driver_process(&self, adapter: Id<Adapter>, name: usize) -> Result<Id<AddressSpace>, String> {
+        let Some(number) = self.find_by_kernel_handle::<AddressSpace>(name) else {
             return Err(format!(
                 "addresses are reserved for process {}, which the driver of {adapter} is not told \
                  of now",
-                self.shown(name)
+                self.describe_kernel_handle(name)
             ));
         };
         let it = &self.spaces[number];
@@ -79,7 +79,7 @@ impl World {
         if it.adapter != adapter {
             return Err(format!("addresses of {whose} on another adapter are reserved"));
         }
-        if !it.meeting {
+        if !it.creating_process {
             return Err(format!(
                 "addresses of {whose} are reserved, and the driver is not in \
                  DxgkDdiCreateProcess for it"
@@ -89,9 +89,9 @@ impl World {
     }
 
     /// What is wrong with the numbers of an order.
-    fn crooked(&self, adapter: Id<Adapter>, order: &RangeOrder) -> Option<String> {
+    fn misaligned_range(&self, adapter: Id<Adapter>, order: &ReserveAddressArgs) -> Option<String> {
         let leaf = self.mmu(adapter)?.geometry.leaf_span();
-        let RangeOrder { bytes, alignment, base, .. } = *order;
+        let ReserveAddressArgs { bytes, alignment, base, .. } = *order;
         // WINDOWS: with a base, no alignment is taken for none (our reading).
         let aligns = alignment != 0 || base == 0;
         if bytes == 0 || !bytes.is_multiple_of(leaf) {
@@ -112,7 +112,7 @@ impl World {
     /// From where on a driver is given addresses of a space.
     ///
     /// WINDOWS: they begin with the second entry of the root (documented).
-    fn first_for_driver(&self, adapter: Id<Adapter>, space: Id<Space>) -> u64 {
+    fn first_for_driver(&self, adapter: Id<Adapter>, space: Id<AddressSpace>) -> u64 {
         let Some((_, memory)) = self.memory(adapter) else { return 0 };
         let Some(mmu) = memory.mmu.as_ref() else { return 0 };
         let below = mmu.geometry.top().saturating_sub(1);
@@ -121,7 +121,7 @@ impl World {
             return second;
         }
         let ends = mmu.linear.iter().zip(&memory.segments);
-        let ends = ends.filter_map(|(start, it)| Some((*start)?.saturating_add(it.shape.size)));
+        let ends = ends.filter_map(|(start, it)| Some((*start)?.saturating_add(it.info.size)));
         second.max(ends.max().unwrap_or(0))
     }
 }

@@ -1,20 +1,20 @@
 //! The entries of ranges: written when what is behind them comes, moves or goes.
 
 use crate::memory::Owner;
-use crate::memory::{Extent, Memory, Place, Step, number};
-use crate::mmu::{Entry, MmuFeatures};
+use crate::memory::{Extent, Memory, Location, PagingStep, segment_number};
+use crate::mmu::{PageTableEntry, MmuFeatures};
 use crate::operation::{PAGE, Pages};
-use crate::space::Space;
-use crate::space::addresses::{Access, Held};
+use crate::space::AddressSpace;
+use crate::space::addresses::{Access, Backing};
 use crate::space::pages;
 use crate::space::step::TableWrite;
 use crate::store::Id;
-use crate::world::World;
+use crate::world::KernelState;
 use std::ops::Range as Span;
 
-impl World {
+impl KernelState {
     /// Where an extent is mapped: spaces, and spans of their addresses.
-    pub(crate) fn mapped_spans(&self, extent: Id<Extent>) -> Vec<(Id<Space>, Span<u64>)> {
+    pub(crate) fn mapped_spans(&self, extent: Id<Extent>) -> Vec<(Id<AddressSpace>, Span<u64>)> {
         let Some(adapter) = self.extents.get(extent).map(|it| it.adapter) else {
             return Vec::new();
         };
@@ -28,23 +28,23 @@ impl World {
             _ => None,
         });
         let views = of.into_iter().flat_map(|it| it.views.iter().copied());
-        let mut spans: Vec<(Id<Space>, Span<u64>)> =
+        let mut spans: Vec<(Id<AddressSpace>, Span<u64>)> =
             views.flat_map(|view| self.spans_of(adapter, view)).collect();
         spans.sort_unstable_by_key(|it| (it.0, it.1.start));
         spans
     }
 
     /// The steps after which an extent that has come is found at all its addresses.
-    pub(crate) fn come_entries(&self, extent: Id<Extent>) -> Vec<Step> {
+    pub(crate) fn page_in_entries(&self, extent: Id<Extent>) -> Vec<PagingStep> {
         self.all_entries(extent, None)
     }
 
     /// The steps after which an extent is found at none of its addresses, nor remembered.
-    pub(crate) fn leave_entries(&self, extent: Id<Extent>) -> Vec<Step> {
+    pub(crate) fn page_out_entries(&self, extent: Id<Extent>) -> Vec<PagingStep> {
         self.all_entries(extent, Some(extent))
     }
 
-    fn all_entries(&self, extent: Id<Extent>, leaving: Option<Id<Extent>>) -> Vec<Step> {
+    fn all_entries(&self, extent: Id<Extent>, leaving: Option<Id<Extent>>) -> Vec<PagingStep> {
         let mut steps = Vec::new();
         for (space, span) in self.mapped_spans(extent) {
             steps.extend(self.entry_steps(space, &span, leaving));
@@ -60,51 +60,51 @@ impl World {
     /// allocation.
     pub(crate) fn entry_steps(
         &self,
-        space: Id<Space>,
+        space: Id<AddressSpace>,
         span: &Span<u64>,
         leaving: Option<Id<Extent>>,
-    ) -> Vec<Step> {
+    ) -> Vec<PagingStep> {
         let it = &self.spaces[space];
         let Some((_, memory)) = self.memory(it.adapter) else { return Vec::new() };
         let Some(mmu) = memory.mmu.as_ref() else { return Vec::new() };
         let mut steps = Vec::new();
         for row in mmu.geometry.rows(span) {
             let Some(table) = it.tables.get(&(0, row.table)).copied() else { continue };
-            let mut write = |part: Span<u64>, held: Held| {
+            let mut write = |part: Span<u64>, held: Backing| {
                 if part.start >= part.end {
                     return;
                 }
                 let mut write = TableWrite {
                     first: mmu.geometry.index(0, part.start),
                     count: pages(part.end - part.start),
-                    ..TableWrite::invalid(space, 0, table, part.start)
+                    ..TableWrite::invalidation(space, 0, table, part.start)
                 };
-                self.fill_in(&mut write, held, (memory, &mmu.features), leaving);
+                self.fill_entries(&mut write, held, (memory, &mmu.features), leaving);
                 steps.extend(self.table_step(write));
             };
             let mut at = row.span.start;
             for (part, taken) in it.addresses.parts(&row.span) {
-                write(at..part.start, Held::NoAccess);
+                write(at..part.start, Backing::NoAccess);
                 at = part.end;
-                write(part, taken.held);
+                write(part, taken.backing);
             }
-            write(at..row.span.end, Held::NoAccess);
+            write(at..row.span.end, Backing::NoAccess);
         }
         steps
     }
 
     /// What the entries of a part of a range are.
-    fn fill_in(
+    fn fill_entries(
         &self,
         write: &mut TableWrite,
-        held: Held,
+        held: Backing,
         (memory, mmu): (&Memory, &MmuFeatures),
         leaving: Option<Id<Extent>>,
     ) {
         match held {
-            Held::Reserved | Held::Driver | Held::NoAccess => (),
-            Held::Zero => write.entries = vec![memory.zero_entry(mmu)],
-            Held::Mapped { view, offset, access } => {
+            Backing::Reserved | Backing::Driver | Backing::NoAccess => (),
+            Backing::Zero => write.entries = vec![memory.zero_entry(mmu)],
+            Backing::Mapped { view, offset, access } => {
                 let number = self.extent_of(view);
                 let Some(extent) = number.and_then(|it| self.extents.get(it)) else { return };
                 (write.of, write.offset, write.protection) = (number, offset, access.driver);
@@ -125,12 +125,12 @@ impl Memory {
     ///
     /// WINDOWS: a GPU that knows no such entries gets a page of the system's for it (our
     /// reading: what stands in for them is not documented).
-    fn zero_entry(&self, mmu: &MmuFeatures) -> Entry {
+    fn zero_entry(&self, mmu: &MmuFeatures) -> PageTableEntry {
         let page = self.dummy.map_or(0, |it| it.start / PAGE);
         if mmu.zero {
-            Entry { valid: true, zero: true, ..Entry::default() }
+            PageTableEntry { valid: true, zero: true, ..PageTableEntry::default() }
         } else {
-            Entry { valid: true, read_only: mmu.read_only, page, ..Entry::default() }
+            PageTableEntry { valid: true, read_only: mmu.read_only, page, ..PageTableEntry::default() }
         }
     }
 
@@ -142,27 +142,27 @@ impl Memory {
         offset: u64,
         count: u32,
         access: Access,
-    ) -> Option<Vec<Entry>> {
-        let Place::In { segment, spot } = &extent.place else { return None };
-        let shape = &self.segments.get(*segment)?.shape;
-        let one = Entry {
+    ) -> Option<Vec<PageTableEntry>> {
+        let Location::Segment { segment, range: spot } = &extent.location else { return None };
+        let shape = &self.segments.get(*segment)?.info;
+        let one = PageTableEntry {
             valid: true,
             read_only: mmu.read_only && !access.write,
             no_execute: mmu.no_execute && !access.execute,
-            ..Entry::default()
+            ..PageTableEntry::default()
         };
         if shape.flags.aperture {
             // WINDOWS: pages of the system are reached as such, not through the aperture
             // (documented: segment zero of an entry is the system's memory).
-            let coherent = shape.flags.coherent && extent.wants.flags.cached;
+            let coherent = shape.flags.coherent && extent.requirements.flags.cached;
             let runs = &extent.backing;
             let pages = Pages { runs, first: offset / PAGE, count: u64::from(count) };
-            let entry = |at: u64| Entry { coherent, page: at / PAGE, ..one };
+            let entry = |at: u64| PageTableEntry { coherent, page: at / PAGE, ..one };
             return Some(pages.addresses().map(entry).collect());
         }
         let first = (spot.start() + offset) / PAGE;
         let entry =
-            |it: u32| Entry { segment: number(*segment), page: first + u64::from(it), ..one };
+            |it: u32| PageTableEntry { segment: segment_number(*segment), page: first + u64::from(it), ..one };
         Some((0..count).map(entry).collect())
     }
 }

@@ -10,14 +10,14 @@ use std::ops::Range as Span;
 
 /// What is free.
 #[derive(Debug)]
-pub(crate) struct Gaps {
+pub(crate) struct AddressGaps {
     /// Where each ends, by where it begins.
     ends: BTreeMap<u64, u64>,
     /// Where those of a size begin, by the logarithm of the size.
     sizes: BTreeMap<u32, BTreeSet<u64>>,
 }
 
-impl Gaps {
+impl AddressGaps {
     /// All of a span is free.
     pub(crate) fn new(all: Span<u64>) -> Self {
         let mut it = Self { ends: BTreeMap::new(), sizes: BTreeMap::new() };
@@ -52,7 +52,7 @@ impl Gaps {
     }
 
     /// Gives a span back, which joins the gaps that it meets.
-    pub(crate) fn give_back(&mut self, span: Span<u64>) {
+    pub(crate) fn insert(&mut self, span: Span<u64>) {
         let mut gap = span;
         let before = self.ends.range(..gap.start).next_back().map(|it| *it.0..*it.1);
         if let Some(before) = before.filter(|it| it.end == gap.start) {
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_lowest_gap_that_fits_is_found() {
-        let mut gaps = Gaps::new(0x1_0000..0x10_0000);
+        let mut gaps = AddressGaps::new(0x1_0000..0x10_0000);
         gaps.take(&(0x1_1000..0x1_2000));
         gaps.take(&(0x1_5000..0x2_0000));
         assert_eq!(gaps.find(0x1000, 0x1000, 0), Some(0x1_0000));
@@ -105,9 +105,9 @@ mod tests {
         assert_eq!(gaps.find(0x1000, 0x1_0000, 0x1_1000), Some(0x2_0000));
         assert_eq!(gaps.find(0x1000, 0x1000, 0x1_3000), Some(0x1_3000), "inside of a gap");
         assert_eq!((gaps.find(0, 1, 0), gaps.find(0x10_0000, 1, 0)), (None, None));
-        gaps.give_back(0x1_1000..0x1_2000);
+        gaps.insert(0x1_1000..0x1_2000);
         assert!(gaps.has(&(0x1_0000..0x1_5000)));
-        gaps.give_back(0x1_5000..0x2_0000);
+        gaps.insert(0x1_5000..0x2_0000);
         assert!(gaps.has(&(0x1_0000..0x10_0000)), "{gaps:?}");
     }
 }

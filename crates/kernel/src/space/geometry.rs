@@ -6,9 +6,9 @@ use std::ops::Range as Span;
 /// How many bits of an address find a byte in a page.
 const PAGE_BITS: u32 = 12;
 /// No GPU has more levels than this.
-const MOST_LEVELS: usize = 6;
+const MAX_LEVELS: usize = 6;
 /// Addresses have at most so many bits.
-const MOST_BITS: u32 = 63;
+const MAX_ADDRESS_BITS: u32 = 63;
 
 /// The levels of an adapter, the one with the entries of pages first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) struct Geometry {
 
 /// Entries of one table, next to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct TableSlice {
     /// Which table of the level.
     pub(crate) table: u64,
     pub(crate) first: u32,
@@ -32,8 +32,8 @@ impl Geometry {
     pub(crate) fn new(mmu: &MmuFeatures) -> Result<Self, String> {
         let levels = mmu.levels.clone();
         let count = levels.len();
-        if !(2..=MOST_LEVELS).contains(&count) {
-            return Err(format!("page tables have {count} levels; 2 to {MOST_LEVELS} can be"));
+        if !(2..=MAX_LEVELS).contains(&count) {
+            return Err(format!("page tables have {count} levels; 2 to {MAX_LEVELS} can be"));
         }
         if let Some(it) = levels.iter().find(|it| !(1..=24).contains(&it.index_bits)) {
             return Err(format!("a page table is indexed by {} bits", it.index_bits));
@@ -46,7 +46,7 @@ impl Geometry {
             return Err(format!("a page table is aligned to {:#x}", it.alignment));
         }
         let bits = levels.iter().map(|it| it.index_bits).sum::<u32>() + PAGE_BITS;
-        if bits > MOST_BITS || mmu.address_bits > bits || mmu.address_bits <= PAGE_BITS + 4 {
+        if bits > MAX_ADDRESS_BITS || mmu.address_bits > bits || mmu.address_bits <= PAGE_BITS + 4 {
             let said = mmu.address_bits;
             return Err(format!("addresses have {said} bits, and page tables translate {bits}"));
         }
@@ -100,14 +100,14 @@ impl Geometry {
     }
 
     /// The entries of pages for a span, table by table.
-    pub(crate) fn rows(&self, span: &Span<u64>) -> Vec<Row> {
+    pub(crate) fn rows(&self, span: &Span<u64>) -> Vec<TableSlice> {
         let mut rows = Vec::new();
         let mut at = span.start;
         while at < span.end {
             let table = self.table(0, at);
             let end = self.span(0, table).end.min(span.end);
             let count = u32::try_from((end - at) >> PAGE_BITS).unwrap_or(u32::MAX);
-            rows.push(Row { table, first: self.index(0, at), count, span: at..end });
+            rows.push(TableSlice { table, first: self.index(0, at), count, span: at..end });
             at = end;
         }
         rows

@@ -1,14 +1,14 @@
 //! Page tables whose bytes were lost, with the power or by a reset: written again.
 
 use crate::ddi::Driver;
-use crate::gate::Pass;
+use crate::gate::DdiPermit;
 use crate::kernel::Kernel;
-use crate::memory::Step;
-use crate::memory::place::Plan;
-use crate::space::Space;
+use crate::memory::PagingStep;
+use crate::memory::place::PagingPlan;
+use crate::space::AddressSpace;
 use crate::space::step::TableWrite;
 use crate::store::Id;
-use crate::world::World;
+use crate::world::KernelState;
 use flight::Passive;
 use flight::invariant;
 
@@ -17,10 +17,10 @@ impl Kernel {
     /// by paging work, before anything else that is planned from here on.
     ///
     /// WINDOWS: the system's are written as at the start (documented).
-    pub(crate) fn restore_tables(&self, at: &mut Passive, pass: &Pass<'_>, driver: &Driver) {
+    pub(crate) fn restore_tables(&self, at: &mut Passive, permit: &DdiPermit<'_>, driver: &Driver) {
         let adapter = driver.adapter;
         let system = {
-            let world = self.world.hold();
+            let world = self.state.lock();
             let Some(mmu) = world.mmu(adapter) else { return };
             let space = invariant(mmu.system, "what is restored was started");
             let mut steps = world.table_steps(space);
@@ -28,25 +28,25 @@ impl Kernel {
             steps
         };
         for step in &system {
-            let _ = self.write_now(at, pass, driver, step); // A refusal is judged as such.
+            let _ = self.write_now(at, permit, driver, step); // A refusal is judged as such.
         }
-        let world = &mut *self.world.hold();
+        let world = &mut *self.state.lock();
         let spaces = world.spaces.iter().filter(|it| it.1.adapter == adapter);
         let clients = spaces.filter(|it| it.1.process.is_some());
-        let clients: Vec<Id<Space>> = clients.map(|it| it.0).collect();
-        let mut plan = Plan::default();
+        let clients: Vec<Id<AddressSpace>> = clients.map(|it| it.0).collect();
+        let mut plan = PagingPlan::default();
         for space in clients {
-            plan.come.extend(world.table_steps(space));
-            plan.come.extend(world.range_steps(space));
-            plan.come.extend(world.flush_step(space, &(0..0), None));
+            plan.page_in.extend(world.table_steps(space));
+            plan.page_in.extend(world.range_steps(space));
+            plan.page_in.extend(world.flush_step(space, &(0..0), None));
         }
         self.start_paging(world, adapter, plan, None);
     }
 }
 
-impl World {
+impl KernelState {
     /// All tables of a space as they are without a range: invalid, and each in the one above it.
-    pub(crate) fn table_steps(&self, space: Id<Space>) -> Vec<Step> {
+    pub(crate) fn table_steps(&self, space: Id<AddressSpace>) -> Vec<PagingStep> {
         let it = &self.spaces[space];
         let Some(geometry) = self.mmu(it.adapter).map(|it| it.geometry.clone()) else {
             return Vec::new();
@@ -56,19 +56,19 @@ impl World {
             let root = *level == geometry.top();
             let count = if root { it.root.entries } else { geometry.entries(*level) };
             let address = geometry.span(*level, *table).start;
-            let write = TableWrite::invalid(space, *level, *extent, address);
+            let write = TableWrite::invalidation(space, *level, *extent, address);
             steps.extend(self.table_step(TableWrite { count, initial: true, ..write }));
             if !root {
-                steps.extend(self.above(space, &geometry, (*level, *table), Some(*extent)));
+                steps.extend(self.parent_entry_step(space, &geometry, (*level, *table), Some(*extent)));
             }
         }
         steps
     }
 
     /// What the ranges of a space have in its tables.
-    fn range_steps(&self, space: Id<Space>) -> Vec<Step> {
+    fn range_steps(&self, space: Id<AddressSpace>) -> Vec<PagingStep> {
         let it = &self.spaces[space];
-        let ranges = it.addresses.all().filter(|it| it.1.held.has_entries());
+        let ranges = it.addresses.all().filter(|it| it.1.backing.has_entries());
         ranges.flat_map(|it| self.entry_steps(space, &it.0, None)).collect()
     }
 }

@@ -3,27 +3,27 @@
 use crate::kernel::Kernel;
 use crate::memory::Extent;
 use crate::memory::Paging;
-use crate::memory::{Move, Step};
-use crate::mmu::{Entry, TableAt, TableUpdate, UpdateMode};
+use crate::memory::{PagingOperation, PagingStep};
+use crate::mmu::{PageTableEntry, TableAddress, TableUpdate, UpdateMode};
 use crate::operation::{Operation, PAGE};
-use crate::space::Space;
-use crate::space::addresses::Held;
+use crate::space::AddressSpace;
+use crate::space::addresses::Backing;
 use crate::store::Id;
-use crate::world::World;
-use flight::{Flushed, Kind, Machine, Subject, TableEntry, TableRoot, Tabled, What};
+use crate::world::KernelState;
+use flight::{TlbFlush, Kind, HardwareModel, Subject, TableEntry, TableRoot, PageTableWrite, EventKind};
 use std::sync::Arc;
 
 /// Entries to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableWrite {
-    pub(crate) space: Id<Space>,
+    pub(crate) space: Id<AddressSpace>,
     pub(crate) level: u32,
     /// The extent of the table.
     pub(crate) table: Id<Extent>,
     pub(crate) first: u32,
     pub(crate) count: u32,
     /// One for each, or one for all.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<PageTableEntry>,
     pub(crate) repeat: bool,
     pub(crate) initial: bool,
     pub(crate) evicts: bool,
@@ -36,32 +36,32 @@ pub(crate) struct TableWrite {
 }
 
 /// What an operation on a table says, taken out of the world.
-pub(crate) struct TableFacts {
+pub(crate) struct TableContext {
     process: usize,
-    at: TableAt,
-    word: Option<usize>,
+    address: TableAddress,
+    driver_handle: Option<usize>,
     of: Option<Subject>,
     space: Subject,
     owner: Option<Subject>,
     /// The segment of the table, and where it is there.
-    spot: (u32, u64),
+    location: (u32, u64),
     root: TableRoot,
     index_bits: Vec<u32>,
-    machine: Arc<dyn Machine>,
+    machine: Arc<dyn HardwareModel>,
     /// The CPU writes it: there is no buffer.
-    pub(crate) cpu: bool,
+    pub(crate) by_cpu: bool,
 }
 
 impl TableWrite {
     /// One that makes the first entry of a table invalid.
-    pub(crate) fn invalid(space: Id<Space>, level: u32, table: Id<Extent>, address: u64) -> Self {
+    pub(crate) fn invalidation(space: Id<AddressSpace>, level: u32, table: Id<Extent>, address: u64) -> Self {
         Self {
             space,
             level,
             table,
             first: 0,
             count: 1,
-            entries: vec![Entry::default()],
+            entries: vec![PageTableEntry::default()],
             repeat: true,
             initial: false,
             evicts: false,
@@ -73,7 +73,7 @@ impl TableWrite {
     }
 
     /// What all its entries are, in a word.
-    fn what(&self) -> &'static str {
+    fn entry_kind(&self) -> &'static str {
         match self.entries.first() {
             Some(it) if it.zero => "zero",
             Some(it) if it.valid && self.level > 0 => "table",
@@ -83,30 +83,30 @@ impl TableWrite {
     }
 }
 
-impl Move {
+impl PagingOperation {
     /// The extents it is done for besides its own, which cannot end before.
-    pub(crate) fn also_of(&self) -> &[Id<Extent>] {
+    pub(crate) fn dependent_extents(&self) -> &[Id<Extent>] {
         match self {
-            Move::Table(it) => it.of.as_slice(),
-            Move::Flush { of, .. } => of,
+            PagingOperation::Table(it) => it.of.as_slice(),
+            PagingOperation::Flush { of, .. } => of,
             _ => &[],
         }
     }
 
     /// The space whose tables it is about.
-    pub(crate) fn space(&self) -> Option<Id<Space>> {
+    pub(crate) fn space(&self) -> Option<Id<AddressSpace>> {
         match self {
-            Move::Table(it) => Some(it.space),
-            Move::Flush { space, .. } => Some(*space),
+            PagingOperation::Table(it) => Some(it.space),
+            PagingOperation::Flush { space, .. } => Some(*space),
             _ => None,
         }
     }
 }
 
-impl Step {
+impl PagingStep {
     /// The same for another extent, which cannot end before it is done.
     pub(crate) fn on_behalf_of(mut self, extent: Option<Id<Extent>>) -> Self {
-        if let Move::Table(it) = &mut self.what
+        if let PagingOperation::Table(it) = &mut self.operation
             && extent.is_some()
         {
             Arc::make_mut(it).of = extent;
@@ -115,14 +115,14 @@ impl Step {
     }
 }
 
-impl TableFacts {
+impl TableContext {
     /// What the driver is asked to do.
-    pub(crate) fn operation<'a>(&'a self, what: &'a Move) -> Option<Operation<'a>> {
+    pub(crate) fn operation<'a>(&'a self, what: &'a PagingOperation) -> Option<Operation<'a>> {
         match what {
-            Move::Table(it) => Some(Operation::UpdateTable(TableUpdate {
+            PagingOperation::Table(it) => Some(Operation::UpdateTable(TableUpdate {
                 process: self.process,
                 level: it.level,
-                table: self.at,
+                table: self.address,
                 first: it.first,
                 count: it.count,
                 entries: &it.entries,
@@ -130,11 +130,11 @@ impl TableFacts {
                 initial: it.initial,
                 evicts: it.evicts,
                 address: it.address,
-                word: self.word,
+                driver_handle: self.driver_handle,
                 offset: it.offset,
                 protection: it.protection,
             })),
-            Move::Flush { start, end, .. } => Some(Operation::FlushTlb {
+            PagingOperation::Flush { start, end, .. } => Some(Operation::FlushTlb {
                 process: self.process,
                 root: (self.root.segment, self.root.offset),
                 start: *start,
@@ -145,85 +145,85 @@ impl TableFacts {
     }
 }
 
-impl World {
+impl KernelState {
     /// What a step on a table says; none when its space or its table is gone.
-    pub(crate) fn table_facts(&self, step: &Step) -> Option<TableFacts> {
-        let number = step.what.space()?;
+    pub(crate) fn table_context(&self, step: &PagingStep) -> Option<TableContext> {
+        let number = step.operation.space()?;
         let space = self.spaces.get(number)?;
         let adapter = self.adapters.get(space.adapter)?;
         let memory = adapter.memory.as_ref()?;
         let mmu = memory.mmu.as_ref()?;
-        let spot = self.spot_of(step.extent)?;
-        let shape = &memory.numbered(spot.0)?.shape;
+        let spot = self.location_of(step.extent)?;
+        let shape = &memory.segment_numbered(spot.0)?.info;
         // WINDOWS: the system's own tables are written by the CPU (documented and observed).
         let mode = if space.process.is_none() { UpdateMode::Cpu } else { mmu.features.mode };
         let at = match mode {
-            UpdateMode::Cpu => TableAt::Cpu(shape.cpu.unwrap_or(0) + spot.1),
-            UpdateMode::Virtual => TableAt::Virtual(self.system_address(space.adapter, spot)?),
-            UpdateMode::Physical => TableAt::Physical(spot.0, shape.base + spot.1),
+            UpdateMode::Cpu => TableAddress::Cpu(shape.cpu_address.unwrap_or(0) + spot.1),
+            UpdateMode::Virtual => TableAddress::Virtual(self.system_address(space.adapter, spot)?),
+            UpdateMode::Physical => TableAddress::Physical(spot.0, shape.base + spot.1),
         };
         // One that was built is done, whatever was freed since.
-        if let Move::Table(it) = &step.what
+        if let PagingOperation::Table(it) = &step.operation
             && step.passes == 0
             && self.is_stale(it)
         {
             return None; // WINDOWS: what is queued for freed addresses is ignored (documented).
         }
-        let behind = step.what.also_of().first().and_then(|it| self.extents.get(*it));
+        let behind = step.operation.dependent_extents().first().and_then(|it| self.extents.get(*it));
         let (_, mut root) = self.root_of(number)?;
-        if matches!(step.what, Move::Flush { .. }) {
+        if matches!(step.operation, PagingOperation::Flush { .. }) {
             // Of one that was replaced nothing is remembered, either.
             (root.segment, root.offset) = spot;
         }
         let levels = &mmu.features.levels;
-        Some(TableFacts {
-            process: space.word.as_ref()?.word(),
-            at,
-            word: behind.map(|it| it.word),
+        Some(TableContext {
+            process: space.driver_handle.as_ref()?.word(),
+            address: at,
+            driver_handle: behind.map(|it| it.driver_handle),
             of: behind.map(|it| it.owner.subject()),
             space: crate::space::subject(number),
             owner: space.process.map(Id::subject),
-            spot,
+            location: spot,
             root: TableRoot { segment: root.segment, offset: root.offset, entries: root.entries },
             index_bits: levels.iter().map(|it| it.index_bits).collect(),
             machine: adapter.driver.machine.clone(),
-            cpu: mode == UpdateMode::Cpu && matches!(step.what, Move::Table(_)),
+            by_cpu: mode == UpdateMode::Cpu && matches!(step.operation, PagingOperation::Table(_)),
         })
     }
 }
 
-impl World {
+impl KernelState {
     /// Whether entries of pages are for addresses that are not their allocation's any more.
     fn is_stale(&self, write: &TableWrite) -> bool {
-        let Some(of) = write.of.filter(|_| write.level == 0 && write.what() == "page") else {
+        let Some(of) = write.of.filter(|_| write.level == 0 && write.entry_kind() == "page") else {
             return false;
         };
         let span = write.address..write.address + u64::from(write.count) * PAGE;
         let parts = self.spaces.get(write.space).map(|it| it.addresses.parts(&span));
-        let mine = |held: Held| matches!(held, Held::Mapped { view, .. } if self.extent_of(view) == Some(of));
-        !parts.unwrap_or_default().iter().any(|it| mine(it.1.held))
+        let mine = |held: Backing| matches!(held, Backing::Mapped { view, .. } if self.extent_of(view) == Some(of));
+        !parts.unwrap_or_default().iter().any(|it| mine(it.1.backing))
     }
 }
 
 impl Kernel {
     /// Says what a driver was asked to write, or to have forgotten.
-    pub(crate) fn say_tabled(&self, table: Subject, what: &Move, facts: &TableFacts) {
+    pub(crate) fn log_table_write(&self, table: Subject, what: &PagingOperation, facts: &TableContext) {
         match what {
-            Move::Table(it) => {
+            PagingOperation::Table(it) => {
                 let first = it.entries.first().copied().unwrap_or_default();
-                let same = |entry: &Entry| (entry.valid, entry.zero) == (first.valid, first.zero);
+                let same = |entry: &PageTableEntry| (entry.valid, entry.zero) == (first.valid, first.zero);
                 let counted = it.repeat || it.entries.len() as u64 == u64::from(it.count);
-                let what = What::TableWritten {
+                let what = EventKind::PageTableWritten {
                     space: facts.space,
                     level: it.level,
-                    by: if facts.cpu { "cpu".into() } else { "gpu".into() },
+                    by: if facts.by_cpu { "cpu".into() } else { "gpu".into() },
                     first: it.first,
                     count: it.count,
                     address: it.address,
-                    what: it.what().into(),
+                    entry_kind: it.entry_kind().into(),
                     of: facts.of,
                     offset: it.offset,
-                    steady: counted && it.entries.iter().all(same),
+                    sequential: counted && it.entries.iter().all(same),
                     segment: first.segment,
                     page: first.page,
                     initial: it.initial,
@@ -231,36 +231,36 @@ impl Kernel {
                 };
                 self.log.emit(table, what);
             }
-            Move::Flush { start, end, .. } => {
-                self.log.emit(facts.space, What::TlbFlushed { start: *start, end: *end });
+            PagingOperation::Flush { start, end, .. } => {
+                self.log.emit(facts.space, EventKind::TlbFlushed { start: *start, end: *end });
             }
             _ => (),
         }
     }
 
     /// Tells whoever looks at tables that nothing is known of one.
-    pub(crate) fn forget_table(&self, world: &World, extent: Id<Extent>) {
+    pub(crate) fn forget_table(&self, world: &KernelState, extent: Id<Extent>) {
         let table = world.extents.get(extent).filter(|it| it.owner.is_table());
         if let (Some(witness), Some(it), Some(spot)) =
-            (self.witness.get(), table, world.spot_of(extent))
+            (self.observer.get(), table, world.location_of(extent))
         {
             witness.table_forgotten(spot, it.owner.subject());
         }
     }
 
     /// Tells whoever looks at tables what is done to them.
-    pub(crate) fn witness_table(
+    pub(crate) fn notify_table_observer(
         &self,
         paging: Option<Id<Paging>>,
-        what: &Move,
-        facts: &TableFacts,
+        what: &PagingOperation,
+        facts: &TableContext,
         begins: bool,
     ) {
-        let Some(witness) = self.witness.get() else { return };
-        let paging = paging.map_or(Kind::Paging.nr(0), Id::subject);
+        let Some(witness) = self.observer.get() else { return };
+        let paging = paging.map_or(Kind::Paging.subject(0), Id::subject);
         match what {
-            Move::Table(it) => {
-                let said = |it: &Entry| TableEntry {
+            PagingOperation::Table(it) => {
+                let said = |it: &PageTableEntry| TableEntry {
                     valid: it.valid,
                     zero: it.zero,
                     read_only: it.read_only,
@@ -268,27 +268,27 @@ impl Kernel {
                     page: it.page,
                 };
                 let entries: Vec<TableEntry> = it.entries.iter().map(said).collect();
-                let tabled = Tabled {
+                let tabled = PageTableWrite {
                     paging,
                     of: facts.space,
                     process: facts.owner,
                     level: it.level,
-                    table: facts.spot,
+                    table: facts.location,
                     first: it.first,
                     count: it.count,
                     entries: &entries,
                     repeat: it.repeat,
-                    cpu: facts.cpu,
+                    by_cpu: facts.by_cpu,
                     address: it.address,
                     machine: &*facts.machine,
                 };
                 if begins {
-                    witness.table_begins(&tabled);
+                    witness.table_write_started(&tabled);
                 } else {
-                    witness.table_ends(&tabled);
+                    witness.table_write_finished(&tabled);
                 }
             }
-            Move::Flush { start, end, .. } if !begins => witness.flushed(&Flushed {
+            PagingOperation::Flush { start, end, .. } if !begins => witness.tlb_flushed(&TlbFlush {
                 paging,
                 of: facts.space,
                 process: facts.owner,

@@ -3,26 +3,26 @@
 //! All memory of the adapter is in it, segment by segment. Its tables are written by the CPU, with
 //! no buffer, before its root is set.
 
-use crate::ddi::{Driver, For};
-use crate::gate::Pass;
+use crate::ddi::{Driver, CallDetails};
+use crate::gate::DdiPermit;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::memory::Extent;
-use crate::memory::place::Plan;
-use crate::memory::{Move, Step, number};
-use crate::miniport::{ContextOrder, Refusal};
-use crate::mmu::{Entry, MmuFeatures};
-use crate::operation::{Building, PAGE};
-use crate::refused::Refused;
-use crate::space::Space;
+use crate::memory::place::PagingPlan;
+use crate::memory::{PagingOperation, PagingStep, segment_number};
+use crate::miniport::{CreateContextArgs, DriverError};
+use crate::mmu::{PageTableEntry, MmuFeatures};
+use crate::operation::{BuildPagingBufferArgs, PAGE};
+use crate::refused::KernelError;
+use crate::space::AddressSpace;
 use crate::space::geometry::Geometry;
 use crate::space::step::TableWrite;
-use crate::space::{Mmu, Stage};
+use crate::space::{Mmu, SpaceStage};
 use crate::start::Adapter;
 use crate::store::Id;
-use crate::world::World;
+use crate::world::KernelState;
 use flight::invariant;
-use flight::{Kind, Passive, What};
+use flight::{Kind, Passive, EventKind};
 use std::sync::Arc;
 
 impl Kernel {
@@ -34,38 +34,38 @@ impl Kernel {
     pub(crate) fn start_system(
         &self,
         at: &mut Passive,
-        pass: &Pass<'_>,
+        permit: &DdiPermit<'_>,
         driver: &Driver,
-    ) -> Result<(), (&'static str, Refusal)> {
+    ) -> Result<(), (&'static str, DriverError)> {
         let adapter = driver.adapter;
-        if self.world.hold().mmu(adapter).is_none() {
+        if self.state.lock().mmu(adapter).is_none() {
             return Ok(());
         }
         let refused = |entry| {
-            move |why: Refused| match why {
-                Refused::Driver(why) => (entry, why),
-                _ => (entry, Refusal::NoMemory),
+            move |why: KernelError| match why {
+                KernelError::Driver(why) => (entry, why),
+                _ => (entry, DriverError::NoMemory),
             }
         };
         let space =
-            self.make_space(at, pass, driver, None).map_err(refused("DxgkDdiCreateProcess"))?;
-        if let Some(it) = self.world.hold().mmu_mut(adapter) {
+            self.create_space(at, permit, driver, None).map_err(refused("DxgkDdiCreateProcess"))?;
+        if let Some(it) = self.state.lock().mmu_mut(adapter) {
             it.system = Some(space);
         }
         let rooted = self
-            .start_system_context(at, pass, driver)
+            .start_system_context(at, permit, driver)
             .map_err(refused("DxgkDdiCreateContext"))
             .and_then(|()| {
-                self.write_system(at, pass, driver, space)
+                self.write_system(at, permit, driver, space)
                     .map_err(refused("DxgkDdiSetRootPageTable"))
             });
         if let Err(why) = rooted {
-            self.end_system(at, pass, driver);
+            self.end_system(at, permit, driver);
             return Err(why);
         }
-        let mut world = self.world.hold();
+        let mut world = self.state.lock();
         if let Some(it) = world.spaces.get_mut(space) {
-            (it.stage, it.users) = (Stage::Live, 0);
+            (it.stage, it.users) = (SpaceStage::Live, 0);
         }
         Ok(())
     }
@@ -74,63 +74,63 @@ impl Kernel {
     fn start_system_context(
         &self,
         at: &mut Passive,
-        pass: &Pass<'_>,
+        permit: &DdiPermit<'_>,
         driver: &Driver,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), KernelError> {
         let adapter = driver.adapter;
-        let (device, own) = self.begin_device(None, adapter, Handle(0))?;
-        let made = driver.create_device(at, pass, (None, own.handle()));
+        let (device, own) = self.reserve_device(None, adapter, Handle(0))?;
+        let made = driver.create_device(at, permit, (None, own.handle()));
         let word = {
-            let mut world = self.world.hold();
+            let mut world = self.state.lock();
             let subject = device.subject();
             let word = match made {
                 Ok(word) => Arc::new(word),
                 Err(why) => {
-                    self.forget_saved(&mut world, device, "DxgkDdiCreateDevice");
+                    self.end_owner_context_allocations(&mut world, device, "DxgkDdiCreateDevice");
                     world.take_device(device);
-                    world.kernel_names.take_back(own);
+                    world.kernel_handles.cancel(own);
                     return Err(why.into());
                 }
             };
-            world.kernel_names.publish(own, device.into());
-            let process = Kind::Process.nr(0);
-            self.log.emit(subject, What::DeviceCreated { process, adapter: adapter.subject() });
-            self.give_word(word.word(), subject);
+            world.kernel_handles.publish(own, device.into());
+            let process = Kind::Process.subject(0);
+            self.log.emit(subject, EventKind::DeviceCreated { process, adapter: adapter.subject() });
+            self.set_driver_handle(word.word(), subject);
             if let Some(it) = world.devices.get_mut(device) {
-                (it.word, it.ending) = (Some(word.clone()), false);
+                (it.driver_handle, it.ending) = (Some(word.clone()), false);
             }
             if let Some(it) = world.mmu_mut(adapter) {
                 it.device = Some(device);
             }
             word
         };
-        let node = self.world.hold().memory(adapter).map_or(0, |it| it.1.paging.node);
-        let order = ContextOrder { node, engine: 1, system: true, private: Vec::new() };
-        let (context, own) = self.begin_system_context(device, node as usize)?;
-        let made = driver.create_context(at, pass, (None, own.handle()), &word, &order);
+        let node = self.state.lock().memory(adapter).map_or(0, |it| it.1.paging.node);
+        let order = CreateContextArgs { node, engine: 1, system: true, private: Vec::new() };
+        let (context, own) = self.reserve_system_context(device, node as usize)?;
+        let made = driver.create_context(at, permit, (None, own.handle()), &word, &order);
         drop(word);
-        let mut world = self.world.hold();
+        let mut world = self.state.lock();
         let subject = context.subject();
         match made {
             Ok((word, _)) => {
-                world.kernel_names.publish(own, context.into());
+                world.kernel_handles.publish(own, context.into());
                 let given = word.word();
-                world.contexts[context].word = Some(Arc::new(word));
+                world.contexts[context].driver_handle = Some(Arc::new(word));
                 world.devices[device].contexts.insert(context);
                 if let Some(it) = world.mmu_mut(adapter) {
                     it.context = Some(context);
                 }
                 let nodes = world.adapters.get(adapter).map(|it| it.nodes.as_slice());
                 let on = nodes.and_then(|it| it.get(node as usize)).map_or(0, |it| it.number);
-                let (device, node) = (device.subject(), Kind::Node.nr(on));
-                self.log.emit(subject, What::ContextCreated { device, node });
-                self.give_word(given, subject);
+                let (device, node) = (device.subject(), Kind::Node.subject(on));
+                self.log.emit(subject, EventKind::ContextCreated { device, node });
+                self.set_driver_handle(given, subject);
                 Ok(())
             }
             Err(why) => {
-                self.forget_saved(&mut world, context, "DxgkDdiCreateContext");
+                self.end_owner_context_allocations(&mut world, context, "DxgkDdiCreateContext");
                 world.contexts.take(context);
-                world.kernel_names.take_back(own);
+                world.kernel_handles.cancel(own);
                 Err(why.into())
             }
         }
@@ -140,34 +140,34 @@ impl Kernel {
     fn write_system(
         &self,
         at: &mut Passive,
-        pass: &Pass<'_>,
+        permit: &DdiPermit<'_>,
         driver: &Driver,
-        space: Id<Space>,
-    ) -> Result<(), Refused> {
+        space: Id<AddressSpace>,
+    ) -> Result<(), KernelError> {
         let adapter = driver.adapter;
         let steps = {
-            let world = &mut *self.world.hold();
-            let mut plan = Plan::default();
+            let world = &mut *self.state.lock();
+            let mut plan = PagingPlan::default();
             self.plan_system(world, adapter, space, &mut plan)?;
-            plan.come
+            plan.page_in
         };
         for step in &steps {
-            self.write_now(at, pass, driver, step)?;
+            self.write_now(at, permit, driver, step)?;
         }
         let (rooted, context, number) = {
-            let world = self.world.hold();
+            let world = self.state.lock();
             let number = world.mmu(adapter).and_then(|it| it.context);
             let number = invariant(number, "the system has its context before its tables");
-            let word = world.contexts[number].word.clone();
+            let word = world.contexts[number].driver_handle.clone();
             (world.root_of(space), word, number)
         };
         let (Some((extent, root)), Some(context)) = (rooted, context) else {
-            return Err(Refused::NoRoom { trim: 0 });
+            return Err(KernelError::NoMemory { trim: 0 });
         };
-        driver.set_root(at, pass, None, &context, root)?;
+        driver.set_root(at, permit, None, &context, root)?;
         drop(context);
-        let mut world = self.world.hold();
-        self.say_root(&world, space, Some(number), (extent, root));
+        let mut world = self.state.lock();
+        self.log_root(&world, space, Some(number), (extent, root));
         world.contexts[number].root = Some(root);
         Ok(())
     }
@@ -175,26 +175,26 @@ impl Kernel {
     /// Plans the system's tables: a root, and all memory segment by segment.
     fn plan_system(
         &self,
-        world: &mut World,
+        world: &mut KernelState,
         adapter: Id<Adapter>,
-        space: Id<Space>,
-        plan: &mut Plan,
-    ) -> Result<(), Refused> {
-        let no_room = |why: crate::memory::place::NoPlace| Refused::NoRoom { trim: why.missing };
+        space: Id<AddressSpace>,
+        plan: &mut PagingPlan,
+    ) -> Result<(), KernelError> {
+        let no_room = |why: crate::memory::place::NoSpace| KernelError::NoMemory { trim: why.missing };
         let Some(mmu) = world.mmu(adapter) else { return Ok(()) };
         let (geometry, linear) = (mmu.geometry.clone(), mmu.linear.clone());
         let top = geometry.top();
         let size = world.spaces.get(space).map(|it| it.root);
         let size = size.map_or((1, None), |it| (it.entries, Some(it.bytes)));
         let shape = geometry.level(top);
-        self.make_table(world, space, (top, 0), shape, size, plan).map_err(no_room)?;
+        self.create_table(world, space, (top, 0), shape, size, plan).map_err(no_room)?;
         for (segment, start) in linear.iter().enumerate() {
             let Some(start) = *start else { continue };
             let bytes = world.memory(adapter).and_then(|it| it.1.segments.get(segment));
-            let bytes = bytes.map_or(0, |it| it.shape.size);
-            self.make_tables(world, space, &(start..start + bytes), plan).map_err(no_room)?;
+            let bytes = bytes.map_or(0, |it| it.info.size);
+            self.create_tables(world, space, &(start..start + bytes), plan).map_err(no_room)?;
         }
-        plan.come.extend(world.linear_steps(adapter, space));
+        plan.page_in.extend(world.linear_steps(adapter, space));
         Ok(())
     }
 
@@ -202,75 +202,75 @@ impl Kernel {
     pub(crate) fn write_now(
         &self,
         at: &mut Passive,
-        pass: &Pass<'_>,
+        permit: &DdiPermit<'_>,
         driver: &Driver,
-        step: &Step,
-    ) -> Result<(), Refused> {
+        step: &PagingStep,
+    ) -> Result<(), KernelError> {
         let facts = {
-            let world = self.world.hold();
-            world.table_facts(step).zip(world.extents.get(step.extent).map(|it| it.owner))
+            let world = self.state.lock();
+            world.table_context(step).zip(world.extents.get(step.extent).map(|it| it.owner))
         };
         let Some((facts, table)) = facts else { return Ok(()) };
-        self.witness_table(None, &step.what, &facts, true);
+        self.notify_table_observer(None, &step.operation, &facts, true);
         let (mut multipass, mut buffer, mut private) = (0, [0; 0], [0; 0]);
-        let Some(operation) = facts.operation(&step.what) else { return Ok(()) };
-        let mut building = Building {
+        let Some(operation) = facts.operation(&step.operation) else { return Ok(()) };
+        let mut building = BuildPagingBufferArgs {
             operation,
             buffer: &mut buffer,
             address: 0,
-            before: 0,
+            used: 0,
             written: 0,
             multipass: &mut multipass,
             private: &mut private,
         };
-        let whom = For { process: None, carries: &|_| () };
-        let answer = driver.build_paging(at, pass, whom, &mut building);
-        self.say_tabled(table.subject(), &step.what, &facts);
+        let whom = CallDetails { process: None, log_arguments: &|_| () };
+        let answer = driver.build_paging(at, permit, whom, &mut building);
+        self.log_table_write(table.subject(), &step.operation, &facts);
         answer?;
-        self.witness_table(None, &step.what, &facts, false);
+        self.notify_table_observer(None, &step.operation, &facts, false);
         Ok(())
     }
 
     /// Ends what the system has on an adapter, the last of all.
-    pub(crate) fn end_system(&self, at: &mut Passive, pass: &Pass<'_>, driver: &Driver) {
+    pub(crate) fn end_system(&self, at: &mut Passive, permit: &DdiPermit<'_>, driver: &Driver) {
         let adapter = driver.adapter;
-        let system = self.world.hold().mmu(adapter).map(|it| (it.system, it.device, it.context));
+        let system = self.state.lock().mmu(adapter).map(|it| (it.system, it.device, it.context));
         let Some((Some(space), device, context)) = system else { return };
-        let last = self.world.hold().last_writes(space);
+        let last = self.state.lock().last_writes(space);
         for step in &last {
-            let _ = self.write_now(at, pass, driver, step); // A refusal changes nothing any more.
+            let _ = self.write_now(at, permit, driver, step); // A refusal changes nothing any more.
         }
         if let Some(context) = context
-            && let Some(word) = self.world.hold().contexts[context].word.take()
+            && let Some(word) = self.state.lock().contexts[context].driver_handle.take()
             && let Some(word) = Arc::into_inner(word)
         {
             let (subject, given) = (context.subject(), word.word());
-            let carries = |log: &flight::Log| log.emit(subject, What::DdiEnds {});
+            let log_arguments = |log: &flight::Log| log.emit(subject, EventKind::DdiEnds {});
             let _ =
-                driver.destroy_context(at, pass, For { process: None, carries: &carries }, word);
-            let mut world = self.world.hold();
-            world.end_kernel_name(context);
-            self.forget_saved(&mut world, context, "DxgkDdiDestroyContext");
-            world.leave_context(adapter, context);
-            self.log.emit(subject, What::ContextDestroyed {});
-            self.end_word(given, subject, false);
-            world.forget_context(context);
+                driver.destroy_context(at, permit, CallDetails { process: None, log_arguments: &log_arguments }, word);
+            let mut world = self.state.lock();
+            world.close_kernel_handle(context);
+            self.end_owner_context_allocations(&mut world, context, "DxgkDdiDestroyContext");
+            world.release_context(adapter, context);
+            self.log.emit(subject, EventKind::ContextDestroyed {});
+            self.end_driver_handle(given, subject, false);
+            world.remove_context(context);
         }
         if let Some(device) = device
-            && let Some(word) = self.world.hold().devices[device].word.take()
+            && let Some(word) = self.state.lock().devices[device].driver_handle.take()
             && let Some(word) = Arc::into_inner(word)
         {
             let (subject, given) = (device.subject(), word.word());
-            let carries = |log: &flight::Log| log.emit(subject, What::DdiEnds {});
-            let _ = driver.destroy_device(at, pass, For { process: None, carries: &carries }, word);
-            let mut world = self.world.hold();
-            world.end_kernel_name(device);
-            self.forget_saved(&mut world, device, "DxgkDdiDestroyDevice");
-            self.log.emit(subject, What::DeviceDestroyed {});
-            self.end_word(given, subject, false);
+            let log_arguments = |log: &flight::Log| log.emit(subject, EventKind::DdiEnds {});
+            let _ = driver.destroy_device(at, permit, CallDetails { process: None, log_arguments: &log_arguments }, word);
+            let mut world = self.state.lock();
+            world.close_kernel_handle(device);
+            self.end_owner_context_allocations(&mut world, device, "DxgkDdiDestroyDevice");
+            self.log.emit(subject, EventKind::DeviceDestroyed {});
+            self.end_driver_handle(given, subject, false);
             world.take_device(device);
         }
-        self.forget_process(at, pass, driver, space);
+        self.call_destroy_process(at, permit, driver, space);
     }
 }
 
@@ -282,18 +282,18 @@ impl crate::memory::Memory {
         let end = 1_u64.checked_shl(mmu.address_bits).unwrap_or(1 << 63);
         let mut at = step;
         let place = |segment: &crate::memory::Segment| {
-            if segment.shape.flags.aperture {
+            if segment.info.flags.aperture {
                 return None;
             }
             let start = at;
-            at = start.checked_add(segment.shape.size)?.checked_next_multiple_of(step)?;
+            at = start.checked_add(segment.info.size)?.checked_next_multiple_of(step)?;
             (at <= end).then_some(start)
         };
         self.segments.iter().map(place).collect()
     }
 }
 
-impl World {
+impl KernelState {
     /// Enters how an adapter translates.
     pub(crate) fn add_mmu(&mut self, adapter: Id<Adapter>, features: MmuFeatures) {
         let Ok(geometry) = Geometry::new(&features) else { return };
@@ -311,7 +311,7 @@ impl World {
     }
 
     /// Writes where all memory is in the system's space.
-    pub(crate) fn linear_steps(&self, adapter: Id<Adapter>, space: Id<Space>) -> Vec<Step> {
+    pub(crate) fn linear_steps(&self, adapter: Id<Adapter>, space: Id<AddressSpace>) -> Vec<PagingStep> {
         let Some((_, memory)) = self.memory(adapter) else { return Vec::new() };
         let Some((mmu, it)) = memory.mmu.as_ref().zip(self.spaces.get(space)) else {
             return Vec::new();
@@ -319,21 +319,21 @@ impl World {
         let mut steps = Vec::new();
         for (place, (start, segment)) in mmu.linear.iter().zip(&memory.segments).enumerate() {
             let Some(start) = *start else { continue };
-            for row in mmu.geometry.rows(&(start..start + segment.shape.size)) {
+            for row in mmu.geometry.rows(&(start..start + segment.info.size)) {
                 let Some(table) = it.tables.get(&(0, row.table)).copied() else { continue };
                 let first = (row.span.start - start) / PAGE;
-                let entry = |it: u32| Entry {
+                let entry = |it: u32| PageTableEntry {
                     valid: true,
-                    segment: number(place),
+                    segment: segment_number(place),
                     page: first + u64::from(it),
-                    ..Entry::default()
+                    ..PageTableEntry::default()
                 };
                 let write = TableWrite {
                     first: row.first,
                     count: row.count,
                     entries: (0..row.count).map(entry).collect(),
                     repeat: false,
-                    ..TableWrite::invalid(space, 0, table, row.span.start)
+                    ..TableWrite::invalidation(space, 0, table, row.span.start)
                 };
                 steps.extend(self.table_step(write));
             }
@@ -348,12 +348,12 @@ impl World {
         (segment, offset): (u32, u64),
     ) -> Option<u64> {
         let linear = &self.mmu(adapter)?.linear;
-        let start = linear.get(crate::memory::place_of(segment)?).copied().flatten()?;
+        let start = linear.get(crate::memory::segment_index(segment)?).copied().flatten()?;
         Some(start + offset)
     }
 
     /// Makes all tables of a space invalid, for drivers that want that before they go.
-    fn last_writes(&self, space: Id<Space>) -> Vec<Step> {
+    fn last_writes(&self, space: Id<AddressSpace>) -> Vec<PagingStep> {
         let it = &self.spaces[space];
         let mmu = self.mmu(it.adapter).filter(|it| it.features.invalidates);
         let Some(geometry) = mmu.map(|it| it.geometry.clone()) else { return Vec::new() };
@@ -361,14 +361,14 @@ impl World {
             let root = *level == geometry.top();
             let count = if root { it.root.entries } else { geometry.entries(*level) };
             let address = geometry.span(*level, *table).start;
-            let write = TableWrite::invalid(space, *level, *extent, address);
+            let write = TableWrite::invalidation(space, *level, *extent, address);
             self.table_step(TableWrite { count, ..write })
         };
         it.tables.iter().filter_map(write).collect()
     }
 
     /// Whether a step is a write that the CPU does.
-    pub(crate) fn is_by_cpu(&self, step: &Step) -> bool {
-        matches!(step.what, Move::Table(_)) && self.table_facts(step).is_some_and(|it| it.cpu)
+    pub(crate) fn is_by_cpu(&self, step: &PagingStep) -> bool {
+        matches!(step.operation, PagingOperation::Table(_)) && self.table_context(step).is_some_and(|it| it.by_cpu)
     }
 }

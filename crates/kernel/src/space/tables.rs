@@ -2,30 +2,30 @@
 
 use crate::kernel::Kernel;
 use crate::memory::Owner;
-use crate::memory::place::{NoPlace, Plan};
-use crate::memory::{Extent, Move, Spotted, Step, place_of};
-use crate::mmu::{Entry, TableLevel};
+use crate::memory::place::{NoSpace, PagingPlan};
+use crate::memory::{Extent, PagingOperation, SegmentLocation, PagingStep, segment_index};
+use crate::mmu::{PageTableEntry, TableLevel};
 use crate::operation::PAGE;
-use crate::segment::{SegmentSet, Wants, WantsFlags};
-use crate::space::Space;
+use crate::segment::{SegmentSet, PlacementRequirements, PlacementFlags};
+use crate::space::AddressSpace;
 use crate::space::geometry::Geometry;
 use crate::space::step::TableWrite;
 use crate::store::Id;
-use crate::world::World;
-use flight::What;
+use crate::world::KernelState;
+use flight::EventKind;
 use std::ops::Range as Span;
 use std::sync::Arc;
 
 impl Kernel {
     /// Makes the tables that a span needs, and plans what is written into them. If one finds no
     /// place, none of them is made, and the plan's places are given up with them.
-    pub(crate) fn make_tables(
+    pub(crate) fn create_tables(
         &self,
-        world: &mut World,
-        space: Id<Space>,
+        world: &mut KernelState,
+        space: Id<AddressSpace>,
         span: &Span<u64>,
-        plan: &mut Plan,
-    ) -> Result<(), NoPlace> {
+        plan: &mut PagingPlan,
+    ) -> Result<(), NoSpace> {
         let it = &world.spaces[space];
         let Some(geometry) = world.mmu(it.adapter).map(|it| it.geometry.clone()) else {
             return Ok(());
@@ -41,11 +41,11 @@ impl Kernel {
                 let entries = geometry.entries(level);
                 let shape = geometry.level(level);
                 let key = (level, table);
-                match self.make_table(world, space, key, shape, (entries, None), plan) {
+                match self.create_table(world, space, key, shape, (entries, None), plan) {
                     Ok(_) => made.push(key),
                     Err(why) => {
-                        self.unplan(world, plan);
-                        self.unmake_tables(world, space, &made);
+                        self.undo_plan(world, plan);
+                        self.remove_tables(world, space, &made);
                         return Err(why);
                     }
                 }
@@ -55,7 +55,7 @@ impl Kernel {
     }
 
     /// Takes back tables that were never written.
-    fn unmake_tables(&self, world: &mut World, space: Id<Space>, made: &[(u32, u64)]) {
+    fn remove_tables(&self, world: &mut KernelState, space: Id<AddressSpace>, made: &[(u32, u64)]) {
         for key in made {
             let extent = world.spaces.get_mut(space).and_then(|it| it.tables.remove(key));
             if let Some(extent) = extent {
@@ -66,65 +66,65 @@ impl Kernel {
 
     /// Makes one table of so many entries, of so many bytes if not its level's: invalid at first,
     /// and then in the table above it.
-    pub(crate) fn make_table(
+    pub(crate) fn create_table(
         &self,
-        world: &mut World,
-        space: Id<Space>,
+        world: &mut KernelState,
+        space: Id<AddressSpace>,
         (level, table): (u32, u64),
         shape: TableLevel,
         (entries, bytes): (u32, Option<u64>),
-        plan: &mut Plan,
-    ) -> Result<Id<Extent>, NoPlace> {
+        plan: &mut PagingPlan,
+    ) -> Result<Id<Extent>, NoSpace> {
         let it = &world.spaces[space];
         let (adapter, system) = (it.adapter, it.process.is_none());
         let Some(geometry) = world.mmu(adapter).map(|it| it.geometry.clone()) else {
-            return Err(NoPlace { missing: 1 });
+            return Err(NoSpace { missing: 1 });
         };
         world.last_table += 1;
         let owner = Owner::Table(world.last_table);
         let segment = if system { shape.system_segment } else { shape.segment };
-        let wants = Wants {
+        let wants = PlacementRequirements {
             segments: SegmentSet::of(&[segment]),
             priority: u32::MAX,
-            flags: WantsFlags { pinned: true, ..WantsFlags::default() },
-            ..Wants::default()
+            flags: PlacementFlags { pinned: true, ..PlacementFlags::default() },
+            ..PlacementRequirements::default()
         };
         let bytes = bytes.unwrap_or(u64::from(shape.bytes));
         let alignment = u64::from(shape.alignment).max(PAGE);
         let extent = world.extents.insert(Extent::new(adapter, owner, 0, bytes, alignment, wants));
-        if let Err(why) = self.plan_in(world, extent, plan) {
+        if let Err(why) = self.plan_page_in(world, extent, plan) {
             world.extents.take(extent);
             return Err(why);
         }
         let address = geometry.span(level, table).start;
         let of = crate::space::subject(space);
-        self.log.emit(owner.subject(), What::TableMade { space: of, level, address, entries });
+        self.log.emit(owner.subject(), EventKind::PageTableCreated { space: of, level, address, entries });
         let write = TableWrite {
             count: entries,
             initial: true,
-            ..TableWrite::invalid(space, level, extent, address)
+            ..TableWrite::invalidation(space, level, extent, address)
         };
-        plan.come.extend(world.table_step(write));
+        plan.page_in.extend(world.table_step(write));
         if level < geometry.top() {
-            plan.come.extend(world.above(space, &geometry, (level, table), Some(extent)));
+            plan.page_in.extend(world.parent_entry_step(space, &geometry, (level, table), Some(extent)));
         }
         world.spaces[space].tables.insert((level, table), extent);
         Ok(extent)
     }
 }
 
-impl World {
+impl KernelState {
     /// Plans the end of the tables of a span that no range needs any more. Answers their extents:
     /// they are released once the plan is paging work.
     pub(crate) fn drop_tables(
         &mut self,
-        space: Id<Space>,
+        space: Id<AddressSpace>,
         span: &Span<u64>,
-        into: &mut Vec<Step>,
+        into: &mut Vec<PagingStep>,
     ) -> Vec<Id<Extent>> {
-        let mut gone = Vec::new();
+        let mut zombie = Vec::new();
         let it = &self.spaces[space];
-        let Some(mmu) = self.mmu(it.adapter) else { return gone };
+        let Some(mmu) = self.mmu(it.adapter) else { return zombie };
         let (geometry, again) = (mmu.geometry.clone(), mmu.features.invalidates);
         let mut ends = Vec::new();
         for level in 0..geometry.top() {
@@ -135,104 +135,104 @@ impl World {
             for table in all {
                 let it = &mut self.spaces[space];
                 // A root that is being filled has all tables that were there when that began.
-                let kept = it.growing && level + 1 == geometry.top();
-                if kept || it.needs(&geometry, level, table) {
+                let not_offered = it.growing_root && level + 1 == geometry.top();
+                if not_offered || it.needs(&geometry, level, table) {
                     continue;
                 }
                 let Some(extent) = it.tables.remove(&(level, table)) else { continue };
-                into.extend(self.above(space, &geometry, (level, table), None));
+                into.extend(self.parent_entry_step(space, &geometry, (level, table), None));
                 let address = geometry.span(level, table).start;
                 ends.push((extent, level, address));
-                gone.push(extent);
+                zombie.push(extent);
             }
         }
-        if !gone.is_empty() {
+        if !zombie.is_empty() {
             // Their memory is free when no engine remembers what was below them.
-            into.extend(self.flush_for(space, span, gone.clone()));
+            into.extend(self.flush_for(space, span, zombie.clone()));
         }
         // WINDOWS: only for drivers that ask for it (documented, ExplicitPageTableInvalidation).
         for (extent, level, address) in ends.into_iter().filter(|_| again) {
             let count = geometry.entries(level);
-            let write = TableWrite { count, ..TableWrite::invalid(space, level, extent, address) };
+            let write = TableWrite { count, ..TableWrite::invalidation(space, level, extent, address) };
             into.extend(self.table_step(write));
         }
-        gone
+        zombie
     }
 
     /// Whether a segment is large enough for the tables of a span, whoever else is in it.
     fn room_for_tables(
         &self,
-        space: Id<Space>,
+        space: Id<AddressSpace>,
         geometry: &Geometry,
         span: &Span<u64>,
-    ) -> Result<(), NoPlace> {
+    ) -> Result<(), NoSpace> {
         let it = &self.spaces[space];
         let tables = geometry.tables(0, span);
         let shape = geometry.level(0);
         let bytes = (tables.end - tables.start).saturating_mul(u64::from(shape.bytes));
         let number = if it.process.is_none() { shape.system_segment } else { shape.segment };
-        let segment = self.memory(it.adapter).and_then(|it| it.1.numbered(number));
-        let size = segment.map_or(0, |it| it.shape.size);
-        if bytes > size { Err(NoPlace { missing: bytes - size }) } else { Ok(()) }
+        let segment = self.memory(it.adapter).and_then(|it| it.1.segment_numbered(number));
+        let size = segment.map_or(0, |it| it.info.size);
+        if bytes > size { Err(NoSpace { missing: bytes - size }) } else { Ok(()) }
     }
 
     /// Writes into the table above a table: where it is, or that it is gone.
-    pub(crate) fn above(
+    pub(crate) fn parent_entry_step(
         &self,
-        space: Id<Space>,
+        space: Id<AddressSpace>,
         geometry: &Geometry,
         (level, table): (u32, u64),
         to: Option<Id<Extent>>,
-    ) -> Option<Step> {
+    ) -> Option<PagingStep> {
         let address = geometry.span(level, table).start;
         let up = level + 1;
         let above = *self.spaces.get(space)?.tables.get(&(up, geometry.table(up, address)))?;
         let entry = match to {
             Some(extent) => {
-                let (segment, offset) = self.spot_of(extent)?;
-                Entry { valid: true, segment, page: offset / PAGE, ..Entry::default() }
+                let (segment, offset) = self.location_of(extent)?;
+                PageTableEntry { valid: true, segment, page: offset / PAGE, ..PageTableEntry::default() }
             }
-            None => Entry::default(),
+            None => PageTableEntry::default(),
         };
         self.table_step(TableWrite {
             first: geometry.index(up, address),
             count: 1,
             entries: vec![entry],
             repeat: false,
-            ..TableWrite::invalid(space, up, above, address)
+            ..TableWrite::invalidation(space, up, above, address)
         })
     }
 
     /// A step that writes entries.
-    pub(crate) fn table_step(&self, write: TableWrite) -> Option<Step> {
-        let (segment, offset) = self.spot_of(write.table)?;
-        let at = Spotted { segment: place_of(segment)?, offset };
-        Some(Step::new(write.table, Move::Table(Arc::new(write)), at))
+    pub(crate) fn table_step(&self, write: TableWrite) -> Option<PagingStep> {
+        let (segment, offset) = self.location_of(write.table)?;
+        let at = SegmentLocation { segment: segment_index(segment)?, offset };
+        Some(PagingStep::new(write.table, PagingOperation::Table(Arc::new(write)), at))
     }
 
     /// A step that has translations forgotten, on behalf of an extent if of one.
     pub(crate) fn flush_step(
         &self,
-        space: Id<Space>,
+        space: Id<AddressSpace>,
         span: &Span<u64>,
         of: Option<Id<Extent>>,
-    ) -> Option<Step> {
+    ) -> Option<PagingStep> {
         self.flush_for(space, span, of.into_iter().collect())
     }
 
     /// The same on behalf of several: none of them ends before.
-    fn flush_for(&self, space: Id<Space>, span: &Span<u64>, of: Vec<Id<Extent>>) -> Option<Step> {
+    fn flush_for(&self, space: Id<AddressSpace>, span: &Span<u64>, of: Vec<Id<Extent>>) -> Option<PagingStep> {
         let (extent, root) = self.root_of(space)?;
-        let at = Spotted { segment: place_of(root.segment)?, offset: root.offset };
+        let at = SegmentLocation { segment: segment_index(root.segment)?, offset: root.offset };
         // WINDOWS: all there is goes from zero to zero (documented).
         let whole = span.start == 0 && span.end >= self.spaces.get(space)?.addresses.end();
         let span = if whole { &(0..0) } else { span };
-        let flush = Move::Flush { space, start: span.start, end: span.end, of };
-        Some(Step::new(extent, flush, at))
+        let flush = PagingOperation::Flush { space, start: span.start, end: span.end, of };
+        Some(PagingStep::new(extent, flush, at))
     }
 }
 
-impl Space {
+impl AddressSpace {
     /// Whether a table is needed: a range in its span has entries, or a table hangs in it.
     fn needs(&self, geometry: &Geometry, level: u32, table: u64) -> bool {
         let span = geometry.span(level, table);

@@ -8,28 +8,28 @@
 use crate::device::Device;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
-use crate::memory::place::Plan;
+use crate::memory::place::PagingPlan;
 use crate::process::ProcessId;
-use crate::refused::Refused;
-use crate::space::Space;
-use crate::space::addresses::{Access, Held, Made};
-use crate::space::calls::Behind;
-use crate::space::queued::Fenced;
+use crate::refused::KernelError;
+use crate::space::AddressSpace;
+use crate::space::addresses::{Access, Backing, RangeState};
+use crate::space::calls::MapSource;
+use crate::space::queued::FenceValue;
 use crate::space::subject;
 use crate::start::Adapter;
 use crate::store::Id;
-use crate::view::Stage;
-use crate::world::World;
-use flight::{Passive, What};
+use crate::view::ViewStage;
+use crate::world::KernelState;
+use flight::{Passive, EventKind};
 use std::ops::Range as Span;
 
 /// What a client wants done to its addresses (`D3DKMT_UPDATEGPUVIRTUALADDRESS`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpdateOrder {
+pub struct UpdateAddressRequest {
     /// Whose they are.
     pub device: Handle,
     /// What to do, in that order.
-    pub operations: Vec<Change>,
+    pub operations: Vec<AddressUpdate>,
     /// A fence, and the value it has before anything is done: it has the next one then. None: it
     /// is done at once (`DoNotWait`).
     pub fence: Option<(Handle, u64)>,
@@ -37,7 +37,7 @@ pub struct UpdateOrder {
 
 /// One operation on addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum AddressUpdate {
     /// Maps bytes of an allocation: the same `piece` of it again and again, if that is shorter.
     Map {
         /// From this address on.
@@ -75,33 +75,33 @@ pub enum Change {
 
 /// An operation that was judged.
 #[derive(Clone, Debug)]
-struct Ready {
-    change: Change,
-    held: Held,
+struct ResolvedUpdate {
+    change: AddressUpdate,
+    backing: Backing,
 }
 
 /// An update that was judged.
-pub(crate) struct Judged {
+pub(crate) struct CheckedUpdate {
     pub(crate) adapter: Id<Adapter>,
     pub(crate) device: Id<Device>,
-    pub(crate) space: Id<Space>,
-    ready: Vec<Ready>,
+    pub(crate) space: Id<AddressSpace>,
+    ready: Vec<ResolvedUpdate>,
     /// The reservation of its targets.
     reservation: u32,
     /// Its number in its space.
     pub(crate) update: u32,
     /// What it waits for, and signals.
-    pub(crate) fence: Option<Fenced>,
+    pub(crate) fence: Option<FenceValue>,
     /// Its fence has its value, and the root of its space is changing.
     pub(crate) due: bool,
 }
 
-impl Change {
+impl AddressUpdate {
     /// The addresses it changes.
     fn target(&self) -> Option<Span<u64>> {
         let (start, bytes) = match *self {
-            Change::Map { base, bytes, .. } | Change::Unmap { base, bytes, .. } => (base, bytes),
-            Change::Copy { to, bytes, .. } => (to, bytes),
+            AddressUpdate::Map { base, bytes, .. } | AddressUpdate::Unmap { base, bytes, .. } => (base, bytes),
+            AddressUpdate::Copy { to, bytes, .. } => (to, bytes),
         };
         Some(start..start.checked_add(bytes)?)
     }
@@ -109,8 +109,8 @@ impl Change {
     /// The addresses it looks at.
     fn source(&self) -> Option<Span<u64>> {
         match *self {
-            Change::Copy { from, bytes, .. } => Some(from..from.checked_add(bytes)?),
-            Change::Map { .. } | Change::Unmap { .. } => None,
+            AddressUpdate::Copy { from, bytes, .. } => Some(from..from.checked_add(bytes)?),
+            AddressUpdate::Map { .. } | AddressUpdate::Unmap { .. } => None,
         }
     }
 }
@@ -121,18 +121,18 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        order: &UpdateOrder,
-    ) -> Result<(), Refused> {
+        order: &UpdateAddressRequest,
+    ) -> Result<(), KernelError> {
         let inside = self.enter_device(process, order.device)?;
-        let space = self.world.hold().space_of(process.0, inside.adapter);
-        let space = space.ok_or(Refused::NoAddresses)?;
-        let ends = order.operations.iter().filter_map(Change::target).map(|it| it.end);
+        let space = self.state.lock().space_of(process.0, inside.adapter);
+        let space = space.ok_or(KernelError::NoAddressSpace)?;
+        let ends = order.operations.iter().filter_map(AddressUpdate::target).map(|it| it.end);
         let end = ends.max().unwrap_or(0);
         let mut world = loop {
-            let world = self.world.hold();
+            let world = self.state.lock();
             // What is not there is refused below.
             let known = world.spaces.get(space).is_some_and(|it| end <= it.addresses.end());
-            if !known || world.is_rooted(space, end) {
+            if !known || world.root_covers(space, end) {
                 break world;
             }
             drop(world);
@@ -140,91 +140,91 @@ impl Kernel {
         };
         if let Some(fence) = order.fence {
             drop(world);
-            return self.update_behind(at, process, (inside.device, space), order, fence);
+            return self.queue_update(at, process, (inside.device, space), order, fence);
         }
         let world = &mut *world;
-        let mut judged = world.judge_update(process, inside.device, space, &order.operations)?;
+        let mut judged = world.check_update(process, inside.device, space, &order.operations)?;
         judged.update = world.number_update(space);
         self.apply_update(world, &judged)
     }
 
     /// Does what an update says, as far as it is still about the same reservation.
-    pub(crate) fn apply_update(&self, world: &mut World, judged: &Judged) -> Result<(), Refused> {
-        let Judged { adapter, space, ref ready, reservation, update, .. } = *judged;
-        let (mut plan, mut ignored, mut full) = (Plan::default(), 0, None);
+    pub(crate) fn apply_update(&self, world: &mut KernelState, judged: &CheckedUpdate) -> Result<(), KernelError> {
+        let CheckedUpdate { adapter, space, ref ready, reservation, update, .. } = *judged;
+        let (mut plan, mut ignored, mut full) = (PagingPlan::default(), 0, None);
         for (order, it) in (0..).zip(ready) {
             let Some(target) = it.change.target() else { continue };
             let same = world.reservation_of(space, &target) == Some(reservation);
-            if !same || !world.is_there(it.held) {
+            if !same || !world.is_backing_live(it.backing) {
                 ignored += 1;
                 continue;
             }
-            for (span, held) in world.puts(space, it) {
-                world.spaces[space].addresses.put(&span, held);
-                self.say_mapped(world, space, &span, held, (span.start, 0, 0, order));
+            for (span, held) in world.resolved_ranges(space, it) {
+                world.spaces[space].addresses.set_backing(&span, held);
+                self.log_mapped(world, space, &span, held, (span.start, 0, 0, order));
             }
             if let Err(why) = self.plan_span(world, space, &target, &mut plan) {
                 // What came before it is done: there is no memory for more tables.
-                world.spaces[space].addresses.put(&target, Held::Reserved);
+                world.spaces[space].addresses.set_backing(&target, Backing::Reserved);
                 full = Some(why);
                 break;
             }
         }
         let of = judged.fence.map(|it| it.object.subject());
-        let wanted = judged.fence.map_or(0, |it| it.value);
-        self.log.emit(subject(space), What::UpdateApplied { update, ignored, of, wanted });
-        let mut gone = Vec::new();
+        let next_size = judged.fence.map_or(0, |it| it.value);
+        self.log.emit(subject(space), EventKind::UpdateApplied { update, ignored, of, fence_value: next_size });
+        let mut zombie = Vec::new();
         if full.is_none() {
             for span in ready.iter().filter_map(|it| it.change.target()) {
-                gone.extend(world.drop_tables(space, &span, &mut plan.come));
+                zombie.extend(world.drop_tables(space, &span, &mut plan.page_in));
             }
         }
         let paging = self.start_paging(world, adapter, plan, None);
-        for extent in gone {
+        for extent in zombie {
             self.release_extent(world, extent);
         }
-        self.finish_behind(world, judged, paging);
+        self.finish_queued_update(world, judged, paging);
         full.map_or(Ok(()), Err)
     }
 }
 
-impl World {
+impl KernelState {
     /// Judges an update: every operation is possible, and its targets are of one reservation, as
     /// its sources are. Answers the targets' reservation.
-    pub(crate) fn judge_update(
+    pub(crate) fn check_update(
         &self,
         process: ProcessId,
         device: Id<Device>,
-        space: Id<Space>,
-        operations: &[Change],
-    ) -> Result<Judged, Refused> {
+        space: Id<AddressSpace>,
+        operations: &[AddressUpdate],
+    ) -> Result<CheckedUpdate, KernelError> {
         let mut ready = Vec::with_capacity(operations.len());
         let (mut targets, mut sources) = (None, None);
         for change in operations {
-            let target = change.target().ok_or(Refused::AddressesMixed { start: 0, bytes: 0 })?;
+            let target = change.target().ok_or(KernelError::AddressesMixed { start: 0, bytes: 0 })?;
             self.same_reservation(space, &target, &mut targets)?;
             if let Some(source) = change.source() {
                 self.same_reservation(space, &source, &mut sources)?;
             }
             let held = match *change {
-                Change::Map { view, offset, piece, bytes, access, .. } => {
+                AddressUpdate::Map { view, offset, piece, bytes, access, .. } => {
                     let length = if piece == 0 { bytes } else { piece };
-                    let behind = Behind::Bytes { view, offset, access };
-                    self.wanted_behind(process, device, behind, length)?.0
+                    let behind = MapSource::Allocation { view, offset, access };
+                    self.resolve_map_source(process, device, behind, length)?.0
                 }
-                Change::Unmap { zero: true, .. } => Held::Zero,
-                Change::Unmap { .. } | Change::Copy { .. } => Held::Reserved,
+                AddressUpdate::Unmap { zero: true, .. } => Backing::Zero,
+                AddressUpdate::Unmap { .. } | AddressUpdate::Copy { .. } => Backing::Reserved,
             };
-            ready.push(Ready { change: *change, held });
+            ready.push(ResolvedUpdate { change: *change, backing: held });
         }
         let adapter = self.spaces[space].adapter;
         let reservation = targets.unwrap_or(0);
         let (update, fence) = (0, None);
-        Ok(Judged { adapter, device, space, ready, reservation, update, fence, due: false })
+        Ok(CheckedUpdate { adapter, device, space, ready, reservation, update, fence, due: false })
     }
 
     /// A number for the next update of a space.
-    pub(crate) fn number_update(&mut self, space: Id<Space>) -> u32 {
+    pub(crate) fn number_update(&mut self, space: Id<AddressSpace>) -> u32 {
         self.spaces.get_mut(space).map_or(0, |it| {
             it.last_update += 1;
             it.last_update
@@ -232,37 +232,37 @@ impl World {
     }
 
     /// Whether what is to be mapped is still there.
-    fn is_there(&self, held: Held) -> bool {
+    fn is_backing_live(&self, held: Backing) -> bool {
         match held {
-            Held::Mapped { view, .. } => {
-                self.views.get(view).is_some_and(|it| it.stage == Stage::Live)
+            Backing::Mapped { view, .. } => {
+                self.views.get(view).is_some_and(|it| it.stage == ViewStage::Live)
             }
-            Held::Reserved | Held::Driver | Held::NoAccess | Held::Zero => true,
+            Backing::Reserved | Backing::Driver | Backing::NoAccess | Backing::Zero => true,
         }
     }
 
     /// Whether a span is of the reservation that those before it are of.
     fn same_reservation(
         &self,
-        space: Id<Space>,
+        space: Id<AddressSpace>,
         span: &Span<u64>,
         before: &mut Option<u32>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), KernelError> {
         let (start, bytes) = (span.start, span.end - span.start);
-        let made = self.spaces.get(space).map(|it| it.addresses.made_of(span));
-        if !matches!(made, Some(Made::Taken { .. })) {
-            return Err(Refused::NotTaken { start, bytes });
+        let made = self.spaces.get(space).map(|it| it.addresses.state_of(span));
+        if !matches!(made, Some(RangeState::Used { .. })) {
+            return Err(KernelError::AddressesNotInUse { start, bytes });
         }
         let number = self.reservation_of(space, span).filter(|it| *it != 0);
-        let number = number.ok_or(Refused::OtherReservation { start })?;
+        let number = number.ok_or(KernelError::OtherReservation { start })?;
         let first = *before.get_or_insert(number);
-        if first == number { Ok(()) } else { Err(Refused::OtherReservation { start }) }
+        if first == number { Ok(()) } else { Err(KernelError::OtherReservation { start }) }
     }
 
     /// The one reservation that all of a span is in; zero is none.
-    fn reservation_of(&self, space: Id<Space>, span: &Span<u64>) -> Option<u32> {
+    fn reservation_of(&self, space: Id<AddressSpace>, span: &Span<u64>) -> Option<u32> {
         let addresses = &self.spaces.get(space)?.addresses;
-        if !matches!(addresses.made_of(span), Made::Taken { .. }) {
+        if !matches!(addresses.state_of(span), RangeState::Used { .. }) {
             return None;
         }
         let parts = addresses.parts(span);
@@ -271,20 +271,20 @@ impl World {
     }
 
     /// What an operation puts where, piece by piece.
-    fn puts(&self, space: Id<Space>, it: &Ready) -> Vec<(Span<u64>, Held)> {
+    fn resolved_ranges(&self, space: Id<AddressSpace>, it: &ResolvedUpdate) -> Vec<(Span<u64>, Backing)> {
         match it.change {
-            Change::Map { base, bytes, piece, .. } => {
+            AddressUpdate::Map { base, bytes, piece, .. } => {
                 let step = if piece == 0 { bytes } else { piece.min(bytes) };
                 let count = bytes.checked_div(step).unwrap_or(0);
-                let each = |n: u64| (base + n * step..base + (n + 1) * step, it.held);
+                let each = |n: u64| (base + n * step..base + (n + 1) * step, it.backing);
                 (0..count).map(each).collect()
             }
-            Change::Unmap { base, bytes, .. } => vec![(base..base + bytes, it.held)],
-            Change::Copy { from, to, bytes } => {
+            AddressUpdate::Unmap { base, bytes, .. } => vec![(base..base + bytes, it.backing)],
+            AddressUpdate::Copy { from, to, bytes } => {
                 let space = &self.spaces[space];
-                let moved = |(part, taken): (Span<u64>, crate::space::addresses::Taken)| {
+                let moved = |(part, taken): (Span<u64>, crate::space::addresses::AddressRange)| {
                     let start = part.start - from + to;
-                    (start..start + (part.end - part.start), taken.held)
+                    (start..start + (part.end - part.start), taken.backing)
                 };
                 space.addresses.parts(&(from..from + bytes)).into_iter().map(moved).collect()
             }

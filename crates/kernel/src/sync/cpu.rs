@@ -3,23 +3,23 @@
 use crate::context::Context;
 use crate::device::Device;
 use crate::handle::ObjectId;
-use crate::handle::{BadHandle, Handle};
+use crate::handle::{HandleError, Handle};
 use crate::kernel::Kernel;
 use crate::process::ProcessId;
-use crate::refused::{Argument, Refused};
+use crate::refused::{Argument, KernelError};
 use crate::store::Id;
-use crate::sync::marks::{Await, Mark, Marks, Over, Waiter};
-use crate::sync::{State, Sync};
-use crate::world::World;
-use flight::{Passive, Ticket, What, Woken};
+use crate::sync::marks::{GpuWait, SyncPoint, SyncPoints, GpuWaitResult, Waiter};
+use crate::sync::{SyncValue, SyncObject};
+use crate::world::KernelState;
+use flight::{Passive, WaitToken, EventKind, WaitResult};
 use smallvec::SmallVec;
 
 /// How far a value of 32 bits may be from the last one.
-const FAR: u64 = (u32::MAX / 2) as u64;
+const MAX_FENCE_DISTANCE: u64 = (u32::MAX / 2) as u64;
 
 /// Signals of contexts (`D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SignalOrder<'a> {
+pub struct SignalRequest<'a> {
     /// Which contexts have to come to it.
     pub contexts: &'a [Handle],
     /// The objects, each with its value.
@@ -30,7 +30,7 @@ pub struct SignalOrder<'a> {
 
 /// A wait of a client's CPU (`D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WaitOrder<'a> {
+pub struct WaitRequest<'a> {
     /// For which device.
     pub device: Handle,
     /// The fences, each with its value.
@@ -43,7 +43,7 @@ pub struct WaitOrder<'a> {
 
 /// What is to be done with an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum SyncUse {
     Signal { rewinds: bool },
     Wait,
 }
@@ -51,13 +51,13 @@ pub(super) enum Use {
 impl Kernel {
     /// Whether these are fences with a value each, and not objects that share one (the two forms
     /// of `D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU`).
-    pub fn have_values(&self, process: ProcessId, list: &[Handle]) -> bool {
-        let world = self.world.hold();
-        let names = world.processes.get(process.0).map(|it| &it.names);
-        list.iter().all(|handle| match names.map(|it| it.find(*handle)) {
+    pub fn are_fences(&self, process: ProcessId, list: &[Handle]) -> bool {
+        let world = self.state.lock();
+        let names = world.processes.get(process.0).map(|it| &it.handles);
+        list.iter().all(|handle| match names.map(|it| it.lookup(*handle)) {
             Some(Ok(ObjectId::QueueFence(_))) => true,
-            Some(Ok(ObjectId::Sync(sync))) => {
-                matches!(world.sync.objects[sync].state, State::Monitored { .. })
+            Some(Ok(ObjectId::SyncObject(sync))) => {
+                matches!(world.sync.objects[sync].state, SyncValue::Monitored { .. })
             }
             _ => false,
         })
@@ -70,18 +70,18 @@ impl Kernel {
         device: Handle,
         list: &[(Handle, u64)],
         rewinds: bool,
-    ) -> Result<(), Refused> {
-        let world = &mut *self.world.hold();
-        let device = world.resolve::<Device>(process, Argument::Device, device)?;
-        let marks = self.marks(world, process, device, list, Use::Signal { rewinds }, true)?;
+    ) -> Result<(), KernelError> {
+        let world = &mut *self.state.lock();
+        let device = world.resolve_handle::<Device>(process, Argument::Device, device)?;
+        let marks = self.resolve_sync_points(world, process, device, list, SyncUse::Signal { rewinds }, true)?;
         for (mark, value) in marks.list {
-            let Mark::Object(number) = mark else { continue };
+            let SyncPoint::Object(number) = mark else { continue };
             if let Some(it) = world.sync.objects.get_mut(number) {
-                it.state = State::Monitored { value };
+                it.state = SyncValue::Monitored { value };
             }
-            self.changed(world, number, "cpu");
+            self.sync_changed(world, number, "cpu");
         }
-        self.let_go_on(world);
+        self.resume_satisfied(world);
         Ok(())
     }
 
@@ -91,31 +91,31 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        order: &WaitOrder<'_>,
-    ) -> Result<(), Refused> {
+        order: &WaitRequest<'_>,
+    ) -> Result<(), KernelError> {
         let number = {
-            let world = &mut *self.world.hold();
-            let device = world.resolve::<Device>(process, Argument::Device, order.device)?;
-            let marks = self.marks(world, process, device, order.list, Use::Wait, true)?;
-            let who = match order.event {
+            let world = &mut *self.state.lock();
+            let device = world.resolve_handle::<Device>(process, Argument::Device, order.device)?;
+            let marks = self.resolve_sync_points(world, process, device, order.list, SyncUse::Wait, true)?;
+            let waiter = match order.event {
                 Some(event) => {
                     let event = world.event(process.0, event)?;
-                    world.use_event(event);
+                    world.retain_event(event);
                     Waiter::Event(event)
                 }
                 None => Waiter::Thread,
             };
-            world.use_marks(&marks);
+            world.retain_points(&marks);
             let satisfied = world.is_satisfied(&marks, order.any);
             let (process, any) = (process.0, order.any);
-            let it = Await { who, device, process, marks, any, over: None };
-            let number = self.begin_await(world, it);
+            let it = GpuWait { waiter, device, process, points: marks, any, result: None };
+            let number = self.begin_gpu_wait(world, it);
             if satisfied {
-                self.end_await(world, number, Over::Passed);
+                self.end_gpu_wait(world, number, GpuWaitResult::Satisfied);
             }
             number
         };
-        if order.event.is_some() { Ok(()) } else { self.await_thread(at, number) }
+        if order.event.is_some() { Ok(()) } else { self.block_thread(at, number) }
     }
 
     /// Waits until a paging queue's fence has a value, whatever device it is of.
@@ -125,39 +125,39 @@ impl Kernel {
         process: ProcessId,
         fence: Handle,
         value: u64,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), KernelError> {
         let device = {
-            let world = self.world.hold();
+            let world = self.state.lock();
             let queue = world.resolve_queue_fence(process, Argument::Fence, fence)?;
-            let device = world.queues[queue].device;
+            let device = world.paging_queues[queue].device;
             world.devices.get(device).map(|it| it.handle).unwrap_or_default()
         };
-        let order = WaitOrder { device, list: &[(fence, value)], any: false, event: None };
+        let order = WaitRequest { device, list: &[(fence, value)], any: false, event: None };
         self.wait_from_cpu(at, process, &order)
     }
 
     /// Waits, on a client's thread, until a wait is over.
-    fn await_thread(&self, at: &mut Passive, number: Id<Await>) -> Result<(), Refused> {
+    fn block_thread(&self, at: &mut Passive, number: Id<GpuWait>) -> Result<(), KernelError> {
         loop {
             let (ticket, about) = {
-                let world = &mut *self.world.hold();
+                let world = &mut *self.state.lock();
                 // It is gone if its device or its process has ended.
-                let Some(it) = world.sync.awaits.get(number) else { return Err(Refused::Stuck) };
-                let gone = Refused::Removed(it.device.subject());
-                if let Some(over) = it.over {
-                    world.sync.awaits.take(number);
-                    return if over == Over::Passed { Ok(()) } else { Err(gone) };
+                let Some(it) = world.sync.gpu_waits.get(number) else { return Err(KernelError::Stuck) };
+                let zombie = KernelError::Removed(it.device.subject());
+                if let Some(over) = it.result {
+                    world.sync.gpu_waits.take(number);
+                    return if over == GpuWaitResult::Satisfied { Ok(()) } else { Err(zombie) };
                 }
-                let about = it.marks.list.first().map_or(number.subject(), |it| it.0.subject());
-                let ticket = Ticket::of_strangers(world.lacks(&it.marks));
-                world.waiting.push(ticket.clone());
+                let about = it.points.list.first().map_or(number.subject(), |it| it.0.subject());
+                let ticket = WaitToken::for_external_threads(world.describe_missing(&it.points));
+                world.waiters.push(ticket.clone());
                 (ticket, about)
             };
-            if let Woken::Stuck(_) | Woken::Over = self.park(at, about, &ticket) {
-                let world = &mut *self.world.hold();
-                self.end_await(world, number, Over::Dropped);
-                world.sync.awaits.take(number);
-                return Err(Refused::Stuck);
+            if let WaitResult::Stuck(_) | WaitResult::HostEnded = self.park(at, about, &ticket) {
+                let world = &mut *self.state.lock();
+                self.end_gpu_wait(world, number, GpuWaitResult::Cancelled);
+                world.sync.gpu_waits.take(number);
+                return Err(KernelError::Stuck);
             }
         }
     }
@@ -168,37 +168,37 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        order: &SignalOrder<'_>,
-    ) -> Result<(), Refused> {
+        order: &SignalRequest<'_>,
+    ) -> Result<(), KernelError> {
         let marks = {
-            let world = &mut *self.world.hold();
+            let world = &mut *self.state.lock();
             let devices = world.devices_named(process, order.contexts)?;
-            let (how, event) = (Use::Signal { rewinds: true }, order.event);
+            let (how, event) = (SyncUse::Signal { rewinds: true }, order.event);
             // The caller may name no context: then nothing is signalled.
             let Some(first) = devices.first().copied() else { return Ok(()) };
             for device in devices.iter().skip(1) {
-                self.marks(world, process, *device, order.list, how, false)?;
+                self.resolve_sync_points(world, process, *device, order.list, how, false)?;
             }
-            let mut marks = self.marks(world, process, first, order.list, how, false)?;
+            let mut marks = self.resolve_sync_points(world, process, first, order.list, how, false)?;
             if let Some(event) = event {
                 let event = world.event(process.0, event)?;
-                marks.list.push((Mark::Object(world.nameless_notice(first, event)), 0));
+                marks.list.push((SyncPoint::Object(world.create_notification(first, event)), 0));
             }
             if devices.len() > 1 {
                 let many = u32::try_from(devices.len()).unwrap_or(u32::MAX);
                 marks.broadcast = Some(world.begin_broadcast(many));
             }
             for _ in &devices {
-                world.use_marks(&marks);
+                world.retain_points(&marks);
             }
             marks
         };
         for (place, context) in order.contexts.iter().enumerate() {
             if let Err(why) = self.queue_signal(at, process, *context, marks.clone()) {
                 // This one's item and those of the others that come after it are not there.
-                let world = &mut *self.world.hold();
+                let world = &mut *self.state.lock();
                 for _ in place..order.contexts.len() {
-                    self.drop_marks(world, None, &marks);
+                    self.cancel_points(world, None, &marks);
                 }
                 return Err(why);
             }
@@ -214,113 +214,113 @@ impl Kernel {
         process: ProcessId,
         context: Handle,
         list: &[(Handle, u64)],
-    ) -> Result<(), Refused> {
+    ) -> Result<(), KernelError> {
         let marks = {
-            let world = &mut *self.world.hold();
+            let world = &mut *self.state.lock();
             let device = world.devices_named(process, &[context])?[0];
-            let marks = self.marks(world, process, device, list, Use::Wait, false)?;
-            world.use_marks(&marks);
+            let marks = self.resolve_sync_points(world, process, device, list, SyncUse::Wait, false)?;
+            world.retain_points(&marks);
             marks
         };
         self.queue_wait(at, process, context, marks.clone()).inspect_err(|_| {
-            self.drop_marks(&mut self.world.hold(), None, &marks);
+            self.cancel_points(&mut self.state.lock(), None, &marks);
         })
     }
 
     /// What a client names, if all of it can be used so; `cpu` is for what the CPU can do.
-    fn marks(
+    fn resolve_sync_points(
         &self,
-        world: &World,
+        world: &KernelState,
         process: ProcessId,
         device: Id<Device>,
         list: &[(Handle, u64)],
-        how: Use,
+        how: SyncUse,
         cpu: bool,
-    ) -> Result<Marks, Refused> {
+    ) -> Result<SyncPoints, KernelError> {
         let mut marks = SmallVec::new();
         for (handle, value) in list {
-            marks.push((self.mark(world, process, device, (*handle, *value), how, cpu)?, *value));
+            marks.push((self.resolve_sync_point(world, process, device, (*handle, *value), how, cpu)?, *value));
         }
-        Ok(Marks { list: marks, broadcast: None })
+        Ok(SyncPoints { list: marks, broadcast: None })
     }
 
-    pub(super) fn mark(
+    pub(super) fn resolve_sync_point(
         &self,
-        world: &World,
+        world: &KernelState,
         process: ProcessId,
         device: Id<Device>,
         (handle, value): (Handle, u64),
-        how: Use,
+        how: SyncUse,
         cpu: bool,
-    ) -> Result<Mark, Refused> {
+    ) -> Result<SyncPoint, KernelError> {
         let argument = Argument::Fence;
-        let number = match world.found(process, argument, handle)? {
-            ObjectId::Sync(number) => number,
+        let number = match world.find_handle(process, argument, handle)? {
+            ObjectId::SyncObject(number) => number,
             // Only paging work signals the fence of a queue.
-            ObjectId::QueueFence(queue) if how == Use::Wait => return Ok(Mark::Queue(queue)),
-            found => {
-                let why = BadHandle::WrongKind(found.subject());
-                return Err(Refused::Handle { argument, handle, why });
+            ObjectId::QueueFence(queue) if how == SyncUse::Wait => return Ok(SyncPoint::Queue(queue)),
+            find_handle => {
+                let why = HandleError::WrongKind(find_handle.subject());
+                return Err(KernelError::Handle { argument, handle, why });
             }
         };
-        let gone = Refused::Handle { argument, handle, why: BadHandle::Unknown };
-        let it = world.sync.objects.get(number).ok_or(gone)?;
-        self.look_at_value(world, number);
+        let zombie = KernelError::Handle { argument, handle, why: HandleError::Unknown };
+        let it = world.sync.objects.get(number).ok_or(zombie)?;
+        self.judge_shown_value(world, number);
         let subject = number.subject();
-        if cpu && !matches!(it.state, State::Monitored { .. }) {
-            return Err(Refused::NotMonitored(subject));
+        if cpu && !matches!(it.state, SyncValue::Monitored { .. }) {
+            return Err(KernelError::NotMonitored(subject));
         }
         let (what, denied) = match how {
-            Use::Signal { .. } => ("signal", it.silent),
-            Use::Wait => ("wait", it.deaf),
+            SyncUse::Signal { .. } => ("signal", it.no_signal),
+            SyncUse::Wait => ("wait", it.no_wait),
         };
         let answer = if denied { "denied" } else { "taken" };
         let device = device.subject();
-        let asked = What::SyncAsked { device, what: what.into(), answer: answer.into() };
+        let asked = EventKind::SyncRequested { device, operation: what.into(), result: answer.into() };
         self.log.emit(subject, asked);
         if denied {
-            return Err(Refused::Denied(subject));
+            return Err(KernelError::AccessDenied(subject));
         }
         it.allows(value, how).map_err(|current| match current {
-            Bound::Back(current) => Refused::Rewinds { sync: subject, value, current },
-            Bound::Far(current) => Refused::TooFar { sync: subject, value, current },
+            ValueError::Decreases(current) => KernelError::FenceDecreases { sync: subject, value, current },
+            ValueError::TooFar(current) => KernelError::FenceTooFar { sync: subject, value, current },
         })?;
-        Ok(Mark::Object(number))
+        Ok(SyncPoint::Object(number))
     }
 }
 
 /// What a value breaks, and the current one.
-enum Bound {
-    Back(u64),
-    Far(u64),
+enum ValueError {
+    Decreases(u64),
+    TooFar(u64),
 }
 
-impl Sync {
+impl SyncObject {
     /// Whether a value can be signalled or waited for.
-    fn allows(&self, asked: u64, how: Use) -> Result<(), Bound> {
-        let State::Monitored { value } = self.state else { return Ok(()) };
-        if self.narrow && asked.abs_diff(value) > FAR {
-            return Err(Bound::Far(value));
+    fn allows(&self, asked: u64, how: SyncUse) -> Result<(), ValueError> {
+        let SyncValue::Monitored { value } = self.state else { return Ok(()) };
+        if self.is_32_bit && asked.abs_diff(value) > MAX_FENCE_DISTANCE {
+            return Err(ValueError::TooFar(value));
         }
         // WINDOWS: a lower value is refused (observed); that the same one is not is our decision.
         match how {
-            Use::Signal { rewinds: false } if asked < value => Err(Bound::Back(value)),
-            Use::Signal { .. } | Use::Wait => Ok(()),
+            SyncUse::Signal { rewinds: false } if asked < value => Err(ValueError::Decreases(value)),
+            SyncUse::Signal { .. } | SyncUse::Wait => Ok(()),
         }
     }
 }
 
-impl World {
+impl KernelState {
     /// The devices of contexts, which work.
     fn devices_named(
         &self,
         process: ProcessId,
         contexts: &[Handle],
-    ) -> Result<Vec<Id<Device>>, Refused> {
+    ) -> Result<Vec<Id<Device>>, KernelError> {
         let device = |handle: &Handle| {
-            let number = self.resolve::<Context>(process, Argument::Context, *handle)?;
+            let number = self.resolve_handle::<Context>(process, Argument::Context, *handle)?;
             let device = self.contexts[number].device;
-            self.works(device).map(|()| device)
+            self.check_working(device).map(|()| device)
         };
         contexts.iter().map(device).collect()
     }

@@ -5,17 +5,17 @@
 use crate::kernel::Kernel;
 use crate::process::Process;
 use crate::process::ProcessId;
-use crate::refused::Refused;
+use crate::refused::KernelError;
 use crate::store::Id;
-use crate::world::World;
-use flight::{Passive, RuleId, Subject, Ticket, What, Who, Woken};
+use crate::world::KernelState;
+use flight::{Passive, RuleId, Subject, WaitToken, EventKind, Component, WaitResult};
 
 /// A client's event.
 pub(crate) struct Event {
     process: Id<Process>,
     set: bool,
     /// Its client has it.
-    named: bool,
+    open: bool,
     /// How many waits and notifications will set it.
     uses: u32,
     /// How many of these are notifications, which should go before it.
@@ -25,27 +25,27 @@ pub(crate) struct Event {
 impl Kernel {
     /// Makes an event that is not set. Its number is never used again.
     pub fn create_event(&self, process: ProcessId) -> u32 {
-        let mut world = self.world.hold();
-        let it = Event { process: process.0, set: false, named: true, uses: 0, notices: 0 };
+        let mut world = self.state.lock();
+        let it = Event { process: process.0, set: false, open: true, uses: 0, notices: 0 };
         let number = world.sync.events.insert(it);
-        let created = What::EventCreated { process: process.subject() };
+        let created = EventKind::EventCreated { process: process.subject() };
         self.log.emit(number.subject(), created);
         number.serial()
     }
 
     /// Whether an event is set.
-    pub fn event_is_set(&self, process: ProcessId, event: u32) -> Result<bool, Refused> {
-        let world = self.world.hold();
+    pub fn event_is_set(&self, process: ProcessId, event: u32) -> Result<bool, KernelError> {
+        let world = self.state.lock();
         let event = world.event(process.0, event)?;
         Ok(world.sync.events[event].set)
     }
 
     /// An event is not set any more.
-    pub fn reset_event(&self, process: ProcessId, event: u32) -> Result<(), Refused> {
-        let world = &mut *self.world.hold();
+    pub fn reset_event(&self, process: ProcessId, event: u32) -> Result<(), KernelError> {
+        let world = &mut *self.state.lock();
         let event = world.event(process.0, event)?;
         world.sync.events[event].set = false;
-        self.log.emit(event.subject(), What::EventReset {});
+        self.log.emit(event.subject(), EventKind::EventReset {});
         Ok(())
     }
 
@@ -55,28 +55,28 @@ impl Kernel {
         at: &mut Passive,
         process: ProcessId,
         event: u32,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), KernelError> {
         loop {
             let (event, ticket) = {
-                let mut world = self.world.hold();
+                let mut world = self.state.lock();
                 let event = world.event(process.0, event)?;
                 if world.sync.events[event].set {
                     return Ok(());
                 }
-                let ticket = Ticket::of_strangers(format!("{} to be set", event.subject()));
-                world.waiting.push(ticket.clone());
+                let ticket = WaitToken::for_external_threads(format!("{} to be set", event.subject()));
+                world.waiters.push(ticket.clone());
                 (event, ticket)
             };
             match self.park(at, event.subject(), &ticket) {
-                Woken::Rung | Woken::TimedOut => (),
-                Woken::Stuck(_) | Woken::Over => return Err(Refused::Stuck),
+                WaitResult::Woken | WaitResult::TimedOut => (),
+                WaitResult::Stuck(_) | WaitResult::HostEnded => return Err(KernelError::Stuck),
             }
         }
     }
 
     /// A client is done with an event. What will set it keeps it.
-    pub fn close_event(&self, process: ProcessId, event: u32) -> Result<(), Refused> {
-        let world = &mut *self.world.hold();
+    pub fn close_event(&self, process: ProcessId, event: u32) -> Result<(), KernelError> {
+        let world = &mut *self.state.lock();
         let event = world.event(process.0, event)?;
         let notices = world.sync.events[event].notices;
         let subject = event.subject();
@@ -84,62 +84,62 @@ impl Kernel {
             format!("{subject} is closed before the {notices} objects that were created with it")
         });
         let place = "D3DKMTCreateSynchronizationObject2.CPUNotification";
-        self.log.judge(RuleId::SYNC_CREATE_016, Who::Client, process.subject(), place, broken);
-        self.unname_event(world, event);
+        self.log.judge(RuleId::SYNC_CREATE_016, Component::Client, process.subject(), place, broken);
+        self.close_event_handle(world, event);
         Ok(())
     }
 
-    fn unname_event(&self, world: &mut World, event: Id<Event>) {
+    fn close_event_handle(&self, world: &mut KernelState, event: Id<Event>) {
         if let Some(it) = world.sync.events.get_mut(event) {
-            it.named = false;
+            it.open = false;
         }
-        self.log.emit(event.subject(), What::EventClosed {});
+        self.log.emit(event.subject(), EventKind::EventClosed {});
         world.forget_event(event);
-        self.wake(world);
+        self.wake_all(world);
     }
 
     /// A process ends: what it waits for and its events end.
-    pub(crate) fn end_events(&self, world: &mut World, process: Id<Process>) {
-        if world.sync.events.is_empty() && world.sync.awaits.is_empty() {
+    pub(crate) fn end_events(&self, world: &mut KernelState, process: Id<Process>) {
+        if world.sync.events.is_empty() && world.sync.gpu_waits.is_empty() {
             return;
         }
-        self.drop_awaits(world, |it| it.process == process);
-        let mine = world.sync.events.iter().filter(|(_, it)| it.process == process && it.named);
+        self.cancel_gpu_waits(world, |it| it.process == process);
+        let mine = world.sync.events.iter().filter(|(_, it)| it.process == process && it.open);
         let mine: Vec<Id<Event>> = mine.map(|it| it.0).collect();
         for event in mine {
-            self.unname_event(world, event);
+            self.close_event_handle(world, event);
         }
     }
 
     /// Sets an event.
-    pub(super) fn set_event(&self, world: &mut World, event: Id<Event>, by: Option<Subject>) {
+    pub(super) fn set_event(&self, world: &mut KernelState, event: Id<Event>, component: Option<Subject>) {
         if let Some(it) = world.sync.events.get_mut(event) {
             it.set = true;
-            self.log.emit(event.subject(), What::EventSet { by });
+            self.log.emit(event.subject(), EventKind::EventSet { by: component });
         }
-        self.wake(world);
+        self.wake_all(world);
     }
 }
 
-impl World {
+impl KernelState {
     /// The event that a client's number names, which is the process's.
-    pub(super) fn event(&self, process: Id<Process>, number: u32) -> Result<Id<Event>, Refused> {
+    pub(super) fn event(&self, process: Id<Process>, number: u32) -> Result<Id<Event>, KernelError> {
         let named = |event: &Id<Event>| {
             let it = &self.sync.events[*event];
-            it.process == process && it.named
+            it.process == process && it.open
         };
-        self.sync.events.find_serial(number).filter(named).ok_or(Refused::NoEvent(number))
+        self.sync.events.find_serial(number).filter(named).ok_or(KernelError::EventNotFound(number))
     }
 
     /// Something will set an event.
-    pub(super) fn use_event(&mut self, event: Id<Event>) {
+    pub(super) fn retain_event(&mut self, event: Id<Event>) {
         if let Some(it) = self.sync.events.get_mut(event) {
             it.uses += 1;
         }
     }
 
     /// Something that would have set an event is gone.
-    pub(super) fn disuse_event(&mut self, event: Id<Event>) {
+    pub(super) fn release_event(&mut self, event: Id<Event>) {
         if let Some(it) = self.sync.events.get_mut(event) {
             it.uses -= 1;
         }
@@ -154,15 +154,15 @@ impl World {
     }
 
     fn forget_event(&mut self, event: Id<Event>) {
-        if self.sync.events.get(event).is_some_and(|it| !it.named && it.uses == 0) {
+        if self.sync.events.get(event).is_some_and(|it| !it.open && it.uses == 0) {
             self.sync.events.take(event);
         }
     }
 
     /// Whose an event is, and why it lives.
-    pub(crate) fn why_events(&self) -> Vec<(Id<Event>, Id<Process>, Vec<String>)> {
+    pub(crate) fn event_references(&self) -> Vec<(Id<Event>, Id<Process>, Vec<String>)> {
         let why = |(number, it): (Id<Event>, &Event)| {
-            let named = if it.named { "a handle of its client" } else { "closed" };
+            let named = if it.open { "a handle of its client" } else { "closed" };
             let uses = format!("{} waits and notifications will set it", it.uses);
             (number, it.process, vec![named.to_owned(), uses])
         };

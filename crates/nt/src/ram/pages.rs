@@ -11,41 +11,41 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The runs, by offset. The same calls in the same order always answer the same.
 #[derive(Debug)]
-pub(super) struct Pages {
+pub(super) struct PageRuns {
     free: BTreeMap<u64, u64>,
     by_size: BTreeSet<(u64, u64)>,
-    taken: BTreeMap<u64, u64>,
+    allocated: BTreeMap<u64, u64>,
 }
 
-impl Pages {
+impl PageRuns {
     pub(super) fn new(bytes: u64) -> Self {
         let (free, by_size, taken) = Default::default();
-        let mut pages = Self { free, by_size, taken };
+        let mut pages = Self { free, by_size, allocated: taken };
         pages.add(0, bytes);
         pages
     }
 
     /// How many bytes are taken.
-    pub(super) fn taken(&self) -> u64 {
-        self.taken.values().sum()
+    pub(super) fn allocated_bytes(&self) -> u64 {
+        self.allocated.values().sum()
     }
 
     /// Takes a run: from the smallest free one that is large enough, and of those the first.
-    pub(super) fn take(&mut self, bytes: u64) -> Option<u64> {
+    pub(super) fn allocate(&mut self, bytes: u64) -> Option<u64> {
         let (size, offset) = *self.by_size.range((bytes, 0)..).next()?;
         self.remove(offset, size);
         self.add(offset + bytes, size - bytes);
-        self.taken.insert(offset, bytes);
+        self.allocated.insert(offset, bytes);
         Some(offset)
     }
 
     /// Ends a taken run, which is not free yet. Answers whether there was one just so.
     pub(super) fn end(&mut self, offset: u64, bytes: u64) -> bool {
-        let known = self.taken.get(&offset) == Some(&bytes);
-        if known {
-            self.taken.remove(&offset);
+        let by_address = self.allocated.get(&offset) == Some(&bytes);
+        if by_address {
+            self.allocated.remove(&offset);
         }
-        known
+        by_address
     }
 
     /// Makes an ended run free, as one with its neighbours.
@@ -78,9 +78,9 @@ impl Pages {
 
 /// One bit for each page that may be touched: asked without a lock.
 #[derive(Debug)]
-pub(super) struct Live(Box<[AtomicU64]>);
+pub(super) struct LivePages(Box<[AtomicU64]>);
 
-impl Live {
+impl LivePages {
     pub(super) fn new(bytes: u64) -> Self {
         let words = (bytes / PAGE).div_ceil(64);
         Self((0..words).map(|_| AtomicU64::new(0)).collect())
@@ -126,27 +126,27 @@ mod tests {
 
     #[test]
     fn runs_come_from_the_tightest_place_and_join_again() {
-        let mut pages = Pages::new(10 * PAGE);
-        let all: Vec<_> = [2, 3, 1, 4].map(|it| pages.take(it * PAGE).unwrap()).into();
+        let mut pages = PageRuns::new(10 * PAGE);
+        let all: Vec<_> = [2, 3, 1, 4].map(|it| pages.allocate(it * PAGE).unwrap()).into();
         assert_eq!(all, [0, 2 * PAGE, 5 * PAGE, 6 * PAGE]);
-        assert_eq!(pages.take(PAGE), None);
+        assert_eq!(pages.allocate(PAGE), None);
         for (offset, bytes) in [(0, 2), (5 * PAGE, 1)] {
             assert!(pages.end(offset, bytes * PAGE));
             pages.free(offset, bytes * PAGE);
         }
-        assert_eq!(pages.take(PAGE), Some(5 * PAGE), "not the larger one before it");
+        assert_eq!(pages.allocate(PAGE), Some(5 * PAGE), "not the larger one before it");
         assert!(!pages.end(2 * PAGE, PAGE), "not as it was taken");
         for (offset, bytes) in [(2 * PAGE, 3), (5 * PAGE, 1), (6 * PAGE, 4)] {
             assert!(pages.end(offset, bytes * PAGE));
             pages.free(offset, bytes * PAGE);
         }
         assert_eq!(pages.free, BTreeMap::from([(0, 10 * PAGE)]));
-        assert_eq!(pages.take(10 * PAGE), Some(0));
+        assert_eq!(pages.allocate(10 * PAGE), Some(0));
     }
 
     #[test]
     fn live_pages_are_known_one_by_one() {
-        let live = Live::new(200 * PAGE);
+        let live = LivePages::new(200 * PAGE);
         live.set(3 * PAGE, 130 * PAGE, true);
         assert!(live.covers(3 * PAGE, 130 * PAGE) && live.covers(64 * PAGE - 1, 2));
         assert!(!live.covers(3 * PAGE - 1, 2) && !live.covers(132 * PAGE, PAGE + 1));

@@ -1,13 +1,13 @@
 //! The bytes of the machine's memory: a file without a name, mapped once, and shown in views.
 //!
-//! No reference to them is made except in [`Store::lend`]. Copies are done by C, as hardware
+//! No reference to them is made except in [`BackingStore::lend`]. Copies are done by C, as hardware
 //! would: what a client does through a view at the same time contradicts nothing.
 //!
 //! # Invariants
 //!
 //! 1. `base` is a mapping of all of the file, its provenance is exposed, and only `drop` ends it.
-//! 2. A [`Span`] is inside: only `Store::span` makes one.
-//! 3. A [`Window`] is a mapping of its own, which only its `drop` ends.
+//! 2. A [`Span`] is inside: only `BackingStore::span` makes one.
+//! 3. A [`AddressWindow`] is a mapping of its own, which only its `drop` ends.
 #![expect(unsafe_code, reason = "owns the memory of the machine")]
 
 use super::PAGE;
@@ -18,7 +18,7 @@ use std::ptr;
 
 /// The bytes.
 #[derive(Debug)]
-pub(super) struct Store {
+pub(super) struct BackingStore {
     file: File,
     base: usize,
     size: usize,
@@ -33,12 +33,12 @@ pub(super) struct Span {
 
 /// Addresses at which pieces are shown.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(super) struct AddressWindow {
     address: usize,
     length: usize,
 }
 
-impl Store {
+impl BackingStore {
     /// So many zeroes. They take up nothing before they are touched.
     pub(super) fn new(size: usize) -> io::Result<Self> {
         // SAFETY: The name is a string of C, and lives as long as the program.
@@ -112,7 +112,7 @@ impl Store {
     }
 
     /// Zeroes, and the system has its memory back. Answers whether it took it.
-    pub(super) fn punch(&self, span: Span) -> bool {
+    pub(super) fn release_pages(&self, span: Span) -> bool {
         let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let (Ok(offset), Ok(length)) = (span.offset.try_into(), span.length.try_into()) else {
             return false;
@@ -127,7 +127,7 @@ impl Store {
     /// # Safety
     ///
     /// While `body` runs, nobody else reads, writes or lends them through this store.
-    pub(super) unsafe fn lend(&self, span: Span, body: &mut dyn FnMut(&mut [u8])) {
+    pub(super) unsafe fn with_slice(&self, span: Span, body: &mut dyn FnMut(&mut [u8])) {
         let start = self.start(span).cast::<u8>();
         // SAFETY: By invariants 1 and 2 they are there, and the caller vouches for the rest.
         body(unsafe { std::slice::from_raw_parts_mut(start, span.length) });
@@ -135,17 +135,17 @@ impl Store {
 
     /// Shows these pieces in the window, one behind the other, and nothing in what is left of
     /// it. Where that fails, nothing is shown.
-    pub(super) fn show(&self, window: &Window, pieces: &[Span]) -> bool {
-        let shown = self.try_show(window, pieces).is_some();
-        if !shown {
-            self.try_show(window, &[]);
+    pub(super) fn map_pieces(&self, window: &AddressWindow, page_spans: &[Span]) -> bool {
+        let visible_bytes = self.try_map_pieces(window, page_spans).is_some();
+        if !visible_bytes {
+            self.try_map_pieces(window, &[]);
         }
-        shown
+        visible_bytes
     }
 
-    fn try_show(&self, window: &Window, pieces: &[Span]) -> Option<()> {
+    fn try_map_pieces(&self, window: &AddressWindow, page_spans: &[Span]) -> Option<()> {
         let mut at = 0_usize;
-        for piece in joined(pieces) {
+        for piece in merge_adjacent(page_spans) {
             let end = at.checked_add(piece.length).filter(|it| *it <= window.length)?;
             let address = ptr::with_exposed_provenance_mut(window.address + at);
             map(address, piece.length, Some((&self.file, piece.offset)))?;
@@ -159,7 +159,7 @@ impl Store {
     }
 }
 
-impl Window {
+impl AddressWindow {
     /// Sets addresses aside. Whoever touches them traps.
     pub(super) fn new(length: u64) -> Option<Self> {
         let length = usize::try_from(length).ok()?;
@@ -194,9 +194,9 @@ fn map(address: *mut libc::c_void, length: usize, file: Option<(&File, usize)>) 
 }
 
 /// The same pieces, with neighbours as one: each is a mapping of its own.
-fn joined(pieces: &[Span]) -> Vec<Span> {
+fn merge_adjacent(page_spans: &[Span]) -> Vec<Span> {
     let mut all: Vec<Span> = Vec::new();
-    for piece in pieces.iter().filter(|it| it.length != 0) {
+    for piece in page_spans.iter().filter(|it| it.length != 0) {
         match all.last_mut() {
             Some(last) if last.offset + last.length == piece.offset => last.length += piece.length,
             _ => all.push(*piece),
@@ -205,7 +205,7 @@ fn joined(pieces: &[Span]) -> Vec<Span> {
     all
 }
 
-impl Drop for Window {
+impl Drop for AddressWindow {
     fn drop(&mut self) {
         let address = ptr::with_exposed_provenance_mut(self.address);
         // SAFETY: By invariant 3 these addresses are ours, and they end once.
@@ -213,7 +213,7 @@ impl Drop for Window {
     }
 }
 
-impl Drop for Store {
+impl Drop for BackingStore {
     fn drop(&mut self) {
         let base = ptr::with_exposed_provenance_mut(self.base);
         // SAFETY: By invariant 1 it is ours, and ends once.
@@ -222,6 +222,6 @@ impl Drop for Store {
 }
 
 /// Whole pages.
-pub(super) fn whole(bytes: u64) -> Option<u64> {
+pub(super) fn round_to_pages(bytes: u64) -> Option<u64> {
     bytes.checked_next_multiple_of(PAGE)
 }

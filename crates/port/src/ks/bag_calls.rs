@@ -4,20 +4,20 @@
 
 use crate::gate::{read, write};
 use crate::ks::door::Door;
-use crate::ks::gate::{Ceiling, bag, called, device};
-use crate::ks::status::status;
+use crate::ks::gate::{MaxIrql, bag, export, device};
+use crate::ks::status::status_from_result;
 use abi::ks::{KSDEVICE, KSOBJECT_BAG, PFNKSFREE};
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
 use abi::{BOOLEAN, NTSTATUS, PVOID};
 use flight::Pool as _;
 use std::ptr;
 use std::sync::Arc;
-use stream::{Answer, BagOf, Refusal};
+use stream::{DriverResult, BagOwner, DriverError};
 
 /// The level and the mutex of a bag have a rule of their own, which its services judge.
-const CEILING: Ceiling = Ceiling::Unjudged;
+const MAX_IRQL: MaxIrql = MaxIrql::Unjudged;
 /// More is a driver's arithmetic gone wrong.
-const MOST_EDITED: u32 = 1 << 20;
+const MAX_EDITED: u32 = 1 << 20;
 
 /// Puts an item into a bag: it is freed with that, by a routine or as pool memory.
 ///
@@ -31,7 +31,7 @@ pub unsafe extern "win64-unwind" fn KsAddItemToObjectBag(
 ) -> NTSTATUS {
     const NAME: &str = "KsAddItemToObjectBag";
     let found = bag(of, NAME);
-    called(NAME, CEILING, found, STATUS_INVALID_PARAMETER, |door, bag| {
+    export(NAME, MAX_IRQL, found, STATUS_INVALID_PARAMETER, |door, bag| {
         let item = item.expose_provenance();
         if item == 0 {
             return STATUS_INVALID_PARAMETER;
@@ -40,7 +40,7 @@ pub unsafe extern "win64-unwind" fn KsAddItemToObjectBag(
         if let (Ok(()), Some(free)) = (added, free) {
             door.inner().routines.insert(item, free);
         }
-        status(added)
+        status_from_result(added)
     })
 }
 
@@ -56,12 +56,12 @@ pub unsafe extern "win64-unwind" fn KsRemoveItemFromObjectBag(
 ) -> u32 {
     const NAME: &str = "KsRemoveItemFromObjectBag";
     let found = bag(of, NAME);
-    called(NAME, CEILING, found, 0, |door, bag| {
-        let bags = door.services().bags_with(item.addr());
+    export(NAME, MAX_IRQL, found, 0, |door, bag| {
+        let bags = door.services().bags_containing(item.addr());
         let there = bags.contains(&bag);
         // An item that is elsewhere is taken out all the same; what that breaks is named there.
         let answer = door.services().remove_from_bag(bag, item.addr(), free != 0);
-        let removed = there && matches!(answer, Ok(()) | Err(Refusal::Busy));
+        let removed = there && matches!(answer, Ok(()) | Err(DriverError::Busy));
         if removed { u32::try_from(bags.len()).unwrap_or(u32::MAX) } else { 0 }
     })
 }
@@ -81,13 +81,13 @@ pub unsafe extern "win64-unwind" fn _KsEdit(
     let found = bag(of, "_KsEdit");
     // SAFETY: The caller promises the same.
     let item = unsafe { read(place.cast_const()) };
-    let edited = called("_KsEdit", CEILING, found, Err(Refusal::Invalid), |door, bag| {
-        let item = item.filter(|it| !it.is_null() || old == 0).ok_or(Refusal::Invalid)?;
-        let mine = door.services().bags_with(item.addr()).contains(&bag);
+    let edited = export("_KsEdit", MAX_IRQL, found, Err(DriverError::Invalid), |door, bag| {
+        let item = item.filter(|it| !it.is_null() || old == 0).ok_or(DriverError::Invalid)?;
+        let mine = door.services().bags_containing(item.addr()).contains(&bag);
         if mine && new <= old {
             return Ok(None);
         }
-        let copy = take(door, bag, new.max(old), tag)?;
+        let copy = allocate_bagged(door, bag, new.max(old), tag)?;
         let (from, to) = (item.cast::<u8>(), copy.cast::<u8>());
         for at in 0..old as usize {
             // SAFETY: The caller promises so many bytes.
@@ -105,19 +105,19 @@ pub unsafe extern "win64-unwind" fn _KsEdit(
         // SAFETY: The caller promises a place for a pointer.
         unsafe { write(place, copy) };
     }
-    status(edited.map(|_| ()))
+    status_from_result(edited.map(|_| ()))
 }
 
 /// A block of the driver's pool in a bag.
-fn take(door: &Arc<Door>, bag: BagOf, bytes: u32, tag: u32) -> Answer<PVOID> {
+fn allocate_bagged(door: &Arc<Door>, bag: BagOwner, bytes: u32, tag: u32) -> DriverResult<PVOID> {
     let tag = if tag == 0 { u32::from_le_bytes(*b"KsEd") } else { tag };
-    let bytes = Some(bytes).filter(|it| *it > 0 && *it <= MOST_EDITED).ok_or(Refusal::NoMemory)?;
-    let block = door.pool().take(bytes as usize, tag).ok_or(Refusal::NoMemory)?;
+    let bytes = Some(bytes).filter(|it| *it > 0 && *it <= MAX_EDITED).ok_or(DriverError::NoMemory)?;
+    let block = door.pool().allocate_pool(bytes as usize, tag).ok_or(DriverError::NoMemory)?;
     let services = door.services();
-    services.adopt_memory(block);
+    services.add_memory(block);
     if let Err(why) = services.add_to_bag(bag, block, false) {
         // It is ours, and in no bag.
-        let _ = services.disown_memory(block);
+        let _ = services.remove_memory(block);
         door.pool().free(block, tag);
         return Err(why);
     }
@@ -135,15 +135,15 @@ pub unsafe extern "win64-unwind" fn KsAllocateObjectBag(
 ) -> NTSTATUS {
     const NAME: &str = "KsAllocateObjectBag";
     let found = device(of, NAME).filter(|_| !made.is_null());
-    let bag = called(NAME, Ceiling::Passive, found, Err(Refusal::Invalid), |door, ()| {
-        let bag = door.services().make_bag()?;
+    let bag = export(NAME, MaxIrql::Passive, found, Err(DriverError::Invalid), |door, ()| {
+        let bag = door.services().create_bag()?;
         Ok(door.bag(&mut door.inner(), bag))
     });
     if let Ok(bag) = bag {
         // SAFETY: The caller promises the same.
         unsafe { write(made, bag) };
     }
-    status(bag.map(|_| ()))
+    status_from_result(bag.map(|_| ()))
 }
 
 /// Frees a bag that the driver made, with all in it.
@@ -154,10 +154,10 @@ pub unsafe extern "win64-unwind" fn KsAllocateObjectBag(
 pub unsafe extern "win64-unwind" fn KsFreeObjectBag(of: KSOBJECT_BAG) {
     const NAME: &str = "KsFreeObjectBag";
     let found = bag(of, NAME);
-    called(NAME, Ceiling::Passive, found, (), |door, bag| {
+    export(NAME, MaxIrql::Passive, found, (), |door, bag| {
         // A bag of an object is the class driver's, and stays.
         if door.services().free_bag(bag).is_ok() {
-            Door::forget_bag(&mut door.inner(), bag);
+            Door::remove_bag(&mut door.inner(), bag);
         }
     });
 }
@@ -174,10 +174,10 @@ pub unsafe extern "win64-unwind" fn KsCopyObjectBagItems(
     const NAME: &str = "KsCopyObjectBagItems";
     let source = bag(from, NAME).map(|it| it.1);
     let found = bag(to, NAME).and_then(|(door, to)| Some((door, (to, source?))));
-    called(NAME, CEILING, found, STATUS_INVALID_PARAMETER, |door, (to, from)| {
+    export(NAME, MAX_IRQL, found, STATUS_INVALID_PARAMETER, |door, (to, from)| {
         for (item, routine) in door.services().items_of(from) {
             if let Err(why) = door.services().add_to_bag(to, item, routine) {
-                return status(Err(why));
+                return status_from_result(Err(why));
             }
         }
         STATUS_SUCCESS

@@ -4,10 +4,10 @@
 
 use crate::gate::write;
 use crate::ks::door::Door;
-use crate::ks::gate::{Ceiling, called, pin};
+use crate::ks::gate::{MaxIrql, export, pin};
 use crate::ks::object::{self, Object};
-use crate::ks::place::Place;
-use crate::ks::status::status;
+use crate::ks::place::DriverMemory;
+use crate::ks::status::status_from_result;
 use abi::ks::{
     IKsReferenceClock, IKsReferenceClockVtbl, KSPIN, KSRESOLUTION, KSSTATE, KSSTATE_STOP,
 };
@@ -15,16 +15,16 @@ use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_SUCCESS
 use abi::{GUID, NTSTATUS, PVOID};
 use std::ptr;
 use std::sync::Arc;
-use stream::{PinId, Refusal};
+use stream::{PinId, DriverError};
 
 /// A clock that a driver has.
-pub(crate) struct Clock {
-    place: Place,
+pub(crate) struct ReferenceClock {
+    memory: DriverMemory,
     pub(crate) pin: PinId,
-    count: u32,
+    references: u32,
 }
 
-static TABLE: IKsReferenceClockVtbl = IKsReferenceClockVtbl {
+static CLOCK_VTABLE: IKsReferenceClockVtbl = IKsReferenceClockVtbl {
     QueryInterface: Some(query_interface),
     AddRef: Some(add_ref),
     Release: Some(release),
@@ -47,22 +47,22 @@ pub unsafe extern "win64-unwind" fn KsPinGetReferenceClockInterface(
 ) -> NTSTATUS {
     const NAME: &str = "KsPinGetReferenceClockInterface";
     let found = pin(of, NAME).filter(|_| !place.is_null());
-    let clock = called(NAME, Ceiling::Passive, found, Err(Refusal::Invalid), |door, pin| {
-        door.services().see_pin(pin).ok_or(Refusal::Invalid)?;
-        let clock = Place::of(IKsReferenceClock { lpVtbl: &raw const TABLE });
-        object::enter(clock.address(), door.me(), Object::Clock(pin));
+    let clock = export(NAME, MaxIrql::Passive, found, Err(DriverError::Invalid), |door, pin| {
+        door.services().pin_view(pin).ok_or(DriverError::Invalid)?;
+        let clock = DriverMemory::from_value(IKsReferenceClock { lpVtbl: &raw const CLOCK_VTABLE });
+        object::insert(clock.address(), door.weak(), Object::Clock(pin));
         let pointer = clock.pointer();
-        door.inner().clocks.insert(clock.address(), Clock { place: clock, pin, count: 1 });
+        door.inner().clocks.insert(clock.address(), ReferenceClock { memory: clock, pin, references: 1 });
         Ok(pointer)
     });
     if let Ok(clock) = clock {
         // SAFETY: The caller promises the same.
         unsafe { write(place, clock) };
     }
-    status(clock.map(|_| ()))
+    status_from_result(clock.map(|_| ()))
 }
 
-fn find(this: *mut IKsReferenceClock) -> Option<(Arc<Door>, PinId)> {
+fn find_clock(this: *mut IKsReferenceClock) -> Option<(Arc<Door>, PinId)> {
     match object::find(this.addr()) {
         Some((door, Object::Clock(pin))) => Some((door, pin)),
         _ => None,
@@ -70,18 +70,18 @@ fn find(this: *mut IKsReferenceClock) -> Option<(Arc<Door>, PinId)> {
 }
 
 fn now(this: *mut IKsReferenceClock) -> i64 {
-    let now = find(this).map_or(0, |(door, _)| door.services().now());
+    let now = find_clock(this).map_or(0, |(door, _)| door.services().now());
     i64::try_from(now).unwrap_or(i64::MAX)
 }
 
-fn count(this: *mut IKsReferenceClock, change: impl FnOnce(u32) -> u32) -> u32 {
-    let Some((door, _)) = find(this) else { return 0 };
+fn change_references(this: *mut IKsReferenceClock, change_mutex: impl FnOnce(u32) -> u32) -> u32 {
+    let Some((door, _)) = find_clock(this) else { return 0 };
     let mut inner = door.inner();
     let Some(it) = inner.clocks.get_mut(&this.addr()) else { return 0 };
-    it.count = change(it.count);
-    let count = it.count;
+    it.references = change_mutex(it.references);
+    let count = it.references;
     if count == 0 {
-        object::leave(it.place.address());
+        object::remove(it.memory.address());
         inner.clocks.remove(&this.addr());
     }
     count
@@ -98,11 +98,11 @@ unsafe extern "win64-unwind" fn query_interface(
 }
 
 unsafe extern "win64-unwind" fn add_ref(this: *mut IKsReferenceClock) -> u32 {
-    count(this, |it| it.saturating_add(1))
+    change_references(this, |it| it.saturating_add(1))
 }
 
 unsafe extern "win64-unwind" fn release(this: *mut IKsReferenceClock) -> u32 {
-    count(this, |it| it.saturating_sub(1))
+    change_references(this, |it| it.saturating_sub(1))
 }
 
 unsafe extern "win64-unwind" fn time(this: *mut IKsReferenceClock) -> i64 {
@@ -131,8 +131,8 @@ unsafe extern "win64-unwind" fn state(
     this: *mut IKsReferenceClock,
     place: *mut KSSTATE,
 ) -> NTSTATUS {
-    let view = find(this).and_then(|(door, pin)| door.services().see_pin(pin));
-    let state = view.as_ref().map_or(KSSTATE_STOP, |it| it.client as KSSTATE);
+    let view = find_clock(this).and_then(|(door, pin)| door.services().pin_view(pin));
+    let state = view.as_ref().map_or(KSSTATE_STOP, |it| it.client_state as KSSTATE);
     // SAFETY: It is NULL or a place for a number.
     unsafe { write(place, state) };
     if view.is_some() { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }

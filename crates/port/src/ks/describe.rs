@@ -27,23 +27,23 @@ use abi::ks::{
 use std::ptr;
 use std::sync::Arc;
 use stream::{
-    BadDescriptor, DeviceDescriptor, Entry, ExtendedFraming, FilterDescriptor, Flow, Format,
-    FramingForm, FramingItem, MemoryKind, PinDescriptor, PinFlag, Span,
+    DescriptorError, DeviceDescriptor, Entry, ExtendedFraming, FilterDescriptor, Flow, Format,
+    FramingForm, FramingItem, MemoryKind, PinDescriptor, PinFlag, SizeRange,
 };
 
 /// More of anything is a driver's arithmetic gone wrong.
-const MOST: u32 = 1024;
+const MAX_ITEMS: u32 = 1024;
 /// How long a format may be.
-const MOST_BYTES: u32 = 1 << 16;
+const MAX_FORMAT_SIZE: u32 = 1 << 16;
 const HEAD: u32 = 64;
 const _: () = assert!(size_of::<KSDATAFORMAT>() == HEAD as usize);
 
-type Read<T> = Result<T, BadDescriptor>;
+type DescriptorResult<T> = Result<T, DescriptorError>;
 
 /// What a driver has for its device.
-pub(crate) struct Tables {
+pub(crate) struct DeviceTable {
     /// Where its descriptor is.
-    pub(crate) at: usize,
+    pub(crate) address: usize,
     pub(crate) dispatch: KSDEVICE_DISPATCH,
     pub(crate) filters: Vec<Arc<FilterTable>>,
 }
@@ -51,7 +51,7 @@ pub(crate) struct Tables {
 /// What it has for a filter.
 #[derive(Clone)]
 pub(crate) struct FilterTable {
-    pub(crate) at: usize,
+    pub(crate) address: usize,
     pub(crate) create: Option<PFNKSFILTERIRP>,
     pub(crate) close: Option<PFNKSFILTERIRP>,
     pub(crate) process: Option<PFNKSFILTERPROCESS>,
@@ -62,7 +62,7 @@ pub(crate) struct FilterTable {
 
 /// What it has for a pin.
 pub(crate) struct PinTable {
-    pub(crate) at: usize,
+    pub(crate) address: usize,
     pub(crate) create: Option<PFNKSPINIRP>,
     pub(crate) close: Option<PFNKSPINIRP>,
     pub(crate) process: Option<PFNKSPIN>,
@@ -71,53 +71,53 @@ pub(crate) struct PinTable {
     pub(crate) set_state: Option<PFNKSPINSETDEVICESTATE>,
     pub(crate) connect: Option<PFNKSPIN>,
     pub(crate) disconnect: Option<PFNKSPINVOID>,
-    pub(crate) allocator: Option<Allocator>,
+    pub(crate) allocator: Option<AllocatorTable>,
     pub(crate) communication: KSPIN_COMMUNICATION,
     /// Where its ranges are, and what they say.
     pub(crate) ranges: Vec<(usize, Format)>,
-    pub(crate) plain: PinDescriptor,
+    pub(crate) descriptor: PinDescriptor,
 }
 
 /// What it has for an allocator (`KSALLOCATOR_DISPATCH`).
 #[derive(Clone, Copy)]
-pub(crate) struct Allocator {
+pub(crate) struct AllocatorTable {
     pub(crate) initialize: Option<PFNKSPININITIALIZEALLOCATOR>,
     pub(crate) delete: Option<PFNKSDELETEALLOCATOR>,
     pub(crate) allocate: Option<PFNKSDEFAULTALLOCATE>,
     pub(crate) free: Option<PFNKSDEFAULTFREE>,
 }
 
-fn bad<T>(why: impl Into<String>) -> Read<T> {
-    Err(BadDescriptor(why.into()))
+fn descriptor_error<T>(why: impl Into<String>) -> DescriptorResult<T> {
+    Err(DescriptorError(why.into()))
 }
 
 /// A list of a table: so many, and where.
-fn counted(count: u32, is_null: bool, what: &str) -> Read<()> {
-    if count > MOST {
-        return bad(format!("a table says that it has {count} {what}: at most {MOST} are read"));
+fn read_counted_list(count: u32, is_null: bool, what: &str) -> DescriptorResult<()> {
+    if count > MAX_ITEMS {
+        return descriptor_error(format!("a table says that it has {count} {what}: at most {MAX_ITEMS} are read"));
     }
     if count > 0 && is_null {
-        return bad(format!("a table says that it has {count} {what}, and where they are is NULL"));
+        return descriptor_error(format!("a table says that it has {count} {what}, and where they are is NULL"));
     }
     Ok(())
 }
 
-impl Tables {
+impl DeviceTable {
     /// Reads all that a descriptor leads to.
     ///
     /// # Safety
     ///
     /// Every pointer that is not NULL points to what its type says, as often as the count beside
     /// it says.
-    pub(crate) unsafe fn read(descriptor: *const KSDEVICE_DESCRIPTOR) -> Read<Self> {
+    pub(crate) unsafe fn read(descriptor: *const KSDEVICE_DESCRIPTOR) -> DescriptorResult<Self> {
         // SAFETY: The caller promises the same.
         let Some(it) = (unsafe { read(descriptor) }) else {
-            return bad("the device descriptor is NULL");
+            return descriptor_error("the device descriptor is NULL");
         };
         // SAFETY: As above.
         let dispatch = unsafe { read(it.Dispatch) }.unwrap_or(KSDEVICE_DISPATCH::ZERO);
         let count = it.FilterDescriptorsCount;
-        counted(count, it.FilterDescriptors.is_null(), "filter descriptors")?;
+        read_counted_list(count, it.FilterDescriptors.is_null(), "filter descriptors")?;
         let mut filters = Vec::new();
         for at in 0..count as usize {
             // SAFETY: As above.
@@ -125,13 +125,13 @@ impl Tables {
             // SAFETY: As above.
             filters.push(Arc::new(unsafe { FilterTable::read(filter.unwrap_or(ptr::null())) }?));
         }
-        Ok(Self { at: descriptor.addr(), dispatch, filters })
+        Ok(Self { address: descriptor.addr(), dispatch, filters })
     }
 
     /// The same in plain words.
     pub(crate) fn describe(&self) -> DeviceDescriptor {
         let it = &self.dispatch;
-        let dispatch = listed(&[
+        let dispatch = implemented_entries(&[
             (it.Add.is_some(), Entry::DeviceAdd),
             (it.Start.is_some(), Entry::DeviceStart),
             (it.PostStart.is_some(), Entry::DevicePostStart),
@@ -149,26 +149,26 @@ impl Tables {
     }
 }
 
-fn listed(entries: &[(bool, Entry)]) -> Vec<Entry> {
+fn implemented_entries(entries: &[(bool, Entry)]) -> Vec<Entry> {
     entries.iter().filter(|it| it.0).map(|it| it.1).collect()
 }
 
 impl FilterTable {
     /// # Safety
     ///
-    /// As of [`Tables::read`].
-    pub(crate) unsafe fn read(descriptor: *const KSFILTER_DESCRIPTOR) -> Read<Self> {
+    /// As of [`DeviceTable::read`].
+    pub(crate) unsafe fn read(descriptor: *const KSFILTER_DESCRIPTOR) -> DescriptorResult<Self> {
         // SAFETY: The caller promises the same.
         let Some(it) = (unsafe { read(descriptor) }) else {
-            return bad("a filter descriptor is NULL");
+            return descriptor_error("a filter descriptor is NULL");
         };
         // SAFETY: As above.
         let dispatch = unsafe { read(it.Dispatch) }.unwrap_or(KSFILTER_DISPATCH::ZERO);
-        counted(it.PinDescriptorsCount, it.PinDescriptors.is_null(), "pin descriptors")?;
+        read_counted_list(it.PinDescriptorsCount, it.PinDescriptors.is_null(), "pin descriptors")?;
         let size = it.PinDescriptorSize as usize;
         let least = size_of::<KSPIN_DESCRIPTOR_EX>();
         if it.PinDescriptorsCount > 0 && size < least {
-            return bad(format!(
+            return descriptor_error(format!(
                 "a filter says that its pin descriptors have {size} bytes: they have {least} at \
                  least"
             ));
@@ -180,7 +180,7 @@ impl FilterTable {
             pins.push(Arc::new(unsafe { PinTable::read(pin) }?));
         }
         Ok(Self {
-            at: descriptor.addr(),
+            address: descriptor.addr(),
             create: dispatch.Create,
             close: dispatch.Close,
             process: dispatch.Process,
@@ -192,13 +192,13 @@ impl FilterTable {
 
     /// The same in plain words.
     pub(crate) fn describe(&self) -> FilterDescriptor {
-        let dispatch = listed(&[
+        let dispatch = implemented_entries(&[
             (self.create.is_some(), Entry::FilterCreate),
             (self.close.is_some(), Entry::FilterClose),
             (self.process.is_some(), Entry::FilterProcess),
             (self.reset.is_some(), Entry::FilterReset),
         ]);
-        let pins = self.pins.iter().map(|it| it.plain.clone()).collect();
+        let pins = self.pins.iter().map(|it| it.descriptor.clone()).collect();
         FilterDescriptor { dispatch, dispatch_level: self.dispatch_level, pins }
     }
 }
@@ -206,23 +206,23 @@ impl FilterTable {
 impl PinTable {
     /// # Safety
     ///
-    /// As of [`Tables::read`].
-    pub(crate) unsafe fn read(descriptor: *const KSPIN_DESCRIPTOR_EX) -> Read<Self> {
+    /// As of [`DeviceTable::read`].
+    pub(crate) unsafe fn read(descriptor: *const KSPIN_DESCRIPTOR_EX) -> DescriptorResult<Self> {
         // SAFETY: The caller promises the same.
         let Some(it) = (unsafe { read(descriptor) }) else {
-            return bad("a pin descriptor is NULL");
+            return descriptor_error("a pin descriptor is NULL");
         };
         // SAFETY: As above.
         let calls = unsafe { read(it.Dispatch) }.unwrap_or(KSPIN_DISPATCH::ZERO);
         // SAFETY: As above.
-        let allocator = unsafe { read(calls.Allocator) }.map(Allocator::of);
+        let allocator = unsafe { read(calls.Allocator) }.map(AllocatorTable::new);
         let flow = match it.PinDescriptor.DataFlow {
             KSPIN_DATAFLOW_IN => Flow::In,
             KSPIN_DATAFLOW_OUT => Flow::Out,
-            other => return bad(format!("the data flow of a pin is {other}: it is 1 or 2")),
+            other => return descriptor_error(format!("the data flow of a pin is {other}: it is 1 or 2")),
         };
         let count = it.PinDescriptor.DataRangesCount;
-        counted(count, it.PinDescriptor.DataRanges.is_null(), "data ranges")?;
+        read_counted_list(count, it.PinDescriptor.DataRanges.is_null(), "data ranges")?;
         let mut ranges = Vec::new();
         for at in 0..count as usize {
             // SAFETY: As above.
@@ -234,7 +234,7 @@ impl PinTable {
         // SAFETY: As above.
         let framing = unsafe { framing(it.AllocatorFraming) }?;
         let plain = PinDescriptor {
-            dispatch: listed(&[
+            dispatch: implemented_entries(&[
                 (calls.Create.is_some(), Entry::PinCreate),
                 (calls.Close.is_some(), Entry::PinClose),
                 (calls.Process.is_some(), Entry::PinProcess),
@@ -244,16 +244,16 @@ impl PinTable {
                 (calls.Connect.is_some(), Entry::PinConnect),
                 (calls.Disconnect.is_some(), Entry::PinDisconnect),
             ]),
-            allocator: allocator.map(Allocator::entries),
+            allocator: allocator.map(AllocatorTable::entries),
             flow,
             formats: ranges.iter().map(|it| it.1.clone()).collect(),
             framing,
             flags: FLAGS.iter().filter(|(bit, _)| it.Flags & bit != 0).map(|it| it.1).collect(),
-            possible: it.InstancesPossible,
-            necessary: it.InstancesNecessary,
+            instances_possible: it.InstancesPossible,
+            instances_necessary: it.InstancesNecessary,
         };
         Ok(Self {
-            at: descriptor.addr(),
+            address: descriptor.addr(),
             create: calls.Create,
             close: calls.Close,
             process: calls.Process,
@@ -265,13 +265,13 @@ impl PinTable {
             allocator,
             communication: it.PinDescriptor.Communication,
             ranges,
-            plain,
+            descriptor: plain,
         })
     }
 }
 
-impl Allocator {
-    fn of(it: KSALLOCATOR_DISPATCH) -> Self {
+impl AllocatorTable {
+    fn new(it: KSALLOCATOR_DISPATCH) -> Self {
         Self {
             initialize: it.InitializeAllocator,
             delete: it.DeleteAllocator,
@@ -281,7 +281,7 @@ impl Allocator {
     }
 
     fn entries(self) -> Vec<Entry> {
-        listed(&[
+        implemented_entries(&[
             (self.initialize.is_some(), Entry::InitializeAllocator),
             (self.allocate.is_some(), Entry::Allocate),
             (self.free.is_some(), Entry::FreeFrame),
@@ -309,7 +309,7 @@ const FLAGS: [(u32, PinFlag); 15] = [
 ];
 
 /// A name of 128 bits as it is written.
-pub(crate) fn number(it: GUID) -> u128 {
+pub(crate) fn guid_to_u128(it: GUID) -> u128 {
     u128::from(it.Data1) << 96
         | u128::from(it.Data2) << 80
         | u128::from(it.Data3) << 64
@@ -318,7 +318,7 @@ pub(crate) fn number(it: GUID) -> u128 {
 
 /// The other way.
 #[expect(clippy::cast_possible_truncation, reason = "the groups are cut out")]
-fn guid(number: u128) -> GUID {
+fn guid_from_u128(number: u128) -> GUID {
     GUID {
         Data1: (number >> 96) as u32,
         Data2: (number >> 80) as u16,
@@ -330,12 +330,12 @@ fn guid(number: u128) -> GUID {
 /// # Safety
 ///
 /// It is NULL, or points to a format of as many bytes as it says.
-unsafe fn format(at: *const KSDATAFORMAT) -> Read<Format> {
+unsafe fn format(at: *const KSDATAFORMAT) -> DescriptorResult<Format> {
     // SAFETY: The caller promises the same.
-    let Some(it) = (unsafe { read(at) }) else { return bad("a data range is NULL") };
-    if !(HEAD..=MOST_BYTES).contains(&it.FormatSize) {
-        return bad(format!(
-            "a data range says that it has {} bytes: it has {HEAD} to {MOST_BYTES}",
+    let Some(it) = (unsafe { read(at) }) else { return descriptor_error("a data range is NULL") };
+    if !(HEAD..=MAX_FORMAT_SIZE).contains(&it.FormatSize) {
+        return descriptor_error(format!(
+            "a data range says that it has {} bytes: it has {HEAD} to {MAX_FORMAT_SIZE}",
             it.FormatSize
         ));
     }
@@ -343,20 +343,20 @@ unsafe fn format(at: *const KSDATAFORMAT) -> Read<Format> {
     // SAFETY: As above; zero is not read for a pointer that is not NULL.
     let byte = |at: u32| unsafe { read(block.wrapping_add(at as usize)) }.unwrap_or(0);
     Ok(Format {
-        major: number(it.MajorFormat),
-        sub: number(it.SubFormat),
-        specifier: number(it.Specifier),
-        sample: it.SampleSize,
+        major: guid_to_u128(it.MajorFormat),
+        sub_format: guid_to_u128(it.SubFormat),
+        specifier: guid_to_u128(it.Specifier),
+        sample_size: it.SampleSize,
         block: (0..it.FormatSize - HEAD).map(byte).collect(),
     })
 }
 
 /// A format, as a driver reads it.
-pub(crate) fn bytes(format: &Format) -> Vec<u8> {
-    let (major, sub, specifier) = (guid(format.major), guid(format.sub), guid(format.specifier));
+pub(crate) fn format_bytes(format: &Format) -> Vec<u8> {
+    let (major, sub, specifier) = (guid_from_u128(format.major), guid_from_u128(format.sub_format), guid_from_u128(format.specifier));
     let size = HEAD.saturating_add(u32::try_from(format.block.len()).unwrap_or(0));
     let mut all = Vec::new();
-    for word in [size, 0, format.sample, 0] {
+    for word in [size, 0, format.sample_size, 0] {
         all.extend(word.to_le_bytes());
     }
     for it in [major, sub, specifier] {
@@ -374,16 +374,16 @@ pub(crate) fn bytes(format: &Format) -> Vec<u8> {
 /// # Safety
 ///
 /// It is NULL, or points to a framing with as many items as it says.
-pub(crate) unsafe fn framing(at: *const KSALLOCATOR_FRAMING_EX) -> Read<Option<FramingForm>> {
+pub(crate) unsafe fn framing(at: *const KSALLOCATOR_FRAMING_EX) -> DescriptorResult<Option<FramingForm>> {
     // SAFETY: The caller promises the same.
     let Some(it) = (unsafe { read(at) }) else { return Ok(None) };
-    counted(it.CountItems, false, "items of framing")?;
+    read_counted_list(it.CountItems, false, "items of framing")?;
     let first = at.wrapping_byte_add(std::mem::offset_of!(KSALLOCATOR_FRAMING_EX, FramingItem));
     let first = first.cast::<KS_FRAMING_ITEM>();
     let mut items = Vec::new();
     for at in 0..it.CountItems as usize {
         // SAFETY: As above.
-        items.extend(unsafe { read(first.wrapping_add(at)) }.map(item));
+        items.extend(unsafe { read(first.wrapping_add(at)) }.map(framing_item));
     }
     Ok(Some(FramingForm::Extended(ExtendedFraming {
         count: it.CountItems,
@@ -393,22 +393,22 @@ pub(crate) unsafe fn framing(at: *const KSALLOCATOR_FRAMING_EX) -> Read<Option<F
     })))
 }
 
-fn item(it: KS_FRAMING_ITEM) -> FramingItem {
+fn framing_item(it: KS_FRAMING_ITEM) -> FramingItem {
     let sizes = it.FramingRange.Range;
     FramingItem {
-        kind: kind(it.MemoryType),
+        kind: memory_kind(it.MemoryType),
         can_allocate: it.Flags & KSALLOCATOR_FLAG_CAN_ALLOCATE != 0,
         frames: it.Frames,
         alignment: it.FileAlignment,
-        physical: Span {
-            least: it.PhysicalRange.MinFrameSize,
-            most: it.PhysicalRange.MaxFrameSize,
+        physical: SizeRange {
+            min: it.PhysicalRange.MinFrameSize,
+            max: it.PhysicalRange.MaxFrameSize,
         },
-        framing: Span { least: sizes.MinFrameSize, most: sizes.MaxFrameSize },
+        framing: SizeRange { min: sizes.MinFrameSize, max: sizes.MaxFrameSize },
     }
 }
 
-fn kind(memory: GUID) -> MemoryKind {
+fn memory_kind(memory: GUID) -> MemoryKind {
     match memory {
         KSMEMORY_TYPE_DONT_CARE | KSMEMORY_TYPE_SYSTEM => MemoryKind::Any,
         KSMEMORY_TYPE_KERNEL_NONPAGED => MemoryKind::NonPaged,
@@ -425,14 +425,14 @@ mod tests {
 
     fn refused(descriptor: &KSDEVICE_DESCRIPTOR) -> String {
         // SAFETY: Its pointers are NULL or good.
-        let read = unsafe { Tables::read(ptr::from_ref(descriptor)) };
+        let read = unsafe { DeviceTable::read(ptr::from_ref(descriptor)) };
         read.err().expect("it is refused").0
     }
 
     #[test]
     fn what_cannot_be_read_is_refused_in_words() {
         // SAFETY: NULL is allowed.
-        assert!(unsafe { Tables::read(ptr::null()) }.is_err());
+        assert!(unsafe { DeviceTable::read(ptr::null()) }.is_err());
         let mut device =
             KSDEVICE_DESCRIPTOR { FilterDescriptorsCount: 2, ..KSDEVICE_DESCRIPTOR::ZERO };
         assert!(refused(&device).contains("2 filter descriptors, and where they are is NULL"));
@@ -453,13 +453,13 @@ mod tests {
     #[test]
     fn a_format_is_read_back_as_it_was_written() {
         let it = Format {
-            major: number(KSDATAFORMAT_TYPE_VIDEO),
-            sub: 7,
+            major: guid_to_u128(KSDATAFORMAT_TYPE_VIDEO),
+            sub_format: 7,
             specifier: 9,
-            sample: 64,
+            sample_size: 64,
             block: vec![1, 2, 3],
         };
-        let place = crate::ks::place::Place::bytes(&bytes(&it));
+        let place = crate::ks::place::DriverMemory::from_bytes(&format_bytes(&it));
         // SAFETY: There are as many bytes as it says.
         assert_eq!(unsafe { format(place.pointer::<KSDATAFORMAT>()) }, Ok(it));
     }

@@ -4,9 +4,9 @@
 
 use crate::gate::write;
 use crate::ks::describe::{FilterTable, PinTable};
-use crate::ks::gate::{Ceiling, called, device, device_object, factory, filter};
-use crate::ks::mapping::Adapter;
-use crate::ks::status::status;
+use crate::ks::gate::{MaxIrql, export, device, device_object, factory, filter};
+use crate::ks::mapping::DmaAdapter;
+use crate::ks::status::status_from_result;
 use abi::ks::{
     KSDEVICE, KSDEVICE_DESCRIPTOR, KSFILTER, KSFILTER_DESCRIPTOR, KSFILTERFACTORY,
     KSPIN_DESCRIPTOR_EX, PFNKSFILTERFACTORYPOWER,
@@ -16,25 +16,25 @@ use abi::{BOOLEAN, NTSTATUS, PDEVICE_OBJECT, PDRIVER_OBJECT, PVOID, UNICODE_STRI
 use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;
-use stream::Refusal;
+use stream::DriverError;
 
 /// A driver that is being loaded: its object, and the descriptor it gave.
 #[derive(Clone, Copy)]
-struct Loading {
+struct LoadingDriver {
     object: usize,
     descriptor: Option<usize>,
 }
 
 thread_local! {
-    static LOADING: Cell<Option<Loading>> = const { Cell::new(None) };
+    static LOADING: Cell<Option<LoadingDriver>> = const { Cell::new(None) };
 }
 
 /// Runs the entry of a driver; answers what it answered, and the descriptor it gave.
-pub(crate) fn loading(
+pub(crate) fn run_driver_entry(
     object: usize,
     entry: impl FnOnce() -> NTSTATUS,
 ) -> (NTSTATUS, Option<usize>) {
-    let back = Back(LOADING.replace(Some(Loading { object, descriptor: None })));
+    let back = LoadingGuard(LOADING.replace(Some(LoadingDriver { object, descriptor: None })));
     let status = entry();
     let given = LOADING.get().and_then(|it| it.descriptor);
     drop(back);
@@ -42,9 +42,9 @@ pub(crate) fn loading(
 }
 
 /// Puts back what was being loaded before: also when an entry unwinds.
-struct Back(Option<Loading>);
+struct LoadingGuard(Option<LoadingDriver>);
 
-impl Drop for Back {
+impl Drop for LoadingGuard {
     fn drop(&mut self) {
         // A thread that is ending loads nothing.
         let _ = LOADING.try_with(|it| it.set(self.0));
@@ -65,7 +65,7 @@ pub unsafe extern "win64-unwind" fn KsInitializeDriver(
         return STATUS_INVALID_PARAMETER;
     };
     let descriptor = (!descriptor.is_null()).then(|| descriptor.expose_provenance());
-    LOADING.set(Some(Loading { descriptor, ..it }));
+    LOADING.set(Some(LoadingDriver { descriptor, ..it }));
     STATUS_SUCCESS
 }
 
@@ -88,15 +88,15 @@ pub unsafe extern "win64-unwind" fn KsCreateFilterFactory(
     const NAME: &str = "KsCreateFilterFactory";
     let found = device_object(object, NAME);
     let bad = (STATUS_INVALID_PARAMETER, ptr::null_mut());
-    let (answer, pointer) = called(NAME, Ceiling::Passive, found, bad, |door, ()| {
+    let (answer, pointer) = export(NAME, MaxIrql::Passive, found, bad, |door, ()| {
         // SAFETY: The caller promises the same.
         let Ok(table) = (unsafe { FilterTable::read(descriptor) }) else { return bad };
         if let Err(why) = door.services().create_factory(table.describe()) {
-            return (status(Err(why)), ptr::null_mut());
+            return (status_from_result(Err(why)), ptr::null_mut());
         }
         let mut inner = door.inner();
         let number = door.add_factory(&mut inner, Arc::new(table));
-        let place = inner.factories.get(number as usize).map(|it| it.place.pointer());
+        let place = inner.factories.get(number as usize).map(|it| it.memory.pointer());
         (STATUS_SUCCESS, place.unwrap_or(ptr::null_mut()))
     });
     // SAFETY: The caller promises the same.
@@ -117,11 +117,11 @@ pub unsafe extern "win64-unwind" fn KsFilterCreatePinFactory(
 ) -> NTSTATUS {
     const NAME: &str = "KsFilterCreatePinFactory";
     let found = filter(of, NAME);
-    let made = called(NAME, Ceiling::Passive, found, Err(Refusal::Invalid), |door, of| {
+    let made = export(NAME, MaxIrql::Passive, found, Err(DriverError::Invalid), |door, of| {
         // SAFETY: The caller promises the same.
-        let table = unsafe { PinTable::read(descriptor) }.map_err(|_| Refusal::Invalid)?;
-        door.filter(of).ok_or(Refusal::Invalid)?;
-        let number = door.services().create_pin_factory(of, table.plain.clone())?;
+        let table = unsafe { PinTable::read(descriptor) }.map_err(|_| DriverError::Invalid)?;
+        door.filter(of).ok_or(DriverError::Invalid)?;
+        let number = door.services().create_pin_factory(of, table.descriptor.clone())?;
         if let Some(it) = door.inner().filters.get_mut(&of) {
             it.pins.push(Arc::new(table));
         }
@@ -131,7 +131,7 @@ pub unsafe extern "win64-unwind" fn KsFilterCreatePinFactory(
         // SAFETY: The caller promises the same.
         unsafe { write(number, made) };
     }
-    status(made.map(|_| ()))
+    status_from_result(made.map(|_| ()))
 }
 
 /// Enables or disables the device classes of a factory: nobody looks for those here.
@@ -145,7 +145,7 @@ pub unsafe extern "win64-unwind" fn KsFilterFactorySetDeviceClassesState(
 ) -> NTSTATUS {
     const NAME: &str = "KsFilterFactorySetDeviceClassesState";
     let found = factory(of, NAME);
-    called(NAME, Ceiling::Passive, found, STATUS_INVALID_PARAMETER, |_, _| STATUS_SUCCESS)
+    export(NAME, MaxIrql::Passive, found, STATUS_INVALID_PARAMETER, |_, _| STATUS_SUCCESS)
 }
 
 /// Says that the hardware has a DMA adapter.
@@ -161,8 +161,8 @@ pub unsafe extern "win64-unwind" fn KsDeviceRegisterAdapterObject(
 ) {
     const NAME: &str = "KsDeviceRegisterAdapterObject";
     let found = device(of, NAME);
-    called(NAME, Ceiling::Passive, found, (), |door, ()| {
-        door.inner().adapter = Adapter { most, stride };
+    export(NAME, MaxIrql::Passive, found, (), |door, ()| {
+        door.inner().adapter = DmaAdapter { max_mapping: most, stride };
         // It fails only where the device is gone.
         let _ = door.services().register_dma();
     });
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn an_entry_that_unwinds_is_not_being_loaded_any_more() {
-        let unwinds = || loading(0x1000, || panic!("an entry"));
+        let unwinds = || run_driver_entry(0x1000, || panic!("an entry"));
         assert!(catch_unwind(AssertUnwindSafe(unwinds)).is_err());
         let object = ptr::without_provenance_mut(0x1000);
         // SAFETY: Nothing is followed.

@@ -1,6 +1,6 @@
 //! The table of all `Ks*` functions: what is behind each name, and where its import leads.
 
-use crate::ks::gate::Ceiling;
+use crate::ks::gate::MaxIrql;
 use crate::ks::traps::{ADDRESSES, TRAPS};
 use crate::ks::{
     _KsEdit, KsAcquireControl, KsAcquireDevice, KsAddItemToObjectBag, KsAllocateObjectBag,
@@ -24,11 +24,11 @@ use flight::{Irql, RuleId, Support};
 
 /// A line of the table: a function that a minidriver imports by name.
 #[derive(Clone, Copy, Debug)]
-pub struct Function {
+pub struct KsExport {
     /// Its Windows name.
     pub name: &'static str,
     /// How much of it there is. Behind an absent one is a trap that says its name.
-    pub state: Support,
+    pub support: Support,
     /// How high the level may be where it is called; none, if nothing is documented.
     pub ceiling: Option<Irql>,
     /// The rules that are judged in it, besides that on its level.
@@ -37,20 +37,20 @@ pub struct Function {
     pub address: *const (),
 }
 
-const fn level(ceiling: Ceiling) -> Option<Irql> {
+const fn level(ceiling: MaxIrql) -> Option<Irql> {
     match ceiling {
-        Ceiling::Passive => Some(Irql::Passive),
-        Ceiling::Dispatch => Some(Irql::Dispatch),
-        Ceiling::Unjudged => None,
+        MaxIrql::Passive => Some(Irql::Passive),
+        MaxIrql::Dispatch => Some(Irql::Dispatch),
+        MaxIrql::Unjudged => None,
     }
 }
 
 macro_rules! functions {
     ($($name:ident $ceiling:ident { $($rule:ident)* } $(lacks $lacks:literal)?;)*) => {
-        const SERVED: &[Function] = &[$(Function {
+        const SERVED: &[KsExport] = &[$(KsExport {
             name: stringify!($name),
-            state: Support::lacking(concat!($($lacks)?)),
-            ceiling: level(Ceiling::$ceiling),
+            support: Support::from_missing(concat!($($lacks)?)),
+            ceiling: level(MaxIrql::$ceiling),
             rules: &[$(RuleId::$rule),*],
             address: $name as *const (),
         }),*];
@@ -115,7 +115,7 @@ functions! {
 const COUNT: usize = SERVED.len() + TRAPS.len();
 
 /// Every function that a minidriver can import: the served ones, then the traps by what they need.
-pub const FUNCTIONS: &[Function] = &{
+pub const FUNCTIONS: &[KsExport] = &{
     let mut all = [SERVED[0]; COUNT];
     let mut at = 0;
     while at < COUNT {
@@ -124,9 +124,9 @@ pub const FUNCTIONS: &[Function] = &{
         } else {
             let trap = at - SERVED.len();
             let (name, ceiling, why) = TRAPS[trap];
-            all[at] = Function {
+            all[at] = KsExport {
                 name,
-                state: Support::Absent(why),
+                support: Support::Missing(why),
                 ceiling: level(ceiling),
                 rules: &[],
                 address: ADDRESSES[trap],

@@ -3,11 +3,11 @@
 //! A header is a frame's, and shared by all pointers to it. What the driver writes there is told
 //! to the class driver before it does anything with a pointer to the frame.
 
-use crate::ks::door::{Door, Inner};
-use crate::ks::mapping::{Adapter, Mappings, Position};
+use crate::ks::door::{Door, DoorState};
+use crate::ks::mapping::{DmaAdapter, Mappings, Position};
 use crate::ks::object::{self, Object};
-use crate::ks::pin::Pin;
-use crate::ks::place::Place;
+use crate::ks::pin::ShownPin;
+use crate::ks::place::DriverMemory;
 use abi::MDL;
 use abi::ks::{
     KSSTREAM_HEADER, KSSTREAM_HEADER_OPTIONSF_DATADISCONTINUITY,
@@ -21,12 +21,12 @@ use std::ptr;
 use stream::{FrameId, Header, PinId, PointerId, PointerView};
 
 /// The longest header there is: more is a driver's arithmetic gone wrong.
-const MOST_HEADER: u32 = 1 << 16;
+const MAX_HEADER: u32 = 1 << 16;
 
 /// A stream pointer.
-pub(crate) struct Pointer {
+pub(crate) struct ShownPointer {
     /// Its `KSSTREAM_POINTER`, and the driver's context behind it.
-    pub(crate) place: Place,
+    pub(crate) memory: DriverMemory,
     pub(crate) pin: PinId,
     /// The frame it was shown with.
     frame: Option<FrameId>,
@@ -36,53 +36,53 @@ pub(crate) struct Pointer {
 }
 
 /// A frame.
-pub(crate) struct Frame {
+pub(crate) struct ShownFrame {
     pin: PinId,
-    header: Place,
+    header: DriverMemory,
     /// What the class driver knows of the header.
-    known: Header,
-    mdl: Place,
+    last_header: Header,
+    mdl: DriverMemory,
     /// For the hardware, of a pin that has them.
     mappings: Option<Mappings>,
 }
 
-impl Inner {
+impl DoorState {
     /// A pin is gone, and its pointers and frames with it.
-    pub(crate) fn forget_frames(&mut self, pin: PinId) {
+    pub(crate) fn remove_frames(&mut self, pin: PinId) {
         let frames = self.frames.iter().filter(|(_, it)| it.pin == pin).map(|(it, _)| *it);
         for frame in frames.collect::<Vec<_>>() {
-            self.forget_frame(frame);
+            self.remove_frame(frame);
         }
         let mine = self.pointers.iter().filter(|(_, it)| it.pin == pin).map(|(it, _)| *it);
         for pointer in mine.collect::<Vec<_>>() {
-            self.end_pointer(pointer);
+            self.remove_pointer(pointer);
         }
         let clocks = self.clocks.iter().filter(|(_, it)| it.pin == pin).map(|(it, _)| *it);
         for clock in clocks.collect::<Vec<_>>() {
-            object::leave(clock);
+            object::remove(clock);
             self.clocks.remove(&clock);
         }
     }
 
     /// A frame is gone, and its request with it. What the driver had in its hands rests.
-    pub(crate) fn forget_frame(&mut self, frame: FrameId) {
+    pub(crate) fn remove_frame(&mut self, frame: FrameId) {
         let request = self.requests.remove(&frame.into());
         if let Some(it) = &request {
-            object::leave(it.address());
+            object::remove(it.address());
         }
         let shown = self
             .frames
             .remove(&frame)
             .map(|it| [Some(it.header), Some(it.mdl), it.mappings.map(Mappings::into_table)]);
         for place in shown.into_iter().flatten().flatten().chain(request) {
-            Door::rest(self, place, frame.subject(), RuleId::KS_PTR_001);
+            Door::quarantine(self, place, frame.subject(), RuleId::KS_PTR_001);
         }
     }
 
     /// A pointer is gone.
-    pub(crate) fn end_pointer(&mut self, pointer: PointerId) {
+    pub(crate) fn remove_pointer(&mut self, pointer: PointerId) {
         if let Some(it) = self.pointers.remove(&pointer) {
-            Door::rest(self, it.place, pointer.subject(), RuleId::KS_PTR_004);
+            Door::quarantine(self, it.memory, pointer.subject(), RuleId::KS_PTR_004);
         }
     }
 }
@@ -96,7 +96,7 @@ impl Door {
         context: u32,
         cancel: Option<PFNKSSTREAMPOINTER>,
     ) -> *mut KSSTREAM_POINTER {
-        let Ok(view) = self.services().look(pointer) else { return ptr::null_mut() };
+        let Ok(view) = self.services().pointer_view(pointer) else { return ptr::null_mut() };
         if self.pin(view.pin).is_none() {
             return ptr::null_mut();
         }
@@ -104,58 +104,58 @@ impl Door {
         let inner = &mut *inner;
         inner.pointers.entry(pointer).or_insert_with(|| {
             let size = size_of::<KSSTREAM_POINTER>();
-            let place = Place::new(size + context as usize);
-            object::enter(place.address(), self.me(), Object::Pointer(pointer));
+            let place = DriverMemory::new(size + context as usize);
+            object::insert(place.address(), self.weak(), Object::Pointer(pointer));
             if context > 0 {
                 place.write(offset_of!(KSSTREAM_POINTER, Context), place.address() + size);
             }
-            Pointer { place, pin: view.pin, frame: None, cancel, timeout: None }
+            ShownPointer { memory: place, pin: view.pin, frame: None, cancel, timeout: None }
         });
-        fill(inner, pointer, &view)
+        fill_pointer(inner, pointer, &view)
     }
 
     /// Shows a pointer as it is after something was done with it.
-    pub(crate) fn show_again(&self, pointer: PointerId) {
+    pub(crate) fn refresh_pointer(&self, pointer: PointerId) {
         if self.inner().pointers.contains_key(&pointer) {
             self.show_pointer(pointer, 0, None);
         }
     }
 
     /// Tells the class driver what the driver has written to the header behind a pointer.
-    pub(crate) fn take_header(&self, pointer: PointerId) {
+    pub(crate) fn read_header(&self, pointer: PointerId) {
         let written = {
             let inner = self.inner();
             let frame = inner.pointers.get(&pointer).and_then(|it| it.frame);
             let frame = frame.and_then(|it| Some((it, inner.frames.get(&it)?)));
             frame.and_then(|(number, it)| {
-                let now = parse(&it.header.read(0)?);
-                (now != it.known).then_some((number, now))
+                let now = parse_header(&it.header.read(0)?);
+                (now != it.last_header).then_some((number, now))
             })
         };
         let Some((number, now)) = written else { return };
         // All pointers to a frame share its header: whichever is locked may have written it. If
         // none is, that is named there.
-        let taken = self.services().set_header(self.locked_at(pointer, number), now).is_ok();
+        let taken = self.services().set_header(self.locked_pointer(pointer, number), now).is_ok();
         let mut inner = self.inner();
         if let Some(it) = inner.frames.get_mut(&number) {
             if taken {
-                it.known = now;
+                it.last_header = now;
             } else {
-                let known = it.known;
+                let known = it.last_header;
                 write_header(&it.header, &known);
             }
         }
     }
 
     /// A pointer to a frame that is locked: this one, or else another.
-    fn locked_at(&self, pointer: PointerId, frame: FrameId) -> PointerId {
+    fn locked_pointer(&self, pointer: PointerId, frame: FrameId) -> PointerId {
         let others: Vec<PointerId> = {
             let inner = self.inner();
             let there = inner.pointers.iter().filter(|(_, it)| it.frame == Some(frame));
             there.map(|(other, _)| *other).filter(|it| *it != pointer).collect()
         };
         let locked = |it: &PointerId| {
-            self.services().look(*it).is_ok_and(|it| it.locked && it.frame == Some(frame))
+            self.services().pointer_view(*it).is_ok_and(|it| it.locked && it.frame == Some(frame))
         };
         if locked(&pointer) {
             return pointer;
@@ -166,7 +166,7 @@ impl Door {
     /// How many bytes a driver used that says it in mappings, of a pin that has them.
     pub(crate) fn used_bytes(&self, view: &PointerView, used: u32) -> u32 {
         let inner = self.inner();
-        let maps = inner.pins.get(&view.pin).is_some_and(Pin::maps);
+        let maps = inner.pins.get(&view.pin).is_some_and(ShownPin::uses_mappings);
         let frame = view.frame.filter(|_| maps).and_then(|it| inner.frames.get(&it));
         let mappings = frame.and_then(|it| it.mappings.as_ref());
         mappings.map_or(used, |it| it.bytes(view, used))
@@ -181,23 +181,23 @@ impl Door {
     }
 }
 
-fn fill(inner: &mut Inner, pointer: PointerId, view: &PointerView) -> *mut KSSTREAM_POINTER {
+fn fill_pointer(inner: &mut DoorState, pointer: PointerId, view: &PointerView) -> *mut KSSTREAM_POINTER {
     let pin = inner.pins.get(&view.pin);
-    let (out, size) = pin.map_or((true, 0), |it| (it.is_out(), it.header_size()));
-    let maps = pin.is_some_and(Pin::maps);
-    let pin = pin.map_or(ptr::null_mut(), |it| it.place.pointer());
+    let (out, size) = pin.map_or((true, 0), |it| (it.is_output(), it.header_size()));
+    let maps = pin.is_some_and(ShownPin::uses_mappings);
+    let pin = pin.map_or(ptr::null_mut(), |it| it.memory.pointer());
     let shown = view.frame.filter(|_| view.locked);
     let adapter = inner.adapter;
     let mut position = None;
     let header = shown.map(|frame| {
-        let it = inner.frames.entry(frame).or_insert_with(|| Frame::new(view, size));
+        let it = inner.frames.entry(frame).or_insert_with(|| ShownFrame::new(view, size));
         it.refresh(view);
         position = maps.then(|| it.map(view, adapter).position(view.offset));
         it.header.pointer()
     });
     let Some(it) = inner.pointers.get_mut(&pointer) else { return ptr::null_mut() };
     it.frame = view.frame;
-    let start = it.place.address();
+    let start = it.memory.address();
     let [in_at, out_at] =
         [offset_of!(KSSTREAM_POINTER, OffsetIn), offset_of!(KSSTREAM_POINTER, OffsetOut)];
     let offset = match position {
@@ -218,7 +218,7 @@ fn fill(inner: &mut Inner, pointer: PointerId, view: &PointerView) -> *mut KSSTR
         },
     };
     let none = KSSTREAM_POINTER_OFFSET::ZERO;
-    let context: usize = it.place.read(offset_of!(KSSTREAM_POINTER, Context)).unwrap_or(0);
+    let context: usize = it.memory.read(offset_of!(KSSTREAM_POINTER, Context)).unwrap_or(0);
     let whole = KSSTREAM_POINTER {
         Context: ptr::with_exposed_provenance_mut(context),
         Pin: pin,
@@ -227,32 +227,32 @@ fn fill(inner: &mut Inner, pointer: PointerId, view: &PointerView) -> *mut KSSTR
         OffsetIn: if out { none } else { offset },
         OffsetOut: if out { offset } else { none },
     };
-    it.place.write(0, whole);
-    it.place.pointer()
+    it.memory.write(0, whole);
+    it.memory.pointer()
 }
 
-impl Frame {
+impl ShownFrame {
     fn new(view: &PointerView, size: u32) -> Self {
         let least = u32::try_from(size_of::<KSSTREAM_HEADER>()).unwrap_or(0);
-        let size = size.clamp(least, MOST_HEADER);
-        let header = Place::new(size as usize);
+        let size = size.clamp(least, MAX_HEADER);
+        let header = DriverMemory::new(size as usize);
         header.write(0, KSSTREAM_HEADER { Size: size, ..KSSTREAM_HEADER::ZERO });
         write_header(&header, &Header::default());
-        let (known, mdl) = (Header::default(), Place::of(MDL::ZERO));
-        Self { pin: view.pin, header, known, mdl, mappings: None }
+        let (known, mdl) = (Header::default(), DriverMemory::from_value(MDL::ZERO));
+        Self { pin: view.pin, header, last_header: known, mdl, mappings: None }
     }
 
     /// Its mappings, as long as it is where it is.
-    fn map(&mut self, view: &PointerView, adapter: Adapter) -> &Mappings {
+    fn map(&mut self, view: &PointerView, adapter: DmaAdapter) -> &Mappings {
         let bytes = view.offset.saturating_add(view.remaining);
-        let there = self.mappings.take().filter(|it| it.are_of(view.data, bytes));
+        let there = self.mappings.take().filter(|it| it.is_for(view.data, bytes));
         let mappings = there.unwrap_or_else(|| Mappings::new(view.data, bytes, adapter));
         self.mappings.insert(mappings)
     }
 
     fn refresh(&mut self, view: &PointerView) {
-        if self.known != view.header {
-            self.known = view.header;
+        if self.last_header != view.header {
+            self.last_header = view.header;
             write_header(&self.header, &view.header);
         }
         let Some(it) = self.header.read::<KSSTREAM_HEADER>(0) else { return };
@@ -276,7 +276,7 @@ impl Frame {
 ///
 /// WINDOWS: `PresentationTime` is `Time` * `Numerator` / `Denominator`, and it and `Duration`
 /// count with their flags (documented).
-pub(crate) fn parse(it: &KSSTREAM_HEADER) -> Header {
+pub(crate) fn parse_header(it: &KSSTREAM_HEADER) -> Header {
     let has = |flag: u32| it.OptionsFlags & flag != 0;
     let KSTIME { Time, Numerator, Denominator } = it.PresentationTime;
     let scaled = i128::from(Time) * i128::from(Numerator) / i128::from(Denominator.max(1));
@@ -285,24 +285,24 @@ pub(crate) fn parse(it: &KSSTREAM_HEADER) -> Header {
     Header {
         time: if has(KSSTREAM_HEADER_OPTIONSF_TIMEVALID) { time } else { 0 },
         duration: if has(KSSTREAM_HEADER_OPTIONSF_DURATIONVALID) { duration } else { 0 },
-        used: it.DataUsed,
-        end: has(KSSTREAM_HEADER_OPTIONSF_ENDOFSTREAM),
+        data_used: it.DataUsed,
+        end_of_stream: has(KSSTREAM_HEADER_OPTIONSF_ENDOFSTREAM),
         discontinuity: has(KSSTREAM_HEADER_OPTIONSF_DATADISCONTINUITY),
     }
 }
 
-fn write_header(place: &Place, header: &Header) {
+fn write_header(place: &DriverMemory, header: &Header) {
     let Some(it) = place.read::<KSSTREAM_HEADER>(0) else { return };
     let signed = |it: u64| i64::try_from(it).unwrap_or(i64::MAX);
     let flag = |is: bool, flag: u32| if is { flag } else { 0 };
     let flags = flag(header.time > 0, KSSTREAM_HEADER_OPTIONSF_TIMEVALID)
         | flag(header.duration > 0, KSSTREAM_HEADER_OPTIONSF_DURATIONVALID)
-        | flag(header.end, KSSTREAM_HEADER_OPTIONSF_ENDOFSTREAM)
+        | flag(header.end_of_stream, KSSTREAM_HEADER_OPTIONSF_ENDOFSTREAM)
         | flag(header.discontinuity, KSSTREAM_HEADER_OPTIONSF_DATADISCONTINUITY);
     let it = KSSTREAM_HEADER {
         PresentationTime: KSTIME { Time: signed(header.time), Numerator: 1, Denominator: 1 },
         Duration: signed(header.duration),
-        DataUsed: header.used,
+        DataUsed: header.data_used,
         OptionsFlags: flags,
         ..it
     };
@@ -317,12 +317,12 @@ mod tests {
     fn a_header_is_read_back_as_it_was_written() {
         let all = [
             Header::default(),
-            Header { time: 5, duration: 7, used: 9, end: true, discontinuity: true },
+            Header { time: 5, duration: 7, data_used: 9, end_of_stream: true, discontinuity: true },
         ];
         for header in all {
-            let place = Place::of(KSSTREAM_HEADER::ZERO);
+            let place = DriverMemory::from_value(KSSTREAM_HEADER::ZERO);
             write_header(&place, &header);
-            assert_eq!(parse(&place.read(0).unwrap()), header);
+            assert_eq!(parse_header(&place.read(0).unwrap()), header);
         }
     }
 
@@ -330,10 +330,10 @@ mod tests {
     fn times_are_fractions_and_count_with_their_flag() {
         let time = KSTIME { Time: 10, Numerator: 3, Denominator: 2 };
         let mut it = KSSTREAM_HEADER { PresentationTime: time, ..KSSTREAM_HEADER::ZERO };
-        assert_eq!(parse(&it).time, 0);
+        assert_eq!(parse_header(&it).time, 0);
         it.OptionsFlags = KSSTREAM_HEADER_OPTIONSF_TIMEVALID;
-        assert_eq!(parse(&it).time, 15);
+        assert_eq!(parse_header(&it).time, 15);
         it.PresentationTime = KSTIME { Time: i64::MIN, Numerator: u32::MAX, Denominator: 0 };
-        assert_eq!(parse(&it).time, 0);
+        assert_eq!(parse_header(&it).time, 0);
     }
 }

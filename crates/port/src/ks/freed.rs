@@ -1,17 +1,17 @@
 //! Frames that a driver was told to free and keeps: what is in them is looked at after its calls.
 
 use crate::ks::door::Door;
-use flight::{RuleId, Who};
+use flight::{RuleId, Component};
 use std::collections::BTreeMap;
 use stream::Entry;
 
 /// How many bytes are looked at after a call: the frames of which more are kept take turns.
-const MOST_WATCHED: usize = 1 << 20;
+const MAX_WATCHED: usize = 1 << 20;
 
 /// The frames that are kept: how many bytes each has, and what was in it.
 #[derive(Debug, Default)]
-pub(crate) struct Freed {
-    pub(crate) all: BTreeMap<usize, (usize, u64)>,
+pub(crate) struct FreedFrames {
+    pub(crate) frames: BTreeMap<usize, (usize, u64)>,
     /// The last one that was looked at.
     last: usize,
     /// How many calls of allocators are under way: those may change what they keep.
@@ -20,11 +20,11 @@ pub(crate) struct Freed {
     turns: u64,
 }
 
-impl Freed {
+impl FreedFrames {
     /// Those whose turn it is, one at least: with as many bytes as are looked at, beginning behind
     /// the last one.
-    fn turn(&mut self, most: usize) -> Vec<(usize, usize, u64)> {
-        let (behind, before) = (self.all.range(self.last + 1..), self.all.range(..=self.last));
+    fn next_batch(&mut self, most: usize) -> Vec<(usize, usize, u64)> {
+        let (behind, before) = (self.frames.range(self.last + 1..), self.frames.range(..=self.last));
         let mut left = Some(most);
         let turn = behind.chain(before).take_while(|(_, (bytes, _))| {
             let has = left.is_some();
@@ -38,54 +38,54 @@ impl Freed {
 }
 
 /// A call of an allocator, while it lives.
-pub(crate) struct Allocating<'a>(&'a Door);
+pub(crate) struct AllocatorCallGuard<'a>(&'a Door);
 
-impl Drop for Allocating<'_> {
+impl Drop for AllocatorCallGuard<'_> {
     /// What the driver keeps is as it left it.
     fn drop(&mut self) {
-        self.0.watch(true);
-        let freed = &mut self.0.inner().freed;
+        self.0.check_freed(true);
+        let freed = &mut self.0.inner().freed_frames;
         (freed.calls, freed.turns) = (freed.calls - 1, freed.turns + 1);
     }
 }
 
 impl Door {
     /// A call of an allocator begins.
-    pub(crate) fn allocating(&self) -> Allocating<'_> {
-        let freed = &mut self.inner().freed;
+    pub(crate) fn begin_allocator_call(&self) -> AllocatorCallGuard<'_> {
+        let freed = &mut self.inner().freed_frames;
         (freed.calls, freed.turns) = (freed.calls + 1, freed.turns + 1);
-        Allocating(self)
+        AllocatorCallGuard(self)
     }
 
     /// Entry rule: a frame that the driver was told to free is left alone, though it may keep
     /// frames in a list of its own. That list it may change in an allocator's calls.
     pub(crate) fn watch_freed(&self) {
-        self.watch(false);
+        self.check_freed(false);
     }
 
     /// Looks at what is in frames that are kept. What an allocator's call may have changed is not
     /// judged: after such a call (`silent`), and if one began meanwhile on another thread.
-    fn watch(&self, silent: bool) {
+    fn check_freed(&self, silent: bool) {
         let (turn, turns) = {
             let mut inner = self.inner();
-            if inner.freed.all.is_empty() || (!silent && inner.freed.calls > 0) {
+            if inner.freed_frames.frames.is_empty() || (!silent && inner.freed_frames.calls > 0) {
                 return;
             }
             // What is not there any more is freed for good.
-            inner.freed.all.retain(|frame, _| self.pool().extent(*frame).is_some());
-            let turn = inner.freed.turn(if silent { usize::MAX } else { MOST_WATCHED });
-            (turn, inner.freed.turns)
+            inner.freed_frames.frames.retain(|frame, _| self.pool().extent(*frame).is_some());
+            let turn = inner.freed_frames.next_batch(if silent { usize::MAX } else { MAX_WATCHED });
+            (turn, inner.freed_frames.turns)
         };
         for (frame, bytes, before) in turn {
             // No more than the frame: what follows it in its block is not its.
             let there = self.pool().extent(frame).map(|(there, _)| there.min(bytes));
-            let Some(sum) = there.map(|bytes| self.sum(frame, bytes)) else { continue };
+            let Some(sum) = there.map(|bytes| self.checksum(frame, bytes)) else { continue };
             {
                 let mut inner = self.inner();
-                if !silent && inner.freed.turns != turns {
+                if !silent && inner.freed_frames.turns != turns {
                     return;
                 }
-                if let Some(it) = inner.freed.all.get_mut(&frame) {
+                if let Some(it) = inner.freed_frames.frames.get_mut(&frame) {
                     it.1 = sum;
                 }
             }
@@ -97,21 +97,21 @@ impl Door {
             });
             let device = self.services().device().subject();
             let place = Entry::FreeFrame.name();
-            self.services().log().judge(RuleId::KS_ALLOC_011, Who::Driver, device, place, broken);
+            self.services().log().judge(RuleId::KS_ALLOC_011, Component::Driver, device, place, broken);
         }
     }
 
     /// Memory is a frame again, and with it all that was freed there.
-    pub(crate) fn reused(&self, frame: usize, bytes: usize) {
+    pub(crate) fn forget_reused(&self, frame: usize, bytes: usize) {
         let end = frame.saturating_add(bytes.max(1));
-        self.inner().freed.all.retain(|start, (bytes, _)| {
+        self.inner().freed_frames.frames.retain(|start, (bytes, _)| {
             start.saturating_add((*bytes).max(1)) <= frame || *start >= end
         });
     }
 
     /// Eight bytes at a time. A product with an odd number keeps any change, and the rotation takes
     /// it to where the next product spreads it.
-    fn sum(&self, frame: usize, bytes: usize) -> u64 {
+    fn checksum(&self, frame: usize, bytes: usize) -> u64 {
         let (mut sum, mut some) = (0xcbf2_9ce4_8422_2325_u64, [0; 4096]);
         for start in (0..bytes).step_by(some.len()) {
             let some = &mut some[..(bytes - start).min(4096)];
@@ -134,14 +134,14 @@ mod tests {
 
     #[test]
     fn each_frame_has_its_turn_and_a_call_has_an_end() {
-        let mut freed = Freed::default();
-        freed.all.extend((1..=5).map(|it| (it * 0x1000, (100, 0))));
-        let mut turn = |most| freed.turn(most).iter().map(|it| it.0 >> 12).collect::<Vec<_>>();
+        let mut freed = FreedFrames::default();
+        freed.frames.extend((1..=5).map(|it| (it * 0x1000, (100, 0))));
+        let mut turn = |most| freed.next_batch(most).iter().map(|it| it.0 >> 12).collect::<Vec<_>>();
         assert_eq!(turn(usize::MAX), [1, 2, 3, 4, 5]);
         assert_eq!(turn(500), [1, 2, 3, 4, 5]);
         assert_eq!([turn(200), turn(200), turn(200)], [[1, 2], [3, 4], [5, 1]]);
         assert_eq!([turn(1), turn(1)], [[2], [3]], "one at least");
-        freed.all.clear();
-        assert!(freed.turn(200).is_empty());
+        freed.frames.clear();
+        assert!(freed.next_batch(200).is_empty());
     }
 }

@@ -2,15 +2,15 @@
 
 use crate::ks::door::Door;
 use crate::ks::object::{Object, find};
-use flight::{InCall, Irql, Kind, RuleId, What, Who, pass_on};
+use flight::{CallGuard, Irql, Kind, RuleId, EventKind, Component, resume_internal_error};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use stream::{BagOf, FilterId, ObjectId, PinId, PointerId};
+use stream::{BagOwner, FilterId, ObjectId, PinId, PointerId};
 
 /// How high the level may be where a function is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ceiling {
+pub(crate) enum MaxIrql {
     /// Only there.
     Passive,
     /// So high.
@@ -21,9 +21,9 @@ pub(crate) enum Ceiling {
 
 /// Answers a function: says that it was called, refuses it where the level is too high, and
 /// catches a panic of ours.
-pub(crate) fn called<T, R>(
+pub(crate) fn export<T, R>(
     name: &'static str,
-    ceiling: Ceiling,
+    max_irql: MaxIrql,
     found: Option<(Arc<Door>, T)>,
     otherwise: R,
     body: impl FnOnce(&Arc<Door>, T) -> R,
@@ -32,24 +32,24 @@ pub(crate) fn called<T, R>(
     // What the body did before a panic of ours stands; the answer is the one of a refusal.
     let answer = || {
         let services = door.services();
-        services.log().emit(services.device().subject(), What::Callback { name: name.into() });
-        is_low_enough(&door, name, ceiling).then(|| body(&door, it))
+        services.log().emit(services.device().subject(), EventKind::Callback { name: name.into() });
+        judge_irql(&door, name, max_irql).then(|| body(&door, it))
     };
     match catch_unwind(AssertUnwindSafe(answer)) {
         Ok(answer) => answer.unwrap_or(otherwise),
         Err(panic) => {
-            drop(pass_on(panic));
+            drop(resume_internal_error(panic));
             otherwise
         }
     }
 }
 
 /// Entry rule: an import is called where its page allows it.
-fn is_low_enough(door: &Door, name: &'static str, ceiling: Ceiling) -> bool {
-    let most = match ceiling {
-        Ceiling::Passive => Irql::Passive,
-        Ceiling::Dispatch => Irql::Dispatch,
-        Ceiling::Unjudged => return true,
+fn judge_irql(door: &Door, name: &'static str, max_irql: MaxIrql) -> bool {
+    let most = match max_irql {
+        MaxIrql::Passive => Irql::Passive,
+        MaxIrql::Dispatch => Irql::Dispatch,
+        MaxIrql::Unjudged => return true,
     };
     let at = door.services().host().irql();
     let broken = (at > most).then(|| {
@@ -57,13 +57,13 @@ fn is_low_enough(door: &Door, name: &'static str, ceiling: Ceiling) -> bool {
         format!("{name} was called at {at} level, but needs {needs}")
     });
     let kept = broken.is_none();
-    let call = Kind::Call.nr(InCall::current().map_or(0, |it| it.number));
-    door.services().log().judge(RuleId::WT_LEVEL_001, Who::Driver, call, name, broken);
+    let call = Kind::Call.subject(CallGuard::current().map_or(0, |it| it.number));
+    door.services().log().judge(RuleId::WT_LEVEL_001, Component::Driver, call, name, broken);
     kept
 }
 
 /// A pointer that means nothing, or something else: where a driver is running, that is named.
-fn wrong(name: &'static str, rule: RuleId, wanted: &str, is: Option<Object>) {
+fn judge_bad_pointer(name: &'static str, rule: RuleId, wanted: &str, is: Option<Object>) {
     let Some(running) = Door::running() else { return };
     let is = match is {
         None => "means nothing",
@@ -78,7 +78,7 @@ fn wrong(name: &'static str, rule: RuleId, wanted: &str, is: Option<Object>) {
     };
     let broken = format!("{name} was called with what should be {wanted}, and {is}");
     let device = running.services().device().subject();
-    running.services().log().judge(rule, Who::Driver, device, name, Some(broken));
+    running.services().log().judge(rule, Component::Driver, device, name, Some(broken));
 }
 
 macro_rules! lookups {
@@ -89,7 +89,7 @@ macro_rules! lookups {
             match found {
                 $(Some((door, $pattern)) => Some((door, $value)),)+
                 other => {
-                    wrong(name, RuleId::$rule, $wanted, other.map(|it| it.1));
+                    judge_bad_pointer(name, RuleId::$rule, $wanted, other.map(|it| it.1));
                     None
                 }
             }
@@ -113,7 +113,7 @@ lookups! {
     /// The stream pointer that a driver means.
     pointer PointerId = "a stream pointer" KS_PTR_004: Object::Pointer(it) => it;
     /// The bag that a driver means.
-    bag BagOf = "a bag" KS_BAG_001: Object::Bag(it) => it;
+    bag BagOwner = "a bag" KS_BAG_001: Object::Bag(it) => it;
     /// The device, factory, filter or pin that a driver means.
     any Object = "a device, a filter factory, a filter or a pin" KS_DEV_004:
         it @ (Object::Device | Object::Factory(_) | Object::Filter(_) | Object::Pin(_)) => it;

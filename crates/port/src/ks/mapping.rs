@@ -3,19 +3,19 @@
 //! Of a pin with `KSPIN_FLAG_GENERATE_MAPPINGS` a stream pointer counts in mappings, and not in
 //! bytes; the class driver counts in bytes alone.
 
-use crate::ks::place::Place;
+use crate::ks::place::DriverMemory;
 use abi::ks::KSMAPPING;
 use stream::PointerView;
 
 const PAGE: u32 = 4096;
 /// The widest line of a table: more is a driver's arithmetic gone wrong.
-const MOST_STRIDE: usize = 4096;
+const MAX_STRIDE: usize = 4096;
 
 /// What a driver said of its hardware (`KsDeviceRegisterAdapterObject`).
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Adapter {
+pub(crate) struct DmaAdapter {
     /// How many bytes a mapping has at most (`MaxMappingsByteCount`); zero is no limit.
-    pub(crate) most: u32,
+    pub(crate) max_mapping: u32,
     /// How many bytes lie between two mappings (`MappingTableStride`).
     pub(crate) stride: u32,
 }
@@ -23,10 +23,10 @@ pub(crate) struct Adapter {
 /// The mappings of one frame.
 pub(crate) struct Mappings {
     /// Where the frame is, and how many of its bytes are the pointer's.
-    of: (usize, u32),
+    frame: (usize, u32),
     /// Where in the frame each mapping begins, and how many bytes it has.
     pieces: Vec<(u32, u32)>,
-    table: Place,
+    table: DriverMemory,
     stride: usize,
 }
 
@@ -51,12 +51,12 @@ fn pieces(bytes: u32, most: u32) -> Vec<(u32, u32)> {
 }
 
 impl Mappings {
-    pub(crate) fn new(data: usize, bytes: u32, adapter: Adapter) -> Self {
+    pub(crate) fn new(data: usize, bytes: u32, adapter: DmaAdapter) -> Self {
         let least = size_of::<KSMAPPING>();
-        let stride = (adapter.stride as usize).clamp(least, MOST_STRIDE);
+        let stride = (adapter.stride as usize).clamp(least, MAX_STRIDE);
         let stride = stride.next_multiple_of(align_of::<KSMAPPING>());
-        let pieces = pieces(bytes, adapter.most);
-        let table = Place::new(stride * pieces.len());
+        let pieces = pieces(bytes, adapter.max_mapping);
+        let table = DriverMemory::new(stride * pieces.len());
         for (number, (at, length)) in pieces.iter().enumerate() {
             // WINDOWS: our reading. The hardware here has the addresses of the processor, and
             // what `Alignment` says no page tells: it is zero.
@@ -68,27 +68,27 @@ impl Mappings {
             };
             table.write(number * stride, it);
         }
-        Self { of: (data, bytes), pieces, table, stride }
+        Self { frame: (data, bytes), pieces, table, stride }
     }
 
     /// Where they are: their frame is gone.
-    pub(crate) fn into_table(self) -> Place {
+    pub(crate) fn into_table(self) -> DriverMemory {
         self.table
     }
 
     /// Whether they are of this frame.
-    pub(crate) fn are_of(&self, data: usize, bytes: u32) -> bool {
-        self.of == (data, bytes)
+    pub(crate) fn is_for(&self, data: usize, bytes: u32) -> bool {
+        self.frame == (data, bytes)
     }
 
     /// How many of them lie before a byte of the frame.
-    fn before(&self, offset: u32) -> usize {
+    fn count_before(&self, offset: u32) -> usize {
         self.pieces.partition_point(|(at, _)| *at < offset)
     }
 
     /// Where a pointer is that has so many bytes behind it.
     pub(crate) fn position(&self, offset: u32) -> Position {
-        let before = self.before(offset);
+        let before = self.count_before(offset);
         let count = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
         Position {
             next: self.table.address() + before * self.stride,
@@ -100,11 +100,11 @@ impl Mappings {
     /// How many bytes so many mappings have, from where a pointer is. More than there are is more
     /// bytes than there are.
     pub(crate) fn bytes(&self, view: &PointerView, used: u32) -> u32 {
-        let rest = &self.pieces[self.before(view.offset)..];
+        let rest = &self.pieces[self.count_before(view.offset)..];
         if used as usize > rest.len() {
             return view.remaining.saturating_add(1);
         }
-        let end = rest.get(used as usize).map_or(self.of.1, |(at, _)| *at);
+        let end = rest.get(used as usize).map_or(self.frame.1, |(at, _)| *at);
         end - view.offset.min(end)
     }
 }
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_table_has_every_byte_once_with_room_between_its_lines() {
-        let adapter = Adapter { most: 0, stride: 40 };
+        let adapter = DmaAdapter { max_mapping: 0, stride: 40 };
         let it = Mappings::new(0x1f00, 5000, adapter);
         let lines: Vec<KSMAPPING> = (0..2).map(|at| it.table.read(at * 40).unwrap()).collect();
         let found = lines.iter().map(|it| (it.PhysicalAddress, it.ByteCount));

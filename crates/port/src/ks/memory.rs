@@ -25,26 +25,26 @@ impl PoolMemory {
         Arc::new(Self { pool, pieces: Mutex::default() })
     }
 
-    fn books(&self) -> MutexGuard<'_, BTreeMap<usize, (usize, MemoryKind)>> {
+    fn aligned_pieces(&self) -> MutexGuard<'_, BTreeMap<usize, (usize, MemoryKind)>> {
         self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl FrameMemory for PoolMemory {
-    fn make(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize> {
+    fn allocate(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize> {
         let (bytes, mask) = (bytes as usize, alignment as usize);
         let natural = if bytes > PAGE { PAGE } else { SMALL };
         let more = if mask > natural { mask } else { 0 };
-        let block = self.pool.take(bytes.checked_add(more)?, TAG)?;
+        let block = self.pool.allocate_pool(bytes.checked_add(more)?, TAG)?;
         let word = block.checked_add(more)? & !mask;
         let word = if more == 0 { block } else { word };
-        self.books().insert(word, (block, kind));
+        self.aligned_pieces().insert(word, (block, kind));
         Some(word)
     }
 
     fn free(&self, word: usize) -> bool {
         // What its driver took by itself is no piece of ours, and begins where it begins.
-        let block = self.books().remove(&word).map_or(word, |(block, _)| block);
+        let block = self.aligned_pieces().remove(&word).map_or(word, |(block, _)| block);
         let there = self.pool.extent(block).is_some();
         if there {
             self.pool.free(block, 0);
@@ -62,17 +62,17 @@ impl FrameMemory for PoolMemory {
 
     fn extent(&self, word: usize) -> Option<(u32, MemoryKind)> {
         let (bytes, paged) = self.pool.extent(word)?;
-        let kind = self.books().get(&word).map(|(_, kind)| *kind);
+        let kind = self.aligned_pieces().get(&word).map(|(_, kind)| *kind);
         let plain = if paged { MemoryKind::Paged } else { MemoryKind::NonPaged };
         Some((u32::try_from(bytes).unwrap_or(u32::MAX), kind.unwrap_or(plain)))
     }
 
-    fn pieces(&self) -> usize {
-        self.pool.live()
+    fn allocation_count(&self) -> usize {
+        self.pool.live_blocks()
     }
 
-    fn ration(&self, pieces: Option<usize>) {
-        self.pool.ration(pieces);
+    fn limit_allocations(&self, pieces: Option<usize>) {
+        self.pool.limit_allocations(pieces);
     }
 
     fn close(&self) {
@@ -82,7 +82,7 @@ impl FrameMemory for PoolMemory {
 
 impl fmt::Debug for PoolMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PoolMemory").field("pieces", &self.books().len()).finish_non_exhaustive()
+        f.debug_struct("PoolMemory").field("pieces", &self.aligned_pieces().len()).finish_non_exhaustive()
     }
 }
 
@@ -96,7 +96,7 @@ mod tests {
         let pool = Pool::new(Arc::new(Log::silent()));
         let memory = PoolMemory::new(pool.clone());
         for (bytes, mask) in [(64, 15), (100, 255), (5000, 63), (64, 0), (64, 8191)] {
-            let word = memory.make(bytes, mask, MemoryKind::NonPaged).unwrap();
+            let word = memory.allocate(bytes, mask, MemoryKind::NonPaged).unwrap();
             assert_eq!(word & mask as usize, 0);
             assert!(memory.write(word, bytes - 4, &[7; 4]) && !memory.write(word, u32::MAX, &[1]));
             let mut read = [0; 4];
@@ -104,6 +104,6 @@ mod tests {
             assert!(memory.extent(word).unwrap().0 >= bytes);
             assert!(memory.free(word) && !memory.free(word));
         }
-        assert_eq!(memory.pieces(), 0);
+        assert_eq!(memory.allocation_count(), 0);
     }
 }

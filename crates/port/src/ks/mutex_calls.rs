@@ -5,34 +5,34 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::ks::door::Door;
-use crate::ks::gate::{Ceiling, called, controlled, device, filter, pin};
+use crate::ks::gate::{MaxIrql, export, controlled, device, filter, pin};
 use crate::ks::object::Object;
 use abi::PVOID;
 use abi::ks::{KSDEVICE, KSFILTER, KSPIN};
-use stream::{FilterId, Mutex, PinId};
+use stream::{FilterId, KsMutex, PinId};
 
 /// The control mutex of a filter, or of a pin's.
-fn control(door: &Door, it: Object) -> Option<Mutex> {
+fn control_mutex(door: &Door, it: Object) -> Option<KsMutex> {
     let filter = match it {
         Object::Filter(it) => it,
-        Object::Pin(it) => door.services().see_pin(it)?.filter,
+        Object::Pin(it) => door.services().pin_view(it)?.filter,
         _ => return None,
     };
-    Some(Mutex::Control(filter.subject()))
+    Some(KsMutex::Control(filter.subject()))
 }
 
 /// The mutex of whoever processes a pin: it, or its filter.
-fn processing(door: &Door, pin: PinId) -> Option<Mutex> {
-    let filter = door.services().see_pin(pin)?.filter;
-    let factory = door.services().see_filter(filter)?.factory;
+fn processing_mutex(door: &Door, pin: PinId) -> Option<KsMutex> {
+    let filter = door.services().pin_view(pin)?.filter;
+    let factory = door.services().filter_view(filter)?.factory;
     let inner = door.inner();
     let centric =
         inner.factories.get(factory as usize).is_some_and(|it| it.table.process.is_some());
     let of = if centric { filter.subject() } else { pin.subject() };
-    Some(Mutex::Processing(of))
+    Some(KsMutex::Processing(of))
 }
 
-fn change(door: &Door, mutex: Option<Mutex>, take: bool) {
+fn change_mutex(door: &Door, mutex: Option<KsMutex>, take: bool) {
     let Some(mutex) = mutex else { return };
     let services = door.services();
     // What it breaks is named there, and there is nobody to answer.
@@ -49,8 +49,8 @@ macro_rules! mutexes {
         pub unsafe extern "win64-unwind" fn $name(of: $arg) {
             const NAME: &str = stringify!($name);
             let found = $find(of, NAME);
-            called(NAME, Ceiling::Unjudged, found, (), |door, it| {
-                change(door, $mutex(door, it), $take);
+            export(NAME, MaxIrql::Unjudged, found, (), |door, it| {
+                change_mutex(door, $mutex(door, it), $take);
             });
         }
     )*};
@@ -58,28 +58,28 @@ macro_rules! mutexes {
 
 mutexes! {
     /// Takes the mutex of a device, and waits for it.
-    KsAcquireDevice(*mut KSDEVICE) device true of_device;
+    KsAcquireDevice(*mut KSDEVICE) device true device_mutex;
     /// Gives it back.
-    KsReleaseDevice(*mut KSDEVICE) device false of_device;
+    KsReleaseDevice(*mut KSDEVICE) device false device_mutex;
     /// Takes the control mutex of a filter, or of a pin's filter, and waits for it.
-    KsAcquireControl(PVOID) controlled true control;
+    KsAcquireControl(PVOID) controlled true control_mutex;
     /// Gives it back.
-    KsReleaseControl(PVOID) controlled false control;
+    KsReleaseControl(PVOID) controlled false control_mutex;
     /// Takes the processing mutex of a filter, and waits for it.
-    KsFilterAcquireProcessingMutex(*mut KSFILTER) filter true of_filter;
+    KsFilterAcquireProcessingMutex(*mut KSFILTER) filter true filter_mutex;
     /// Gives it back.
-    KsFilterReleaseProcessingMutex(*mut KSFILTER) filter false of_filter;
+    KsFilterReleaseProcessingMutex(*mut KSFILTER) filter false filter_mutex;
     /// Takes the processing mutex of a pin, or of its filter, and waits for it.
-    KsPinAcquireProcessingMutex(*mut KSPIN) pin true processing;
+    KsPinAcquireProcessingMutex(*mut KSPIN) pin true processing_mutex;
     /// Gives it back.
-    KsPinReleaseProcessingMutex(*mut KSPIN) pin false processing;
+    KsPinReleaseProcessingMutex(*mut KSPIN) pin false processing_mutex;
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "as its neighbours")]
-fn of_device(door: &Door, (): ()) -> Option<Mutex> {
-    Some(Mutex::Device(door.services().device().subject()))
+fn device_mutex(door: &Door, (): ()) -> Option<KsMutex> {
+    Some(KsMutex::Device(door.services().device().subject()))
 }
 
-fn of_filter(door: &Door, filter: FilterId) -> Option<Mutex> {
-    door.services().see_filter(filter).map(|_| Mutex::Processing(filter.subject()))
+fn filter_mutex(door: &Door, filter: FilterId) -> Option<KsMutex> {
+    door.services().filter_view(filter).map(|_| KsMutex::Processing(filter.subject()))
 }

@@ -5,38 +5,38 @@
 #![expect(unsafe_code, reason = "reads descriptors that a driver has edited")]
 
 use crate::gate::read;
-use crate::ks::describe::{PinTable, bytes, framing};
-use crate::ks::door::{Door, word};
+use crate::ks::describe::{PinTable, format_bytes, framing};
+use crate::ks::door::{Door, context_pointer};
 use crate::ks::object::{self, Object};
-use crate::ks::place::Place;
+use crate::ks::place::DriverMemory;
 use abi::ks::{
     KS_FRAMING_ITEM, KSALLOCATOR_FRAMING_EX, KSFILTER, KSGATE, KSINTERFACESETID_Standard,
     KSMEDIUMSETID_Standard, KSPIN, KSPIN_DATAFLOW_IN, KSPIN_DATAFLOW_OUT, KSPIN_DESCRIPTOR_EX,
     KSPIN_INTERFACE, KSPIN_MEDIUM, KSPRIORITY, KSPRIORITY_NORMAL, KSRESET_END, KSSTATE,
     PFNKSPINFRAMERETURN,
 };
-use flight::{RuleId, Who};
+use flight::{RuleId, Component};
 use std::mem::offset_of;
 use std::ptr;
 use std::sync::Arc;
-use stream::{BagOf, Flow, Format, FramingForm, PinFlag, PinId, PinView, State};
+use stream::{BagOwner, Flow, Format, FramingForm, PinFlag, PinId, PinView, PinState};
 
 /// A pin.
-pub(crate) struct Pin {
+pub(crate) struct ShownPin {
     /// Its `KSPIN`.
-    pub(crate) place: Place,
+    pub(crate) memory: DriverMemory,
     /// The same as it was shown. The driver does not know it.
-    shown: Place,
-    format: Place,
-    bytes: Vec<u8>,
+    snapshot: DriverMemory,
+    format: DriverMemory,
+    format_bytes: Vec<u8>,
     /// Formats it had: a driver may look at the last one.
-    formats: Vec<Place>,
+    old_formats: Vec<DriverMemory>,
     pub(crate) table: Arc<PinTable>,
     /// What its descriptor says of frames.
     framing: Option<FramingForm>,
     pub(crate) frame_return: Option<PFNKSPINFRAMERETURN>,
     /// Its gate, if the driver has asked for it, and how many of its inputs we know to be off.
-    pub(crate) gate: Option<(Place, i32)>,
+    pub(crate) gate: Option<(DriverMemory, i32)>,
 }
 
 macro_rules! members {
@@ -55,80 +55,80 @@ const DESCRIPTOR: usize = offset_of!(KSPIN, Descriptor);
 const HEADER_SIZE: (&str, usize, usize) =
     ("StreamHeaderSize", offset_of!(KSPIN, StreamHeaderSize), 4);
 
-fn number(state: State) -> KSSTATE {
+fn ksstate(state: PinState) -> KSSTATE {
     state as KSSTATE
 }
 
 /// A copy of a descriptor that is not whole.
-struct Short;
+struct TruncatedDescriptor;
 
 /// What a call may change of a pin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Under {
+pub(crate) enum AllowedChanges {
     /// It is being created: the size of headers is the driver's to say.
     Create,
     /// The control mutex: its descriptor may be edited.
-    Control,
+    ControlMutex,
     /// Nothing of it.
     Nothing,
 }
 
-impl Pin {
-    fn same(&self, (_, offset, size): (&str, usize, usize)) -> bool {
-        (offset..offset + size).all(|at| self.place.read::<u8>(at) == self.shown.read::<u8>(at))
+impl ShownPin {
+    fn is_unchanged(&self, (_, offset, size): (&str, usize, usize)) -> bool {
+        (offset..offset + size).all(|at| self.memory.read::<u8>(at) == self.snapshot.read::<u8>(at))
     }
 
-    fn copy(&self, (_, offset, size): (&str, usize, usize), back: bool) {
-        let (from, to) = if back { (&self.shown, &self.place) } else { (&self.place, &self.shown) };
+    fn copy_member(&self, (_, offset, size): (&str, usize, usize), back: bool) {
+        let (from, to) = if back { (&self.snapshot, &self.memory) } else { (&self.memory, &self.snapshot) };
         for at in offset..offset + size {
             to.write(at, from.read::<u8>(at).unwrap_or(0));
         }
     }
 
-    fn show<T: crate::ks::place::Plain>(&self, offset: usize, value: T) {
-        self.place.write(offset, value);
-        self.shown.write(offset, value);
+    fn write_member<T: crate::ks::place::PlainData>(&self, offset: usize, value: T) {
+        self.memory.write(offset, value);
+        self.snapshot.write(offset, value);
     }
 
     /// How many bytes a header of its frames has.
     pub(crate) fn header_size(&self) -> u32 {
-        let bytes = (0..4).map(|at| self.shown.read::<u8>(HEADER_SIZE.1 + at).unwrap_or(0));
+        let bytes = (0..4).map(|at| self.snapshot.read::<u8>(HEADER_SIZE.1 + at).unwrap_or(0));
         u32::from_le_bytes(bytes.collect::<Vec<_>>().try_into().unwrap_or_default())
     }
 
     /// The driver's word for it.
-    pub(crate) fn word(&self) -> usize {
-        self.place.read(offset_of!(KSPIN, Context)).unwrap_or(0)
+    pub(crate) fn context(&self) -> usize {
+        self.memory.read(offset_of!(KSPIN, Context)).unwrap_or(0)
     }
 
-    pub(crate) fn is_out(&self) -> bool {
-        self.table.plain.flow == Flow::Out
+    pub(crate) fn is_output(&self) -> bool {
+        self.table.descriptor.flow == Flow::Out
     }
 
     /// Whether its pointers count in mappings.
-    pub(crate) fn maps(&self) -> bool {
-        self.table.plain.is(PinFlag::GenerateMappings)
+    pub(crate) fn uses_mappings(&self) -> bool {
+        self.table.descriptor.has_flag(PinFlag::GenerateMappings)
     }
 
-    fn set_states(&self, client: State, device: State) {
+    fn set_states(&self, client: PinState, device: PinState) {
         for (offset, state) in
             [(offset_of!(KSPIN, ClientState), client), (offset_of!(KSPIN, DeviceState), device)]
         {
-            for (at, byte) in number(state).to_le_bytes().iter().enumerate() {
-                self.show(offset + at, *byte);
+            for (at, byte) in ksstate(state).to_le_bytes().iter().enumerate() {
+                self.write_member(offset + at, *byte);
             }
         }
     }
 
     fn set_format(&mut self, format: &Format) {
-        let now = bytes(format);
-        if now == self.bytes {
+        let now = format_bytes(format);
+        if now == self.format_bytes {
             return;
         }
-        let old = std::mem::replace(&mut self.format, Place::bytes(&now));
-        self.formats.push(old);
-        self.bytes = now;
-        self.show(offset_of!(KSPIN, ConnectionFormat), self.format.address());
+        let old = std::mem::replace(&mut self.format, DriverMemory::from_bytes(&now));
+        self.old_formats.push(old);
+        self.format_bytes = now;
+        self.write_member(offset_of!(KSPIN, ConnectionFormat), self.format.address());
     }
 }
 
@@ -136,9 +136,9 @@ impl Door {
     /// A pin, as the driver sees it, which has met it or is about to.
     pub(crate) fn pin(&self, pin: PinId) -> Option<*mut KSPIN> {
         if let Some(it) = self.inner().pins.get(&pin) {
-            return Some(it.place.pointer());
+            return Some(it.memory.pointer());
         }
-        self.fill_pin(&self.services().see_pin(pin)?)
+        self.fill_pin(&self.services().pin_view(pin)?)
     }
 
     /// A pin for a call of its driver's, as it is now.
@@ -148,22 +148,22 @@ impl Door {
         let inner = &mut *inner;
         if let Some(it) = inner.pins.get_mut(&view.pin) {
             it.set_format(&view.format);
-            it.set_states(view.client, view.state);
-            return Some(it.place.pointer());
+            it.set_states(view.client_state, view.device_state);
+            return Some(it.memory.pointer());
         }
-        let bag = self.bag(inner, BagOf::Pin(view.pin));
+        let bag = self.bag(inner, BagOwner::Pin(view.pin));
         let of = inner.filters.get(&view.filter)?;
         let table = of.pins.get(view.factory as usize)?.clone();
-        let now = bytes(&view.format);
-        let format = Place::bytes(&now);
+        let now = format_bytes(&view.format);
+        let format = DriverMemory::from_bytes(&now);
         let standard = |set| KSPIN_INTERFACE { Set: set, Id: 0, Flags: 0 };
-        let out = table.plain.flow == Flow::Out;
+        let out = table.descriptor.flow == Flow::Out;
         let medium: KSPIN_MEDIUM = standard(KSMEDIUMSETID_Standard);
         let it = KSPIN {
-            Descriptor: ptr::with_exposed_provenance(table.at),
+            Descriptor: ptr::with_exposed_provenance(table.address),
             Bag: bag,
             // WINDOWS: a child begins with the context of its parent (documented).
-            Context: word(&of.place, offset_of!(KSFILTER, Context)),
+            Context: context_pointer(&of.memory, offset_of!(KSFILTER, Context)),
             Id: view.factory,
             Communication: table.communication,
             ConnectionInterface: standard(KSINTERFACESETID_Standard),
@@ -175,20 +175,20 @@ impl Door {
             ConnectionFormat: format.pointer(),
             DataFlow: if out { KSPIN_DATAFLOW_OUT } else { KSPIN_DATAFLOW_IN },
             ResetState: KSRESET_END,
-            DeviceState: number(view.state),
-            ClientState: number(view.client),
+            DeviceState: ksstate(view.device_state),
+            ClientState: ksstate(view.client_state),
             ..KSPIN::ZERO
         };
-        let (place, shown) = (Place::of(it), Place::of(it));
-        object::enter(place.address(), self.me(), Object::Pin(view.pin));
+        let (place, shown) = (DriverMemory::from_value(it), DriverMemory::from_value(it));
+        object::insert(place.address(), self.weak(), Object::Pin(view.pin));
         let pointer = place.pointer();
-        let framing = table.plain.framing.clone();
-        let pin = Pin {
-            place,
-            shown,
+        let framing = table.descriptor.framing.clone();
+        let pin = ShownPin {
+            memory: place,
+            snapshot: shown,
             format,
-            bytes: now,
-            formats: Vec::new(),
+            format_bytes: now,
+            old_formats: Vec::new(),
             table,
             framing,
             frame_return: None,
@@ -199,7 +199,7 @@ impl Door {
     }
 
     /// A state was answered: where the pin is now.
-    pub(crate) fn reached(&self, pin: PinId, client: State, device: State) {
+    pub(crate) fn set_pin_state(&self, pin: PinId, client: PinState, device: PinState) {
         let mut inner = self.inner();
         if let Some(it) = inner.pins.get_mut(&pin) {
             it.set_states(client, device);
@@ -207,7 +207,7 @@ impl Door {
     }
 
     /// Entry rules: what of its pins is not the driver's, it leaves alone. It is put back.
-    pub(crate) fn compare_pins(&self, about: Option<PinId>, under: Under, place: &'static str) {
+    pub(crate) fn compare_pins(&self, about: Option<PinId>, under: AllowedChanges, place: &'static str) {
         let judged: Vec<(PinId, Option<String>)> = {
             let inner = self.inner();
             let all = inner.pins.iter();
@@ -215,10 +215,10 @@ impl Door {
         };
         let log = self.services().log();
         for (pin, broken) in judged {
-            log.judge(RuleId::KS_PIN_007, Who::Driver, pin.subject(), place, broken);
+            log.judge(RuleId::KS_PIN_007, Component::Driver, pin.subject(), place, broken);
         }
         self.compare_gates();
-        if let Some(pin) = about.filter(|_| under != Under::Nothing) {
+        if let Some(pin) = about.filter(|_| under != AllowedChanges::Nothing) {
             self.compare_descriptor(pin);
         }
     }
@@ -227,13 +227,13 @@ impl Door {
     fn compare_descriptor(&self, pin: PinId) {
         let services = self.services();
         let Some((now, before, framing_then, own)) = self.inner().pins.get(&pin).map(|it| {
-            let now: usize = it.place.read(DESCRIPTOR).unwrap_or(0);
-            let before: usize = it.shown.read(DESCRIPTOR).unwrap_or(0);
-            (now, before, it.framing.clone(), it.table.at)
+            let now: usize = it.memory.read(DESCRIPTOR).unwrap_or(0);
+            let before: usize = it.snapshot.read(DESCRIPTOR).unwrap_or(0);
+            (now, before, it.framing.clone(), it.table.address)
         }) else {
             return;
         };
-        let bagged = |it: usize| services.bags_with(it).contains(&BagOf::Pin(pin));
+        let bagged = |it: usize| services.bags_containing(it).contains(&BagOwner::Pin(pin));
         let mut broken = None;
         let mut at = now;
         if now != before && now != own && !bagged(now) {
@@ -246,14 +246,14 @@ impl Door {
         let mut framing_now = framing_then.clone();
         match self.edited_framing(at) {
             Ok(it) => framing_now = it,
-            Err(Short) if broken.is_none() => {
+            Err(TruncatedDescriptor) if broken.is_none() => {
                 broken = Some(format!(
                     "a copy of the descriptor of {} has fewer bytes than it says",
                     pin.subject()
                 ));
                 at = own;
             }
-            Err(Short) => at = own,
+            Err(TruncatedDescriptor) => at = own,
         }
         let changed = framing_now != framing_then;
         if changed && at == own && broken.is_none() {
@@ -267,12 +267,12 @@ impl Door {
         {
             let mut inner = self.inner();
             let Some(it) = inner.pins.get_mut(&pin) else { return };
-            it.show(DESCRIPTOR, at);
+            it.write_member(DESCRIPTOR, at);
             it.framing.clone_from(&framing_now);
         }
         if now != before || changed {
             let log = services.log();
-            log.judge(RuleId::KS_BAG_005, Who::Driver, pin.subject(), "_KsEdit", broken);
+            log.judge(RuleId::KS_BAG_005, Component::Driver, pin.subject(), "_KsEdit", broken);
         }
         if edits {
             // What it breaks is named there.
@@ -281,12 +281,12 @@ impl Door {
     }
 
     /// What a descriptor says of frames; an error, if it or its framing ends before it is whole.
-    fn edited_framing(&self, at: usize) -> Result<Option<FramingForm>, Short> {
+    fn edited_framing(&self, at: usize) -> Result<Option<FramingForm>, TruncatedDescriptor> {
         // What is no memory of the driver's pool is its image: that is vouched for.
         let has = |at: usize, bytes: usize| {
             self.pool().extent(at).is_none_or(|(there, _)| there >= bytes)
         };
-        let whole = |at: usize, bytes: usize| has(at, bytes).then_some(()).ok_or(Short);
+        let whole = |at: usize, bytes: usize| has(at, bytes).then_some(()).ok_or(TruncatedDescriptor);
         whole(at, size_of::<KSPIN_DESCRIPTOR_EX>())?;
         let from: *const KSPIN_DESCRIPTOR_EX = ptr::with_exposed_provenance(at);
         // SAFETY: It is the driver's descriptor, which whoever filled it in vouches for, or a block
@@ -330,27 +330,27 @@ impl Door {
                 let _ = self.services().add_gate_input(pin, false);
             }
             for _ in now.max(before.saturating_sub(64))..before {
-                let _ = self.services().turn_gate_input(pin, true);
+                let _ = self.services().set_gate_input(pin, true);
             }
         }
     }
 }
 
-impl Pin {
-    fn compare(&self, pin: PinId, about: bool, under: Under) -> Option<String> {
-        if about && under == Under::Create {
-            self.copy(HEADER_SIZE, false);
+impl ShownPin {
+    fn compare(&self, pin: PinId, about: bool, under: AllowedChanges) -> Option<String> {
+        if about && under == AllowedChanges::Create {
+            self.copy_member(HEADER_SIZE, false);
         }
         let members = MEMBERS.iter().copied().chain([HEADER_SIZE]);
-        let changed = members.filter(|it| !self.same(*it)).map(|it| {
-            self.copy(it, true);
+        let changed = members.filter(|it| !self.is_unchanged(*it)).map(|it| {
+            self.copy_member(it, true);
             it.0
         });
         let mut changed: Vec<&str> = changed.collect();
-        let mut format = self.bytes.iter().enumerate();
+        let mut format = self.format_bytes.iter().enumerate();
         if format.any(|(at, byte)| self.format.read(at) != Some(*byte)) {
             changed.push("*ConnectionFormat");
-            for (at, byte) in self.bytes.iter().enumerate() {
+            for (at, byte) in self.format_bytes.iter().enumerate() {
                 self.format.write(at, *byte);
             }
         }

@@ -3,10 +3,10 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::gate::read;
-use crate::ks::frame::parse;
-use crate::ks::gate::{Ceiling, called, filter, pin, pin_to_process};
-use crate::ks::place::Place;
-use crate::ks::status::status;
+use crate::ks::frame::parse_header;
+use crate::ks::gate::{MaxIrql, export, filter, pin, pin_to_process};
+use crate::ks::place::DriverMemory;
+use crate::ks::status::status_from_result;
 use abi::ks::{KSFILTER, KSGATE, KSPIN, KSSTREAM_HEADER, PFNKSPINFRAMERETURN};
 use abi::status::STATUS_INVALID_PARAMETER;
 use abi::{BOOLEAN, NTSTATUS, PVOID};
@@ -19,7 +19,7 @@ use std::ptr;
 /// None of its own: the pin is looked up, and not followed.
 pub unsafe extern "win64-unwind" fn KsPinAttemptProcessing(of: *mut KSPIN, _later: BOOLEAN) {
     const NAME: &str = "KsPinAttemptProcessing";
-    called(NAME, Ceiling::Dispatch, pin_to_process(of, NAME), (), |door, pin| {
+    export(NAME, MaxIrql::Dispatch, pin_to_process(of, NAME), (), |door, pin| {
         door.compare_gates(); // It may have opened one, in a routine that nobody here has called.
         // What it breaks is named there.
         let _ = door.services().attempt_processing(pin);
@@ -33,7 +33,7 @@ pub unsafe extern "win64-unwind" fn KsPinAttemptProcessing(of: *mut KSPIN, _late
 /// As of [`KsPinAttemptProcessing`].
 pub unsafe extern "win64-unwind" fn KsFilterAttemptProcessing(of: *mut KSFILTER, _later: BOOLEAN) {
     const NAME: &str = "KsFilterAttemptProcessing";
-    called(NAME, Ceiling::Dispatch, filter(of, NAME), (), |door, filter| {
+    export(NAME, MaxIrql::Dispatch, filter(of, NAME), (), |door, filter| {
         let _ = door.services().attempt_filter_processing(filter);
     });
 }
@@ -46,10 +46,10 @@ pub unsafe extern "win64-unwind" fn KsFilterAttemptProcessing(of: *mut KSFILTER,
 /// As of [`KsPinAttemptProcessing`].
 pub unsafe extern "win64-unwind" fn KsPinGetAndGate(of: *mut KSPIN) -> *mut KSGATE {
     const NAME: &str = "KsPinGetAndGate";
-    called(NAME, Ceiling::Unjudged, pin(of, NAME), ptr::null_mut(), |door, pin| {
+    export(NAME, MaxIrql::Unjudged, pin(of, NAME), ptr::null_mut(), |door, pin| {
         let mut inner = door.inner();
         let Some(it) = inner.pins.get_mut(&pin) else { return ptr::null_mut() };
-        let open = || (Place::of(KSGATE { Count: 1, ..KSGATE::ZERO }), 0);
+        let open = || (DriverMemory::from_value(KSGATE { Count: 1, ..KSGATE::ZERO }), 0);
         it.gate.get_or_insert_with(open).0.pointer()
     })
 }
@@ -64,7 +64,7 @@ pub unsafe extern "win64-unwind" fn KsPinRegisterFrameReturnCallback(
     call: Option<PFNKSPINFRAMERETURN>,
 ) {
     const NAME: &str = "KsPinRegisterFrameReturnCallback";
-    called(NAME, Ceiling::Passive, pin(of, NAME), (), |door, pin| {
+    export(NAME, MaxIrql::Passive, pin(of, NAME), (), |door, pin| {
         if door.services().inject_frames(pin).is_ok()
             && let Some(it) = door.inner().pins.get_mut(&pin)
         {
@@ -88,17 +88,17 @@ pub unsafe extern "win64-unwind" fn KsPinSubmitFrame(
     const NAME: &str = "KsPinSubmitFrame";
     // SAFETY: The caller promises the same.
     let header = unsafe { read(header.cast_const()) };
-    called(NAME, Ceiling::Dispatch, pin(of, NAME), STATUS_INVALID_PARAMETER, |door, pin| {
+    export(NAME, MaxIrql::Dispatch, pin(of, NAME), STATUS_INVALID_PARAMETER, |door, pin| {
         let Some(header) = header else { return STATUS_INVALID_PARAMETER };
         let (frame, word) = (data.expose_provenance(), context.expose_provenance());
         // It may come back before the service has answered.
         door.inner().injected.push((frame, size, word));
-        let answer = door.services().submit_frame(pin, (frame, size), parse(&header), word);
+        let answer = door.services().submit_frame(pin, (frame, size), parse_header(&header), word);
         if answer.is_err() {
             let mut inner = door.inner();
             let last = inner.injected.iter().rposition(|it| *it == (frame, size, word));
             last.map(|it| inner.injected.remove(it));
         }
-        status(answer)
+        status_from_result(answer)
     })
 }

@@ -18,21 +18,21 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr;
 
 /// What memory of a thing that has ended is filled with.
-const ENDED: u8 = 0xDD;
+const ENDED_BYTE: u8 = 0xDD;
 const ALIGN: usize = 16;
 
 /// A piece of memory.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct DriverMemory {
     address: usize,
     layout: Layout,
 }
 
 /// A structure of which any bytes are a value.
-pub(crate) trait Plain: Copy {}
+pub(crate) trait PlainData: Copy {}
 
 macro_rules! plain {
-    ($($name:ty)*) => { $(impl Plain for $name {})* };
+    ($($name:ty)*) => { $(impl PlainData for $name {})* };
 }
 
 plain! {
@@ -41,7 +41,7 @@ plain! {
     KSPROCESSPIN_INDEXENTRY KSSTREAM_HEADER KSSTREAM_POINTER MDL usize u8
 }
 
-impl Place {
+impl DriverMemory {
     /// So many bytes of zeroes, and at least one.
     pub(crate) fn new(bytes: usize) -> Self {
         let layout = Layout::from_size_align(bytes.max(1).next_multiple_of(ALIGN), ALIGN);
@@ -55,14 +55,14 @@ impl Place {
     }
 
     /// Memory with a value in it.
-    pub(crate) fn of<T: Plain>(value: T) -> Self {
+    pub(crate) fn from_value<T: PlainData>(value: T) -> Self {
         let place = Self::new(size_of::<T>());
         place.write(0, value);
         place
     }
 
     /// Memory with these bytes.
-    pub(crate) fn bytes(bytes: &[u8]) -> Self {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         let place = Self::new(bytes.len());
         for (at, byte) in bytes.iter().enumerate() {
             place.write(at, *byte);
@@ -81,22 +81,22 @@ impl Place {
     }
 
     /// Reads a value. What is not in it is not read: then all is zero.
-    pub(crate) fn read<T: Plain>(&self, offset: usize) -> Option<T> {
-        let from = self.at::<T>(offset)?.cast_const();
+    pub(crate) fn read<T: PlainData>(&self, offset: usize) -> Option<T> {
+        let from = self.checked_pointer::<T>(offset)?.cast_const();
         // SAFETY: By invariant 1 the bytes are ours and written, and any of them are a `T`.
         // Volatile, because a driver may have changed them.
         Some(unsafe { from.read_volatile() })
     }
 
     /// Writes a value. What does not fit is not written.
-    pub(crate) fn write<T: Plain>(&self, offset: usize, value: T) {
-        if let Some(to) = self.at::<T>(offset) {
+    pub(crate) fn write<T: PlainData>(&self, offset: usize, value: T) {
+        if let Some(to) = self.checked_pointer::<T>(offset) {
             // SAFETY: By invariant 1 the bytes are ours.
             unsafe { to.write_volatile(value) };
         }
     }
 
-    fn at<T>(&self, offset: usize) -> Option<*mut T> {
+    fn checked_pointer<T>(&self, offset: usize) -> Option<*mut T> {
         let end = offset.checked_add(size_of::<T>())?;
         let fits =
             end <= self.layout.size() && (self.address + offset).is_multiple_of(align_of::<T>());
@@ -104,23 +104,23 @@ impl Place {
     }
 
     /// The thing has ended: who looks sees a pattern.
-    pub(crate) fn end(&self) {
-        (0..self.layout.size()).for_each(|at| self.write(at, ENDED));
+    pub(crate) fn fill_ended(&self) {
+        (0..self.layout.size()).for_each(|at| self.write(at, ENDED_BYTE));
     }
 
     /// Whether nobody has written to it since it ended. It is as before again.
-    pub(crate) fn rests(&self) -> bool {
-        let pattern = usize::from_ne_bytes([ENDED; size_of::<usize>()]);
+    pub(crate) fn is_untouched(&self) -> bool {
+        let pattern = usize::from_ne_bytes([ENDED_BYTE; size_of::<usize>()]);
         let words = (0..self.layout.size()).step_by(size_of::<usize>());
         let rests = words.into_iter().all(|at| self.read(at) == Some(pattern));
         if !rests {
-            self.end();
+            self.fill_ended();
         }
         rests
     }
 }
 
-impl Drop for Place {
+impl Drop for DriverMemory {
     fn drop(&mut self) {
         let start: *mut u8 = ptr::with_exposed_provenance_mut(self.address);
         // SAFETY: By invariant 1 it was allocated with this layout and is given back once.
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn what_is_not_inside_is_neither_read_nor_written() {
-        let place = Place::new(24);
+        let place = DriverMemory::new(24);
         place.write(8, 7_usize);
         assert_eq!((place.read(8), place.read::<usize>(3)), (Some(7_usize), None));
         assert_eq!(place.read::<usize>(32), None);
@@ -143,10 +143,10 @@ mod tests {
 
     #[test]
     fn who_writes_to_what_has_ended_is_seen_once() {
-        let place = Place::of(1_usize);
-        place.end();
-        assert!(place.rests());
+        let place = DriverMemory::from_value(1_usize);
+        place.fill_ended();
+        assert!(place.is_untouched());
         place.write(5, 0_u8);
-        assert!(!place.rests() && place.rests());
+        assert!(!place.is_untouched() && place.is_untouched());
     }
 }

@@ -4,9 +4,9 @@
 
 use crate::gate::write;
 use crate::ks::door::Door;
-use crate::ks::gate::{Ceiling, called, pin, pointer};
+use crate::ks::gate::{MaxIrql, export, pin, pointer};
 use crate::ks::object::{self, Object};
-use crate::ks::status::status;
+use crate::ks::status::status_from_result;
 use abi::ks::{
     KSPIN, KSSTREAM_POINTER, KSSTREAM_POINTER_STATE, KSSTREAM_POINTER_STATE_LOCKED,
     PFNKSSTREAMPOINTER,
@@ -15,25 +15,25 @@ use abi::status::{STATUS_DEVICE_NOT_READY, STATUS_INVALID_PARAMETER, STATUS_SUCC
 use abi::{BOOLEAN, MDL, NTSTATUS, PIRP};
 use std::ptr;
 use std::sync::Arc;
-use stream::{Answer, PointerId, Refusal};
+use stream::{DriverResult, PointerId, DriverError};
 
 /// All of them may be called at dispatch level.
-const CEILING: Ceiling = Ceiling::Dispatch;
+const MAX_IRQL: MaxIrql = MaxIrql::Dispatch;
 const BAD: NTSTATUS = STATUS_INVALID_PARAMETER;
 /// More is a driver's arithmetic gone wrong.
-const MOST_CONTEXT: u32 = 1 << 20;
+const MAX_CONTEXT: u32 = 1 << 20;
 
 fn is_locked(door: &Door, it: PointerId) -> bool {
-    door.services().look(it).is_ok_and(|it| it.locked)
+    door.services().pointer_view(it).is_ok_and(|it| it.locked)
 }
 
 /// Does something with a pointer, after what was written through it is known; shows it after.
-fn moved<R>(door: &Arc<Door>, it: PointerId, body: impl FnOnce() -> R) -> R {
-    door.take_header(it);
+fn move_pointer<R>(door: &Arc<Door>, it: PointerId, body: impl FnOnce() -> R) -> R {
+    door.read_header(it);
     let answer = body();
     // One that is gone is not looked at again.
     if door.inner().pointers.contains_key(&it) {
-        door.show_again(it);
+        door.refresh_pointer(it);
     }
     answer
 }
@@ -48,7 +48,7 @@ pub unsafe extern "win64-unwind" fn KsPinGetLeadingEdgeStreamPointer(
     state: KSSTREAM_POINTER_STATE,
 ) -> *mut KSSTREAM_POINTER {
     const NAME: &str = "KsPinGetLeadingEdgeStreamPointer";
-    called(NAME, CEILING, pin(of, NAME), ptr::null_mut(), |door, pin| {
+    export(NAME, MAX_IRQL, pin(of, NAME), ptr::null_mut(), |door, pin| {
         let lock = state == KSSTREAM_POINTER_STATE_LOCKED;
         let edge = door.services().leading_edge(pin, lock);
         edge.map_or(ptr::null_mut(), |it| door.show_pointer(it, 0, None))
@@ -65,7 +65,7 @@ pub unsafe extern "win64-unwind" fn KsPinGetTrailingEdgeStreamPointer(
     state: KSSTREAM_POINTER_STATE,
 ) -> *mut KSSTREAM_POINTER {
     const NAME: &str = "KsPinGetTrailingEdgeStreamPointer";
-    called(NAME, CEILING, pin(of, NAME), ptr::null_mut(), |door, pin| {
+    export(NAME, MAX_IRQL, pin(of, NAME), ptr::null_mut(), |door, pin| {
         let lock = state == KSSTREAM_POINTER_STATE_LOCKED;
         let edge = door.services().trailing_edge(pin, lock);
         edge.map_or(ptr::null_mut(), |it| door.show_pointer(it, 0, None))
@@ -81,7 +81,7 @@ pub unsafe extern "win64-unwind" fn KsPinGetFirstCloneStreamPointer(
     of: *mut KSPIN,
 ) -> *mut KSSTREAM_POINTER {
     const NAME: &str = "KsPinGetFirstCloneStreamPointer";
-    called(NAME, CEILING, pin(of, NAME), ptr::null_mut(), |door, pin| {
+    export(NAME, MAX_IRQL, pin(of, NAME), ptr::null_mut(), |door, pin| {
         let first = door.services().clones(pin).unwrap_or_default().first().copied();
         first.map_or(ptr::null_mut(), |it| door.show_pointer(it, 0, None))
     })
@@ -96,8 +96,8 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerGetNextClone(
     of: *mut KSSTREAM_POINTER,
 ) -> *mut KSSTREAM_POINTER {
     const NAME: &str = "KsStreamPointerGetNextClone";
-    called(NAME, CEILING, pointer(of, NAME), ptr::null_mut(), |door, it| {
-        let Ok(view) = door.services().look(it) else { return ptr::null_mut() };
+    export(NAME, MAX_IRQL, pointer(of, NAME), ptr::null_mut(), |door, it| {
+        let Ok(view) = door.services().pointer_view(it) else { return ptr::null_mut() };
         let all = door.services().clones(view.pin).unwrap_or_default();
         let next = all.iter().skip_while(|other| **other != it).nth(1);
         next.map_or(ptr::null_mut(), |it| door.show_pointer(*it, 0, None))
@@ -111,8 +111,8 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerGetNextClone(
 /// None of its own: the pointer is looked up, and not followed before that.
 pub unsafe extern "win64-unwind" fn KsStreamPointerLock(of: *mut KSSTREAM_POINTER) -> NTSTATUS {
     const NAME: &str = "KsStreamPointerLock";
-    called(NAME, CEILING, pointer(of, NAME), BAD, |door, it| {
-        status(moved(door, it, || door.services().lock(it)))
+    export(NAME, MAX_IRQL, pointer(of, NAME), BAD, |door, it| {
+        status_from_result(move_pointer(door, it, || door.services().lock(it)))
     })
 }
 
@@ -126,9 +126,9 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerUnlock(
     eject: BOOLEAN,
 ) {
     const NAME: &str = "KsStreamPointerUnlock";
-    called(NAME, CEILING, pointer(of, NAME), (), |door, it| {
+    export(NAME, MAX_IRQL, pointer(of, NAME), (), |door, it| {
         // What it breaks is named there, and there is nobody to answer.
-        let _ = moved(door, it, || door.services().unlock(it, eject != 0));
+        let _ = move_pointer(door, it, || door.services().unlock(it, eject != 0));
     });
 }
 
@@ -139,12 +139,12 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerUnlock(
 /// As of [`KsStreamPointerLock`].
 pub unsafe extern "win64-unwind" fn KsStreamPointerAdvance(of: *mut KSSTREAM_POINTER) -> NTSTATUS {
     const NAME: &str = "KsStreamPointerAdvance";
-    called(NAME, CEILING, pointer(of, NAME), BAD, |door, it| {
+    export(NAME, MAX_IRQL, pointer(of, NAME), BAD, |door, it| {
         let locked = is_locked(door, it);
-        match moved(door, it, || door.services().advance(it)) {
+        match move_pointer(door, it, || door.services().advance(it)) {
             // WINDOWS: one that is not locked always goes on (documented).
-            Err(Refusal::NotReady) if !locked => STATUS_SUCCESS,
-            answer => status(answer),
+            Err(DriverError::NotReady) if !locked => STATUS_SUCCESS,
+            answer => status_from_result(answer),
         }
     })
 }
@@ -154,11 +154,11 @@ fn offsets(
     it: PointerId,
     (used_in, used_out): (u32, u32),
     eject: bool,
-) -> Answer<()> {
-    let view = door.services().look(it)?;
-    let out = door.inner().pins.get(&view.pin).is_none_or(super::pin::Pin::is_out);
+) -> DriverResult<()> {
+    let view = door.services().pointer_view(it)?;
+    let out = door.inner().pins.get(&view.pin).is_none_or(super::pin::ShownPin::is_output);
     let used = door.used_bytes(&view, if out { used_out } else { used_in });
-    moved(door, it, || door.services().advance_offsets(it, used, eject))
+    move_pointer(door, it, || door.services().advance_offsets(it, used, eject))
 }
 
 /// Goes on within a frame, and to the next one at its end.
@@ -173,11 +173,11 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerAdvanceOffsets(
     eject: BOOLEAN,
 ) -> NTSTATUS {
     const NAME: &str = "KsStreamPointerAdvanceOffsets";
-    called(NAME, CEILING, pointer(of, NAME), BAD, |door, it| {
+    export(NAME, MAX_IRQL, pointer(of, NAME), BAD, |door, it| {
         match offsets(door, it, (used_in, used_out), eject != 0) {
             // WINDOWS: what could not be locked again is said (documented).
             Ok(()) if !is_locked(door, it) => STATUS_DEVICE_NOT_READY,
-            answer => status(answer),
+            answer => status_from_result(answer),
         }
     })
 }
@@ -194,10 +194,10 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerAdvanceOffsetsAndUnlock(
     eject: BOOLEAN,
 ) {
     const NAME: &str = "KsStreamPointerAdvanceOffsetsAndUnlock";
-    called(NAME, CEILING, pointer(of, NAME), (), |door, it| {
+    export(NAME, MAX_IRQL, pointer(of, NAME), (), |door, it| {
         if offsets(door, it, (used_in, used_out), eject != 0).is_ok() && is_locked(door, it) {
             // It is locked, so it can be unlocked.
-            let _ = moved(door, it, || door.services().unlock(it, false));
+            let _ = move_pointer(door, it, || door.services().unlock(it, false));
         }
     });
 }
@@ -216,9 +216,9 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerClone(
 ) -> NTSTATUS {
     const NAME: &str = "KsStreamPointerClone";
     let found = pointer(of, NAME).filter(|_| !made.is_null());
-    let clone = called(NAME, CEILING, found, Err(Refusal::Invalid), |door, it| {
-        if context > MOST_CONTEXT {
-            return Err(Refusal::NoMemory);
+    let clone = export(NAME, MAX_IRQL, found, Err(DriverError::Invalid), |door, it| {
+        if context > MAX_CONTEXT {
+            return Err(DriverError::NoMemory);
         }
         let clone = door.services().clone_pointer(it, cancel.is_some())?;
         Ok(door.show_pointer(clone, context, cancel))
@@ -227,7 +227,7 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerClone(
         // SAFETY: The caller promises the same.
         unsafe { write(made, clone) };
     }
-    status(clone.map(|_| ()))
+    status_from_result(clone.map(|_| ()))
 }
 
 /// Deletes a clone. Its frame is done with its last one.
@@ -237,10 +237,10 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerClone(
 /// As of [`KsStreamPointerLock`].
 pub unsafe extern "win64-unwind" fn KsStreamPointerDelete(of: *mut KSSTREAM_POINTER) {
     const NAME: &str = "KsStreamPointerDelete";
-    called(NAME, CEILING, pointer(of, NAME), (), |door, it| {
-        door.take_header(it);
+    export(NAME, MAX_IRQL, pointer(of, NAME), (), |door, it| {
+        door.read_header(it);
         if door.services().delete_pointer(it).is_ok() {
-            door.inner().end_pointer(it);
+            door.inner().remove_pointer(it);
         }
     });
 }
@@ -255,9 +255,9 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerSetStatusCode(
     _status: NTSTATUS,
 ) -> NTSTATUS {
     const NAME: &str = "KsStreamPointerSetStatusCode";
-    called(NAME, CEILING, pointer(of, NAME), BAD, |door, it| {
-        let view = door.services().look(it);
-        status(view.and_then(|it| it.frame.map(|_| ()).ok_or(Refusal::NotReady)))
+    export(NAME, MAX_IRQL, pointer(of, NAME), BAD, |door, it| {
+        let view = door.services().pointer_view(it);
+        status_from_result(view.and_then(|it| it.frame.map(|_| ()).ok_or(DriverError::NotReady)))
     })
 }
 
@@ -272,8 +272,8 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerGetIrp(
     last: *mut BOOLEAN,
 ) -> PIRP {
     const NAME: &str = "KsStreamPointerGetIrp";
-    let irp = called(NAME, CEILING, pointer(of, NAME), ptr::null_mut(), |door, it| {
-        let Some(view) = door.services().memory_of(it).and_then(|_| door.services().look(it).ok())
+    let irp = export(NAME, MAX_IRQL, pointer(of, NAME), ptr::null_mut(), |door, it| {
+        let Some(view) = door.services().pointer_memory(it).and_then(|_| door.services().pointer_view(it).ok())
         else {
             return ptr::null_mut();
         };
@@ -283,7 +283,7 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerGetIrp(
         }
         let irp = door.begin_request(frame.into());
         // A request of a frame is one of its pin.
-        object::enter(irp.addr(), door.me(), Object::Irp(Some(view.pin.into())));
+        object::insert(irp.addr(), door.weak(), Object::Irp(Some(view.pin.into())));
         irp
     });
     let there = BOOLEAN::from(!irp.is_null());
@@ -301,8 +301,8 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerGetIrp(
 /// As of [`KsStreamPointerLock`].
 pub unsafe extern "win64-unwind" fn KsStreamPointerGetMdl(of: *mut KSSTREAM_POINTER) -> *mut MDL {
     const NAME: &str = "KsStreamPointerGetMdl";
-    called(NAME, CEILING, pointer(of, NAME), ptr::null_mut(), |door, it| {
-        let there = door.services().memory_of(it).is_some();
+    export(NAME, MAX_IRQL, pointer(of, NAME), ptr::null_mut(), |door, it| {
+        let there = door.services().pointer_memory(it).is_some();
         if there { door.mdl(it) } else { ptr::null_mut() }
     })
 }
@@ -318,7 +318,7 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerScheduleTimeout(
     interval: u64,
 ) {
     const NAME: &str = "KsStreamPointerScheduleTimeout";
-    called(NAME, CEILING, pointer(of, NAME), (), |door, it| {
+    export(NAME, MAX_IRQL, pointer(of, NAME), (), |door, it| {
         if call.is_none() {
             return;
         }
@@ -327,7 +327,7 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerScheduleTimeout(
             it.timeout = call;
         }
         // What it breaks is named there.
-        let _ = door.services().schedule(it, interval);
+        let _ = door.services().schedule_timeout(it, interval);
     });
 }
 
@@ -338,8 +338,8 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerScheduleTimeout(
 /// As of [`KsStreamPointerLock`].
 pub unsafe extern "win64-unwind" fn KsStreamPointerCancelTimeout(of: *mut KSSTREAM_POINTER) {
     const NAME: &str = "KsStreamPointerCancelTimeout";
-    called(NAME, CEILING, pointer(of, NAME), (), |door, it| {
-        if door.services().cancel_schedule(it).is_ok()
+    export(NAME, MAX_IRQL, pointer(of, NAME), (), |door, it| {
+        if door.services().cancel_timeout(it).is_ok()
             && let Some(it) = door.inner().pointers.get_mut(&it)
         {
             it.timeout = None;

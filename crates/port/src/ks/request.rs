@@ -3,17 +3,17 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::ks::door::Door;
-use crate::ks::gate::{Ceiling, called, request};
+use crate::ks::gate::{MaxIrql, export, request};
 use crate::ks::object::{self, Object};
-use crate::ks::pin::Pin;
-use crate::ks::place::Place;
+use crate::ks::pin::ShownPin;
+use crate::ks::place::DriverMemory;
 use abi::ks::{
     KSFILTER, KSPIN, PFNKSDEFAULTALLOCATE, PFNKSDEFAULTFREE, PFNKSDELETEALLOCATOR,
     PFNKSINITIALIZEALLOCATOR,
 };
 use abi::status::{STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_PARAMETER};
 use abi::{NTSTATUS, PIRP, PVOID};
-use flight::{RuleId, Who};
+use flight::{RuleId, Component};
 use std::ptr;
 use std::sync::Arc;
 use stream::ObjectId;
@@ -24,12 +24,12 @@ const BYTES: usize = 512;
 impl Door {
     /// A request about something.
     pub(crate) fn begin_request(&self, about: ObjectId) -> PIRP {
-        let place = Place::new(BYTES);
+        let place = DriverMemory::new(BYTES);
         let of = matches!(about, ObjectId::Pin(_) | ObjectId::Filter(_)).then_some(about);
-        object::enter(place.address(), self.me(), Object::Irp(of));
+        object::insert(place.address(), self.weak(), Object::Irp(of));
         let pointer = place.pointer();
         if let Some(old) = self.inner().requests.insert(about, place) {
-            object::leave(old.address());
+            object::remove(old.address());
         }
         pointer
     }
@@ -37,12 +37,12 @@ impl Door {
     /// It is answered.
     pub(crate) fn end_request(&self, about: ObjectId) {
         if let Some(it) = self.inner().requests.remove(&about) {
-            object::leave(it.address());
+            object::remove(it.address());
         }
     }
 }
 
-fn of_irp(irp: PIRP) -> Option<(Arc<Door>, ObjectId)> {
+fn subject_of_irp(irp: PIRP) -> Option<(Arc<Door>, ObjectId)> {
     match object::find(irp.addr()) {
         Some((door, Object::Irp(Some(it)))) => Some((door, it)),
         _ => None,
@@ -55,8 +55,8 @@ fn of_irp(irp: PIRP) -> Option<(Arc<Door>, ObjectId)> {
 ///
 /// None of its own: the request is looked up, and not followed.
 pub unsafe extern "win64-unwind" fn KsGetPinFromIrp(irp: PIRP) -> *mut KSPIN {
-    let found = of_irp(irp);
-    called("KsGetPinFromIrp", Ceiling::Unjudged, found, ptr::null_mut(), |door, it| {
+    let found = subject_of_irp(irp);
+    export("KsGetPinFromIrp", MaxIrql::Unjudged, found, ptr::null_mut(), |door, it| {
         let ObjectId::Pin(pin) = it else { return ptr::null_mut() };
         door.pin(pin).unwrap_or(ptr::null_mut())
     })
@@ -68,10 +68,10 @@ pub unsafe extern "win64-unwind" fn KsGetPinFromIrp(irp: PIRP) -> *mut KSPIN {
 ///
 /// As of [`KsGetPinFromIrp`].
 pub unsafe extern "win64-unwind" fn KsGetFilterFromIrp(irp: PIRP) -> *mut KSFILTER {
-    let found = of_irp(irp);
-    called("KsGetFilterFromIrp", Ceiling::Unjudged, found, ptr::null_mut(), |door, it| {
+    let found = subject_of_irp(irp);
+    export("KsGetFilterFromIrp", MaxIrql::Unjudged, found, ptr::null_mut(), |door, it| {
         let filter = match it {
-            ObjectId::Pin(pin) => door.services().see_pin(pin).map(|pin| pin.filter),
+            ObjectId::Pin(pin) => door.services().pin_view(pin).map(|pin| pin.filter),
             ObjectId::Filter(filter) => Some(filter),
             _ => None,
         };
@@ -89,10 +89,10 @@ pub unsafe extern "win64-unwind" fn KsGetFilterFromIrp(irp: PIRP) -> *mut KSFILT
 pub unsafe extern "win64-unwind" fn KsCompletePendingRequest(irp: PIRP) {
     const NAME: &str = "KsCompletePendingRequest";
     let found = request(irp, NAME);
-    called(NAME, Ceiling::Dispatch, found, (), |door, it| {
+    export(NAME, MaxIrql::Dispatch, found, (), |door, it| {
         let Some(about) = it else { return };
         let word = match about {
-            ObjectId::Pin(pin) => door.inner().pins.get(&pin).map_or(0, Pin::word),
+            ObjectId::Pin(pin) => door.inner().pins.get(&pin).map_or(0, ShownPin::context),
             _ => 0,
         };
         // A driver may complete it before it has answered.
@@ -119,7 +119,7 @@ pub unsafe extern "win64-unwind" fn KsCreateDefaultAllocatorEx(
 ) -> NTSTATUS {
     const NAME: &str = "KsCreateDefaultAllocatorEx";
     let found = request(irp, NAME);
-    called(NAME, Ceiling::Unjudged, found, STATUS_INVALID_PARAMETER, |door, _| {
+    export(NAME, MaxIrql::Unjudged, found, STATUS_INVALID_PARAMETER, |door, _| {
         let others = [
             ("InitializeContext", !context.is_null()),
             ("DefaultFree", free.is_some()),
@@ -133,7 +133,7 @@ pub unsafe extern "win64-unwind" fn KsCreateDefaultAllocatorEx(
         let refused = broken.is_some();
         let device = door.services().device().subject();
         let log = door.services().log();
-        log.judge(RuleId::KS_ALLOC_023, Who::Driver, device, NAME, broken);
+        log.judge(RuleId::KS_ALLOC_023, Component::Driver, device, NAME, broken);
         if refused { STATUS_INVALID_PARAMETER } else { STATUS_INVALID_DEVICE_REQUEST }
     })
 }

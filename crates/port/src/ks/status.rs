@@ -6,39 +6,39 @@ use abi::status::{
     STATUS_NO_MATCH, STATUS_NO_MEMORY, STATUS_NOT_IMPLEMENTED, STATUS_NOT_SUPPORTED,
     STATUS_PENDING, STATUS_RESOURCE_IN_USE, STATUS_SUCCESS, STATUS_UNSUCCESSFUL,
 };
-use stream::{Answer, Refusal};
+use stream::{DriverResult, DriverError};
 
 /// What a driver answered.
 ///
 /// WINDOWS: every status that is not an error counts as success (documented, `NT_SUCCESS`), but
 /// pending says that there is no answer yet.
-pub(crate) fn answer(status: NTSTATUS) -> Answer<()> {
+pub(crate) fn result_from_status(status: NTSTATUS) -> DriverResult<()> {
     Err(match status {
-        STATUS_PENDING => Refusal::Pending,
+        STATUS_PENDING => DriverError::Pending,
         _ if abi::nt_success(status) => return Ok(()),
-        STATUS_INVALID_PARAMETER => Refusal::Invalid,
-        STATUS_NO_MEMORY | STATUS_INSUFFICIENT_RESOURCES => Refusal::NoMemory,
-        STATUS_DEVICE_NOT_READY => Refusal::NotReady,
-        STATUS_NO_MATCH => Refusal::NoMatch,
-        STATUS_NOT_SUPPORTED | STATUS_NOT_IMPLEMENTED => Refusal::Unsupported,
-        STATUS_RESOURCE_IN_USE => Refusal::Busy,
-        other => Refusal::Other(other.cast_unsigned()),
+        STATUS_INVALID_PARAMETER => DriverError::Invalid,
+        STATUS_NO_MEMORY | STATUS_INSUFFICIENT_RESOURCES => DriverError::NoMemory,
+        STATUS_DEVICE_NOT_READY => DriverError::NotReady,
+        STATUS_NO_MATCH => DriverError::NoMatch,
+        STATUS_NOT_SUPPORTED | STATUS_NOT_IMPLEMENTED => DriverError::Unsupported,
+        STATUS_RESOURCE_IN_USE => DriverError::Busy,
+        other => DriverError::Other(other.cast_unsigned()),
     })
 }
 
 /// What a driver is answered.
-pub(crate) fn status(answer: Answer<()>) -> NTSTATUS {
+pub(crate) fn status_from_result(answer: DriverResult<()>) -> NTSTATUS {
     match answer {
         Ok(()) => STATUS_SUCCESS,
-        Err(Refusal::NoMemory) => STATUS_INSUFFICIENT_RESOURCES,
-        Err(Refusal::NotReady) => STATUS_DEVICE_NOT_READY,
-        Err(Refusal::NoMatch) => STATUS_NO_MATCH,
-        Err(Refusal::Pending) => STATUS_PENDING,
-        Err(Refusal::Unsupported | Refusal::Absent) => STATUS_NOT_SUPPORTED,
-        Err(Refusal::Busy) => STATUS_RESOURCE_IN_USE,
-        Err(Refusal::Deadlock | Refusal::Crashed) => STATUS_UNSUCCESSFUL,
-        Err(Refusal::Invalid) => STATUS_INVALID_PARAMETER,
-        Err(Refusal::Other(number)) => number.cast_signed(),
+        Err(DriverError::NoMemory) => STATUS_INSUFFICIENT_RESOURCES,
+        Err(DriverError::NotReady) => STATUS_DEVICE_NOT_READY,
+        Err(DriverError::NoMatch) => STATUS_NO_MATCH,
+        Err(DriverError::Pending) => STATUS_PENDING,
+        Err(DriverError::Unsupported | DriverError::NoEntryPoint) => STATUS_NOT_SUPPORTED,
+        Err(DriverError::Busy) => STATUS_RESOURCE_IN_USE,
+        Err(DriverError::Deadlock | DriverError::Crashed) => STATUS_UNSUCCESSFUL,
+        Err(DriverError::Invalid) => STATUS_INVALID_PARAMETER,
+        Err(DriverError::Other(number)) => number.cast_signed(),
     }
 }
 
@@ -49,16 +49,16 @@ mod tests {
     #[test]
     fn what_is_answered_is_understood_again() {
         let all = [
-            Refusal::Invalid,
-            Refusal::NoMemory,
-            Refusal::NotReady,
-            Refusal::NoMatch,
-            Refusal::Pending,
-            Refusal::Unsupported,
-            Refusal::Busy,
-            Refusal::Other(0xC000_0001),
+            DriverError::Invalid,
+            DriverError::NoMemory,
+            DriverError::NotReady,
+            DriverError::NoMatch,
+            DriverError::Pending,
+            DriverError::Unsupported,
+            DriverError::Busy,
+            DriverError::Other(0xC000_0001),
         ];
-        assert!(all.iter().all(|it| answer(status(Err(*it))) == Err(*it)));
-        assert_eq!((answer(STATUS_SUCCESS), answer(0x102)), (Ok(()), Ok(())));
+        assert!(all.iter().all(|it| result_from_status(status_from_result(Err(*it))) == Err(*it)));
+        assert_eq!((result_from_status(STATUS_SUCCESS), result_from_status(0x102)), (Ok(()), Ok(())));
     }
 }

@@ -3,20 +3,20 @@
 //! A driver that calls one is told that it is not supported, and the log says which one it was.
 
 use crate::ks::door::Door;
-use crate::ks::gate::{Ceiling, called};
+use crate::ks::gate::{MaxIrql, export};
 use abi::NTSTATUS;
 use abi::status::STATUS_NOT_SUPPORTED;
-use flight::What;
+use flight::EventKind;
 
 macro_rules! traps {
     ($($why:literal { $($ceiling:ident $name:ident)* })*) => {
         /// Every trap: its name, how high it may be called, and why it is one.
-        pub(crate) const TRAPS: &[(&str, Ceiling, &str)] =
-            &[$($((stringify!($name), Ceiling::$ceiling, $why),)*)*];
+        pub(crate) const TRAPS: &[(&str, MaxIrql, &str)] =
+            &[$($((stringify!($name), MaxIrql::$ceiling, $why),)*)*];
 
         /// Where a driver's import of each leads, in the same order.
         pub(crate) const ADDRESSES: &[*const ()] =
-            &[$($(absent::<{ slot(stringify!($name)) }> as *const (),)*)*];
+            &[$($(missing_export::<{ slot_index(stringify!($name)) }> as *const (),)*)*];
     };
 }
 
@@ -109,7 +109,7 @@ traps! {
 }
 
 /// The number of a trap. A name that is not there does not compile, for all uses are constant.
-const fn slot(name: &str) -> usize {
+const fn slot_index(name: &str) -> usize {
     let mut at = 0;
     while at < TRAPS.len() {
         if same(TRAPS[at].0, name) {
@@ -131,12 +131,12 @@ const fn same(a: &str, b: &str) -> bool {
 
 /// What a trap does. Its arguments are not looked at: the caller cleans the stack. So its door is
 /// the one whose driver is running.
-extern "win64-unwind" fn absent<const SLOT: usize>() -> NTSTATUS {
+extern "win64-unwind" fn missing_export<const SLOT: usize>() -> NTSTATUS {
     let (name, ceiling, _) = TRAPS[SLOT];
     let running = Door::running().map(|door| (door, ()));
-    called(name, ceiling, running, STATUS_NOT_SUPPORTED, |door, ()| {
+    export(name, ceiling, running, STATUS_NOT_SUPPORTED, |door, ()| {
         let services = door.services();
-        services.log().emit(services.device().subject(), What::Absent { name: name.into() });
+        services.log().emit(services.device().subject(), EventKind::EntryMissing { name: name.into() });
         STATUS_NOT_SUPPORTED
     })
 }
@@ -148,13 +148,13 @@ mod tests {
     #[test]
     fn a_trap_is_found_by_its_whole_name() {
         for (at, (name, ..)) in TRAPS.iter().enumerate() {
-            assert_eq!(slot(name), at);
+            assert_eq!(slot_index(name), at);
         }
         assert_eq!(ADDRESSES.len(), TRAPS.len());
     }
 
     #[test]
     fn outside_a_driver_it_only_refuses() {
-        assert_eq!(absent::<0>(), STATUS_NOT_SUPPORTED);
+        assert_eq!(missing_export::<0>(), STATUS_NOT_SUPPORTED);
     }
 }

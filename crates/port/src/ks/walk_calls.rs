@@ -3,7 +3,7 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::ks::door::Door;
-use crate::ks::gate::{Ceiling, any, called, filter, pin};
+use crate::ks::gate::{MaxIrql, any, export, filter, pin};
 use crate::ks::object::Object;
 use abi::PVOID;
 use abi::ks::{KSDEVICE, KSFILTER, KSPIN};
@@ -11,10 +11,10 @@ use std::ptr;
 use stream::{FilterId, PinId};
 
 /// Something, as the driver sees it.
-fn shown(door: &Door, it: Object) -> Option<PVOID> {
+fn driver_pointer(door: &Door, it: Object) -> Option<PVOID> {
     Some(match it {
         Object::Device => door.device().cast(),
-        Object::Factory(it) => door.inner().factories.get(it as usize)?.place.pointer(),
+        Object::Factory(it) => door.inner().factories.get(it as usize)?.memory.pointer(),
         Object::Filter(it) => door.filter(it)?.cast(),
         Object::Pin(it) => door.pin(it)?.cast(),
         _ => return None,
@@ -23,8 +23,8 @@ fn shown(door: &Door, it: Object) -> Option<PVOID> {
 
 fn parent(door: &Door, it: Object) -> Option<Object> {
     Some(match it {
-        Object::Pin(it) => Object::Filter(door.services().see_pin(it)?.filter),
-        Object::Filter(it) => Object::Factory(door.services().see_filter(it)?.factory),
+        Object::Pin(it) => Object::Filter(door.services().pin_view(it)?.filter),
+        Object::Filter(it) => Object::Factory(door.services().filter_view(it)?.factory),
         Object::Factory(_) => Object::Device,
         _ => return None,
     })
@@ -40,7 +40,7 @@ fn children(door: &Door, it: Object) -> Vec<Object> {
         }
         Object::Factory(factory) => {
             let all = services.filters().unwrap_or_default();
-            let of = |it: &FilterId| services.see_filter(*it).map(|it| it.factory);
+            let of = |it: &FilterId| services.filter_view(*it).map(|it| it.factory);
             all.into_iter().filter(|it| of(it) == Some(factory)).map(Object::Filter).collect()
         }
         Object::Filter(filter) => {
@@ -55,7 +55,7 @@ fn siblings(door: &Door, it: Object) -> Vec<Object> {
     let all = parent(door, it).map(|it| children(door, it)).unwrap_or_default();
     // Siblings of a pin are those of its factory.
     let kind = |it: &Object| match it {
-        Object::Pin(it) => door.services().see_pin(*it).map(|it| it.factory),
+        Object::Pin(it) => door.services().pin_view(*it).map(|it| it.factory),
         _ => None,
     };
     all.into_iter().filter(|other| kind(other) == kind(&it)).collect()
@@ -63,7 +63,7 @@ fn siblings(door: &Door, it: Object) -> Vec<Object> {
 
 fn first_pin(door: &Door, filter: FilterId, factory: u32) -> Vec<PinId> {
     let all = door.services().pins(filter).unwrap_or_default();
-    let of = |it: &PinId| door.services().see_pin(*it).map(|it| it.factory);
+    let of = |it: &PinId| door.services().pin_view(*it).map(|it| it.factory);
     all.into_iter().filter(|it| of(it) == Some(factory)).collect()
 }
 
@@ -74,7 +74,7 @@ fn first_pin(door: &Door, filter: FilterId, factory: u32) -> Vec<PinId> {
 /// None of its own: what it is given is looked up, and not followed.
 pub unsafe extern "win64-unwind" fn KsGetDevice(of: PVOID) -> *mut KSDEVICE {
     const NAME: &str = "KsGetDevice";
-    called(NAME, Ceiling::Passive, any(of, NAME), ptr::null_mut(), |door, _| door.device())
+    export(NAME, MaxIrql::Passive, any(of, NAME), ptr::null_mut(), |door, _| door.device())
 }
 
 /// What something belongs to: a pin to its filter, that to its factory, that to its device.
@@ -84,8 +84,8 @@ pub unsafe extern "win64-unwind" fn KsGetDevice(of: PVOID) -> *mut KSDEVICE {
 /// As of [`KsGetDevice`].
 pub unsafe extern "win64-unwind" fn KsGetParent(of: PVOID) -> PVOID {
     const NAME: &str = "KsGetParent";
-    called(NAME, Ceiling::Passive, any(of, NAME), ptr::null_mut(), |door, it| {
-        parent(door, it).and_then(|it| shown(door, it)).unwrap_or(ptr::null_mut())
+    export(NAME, MaxIrql::Passive, any(of, NAME), ptr::null_mut(), |door, it| {
+        parent(door, it).and_then(|it| driver_pointer(door, it)).unwrap_or(ptr::null_mut())
     })
 }
 
@@ -96,8 +96,8 @@ pub unsafe extern "win64-unwind" fn KsGetParent(of: PVOID) -> PVOID {
 /// As of [`KsGetDevice`].
 pub unsafe extern "win64-unwind" fn KsPinGetParentFilter(of: *mut KSPIN) -> *mut KSFILTER {
     const NAME: &str = "KsPinGetParentFilter";
-    called(NAME, Ceiling::Passive, pin(of, NAME), ptr::null_mut(), |door, it| {
-        let filter = door.services().see_pin(it).and_then(|it| door.filter(it.filter));
+    export(NAME, MaxIrql::Passive, pin(of, NAME), ptr::null_mut(), |door, it| {
+        let filter = door.services().pin_view(it).and_then(|it| door.filter(it.filter));
         filter.unwrap_or(ptr::null_mut())
     })
 }
@@ -109,9 +109,9 @@ pub unsafe extern "win64-unwind" fn KsPinGetParentFilter(of: *mut KSPIN) -> *mut
 /// As of [`KsGetDevice`].
 pub unsafe extern "win64-unwind" fn KsGetFirstChild(of: PVOID) -> PVOID {
     const NAME: &str = "KsGetFirstChild";
-    called(NAME, Ceiling::Passive, any(of, NAME), ptr::null_mut(), |door, it| {
+    export(NAME, MaxIrql::Passive, any(of, NAME), ptr::null_mut(), |door, it| {
         let first = children(door, it).first().copied();
-        first.and_then(|it| shown(door, it)).unwrap_or(ptr::null_mut())
+        first.and_then(|it| driver_pointer(door, it)).unwrap_or(ptr::null_mut())
     })
 }
 
@@ -122,10 +122,10 @@ pub unsafe extern "win64-unwind" fn KsGetFirstChild(of: PVOID) -> PVOID {
 /// As of [`KsGetDevice`].
 pub unsafe extern "win64-unwind" fn KsGetNextSibling(of: PVOID) -> PVOID {
     const NAME: &str = "KsGetNextSibling";
-    called(NAME, Ceiling::Passive, any(of, NAME), ptr::null_mut(), |door, it| {
+    export(NAME, MaxIrql::Passive, any(of, NAME), ptr::null_mut(), |door, it| {
         let all = siblings(door, it);
         let next = all.iter().skip_while(|other| **other != it).nth(1).copied();
-        next.and_then(|it| shown(door, it)).unwrap_or(ptr::null_mut())
+        next.and_then(|it| driver_pointer(door, it)).unwrap_or(ptr::null_mut())
     })
 }
 
@@ -139,7 +139,7 @@ pub unsafe extern "win64-unwind" fn KsFilterGetFirstChildPin(
     factory: u32,
 ) -> *mut KSPIN {
     const NAME: &str = "KsFilterGetFirstChildPin";
-    called(NAME, Ceiling::Passive, filter(of, NAME), ptr::null_mut(), |door, it| {
+    export(NAME, MaxIrql::Passive, filter(of, NAME), ptr::null_mut(), |door, it| {
         let first = first_pin(door, it, factory).first().copied();
         first.and_then(|it| door.pin(it)).unwrap_or(ptr::null_mut())
     })
@@ -155,7 +155,7 @@ pub unsafe extern "win64-unwind" fn KsFilterGetChildPinCount(
     factory: u32,
 ) -> u32 {
     const NAME: &str = "KsFilterGetChildPinCount";
-    called(NAME, Ceiling::Passive, filter(of, NAME), 0, |door, it| {
+    export(NAME, MaxIrql::Passive, filter(of, NAME), 0, |door, it| {
         u32::try_from(first_pin(door, it, factory).len()).unwrap_or(0)
     })
 }

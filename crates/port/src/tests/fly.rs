@@ -10,10 +10,10 @@ use abi::miniport::{
 };
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID, UNCROSSED};
-use flight::{Event, Line, Log, Machine, Passive, Stepped, What};
-use kernel::miniport::{ContextOrder, Refusal};
+use flight::{Event, InterruptLine, Log, HardwareModel, Passive, DeterministicHost, EventKind};
+use kernel::miniport::{CreateContextArgs, DriverError};
 use kernel::{
-    AdapterId, CreateOrder, DestroyOrder, Handle, Kernel, Manner, Packet, Plugged, Target,
+    AdapterId, CreateAllocationRequest, DestroyAllocationRequest, Handle, Kernel, ProcessExit, Packet, DriverSetup, DestroyTarget,
 };
 use nt::{ExAllocatePool2, ExFreePoolWithTag, POOL_FLAG_NON_PAGED, Pool};
 use std::ptr;
@@ -56,11 +56,11 @@ struct Hardware {
     synchronised: AtomicU32,
 }
 
-impl Machine for Hardware {
+impl HardwareModel for Hardware {
     fn idle(&self) -> bool {
         !self.busy.load(SeqCst)
     }
-    fn step(&self, at: &mut Passive, line: &dyn Line) {
+    fn step(&self, at: &mut Passive, line: &dyn InterruptLine) {
         self.busy.store(false, SeqCst);
         line.raise(at);
     }
@@ -375,7 +375,7 @@ fn table() -> DRIVER_INITIALIZATION_DATA {
 fn fly(fault: Fault, body: impl FnOnce(&Kernel, &mut Passive, AdapterId)) -> Vec<Event> {
     let log = Arc::new(Log::new());
     let hardware = Arc::new(Hardware { fault, ..Hardware::default() });
-    Stepped::fly(1, &log, |host, at| {
+    DeterministicHost::fly(1, &log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
         let pool = Pool::new(log.clone());
         let word = Arc::as_ptr(&hardware).expose_provenance();
@@ -384,11 +384,11 @@ fn fly(fault: Fault, body: impl FnOnce(&Kernel, &mut Passive, AdapterId)) -> Vec
             table.DxgkDdiUnload = Some(unload);
         }
         let miniport = unsafe { TableDriver::new(table, word, pool.clone()) }.unwrap();
-        let plugged = Plugged { miniport, machine: hardware.clone(), pool };
+        let plugged = DriverSetup { miniport, machine: hardware.clone(), pool };
         let adapter = kernel.add_adapter(at, plugged).unwrap();
         body(&kernel, at, adapter);
         kernel.remove_adapter(at, adapter);
-        assert_eq!(kernel.census().count(), 0, "{:#?}", kernel.census());
+        assert_eq!(kernel.live_objects().count(), 0, "{:#?}", kernel.live_objects());
     })
     .unwrap();
     let events = log.take();
@@ -401,7 +401,7 @@ fn fly(fault: Fault, body: impl FnOnce(&Kernel, &mut Passive, AdapterId)) -> Vec
 }
 
 fn settle(kernel: &Kernel, at: &mut Passive, adapter: AdapterId) {
-    while kernel.turn(at, adapter) || kernel.work(at) {}
+    while kernel.run_hardware_turn(at, adapter) || kernel.run_pending_work(at) {}
 }
 
 /// A device's life: two allocations of a resource, a standard one, a packet, and the end.
@@ -409,42 +409,42 @@ fn life(kernel: &Kernel, at: &mut Passive, adapter: AdapterId) {
     let process = kernel.open_process();
     let name = kernel.open_adapter(process, adapter).unwrap();
     let device = kernel.create_device(at, process, name).unwrap();
-    let order = ContextOrder { node: 0, engine: 1, system: false, private: b"ctx".to_vec() };
+    let order = CreateContextArgs { node: 0, engine: 1, system: false, private: b"ctx".to_vec() };
     let context = kernel.create_context(at, process, device, &order).unwrap();
     let allocations = vec![b"one".to_vec(), b"another one".to_vec()];
-    let order = CreateOrder { device, new_resource: true, allocations, ..CreateOrder::default() };
-    let made = kernel.create(at, process, order).unwrap();
+    let order = CreateAllocationRequest { device, new_resource: true, allocations, ..CreateAllocationRequest::default() };
+    let made = kernel.create_allocations(at, process, order).unwrap();
     assert_eq!(made.privates, [b"Ane".to_vec(), b"Another one".to_vec()]);
-    let order = CreateOrder {
+    let order = CreateAllocationRequest {
         device,
         new_resource: true,
         standard: Some(4096),
         allocations: vec![vec![]],
-        ..CreateOrder::default()
+        ..CreateAllocationRequest::default()
     };
-    kernel.create(at, process, order).unwrap();
+    kernel.create_allocations(at, process, order).unwrap();
     let packet =
         Packet { commands: 0x1_0000, length: 16, private: vec![1, 2, 3], ..Packet::default() };
     kernel.submit(at, process, context, packet).unwrap();
     settle(kernel, at, adapter);
-    let target = Target::Resource(made.resource.unwrap());
-    let order = DestroyOrder { device, target, assume: false, sync: false };
+    let target = DestroyTarget::Resource(made.resource.unwrap());
+    let order = DestroyAllocationRequest { device, target, assume_not_in_use: false, synchronous: false };
     kernel.destroy(at, process, &order).unwrap();
     settle(kernel, at, adapter);
     kernel.destroy_context(at, process, context).unwrap();
     kernel.destroy_device(at, process, device).unwrap();
     kernel.close_adapter(at, process, name).unwrap();
-    kernel.end_process(at, process, Manner::Orderly);
+    kernel.end_process(at, process, ProcessExit::Orderly);
 }
 
 fn broken(events: &[Event]) -> Vec<String> {
-    let said = |it: &Event| match &it.what {
-        What::RuleBroken { rule, message, .. } => Some(format!("{}: {message}", rule.name())),
-        What::Absent { name } => Some(format!("absent: {name}")),
-        What::PoolMisfreed { .. } | What::PoolDamaged { .. } | What::PoolLeft {} => {
-            Some(it.what.name().to_owned())
+    let said = |it: &Event| match &it.kind {
+        EventKind::RuleBroken { rule, message, .. } => Some(format!("{}: {message}", rule.name())),
+        EventKind::EntryMissing { name } => Some(format!("absent: {name}")),
+        EventKind::PoolBadFree { .. } | EventKind::PoolCorrupted { .. } | EventKind::PoolLeaked {} => {
+            Some(it.kind.name().to_owned())
         }
-        What::DdiReturn { name, answer, .. } if answer != "ok" => Some(format!("{name}: {answer}")),
+        EventKind::DdiReturn { name, result: answer, .. } if answer != "ok" => Some(format!("{name}: {answer}")),
         _ => None,
     };
     events.iter().filter_map(said).collect()
@@ -454,11 +454,11 @@ fn broken(events: &[Event]) -> Vec<String> {
 fn a_good_driver_flies_and_nothing_is_said() {
     let events = fly(Fault::None, life);
     assert_eq!(broken(&events), [] as [&str; 0]);
-    let has = |name: &str| events.iter().any(|it| it.what.name() == name);
-    for name in ["fence.passed", "allocation.gone", "resource.gone", "context.destroyed"] {
+    let has = |name: &str| events.iter().any(|it| it.kind.name() == name);
+    for name in ["fence.passed", "allocation.destroyed", "resource.destroyed", "context.destroyed"] {
         assert!(has(name), "{name}");
     }
-    let called = |it: &&Event| matches!(&it.what, What::Callback { name } if name == "DxgkCbSynchronizeExecution");
+    let called = |it: &&Event| matches!(&it.kind, EventKind::Callback { name } if name == "DxgkCbSynchronizeExecution");
     assert_eq!(events.iter().filter(called).count(), 2, "from passive and from dispatch");
 }
 
@@ -474,7 +474,7 @@ fn an_interrupt_at_passive_is_named_and_not_believed() {
     let said = "KMD-ISR-005: DxgkCbNotifyInterrupt was called at passive, but needs device";
     let events = fly(Fault::EarlyInterrupt, life);
     assert_eq!(broken(&events), [said]);
-    let reported = events.iter().filter(|it| matches!(it.what, What::FenceReported { .. }));
+    let reported = events.iter().filter(|it| matches!(it.kind, EventKind::FenceReported { .. }));
     assert_eq!(reported.count(), 1);
 }
 
@@ -505,7 +505,7 @@ fn a_callback_after_the_end_is_named() {
         let device = kernel.create_device(at, process, name).unwrap();
         kernel.destroy_device(at, process, device).unwrap();
         kernel.close_adapter(at, process, name).unwrap();
-        kernel.end_process(at, process, Manner::Orderly);
+        kernel.end_process(at, process, ProcessExit::Orderly);
     });
     assert_eq!(broken(&events), [said]);
 }
@@ -520,7 +520,7 @@ fn an_adapter_is_not_excluded() {
 #[test]
 fn a_leak_is_named() {
     let said = broken(&fly(Fault::Leak, life));
-    assert_eq!(said, ["pool.left", "pool.left"], "the device and the context");
+    assert_eq!(said, ["pool.leaked", "pool.leaked"], "the device and the context");
 }
 
 #[test]
@@ -533,7 +533,7 @@ fn a_panic_is_the_drivers_and_leaves_nothing_behind() {
             let outside = unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, 8, TAG) };
             assert!(outside.is_null(), "no driver is running any more");
             kernel.close_adapter(at, process, name).unwrap();
-            kernel.end_process(at, process, Manner::Orderly);
+            kernel.end_process(at, process, ProcessExit::Orderly);
         });
         assert_eq!(broken(&events), ["DxgkDdiCreateDevice: crashed"], "{fault:?}");
     }
@@ -545,11 +545,11 @@ fn the_old_way_to_handle_data_is_a_dead_end() {
         let process = kernel.open_process();
         let name = kernel.open_adapter(process, adapter).unwrap();
         let device = kernel.create_device(at, process, name).unwrap();
-        let order = CreateOrder { device, allocations: vec![vec![1]], ..CreateOrder::default() };
-        assert!(kernel.create(at, process, order).is_err());
+        let order = CreateAllocationRequest { device, allocations: vec![vec![1]], ..CreateAllocationRequest::default() };
+        assert!(kernel.create_allocations(at, process, order).is_err());
         kernel.destroy_device(at, process, device).unwrap();
         kernel.close_adapter(at, process, name).unwrap();
-        kernel.end_process(at, process, Manner::Orderly);
+        kernel.end_process(at, process, ProcessExit::Orderly);
     });
     assert_eq!(broken(&events), ["DxgkDdiOpenAllocation: no-handle"]);
 }
@@ -561,12 +561,12 @@ fn a_refused_create_leaves_nothing() {
         let name = kernel.open_adapter(process, adapter).unwrap();
         let device = kernel.create_device(at, process, name).unwrap();
         let order =
-            CreateOrder { device, allocations: vec![b"!".to_vec()], ..CreateOrder::default() };
-        assert!(kernel.create(at, process, order).is_err());
+            CreateAllocationRequest { device, allocations: vec![b"!".to_vec()], ..CreateAllocationRequest::default() };
+        assert!(kernel.create_allocations(at, process, order).is_err());
         let _: Handle = device;
         kernel.destroy_device(at, process, device).unwrap();
         kernel.close_adapter(at, process, name).unwrap();
-        kernel.end_process(at, process, Manner::Orderly);
+        kernel.end_process(at, process, ProcessExit::Orderly);
     });
     assert_eq!(broken(&events), ["DxgkDdiCreateAllocation: no-memory"]);
 }
@@ -580,19 +580,19 @@ unsafe extern "win64-unwind" fn decline(_: PDEVICE_OBJECT, context: *mut PVOID) 
 #[test]
 fn a_driver_that_gives_no_context_is_asked_nothing_more() {
     let log = Arc::new(Log::new());
-    Stepped::fly(1, &log, |host, at| {
+    DeterministicHost::fly(1, &log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
         let (table, pool) = (table(), Pool::new(log.clone()));
         let table = DRIVER_INITIALIZATION_DATA { DxgkDdiAddDevice: Some(decline), ..table };
         let miniport = unsafe { TableDriver::new(table, 1, pool.clone()) }.unwrap();
         let machine = Arc::new(Hardware::default());
-        let why = kernel.add_adapter(at, Plugged { miniport, machine, pool }).unwrap_err();
-        assert_eq!((why.entry, why.why), ("DxgkDdiAddDevice", Refusal::Declined));
-        assert_eq!(kernel.census().count(), 0);
+        let why = kernel.add_adapter(at, DriverSetup { miniport, machine, pool }).unwrap_err();
+        assert_eq!((why.entry, why.why), ("DxgkDdiAddDevice", DriverError::Declined));
+        assert_eq!(kernel.live_objects().count(), 0);
     })
     .unwrap();
-    let call = |it: Event| match it.what {
-        What::DdiCall { name, .. } => Some(name.into_owned()),
+    let call = |it: Event| match it.kind {
+        EventKind::DdiCall { name, .. } => Some(name.into_owned()),
         _ => None,
     };
     let called: Vec<String> = log.take().into_iter().filter_map(call).collect();

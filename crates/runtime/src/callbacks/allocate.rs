@@ -1,46 +1,46 @@
 //! Allocations for resources, and for the driver itself.
 #![expect(unsafe_code, reason = "a driver calls this, with a pointer of its own")]
 
-use crate::called::frame;
-use crate::device::Inner;
-use crate::ledger::{Group, Ledger, Stage};
-use crate::result::result;
+use crate::called::current_frame;
+use crate::device::DeviceState;
+use crate::ledger::{ResourceEntry, Ledger, ResourceStage};
+use crate::result::hresult_from_status;
 use abi::hresult::{E_INVALIDARG, E_NOTIMPL};
 use abi::kmt::{D3DKMT_CREATEALLOCATION, D3DKMT_CREATEALLOCATIONFLAGS as Flags};
 use abi::ukm::D3DDDI_ALLOCATIONINFO;
 use abi::umd::{D3DDDI_RESOURCEFLAGS, D3DDDICB_ALLOCATE};
 use abi::{D3DKMT_HANDLE, HRESULT};
 use core::ffi::c_void;
-use flight::{Passive, RuleId, What};
-use thunk::{Destroy, claims};
+use flight::{Passive, RuleId, EventKind};
+use thunk::{DestroyAllocation, claims};
 
 const NAME: &str = "pfnAllocateCb";
 
 callback! {
     /// Makes allocations, of a resource or of none.
     allocate "pfnAllocateCb" Allocates mut D3DDDICB_ALLOCATE: |device, at, asked| {
-        make(device, at, asked)
+        create_allocations(device, at, asked)
     }
 }
 
 // WINDOWS: the list is of D3DDDI_ALLOCATIONINFO; a driver of Direct3D 10 or later has the other
 // of the union (our reading).
-fn make(device: &Inner, at: &mut Passive, asked: &mut D3DDDICB_ALLOCATE) -> Result<(), HRESULT> {
+fn create_allocations(device: &DeviceState, at: &mut Passive, asked: &mut D3DDDICB_ALLOCATE) -> Result<(), HRESULT> {
     let kernel = device.resource(asked.hResource, NAME)?;
     let handle = (!asked.hResource.is_null()).then(|| asked.hResource.addr());
     let (runtime, shared) = {
         let ledger = device.ledger();
-        let group = handle.and_then(|it| ledger.groups.get(&it));
+        let group = handle.and_then(|it| ledger.resources.get(&it));
         device.judge_allocating(&ledger, handle, group)?;
-        let shared = group.is_some_and(|it| it.surfaces.is(D3DDDI_RESOURCEFLAGS::SharedResource));
+        let shared = group.is_some_and(|it| it.surfaces.has_flag(D3DDDI_RESOURCEFLAGS::SharedResource));
         (group.map(|it| it.surfaces.to_bytes()).unwrap_or_default(), shared)
     };
     let (infos, count) = (asked.pAllocationInfo, asked.NumAllocations as usize);
     // SAFETY: The driver's caller vouches for the list.
-    let list = unsafe { claims::read_few::<_, 1>(infos.cast_const(), count) };
-    let mut list = list.map_err(result)?;
+    let list = unsafe { claims::read_small_list::<_, 1>(infos.cast_const(), count) };
+    let mut list = list.map_err(hresult_from_status)?;
     // SAFETY: The same. Nothing is made that could not be answered.
-    unsafe { claims::write_list(infos, &list) }.map_err(result)?;
+    unsafe { claims::write_list(infos, &list) }.map_err(hresult_from_status)?;
     let mut flags = 0;
     if handle.is_some() {
         flags |= Flags::CreateResource;
@@ -49,7 +49,7 @@ fn make(device: &Inner, at: &mut Passive, asked: &mut D3DDDICB_ALLOCATE) -> Resu
         flags |= Flags::CreateShared;
     }
     let mut args = D3DKMT_CREATEALLOCATION {
-        hDevice: device.kernel,
+        hDevice: device.kernel_handle,
         hResource: kernel,
         pPrivateRuntimeData: runtime.as_ptr().cast(),
         PrivateRuntimeDataSize: u32::try_from(runtime.len()).unwrap_or(u32::MAX),
@@ -63,35 +63,35 @@ fn make(device: &Inner, at: &mut Passive, asked: &mut D3DDDICB_ALLOCATE) -> Resu
     // WINDOWS: such an allocation is memory of the application's (documented). The kernel has
     // none, so a driver that asks for it has the CPU work there.
     if list.iter().any(|it| !it.pSystemMem.is_null()) {
-        device.absent("pfnAllocateCb with pSystemMem");
+        device.log_missing("pfnAllocateCb with pSystemMem");
         return Err(E_NOTIMPL);
     }
     // Only that of a resource is compared with what is said of others.
-    let said = if handle.is_some() { told(asked, &list)? } else { Vec::new() };
+    let private_data = if handle.is_some() { private_data_of(asked, &list)? } else { Vec::new() };
     through!(D3DKMTCreateAllocation, device, at, &raw mut args)?;
     // The answer is in our list: what the driver's memory says by now is the driver's.
     // SAFETY: The driver's caller vouches for the list.
     if let Err(refused) = unsafe { claims::write_list(infos, &list) } {
         device.undo(at, (kernel, args.hResource), list.iter().map(|it| it.hAllocation).collect());
-        return Err(result(refused));
+        return Err(hresult_from_status(refused));
     }
     asked.hKMResource = args.hResource;
     let mut ledger = device.ledger();
     ledger.add(handle, list.iter().map(|it| it.hAllocation));
-    if let Some(group) = handle.and_then(|it| ledger.groups.get_mut(&it)) {
-        (group.kernel, group.allocated) = (args.hResource, group.allocated + 1);
-        group.said.extend(said);
+    if let Some(group) = handle.and_then(|it| ledger.resources.get_mut(&it)) {
+        (group.kernel_handle, group.allocate_count) = (args.hResource, group.allocate_count + 1);
+        group.private_data.extend(private_data);
         if args.hGlobalShare != 0 {
-            group.global = args.hGlobalShare;
+            group.global_handle = args.hGlobalShare;
         }
         let allocations = u32::try_from(list.len()).unwrap_or(u32::MAX);
-        device.log().emit(group.subject, What::SurfacesBacked { allocations });
+        device.log().emit(group.subject, EventKind::SurfacesBacked { allocations });
     }
     Ok(())
 }
 
 /// What the driver says of allocations, and of their resource.
-fn told(
+fn private_data_of(
     asked: &D3DDDICB_ALLOCATE,
     given: &[D3DDDI_ALLOCATIONINFO],
 ) -> Result<Vec<Vec<u8>>, HRESULT> {
@@ -101,23 +101,23 @@ fn told(
     let read = |(data, size): (*mut c_void, u32)| {
         let (data, size) = (data.cast_const().cast::<u8>(), size as usize);
         // SAFETY: The driver's caller vouches for it.
-        unsafe { claims::read_list(data, size) }.map_err(result)
+        unsafe { claims::read_list(data, size) }.map_err(hresult_from_status)
     };
     all.map(read).collect()
 }
 
-impl Inner {
+impl DeviceState {
     /// Ends what was just made and could not be answered: a resource with all it has, or what was
     /// made for one that there was `before`.
     fn undo(
         &self,
         at: &mut Passive,
-        (before, made): (D3DKMT_HANDLE, D3DKMT_HANDLE),
+        (before, finish_resource): (D3DKMT_HANDLE, D3DKMT_HANDLE),
         list: Vec<D3DKMT_HANDLE>,
     ) {
-        let mut destroy = Destroy { device: self.kernel, ..Destroy::default() };
-        if before == 0 && made != 0 {
-            destroy.resource = made;
+        let mut destroy = DestroyAllocation { device: self.kernel_handle, ..DestroyAllocation::default() };
+        if before == 0 && finish_resource != 0 {
+            destroy.resource = finish_resource;
         } else {
             destroy.list = list;
         }
@@ -129,17 +129,17 @@ impl Inner {
         &self,
         ledger: &Ledger,
         handle: Option<usize>,
-        named: Option<&Group>,
+        named: Option<&ResourceEntry>,
     ) -> Result<(), HRESULT> {
-        let within = frame().and_then(|it| it.resource);
+        let within = current_frame().and_then(|it| it.resource);
         // The shared resource that the driver is making in this call, if it does.
         let making = within
-            .and_then(|it| ledger.groups.get(&it).map(|group| (it, group)))
-            .filter(|(_, it)| it.stage == Stage::Making && it.is_shared() && !it.opened)
-            .map(|(handle, it)| (handle, it.subject, it.allocated));
+            .and_then(|it| ledger.resources.get(&it).map(|group| (it, group)))
+            .filter(|(_, it)| it.stage == ResourceStage::Creating && it.is_shared() && !it.opened)
+            .map(|(handle, it)| (handle, it.subject, it.allocate_count));
         let opened = named.filter(|it| it.opened).map(|it| it.subject);
         let late = named
-            .filter(|it| it.is_shared() && !it.opened && it.stage != Stage::Making)
+            .filter(|it| it.is_shared() && !it.opened && it.stage != ResourceStage::Creating)
             .map(|it| it.subject);
         let broken = opened.map(|about| format!("{about} was opened: its memory is there"));
         let mut kept = self.judge(RuleId::UMD_RES_009, NAME, broken);

@@ -1,9 +1,9 @@
 //! Contexts, escapes, and what the hardware can do.
 #![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
 
-use super::work::blank;
+use super::work::clear_allocation_list;
 use crate::called;
-use crate::device::Inner;
+use crate::device::DeviceState;
 use crate::ledger::Context;
 use abi::HANDLE;
 use abi::kmt::{
@@ -21,9 +21,9 @@ callback! {
     /// Asks the miniport what the hardware can do.
     query_adapter_info "pfnQueryAdapterInfoCb" adapter D3DDDICB_QUERYADAPTERINFO:
     |adapter, at, asked| {
-        adapter.asked.store(true, Relaxed);
+        adapter.caps_queried.store(true, Relaxed);
         let args = D3DKMT_QUERYADAPTERINFO {
-            hAdapter: adapter.kernel,
+            hAdapter: adapter.kernel_handle,
             Type: KMTQAITYPE_UMDRIVERPRIVATE,
             pPrivateDriverData: asked.pPrivateDriverData,
             PrivateDriverDataSize: asked.PrivateDriverDataSize,
@@ -43,8 +43,8 @@ callback! {
             _ => 0,
         };
         let args = D3DKMT_ESCAPE {
-            hAdapter: adapter.kernel,
-            hDevice: device.map_or(0, |it| it.kernel),
+            hAdapter: adapter.kernel_handle,
+            hDevice: device.map_or(0, |it| it.kernel_handle),
             Flags: asked.Flags,
             pPrivateDriverData: asked.pPrivateDriverData,
             PrivateDriverDataSize: asked.PrivateDriverDataSize,
@@ -57,9 +57,9 @@ callback! {
 
 callback! {
     /// Makes a context whose packets have lists, with its first buffers.
-    create_context "pfnCreateContextCb" Works mut D3DDDICB_CREATECONTEXT: |device, at, asked| {
+    create_context "pfnCreateContextCb" Submits mut D3DDDICB_CREATECONTEXT: |device, at, asked| {
         let mut args = D3DKMT_CREATECONTEXT {
-            hDevice: device.kernel,
+            hDevice: device.kernel_handle,
             NodeOrdinal: asked.NodeOrdinal,
             EngineAffinity: asked.EngineAffinity,
             Flags: asked.Flags,
@@ -74,7 +74,7 @@ callback! {
         asked.AllocationListSize = args.AllocationListSize;
         asked.pPatchLocationList = args.pPatchLocationList;
         asked.PatchLocationListSize = args.PatchLocationListSize;
-        asked.hContext = keep(device, Context {
+        asked.hContext = record_context(device, Context {
             kernel: args.hContext,
             list: (args.pAllocationList.expose_provenance(), args.AllocationListSize),
             commands: (args.pCommandBuffer.expose_provenance(), args.CommandBufferSize),
@@ -86,10 +86,10 @@ callback! {
 
 callback! {
     /// Makes a context whose packets have addresses.
-    create_context_virtual "pfnCreateContextVirtualCb" Works mut D3DDDICB_CREATECONTEXTVIRTUAL:
+    create_context_virtual "pfnCreateContextVirtualCb" Submits mut D3DDDICB_CREATECONTEXTVIRTUAL:
     |device, at, asked| {
         let mut args = D3DKMT_CREATECONTEXTVIRTUAL {
-            hDevice: device.kernel,
+            hDevice: device.kernel_handle,
             NodeOrdinal: asked.NodeOrdinal,
             EngineAffinity: asked.EngineAffinity,
             Flags: asked.Flags,
@@ -98,25 +98,25 @@ callback! {
             ..D3DKMT_CREATECONTEXTVIRTUAL::ZERO
         };
         through!(D3DKMTCreateContextVirtual, device, at, &raw mut args)?;
-        asked.hContext = keep(device, Context { kernel: args.hContext, ..Context::default() });
+        asked.hContext = record_context(device, Context { kernel: args.hContext, ..Context::default() });
         Ok(())
     }
 }
 
 /// Notes a context, and answers the driver's name of it.
-fn keep(device: &Inner, context: Context) -> HANDLE {
-    let name = called::handle();
+fn record_context(device: &DeviceState, context: Context) -> HANDLE {
+    let name = called::new_handle();
     let mut ledger = device.ledger();
     ledger.contexts.insert(name, context);
     ledger.had_context = true;
     drop(ledger);
-    blank(context.list);
+    clear_allocation_list(context.list);
     ptr::without_provenance_mut(name)
 }
 
 callback! {
     /// Ends a context.
-    destroy_context "pfnDestroyContextCb" Works const D3DDDICB_DESTROYCONTEXT:
+    destroy_context "pfnDestroyContextCb" Submits const D3DDDICB_DESTROYCONTEXT:
     |device, at, asked| {
         let args = D3DKMT_DESTROYCONTEXT { hContext: device.context(asked.hContext, NAME)? };
         through!(D3DKMTDestroyContext, device, at, &raw const args)?;

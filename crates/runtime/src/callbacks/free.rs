@@ -1,17 +1,17 @@
 //! Releasing: a resource, or a list of allocations.
 #![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
 
-use super::work::unsubmitted;
-use crate::called::frame;
-use crate::device::Inner;
-use crate::ledger::{Going, Group, Stage};
-use crate::result::result;
+use super::work::find_unsubmitted;
+use crate::called::current_frame;
+use crate::device::DeviceState;
+use crate::ledger::{FreedAllocations, ResourceEntry, ResourceStage};
+use crate::result::hresult_from_status;
 use abi::hresult::E_INVALIDARG;
 use abi::kmt::D3DKMT_DESTROYALLOCATION2;
 use abi::ukm::D3DDDICB_DESTROYALLOCATION2FLAGS;
 use abi::umd::{D3DDDICB_DEALLOCATE, D3DDDICB_DEALLOCATE2};
 use abi::{D3DKMT_HANDLE, HRESULT};
-use flight::{Passive, RuleId, What};
+use flight::{Passive, RuleId, EventKind};
 use kernel::Handle;
 use smallvec::SmallVec;
 use std::ptr;
@@ -26,19 +26,19 @@ callback! {
             HandleList: asked.HandleList,
             ..D3DDDICB_DEALLOCATE2::ZERO
         };
-        release(device, at, NAME, &all)
+        deallocate_resource(device, at, NAME, &all)
     }
 }
 
 callback! {
     /// The same, with flags.
     deallocate2 "pfnDeallocate2Cb" Allocates const D3DDDICB_DEALLOCATE2: |device, at, asked| {
-        release(device, at, NAME, asked)
+        deallocate_resource(device, at, NAME, asked)
     }
 }
 
-fn release(
-    device: &Inner,
+fn deallocate_resource(
+    device: &DeviceState,
     at: &mut Passive,
     name: &'static str,
     asked: &D3DDDICB_DEALLOCATE2,
@@ -56,30 +56,30 @@ fn release(
     let mut list: SmallVec<[D3DKMT_HANDLE; 4]> = SmallVec::new();
     if !named {
         // SAFETY: The driver's caller vouches for the list.
-        let listed = unsafe { claims::read_few(asked.HandleList, count as usize) };
-        list = listed.map_err(result)?;
+        let listed = unsafe { claims::read_small_list(asked.HandleList, count as usize) };
+        list = listed.map_err(hresult_from_status)?;
     }
     let ledger = device.ledger();
     if named {
-        let group = ledger.groups.get(&resource);
-        if !device.judge_again(name, group) {
+        let group = ledger.resources.get(&resource);
+        if !device.judge_double_free(name, group) {
             return Err(E_INVALIDARG);
         }
         list.extend_from_slice(group.map_or(&[], |it| &it.members));
     }
-    let going = ledger.going(&list);
+    let going = ledger.freed_allocations(&list);
     if !named && !device.judge_list(name, going) {
         return Err(E_INVALIDARG);
     }
-    device.judge_use(name, going, unsubmitted(&ledger, &list));
+    device.judge_use(name, going, find_unsubmitted(&ledger, &list));
     drop(ledger);
     if asked.Flags.has(D3DDDICB_DESTROYALLOCATION2FLAGS::AssumeNotInUse) {
-        device.judge_assumed(name, &list);
+        device.judge_assume_not_in_use(name, &list);
     }
     if !named || kernel != 0 {
         let listed: &[D3DKMT_HANDLE] = if named { &[] } else { &list };
         let args = D3DKMT_DESTROYALLOCATION2 {
-            hDevice: device.kernel,
+            hDevice: device.kernel_handle,
             hResource: kernel,
             phAllocationList: if listed.is_empty() { ptr::null() } else { listed.as_ptr() },
             AllocationCount: u32::try_from(listed.len()).unwrap_or(u32::MAX),
@@ -89,10 +89,10 @@ fn release(
     }
     let mut ledger = device.ledger();
     if named {
-        if let Some(group) = ledger.groups.get(&resource) {
-            device.log().emit(group.subject, What::SurfacesReleased {});
+        if let Some(group) = ledger.resources.get(&resource) {
+            device.log().emit(group.subject, EventKind::SurfacesReleased {});
         }
-        ledger.release(resource);
+        ledger.mark_freed(resource);
         drop(ledger);
         // It went as one, and by its name: what is left of others is judged when the device goes.
         let kept = [RuleId::UMD_DESTROY_005, RuleId::UMD_DESTROY_006, RuleId::UMD_DESTROY_007];
@@ -105,9 +105,9 @@ fn release(
     Ok(())
 }
 
-impl Inner {
+impl DeviceState {
     /// Whose allocations a list has. Answers whether it may be freed.
-    fn judge_list(&self, name: &'static str, going: Going) -> bool {
+    fn judge_list(&self, name: &'static str, going: FreedAllocations) -> bool {
         let shared = going.shared.map(|about| {
             format!("{about} is shared, and freed by a list: it goes as one, by its hResource")
         });
@@ -121,30 +121,30 @@ impl Inner {
     }
 
     /// A resource that was released is not released again. Answers whether it was not.
-    fn judge_again(&self, name: &'static str, group: Option<&Group>) -> bool {
-        let again = group.filter(|it| it.stage == Stage::Released);
-        let said = again.map(|it| format!("{} was released before", it.subject));
-        let shared = group.is_some_and(Group::is_shared);
+    fn judge_double_free(&self, name: &'static str, group: Option<&ResourceEntry>) -> bool {
+        let again = group.filter(|it| it.stage == ResourceStage::Freed);
+        let private_data = again.map(|it| format!("{} was released before", it.subject));
+        let shared = group.is_some_and(ResourceEntry::is_shared);
         let rule = if shared { RuleId::UMD_DESTROY_009 } else { RuleId::UMD_DESTROY_010 };
-        self.judge(rule, name, said)
+        self.judge(rule, name, private_data)
     }
 
     /// What a driver says is not in use is not in a packet that it has submitted.
     ///
     /// Packets of one context are over in order: so how many are not over says which. Of several
     /// contexts nobody knows which one has it.
-    fn judge_assumed(&self, name: &'static str, list: &[D3DKMT_HANDLE]) {
+    fn judge_assume_not_in_use(&self, name: &'static str, list: &[D3DKMT_HANDLE]) {
         let session = self.session();
         let ledger = self.ledger();
         let mut contexts = ledger.contexts.values().map(|it| it.kernel);
         let (Some(context), None) = (contexts.next(), contexts.next()) else { return };
         // A driver that was told that nothing is queued may think so; and which memory it drew with
         // is not known of one that renames by itself.
-        if ledger.removed || ledger.loose {
+        if ledger.removed || ledger.has_standalone {
             return;
         }
-        let groups = list.iter().filter_map(|it| ledger.group_of(*it));
-        let last = groups.filter_map(|it| Some((it.drawn?, it.subject))).max_by_key(|it| it.0);
+        let resources = list.iter().filter_map(|it| ledger.resource_of(*it));
+        let last = resources.filter_map(|it| Some((it.drawn?, it.subject))).max_by_key(|it| it.0);
         let submitted = ledger.submissions;
         drop(ledger);
         let unfinished = session.kernel().unfinished(session.process(), Handle(context));
@@ -161,7 +161,7 @@ impl Inner {
 
     /// Whether allocations that go are used: by the application, by whoever locked them, or by
     /// commands, which list this one.
-    fn judge_use(&self, name: &'static str, going: Going, listed: Option<D3DKMT_HANDLE>) {
+    fn judge_use(&self, name: &'static str, going: FreedAllocations, listed: Option<D3DKMT_HANDLE>) {
         let broken = match (listed, going.drawn) {
             (Some(it), _) => Some(format!(
                 "allocation {it:#x} is freed, and commands that use it are in a buffer that was \
@@ -173,7 +173,7 @@ impl Inner {
             (None, None) => None,
         };
         let locked = going.locked.map(|it| {
-            let within = frame().map_or("", |it| it.name);
+            let within = current_frame().map_or("", |it| it.name);
             format!("allocation {it:#x} is freed while it is locked, in {within}")
         });
         self.judge(RuleId::UMD_DESTROY_001, name, broken);

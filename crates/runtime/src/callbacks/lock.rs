@@ -1,11 +1,11 @@
 //! Locks of allocations.
 #![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
 
-use super::work::unsubmitted;
-use crate::called::frame;
-use crate::device::Inner;
-use crate::ledger::Stage;
-use crate::result::result;
+use super::work::find_unsubmitted;
+use crate::called::current_frame;
+use crate::device::DeviceState;
+use crate::ledger::ResourceStage;
+use crate::result::hresult_from_status;
 use abi::D3DKMT_HANDLE;
 use abi::kmt::{D3DKMT_LOCK, D3DKMT_LOCK2, D3DKMT_UNLOCK, D3DKMT_UNLOCK2};
 use abi::ukm::D3DDDICB_LOCKFLAGS as Flags;
@@ -18,10 +18,10 @@ pub(super) const LOCK: &str = "pfnLockCb";
 
 callback! {
     /// Shows an allocation to the CPU; one that is discarded may be another from then on.
-    lock "pfnLockCb" Works mut D3DDDICB_LOCK: |device, at, asked| {
+    lock "pfnLockCb" Submits mut D3DDDICB_LOCK: |device, at, asked| {
         device.judge_lock(NAME, asked);
         let mut args = D3DKMT_LOCK {
-            hDevice: device.kernel,
+            hDevice: device.kernel_handle,
             hAllocation: asked.hAllocation,
             PrivateDriverData: asked.PrivateDriverData,
             NumPages: asked.NumPages,
@@ -29,20 +29,20 @@ callback! {
             Flags: asked.Flags,
             ..D3DKMT_LOCK::ZERO
         };
-        let refused = device.refusing.refuse(NAME);
+        let refused = device.failure_injection.take_failure(NAME);
         let locked = match refused {
             Some(refused) => Err(refused),
             None => through!(D3DKMTLock, device, at, &raw mut args),
         };
         if asked.Flags.has(Flags::Discard) && locked.is_err() {
-            device.note_refused(asked.hAllocation);
+            device.note_failed_discard(asked.hAllocation);
         }
         locked?;
         asked.pData = args.pData;
         asked.GpuVirtualAddress = args.GpuVirtualAddress;
         if args.hAllocation != asked.hAllocation {
             let mut ledger = device.ledger();
-            let written = unsubmitted(&ledger, &[asked.hAllocation]).is_some();
+            let written = find_unsubmitted(&ledger, &[asked.hAllocation]).is_some();
             ledger.rename(asked.hAllocation, args.hAllocation, written);
             asked.hAllocation = args.hAllocation;
         }
@@ -53,12 +53,12 @@ callback! {
 
 callback! {
     /// Ends locks.
-    unlock "pfnUnlockCb" Works const D3DDDICB_UNLOCK: |device, at, asked| {
+    unlock "pfnUnlockCb" Submits const D3DDDICB_UNLOCK: |device, at, asked| {
         let (list, count) = (asked.phAllocations, asked.NumAllocations);
         // SAFETY: The driver's caller vouches for the list.
-        let list = unsafe { claims::read_few::<_, 4>(list, count as usize) }.map_err(result)?;
+        let list = unsafe { claims::read_small_list::<_, 4>(list, count as usize) }.map_err(hresult_from_status)?;
         let args = D3DKMT_UNLOCK {
-            hDevice: device.kernel,
+            hDevice: device.kernel_handle,
             NumAllocations: count,
             phAllocations: list.as_ptr(),
         };
@@ -71,9 +71,9 @@ callback! {
 
 callback! {
     /// Shows an allocation to the CPU, and waits for nothing.
-    lock2 "pfnLock2Cb" Works mut D3DDDICB_LOCK2: |device, at, asked| {
+    lock2 "pfnLock2Cb" Submits mut D3DDDICB_LOCK2: |device, at, asked| {
         let mut args = D3DKMT_LOCK2 {
-            hDevice: device.kernel,
+            hDevice: device.kernel_handle,
             hAllocation: asked.hAllocation,
             Flags: asked.Flags,
             ..D3DKMT_LOCK2::ZERO
@@ -87,8 +87,8 @@ callback! {
 
 callback! {
     /// Ends such a lock.
-    unlock2 "pfnUnlock2Cb" Works const D3DDDICB_UNLOCK2: |device, at, asked| {
-        let args = D3DKMT_UNLOCK2 { hDevice: device.kernel, hAllocation: asked.hAllocation };
+    unlock2 "pfnUnlock2Cb" Submits const D3DDDICB_UNLOCK2: |device, at, asked| {
+        let args = D3DKMT_UNLOCK2 { hDevice: device.kernel_handle, hAllocation: asked.hAllocation };
         device.judge_unlock(NAME, &[asked.hAllocation]);
         through!(D3DKMTUnlock2, device, at, &raw const args)?;
         device.note_unlocks(&[asked.hAllocation]);
@@ -96,20 +96,20 @@ callback! {
     }
 }
 
-impl Inner {
+impl DeviceState {
     fn note_lock(&self, allocation: D3DKMT_HANDLE) {
         let ledger = &mut *self.ledger();
-        let Some(piece) = ledger.pieces.get_mut(&allocation) else { return };
+        let Some(piece) = ledger.allocations.get_mut(&allocation) else { return };
         piece.locks += 1;
         // What the CPU does in a drawing call needs no submission.
-        let drawing = frame().is_some_and(|it| matches!(it.name, "pfnBlt" | "pfnColorFill"));
+        let drawing = current_frame().is_some_and(|it| matches!(it.name, "pfnBlt" | "pfnColorFill"));
         if !drawing {
             return;
         }
         // Memory of no resource is that of one that is drawn with: the driver has renamed it.
-        let groups = piece.group.map_or_else(|| ledger.drawing.clone(), |it| vec![it]);
-        for group in groups {
-            if let Some(group) = ledger.groups.get_mut(&group) {
+        let resources = piece.resource.map_or_else(|| ledger.drawn_in_call.clone(), |it| vec![it]);
+        for group in resources {
+            if let Some(group) = ledger.resources.get_mut(&group) {
                 group.drawn = None;
             }
         }
@@ -118,30 +118,30 @@ impl Inner {
     fn note_unlocks(&self, list: &[D3DKMT_HANDLE]) {
         let mut ledger = self.ledger();
         for allocation in list {
-            if let Some(piece) = ledger.pieces.get_mut(allocation) {
+            if let Some(piece) = ledger.allocations.get_mut(allocation) {
                 piece.locks = piece.locks.saturating_sub(1);
             }
         }
     }
 
     /// A lock that discards was refused.
-    pub(super) fn note_refused(&self, allocation: D3DKMT_HANDLE) {
+    pub(super) fn note_failed_discard(&self, allocation: D3DKMT_HANDLE) {
         let ledger = &mut *self.ledger();
-        ledger.refused_discard = Some((allocation, ledger.submissions));
+        ledger.failed_discard = Some((allocation, ledger.submissions));
     }
 
     /// Who is refused other memory submits what there is, and says so with the next lock.
-    fn judge_retried(&self, name: &'static str, asked: &D3DDDICB_LOCK) {
+    fn judge_discard_retry(&self, name: &'static str, asked: &D3DDDICB_LOCK) {
         if !asked.Flags.has(Flags::Discard) {
             return;
         }
         let allocation = asked.hAllocation;
         let ledger = &mut *self.ledger();
-        let listed = unsubmitted(ledger, &[allocation]).is_some();
+        let listed = find_unsubmitted(ledger, &[allocation]).is_some();
         let now = ledger.submissions;
-        let refused = ledger.refused_discard.take_if(|it| it.0 == allocation);
+        let refused = ledger.failed_discard.take_if(|it| it.0 == allocation);
         let again = refused.is_some_and(|it| it.1 == now) && (listed || ledger.has_drawn());
-        let drawn = ledger.group_of(allocation).is_some_and(|it| it.drawn == Some(now));
+        let drawn = ledger.resource_of(allocation).is_some_and(|it| it.drawn == Some(now));
         let claims = asked.Flags.has(Flags::NoExistingReference) && (listed || drawn);
         let broken = if again {
             Some(format!(
@@ -167,31 +167,31 @@ impl Inner {
         self.judge(RuleId::UMD_LOCK_007, name, broken);
         let shared = {
             let ledger = self.ledger();
-            let group = ledger.group_of(asked.hAllocation);
+            let group = ledger.resource_of(asked.hAllocation);
             group.filter(|it| it.is_shared()).map(|it| it.subject)
         };
         let broken = shared
             .filter(|_| flags.has(Flags::Discard))
             .map(|about| format!("{about} is shared, and a lock discards it: it is not renamed"));
         self.judge(RuleId::UMD_RES_004, name, broken);
-        self.judge_retried(name, asked);
+        self.judge_discard_retry(name, asked);
     }
 
     /// What the application has locked is not unlocked behind its back.
     fn judge_unlock(&self, name: &'static str, list: &[D3DKMT_HANDLE]) {
         // What is being destroyed is the application's no more.
         let ends = |it: &str| matches!(it, "pfnDestroyResource" | "pfnDestroyDevice");
-        if frame().is_some_and(|it| ends(it.name)) {
+        if current_frame().is_some_and(|it| ends(it.name)) {
             return;
         }
         let ledger = self.ledger();
         // What the application has dropped, or is dropping, it does not use.
-        let dropping = frame().filter(|it| it.name == "pfnDestroyResource");
+        let dropping = current_frame().filter(|it| it.name == "pfnDestroyResource");
         let dropping =
-            dropping.and_then(|it| ledger.groups.get(&it.resource?)).map(|it| it.subject);
+            dropping.and_then(|it| ledger.resources.get(&it.resource?)).map(|it| it.subject);
         let used = list.iter().find_map(|it| {
-            ledger.pieces.get(it).filter(|it| it.locks == 1)?;
-            let group = ledger.group_of(*it).filter(|it| it.stage == Stage::Live)?;
+            ledger.allocations.get(it).filter(|it| it.locks == 1)?;
+            let group = ledger.resource_of(*it).filter(|it| it.stage == ResourceStage::Live)?;
             if Some(group.subject) == dropping {
                 return None;
             }

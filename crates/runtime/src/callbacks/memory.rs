@@ -1,8 +1,8 @@
 //! Residency, worth, and addresses.
 #![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
 
-use crate::device::Inner;
-use crate::result::result;
+use crate::device::DeviceState;
+use crate::result::hresult_from_status;
 use abi::hresult::E_INVALIDARG;
 use abi::kmt::{
     D3DKMT_CREATEPAGINGQUEUE, D3DKMT_EVICT, D3DKMT_FREEGPUVIRTUALADDRESS, D3DKMT_OFFERALLOCATIONS,
@@ -24,9 +24,9 @@ use thunk::claims;
 
 callback! {
     /// Says how much allocations are worth in memory.
-    set_priority "pfnSetPriorityCb" Works mut D3DDDICB_SETPRIORITY: |device, at, asked| {
+    set_priority "pfnSetPriorityCb" Submits mut D3DDDICB_SETPRIORITY: |device, at, asked| {
         let args = D3DKMT_SETALLOCATIONPRIORITY {
-            hDevice: device.kernel,
+            hDevice: device.kernel_handle,
             hResource: device.resource(asked.hResource, NAME)?,
             phAllocationList: asked.HandleList,
             AllocationCount: asked.NumAllocations,
@@ -38,10 +38,10 @@ callback! {
 
 callback! {
     /// Asks where allocations are.
-    query_residency "pfnQueryResidencyCb" Works const D3DDDICB_QUERYRESIDENCY:
+    query_residency "pfnQueryResidencyCb" Submits const D3DDDICB_QUERYRESIDENCY:
     |device, at, asked| {
         let mut args = D3DKMT_QUERYALLOCATIONRESIDENCY {
-            hDevice: device.kernel,
+            hDevice: device.kernel_handle,
             hResource: device.resource(asked.hResource, NAME)?,
             phAllocationList: asked.HandleList,
             AllocationCount: asked.NumAllocations,
@@ -53,16 +53,16 @@ callback! {
 
 callback! {
     /// Brings allocations into memory. What has to be waited for is answered with a fence.
-    make_resident "pfnMakeResidentCb" Works mut D3DDDI_MAKERESIDENT: |device, at, asked| {
+    make_resident "pfnMakeResidentCb" Submits mut D3DDDI_MAKERESIDENT: |device, at, asked| {
         through!(D3DKMTMakeResident, device, at, &raw mut *asked)
     }
 }
 
 callback! {
     /// Lets allocations leave memory.
-    evict "pfnEvictCb" Works mut D3DDDICB_EVICT: |device, at, asked| {
+    evict "pfnEvictCb" Submits mut D3DDDICB_EVICT: |device, at, asked| {
         let mut args = D3DKMT_EVICT {
-            hDevice: device.kernel,
+            hDevice: device.kernel_handle,
             NumAllocations: asked.NumAllocations,
             AllocationList: asked.AllocationList,
             Flags: asked.Flags,
@@ -76,10 +76,10 @@ callback! {
 
 callback! {
     /// Makes a queue of paging work.
-    create_queue "pfnCreatePagingQueueCb" Works mut D3DDDICB_CREATEPAGINGQUEUE:
+    create_queue "pfnCreatePagingQueueCb" Submits mut D3DDDICB_CREATEPAGINGQUEUE:
     |device, at, asked| {
         let mut args = D3DKMT_CREATEPAGINGQUEUE {
-            hDevice: device.kernel,
+            hDevice: device.kernel_handle,
             Priority: asked.Priority,
             PhysicalAdapterIndex: asked.PhysicalAdapterIndex,
             ..D3DKMT_CREATEPAGINGQUEUE::ZERO
@@ -95,7 +95,7 @@ callback! {
 
 callback! {
     /// Ends such a queue.
-    destroy_queue "pfnDestroyPagingQueueCb" Works const D3DDDI_DESTROYPAGINGQUEUE:
+    destroy_queue "pfnDestroyPagingQueueCb" Submits const D3DDDI_DESTROYPAGINGQUEUE:
     |device, at, asked| {
         let mut args = *asked;
         through!(D3DKMTDestroyPagingQueue, device, at, &raw mut args)?;
@@ -106,11 +106,11 @@ callback! {
 
 callback! {
     /// Offers memory to others.
-    offer "pfnOfferAllocationsCb" Works const D3DDDICB_OFFERALLOCATIONS: |device, at, asked| {
-        let mut resources = resources(device, NAME, asked.pResources, asked.NumAllocations)?;
+    offer "pfnOfferAllocationsCb" Submits const D3DDDICB_OFFERALLOCATIONS: |device, at, asked| {
+        let mut resources = kernel_resources(device, NAME, asked.pResources, asked.NumAllocations)?;
         let args = D3DKMT_OFFERALLOCATIONS {
-            hDevice: device.kernel,
-            pResources: list(&mut resources),
+            hDevice: device.kernel_handle,
+            pResources: handle_list(&mut resources),
             HandleList: asked.HandleList,
             NumAllocations: asked.NumAllocations,
             Priority: asked.Priority,
@@ -122,12 +122,12 @@ callback! {
 
 callback! {
     /// Takes it back.
-    reclaim "pfnReclaimAllocationsCb" Works const D3DDDICB_RECLAIMALLOCATIONS:
+    reclaim "pfnReclaimAllocationsCb" Submits const D3DDDICB_RECLAIMALLOCATIONS:
     |device, at, asked| {
-        let mut resources = resources(device, NAME, asked.pResources, asked.NumAllocations)?;
+        let mut resources = kernel_resources(device, NAME, asked.pResources, asked.NumAllocations)?;
         let args = D3DKMT_RECLAIMALLOCATIONS {
-            hDevice: device.kernel,
-            pResources: list(&mut resources),
+            hDevice: device.kernel_handle,
+            pResources: handle_list(&mut resources),
             HandleList: asked.HandleList,
             pDiscarded: asked.pDiscarded,
             NumAllocations: asked.NumAllocations,
@@ -138,13 +138,13 @@ callback! {
 
 callback! {
     /// Takes it back, and has a queue bring it.
-    reclaim2 "pfnReclaimAllocations2Cb" Works mut D3DDDICB_RECLAIMALLOCATIONS2:
+    reclaim2 "pfnReclaimAllocations2Cb" Submits mut D3DDDICB_RECLAIMALLOCATIONS2:
     |device, at, asked| {
-        let mut resources = resources(device, NAME, asked.pResources, asked.NumAllocations)?;
+        let mut resources = kernel_resources(device, NAME, asked.pResources, asked.NumAllocations)?;
         let mut args = D3DKMT_RECLAIMALLOCATIONS2 {
             hPagingQueue: asked.PagingQueue,
             NumAllocations: asked.NumAllocations,
-            pResources: list(&mut resources),
+            pResources: handle_list(&mut resources),
             HandleList: asked.HandleList,
             pDiscarded: asked.pDiscarded,
             PagingFenceValue: 0,
@@ -157,8 +157,8 @@ callback! {
 }
 
 /// The kernel's handles of resources that a driver names.
-fn resources(
-    device: &Inner,
+fn kernel_resources(
+    device: &DeviceState,
     name: &'static str,
     given: *const HANDLE,
     count: u32,
@@ -168,19 +168,19 @@ fn resources(
     }
     // SAFETY: The driver's caller vouches for the list.
     let given = unsafe { claims::read_list(given, count as usize) };
-    let found = given.map_err(result)?.into_iter().map(|it| device.resource(it, name));
+    let found = given.map_err(hresult_from_status)?.into_iter().map(|it| device.resource(it, name));
     let found: Vec<u32> = found.collect::<Result<_, _>>()?;
     if found.contains(&0) { Err(E_INVALIDARG) } else { Ok(found) }
 }
 
 /// A list, or NULL for none.
-fn list(it: &mut [D3DKMT_HANDLE]) -> *mut D3DKMT_HANDLE {
+fn handle_list(it: &mut [D3DKMT_HANDLE]) -> *mut D3DKMT_HANDLE {
     if it.is_empty() { std::ptr::null_mut() } else { it.as_mut_ptr() }
 }
 
 callback! {
     /// Keeps addresses free.
-    reserve_address "pfnReserveGpuVirtualAddressCb" Works mut D3DDDI_RESERVEGPUVIRTUALADDRESS:
+    reserve_address "pfnReserveGpuVirtualAddressCb" Submits mut D3DDDI_RESERVEGPUVIRTUALADDRESS:
     |device, at, asked| {
         through!(D3DKMTReserveGpuVirtualAddress, device, at, &raw mut *asked)
     }
@@ -188,7 +188,7 @@ callback! {
 
 callback! {
     /// Maps an allocation at an address.
-    map_address "pfnMapGpuVirtualAddressCb" Works mut D3DDDI_MAPGPUVIRTUALADDRESS:
+    map_address "pfnMapGpuVirtualAddressCb" Submits mut D3DDDI_MAPGPUVIRTUALADDRESS:
     |device, at, asked| {
         through!(D3DKMTMapGpuVirtualAddress, device, at, &raw mut *asked)
     }
@@ -196,10 +196,10 @@ callback! {
 
 callback! {
     /// Gives addresses back.
-    free_address "pfnFreeGpuVirtualAddressCb" Works const D3DDDICB_FREEGPUVIRTUALADDRESS:
+    free_address "pfnFreeGpuVirtualAddressCb" Submits const D3DDDICB_FREEGPUVIRTUALADDRESS:
     |device, at, asked| {
         let args = D3DKMT_FREEGPUVIRTUALADDRESS {
-            hAdapter: device.adapter.kernel,
+            hAdapter: device.adapter.kernel_handle,
             BaseAddress: asked.BaseAddress,
             Size: asked.Size,
         };
@@ -209,10 +209,10 @@ callback! {
 
 callback! {
     /// Changes what addresses mean, when a fence says so.
-    update_address "pfnUpdateGpuVirtualAddressCb" Works mut D3DDDICB_UPDATEGPUVIRTUALADDRESS:
+    update_address "pfnUpdateGpuVirtualAddressCb" Submits mut D3DDDICB_UPDATEGPUVIRTUALADDRESS:
     |device, at, asked| {
         let args = D3DKMT_UPDATEGPUVIRTUALADDRESS {
-            hDevice: device.kernel,
+            hDevice: device.kernel_handle,
             hContext: device.context(asked.hContext, NAME)?,
             hFenceObject: asked.hFenceObject,
             NumOperations: asked.NumOperations,

@@ -1,8 +1,8 @@
 //! Synchronisation objects.
 #![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
 
-use crate::device::Inner;
-use crate::result::result;
+use crate::device::DeviceState;
+use crate::result::hresult_from_status;
 use abi::D3DKMT_HANDLE;
 use abi::kmt::{
     D3DKMT_CREATESYNCHRONIZATIONOBJECT, D3DKMT_CREATESYNCHRONIZATIONOBJECT2,
@@ -26,10 +26,10 @@ use thunk::claims;
 
 callback! {
     /// Makes an object.
-    create "pfnCreateSynchronizationObjectCb" Works mut D3DDDICB_CREATESYNCHRONIZATIONOBJECT:
+    create "pfnCreateSynchronizationObjectCb" Submits mut D3DDDICB_CREATESYNCHRONIZATIONOBJECT:
     |device, at, asked| {
         let mut args = D3DKMT_CREATESYNCHRONIZATIONOBJECT {
-            hDevice: device.kernel,
+            hDevice: device.kernel_handle,
             Info: asked.Info,
             hSyncObject: 0,
         };
@@ -42,10 +42,10 @@ callback! {
 
 callback! {
     /// Makes an object of any kind.
-    create2 "pfnCreateSynchronizationObject2Cb" Works mut D3DDDICB_CREATESYNCHRONIZATIONOBJECT2:
+    create2 "pfnCreateSynchronizationObject2Cb" Submits mut D3DDDICB_CREATESYNCHRONIZATIONOBJECT2:
     |device, at, asked| {
         let mut args = D3DKMT_CREATESYNCHRONIZATIONOBJECT2 {
-            hDevice: device.kernel,
+            hDevice: device.kernel_handle,
             Info: asked.Info,
             hSyncObject: 0,
         };
@@ -58,7 +58,7 @@ callback! {
 
 callback! {
     /// Ends an object.
-    destroy "pfnDestroySynchronizationObjectCb" Works
+    destroy "pfnDestroySynchronizationObjectCb" Submits
     const D3DDDICB_DESTROYSYNCHRONIZATIONOBJECT: |device, at, asked| {
         let args = D3DKMT_DESTROYSYNCHRONIZATIONOBJECT { hSyncObject: asked.hSyncObject };
         through!(D3DKMTDestroySynchronizationObject, device, at, &raw const args)?;
@@ -69,7 +69,7 @@ callback! {
 
 callback! {
     /// Has a context wait for objects.
-    wait "pfnWaitForSynchronizationObjectCb" Works const D3DDDICB_WAITFORSYNCHRONIZATIONOBJECT:
+    wait "pfnWaitForSynchronizationObjectCb" Submits const D3DDDICB_WAITFORSYNCHRONIZATIONOBJECT:
     |device, at, asked| {
         let args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECT {
             hContext: device.context(asked.hContext, NAME)?,
@@ -82,7 +82,7 @@ callback! {
 
 callback! {
     /// Has a context wait for objects, and a value.
-    wait2 "pfnWaitForSynchronizationObject2Cb" Works
+    wait2 "pfnWaitForSynchronizationObject2Cb" Submits
     const D3DDDICB_WAITFORSYNCHRONIZATIONOBJECT2: |device, at, asked| {
         let mut args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2 {
             hContext: device.context(asked.hContext, NAME)?,
@@ -97,7 +97,7 @@ callback! {
 
 callback! {
     /// Has a context signal objects.
-    signal "pfnSignalSynchronizationObjectCb" Works const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECT:
+    signal "pfnSignalSynchronizationObjectCb" Submits const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECT:
     |device, at, asked| {
         let args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECT {
             hContext: device.context(asked.hContext, NAME)?,
@@ -111,7 +111,7 @@ callback! {
 
 callback! {
     /// Has contexts signal objects, and a value.
-    signal2 "pfnSignalSynchronizationObject2Cb" Works
+    signal2 "pfnSignalSynchronizationObject2Cb" Submits
     const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECT2: |device, at, asked| {
         let mut args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2 {
             hContext: device.context(asked.hContext, NAME)?,
@@ -133,10 +133,10 @@ callback! {
 
 callback! {
     /// Waits here.
-    wait_from_cpu "pfnWaitForSynchronizationObjectFromCpuCb" Works
+    wait_from_cpu "pfnWaitForSynchronizationObjectFromCpuCb" Submits
     const D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMCPU: |device, at, asked| {
         let args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
-            hDevice: device.kernel,
+            hDevice: device.kernel_handle,
             ObjectCount: asked.ObjectCount,
             ObjectHandleArray: asked.ObjectHandleArray,
             FenceValueArray: asked.FenceValueArray,
@@ -149,10 +149,10 @@ callback! {
 
 callback! {
     /// Signals from here.
-    signal_from_cpu "pfnSignalSynchronizationObjectFromCpuCb" Works
+    signal_from_cpu "pfnSignalSynchronizationObjectFromCpuCb" Submits
     mut D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMCPU: |device, at, asked| {
         let args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU {
-            hDevice: device.kernel,
+            hDevice: device.kernel_handle,
             ObjectCount: asked.ObjectCount,
             ObjectHandleArray: asked.ObjectHandleArray,
             FenceValueArray: asked.FenceValueArray,
@@ -164,7 +164,7 @@ callback! {
 
 callback! {
     /// Has a context wait for values of fences.
-    wait_from_gpu "pfnWaitForSynchronizationObjectFromGpuCb" Works
+    wait_from_gpu "pfnWaitForSynchronizationObjectFromGpuCb" Submits
     const D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMGPU: |device, at, asked| {
         let args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU {
             hContext: device.context(asked.hContext, NAME)?,
@@ -174,7 +174,7 @@ callback! {
         };
         let (list, count) = (asked.ObjectHandleArray, asked.ObjectCount as usize);
         // SAFETY: The driver's caller vouches for the list.
-        let objects = unsafe { claims::read_few::<_, 4>(list, count) }.map_err(result)?;
+        let objects = unsafe { claims::read_small_list::<_, 4>(list, count) }.map_err(hresult_from_status)?;
         device.judge_wait(NAME, asked.hContext.addr(), &objects);
         through!(D3DKMTWaitForSynchronizationObjectFromGpu, device, at, &raw const args)
     }
@@ -182,7 +182,7 @@ callback! {
 
 callback! {
     /// Has a context signal values of fences.
-    signal_from_gpu "pfnSignalSynchronizationObjectFromGpuCb" Works
+    signal_from_gpu "pfnSignalSynchronizationObjectFromGpuCb" Submits
     const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMGPU: |device, at, asked| {
         let args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU {
             hContext: device.context(asked.hContext, NAME)?,
@@ -196,12 +196,12 @@ callback! {
 
 callback! {
     /// Has contexts signal values of fences, or an event.
-    signal_from_gpu2 "pfnSignalSynchronizationObjectFromGpu2Cb" Works
+    signal_from_gpu2 "pfnSignalSynchronizationObjectFromGpu2Cb" Submits
     const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2: |device, at, asked| {
         let (list, count) = (asked.BroadcastContextArray, asked.BroadcastContextCount as usize);
         // SAFETY: The driver's caller vouches for the list.
         let list = unsafe { claims::read_list(list, count) };
-        let list = list.map_err(result)?.into_iter().map(|it| device.context(it, NAME));
+        let list = list.map_err(hresult_from_status)?.into_iter().map(|it| device.context(it, NAME));
         let list: Vec<u32> = list.collect::<Result<_, _>>()?;
         let args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2 {
             ObjectCount: asked.ObjectCount,
@@ -215,7 +215,7 @@ callback! {
     }
 }
 
-impl Inner {
+impl DeviceState {
     /// What a driver has collected goes out before a wait is queued. What is drawn is in the one
     /// context there is; of several it could be in another.
     ///
@@ -232,14 +232,14 @@ impl Inner {
         let drawn = ledger.contexts.len() == 1 && ledger.has_drawn();
         let list = ledger.contexts.get(&context).map(|it| it.list).unwrap_or_default();
         drop(ledger);
-        let listed = super::work::entries(list, list.1).count();
+        let listed = super::work::listed_handles(list, list.1).count();
         let broken = if drawn {
             Some(
                 "a wait is queued, and nothing was submitted since the application drew".to_owned(),
             )
         } else {
-            let said = format!("a wait is queued, and {listed} allocations are listed by commands");
-            (listed > 0).then(|| format!("{said} that were not submitted"))
+            let private_data = format!("a wait is queued, and {listed} allocations are listed by commands");
+            (listed > 0).then(|| format!("{private_data} that were not submitted"))
         };
         self.judge(RuleId::SYNC_CREATE_013, name, broken);
     }

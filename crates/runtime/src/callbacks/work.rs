@@ -1,9 +1,9 @@
 //! Work for contexts.
 #![expect(unsafe_code, reason = "a driver calls these, and writes to buffers that are looked at")]
 
-use super::checked;
-use crate::called::{self, frame};
-use crate::device::Inner;
+use super::check_status;
+use crate::called::{self, current_frame};
+use crate::device::DeviceState;
 use crate::ledger::{Context, Ledger};
 use abi::hresult::{E_INVALIDARG, E_NOTIMPL, succeeded};
 use abi::kmt::{
@@ -12,20 +12,20 @@ use abi::kmt::{
 use abi::ukm::{D3DDDI_ALLOCATIONLIST, D3DDDI_MAX_BROADCAST_CONTEXT};
 use abi::umd::{D3DDDICB_RENDER, D3DDDICB_SUBMITCOMMAND};
 use abi::{D3DKMT_HANDLE, HANDLE, HRESULT};
-use flight::{RuleId, What};
+use flight::{RuleId, EventKind};
 use std::ptr;
 use thunk::{D3DKMTRender, claims};
 
 callback! {
     /// Submits what a context's buffers hold, and gives the next ones.
-    render "pfnRenderCb" Works mut D3DDDICB_RENDER: |device, at, asked| {
+    render "pfnRenderCb" Submits mut D3DDDICB_RENDER: |device, at, asked| {
         let context = device.context(asked.hContext, NAME)?;
         if asked.BroadcastContextCount > 0 {
-            device.absent("pfnRenderCb to several contexts");
+            device.log_missing("pfnRenderCb to several contexts");
             return Err(E_NOTIMPL);
         }
         let list = device.ledger().contexts.get(&asked.hContext.addr()).map(|it| it.list);
-        let used: Vec<_> = entries(list.unwrap_or_default(), asked.NumAllocations).collect();
+        let used: Vec<_> = listed_handles(list.unwrap_or_default(), asked.NumAllocations).collect();
         device.judge_rendered(NAME, &used);
         let mut args = D3DKMT_RENDER {
             hContext: context,
@@ -43,7 +43,7 @@ callback! {
         let status = unsafe { D3DKMTRender(device.session(), at, &raw mut args) };
         if args.pNewCommandBuffer.is_null() {
             // What was written is lost: nothing is left to be submitted.
-            blank(list.unwrap_or_default());
+            clear_allocation_list(list.unwrap_or_default());
         } else {
             asked.pNewCommandBuffer = args.pNewCommandBuffer;
             asked.NewCommandBufferSize = args.NewCommandBufferSize;
@@ -64,9 +64,9 @@ callback! {
             if let Some(it) = device.ledger().contexts.get_mut(&asked.hContext.addr()) {
                 *it = now;
             }
-            blank(now.list);
+            clear_allocation_list(now.list);
         }
-        device.submitted(NAME, checked(status))
+        device.note_submission(NAME, check_status(status))
     }
 }
 
@@ -78,7 +78,7 @@ callback! {
 /// # Safety
 ///
 /// As of [`render`].
-pub(super) unsafe extern "win64-unwind" fn render_or_keep(
+pub(super) unsafe extern "win64-unwind" fn render_or_restore(
     of: HANDLE,
     args: *mut D3DDDICB_RENDER,
 ) -> HRESULT {
@@ -88,7 +88,7 @@ pub(super) unsafe extern "win64-unwind" fn render_or_keep(
         return answer;
     }
     let Some(device) = called::device(of.addr()) else { return answer };
-    device.session().believing(|| {
+    device.session().with_trust(|| {
         // SAFETY: The caller promises the same.
         let Ok(mut asked) = (unsafe { claims::read_mut(args) }) else { return };
         let ledger = device.ledger();
@@ -114,7 +114,7 @@ pub(super) unsafe extern "win64-unwind" fn render_or_keep(
 
 callback! {
     /// Submits commands by their address.
-    submit "pfnSubmitCommandCb" Works const D3DDDICB_SUBMITCOMMAND: |device, at, asked| {
+    submit "pfnSubmitCommandCb" Submits const D3DDDICB_SUBMITCOMMAND: |device, at, asked| {
         let count = asked.BroadcastContextCount as usize;
         if count == 0 || count > D3DDDI_MAX_BROADCAST_CONTEXT {
             return Err(E_INVALIDARG);
@@ -137,15 +137,15 @@ callback! {
             *to = device.context(*from, NAME)?;
         }
         let answer = through!(D3DKMTSubmitCommand, device, at, &raw const args);
-        device.submitted(NAME, answer)
+        device.note_submission(NAME, answer)
     }
 }
 
-impl Inner {
+impl DeviceState {
     /// Work was submitted, or refused.
-    fn submitted(&self, name: &'static str, answer: Result<(), HRESULT>) -> Result<(), HRESULT> {
-        self.ledger().submit();
-        if frame().is_some_and(|it| it.name == "pfnFlush") {
+    fn note_submission(&self, name: &'static str, answer: Result<(), HRESULT>) -> Result<(), HRESULT> {
+        self.ledger().note_submission();
+        if current_frame().is_some_and(|it| it.name == "pfnFlush") {
             let broken = (answer == Err(E_INVALIDARG))
                 .then(|| format!("{name} was refused in a flush: its commands are not whole"));
             self.judge(RuleId::UMD_SUBMIT_002, name, broken);
@@ -158,15 +158,15 @@ impl Inner {
         let count = asked.WrittenPrimaries.len().min(asked.NumPrimaries as usize);
         let named = &asked.WrittenPrimaries[..count];
         let ledger = self.ledger();
-        let lost = ledger.written().find_map(|group| {
-            let whole = group.members.len() == group.surfaces.list.len();
+        let lost = ledger.written_resources().find_map(|group| {
+            let whole = group.members.len() == group.surfaces.surfaces.len();
             group.written.iter().find_map(|index| {
                 let own = group.members.get(*index as usize).filter(|_| whole);
-                let said = match own {
+                let private_data = match own {
                     Some(it) => named.contains(it),
                     None => group.members.iter().any(|it| named.contains(it)),
                 };
-                (!said).then_some((*index, group.subject))
+                (!private_data).then_some((*index, group.subject))
             })
         });
         drop(ledger);
@@ -183,7 +183,7 @@ impl Inner {
     fn judge_rendered(&self, name: &'static str, used: &[D3DKMT_HANDLE]) {
         let (locked, old) = {
             let ledger = self.ledger();
-            (ledger.left_locked(used), ledger.replaced(used))
+            (ledger.find_locked(used), ledger.find_replaced(used))
         };
         let broken = old.map(|it| {
             format!("allocation {it:#x} is listed, and a lock that discards has replaced it")
@@ -193,28 +193,28 @@ impl Inner {
         self.judge(RuleId::UMD_SUBMIT_003, name, broken);
     }
 
-    pub(super) fn absent(&self, name: &'static str) {
-        self.log().emit(self.subject, What::Absent { name: name.into() });
+    pub(super) fn log_missing(&self, name: &'static str) {
+        self.log().emit(self.subject, EventKind::EntryMissing { name: name.into() });
     }
 }
 
 /// One of these allocations that commands use which were not submitted.
-pub(super) fn unsubmitted(ledger: &Ledger, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
-    let mut written = ledger.contexts.values().flat_map(|it| entries(it.list, it.list.1));
+pub(super) fn find_unsubmitted(ledger: &Ledger, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
+    let mut written = ledger.contexts.values().flat_map(|it| listed_handles(it.list, it.list.1));
     written.find(|it| list.contains(it))
 }
 
 /// What a driver has written to its buffers is lost: its submission was refused for the kernel.
-pub(super) fn lose(device: &Inner) {
+pub(super) fn discard_commands(device: &DeviceState) {
     let mut ledger = device.ledger();
-    ledger.submit();
+    ledger.note_submission();
     let lists: Vec<(usize, u32)> = ledger.contexts.values().map(|it| it.list).collect();
     drop(ledger);
-    lists.into_iter().for_each(blank);
+    lists.into_iter().for_each(clear_allocation_list);
 }
 
 /// Empties an allocation list that a driver is given: what is in it later is the driver's.
-pub(super) fn blank((address, entries): (usize, u32)) {
+pub(super) fn clear_allocation_list((address, entries): (usize, u32)) {
     let list = ptr::with_exposed_provenance_mut::<D3DDDI_ALLOCATIONLIST>(address);
     if !list.is_null() {
         // SAFETY: The kernel shows so many entries there until the context goes; the driver
@@ -224,7 +224,7 @@ pub(super) fn blank((address, entries): (usize, u32)) {
 }
 
 /// The handles in an allocation list of so many entries, as far as they are asked for.
-pub(super) fn entries(
+pub(super) fn listed_handles(
     (address, room): (usize, u32),
     count: u32,
 ) -> impl Iterator<Item = D3DKMT_HANDLE> {

@@ -3,14 +3,14 @@
 use super::SoftGpu;
 use crate::allocation::Allocation;
 use crate::blocks::build;
-use crate::description::read_shape;
+use crate::description::read_allocation_info;
 use crate::format;
 use crate::plan::PAGE;
 use crate::records::View;
 use flight::Passive;
 use kernel::miniport::{
-    Answer, Births, Born, Doomed, DriverAllocation, DriverDevice, DriverResource, DriverView, Fate,
-    Home, Opening, Refusal, Shape, Surface, ViewBirth,
+    DriverResult, CreateAllocationArgs, CreatedAllocations, DestroyAllocationArgs, DriverAllocation, DriverDevice, DriverResource, DriverView, ResourceDisposition,
+    OwningResource, OpenAllocationArgs, DriverError, AllocationInfo, SurfaceInfo, NewView,
 };
 use std::sync::Arc;
 use std::vec::Drain;
@@ -20,31 +20,31 @@ const A8: i32 = 28;
 
 impl SoftGpu {
     /// What an allocation is, from its private data.
-    fn shape(&self, private: &[u8]) -> Answer<Shape> {
+    fn allocation_info(&self, private: &[u8]) -> DriverResult<AllocationInfo> {
         if self.plan.is_some() {
-            let mut shape = read_shape(private)?;
+            let mut shape = read_allocation_info(private)?;
             // A driver of WDDM 1.x is told in each packet where things are.
             let told = self.lists.is_none();
-            (shape.wants.flags.physical, shape.wants.flags.notify) = (told, told);
+            (shape.requirements.flags.physical, shape.requirements.flags.notify) = (told, told);
             return Ok(shape);
         }
         let size = format::read_description(private)?.next_multiple_of(PAGE);
-        Ok(Shape { size, alignment: PAGE, ..Shape::default() })
+        Ok(AllocationInfo { size, alignment: PAGE, ..AllocationInfo::default() })
     }
 
-    pub(super) fn make_allocations(&self, births: Births<'_>) -> Answer<Born> {
-        build(&**self.services()?.pool(), |blocks| {
+    pub(super) fn new_allocations(&self, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
+        build(&**self.callbacks()?.pool(), |blocks| {
             let resource = match births.resource {
-                Some(Home::New(blank)) => Some((blocks.take()?, blank)),
-                Some(Home::Known(it, _)) if !self.state().records.knows_resource(it.word()) => {
-                    return Err(Refusal::Invalid);
+                Some(OwningResource::New(blank)) => Some((blocks.allocate()?, blank)),
+                Some(OwningResource::Existing(it, _)) if !self.state().records.has_resource(it.word()) => {
+                    return Err(DriverError::Invalid);
                 }
-                Some(Home::Known(..)) | None => None,
+                Some(OwningResource::Existing(..)) | None => None,
             };
             let mut described = Vec::new();
             for birth in births.allocations {
-                let shape = self.shape(birth.private)?;
-                described.push((blocks.take()?, shape, birth.word));
+                let shape = self.allocation_info(birth.private)?;
+                described.push((blocks.allocate()?, shape, birth.slot));
             }
 
             let records = &mut self.state().records;
@@ -52,23 +52,23 @@ impl SoftGpu {
                 records.add_resource(word);
                 blank.fill(word)
             });
-            let make = if self.plan.is_some() { Allocation::absent } else { Allocation::own };
+            let make = if self.plan.is_some() { Allocation::without_memory } else { Allocation::with_memory };
             let allocations = described.into_iter().map(|(word, shape, blank)| {
                 records.add_allocation(word, make(word, shape.size));
                 (blank.fill(word), shape)
             });
-            Ok(Born { allocations: allocations.collect(), resource })
+            Ok(CreatedAllocations { allocations: allocations.collect(), resource })
         })
     }
 
-    pub(super) fn end_allocations(&self, doomed: Doomed<'_>) -> Answer<Option<DriverResource>> {
-        self.end(|records, ended| {
+    pub(super) fn remove_allocations(&self, doomed: DestroyAllocationArgs<'_>) -> DriverResult<Option<DriverResource>> {
+        self.remove_handles(|records, completions| {
             for allocation in doomed.allocations {
-                records.end_allocation(allocation.word(), ended);
+                records.remove_allocation(allocation.word(), completions);
             }
             match doomed.resource {
-                Some(Fate::Goes(it)) => records.end_resource(it.word(), ended),
-                Some(Fate::Stays(it, _)) => ended.unknown |= !records.knows_resource(it.word()),
+                Some(ResourceDisposition::Destroy(it)) => records.remove_resource(it.word(), completions),
+                Some(ResourceDisposition::Keep(it, _)) => completions.unknown |= !records.has_resource(it.word()),
                 None => (),
             }
         })?;
@@ -76,31 +76,31 @@ impl SoftGpu {
     }
 
     /// A row of bytes, as its private data says.
-    pub(super) fn surface_of(&self, allocation: &DriverAllocation) -> Answer<Surface> {
+    pub(super) fn surface_info(&self, allocation: &DriverAllocation) -> DriverResult<SurfaceInfo> {
         let bytes = self.state().records.allocation(allocation.word()).map(|it| it.size());
-        let bytes = bytes.ok_or(Refusal::Invalid)?;
-        let width = u32::try_from(bytes).map_err(|_| Refusal::Invalid)?;
-        Ok(Surface { width, height: 1, format: A8 })
+        let bytes = bytes.ok_or(DriverError::Invalid)?;
+        let width = u32::try_from(bytes).map_err(|_| DriverError::Invalid)?;
+        Ok(SurfaceInfo { width, height: 1, format: A8 })
     }
 
-    pub(super) fn make_views(
+    pub(super) fn new_views(
         &self,
         at: &mut Passive,
-        opening: Opening<'_>,
-    ) -> Answer<Vec<DriverView>> {
-        let services = self.services()?;
+        opening: OpenAllocationArgs<'_>,
+    ) -> DriverResult<Vec<DriverView>> {
+        let services = self.callbacks()?;
         let device = opening.device.word();
-        if !self.state().records.knows_device(device) {
-            return Err(Refusal::Invalid);
+        if !self.state().records.has_device(device) {
+            return Err(DriverError::Invalid);
         }
         build(&**services.pool(), |blocks| {
             let mut found = Vec::new();
-            for ViewBirth { handle, word, .. } in opening.views {
+            for NewView { handle, slot: word, .. } in opening.views {
                 let allocation = services.handle_data(at, handle, false);
-                let allocation = allocation.ok_or(Refusal::NoHandle)?;
+                let allocation = allocation.ok_or(DriverError::NoHandle)?;
                 let allocation = self.state().records.allocation(allocation).map(Arc::downgrade);
-                let allocation = allocation.ok_or(Refusal::Invalid)?;
-                found.push((blocks.take()?, View { device, handle, allocation }, word));
+                let allocation = allocation.ok_or(DriverError::Invalid)?;
+                found.push((blocks.allocate()?, View { device, handle, allocation }, word));
             }
 
             let records = &mut self.state().records;
@@ -112,15 +112,15 @@ impl SoftGpu {
         })
     }
 
-    pub(super) fn end_views(
+    pub(super) fn remove_views(
         &self,
         device: &DriverDevice,
         views: Drain<'_, DriverView>,
-    ) -> Answer<()> {
-        self.end(|records, ended| {
-            ended.unknown = !records.knows_device(device.word());
+    ) -> DriverResult<()> {
+        self.remove_handles(|records, completions| {
+            completions.unknown = !records.has_device(device.word());
             for view in views {
-                records.end_view(view.word(), device.word(), ended);
+                records.remove_view(view.word(), device.word(), completions);
             }
         })
     }

@@ -8,7 +8,7 @@ use crate::gpu::{NODES, Packet};
 use flight::Passive;
 use kernel::context::Context;
 use kernel::miniport::{
-    Answer, Blank, ContextOrder, DriverContext, DriverDevice, Refusal, Submission,
+    DriverResult, HandleSlot, CreateContextArgs, DriverContext, DriverDevice, DriverError, SubmitCommandVirtualArgs,
 };
 use std::sync::{Arc, PoisonError, Weak};
 
@@ -19,70 +19,70 @@ const ENGINES: u32 = 1;
 const PRIVATE: u32 = 0x1000;
 
 impl SoftGpu {
-    pub(crate) fn takes_context(&self, device: &DriverDevice, order: &ContextOrder) -> bool {
-        let known = self.state().records.knows_device(device.word());
-        known && order.node < NODES && order.engine & !ENGINES == 0
+    pub(crate) fn accepts_context(&self, device: &DriverDevice, insertion_order: &CreateContextArgs) -> bool {
+        let known = self.state().records.has_device(device.word());
+        known && insertion_order.node < NODES && insertion_order.engine & !ENGINES == 0
     }
 
-    pub(super) fn make_context(
+    pub(super) fn new_context(
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &ContextOrder,
-        word: Blank<'_, Context>,
-    ) -> Answer<(DriverContext, u32)> {
+        insertion_order: &CreateContextArgs,
+        word: HandleSlot<'_, Context>,
+    ) -> DriverResult<(DriverContext, u32)> {
         if self.lists.is_some() {
-            return Err(Refusal::Unsupported);
+            return Err(DriverError::Unsupported);
         }
-        if !self.takes_context(device, order) {
-            return Err(Refusal::Invalid);
+        if !self.accepts_context(device, insertion_order) {
+            return Err(DriverError::Invalid);
         }
-        let services = self.services()?;
+        let services = self.callbacks()?;
         build(&**services.pool(), |blocks| {
-            let block = blocks.take()?;
-            let area = if self.plan.is_some() && !order.system {
-                let names = (device.word(), word.kernel_name());
-                self.make_area(at, &services, blocks, names)?
+            let block = blocks.allocate()?;
+            let area = if self.plan.is_some() && !insertion_order.system {
+                let views_by_handle = (device.word(), word.kernel_name());
+                self.make_area(at, &services, blocks, views_by_handle)?
             } else {
                 None
             };
             let records = &mut self.state().records;
             records.add_context(block, device.word(), area);
-            if order.system {
+            if insertion_order.system {
                 records.set_system(block);
             }
             Ok((word.fill(block), PRIVATE))
         })
     }
 
-    pub(super) fn end_context(&self, at: &mut Passive, context: &DriverContext) -> Answer<()> {
+    pub(super) fn remove_context(&self, at: &mut Passive, context: &DriverContext) -> DriverResult<()> {
         let areas = self.areas.lock().unwrap_or_else(PoisonError::into_inner);
         let known = self.state().records.context(context.word());
         if let Some((_, Some(area))) = known {
             // A refusal leaves nothing to retry with: the context ends all the same.
-            let _ = self.services()?.destroy_context_memory(at, area.name);
-            self.end(|records, ended| records.change_area(context.word(), None, ended))?;
+            let _ = self.callbacks()?.destroy_context_allocation(at, area.kernel_handle);
+            self.remove_handles(|records, completions| records.change_area(context.word(), None, completions))?;
         }
         drop(areas);
-        self.end(|records, ended| records.end_context(context.word(), ended))
+        self.remove_handles(|records, completions| records.remove_context(context.word(), completions))
     }
 
-    pub(super) fn start_packet(&self, packet: &Submission<'_>) -> Answer<()> {
+    pub(super) fn push_packet(&self, packet: &SubmitCommandVirtualArgs<'_>) -> DriverResult<()> {
         if packet.node >= NODES {
-            return Err(Refusal::Invalid);
+            return Err(DriverError::Invalid);
         }
         let commands = format::decode(packet.private)?;
         let commands = self.state().records.resolve(packet.context.word(), commands)?;
         if self.plan.is_some() {
             let fetch = (packet.length > 0).then_some((packet.commands, packet.length));
             let fetch = fetch.filter(|_| self.mmu().is_some());
-            return self.draw(packet.context.word(), (packet.node, packet.fence), commands, fetch);
+            return self.push_render_work(packet.context.word(), (packet.node, packet.fence), commands, fetch);
         }
         let own = |it: Weak<Allocation>| {
             let memory = it.upgrade().and_then(|it| it.memory().map(Arc::downgrade));
             Ok(memory.unwrap_or_default())
         };
-        let commands = commands.into_iter().map(|it| it.resolve(own)).collect::<Answer<_>>()?;
+        let commands = commands.into_iter().map(|it| it.resolve(own)).collect::<DriverResult<_>>()?;
         self.gpu.push(Packet { node: packet.node, fence: packet.fence, commands });
         Ok(())
     }

@@ -16,18 +16,18 @@ use crate::plan::LOCAL;
 use flight::{DeviceLevel, Dispatch, Fence, Passive, TableRoot};
 use kernel::context::Context;
 use kernel::device::Device;
-use kernel::listed::{BufferSizes, ListedSubmission, Patching, Rendering};
+use kernel::listed::{BufferSizes, SubmitCommandArgs, PatchArgs, RenderArgs};
 use kernel::miniport::{
-    Answer, Births, Blank, Born, Cancelled, CollectReason, ContextOrder, Doomed, DriverAllocation,
-    DriverContext, DriverDevice, DriverProcess, DriverResource, DriverView, Escape, Features,
-    Generation, Interrupt, Miniport, Opening, Refusal, SchedulingFeatures, Standard, Submission,
-    Surface,
+    DriverResult, CreateAllocationArgs, HandleSlot, CreatedAllocations, CancelCommandArgs, CollectReason, CreateContextArgs, DestroyAllocationArgs, DriverAllocation,
+    DriverContext, DriverDevice, DriverProcess, DriverResource, DriverView, EscapeArgs, Features,
+    Generation, Interrupt, Miniport, OpenAllocationArgs, DriverError, SchedulingFeatures, StandardAllocationArgs, SubmitCommandVirtualArgs,
+    SurfaceInfo,
 };
-use kernel::mmu::{ProcessOrder, Root, RootSize, WindowMap};
-use kernel::operation::{Building, PagingSubmission};
-use kernel::power::{PowerOrder, PowerState, Powered};
-use kernel::services::Services;
-use kernel::space::Space;
+use kernel::mmu::{CreateProcessArgs, Root, RootSize, MapHostApertureArgs};
+use kernel::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
+use kernel::power::{SetPowerArgs, PowerState, PowerTarget};
+use kernel::services::KernelCallbacks;
+use kernel::space::AddressSpace;
 use std::sync::Arc;
 use std::vec::Drain;
 
@@ -49,7 +49,7 @@ impl Miniport for SoftGpu {
     /// Without memory there is nothing to page, and packets come in one way.
     fn offers(&self) -> Vec<&'static str> {
         let has = |it: &&'static str| match *it {
-            "DxgkDdiBuildPagingBuffer" | "DxgkDdiSubmitCommand" => self.gpu.cpu().is_some(),
+            "DxgkDdiBuildPagingBuffer" | "DxgkDdiSubmitCommand" => self.gpu.cpu_address().is_some(),
             "DxgkDdiRender" | "DxgkDdiPatch" => self.lists.is_some(),
             "DxgkDdiSubmitCommandVirtual" => self.lists.is_none(),
             // It shows nothing, so there is nothing to hand on.
@@ -59,36 +59,36 @@ impl Miniport for SoftGpu {
         kernel::ddi::NAMES.iter().copied().filter(has).collect()
     }
 
-    fn add_device(&self, _at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
+    fn add_device(&self, _at: &mut Passive, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
         // Invariant 2, as in `remove_device`: the last owner of services drops them unlocked.
         let before = {
             let mut state = self.state();
-            state.pulled = false;
-            state.services.replace(services.clone())
+            state.surprise_removed = false;
+            state.callbacks.replace(services.clone())
         };
         drop(before);
         Ok(())
     }
 
-    fn start_device(&self, _at: &mut Passive) -> Answer<()> {
-        self.services()?;
+    fn start_device(&self, _at: &mut Passive) -> DriverResult<()> {
+        self.callbacks()?;
         self.gpu.reset();
         Ok(())
     }
 
-    fn query_adapter(&self, _at: &mut Passive) -> Answer<Features> {
-        let memory = self.plan.zip(self.gpu.cpu()).map(|(plan, cpu)| plan.features(cpu));
+    fn query_adapter(&self, _at: &mut Passive) -> DriverResult<Features> {
+        let memory = self.plan.zip(self.gpu.cpu_address()).map(|(plan, cpu)| plan.features(cpu));
         let scheduling = SchedulingFeatures {
             preempts: true,
-            cancels: true,
-            resets_engines: true,
-            narrow: false,
+            cancellation: true,
+            engine_reset: true,
+            fences_32_bit: false,
         };
         let mmu = self.mmu().map(MmuPlan::features);
         Ok(Features { nodes: NODES, memory, mmu, scheduling })
     }
 
-    fn tell_user_mode(&self, _at: &mut Passive, data: &mut [u8]) -> Answer<()> {
+    fn tell_user_mode(&self, _at: &mut Passive, data: &mut [u8]) -> DriverResult<()> {
         let info = HardwareInfo {
             lists: self.lists.is_some(),
             addresses: self.mmu().is_some(),
@@ -99,119 +99,119 @@ impl Miniport for SoftGpu {
         info.write(data)
     }
 
-    fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
-        if !self.state().pulled {
+    fn stop_device(&self, _at: &mut Passive) -> DriverResult<()> {
+        if !self.state().surprise_removed {
             self.gpu.reset();
         }
         Ok(())
     }
 
-    fn set_power(&self, _at: &mut Passive, order: PowerOrder) -> Answer<()> {
-        match (order.of, order.state) {
-            (Powered::Adapter, PowerState::D3) => self.gpu.lose_power(),
-            (Powered::Adapter, PowerState::D0) => self.gpu.wake(),
-            (Powered::Child(_), _) => (),
+    fn set_power(&self, _at: &mut Passive, insertion_order: SetPowerArgs) -> DriverResult<()> {
+        match (insertion_order.of, insertion_order.state) {
+            (PowerTarget::Adapter, PowerState::D3) => self.gpu.lose_power(),
+            (PowerTarget::Adapter, PowerState::D0) => self.gpu.start_after_power(),
+            (PowerTarget::Child(_), _) => (),
         }
         Ok(())
     }
 
-    fn pulled_out(&self, _at: &mut Passive) -> Answer<()> {
-        self.state().pulled = true;
+    fn pulled_out(&self, _at: &mut Passive) -> DriverResult<()> {
+        self.state().surprise_removed = true;
         Ok(())
     }
 
-    fn reset_device(&self, _at: &mut DeviceLevel) -> Answer<()> {
+    fn reset_device(&self, _at: &mut DeviceLevel) -> DriverResult<()> {
         self.gpu.reset();
         Ok(())
     }
 
-    fn remove_device(&self, _at: &mut Passive) -> Answer<()> {
-        let services = self.state().services.take();
-        services.map(drop).ok_or(Refusal::Invalid)
+    fn remove_device(&self, _at: &mut Passive) -> DriverResult<()> {
+        let services = self.state().callbacks.take();
+        services.map(drop).ok_or(DriverError::Invalid)
     }
 
-    fn unload(&self, _at: &mut Passive) -> Answer<()> {
+    fn unload(&self, _at: &mut Passive) -> DriverResult<()> {
         Ok(())
     }
 
-    fn create_device(&self, _at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {
-        build(&**self.services()?.pool(), |blocks| {
-            let block = blocks.take()?;
+    fn create_device(&self, _at: &mut Passive, word: HandleSlot<'_, Device>) -> DriverResult<DriverDevice> {
+        build(&**self.callbacks()?.pool(), |blocks| {
+            let block = blocks.allocate()?;
             self.state().records.add_device(block, word.kernel_name());
             Ok(word.fill(block))
         })
     }
 
-    fn destroy_device(&self, _at: &mut Passive, device: DriverDevice) -> Answer<()> {
-        self.end(|records, ended| records.end_device(device.word(), ended))
+    fn destroy_device(&self, _at: &mut Passive, device: DriverDevice) -> DriverResult<()> {
+        self.remove_handles(|records, completions| records.remove_device(device.word(), completions))
     }
 
     fn create_context(
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &ContextOrder,
-        word: Blank<'_, Context>,
-    ) -> Answer<(DriverContext, u32)> {
-        self.make_context(at, device, order, word)
+        insertion_order: &CreateContextArgs,
+        word: HandleSlot<'_, Context>,
+    ) -> DriverResult<(DriverContext, u32)> {
+        self.new_context(at, device, insertion_order, word)
     }
 
     fn create_listed_context(
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &ContextOrder,
-        word: Blank<'_, Context>,
-    ) -> Answer<(DriverContext, BufferSizes)> {
-        self.new_listed_context(at, device, order, word)
+        insertion_order: &CreateContextArgs,
+        word: HandleSlot<'_, Context>,
+    ) -> DriverResult<(DriverContext, BufferSizes)> {
+        self.new_context_with_lists(at, device, insertion_order, word)
     }
 
-    fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> Answer<()> {
-        self.end_context(at, &context)
+    fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> DriverResult<()> {
+        self.remove_context(at, &context)
     }
 
     fn create_process(
         &self,
         _at: &mut Passive,
-        _order: ProcessOrder,
-        word: Blank<'_, Space>,
-    ) -> Answer<DriverProcess> {
-        build(&**self.services()?.pool(), |blocks| {
-            let block = blocks.take()?;
+        _order: CreateProcessArgs,
+        word: HandleSlot<'_, AddressSpace>,
+    ) -> DriverResult<DriverProcess> {
+        build(&**self.callbacks()?.pool(), |blocks| {
+            let block = blocks.allocate()?;
             self.state().records.add_process(block);
             Ok(word.fill(block))
         })
     }
 
-    fn destroy_process(&self, _at: &mut Passive, process: DriverProcess) -> Answer<()> {
-        self.end(|records, ended| records.end_process(process.word(), ended))
+    fn destroy_process(&self, _at: &mut Passive, process: DriverProcess) -> DriverResult<()> {
+        self.remove_handles(|records, completions| records.remove_process(process.word(), completions))
     }
 
-    fn root_size(&self, _at: &mut Passive, entries: u32) -> Answer<RootSize> {
-        Ok(self.mmu().ok_or(Refusal::Absent)?.root_size(entries))
+    fn root_size(&self, _at: &mut Passive, entries: u32) -> DriverResult<RootSize> {
+        Ok(self.mmu().ok_or(DriverError::Absent)?.root_size(entries))
     }
 
-    fn set_root(&self, _at: &mut Passive, context: &DriverContext, root: Root) -> Answer<()> {
-        self.mmu().ok_or(Refusal::Absent)?;
+    fn set_root(&self, _at: &mut Passive, context: &DriverContext, root: Root) -> DriverResult<()> {
+        self.mmu().ok_or(DriverError::Absent)?;
         let Root { segment, offset, entries } = root;
         let root = TableRoot { segment, offset, entries };
         let known = self.state().records.set_root(context.word(), root);
-        if known { Ok(()) } else { Err(Refusal::Invalid) }
+        if known { Ok(()) } else { Err(DriverError::Invalid) }
     }
 
-    fn map_window(&self, _at: &mut Passive, map: WindowMap<'_>) -> Answer<()> {
+    fn map_window(&self, _at: &mut Passive, map: MapHostApertureArgs<'_>) -> DriverResult<()> {
         let pairs: Vec<(u64, u64)> =
             map.window.iter().copied().zip(map.memory.iter().copied()).collect();
-        let shown = map.segment == LOCAL && self.gpu.show_window(&pairs);
-        if shown { Ok(()) } else { Err(Refusal::Invalid) }
+        let shown = map.segment == LOCAL && self.gpu.map_host_aperture(&pairs);
+        if shown { Ok(()) } else { Err(DriverError::Invalid) }
     }
 
-    fn unmap_window(&self, _at: &mut Passive, segment: u32, window: &[u64]) -> Answer<()> {
-        let hidden = segment == LOCAL && self.gpu.hide_window(window);
-        if hidden { Ok(()) } else { Err(Refusal::Invalid) }
+    fn unmap_window(&self, _at: &mut Passive, segment: u32, window: &[u64]) -> DriverResult<()> {
+        let hidden = segment == LOCAL && self.gpu.unmap_host_aperture(window);
+        if hidden { Ok(()) } else { Err(DriverError::Invalid) }
     }
 
-    fn standard_data(&self, _at: &mut Passive, standard: &mut Standard) -> Answer<()> {
+    fn standard_data(&self, _at: &mut Passive, standard: &mut StandardAllocationArgs) -> DriverResult<()> {
         match &mut standard.private {
             None => {
                 standard.allocation_size = DESCRIPTION_SIZE;
@@ -225,28 +225,28 @@ impl Miniport for SoftGpu {
         Ok(())
     }
 
-    fn create_allocations(&self, _at: &mut Passive, births: Births<'_>) -> Answer<Born> {
-        self.make_allocations(births)
+    fn create_allocations(&self, _at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
+        self.new_allocations(births)
     }
 
     fn destroy_allocations(
         &self,
         _at: &mut Passive,
-        doomed: Doomed<'_>,
-    ) -> Answer<Option<DriverResource>> {
-        self.end_allocations(doomed)
+        doomed: DestroyAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
+        self.remove_allocations(doomed)
     }
 
     fn describe_allocation(
         &self,
         _at: &mut Passive,
         allocation: &DriverAllocation,
-    ) -> Answer<Surface> {
-        self.surface_of(allocation)
+    ) -> DriverResult<SurfaceInfo> {
+        self.surface_info(allocation)
     }
 
-    fn open_allocations(&self, at: &mut Passive, opening: Opening<'_>) -> Answer<Vec<DriverView>> {
-        self.make_views(at, opening)
+    fn open_allocations(&self, at: &mut Passive, opening: OpenAllocationArgs<'_>) -> DriverResult<Vec<DriverView>> {
+        self.new_views(at, opening)
     }
 
     fn close_allocations(
@@ -254,84 +254,84 @@ impl Miniport for SoftGpu {
         _at: &mut Passive,
         device: &DriverDevice,
         views: Drain<'_, DriverView>,
-    ) -> Answer<()> {
-        self.end_views(device, views)
+    ) -> DriverResult<()> {
+        self.remove_views(device, views)
     }
 
-    fn escape(&self, _at: &mut Passive, escape: Escape<'_>) -> Answer<()> {
+    fn escape(&self, _at: &mut Passive, escape: EscapeArgs<'_>) -> DriverResult<()> {
         format::answer_escape(escape.private, escape.hardware, || self.gpu.packets())
     }
 
-    fn submit(&self, _at: &mut Dispatch, packet: &Submission<'_>) -> Answer<()> {
-        self.start_packet(packet)
+    fn submit(&self, _at: &mut Dispatch, packet: &SubmitCommandVirtualArgs<'_>) -> DriverResult<()> {
+        self.push_packet(packet)
     }
 
-    fn render(&self, _at: &mut Passive, rendering: &mut Rendering<'_>) -> Answer<()> {
-        self.render_listed(rendering)
+    fn render(&self, _at: &mut Passive, rendering: &mut RenderArgs<'_>) -> DriverResult<()> {
+        self.translate_commands(rendering)
     }
 
-    fn patch(&self, _at: &mut Passive, patching: &mut Patching<'_>) -> Answer<()> {
-        self.patch_listed(patching)
+    fn patch(&self, _at: &mut Passive, patching: &mut PatchArgs<'_>) -> DriverResult<()> {
+        self.patch_commands(patching)
     }
 
-    fn submit_listed(&self, _at: &mut Dispatch, packet: &ListedSubmission<'_>) -> Answer<()> {
-        self.start_listed(packet)
+    fn submit_listed(&self, _at: &mut Dispatch, packet: &SubmitCommandArgs<'_>) -> DriverResult<()> {
+        self.push_patched(packet)
     }
 
-    fn build_paging(&self, _at: &mut Passive, building: &mut Building<'_>) -> Answer<()> {
-        self.plan.ok_or(Refusal::Absent)?;
-        paged::note(&self.state().records, &building.operation);
+    fn build_paging(&self, _at: &mut Passive, building: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
+        self.plan.ok_or(DriverError::Absent)?;
+        paged::note_residency(&self.state().records, &building.operation);
         let system = self.prepare_tables(&building.operation)?;
-        building::build_in(building, system)
+        building::build_paging_buffer_in(building, system)
     }
 
-    fn submit_paging(&self, _at: &mut Dispatch, packet: &PagingSubmission<'_>) -> Answer<()> {
-        self.plan.ok_or(Refusal::Absent)?;
+    fn submit_paging(&self, _at: &mut Dispatch, packet: &SubmitPagingArgs<'_>) -> DriverResult<()> {
+        self.plan.ok_or(DriverError::Absent)?;
         if packet.node >= NODES {
-            return Err(Refusal::Invalid);
+            return Err(DriverError::Invalid);
         }
-        let PagingSubmission { node, fence, commands, length, switch, .. } = *packet;
+        let SubmitPagingArgs { node, fence, commands, length, switch, .. } = *packet;
         self.gpu.push_paging(Paging { node, fence, commands, length, switch });
         Ok(())
     }
 
-    fn preempt(&self, _at: &mut Dispatch, node: u32, preemption: Fence) -> Answer<()> {
+    fn preempt(&self, _at: &mut Dispatch, node: u32, preemption: Fence) -> DriverResult<()> {
         self.gpu.preempt(node, preemption);
         Ok(())
     }
 
-    fn current_fence(&self, at: &mut Passive, node: u32) -> Answer<Fence> {
-        self.say_done(at, node)
+    fn current_fence(&self, at: &mut Passive, node: u32) -> DriverResult<Fence> {
+        self.report_progress(at, node)
     }
 
-    fn cancel(&self, _at: &mut Passive, _packet: &Cancelled<'_>) -> Answer<()> {
+    fn cancel(&self, _at: &mut Passive, _packet: &CancelCommandArgs<'_>) -> DriverResult<()> {
         Ok(()) // It keeps nothing for a packet before it has it.
     }
 
-    fn engine_answers(&self, _at: &mut Passive, node: u32) -> Answer<bool> {
-        Ok(self.gpu.answers(node))
+    fn engine_answers(&self, _at: &mut Passive, node: u32) -> DriverResult<bool> {
+        Ok(self.gpu.is_responsive(node))
     }
 
-    fn dependent_nodes(&self, _at: &mut Passive, node: u32) -> Answer<u64> {
-        1_u64.checked_shl(node).ok_or(Refusal::Invalid)
+    fn dependent_nodes(&self, _at: &mut Passive, node: u32) -> DriverResult<u64> {
+        1_u64.checked_shl(node).ok_or(DriverError::Invalid)
     }
 
-    fn reset_engine(&self, at: &mut Passive, node: u32) -> Answer<Fence> {
+    fn reset_engine(&self, at: &mut Passive, node: u32) -> DriverResult<Fence> {
         // What is done by itself is not lost by the reset.
-        self.say_done(at, node)?;
+        self.report_progress(at, node)?;
         Ok(self.gpu.reset_node(node))
     }
 
-    fn reset(&self, _at: &mut Passive) -> Answer<()> {
+    fn reset(&self, _at: &mut Passive) -> DriverResult<()> {
         self.gpu.reset_nodes();
         Ok(())
     }
 
-    fn restart(&self, _at: &mut Passive) -> Answer<()> {
+    fn restart(&self, _at: &mut Passive) -> DriverResult<()> {
         Ok(())
     }
 
-    fn collect(&self, _at: &mut Passive, _reason: CollectReason, into: &mut [u8]) -> Answer<usize> {
+    fn collect(&self, _at: &mut Passive, _reason: CollectReason, into: &mut [u8]) -> DriverResult<usize> {
         let said = (0..NODES).map(|node| self.gpu.done(node).0.to_le_bytes());
         let notes: Vec<u8> = said.flatten().collect();
         let length = notes.len().min(into.len());
@@ -339,8 +339,8 @@ impl Miniport for SoftGpu {
         Ok(length)
     }
 
-    fn interrupt(&self, at: &mut DeviceLevel) -> Answer<bool> {
-        let Ok(services) = self.services() else { return Ok(false) };
+    fn interrupt(&self, at: &mut DeviceLevel) -> DriverResult<bool> {
+        let Ok(services) = self.callbacks() else { return Ok(false) };
         let mut ours = false;
         for node in 0..NODES {
             ours |= self.report(at, &services, node);
@@ -355,15 +355,15 @@ impl Miniport for SoftGpu {
         Ok(ours)
     }
 
-    fn dpc(&self, at: &mut Dispatch) -> Answer<()> {
-        self.services()?.notify_dpc(at);
+    fn dpc(&self, at: &mut Dispatch) -> DriverResult<()> {
+        self.callbacks()?.notify_dpc(at);
         Ok(())
     }
 
-    fn control_interrupt(&self, _at: &mut Passive, of: Interrupt, on: bool) -> Answer<()> {
+    fn control_interrupt(&self, _at: &mut Passive, of: Interrupt, with_plan: bool) -> DriverResult<()> {
         match of {
-            Interrupt::Vsync => self.gpu.set_vsync(on),
-            Interrupt::Completed => return Err(Refusal::Unimplemented),
+            Interrupt::Vsync => self.gpu.set_vsync(with_plan),
+            Interrupt::Completed => return Err(DriverError::Unimplemented),
         }
         Ok(())
     }

@@ -2,17 +2,17 @@
 
 use crate::tests::source::*;
 use crate::*;
-use flight::{Event, What};
+use flight::{Event, EventKind};
 
 /// What happens to the allocator and the frames, in few words.
 fn order(events: &[Event]) -> Vec<String> {
     let said = events.iter().filter_map(|it| {
-        Some(match &it.what {
-            What::KsCall { name, .. } => name.strip_prefix("AVStrMini")?.to_owned(),
-            What::PinState { from, to, .. } => format!("{from} to {to}"),
-            What::AllocatorReady { .. } => "ready".to_owned(),
-            What::AllocatorDeleted { .. } => "deleted".to_owned(),
-            What::FrameDone { .. } => "done".to_owned(),
+        Some(match &it.kind {
+            EventKind::KsCall { name, .. } => name.strip_prefix("AVStrMini")?.to_owned(),
+            EventKind::PinStateChanged { from, to, .. } => format!("{from} to {to}"),
+            EventKind::AllocatorReady { .. } => "ready".to_owned(),
+            EventKind::AllocatorDeleted { .. } => "deleted".to_owned(),
+            EventKind::FrameDone { .. } => "done".to_owned(),
             _ => return None,
         })
     });
@@ -89,7 +89,7 @@ fn a_run_repeats() {
             let device = run.add(at, Source::new(true)).unwrap();
             let graph = run.open(at, device).unwrap();
             graph.run(at, 5).unwrap();
-            run.stream.pull_device(at, device).unwrap();
+            run.stream.surprise_remove_device(at, device).unwrap();
             run.assert_empty();
         });
         events.iter().map(ToString::to_string).collect::<Vec<_>>()
@@ -99,7 +99,7 @@ fn a_run_repeats() {
 
 #[test]
 fn an_allocator_that_is_not_chosen_is_never_called() {
-    for wish in [Wish { user: true, ..Wish::default() }, Wish { foreign: true, ..Wish::default() }]
+    for wish in [FramingRequest { user_mode: true, ..FramingRequest::default() }, FramingRequest { client_frames: true, ..FramingRequest::default() }]
     {
         let (events, _) = fly(1, |run, at| {
             let device = run.add(at, Source::new(true)).unwrap();
@@ -123,7 +123,7 @@ fn frames_that_are_cancelled_come_home_and_are_filled_again() {
             graph.run(at, 2).unwrap();
             run.stream.cancel_frames(at, graph.pin).unwrap();
             run.stream.validate().unwrap();
-            run.stream.refill(at, graph.pin).unwrap();
+            run.stream.requeue_cancelled_frames(at, graph.pin).unwrap();
             graph.run(at, 2).unwrap();
             run.stream.reset(at, graph.pin).unwrap();
             graph.run(at, 2).unwrap();
@@ -140,13 +140,13 @@ fn frames_that_are_cancelled_come_home_and_are_filled_again() {
 fn the_default_allocator_aligns_and_user_memory_need_not() {
     let (events, _) = fly(0, |run, at| {
         let device = run.add(at, Source::new(false)).unwrap();
-        let wish = Wish { frames: 5, alignment: 31, ..Wish::default() };
+        let wish = FramingRequest { frames: 5, alignment: 31, ..FramingRequest::default() };
         let graph = Graph::open(&run.stream, at, device, &format(), &wish).unwrap();
         assert_eq!((graph.framing.frames, graph.framing.alignment), (5, 31));
         graph.run(at, 9).unwrap();
         graph.close(at).unwrap();
         run.stream.stop_device(at, device).unwrap();
-        assert!(matches!(run.open(at, device), Err(Refused::NotStarted(_))));
+        assert!(matches!(run.open(at, device), Err(StreamError::NotStarted(_))));
         run.stream.start_device(at, device).unwrap();
         let graph = run.open(at, device).unwrap();
         graph.run(at, 1).unwrap();
@@ -166,9 +166,9 @@ fn threads_that_run_side_by_side_keep_the_rules() {
             let ended = run.host.spawn("another client", move |at| {
                 // It may be closed already, or not yet.
                 let _ = stream.cancel_frames(at, first_pin(&stream));
-                let _ = stream.refill(at, first_pin(&stream));
+                let _ = stream.requeue_cancelled_frames(at, first_pin(&stream));
                 if round % 3 == 0 {
-                    let _ = stream.pull_device(at, first_device(&stream));
+                    let _ = stream.surprise_remove_device(at, first_device(&stream));
                 }
             });
             let _ = graph.run(at, frames);

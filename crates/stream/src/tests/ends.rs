@@ -20,7 +20,7 @@ fn story(run: &Run, at: &mut Passive, source: Arc<Source>) {
     }
     let _ = run.stream.remove_device(at, device);
     // One whose driver refuses to be removed is pulled out.
-    let _ = run.stream.pull_device(at, device);
+    let _ = run.stream.surprise_remove_device(at, device);
 }
 
 /// Flies the story with something at the `n`th call, for every `n` that there is.
@@ -47,9 +47,9 @@ fn a_refusal_at_every_call_is_undone() {
             let (events, _) = fly(seed, |run, at| {
                 let source = Source::with(own, move |_, entry, _| {
                     // What is told and cannot refuse is not refused.
-                    let told = [Entry::DeleteAllocator, Entry::PointerCancelled];
-                    let refuses = count.is(n) && !told.contains(&entry);
-                    if refuses { Err(Refusal::NoMemory) } else { Ok(()) }
+                    let has_cancel_callback = [Entry::DeleteAllocator, Entry::PointerCancelled];
+                    let refuses = count.is(n) && !has_cancel_callback.contains(&entry);
+                    if refuses { Err(DriverError::NoMemory) } else { Ok(()) }
                 });
                 story(run, at, Arc::new(source));
                 run.assert_empty();
@@ -99,10 +99,10 @@ type Blow = fn(&Run, &mut Passive);
 
 const BLOWS: [(&str, Blow); 5] = [
     ("pull", |run, at| {
-        let _ = run.stream.pull_device(at, first_device(&run.stream));
+        let _ = run.stream.surprise_remove_device(at, first_device(&run.stream));
     }),
     ("stop", |run, at| {
-        let _ = run.stream.set_state(at, first_pin(&run.stream), State::Stop);
+        let _ = run.stream.set_state(at, first_pin(&run.stream), PinState::Stop);
     }),
     ("stop the device", |run, at| {
         let _ = run.stream.stop_device(at, first_device(&run.stream));
@@ -126,7 +126,7 @@ fn whatever_another_client_ends_at_every_call_ends_cleanly() {
                     let (ring, host) = (bell.clone(), run.host.clone());
                     let source = Source::with(own, move |_, _, _| {
                         if count.is(n) {
-                            host.ring(&ring);
+                            host.wake(&ring);
                         }
                         Ok(())
                     });
@@ -135,15 +135,15 @@ fn whatever_another_client_ends_at_every_call_ends_cleanly() {
                         host: run.host.clone(),
                         memory: run.memory.clone(),
                     };
-                    let waits = bell.clone();
+                    let waits_for_attempt = bell.clone();
                     let ended = run.host.spawn("another client", move |at| {
-                        other.host.park(at, &waits, None);
+                        other.host.park(at, &waits_for_attempt, None);
                         blow(&other, at);
                     });
                     story(run, at, Arc::new(source));
-                    run.host.ring(&bell); // If the call never came.
+                    run.host.wake(&bell); // If the call never came.
                     run.host.park(at, &ended, None);
-                    let _ = run.stream.pull_device(at, first_device(&run.stream));
+                    let _ = run.stream.surprise_remove_device(at, first_device(&run.stream));
                     run.assert_empty();
                 });
                 // A filter may be closed before the other client has closed its pin.
@@ -163,7 +163,7 @@ fn an_allocator_that_gives_fewer_frames_still_flies() {
             let count = Count::default();
             let source = Source::with(true, move |_, entry, _| {
                 let over = entry == Entry::Allocate && count.is(given + 1);
-                if over { Err(Refusal::NoMemory) } else { Ok(()) }
+                if over { Err(DriverError::NoMemory) } else { Ok(()) }
             });
             let device = run.add(at, source).unwrap();
             let graph = run.open(at, device).unwrap();

@@ -16,7 +16,7 @@ fn the_framing_of_the_first_format_may_be_edited_when_the_pin_is_made() {
                 let simple = SimpleFraming {
                     frames: 2,
                     bytes: BYTES,
-                    system: true,
+                    system_memory: true,
                     ..SimpleFraming::default()
                 };
                 it.services().edit_framing(pin, Some(FramingForm::Simple(simple))).unwrap();
@@ -25,7 +25,7 @@ fn the_framing_of_the_first_format_may_be_edited_when_the_pin_is_made() {
         });
         let mut source = source;
         let pin = &mut source.descriptor.filters[0].pins[0];
-        let small = SimpleFraming { bytes: BYTES / 2, system: true, ..SimpleFraming::default() };
+        let small = SimpleFraming { bytes: BYTES / 2, system_memory: true, ..SimpleFraming::default() };
         pin.framing = Some(FramingForm::Simple(small));
         let (events, _) = fly(1, |run, at| {
             let device = run.add(at, source).unwrap();
@@ -47,13 +47,13 @@ fn a_gate_is_as_its_driver_left_it_when_the_pin_runs_again() {
             services.add_gate_input(pin, false).unwrap();
         }
         if entry == Entry::PinSetDeviceState {
-            let to = services.see_pin(pin).unwrap().client;
-            let before = states.lock().unwrap().last().copied().unwrap_or(State::Stop);
+            let to = services.pin_view(pin).unwrap().client_state;
+            let before = states.lock().unwrap().last().copied().unwrap_or(PinState::Stop);
             states.lock().unwrap().push(to);
-            if to == State::Run {
-                services.turn_gate_input(pin, true).unwrap();
-            } else if before == State::Run {
-                services.turn_gate_input(pin, false).unwrap();
+            if to == PinState::Run {
+                services.set_gate_input(pin, true).unwrap();
+            } else if before == PinState::Run {
+                services.set_gate_input(pin, false).unwrap();
             }
         }
         Ok(())
@@ -84,7 +84,7 @@ fn a_device_whose_driver_refuses_to_end_goes_on_as_it_was() {
                 }
                 // Frames are due meanwhile.
                 it.services().delay(INTERVAL * 10).unwrap();
-                if refused.load(Ordering::Relaxed) { Err(Refusal::Busy) } else { Ok(()) }
+                if refused.load(Ordering::Relaxed) { Err(DriverError::Busy) } else { Ok(()) }
             });
             let (events, _) = fly(seed, |run, at| {
                 let device = run.add(at, source).unwrap();
@@ -94,7 +94,7 @@ fn a_device_whose_driver_refuses_to_end_goes_on_as_it_was() {
                     Entry::DeviceQueryStop => run.stream.stop_device(at, device),
                     _ => run.stream.remove_device(at, device),
                 };
-                assert_eq!(end(at), Err(Refused::Driver(Refusal::Busy)));
+                assert_eq!(end(at), Err(StreamError::Driver(DriverError::Busy)));
                 assert_eq!(graph.run(at, 8).map(|it| it.len()), Ok(8));
                 refuses.store(false, Ordering::Relaxed);
                 let _ = end(at);
@@ -112,19 +112,19 @@ fn a_device_that_is_stopped_is_not_started_by_a_refusal() {
     let counted = stops.clone();
     let source = Source::with(true, move |_, entry, _| {
         counted.fetch_add(u32::from(entry == Entry::DeviceStop), Ordering::Relaxed);
-        if entry == Entry::DeviceQueryRemove { Err(Refusal::Busy) } else { Ok(()) }
+        if entry == Entry::DeviceQueryRemove { Err(DriverError::Busy) } else { Ok(()) }
     });
     let (events, _) = fly(1, |run, at| {
         let device = run.add(at, source).unwrap();
         run.stream.stop_device(at, device).unwrap();
         assert!(run.stream.remove_device(at, device).is_err());
         let opened = run.stream.open_filter(at, device, 0);
-        assert_eq!(opened, Err(Refused::NotStarted(device.subject())));
+        assert_eq!(opened, Err(StreamError::NotStarted(device.subject())));
         assert!(run.stream.stop_device(at, device).is_err(), "it is stopped");
         assert_eq!(stops.load(Ordering::Relaxed), 1);
         run.stream.start_device(at, device).unwrap();
         run.open(at, device).unwrap().close(at).unwrap();
-        run.stream.pull_device(at, device).unwrap();
+        run.stream.surprise_remove_device(at, device).unwrap();
         run.assert_empty();
     });
     assert_eq!(broken(&events), NONE);
@@ -137,7 +137,7 @@ fn two_devices_may_have_the_same_words_for_their_memory() {
         for _ in 0..2 {
             let memory = Arc::new(SystemMemory::default());
             let plugged =
-                Plugged { minidriver: Arc::new(Source::new(true)), memory: memory.clone() };
+                DriverSetup { minidriver: Arc::new(Source::new(true)), memory: memory.clone() };
             let device = run.stream.add_device(at, plugged).unwrap();
             let graph = run.open(at, device).unwrap();
             graph.run(at, 2).unwrap();
@@ -146,7 +146,7 @@ fn two_devices_may_have_the_same_words_for_their_memory() {
         for (device, graph, memory) in all {
             graph.close(at).unwrap();
             run.stream.remove_device(at, device).unwrap();
-            assert_eq!(memory.pieces(), 0);
+            assert_eq!(memory.allocation_count(), 0);
         }
         run.assert_empty();
     });
@@ -169,17 +169,17 @@ impl Sink {
 }
 
 impl Minidriver for Sink {
-    fn stands_on(&self) -> Option<&dyn Minidriver> {
+    fn delegate(&self) -> Option<&dyn Minidriver> {
         Some(&self.under)
     }
 
-    fn process_pin(&self, pin: &PinView) -> Answer<()> {
+    fn process_pin(&self, pin: &PinView) -> DriverResult<()> {
         let services = self.under.services();
         while let Some(edge) = services.leading_edge(pin.pin, true) {
             let mut first = [0];
             services.read(edge, 0, &mut first)?;
             self.read.lock().unwrap().push(first[0]);
-            let left = services.look(edge)?.remaining;
+            let left = services.pointer_view(edge)?.remaining;
             services.advance_offsets(edge, left, true)?;
         }
         Ok(())
@@ -191,16 +191,16 @@ fn frames_that_are_free_are_not_sent_by_a_reset() {
     let sink = Arc::new(Sink::new());
     let minidriver = sink.clone();
     let (events, _) = fly(1, |run, at| {
-        let plugged = Plugged { minidriver, memory: run.memory.clone() };
+        let plugged = DriverSetup { minidriver, memory: run.memory.clone() };
         let device = run.stream.add_device(at, plugged).unwrap();
         let graph = run.open(at, device).unwrap();
-        run.stream.set_state(at, graph.pin, State::Run).unwrap();
+        run.stream.set_state(at, graph.pin, PinState::Run).unwrap();
         // One of two frames: the other one is free.
         run.stream.send_frame(at, graph.pin, &[1; BYTES as usize], Header::default()).unwrap();
-        run.host.quiet(at);
+        run.host.run_until_idle(at);
         run.stream.reset(at, graph.pin).unwrap();
-        run.stream.refill(at, graph.pin).unwrap();
-        run.host.quiet(at);
+        run.stream.requeue_cancelled_frames(at, graph.pin).unwrap();
+        run.host.run_until_idle(at);
         graph.close(at).unwrap();
         run.stream.remove_device(at, device).unwrap();
         run.assert_empty();
@@ -215,11 +215,11 @@ fn a_pin_that_stopped_in_sleep_does_not_run_at_wake() {
         let device = run.add(at, Source::new(true)).unwrap();
         let graph = run.open(at, device).unwrap();
         graph.run(at, 2).unwrap();
-        run.stream.sleep(at, device).unwrap();
+        run.stream.power_down(at, device).unwrap();
         graph.stop(at).unwrap();
-        run.stream.set_state(at, graph.pin, State::Pause).unwrap();
-        run.stream.wake_up(at, device, WakeOrder::PowerFirst).unwrap();
-        assert_eq!(run.stream.state(graph.pin), Ok((State::Pause, State::Pause)));
+        run.stream.set_state(at, graph.pin, PinState::Pause).unwrap();
+        run.stream.power_up(at, device, PowerUpOrder::PowerFirst).unwrap();
+        assert_eq!(run.stream.state(graph.pin), Ok((PinState::Pause, PinState::Pause)));
         graph.close(at).unwrap();
         run.stream.remove_device(at, device).unwrap();
         run.assert_empty();
@@ -232,8 +232,8 @@ fn a_pin_that_stopped_in_sleep_does_not_run_at_wake() {
 struct Slow(SystemMemory);
 
 impl FrameMemory for Slow {
-    fn make(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize> {
-        self.0.make(bytes, alignment, kind)
+    fn allocate(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize> {
+        self.0.allocate(bytes, alignment, kind)
     }
 
     fn free(&self, word: usize) -> bool {
@@ -256,12 +256,12 @@ impl FrameMemory for Slow {
         self.0.extent(word)
     }
 
-    fn pieces(&self) -> usize {
-        self.0.pieces()
+    fn allocation_count(&self) -> usize {
+        self.0.allocation_count()
     }
 
-    fn ration(&self, pieces: Option<usize>) {
-        self.0.ration(pieces);
+    fn limit_allocations(&self, pieces: Option<usize>) {
+        self.0.limit_allocations(pieces);
     }
 }
 
@@ -270,22 +270,22 @@ fn who_waits_for_a_frame_gets_the_one_that_could_not_be_written() {
     let (events, _) = fly_free(|run, at| {
         let mut sink = Sink::new();
         let pin = &mut sink.under.descriptor.filters[0].pins[0];
-        let one = SimpleFraming { frames: 1, system: true, ..SimpleFraming::default() };
+        let one = SimpleFraming { frames: 1, system_memory: true, ..SimpleFraming::default() };
         pin.framing = Some(FramingForm::Simple(one));
-        let plugged = Plugged { minidriver: Arc::new(sink), memory: Arc::new(Slow::default()) };
+        let plugged = DriverSetup { minidriver: Arc::new(sink), memory: Arc::new(Slow::default()) };
         let device = run.stream.add_device(at, plugged).unwrap();
         let graph = run.open(at, device).unwrap();
-        run.stream.set_state(at, graph.pin, State::Run).unwrap();
+        run.stream.set_state(at, graph.pin, PinState::Run).unwrap();
         let (other, pin) = (run.stream.clone(), graph.pin);
         let ended = run.host.spawn("another client", move |at| {
             let sent = other.send_frame(at, pin, &[0; 1000], Header::default());
-            assert_eq!(sent, Err(Refused::NoFrames));
+            assert_eq!(sent, Err(StreamError::NoFrames));
         });
         std::thread::sleep(std::time::Duration::from_millis(30));
         run.stream.send_frame(at, graph.pin, &[1], Header::default()).unwrap();
         run.host.park(at, &ended, None);
         run.stream.remove_device(at, device).unwrap();
-        assert_eq!(run.stream.census().count(), 0);
+        assert_eq!(run.stream.live_objects().count(), 0);
     });
     assert_eq!(broken(&events), NONE);
 }
@@ -294,13 +294,13 @@ fn who_waits_for_a_frame_gets_the_one_that_could_not_be_written() {
 fn counts_as_large_as_there_are_break_nothing() {
     let mut source = Source::new(true);
     let pin = &mut source.descriptor.filters[0].pins[0];
-    (pin.possible, pin.necessary) = (u32::MAX, u32::MAX);
+    (pin.instances_possible, pin.instances_necessary) = (u32::MAX, u32::MAX);
     let other = pin.clone();
     source.descriptor.filters[0].pins.push(other);
     let (events, _) = fly(1, |run, at| {
         let device = run.add(at, source).unwrap();
         let graph = run.open(at, device).unwrap();
-        assert!(matches!(graph.run(at, 1), Err(Refused::TooFew { .. })));
+        assert!(matches!(graph.run(at, 1), Err(StreamError::TooFew { .. })));
         graph.close(at).unwrap();
         run.stream.remove_device(at, device).unwrap();
         run.assert_empty();
@@ -312,13 +312,13 @@ fn counts_as_large_as_there_are_break_nothing() {
 struct Cloner(Source);
 
 impl Minidriver for Cloner {
-    fn stands_on(&self) -> Option<&dyn Minidriver> {
+    fn delegate(&self) -> Option<&dyn Minidriver> {
         Some(&self.0)
     }
 
-    fn process_filter(&self, _filter: FilterId, pins: &mut [ProcessPin]) -> Answer<()> {
+    fn process_filter(&self, _filter: FilterId, pins: &mut [ProcessPin]) -> DriverResult<()> {
         let services = self.0.services();
-        let [output] = pins else { return Err(Refusal::Pending) };
+        let [output] = pins else { return Err(DriverError::Pending) };
         let clone = services.clone_pointer(output.pointer, false)?;
         services.write(clone, 0, &[1; BYTES as usize])?;
         services.unlock(clone, false)?;
@@ -336,7 +336,7 @@ fn a_filter_that_processes_unlocks_clones_of_its_own() {
     filter.pins[0].dispatch.retain(|it| *it != Entry::PinProcess);
     let (events, _) = fly(1, |run, at| {
         let minidriver = Arc::new(Cloner(source));
-        let plugged = Plugged { minidriver, memory: run.memory.clone() };
+        let plugged = DriverSetup { minidriver, memory: run.memory.clone() };
         let device = run.stream.add_device(at, plugged).unwrap();
         let graph = run.open(at, device).unwrap();
         assert_eq!(graph.run(at, 3).unwrap().len(), 3);
@@ -356,18 +356,18 @@ fn a_frame_that_is_given_up_on_the_way_down_may_carry_nothing() {
         let services = it.services();
         if entry == Entry::PinProcess {
             if kept.lock().unwrap().is_some() {
-                return Err(Refusal::Pending);
+                return Err(DriverError::Pending);
             }
-            let edge = services.leading_edge(pin, true).ok_or(Refusal::Pending)?;
+            let edge = services.leading_edge(pin, true).ok_or(DriverError::Pending)?;
             let clone = services.clone_pointer(edge, false)?;
             services.write(clone, 0, &[1; 8])?;
             services.advance(edge).or_else(fell)?;
             let _ = services.unlock(edge, false);
             *kept.lock().unwrap() = Some(clone);
-            return Err(Refusal::Pending);
+            return Err(DriverError::Pending);
         }
         if entry == Entry::PinSetDeviceState
-            && services.see_pin(pin).unwrap().client == State::Acquire
+            && services.pin_view(pin).unwrap().client_state == PinState::Acquire
             && let Some(clone) = kept.lock().unwrap().take()
         {
             services.set_header(clone, Header::default()).unwrap();
@@ -378,8 +378,8 @@ fn a_frame_that_is_given_up_on_the_way_down_may_carry_nothing() {
     let (events, _) = fly(1, |run, at| {
         let device = run.add(at, source).unwrap();
         let graph = run.open(at, device).unwrap();
-        run.stream.set_state(at, graph.pin, State::Run).unwrap();
-        run.host.quiet(at);
+        run.stream.set_state(at, graph.pin, PinState::Run).unwrap();
+        run.host.run_until_idle(at);
         graph.stop(at).unwrap();
         graph.close(at).unwrap();
         run.stream.remove_device(at, device).unwrap();
@@ -395,8 +395,8 @@ fn nothing_is_injected_while_a_refused_step_is_undone() {
     let source = Source::with(false, move |it, entry, pin| {
         let services = it.services();
         let inject = || {
-            let word = services.make_memory(BYTES, 0, MemoryKind::NonPaged).unwrap();
-            let header = Header { used: BYTES, ..Header::default() };
+            let word = services.allocate_memory(BYTES, 0, MemoryKind::NonPaged).unwrap();
+            let header = Header { data_used: BYTES, ..Header::default() };
             if services.submit_frame(pin, (word, BYTES), header, 7).is_err() {
                 services.free_memory(word).unwrap();
             }
@@ -405,7 +405,7 @@ fn nothing_is_injected_while_a_refused_step_is_undone() {
             Entry::PinCreate => services.inject_frames(pin).unwrap(),
             Entry::PinSetDeviceState => {
                 inject();
-                return Err(Refusal::Busy);
+                return Err(DriverError::Busy);
             }
             // It would go on for ever.
             Entry::FrameReturned if counted.fetch_add(1, Ordering::Relaxed) < 10 => inject(),
@@ -416,7 +416,7 @@ fn nothing_is_injected_while_a_refused_step_is_undone() {
     let (events, _) = fly(1, |run, at| {
         let device = run.add(at, source).unwrap();
         let graph = run.open(at, device).unwrap();
-        assert!(run.stream.set_state(at, graph.pin, State::Acquire).is_err());
+        assert!(run.stream.set_state(at, graph.pin, PinState::Acquire).is_err());
         graph.close(at).unwrap();
         run.stream.remove_device(at, device).unwrap();
         run.assert_empty();
@@ -429,18 +429,18 @@ fn nothing_is_injected_while_a_refused_step_is_undone() {
 struct Dma(Source);
 
 impl Minidriver for Dma {
-    fn stands_on(&self) -> Option<&dyn Minidriver> {
+    fn delegate(&self) -> Option<&dyn Minidriver> {
         Some(&self.0)
     }
 
-    fn process_pin(&self, pin: &PinView) -> Answer<()> {
+    fn process_pin(&self, pin: &PinView) -> DriverResult<()> {
         let services = self.0.services();
         while let Some(edge) = services.leading_edge(pin.pin, true) {
             let clone = services.clone_pointer(edge, false)?;
-            services.advance_offsets(edge, services.look(edge)?.remaining, false)?;
+            services.advance_offsets(edge, services.pointer_view(edge)?.remaining, false)?;
             services.write(clone, 0, &[1; BYTES as usize])?;
-            let header = services.look(clone)?.header;
-            services.set_header(clone, Header { used: header.used + BYTES, ..header })?;
+            let header = services.pointer_view(clone)?.header;
+            services.set_header(clone, Header { data_used: header.data_used + BYTES, ..header })?;
             services.delete_pointer(clone)?;
         }
         Ok(())
@@ -458,10 +458,10 @@ fn of_a_pin_with_mappings_its_driver_alone_says_how_much_is_used() {
     source.descriptor.filters[0].pins[0].flags.push(PinFlag::GenerateMappings);
     let (events, _) = fly(1, |run, at| {
         let minidriver = Arc::new(Dma(source));
-        let plugged = Plugged { minidriver, memory: run.memory.clone() };
+        let plugged = DriverSetup { minidriver, memory: run.memory.clone() };
         let device = run.stream.add_device(at, plugged).unwrap();
         let graph = run.open(at, device).unwrap();
-        assert!(graph.run(at, 3).unwrap().iter().all(|it| it.header.used == BYTES));
+        assert!(graph.run(at, 3).unwrap().iter().all(|it| it.header.data_used == BYTES));
         graph.close(at).unwrap();
         run.stream.remove_device(at, device).unwrap();
         run.assert_empty();
@@ -474,13 +474,13 @@ fn a_bridge_pin_is_described_and_is_not_opened() {
     let mut source = Source::new(true);
     let mut bridge = PinDescriptor { formats: Vec::new(), ..PinDescriptor::default() };
     source.descriptor.filters[0].pins.push(bridge.clone());
-    bridge.possible = 0;
+    bridge.instances_possible = 0;
     source.descriptor.filters[0].pins.push(bridge);
     let (events, _) = fly(1, |run, at| {
         let device = run.add(at, source).unwrap();
         let graph = run.open(at, device).unwrap();
         let opened = [1, 2].map(|it| run.stream.create_pin(at, graph.filter, it, &format()));
-        assert_eq!(opened, [Err(Refused::NoFormat), Err(Refused::TooMany { most: 0 })]);
+        assert_eq!(opened, [Err(StreamError::NoFormat), Err(StreamError::TooMany { most: 0 })]);
         assert_eq!(graph.run(at, 2).unwrap().len(), 2);
         graph.close(at).unwrap();
         run.stream.remove_device(at, device).unwrap();
@@ -495,7 +495,7 @@ fn a_framing_without_limit_or_wish_has_frames_as_large_as_the_format() {
         let mut source = Source::new(true);
         let pin = &mut source.descriptor.filters[0].pins[0];
         if let Some(FramingForm::Extended(framing)) = &mut pin.framing {
-            framing.items[0].framing = Span { least: 0, most };
+            framing.items[0].framing = SizeRange { min: 0, max: most };
         }
         let (events, _) = fly(1, |run, at| {
             let device = run.add(at, source).unwrap();

@@ -2,9 +2,9 @@
 //! and failures. Other crates than `flight` are not needed.
 
 use crate::lock::Lock;
-use crate::world::World;
+use crate::world::StreamState;
 use crate::*;
-use flight::{InternalError, Log, Passive, Stepped, internal_error};
+use flight::{InternalError, Log, Passive, DeterministicHost, internal_error};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -36,14 +36,14 @@ impl TestDriver {
     }
 
     fn services(&self) -> Arc<Services> {
-        self.services.hold().clone().unwrap()
+        self.services.lock().clone().unwrap()
     }
 
-    fn enter(&self, entry: Entry) -> Answer<()> {
-        self.calls.hold().push(entry);
+    fn enter(&self, entry: Entry) -> DriverResult<()> {
+        self.calls.lock().push(entry);
         match self.fault.filter(|fault| fault.0 == entry) {
             None => Ok(()),
-            Some((_, Fault::Fails)) => Err(Refusal::NoMemory),
+            Some((_, Fault::Fails)) => Err(DriverError::NoMemory),
             Some((_, Fault::Panics)) => panic!("the driver crashes"),
             Some((_, Fault::InternalError)) => internal_error("this is a test"),
         }
@@ -51,7 +51,7 @@ impl TestDriver {
 
     /// The calls since the last time.
     fn take_calls(&self) -> Vec<Entry> {
-        std::mem::take(&mut self.calls.hold())
+        std::mem::take(&mut self.calls.lock())
     }
 }
 
@@ -71,7 +71,7 @@ impl Minidriver for TestDriver {
                 bytes: 64,
                 alignment: 7,
                 kind: MemoryKind::NonPaged,
-                system: true,
+                system_memory: true,
                 reserved: 0,
             })),
             ..PinDescriptor::default()
@@ -82,15 +82,15 @@ impl Minidriver for TestDriver {
     }
 
     fn attach(&self, services: &Arc<Services>) {
-        *self.services.hold() = Some(services.clone());
+        *self.services.lock() = Some(services.clone());
     }
 
     fn create_filter(
         &self,
         _at: &mut Passive,
         _filter: &FilterView,
-        _word: Blank<'_, FilterId>,
-    ) -> Answer<Option<DriverFilter>> {
+        _word: HandleSlot<'_, FilterId>,
+    ) -> DriverResult<Option<DriverFilter>> {
         self.enter(Entry::FilterCreate).map(|()| None)
     }
 
@@ -99,7 +99,7 @@ impl Minidriver for TestDriver {
         _at: &mut Passive,
         _filter: &FilterView,
         _word: Option<DriverFilter>,
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         self.enter(Entry::FilterClose)
     }
 
@@ -107,25 +107,25 @@ impl Minidriver for TestDriver {
         &self,
         _at: &mut Passive,
         _pin: &PinView,
-        _word: Blank<'_, PinId>,
-    ) -> Answer<Option<DriverPin>> {
+        _word: HandleSlot<'_, PinId>,
+    ) -> DriverResult<Option<DriverPin>> {
         self.enter(Entry::PinCreate).map(|()| None)
     }
 
-    fn close_pin(&self, _at: &mut Passive, _pin: &PinView, _word: Option<DriverPin>) -> Answer<()> {
+    fn close_pin(&self, _at: &mut Passive, _pin: &PinView, _word: Option<DriverPin>) -> DriverResult<()> {
         self.enter(Entry::PinClose)
     }
 
-    fn set_state(&self, _at: &mut Passive, _pin: &PinView, _to: State, _from: State) -> Answer<()> {
+    fn set_state(&self, _at: &mut Passive, _pin: &PinView, _to: PinState, _from: PinState) -> DriverResult<()> {
         self.enter(Entry::PinSetDeviceState)
     }
 
     /// Clones the leading edge once, writes the frame, and moves on.
-    fn process_pin(&self, pin: &PinView) -> Answer<()> {
+    fn process_pin(&self, pin: &PinView) -> DriverResult<()> {
         self.enter(Entry::PinProcess)?;
         let services = self.services();
-        let edge = services.leading_edge(pin.pin, true).ok_or(Refusal::Pending)?;
-        let mut clone = self.clone.hold();
+        let edge = services.leading_edge(pin.pin, true).ok_or(DriverError::Pending)?;
+        let mut clone = self.clone.lock();
         if clone.is_none() {
             *clone = Some(services.clone_pointer(edge, false)?);
         }
@@ -138,32 +138,32 @@ impl Minidriver for TestDriver {
         _at: &mut Passive,
         _pin: &PinView,
         _framing: &Framing,
-        word: Blank<'_, AllocatorId>,
-    ) -> Answer<DriverAllocator> {
+        word: HandleSlot<'_, AllocatorId>,
+    ) -> DriverResult<DriverAllocator> {
         self.enter(Entry::InitializeAllocator)?;
-        let context = self.services().make_memory(16, 7, MemoryKind::NonPaged);
-        Ok(word.fill(context.ok_or(Refusal::NoMemory)?))
+        let context = self.services().allocate_memory(16, 7, MemoryKind::NonPaged);
+        Ok(word.set(context.ok_or(DriverError::NoMemory)?))
     }
 
     fn allocate(
         &self,
         _allocator: &DriverAllocator,
-        word: Blank<'_, FrameId>,
+        word: HandleSlot<'_, FrameId>,
     ) -> Option<DriverFrame> {
         self.enter(Entry::Allocate).ok()?;
-        Some(word.fill(self.services().make_memory(256, 15, MemoryKind::NonPaged)?))
+        Some(word.set(self.services().allocate_memory(256, 15, MemoryKind::NonPaged)?))
     }
 
     fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
         // The entry point returns nothing, so a failure cannot be passed on.
         let _ = self.enter(Entry::FreeFrame);
-        self.services().free_memory(frame.word()).unwrap();
+        self.services().free_memory(frame.value()).unwrap();
     }
 
     fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
         // As above.
         let _ = self.enter(Entry::DeleteAllocator);
-        self.services().free_memory(allocator.word()).unwrap();
+        self.services().free_memory(allocator.value()).unwrap();
     }
 }
 
@@ -183,30 +183,30 @@ impl Bed {
 
     /// How many filters, pins, stream pointers, allocators and frames are live.
     fn live(&self) -> [usize; 5] {
-        let world = self.stream.world.hold();
-        let World { filters, pins, pointers, allocators, frames, .. } = &*world;
+        let world = self.stream.state.lock();
+        let StreamState { filters, pins, pointers, allocators, frames, .. } = &*world;
         [filters.len(), pins.len(), pointers.len(), allocators.len(), frames.len()]
     }
 
     /// Everything of the device but the device itself is gone.
     fn assert_empty(&self) {
         assert_eq!(self.live(), [0; 5]);
-        assert_eq!(self.stream.census().count(), 1, "{}", self.stream.census());
-        assert_eq!(self.memory.pieces(), 0);
+        assert_eq!(self.stream.live_objects().count(), 1, "{}", self.stream.live_objects());
+        assert_eq!(self.memory.allocation_count(), 0);
         self.stream.validate().unwrap();
     }
 }
 
 fn format() -> Format {
-    Format { major: 1, sample: 64, ..Format::default() }
+    Format { major: 1, sample_size: 64, ..Format::default() }
 }
 
 fn fly(driver: TestDriver, body: impl FnOnce(&Bed, &mut Passive)) {
     let log = Arc::new(Log::new());
-    Stepped::fly(1, &log, |host, at| {
+    DeterministicHost::fly(1, &log, |host, at| {
         let stream = Stream::new(host.clone(), log.clone());
         let (driver, memory) = (Arc::new(driver), Arc::new(SystemMemory::default()));
-        let plugged = Plugged { minidriver: driver.clone(), memory: memory.clone() };
+        let plugged = DriverSetup { minidriver: driver.clone(), memory: memory.clone() };
         let device = stream.add_device(at, plugged).unwrap();
         body(&Bed { stream, driver, memory, device }, at);
     })
@@ -221,9 +221,9 @@ fn a_filter_and_its_pin_open_and_close_in_order() {
         // The pin has a leading edge, and no frame yet.
         assert_eq!(bed.live(), [1, 1, 1, 0, 0]);
         let again = bed.stream.create_pin(at, filter, 0, &format());
-        assert_eq!(again, Err(Refused::TooMany { most: 1 }));
+        assert_eq!(again, Err(StreamError::TooMany { most: 1 }));
         let closed = bed.stream.close_filter(at, filter);
-        assert_eq!(closed, Err(Refused::PinsOpen(filter.subject())));
+        assert_eq!(closed, Err(StreamError::PinsOpen(filter.subject())));
         bed.stream.close_pin(at, pin).unwrap();
         bed.stream.close_filter(at, filter).unwrap();
         assert_eq!(
@@ -233,8 +233,8 @@ fn a_filter_and_its_pin_open_and_close_in_order() {
         // A client's stale ids are refused, also when their slots are used again.
         let (other, _) = bed.open_pin(at);
         assert_eq!(other.serial(), 2);
-        assert_eq!(bed.stream.close_pin(at, pin), Err(Refused::NotThere(pin.subject())));
-        assert_eq!(bed.stream.close_filter(at, filter), Err(Refused::NotThere(filter.subject())));
+        assert_eq!(bed.stream.close_pin(at, pin), Err(StreamError::NotFound(pin.subject())));
+        assert_eq!(bed.stream.close_filter(at, filter), Err(StreamError::NotFound(filter.subject())));
         bed.stream.stop_device(at, bed.device).unwrap();
         bed.assert_empty();
     });
@@ -244,13 +244,13 @@ fn a_filter_and_its_pin_open_and_close_in_order() {
 fn both_sides_agree_on_the_larger_framing() {
     fly(TestDriver::default(), |bed, at| {
         let (_, pin) = bed.open_pin(at);
-        let wish = Wish { frames: 3, bytes: 100, alignment: 15, ..Wish::default() };
+        let wish = FramingRequest { frames: 3, bytes: 100, alignment: 15, ..FramingRequest::default() };
         let framing = bed.stream.connect(at, pin, &wish).unwrap();
         let kind = MemoryKind::NonPaged;
-        let agreed = Framing { frames: 3, bytes: 100, alignment: 15, kind, system: true };
+        let agreed = Framing { frames: 3, bytes: 100, alignment: 15, kind, system_memory: true };
         assert_eq!(framing, agreed);
         let again = bed.stream.connect(at, pin, &wish);
-        assert_eq!(again, Err(Refused::Connected(pin.subject())));
+        assert_eq!(again, Err(StreamError::Connected(pin.subject())));
         bed.stream.stop_device(at, bed.device).unwrap();
         bed.assert_empty();
     });
@@ -261,9 +261,9 @@ fn an_allocator_is_initialised_first_and_deleted_last() {
     fly(TestDriver::default(), |bed, at| {
         let (_, pin) = bed.open_pin(at);
         bed.driver.take_calls();
-        bed.stream.connect(at, pin, &Wish::default()).unwrap();
+        bed.stream.connect(at, pin, &FramingRequest::default()).unwrap();
         assert_eq!(bed.driver.take_calls(), [Entry::InitializeAllocator]);
-        bed.stream.set_state(at, pin, State::Acquire).unwrap();
+        bed.stream.set_state(at, pin, PinState::Acquire).unwrap();
         let state = Entry::PinSetDeviceState;
         assert_eq!(bed.driver.take_calls(), [Entry::Allocate, Entry::Allocate, state]);
         bed.stream.disconnect(at, pin).unwrap();
@@ -272,7 +272,7 @@ fn an_allocator_is_initialised_first_and_deleted_last() {
             [state, Entry::FreeFrame, Entry::FreeFrame, Entry::DeleteAllocator]
         );
         assert_eq!(bed.live(), [1, 1, 1, 0, 0]);
-        assert_eq!(bed.memory.pieces(), 0);
+        assert_eq!(bed.memory.allocation_count(), 0);
     });
 }
 
@@ -280,18 +280,18 @@ fn an_allocator_is_initialised_first_and_deleted_last() {
 fn frames_live_while_a_pin_is_not_stopped() {
     fly(TestDriver::default(), |bed, at| {
         let (_, pin) = bed.open_pin(at);
-        bed.stream.connect(at, pin, &Wish::default()).unwrap();
-        let frames = |state: State, at: &mut Passive| {
+        bed.stream.connect(at, pin, &FramingRequest::default()).unwrap();
+        let frames = |state: PinState, at: &mut Passive| {
             bed.stream.set_state(at, pin, state).unwrap();
             bed.stream.validate().unwrap();
-            (bed.live()[4], bed.stream.world.hold().pins[pin].queue.len())
+            (bed.live()[4], bed.stream.state.lock().pins[pin].queue.len())
         };
-        assert_eq!(frames(State::Stop, at), (0, 0));
-        assert_eq!(frames(State::Acquire, at), (2, 0));
-        assert_eq!(frames(State::Pause, at), (2, 2));
-        assert_eq!(frames(State::Acquire, at), (2, 2));
-        assert_eq!(frames(State::Stop, at), (0, 0));
-        assert_eq!(frames(State::Run, at), (2, 2));
+        assert_eq!(frames(PinState::Stop, at), (0, 0));
+        assert_eq!(frames(PinState::Acquire, at), (2, 0));
+        assert_eq!(frames(PinState::Pause, at), (2, 2));
+        assert_eq!(frames(PinState::Acquire, at), (2, 2));
+        assert_eq!(frames(PinState::Stop, at), (0, 0));
+        assert_eq!(frames(PinState::Run, at), (2, 2));
         bed.stream.stop_device(at, bed.device).unwrap();
         bed.assert_empty();
     });
@@ -301,31 +301,31 @@ fn frames_live_while_a_pin_is_not_stopped() {
 fn a_frame_is_done_when_its_last_clone_is_deleted() {
     fly(TestDriver::default(), |bed, at| {
         let (_, pin) = bed.open_pin(at);
-        bed.stream.connect(at, pin, &Wish::default()).unwrap();
-        bed.stream.set_state(at, pin, State::Run).unwrap();
-        while bed.stream.work(at) {}
-        let clone = bed.driver.clone.hold().unwrap();
+        bed.stream.connect(at, pin, &FramingRequest::default()).unwrap();
+        bed.stream.set_state(at, pin, PinState::Run).unwrap();
+        while bed.stream.run_pending_work(at) {}
+        let clone = bed.driver.clone.lock().unwrap();
         let services = bed.driver.services();
-        let first = services.look(clone).unwrap().frame.unwrap();
+        let first = services.pointer_view(clone).unwrap().frame.unwrap();
         // Both frames were passed; the clone keeps the first one.
         assert_eq!(bed.live()[2], 2);
         let second = bed.stream.take_frame(at, pin, None).unwrap();
         assert_ne!(second.frame, first);
-        assert_eq!(second.header.used, 8);
+        assert_eq!(second.header.data_used, 8);
         let none = bed.stream.take_frame(at, pin, Some(0));
-        assert!(matches!(none, Err(Refused::TimedOut | Refused::Stuck)), "{none:?}");
+        assert!(matches!(none, Err(StreamError::TimedOut | StreamError::Stuck)), "{none:?}");
         services.delete_pointer(clone).unwrap();
         assert_eq!(bed.stream.take_frame(at, pin, None).unwrap().frame, first);
-        assert_eq!(services.delete_pointer(clone), Err(Refusal::Invalid), "it is deleted once");
+        assert_eq!(services.delete_pointer(clone), Err(DriverError::Invalid), "it is deleted once");
         bed.stream.stop_device(at, bed.device).unwrap();
         bed.assert_empty();
     });
 }
 
 /// Opens, connects and acquires a pin. Returns the first failure.
-fn acquire(bed: &Bed, at: &mut Passive) -> Result<(), Refused> {
-    let graph = Graph::open(&bed.stream, at, bed.device, &format(), &Wish::default())?;
-    let acquired = bed.stream.set_state(at, graph.pin, State::Acquire);
+fn acquire(bed: &Bed, at: &mut Passive) -> Result<(), StreamError> {
+    let graph = Graph::open(&bed.stream, at, bed.device, &format(), &FramingRequest::default())?;
+    let acquired = bed.stream.set_state(at, graph.pin, PinState::Acquire);
     graph.close(at)?;
     acquired
 }
@@ -339,11 +339,11 @@ fn a_failed_call_leaves_nothing_alive() {
         Entry::Allocate,
         Entry::PinSetDeviceState,
     ] {
-        for (fault, why) in [(Fault::Fails, Refusal::NoMemory), (Fault::Panics, Refusal::Crashed)] {
+        for (fault, why) in [(Fault::Fails, DriverError::NoMemory), (Fault::Panics, DriverError::Crashed)] {
             fly(TestDriver::with_fault(entry, fault), |bed, at| {
                 let refused = acquire(bed, at).unwrap_err();
                 let frames = entry == Entry::Allocate;
-                let expected = if frames { Refused::NoFrames } else { Refused::Driver(why) };
+                let expected = if frames { StreamError::NoFrames } else { StreamError::Driver(why) };
                 assert_eq!(refused, expected, "{}", entry.name());
                 bed.assert_empty();
             });
@@ -366,7 +366,7 @@ fn a_dangling_id_of_ours_is_an_internal_error() {
     fly(TestDriver::default(), |bed, at| {
         let (filter, pin) = bed.open_pin(at);
         bed.stream.close_pin(at, pin).unwrap();
-        let dangling = || bed.stream.world.hold().pin_call(pin, Entry::PinClose);
+        let dangling = || bed.stream.state.lock().pin_call(pin, Entry::PinClose);
         let Err(panic) = catch_unwind(AssertUnwindSafe(dangling)) else {
             panic!("{pin} is closed, and was found");
         };

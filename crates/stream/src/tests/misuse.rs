@@ -13,7 +13,7 @@ mod pointers;
 /// Flies a source that does something in its calls. Answers the rules that it broke.
 fn broken_by(
     own: bool,
-    hook: impl Fn(&Source, Entry, PinId) -> Answer<()> + Send + Sync + 'static,
+    hook: impl Fn(&Source, Entry, PinId) -> DriverResult<()> + Send + Sync + 'static,
 ) -> Vec<RuleId> {
     broken_in(Source::with(own, hook), |run, at, graph| {
         let _ = graph.run(at, 4);
@@ -29,7 +29,7 @@ fn broken_in(source: Source, story: impl FnOnce(&Run, &mut Passive, &Graph)) -> 
                 story(run, at, &graph);
                 let _ = graph.close(at);
             }
-            let _ = run.stream.pull_device(at, device);
+            let _ = run.stream.surprise_remove_device(at, device);
         }
         run.assert_empty();
     });
@@ -41,7 +41,7 @@ fn broken_in(source: Source, story: impl FnOnce(&Run, &mut Passive, &Graph)) -> 
 fn once(
     entry: Entry,
     act: impl Fn(&Source, PinId) + Send + Sync + 'static,
-) -> impl Fn(&Source, Entry, PinId) -> Answer<()> + Send + Sync + 'static {
+) -> impl Fn(&Source, Entry, PinId) -> DriverResult<()> + Send + Sync + 'static {
     let count = Count::default();
     move |source, here, pin| {
         if here == entry && count.is(1) {
@@ -53,15 +53,15 @@ fn once(
 
 #[test]
 fn bags_need_their_mutex_and_free_once() {
-    let free = |it: &Source| it.services().make_memory(8, 0, MemoryKind::Paged).unwrap();
+    let free = |it: &Source| it.services().allocate_memory(8, 0, MemoryKind::Paged).unwrap();
     let good = broken_by(
         true,
         once(Entry::PinCreate, move |it, pin| {
             let item = free(it);
-            it.services().add_to_bag(BagOf::Pin(pin), item, false).unwrap();
-            let filter = it.services().see_pin(pin).unwrap().filter;
-            it.services().add_to_bag(BagOf::Filter(filter), item, false).unwrap();
-            let own = it.services().make_bag().unwrap();
+            it.services().add_to_bag(BagOwner::Pin(pin), item, false).unwrap();
+            let filter = it.services().pin_view(pin).unwrap().filter;
+            it.services().add_to_bag(BagOwner::Filter(filter), item, false).unwrap();
+            let own = it.services().create_bag().unwrap();
             it.services().add_to_bag(own, free(it), false).unwrap();
             it.services().free_bag(own).unwrap();
         }),
@@ -71,7 +71,7 @@ fn bags_need_their_mutex_and_free_once() {
         true,
         once(Entry::PinCreate, move |it, _| {
             let item = free(it);
-            let bag = BagOf::Device(it.services().device());
+            let bag = BagOwner::Device(it.services().device());
             assert!(it.services().add_to_bag(bag, item, false).is_err());
             it.services().free_memory(item).unwrap();
         }),
@@ -81,11 +81,11 @@ fn bags_need_their_mutex_and_free_once() {
         true,
         once(Entry::PinCreate, move |it, pin| {
             let item = free(it);
-            it.services().add_to_bag(BagOf::Pin(pin), item, false).unwrap();
-            let filter = it.services().see_pin(pin).unwrap().filter;
-            it.services().add_to_bag(BagOf::Filter(filter), item, false).unwrap();
-            let removed = it.services().remove_from_bag(BagOf::Pin(pin), item, true);
-            assert_eq!(removed, Err(Refusal::Busy));
+            it.services().add_to_bag(BagOwner::Pin(pin), item, false).unwrap();
+            let filter = it.services().pin_view(pin).unwrap().filter;
+            it.services().add_to_bag(BagOwner::Filter(filter), item, false).unwrap();
+            let removed = it.services().remove_from_bag(BagOwner::Pin(pin), item, true);
+            assert_eq!(removed, Err(DriverError::Busy));
             assert!(it.services().free_memory(item).is_err(), "the other bag frees it");
         }),
     );
@@ -93,8 +93,8 @@ fn bags_need_their_mutex_and_free_once() {
     let left = broken_by(
         true,
         once(Entry::PinCreate, move |it, pin| {
-            let _ = it.services().make_bag();
-            assert!(it.services().add_to_bag(BagOf::Pin(pin), 0x1234, false).is_err());
+            let _ = it.services().create_bag();
+            assert!(it.services().add_to_bag(BagOwner::Pin(pin), 0x1234, false).is_err());
         }),
     );
     assert_eq!(left, [RuleId::KS_BAG_003, RuleId::KS_BAG_006]);
@@ -103,29 +103,29 @@ fn bags_need_their_mutex_and_free_once() {
 #[test]
 fn the_bag_of_what_was_closed_takes_nothing() {
     let answers = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let told = answers.clone();
+    let has_cancel_callback = answers.clone();
     let ended = std::sync::Mutex::new(Vec::new());
     let hook = move |it: &Source, entry: Entry, pin: PinId| {
         let (bags, mutex) = match entry {
             Entry::FilterCreate => {
-                let own = it.services().make_bag()?;
+                let own = it.services().create_bag()?;
                 it.services().free_bag(own)?;
                 ended.lock().unwrap().push(own);
                 return Ok(());
             }
             Entry::PinCreate => {
-                let filter = it.services().see_pin(pin).unwrap().filter;
-                ended.lock().unwrap().extend([BagOf::Pin(pin), BagOf::Filter(filter)]);
+                let filter = it.services().pin_view(pin).unwrap().filter;
+                ended.lock().unwrap().extend([BagOwner::Pin(pin), BagOwner::Filter(filter)]);
                 return Ok(());
             }
             // The filter's bag is still there.
             Entry::FilterClose => (ended.lock().unwrap()[..2].to_vec(), None),
             Entry::DevicePostStart => {
-                (vec![BagOf::Device(DeviceId::NULL), BagOf::Pin(PinId::NULL)], None)
+                (vec![BagOwner::Device(DeviceId::NULL), BagOwner::Pin(PinId::NULL)], None)
             }
             // Whose mutex it can have.
             Entry::DeviceRemove => {
-                (vec![ended.lock().unwrap()[2]], Some(Mutex::Control(Kind::Filter.nr(1))))
+                (vec![ended.lock().unwrap()[2]], Some(KsMutex::Control(Kind::Filter.subject(1))))
             }
             _ => return Ok(()),
         };
@@ -133,9 +133,9 @@ fn the_bag_of_what_was_closed_takes_nothing() {
             it.services().acquire(mutex)?;
         }
         for bag in bags {
-            let item = it.services().make_memory(8, 0, MemoryKind::Paged).unwrap();
+            let item = it.services().allocate_memory(8, 0, MemoryKind::Paged).unwrap();
             let added = it.services().add_to_bag(bag, item, false);
-            told.lock().unwrap().push((bag, added));
+            has_cancel_callback.lock().unwrap().push((bag, added));
             it.services().free_memory(item)?;
         }
         mutex.map_or(Ok(()), |mutex| it.services().release(mutex))
@@ -143,7 +143,7 @@ fn the_bag_of_what_was_closed_takes_nothing() {
     assert_eq!(broken_by(true, hook), [RuleId::KS_BAG_001]);
     let all = answers.lock().unwrap();
     assert_eq!(all.len(), 5);
-    assert!(all.iter().all(|(_, it)| *it == Err(Refusal::Invalid)), "{all:?}");
+    assert!(all.iter().all(|(_, it)| *it == Err(DriverError::Invalid)), "{all:?}");
 }
 
 #[test]
@@ -171,42 +171,42 @@ fn what_was_closed_is_not_used() {
 
 #[test]
 fn a_gate_is_only_turned_as_far_as_it_goes() {
-    let gate = broken_by(
+    let gate_inputs = broken_by(
         true,
         once(Entry::PinCreate, |it, pin| {
             let services = it.services();
-            assert!(services.turn_gate_input(pin, true).is_err());
-            assert!(services.turn_gate_input(pin, false).is_err());
+            assert!(services.set_gate_input(pin, true).is_err());
+            assert!(services.set_gate_input(pin, false).is_err());
             services.add_gate_input(pin, true).unwrap();
-            services.turn_gate_input(pin, false).unwrap();
-            services.turn_gate_input(pin, true).unwrap();
+            services.set_gate_input(pin, false).unwrap();
+            services.set_gate_input(pin, true).unwrap();
         }),
     );
-    assert_eq!(gate, [RuleId::KS_PROC_006]);
+    assert_eq!(gate_inputs, [RuleId::KS_PROC_006]);
 }
 
 #[test]
 fn success_without_progress_and_a_stall_are_named() {
-    struct Idle(Source, Answer<()>);
+    struct Idle(Source, DriverResult<()>);
     impl Minidriver for Idle {
-        fn stands_on(&self) -> Option<&dyn Minidriver> {
+        fn delegate(&self) -> Option<&dyn Minidriver> {
             Some(&self.0)
         }
-        fn process_pin(&self, _pin: &PinView) -> Answer<()> {
+        fn process_pin(&self, _pin: &PinView) -> DriverResult<()> {
             self.1
         }
     }
     for (answer, rules) in [
         (Ok(()), vec![RuleId::KS_PROC_001, RuleId::KS_PROC_002]),
-        (Err(Refusal::Pending), vec![RuleId::KS_PROC_002]),
+        (Err(DriverError::Pending), vec![RuleId::KS_PROC_002]),
     ] {
         let (events, _) = fly(0, |run, at| {
             let minidriver = Arc::new(Idle(Source::new(true), answer));
-            let plugged = Plugged { minidriver, memory: run.memory.clone() };
+            let plugged = DriverSetup { minidriver, memory: run.memory.clone() };
             let device = run.stream.add_device(at, plugged).unwrap();
             let graph = run.open(at, device).unwrap();
-            assert_eq!(graph.run(at, 1), Err(Refused::Stuck));
-            run.stream.pull_device(at, device).unwrap();
+            assert_eq!(graph.run(at, 1), Err(StreamError::Stuck));
+            run.stream.surprise_remove_device(at, device).unwrap();
             run.assert_empty();
         });
         assert_eq!(broken(&events), rules);
@@ -219,7 +219,7 @@ fn a_pending_request_is_marked_and_completed_once() {
         broken_by(
             true,
             |_, entry, _| {
-                if entry == Entry::PinConnect { Err(Refusal::Pending) } else { Ok(()) }
+                if entry == Entry::PinConnect { Err(DriverError::Pending) } else { Ok(()) }
             },
         );
     assert_eq!(unmarked, [RuleId::KS_PIN_012]);
@@ -227,19 +227,19 @@ fn a_pending_request_is_marked_and_completed_once() {
         broken_by(
             true,
             |_, entry, _| {
-                if entry == Entry::DeviceStart { Err(Refusal::Pending) } else { Ok(()) }
+                if entry == Entry::DeviceStart { Err(DriverError::Pending) } else { Ok(()) }
             },
         );
     assert_eq!(start, [RuleId::KS_DEV_001]);
     let format = broken_by(true, |_, entry, _| {
-        if entry == Entry::PinSetDataFormat { Err(Refusal::Pending) } else { Ok(()) }
+        if entry == Entry::PinSetDataFormat { Err(DriverError::Pending) } else { Ok(()) }
     });
     assert_eq!(format, [RuleId::KS_PIN_006]);
     let never =
         broken_by(
             true,
             |_, entry, _| {
-                if entry == Entry::PinCreate { Err(Refusal::Pending) } else { Ok(()) }
+                if entry == Entry::PinCreate { Err(DriverError::Pending) } else { Ok(()) }
             },
         );
     assert_eq!(never, [RuleId::KS_PIN_002]);
@@ -247,18 +247,18 @@ fn a_pending_request_is_marked_and_completed_once() {
         if entry == Entry::PinCreate {
             it.services().mark_pending(pin.subject()).unwrap();
             it.services().complete_pending(pin.subject(), Ok(()), 0xa0).unwrap();
-            return Err(Refusal::Pending);
+            return Err(DriverError::Pending);
         }
         Ok(())
     });
     assert_eq!(good, []);
     let twice = broken_by(true, |it, entry, _| {
         if entry == Entry::FilterCreate {
-            let filter = Kind::Filter.nr(1);
+            let filter = Kind::Filter.subject(1);
             it.services().mark_pending(filter).unwrap();
             it.services().complete_pending(filter, Ok(()), 0xf0).unwrap();
             assert!(it.services().complete_pending(filter, Ok(()), 0xf0).is_err());
-            return Err(Refusal::Pending);
+            return Err(DriverError::Pending);
         }
         Ok(())
     });
@@ -269,7 +269,7 @@ fn a_pending_request_is_marked_and_completed_once() {
 fn a_client_closes_pins_before_their_filter() {
     let broken = broken_in(Source::new(true), |run, at, graph| {
         let closed = run.stream.close_filter(at, graph.filter);
-        assert_eq!(closed, Err(Refused::PinsOpen(graph.filter.subject())));
+        assert_eq!(closed, Err(StreamError::PinsOpen(graph.filter.subject())));
     });
     assert_eq!(broken, [RuleId::KS_PIN_013]);
 }
@@ -279,7 +279,7 @@ fn a_device_leaves_nothing() {
     let left = broken_by(
         true,
         once(Entry::DeviceStart, |it, _| {
-            it.services().make_memory(8, 0, MemoryKind::Paged);
+            it.services().allocate_memory(8, 0, MemoryKind::Paged);
         }),
     );
     assert_eq!(left, [RuleId::KS_DEV_006]);

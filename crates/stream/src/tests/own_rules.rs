@@ -3,7 +3,7 @@
 
 use crate::tests::source::*;
 use crate::*;
-use flight::{Event, RuleId, Who};
+use flight::{Event, RuleId, Component};
 use std::collections::BTreeSet;
 
 /// One event of a trace, changed. Events are named by words of their lines: the first line that
@@ -26,9 +26,9 @@ use Change::{Again, Late, Missing, Set, Swap};
 const CASES: &[(RuleId, Change)] = &[
     (RuleId::KS_ALLOC_001, Set("allocator.chosen", "by", "client")),
     (RuleId::KS_ALLOC_002, Again("ks.call name=AVStrMiniInitializeAllocator", "ks.call")),
-    (RuleId::KS_ALLOC_005, Set("allocator.used entry=AVStrMiniAllocate", "word", "word:77")),
+    (RuleId::KS_ALLOC_005, Set("allocator.used entry=AVStrMiniAllocate", "word", "driver-pointer:77")),
     (RuleId::KS_ALLOC_009, Set("allocator.ready", "frames", "2")),
-    (RuleId::KS_ALLOC_010, Set("frame.freeing", "word", "word:77")),
+    (RuleId::KS_ALLOC_010, Set("frame.freeing", "word", "driver-pointer:77")),
     (RuleId::KS_ALLOC_012, Missing("frame.freed")),
     (
         RuleId::KS_ALLOC_013,
@@ -36,7 +36,7 @@ const CASES: &[(RuleId, Change)] = &[
     ),
     (RuleId::KS_ALLOC_016, Missing("allocator.deleted")),
     (RuleId::KS_ALLOC_018, Set("allocator.chosen", "user", "true")),
-    (RuleId::KS_ALLOC_026, Set("frame.made", "pin", "pin:9")),
+    (RuleId::KS_ALLOC_026, Set("frame.created", "pin", "pin:9")),
     (RuleId::KS_BAG_002, Missing("ks.unbagged")),
     (RuleId::KS_DEV_002, Missing("ks.started")),
     (RuleId::KS_DEV_005, Late("pin.closed", "filter.closed")),
@@ -48,9 +48,9 @@ const CASES: &[(RuleId, Change)] = &[
     (RuleId::KS_PROC_003, Set("ks.call name=AVStrMiniPinProcess", "level", "dispatch")),
     (RuleId::KS_PTR_006, Late("pointer.deleted", "frame.done")),
     (RuleId::KS_PTR_011, Swap("pointer.deleted", "frame.cancelled")),
-    (RuleId::KS_STATE_001, Set("pin.wanted to=acquire", "to", "pause")),
-    (RuleId::KS_STATE_003, Set("pin.wanted to=acquire", "to", "stop")),
-    (RuleId::KS_STATE_004, Missing("pin.wanted to=pause")),
+    (RuleId::KS_STATE_001, Set("pin.state-requested to=acquire", "to", "pause")),
+    (RuleId::KS_STATE_003, Set("pin.state-requested to=acquire", "to", "stop")),
+    (RuleId::KS_STATE_004, Missing("pin.state-requested to=pause")),
 ];
 
 /// A flight in which all of them are judged.
@@ -58,8 +58,8 @@ fn recorded() -> Vec<Event> {
     let (events, _) = fly(0, |run, at| {
         let source = Source::with(true, |it, entry, pin| {
             if entry == Entry::PinCreate {
-                let item = it.services().make_memory(8, 0, MemoryKind::Paged).unwrap();
-                it.services().add_to_bag(BagOf::Pin(pin), item, false).unwrap();
+                let item = it.services().allocate_memory(8, 0, MemoryKind::Paged).unwrap();
+                it.services().add_to_bag(BagOwner::Pin(pin), item, false).unwrap();
             }
             Ok(())
         });
@@ -91,20 +91,20 @@ fn one_wrong_event_is_one_rule_broken() {
     let events = recorded();
     let quiet = verified(&events);
     assert_eq!(quiet.findings(), []);
-    for (rule, change) in CASES {
-        assert_ne!(quiet.tally().of(*rule), 0, "{} is not judged", rule.name());
+    for (request_rule, change) in CASES {
+        assert_ne!(quiet.rule_counts().count_of(*request_rule), 0, "{} is not judged", request_rule.name());
         let changed = change.apply(&events);
         let verifier = verified(&changed);
         let first = verifier.findings().first();
-        let first = first.unwrap_or_else(|| panic!("{} is not found", rule.name()));
+        let first = first.unwrap_or_else(|| panic!("{} is not found", request_rule.name()));
         let together: BTreeSet<RuleId> = verifier
             .findings()
             .iter()
             .take_while(|it| it.events.last() == first.events.last())
-            .inspect(|it| assert_eq!(it.who, Who::Kernel))
+            .inspect(|it| assert_eq!(it.component, Component::Kernel))
             .map(|it| it.rule)
             .collect();
-        assert_eq!(together, BTreeSet::from([*rule]), "{}: {first:?}", rule.name());
+        assert_eq!(together, BTreeSet::from([*request_rule]), "{}: {first:?}", request_rule.name());
     }
 }
 

@@ -20,8 +20,8 @@ impl Dice {
 
 /// One that is there, mostly.
 fn pick(stream: &Stream, dice: &mut Dice, kind: Kind) -> u32 {
-    let census = stream.census();
-    let there = census.live.iter().map(|it| it.subject).filter(|it| it.kind == kind);
+    let census = stream.live_objects();
+    let there = census.objects.iter().map(|it| it.subject).filter(|it| it.kind == kind);
     let there: Vec<u32> = there.map(|it| it.number).collect();
     let count = u32::try_from(there.len()).unwrap();
     if count == 0 || dice.below(16) == 0 {
@@ -36,13 +36,13 @@ fn act(stream: &Stream, at: &mut Passive, dice: &mut Dice, device: DeviceId) {
     let filter = stream.find_filter(filter).unwrap_or(FilterId::NULL);
     let pin = pick(stream, dice, Kind::Pin);
     let pin = stream.find_pin(pin).unwrap_or(PinId::NULL);
-    let wish = Wish {
+    let wish = FramingRequest {
         frames: dice.below(4),
-        user: dice.below(4) == 0,
-        short: dice.below(2) == 0,
-        ..Wish::default()
+        user_mode: dice.below(4) == 0,
+        half_size: dice.below(2) == 0,
+        ..FramingRequest::default()
     };
-    let state = State::ALL[dice.below(8).min(3) as usize];
+    let state = PinState::ALL[dice.below(8).min(3) as usize];
     match dice.below(20) {
         0 | 1 => drop(stream.open_filter(at, device, 0)),
         2 | 3 => drop(stream.create_pin(at, filter, 0, &format())),
@@ -53,18 +53,18 @@ fn act(stream: &Stream, at: &mut Passive, dice: &mut Dice, device: DeviceId) {
             if let Ok(taken) = stream.take_frame(at, pin, Some(until))
                 && dice.below(4) > 0
             {
-                let _ = stream.give_back(at, taken.frame);
+                let _ = stream.return_frame(at, taken.frame);
             }
         }
         13 => drop(stream.cancel_frames(at, pin)),
-        14 => drop(stream.refill(at, pin)),
+        14 => drop(stream.requeue_cancelled_frames(at, pin)),
         15 => drop(stream.reset(at, pin)),
         16 => drop(stream.disconnect(at, pin)),
         17 => drop(stream.close_pin(at, pin)),
         18 => match dice.below(3) {
             0 => drop(stream.close_filter(at, filter)),
-            1 => drop(stream.sleep(at, device)),
-            _ => drop(stream.wake_up(at, device, WakeOrder::PinsFirst)),
+            1 => drop(stream.power_down(at, device)),
+            _ => drop(stream.power_up(at, device, PowerUpOrder::PinsFirst)),
         },
         _ => {
             if dice.below(4) == 0 && stream.stop_device(at, device).is_ok() {
@@ -78,7 +78,7 @@ fn act(stream: &Stream, at: &mut Passive, dice: &mut Dice, device: DeviceId) {
 /// Two clients at once, then the end of everything.
 fn lives(run: &Run, at: &mut Passive, seed: u64) {
     let mut source = Source::new(!seed.is_multiple_of(3));
-    source.descriptor.filters[0].pins[0].possible = 2;
+    source.descriptor.filters[0].pins[0].instances_possible = 2;
     let device = run.add_shared(at, Arc::new(source)).unwrap();
     let stream = run.stream.clone();
     let other = run.host.spawn("another client", move |at| {
@@ -92,7 +92,7 @@ fn lives(run: &Run, at: &mut Passive, seed: u64) {
         act(&run.stream, at, &mut dice, device);
     }
     run.host.park(at, &other, None);
-    run.stream.pull_device(at, device).unwrap();
+    run.stream.surprise_remove_device(at, device).unwrap();
     run.assert_empty();
 }
 
@@ -102,7 +102,7 @@ fn judged(seed: u64, events: &[Event]) -> usize {
     check_order(events);
     let broken = broken(events);
     assert!(broken.iter().all(|it| *it == RuleId::KS_PIN_013), "seed {seed}: {broken:?}");
-    events.iter().filter(|it| it.what.name() == "frame.done").count()
+    events.iter().filter(|it| it.kind.name() == "frame.done").count()
 }
 
 #[test]

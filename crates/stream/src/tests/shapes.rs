@@ -3,7 +3,7 @@
 
 use crate::tests::source::*;
 use crate::*;
-use flight::{Irql, Kind, Passive, RuleId, What};
+use flight::{Irql, Kind, Passive, RuleId, EventKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -23,20 +23,20 @@ impl Turner {
         filter.pins[0].dispatch.retain(|it| *it != Entry::PinProcess);
         let mut input = filter.pins[0].clone();
         input.flow = Flow::In;
-        input.necessary = 1;
+        input.instances_necessary = 1;
         filter.pins.push(input);
         Self { under, meddles }
     }
 }
 
 impl Minidriver for Turner {
-    fn stands_on(&self) -> Option<&dyn Minidriver> {
+    fn delegate(&self) -> Option<&dyn Minidriver> {
         Some(&self.under)
     }
 
-    fn process_filter(&self, _filter: FilterId, pins: &mut [ProcessPin]) -> Answer<()> {
+    fn process_filter(&self, _filter: FilterId, pins: &mut [ProcessPin]) -> DriverResult<()> {
         let services = self.under.services();
-        let [output, input] = pins else { return Err(Refusal::Pending) };
+        let [output, input] = pins else { return Err(DriverError::Pending) };
         if self.meddles {
             assert!(services.advance(input.pointer).is_err());
         }
@@ -44,8 +44,8 @@ impl Minidriver for Turner {
         services.read(input.pointer, 0, &mut bytes)?;
         let turned: Vec<u8> = bytes.iter().map(|it| !it).collect();
         services.write(output.pointer, 0, &turned)?;
-        let header = services.look(input.pointer)?.header;
-        services.set_header(output.pointer, Header { used: 0, ..header })?;
+        let header = services.pointer_view(input.pointer)?.header;
+        services.set_header(output.pointer, Header { data_used: 0, ..header })?;
         input.used = input.available;
         output.used = input.available;
         output.terminate = true;
@@ -58,7 +58,7 @@ fn a_filter_processes_its_pins_together_at_the_level_it_asks_for() {
     for meddles in [false, true] {
         for seed in 0..10 {
             let (events, _) = fly(seed, |run, at| {
-                let plugged = Plugged {
+                let plugged = DriverSetup {
                     minidriver: Arc::new(Turner::new(meddles)),
                     memory: run.memory.clone(),
                 };
@@ -66,25 +66,25 @@ fn a_filter_processes_its_pins_together_at_the_level_it_asks_for() {
                 let stream = &run.stream;
                 let filter = stream.open_filter(at, device, 0).unwrap();
                 let output = stream.create_pin(at, filter, 0, &format()).unwrap();
-                stream.connect(at, output, &Wish::default()).unwrap();
-                let early = stream.set_state(at, output, State::Run);
-                assert_eq!(early, Err(Refused::TooFew { factory: 1, least: 1 }));
+                stream.connect(at, output, &FramingRequest::default()).unwrap();
+                let early = stream.set_state(at, output, PinState::Run);
+                assert_eq!(early, Err(StreamError::TooFew { factory: 1, least: 1 }));
                 let input = stream.create_pin(at, filter, 1, &format()).unwrap();
-                stream.connect(at, input, &Wish::default()).unwrap();
-                stream.set_state(at, output, State::Run).unwrap();
-                stream.set_state(at, input, State::Run).unwrap();
+                stream.connect(at, input, &FramingRequest::default()).unwrap();
+                stream.set_state(at, output, PinState::Run).unwrap();
+                stream.set_state(at, input, PinState::Run).unwrap();
                 for number in 0..5 {
                     let header =
-                        Header { time: number * 10, end: number == 4, ..Header::default() };
+                        Header { time: number * 10, end_of_stream: number == 4, ..Header::default() };
                     stream.send_frame(at, input, &pattern(number), header).unwrap();
                     let taken = stream.take_frame(at, output, None).unwrap();
-                    assert_eq!((taken.header.time, taken.header.used), (number * 10, BYTES));
-                    assert_eq!(taken.header.end, number == 4);
+                    assert_eq!((taken.header.time, taken.header.data_used), (number * 10, BYTES));
+                    assert_eq!(taken.header.end_of_stream, number == 4);
                     let mut bytes = vec![0; BYTES as usize];
                     stream.read_frame(taken.frame, 0, &mut bytes).unwrap();
                     let turned: Vec<u8> = pattern(number).iter().map(|it| !it).collect();
                     assert_eq!(bytes, turned);
-                    stream.give_back(at, taken.frame).unwrap();
+                    stream.return_frame(at, taken.frame).unwrap();
                     stream.validate().unwrap();
                 }
                 stream.remove_device(at, device).unwrap();
@@ -92,8 +92,8 @@ fn a_filter_processes_its_pins_together_at_the_level_it_asks_for() {
             });
             let rules = if meddles { vec![RuleId::KS_PTR_013] } else { vec![] };
             assert_eq!(broken(&events), rules);
-            let levels = events.iter().filter_map(|it| match &it.what {
-                What::KsCall { name, level, .. } if name == "AVStrMiniFilterProcess" => {
+            let levels = events.iter().filter_map(|it| match &it.kind {
+                EventKind::KsCall { name, level, .. } if name == "AVStrMiniFilterProcess" => {
                     Some(*level)
                 }
                 _ => None,
@@ -107,22 +107,22 @@ fn a_filter_processes_its_pins_together_at_the_level_it_asks_for() {
 struct Keeper(Source);
 
 impl Minidriver for Keeper {
-    fn stands_on(&self) -> Option<&dyn Minidriver> {
+    fn delegate(&self) -> Option<&dyn Minidriver> {
         Some(&self.0)
     }
 
-    fn process_pin(&self, pin: &PinView) -> Answer<()> {
+    fn process_pin(&self, pin: &PinView) -> DriverResult<()> {
         let services = self.0.services();
         while let Some(edge) = services.leading_edge(pin.pin, true) {
             services.write(edge, 0, &[1; BYTES as usize])?;
-            services.set_header(edge, Header { used: BYTES, ..Header::default() })?;
+            services.set_header(edge, Header { data_used: BYTES, ..Header::default() })?;
             services.advance(edge).or_else(fell)?;
-            let behind = services.look(services.trailing_edge(pin.pin, false).unwrap())?;
+            let behind = services.pointer_view(services.trailing_edge(pin.pin, false).unwrap())?;
             assert!(behind.frame.is_some() && !behind.locked);
             // The one before may go.
-            let trailing = services.trailing_edge(pin.pin, false).ok_or(Refusal::NotReady)?;
-            let more = services.look(trailing)?.frame != services.look(edge)?.frame;
-            if more && services.look(edge)?.frame.is_some() {
+            let trailing = services.trailing_edge(pin.pin, false).ok_or(DriverError::NotReady)?;
+            let more = services.pointer_view(trailing)?.frame != services.pointer_view(edge)?.frame;
+            if more && services.pointer_view(edge)?.frame.is_some() {
                 services.advance(trailing).or_else(fell)?;
             }
         }
@@ -135,13 +135,13 @@ fn a_trailing_edge_keeps_frames_in_the_queue() {
     let (events, _) = fly(0, |run, at| {
         let mut source = Source::new(true);
         source.descriptor.filters[0].pins[0].flags.push(PinFlag::DistinctTrailingEdge);
-        let plugged = Plugged { minidriver: Arc::new(Keeper(source)), memory: run.memory.clone() };
+        let plugged = DriverSetup { minidriver: Arc::new(Keeper(source)), memory: run.memory.clone() };
         let device = run.stream.add_device(at, plugged).unwrap();
         let graph = run.open(at, device).unwrap();
         assert_eq!(graph.run(at, 2).unwrap().len(), 2);
         run.stream.validate().unwrap();
-        assert!(run.stream.census().to_string().contains("queued"));
-        run.stream.pull_device(at, device).unwrap();
+        assert!(run.stream.live_objects().to_string().contains("queued"));
+        run.stream.surprise_remove_device(at, device).unwrap();
         run.assert_empty();
     });
     assert_eq!(broken(&events), []);
@@ -156,8 +156,8 @@ fn injected_frames_come_back_once() {
                 let _ = services.inject_frames(pin);
             }
             if entry == Entry::PinSetDeviceState && submits {
-                let word = services.make_memory(BYTES, 7, MemoryKind::NonPaged).unwrap();
-                let header = Header { used: BYTES, ..Header::default() };
+                let word = services.allocate_memory(BYTES, 7, MemoryKind::NonPaged).unwrap();
+                let header = Header { data_used: BYTES, ..Header::default() };
                 if services.submit_frame(pin, (word, BYTES), header, 5).is_err() {
                     services.free_memory(word).unwrap();
                 }
@@ -173,7 +173,7 @@ fn injected_frames_come_back_once() {
             run.assert_empty();
         });
         let back = events.iter().filter(
-            |it| matches!(&it.what, What::KsCall { name, .. } if name == "AVStrMiniFrameReturn"),
+            |it| matches!(&it.kind, EventKind::KsCall { name, .. } if name == "AVStrMiniFrameReturn"),
         );
         (broken(&events), back.count())
     };
@@ -188,7 +188,7 @@ fn a_pin_of_another_transport_may_jump_and_must_jump_back() {
         let count = Count::default();
         let mut source = Source::with(false, move |_, entry, _| {
             let back = entry == Entry::PinSetDeviceState && count.is(2);
-            if back && refuses { Err(Refusal::Invalid) } else { Ok(()) }
+            if back && refuses { Err(DriverError::Invalid) } else { Ok(()) }
         });
         source.descriptor.filters[0].pins[0].flags.push(PinFlag::DoNotUseStandardTransport);
         let (events, _) = fly(0, |run, at| {
@@ -200,7 +200,7 @@ fn a_pin_of_another_transport_may_jump_and_must_jump_back() {
             run.stream.remove_device(at, device).unwrap();
             run.assert_empty();
         });
-        let states = events.iter().filter(|it| matches!(it.what, What::PinState { .. })).count();
+        let states = events.iter().filter(|it| matches!(it.kind, EventKind::PinStateChanged { .. })).count();
         assert_eq!(states, 2, "to run at once, and back at once");
         let rules = if refuses { vec![RuleId::KS_STATE_002] } else { vec![] };
         assert_eq!(broken(&events), rules);
@@ -230,26 +230,26 @@ fn mappings_need_a_dma_adapter() {
 
 #[test]
 fn a_device_wakes_in_either_order() {
-    for order in [WakeOrder::PowerFirst, WakeOrder::PinsFirst] {
+    for order in [PowerUpOrder::PowerFirst, PowerUpOrder::PinsFirst] {
         for refuses in [false, true] {
             let count = Count::default();
             let source = Source::with(true, move |it, entry, _| {
                 if entry == Entry::DeviceSetPower {
-                    let control = Mutex::Control(Kind::Filter.nr(1));
+                    let control = KsMutex::Control(Kind::Filter.subject(1));
                     it.services().acquire(control).unwrap();
                     it.services().release(control).unwrap();
                 }
                 // The fifth change of state is the one that wakes.
                 let wakes = entry == Entry::PinSetDeviceState && count.is(5);
-                if wakes && refuses { Err(Refusal::Busy) } else { Ok(()) }
+                if wakes && refuses { Err(DriverError::Busy) } else { Ok(()) }
             });
             let (events, _) = fly(1, |run, at| {
                 let device = run.add(at, source).unwrap();
                 let graph = run.open(at, device).unwrap();
                 graph.run(at, 2).unwrap();
-                run.stream.sleep(at, device).unwrap();
-                assert_eq!(run.stream.state(graph.pin), Ok((State::Pause, State::Pause)));
-                assert_eq!(run.stream.wake_up(at, device, order).is_err(), refuses);
+                run.stream.power_down(at, device).unwrap();
+                assert_eq!(run.stream.state(graph.pin), Ok((PinState::Pause, PinState::Pause)));
+                assert_eq!(run.stream.power_up(at, device, order).is_err(), refuses);
                 graph.run(at, 2).unwrap();
                 run.stream.remove_device(at, device).unwrap();
                 run.assert_empty();
@@ -270,13 +270,13 @@ fn hardware_that_another_pin_uses_is_left_alone_before_acquire() {
         }
         Ok(())
     });
-    source.descriptor.filters[0].pins[0].possible = 2;
+    source.descriptor.filters[0].pins[0].instances_possible = 2;
     let (events, _) = fly(0, |run, at| {
         let device = run.add(at, source).unwrap();
         let graph = run.open(at, device).unwrap();
         graph.run(at, 1).unwrap();
         let other = run.stream.create_pin(at, graph.filter, 0, &format()).unwrap();
-        run.stream.connect(at, other, &Wish::default()).unwrap();
+        run.stream.connect(at, other, &FramingRequest::default()).unwrap();
         run.stream.remove_device(at, device).unwrap();
         run.assert_empty();
     });
@@ -299,17 +299,17 @@ impl Eager {
         let pin = &mut filter.pins[0];
         pin.dispatch.retain(|it| *it != Entry::PinProcess);
         pin.flags = vec![PinFlag::ProcessIfAnyInRunState, PinFlag::SomeFramesRequiredForProcessing];
-        pin.possible = 2;
+        pin.instances_possible = 2;
         Self { under, inside: AtomicU32::new(0), processed: AtomicU32::new(0) }
     }
 }
 
 impl Minidriver for Eager {
-    fn stands_on(&self) -> Option<&dyn Minidriver> {
+    fn delegate(&self) -> Option<&dyn Minidriver> {
         Some(&self.under)
     }
 
-    fn process_filter(&self, _filter: FilterId, pins: &mut [ProcessPin]) -> Answer<()> {
+    fn process_filter(&self, _filter: FilterId, pins: &mut [ProcessPin]) -> DriverResult<()> {
         self.inside.fetch_add(1, Ordering::SeqCst);
         self.processed.fetch_add(1, Ordering::SeqCst);
         let services = self.under.services();
@@ -322,8 +322,8 @@ impl Minidriver for Eager {
         Ok(())
     }
 
-    fn set_state(&self, _at: &mut Passive, _pin: &PinView, to: State, from: State) -> Answer<()> {
-        if (from, to) == (State::Run, State::Pause) {
+    fn set_state(&self, _at: &mut Passive, _pin: &PinView, to: PinState, from: PinState) -> DriverResult<()> {
+        if (from, to) == (PinState::Run, PinState::Pause) {
             let before = self.processed.load(Ordering::SeqCst);
             assert_eq!(self.inside.load(Ordering::SeqCst), 0, "it is processed");
             self.under.services().delay(1000)?;
@@ -339,37 +339,37 @@ fn a_filter_is_processed_while_one_pin_runs_and_not_when_that_is_told_to_pause()
         let eager = Arc::new(Eager::new());
         let minidriver = eager.clone();
         let (events, _) = fly(seed, |run, at| {
-            let plugged = Plugged { minidriver, memory: run.memory.clone() };
+            let plugged = DriverSetup { minidriver, memory: run.memory.clone() };
             let device = run.stream.add_device(at, plugged).unwrap();
             let stream = &run.stream;
             let filter = stream.open_filter(at, device, 0).unwrap();
             let [one, other] = [0, 1].map(|_| {
                 let pin = stream.create_pin(at, filter, 0, &format()).unwrap();
-                stream.connect(at, pin, &Wish::default()).unwrap();
+                stream.connect(at, pin, &FramingRequest::default()).unwrap();
                 pin
             });
             // The other one stays where it is.
-            stream.set_state(at, one, State::Run).unwrap();
+            stream.set_state(at, one, PinState::Run).unwrap();
             for _ in 0..3 {
                 let taken = stream.take_frame(at, one, None).unwrap();
-                stream.give_back(at, taken.frame).unwrap();
+                stream.return_frame(at, taken.frame).unwrap();
             }
-            stream.set_state(at, one, State::Pause).unwrap();
+            stream.set_state(at, one, PinState::Pause).unwrap();
             let before = eager.processed.load(Ordering::SeqCst);
-            run.host.quiet(at);
+            run.host.run_until_idle(at);
             assert_eq!(eager.processed.load(Ordering::SeqCst), before, "none runs");
-            stream.set_state(at, one, State::Run).unwrap();
-            stream.set_state(at, one, State::Stop).unwrap();
+            stream.set_state(at, one, PinState::Run).unwrap();
+            stream.set_state(at, one, PinState::Stop).unwrap();
             // A gate that is closed is one for all.
-            run.host.quiet(at);
+            run.host.run_until_idle(at);
             let services = stream.services(device).unwrap();
             services.add_gate_input(other, false).unwrap();
             let before = eager.processed.load(Ordering::SeqCst);
-            stream.set_state(at, one, State::Run).unwrap();
-            run.host.quiet(at);
+            stream.set_state(at, one, PinState::Run).unwrap();
+            run.host.run_until_idle(at);
             assert_eq!(eager.processed.load(Ordering::SeqCst), before, "a gate is closed");
-            services.turn_gate_input(other, true).unwrap();
-            run.host.quiet(at);
+            services.set_gate_input(other, true).unwrap();
+            run.host.run_until_idle(at);
             assert!(eager.processed.load(Ordering::SeqCst) > before);
             run.stream.remove_device(at, device).unwrap();
             run.assert_empty();

@@ -2,7 +2,7 @@
 //! flights of it.
 
 use crate::*;
-use flight::{Crew, Dispatch, Event, Free, Log, Passive, RuleId, Stepped, Ticket, What, Who};
+use flight::{Spawner, Dispatch, Event, ThreadedHost, Log, Passive, RuleId, DeterministicHost, WaitToken, EventKind, Component};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ pub(crate) const INTERVAL: u64 = 333_333;
 pub(crate) const BYTES: u32 = 64;
 
 /// What a test does in a driver's place, at the beginning of each of its calls.
-pub(crate) type Hook = dyn Fn(&Source, Entry, PinId) -> Answer<()> + Send + Sync;
+pub(crate) type Hook = dyn Fn(&Source, Entry, PinId) -> DriverResult<()> + Send + Sync;
 
 /// The source.
 pub(crate) struct Source {
@@ -38,7 +38,7 @@ struct Pool {
 }
 
 pub(crate) fn format() -> Format {
-    Format { major: 1, sub: 2, specifier: 3, sample: BYTES, block: Vec::new() }
+    Format { major: 1, sub_format: 2, specifier: 3, sample_size: BYTES, block: Vec::new() }
 }
 
 /// What the source has: an extended framing and an allocator, or the old form and none.
@@ -48,7 +48,7 @@ pub(crate) fn descriptor(own: bool) -> DeviceDescriptor {
         can_allocate: true,
         frames: 3,
         alignment: 15,
-        framing: Span { least: BYTES, most: BYTES },
+        framing: SizeRange { min: BYTES, max: BYTES },
         ..FramingItem::default()
     };
     let simple = SimpleFraming {
@@ -56,7 +56,7 @@ pub(crate) fn descriptor(own: bool) -> DeviceDescriptor {
         bytes: BYTES,
         alignment: 7,
         kind: MemoryKind::NonPaged,
-        system: true,
+        system_memory: true,
         reserved: 0,
     };
     let pin = PinDescriptor {
@@ -110,7 +110,7 @@ impl Source {
 
     pub(crate) fn with(
         own: bool,
-        hook: impl Fn(&Source, Entry, PinId) -> Answer<()> + Send + Sync + 'static,
+        hook: impl Fn(&Source, Entry, PinId) -> DriverResult<()> + Send + Sync + 'static,
     ) -> Self {
         Self {
             own,
@@ -129,7 +129,7 @@ impl Source {
         lock(&self.inner)
     }
 
-    fn hook(&self, entry: Entry, pin: PinId) -> Answer<()> {
+    fn hook(&self, entry: Entry, pin: PinId) -> DriverResult<()> {
         (self.hook)(self, entry, pin)
     }
 
@@ -142,14 +142,14 @@ impl Source {
         Header {
             time: self.services().now(),
             duration: INTERVAL,
-            used: BYTES,
-            end: false,
+            data_used: BYTES,
+            end_of_stream: false,
             discontinuity: number == 0,
         }
     }
 
     /// Fills a frame, at once.
-    fn fill(&self, pointer: PointerId) -> Answer<()> {
+    fn fill(&self, pointer: PointerId) -> DriverResult<()> {
         let number = {
             let mut inner = self.inner();
             inner.pictures += 1;
@@ -157,9 +157,9 @@ impl Source {
         };
         let services = self.services();
         // Frames that are not ours may be smaller than we asked for.
-        let room = services.look(pointer)?.bytes.min(BYTES);
+        let room = services.pointer_view(pointer)?.bytes.min(BYTES);
         services.write(pointer, 0, &pattern(number)[..room as usize])?;
-        services.set_header(pointer, Header { used: room, ..self.header(number) })
+        services.set_header(pointer, Header { data_used: room, ..self.header(number) })
     }
 
     fn drop_clones(&self, pin: PinId) {
@@ -190,40 +190,40 @@ impl Minidriver for Source {
         &self,
         _at: &mut Passive,
         services: &Arc<Services>,
-        word: Blank<'_, DeviceId>,
-    ) -> Answer<Option<DriverDevice>> {
+        word: HandleSlot<'_, DeviceId>,
+    ) -> DriverResult<Option<DriverDevice>> {
         *lock(&self.services) = Some(services.clone());
         self.hook(Entry::DeviceAdd, NO_PIN)?;
-        Ok(Some(word.fill(0xd0)))
+        Ok(Some(word.set(0xd0)))
     }
 
-    fn start_device(&self, _at: &mut Passive) -> Answer<()> {
+    fn start_device(&self, _at: &mut Passive) -> DriverResult<()> {
         self.hook(Entry::DeviceStart, NO_PIN)
     }
 
-    fn post_start_device(&self, _at: &mut Passive) -> Answer<()> {
+    fn post_start_device(&self, _at: &mut Passive) -> DriverResult<()> {
         self.hook(Entry::DevicePostStart, NO_PIN)
     }
 
-    fn query_stop_device(&self, _at: &mut Passive) -> Answer<()> {
+    fn query_stop_device(&self, _at: &mut Passive) -> DriverResult<()> {
         self.hook(Entry::DeviceQueryStop, NO_PIN)
     }
 
-    fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
+    fn stop_device(&self, _at: &mut Passive) -> DriverResult<()> {
         let _ = self.hook(Entry::DeviceStop, NO_PIN);
         Ok(())
     }
 
-    fn query_remove_device(&self, _at: &mut Passive) -> Answer<()> {
+    fn query_remove_device(&self, _at: &mut Passive) -> DriverResult<()> {
         self.hook(Entry::DeviceQueryRemove, NO_PIN)
     }
 
-    fn pulled_out(&self, _at: &mut Passive) -> Answer<()> {
+    fn surprise_removal(&self, _at: &mut Passive) -> DriverResult<()> {
         let _ = self.hook(Entry::DeviceSurpriseRemoval, NO_PIN);
         Ok(())
     }
 
-    fn remove_device(&self, _at: &mut Passive) -> Answer<()> {
+    fn remove_device(&self, _at: &mut Passive) -> DriverResult<()> {
         let _ = self.hook(Entry::DeviceRemove, NO_PIN);
         Ok(())
     }
@@ -236,11 +236,11 @@ impl Minidriver for Source {
         &self,
         _at: &mut Passive,
         filter: &FilterView,
-        word: Blank<'_, FilterId>,
-    ) -> Answer<Option<DriverFilter>> {
+        word: HandleSlot<'_, FilterId>,
+    ) -> DriverResult<Option<DriverFilter>> {
         self.hook(Entry::FilterCreate, NO_PIN)?;
-        assert_eq!(filter.word, 0xd0, "it begins with its device's");
-        Ok(Some(word.fill(0xf0)))
+        assert_eq!(filter.driver_handle, 0xd0, "it begins with its device's");
+        Ok(Some(word.set(0xf0)))
     }
 
     fn close_filter(
@@ -248,9 +248,9 @@ impl Minidriver for Source {
         _at: &mut Passive,
         _filter: &FilterView,
         word: Option<DriverFilter>,
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         self.hook(Entry::FilterClose, NO_PIN)?;
-        assert_eq!(word.map(|it| it.word()), Some(0xf0));
+        assert_eq!(word.map(|it| it.value()), Some(0xf0));
         Ok(())
     }
 
@@ -258,20 +258,20 @@ impl Minidriver for Source {
         &self,
         _at: &mut Passive,
         pin: &PinView,
-        word: Blank<'_, PinId>,
-    ) -> Answer<Option<DriverPin>> {
+        word: HandleSlot<'_, PinId>,
+    ) -> DriverResult<Option<DriverPin>> {
         self.hook(Entry::PinCreate, pin.pin)?;
-        assert_eq!(pin.word, 0xf0, "it begins with its filter's");
-        Ok(Some(word.fill(0xa0)))
+        assert_eq!(pin.driver_handle, 0xf0, "it begins with its filter's");
+        Ok(Some(word.set(0xa0)))
     }
 
-    fn close_pin(&self, _at: &mut Passive, pin: &PinView, word: Option<DriverPin>) -> Answer<()> {
+    fn close_pin(&self, _at: &mut Passive, pin: &PinView, word: Option<DriverPin>) -> DriverResult<()> {
         self.hook(Entry::PinClose, pin.pin)?;
-        assert_eq!(word.map(|it| it.word()), Some(0xa0));
+        assert_eq!(word.map(|it| it.value()), Some(0xa0));
         Ok(())
     }
 
-    fn process_pin(&self, pin: &PinView) -> Answer<()> {
+    fn process_pin(&self, pin: &PinView) -> DriverResult<()> {
         self.hook(Entry::PinProcess, pin.pin)?;
         let services = self.services();
         while let Some(edge) = services.leading_edge(pin.pin, true) {
@@ -284,10 +284,10 @@ impl Minidriver for Source {
                     inner.flying.push_back((pin.pin, clone));
                     inner.flying.len() as u64
                 };
-                services.schedule(clone, before * INTERVAL)?;
+                services.schedule_timeout(clone, before * INTERVAL)?;
             } else {
                 self.fill(edge)?;
-                let room = services.look(edge)?.remaining;
+                let room = services.pointer_view(edge)?.remaining;
                 services.advance_offsets(edge, room, false)?;
             }
         }
@@ -305,21 +305,21 @@ impl Minidriver for Source {
         pin: &PinView,
         _old: Option<&Format>,
         _range: &Format,
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         self.hook(Entry::PinSetDataFormat, pin.pin)?;
-        if pin.format.sub == 2 { Ok(()) } else { Err(Refusal::NoMatch) }
+        if pin.format.sub_format == 2 { Ok(()) } else { Err(DriverError::NoMatch) }
     }
 
-    fn set_state(&self, _at: &mut Passive, pin: &PinView, to: State, from: State) -> Answer<()> {
-        assert_eq!((pin.client, pin.state), (to, from));
+    fn set_state(&self, _at: &mut Passive, pin: &PinView, to: PinState, from: PinState) -> DriverResult<()> {
+        assert_eq!((pin.client_state, pin.device_state), (to, from));
         self.hook(Entry::PinSetDeviceState, pin.pin)?;
-        if to == State::Stop {
+        if to == PinState::Stop {
             self.drop_clones(pin.pin);
         }
         Ok(())
     }
 
-    fn connect_pin(&self, _at: &mut Passive, pin: &PinView) -> Answer<()> {
+    fn connect_pin(&self, _at: &mut Passive, pin: &PinView) -> DriverResult<()> {
         self.hook(Entry::PinConnect, pin.pin)
     }
 
@@ -332,52 +332,52 @@ impl Minidriver for Source {
         _at: &mut Passive,
         pin: &PinView,
         framing: &Framing,
-        word: Blank<'_, AllocatorId>,
-    ) -> Answer<DriverAllocator> {
+        word: HandleSlot<'_, AllocatorId>,
+    ) -> DriverResult<DriverAllocator> {
         self.hook(Entry::InitializeAllocator, pin.pin)?;
         // The context is memory, too.
-        let context = self.services().make_memory(16, 7, MemoryKind::NonPaged);
-        let context = context.ok_or(Refusal::NoMemory)?;
+        let context = self.services().allocate_memory(16, 7, MemoryKind::NonPaged);
+        let context = context.ok_or(DriverError::NoMemory)?;
         let pool = Pool { framing: *framing, free: Vec::new() };
         self.inner().allocators.insert(context, pool);
-        Ok(word.fill(context))
+        Ok(word.set(context))
     }
 
     fn allocate(
         &self,
         allocator: &DriverAllocator,
-        word: Blank<'_, FrameId>,
+        word: HandleSlot<'_, FrameId>,
     ) -> Option<DriverFrame> {
         self.hook(Entry::Allocate, NO_PIN).ok()?;
         let framing = {
             let mut inner = self.inner();
-            let pool = inner.allocators.get_mut(&allocator.word())?;
+            let pool = inner.allocators.get_mut(&allocator.value())?;
             if let Some(frame) = pool.free.pop() {
-                return Some(word.fill(frame));
+                return Some(word.set(frame));
             }
             pool.framing
         };
         let Framing { bytes, alignment, kind, .. } = framing;
-        Some(word.fill(self.services().make_memory(bytes, alignment, kind)?))
+        Some(word.set(self.services().allocate_memory(bytes, alignment, kind)?))
     }
 
     fn free_frame(&self, allocator: &DriverAllocator, frame: DriverFrame) {
         let _ = self.hook(Entry::FreeFrame, NO_PIN);
-        if let Some(pool) = self.inner().allocators.get_mut(&allocator.word()) {
-            pool.free.push(frame.word());
+        if let Some(pool) = self.inner().allocators.get_mut(&allocator.value()) {
+            pool.free.push(frame.value());
         }
     }
 
     fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
         let kept = self.hook(Entry::DeleteAllocator, NO_PIN);
-        let pool = self.inner().allocators.remove(&allocator.word());
+        let pool = self.inner().allocators.remove(&allocator.value());
         if kept.is_err() {
             return;
         }
         for frame in pool.into_iter().flat_map(|it| it.free) {
             let _ = self.services().free_memory(frame);
         }
-        let _ = self.services().free_memory(allocator.word());
+        let _ = self.services().free_memory(allocator.value());
     }
 
     fn pointer_cancelled(&self, _at: &mut Dispatch, pin: PinId, pointer: PointerId) {
@@ -407,14 +407,14 @@ impl Minidriver for Source {
 }
 
 /// It is not there yet: that is no failure of the one before.
-pub(crate) fn fell(why: Refusal) -> Answer<()> {
-    if why == Refusal::NotReady { Ok(()) } else { Err(why) }
+pub(crate) fn fell(why: DriverError) -> DriverResult<()> {
+    if why == DriverError::NotReady { Ok(()) } else { Err(why) }
 }
 
 /// A run: the class driver on a host, with somebody who serves.
 pub(crate) struct Run {
     pub(crate) stream: Arc<Stream>,
-    pub(crate) host: Arc<dyn Crew>,
+    pub(crate) host: Arc<dyn Spawner>,
     pub(crate) memory: Arc<SystemMemory>,
 }
 
@@ -439,7 +439,7 @@ impl Run {
         self.stream.services(first_device(&self.stream)).unwrap()
     }
 
-    pub(crate) fn add(&self, at: &mut Passive, source: Source) -> Result<DeviceId, Refused> {
+    pub(crate) fn add(&self, at: &mut Passive, source: Source) -> Result<DeviceId, StreamError> {
         self.add_shared(at, Arc::new(source))
     }
 
@@ -447,20 +447,20 @@ impl Run {
         &self,
         at: &mut Passive,
         source: Arc<Source>,
-    ) -> Result<DeviceId, Refused> {
-        let plugged = Plugged { minidriver: source, memory: self.memory.clone() };
+    ) -> Result<DeviceId, StreamError> {
+        let plugged = DriverSetup { minidriver: source, memory: self.memory.clone() };
         self.stream.add_device(at, plugged)
     }
 
-    pub(crate) fn open(&self, at: &mut Passive, device: DeviceId) -> Result<Graph, Refused> {
-        Graph::open(&self.stream, at, device, &format(), &Wish::default())
+    pub(crate) fn open(&self, at: &mut Passive, device: DeviceId) -> Result<Graph, StreamError> {
+        Graph::open(&self.stream, at, device, &format(), &FramingRequest::default())
     }
 
     /// Nothing is alive.
     pub(crate) fn assert_empty(&self) {
-        let census = self.stream.census();
+        let census = self.stream.live_objects();
         assert_eq!(census.count(), 0, "{census}");
-        assert_eq!(self.memory.pieces(), 0, "memory is left");
+        assert_eq!(self.memory.allocation_count(), 0, "memory is left");
         self.stream.validate().unwrap();
     }
 }
@@ -468,10 +468,10 @@ impl Run {
 /// Flies a story, and answers what happened.
 pub(crate) fn fly(seed: u64, story: impl FnOnce(&Run, &mut Passive)) -> (Vec<Event>, Arc<Log>) {
     let log = Arc::new(Log::new());
-    Stepped::fly(seed, &log, |host, at| {
+    DeterministicHost::fly(seed, &log, |host, at| {
         let stream = Stream::new(host.clone(), log.clone());
-        let host: Arc<dyn Crew> = host.clone();
-        stream.attend(&host);
+        let host: Arc<dyn Spawner> = host.clone();
+        stream.start_workers(&host);
         let run = Run { stream, host, memory: Arc::default() };
         story(&run, at);
     })
@@ -482,10 +482,10 @@ pub(crate) fn fly(seed: u64, story: impl FnOnce(&Run, &mut Passive)) -> (Vec<Eve
 /// Flies it on threads that really run side by side.
 pub(crate) fn fly_free(story: impl FnOnce(&Run, &mut Passive)) -> (Vec<Event>, Arc<Log>) {
     let log = Arc::new(Log::new());
-    Free::fly(&log, |host, at| {
+    ThreadedHost::fly(&log, |host, at| {
         let stream = Stream::new(host.clone(), log.clone());
-        let host: Arc<dyn Crew> = host.clone();
-        stream.attend(&host);
+        let host: Arc<dyn Spawner> = host.clone();
+        stream.start_workers(&host);
         let run = Run { stream, host, memory: Arc::default() };
         story(&run, at);
     })
@@ -497,8 +497,8 @@ pub(crate) fn fly_free(story: impl FnOnce(&Run, &mut Passive)) -> (Vec<Event>, A
 pub(crate) fn broken(events: &[Event]) -> Vec<RuleId> {
     let mut all: Vec<RuleId> = events
         .iter()
-        .filter_map(|it| match &it.what {
-            What::RuleBroken { rule, .. } => Some(*rule),
+        .filter_map(|it| match &it.kind {
+            EventKind::RuleBroken { rule: request_rule, .. } => Some(*request_rule),
             _ => None,
         })
         .collect();
@@ -523,8 +523,8 @@ impl Count {
 }
 
 /// Rung by a driver, for somebody who then does something.
-pub(crate) fn bell() -> Ticket {
-    Ticket::new("a call of the driver")
+pub(crate) fn bell() -> WaitToken {
+    WaitToken::new("a call of the driver")
 }
 
 /// What must hold of every flight, whatever the driver and the clients did.
@@ -533,14 +533,14 @@ pub(crate) fn check_order(events: &[Event]) {
     for event in events {
         verifier.observe(event);
     }
-    let ours = verifier.findings().iter().find(|it| it.who == Who::Kernel);
+    let ours = verifier.findings().iter().find(|it| it.component == Component::Kernel);
     assert_eq!(ours, None, "the class driver's own rules hold");
     let mut allocators: BTreeMap<u32, (bool, i32, u32)> = BTreeMap::new(); // ready, out, deletes
     let mut calls: BTreeMap<u32, (String, flight::Subject)> = BTreeMap::new();
     for event in events {
         let number = event.subject.number;
-        match &event.what {
-            What::KsCall { name, level, locks, about, .. } => {
+        match &event.kind {
+            EventKind::KsCall { name, level, locks, about, .. } => {
                 let line = TABLE.iter().find(|it| it.name == name).unwrap();
                 assert_eq!(*level, line.level, "{event}");
                 if !matches!(line.locks, "none") && !name.contains("Free") {
@@ -569,7 +569,7 @@ pub(crate) fn check_order(events: &[Event]) {
                     _ => (),
                 }
             }
-            What::KsReturn { answer, .. } => {
+            EventKind::KsReturn { result: answer, .. } => {
                 let (name, about) = calls.remove(&number).unwrap();
                 let it = allocators.get_mut(&about.number);
                 match (&*name, &**answer, it) {
@@ -579,8 +579,8 @@ pub(crate) fn check_order(events: &[Event]) {
                     _ => (),
                 }
             }
-            What::PinState { from, to, .. } => {
-                let place = |name: &str| State::ALL.iter().position(|it| it.name() == name);
+            EventKind::PinStateChanged { from, to, .. } => {
+                let place = |name: &str| PinState::ALL.iter().position(|it| it.name() == name);
                 let (from, to) = (place(from).unwrap(), place(to).unwrap());
                 assert_eq!(from.abs_diff(to), 1, "{event}");
             }

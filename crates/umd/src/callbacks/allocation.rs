@@ -1,9 +1,9 @@
 //! Allocations: made, released, shown, and what they are worth.
 
 use super::{Callbacks, count, list};
-use crate::answer::{Answer, answered};
+use crate::answer::{UmdResult, to_result};
 use crate::memory::Memory;
-use crate::order::{Residency, RuntimeResource};
+use crate::order::{ResidencyStatus, RuntimeResource};
 use abi::D3DKMT_HANDLE;
 use abi::ukm::{
     D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO_FLAGS, D3DDDICB_DESTROYALLOCATION2FLAGS,
@@ -18,11 +18,11 @@ use core::ptr;
 
 /// One allocation to make (`D3DDDI_ALLOCATIONINFO`).
 #[derive(Clone, Debug, Default)]
-pub struct Allocation {
+pub struct NewAllocation {
     /// What the miniport is told of it. It may answer in the same bytes.
     pub private: Vec<u8>,
     /// `pSystemMem`: memory of the runtime's that it is to be.
-    pub memory: Option<Memory>,
+    pub system_memory: Option<Memory>,
     /// `VidPnSourceId`.
     pub source: u32,
     /// `Flags.Primary`.
@@ -31,7 +31,7 @@ pub struct Allocation {
 
 /// What was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Allocated {
+pub struct AllocateResponse {
     /// `hKMResource`, or zero.
     pub resource: D3DKMT_HANDLE,
     /// The allocations, in order.
@@ -40,7 +40,7 @@ pub struct Allocated {
 
 /// What to release: a resource with all it has, or a list. To name both is wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Release {
+pub struct DeallocateRequest {
     /// `hResource`.
     pub resource: RuntimeResource,
     /// `HandleList`.
@@ -54,11 +54,11 @@ impl Callbacks {
         &self,
         resource: RuntimeResource,
         private: &[u8],
-        allocations: &mut [Allocation],
-    ) -> Answer<Allocated> {
-        let info = |it: &mut Allocation| D3DDDI_ALLOCATIONINFO {
+        allocations: &mut [NewAllocation],
+    ) -> UmdResult<AllocateResponse> {
+        let info = |it: &mut NewAllocation| D3DDDI_ALLOCATIONINFO {
             pSystemMem: it
-                .memory
+                .system_memory
                 .map_or(ptr::null(), |it| ptr::with_exposed_provenance(it.address())),
             pPrivateDriverData: it.private.as_mut_ptr().cast(),
             PrivateDriverDataSize: count(it.private.len()),
@@ -77,30 +77,30 @@ impl Callbacks {
             pAllocationInfo: infos.as_mut_ptr(),
             ..D3DDDICB_ALLOCATE::ZERO
         };
-        answered(self.ask(self.table().pfnAllocateCb, &mut args))?;
+        to_result(self.call_mut(self.table().pfnAllocateCb, &mut args))?;
         let allocations = infos.iter().map(|it| it.hAllocation).collect();
-        Ok(Allocated { resource: args.hKMResource, allocations })
+        Ok(AllocateResponse { resource: args.hKMResource, allocations })
     }
 
     /// `pfnDeallocateCb`.
-    pub fn deallocate(&self, release: &Release) -> Answer<()> {
+    pub fn deallocate(&self, release: &DeallocateRequest) -> UmdResult<()> {
         let args = D3DDDICB_DEALLOCATE {
             hResource: ptr::with_exposed_provenance_mut(release.resource.0),
             NumAllocations: count(release.list.len()),
             HandleList: list(&release.list),
         };
-        self.tell(self.table().pfnDeallocateCb, &args)
+        self.call_const(self.table().pfnDeallocateCb, &args)
     }
 
     /// `pfnDeallocate2Cb`, with its flags (`D3DDDICB_DESTROYALLOCATION2FLAGS`).
-    pub fn deallocate2(&self, release: &Release, flags: u32) -> Answer<()> {
+    pub fn deallocate2(&self, release: &DeallocateRequest, flags: u32) -> UmdResult<()> {
         let args = D3DDDICB_DEALLOCATE2 {
             hResource: ptr::with_exposed_provenance_mut(release.resource.0),
             NumAllocations: count(release.list.len()),
             HandleList: list(&release.list),
             Flags: D3DDDICB_DESTROYALLOCATION2FLAGS { Value: flags },
         };
-        self.tell(self.table().pfnDeallocate2Cb, &args)
+        self.call_const(self.table().pfnDeallocate2Cb, &args)
     }
 
     /// `pfnLockCb`, of all of an allocation: its flags are `D3DDDICB_LOCKFLAGS`, with `LockEntire`
@@ -114,7 +114,7 @@ impl Callbacks {
         flags: u32,
         pages: &[u32],
         length: usize,
-    ) -> Answer<(D3DKMT_HANDLE, Memory)> {
+    ) -> UmdResult<(D3DKMT_HANDLE, Memory)> {
         let mut args = D3DDDICB_LOCK {
             hAllocation: allocation,
             NumPages: count(pages.len()),
@@ -122,49 +122,49 @@ impl Callbacks {
             Flags: D3DDDICB_LOCKFLAGS { Value: flags },
             ..D3DDDICB_LOCK::ZERO
         };
-        answered(self.ask(self.table().pfnLockCb, &mut args))?;
+        to_result(self.call_mut(self.table().pfnLockCb, &mut args))?;
         Ok((args.hAllocation, self.memory(args.pData, length)))
     }
 
     /// `pfnUnlockCb`.
-    pub fn unlock(&self, allocations: &[D3DKMT_HANDLE]) -> Answer<()> {
+    pub fn unlock(&self, allocations: &[D3DKMT_HANDLE]) -> UmdResult<()> {
         let args = D3DDDICB_UNLOCK {
             NumAllocations: count(allocations.len()),
             phAllocations: list(allocations),
         };
-        self.tell(self.table().pfnUnlockCb, &args)
+        self.call_const(self.table().pfnUnlockCb, &args)
     }
 
     /// `pfnLock2Cb`. `length` is as that of [`Self::lock`].
-    pub fn lock2(&self, allocation: D3DKMT_HANDLE, flags: u32, length: usize) -> Answer<Memory> {
+    pub fn lock2(&self, allocation: D3DKMT_HANDLE, flags: u32, length: usize) -> UmdResult<Memory> {
         let mut args = D3DDDICB_LOCK2 {
             hAllocation: allocation,
             Flags: D3DDDICB_LOCK2FLAGS { Value: flags },
             ..D3DDDICB_LOCK2::ZERO
         };
-        answered(self.ask(self.table().pfnLock2Cb, &mut args))?;
+        to_result(self.call_mut(self.table().pfnLock2Cb, &mut args))?;
         Ok(self.memory(args.pData, length))
     }
 
     /// `pfnUnlock2Cb`.
-    pub fn unlock2(&self, allocation: D3DKMT_HANDLE) -> Answer<()> {
+    pub fn unlock2(&self, allocation: D3DKMT_HANDLE) -> UmdResult<()> {
         let args = D3DDDICB_UNLOCK2 { hAllocation: allocation };
-        self.tell(self.table().pfnUnlock2Cb, &args)
+        self.call_const(self.table().pfnUnlock2Cb, &args)
     }
 
     /// `pfnSetPriorityCb`: of a resource, or of each one of a list.
-    pub fn set_priority(&self, of: &Release, priorities: &[u32]) -> Answer<()> {
+    pub fn set_priority(&self, of: &DeallocateRequest, priorities: &[u32]) -> UmdResult<()> {
         let mut args = D3DDDICB_SETPRIORITY {
             hResource: ptr::with_exposed_provenance_mut(of.resource.0),
             NumAllocations: count(of.list.len()),
             HandleList: list(&of.list),
             pPriorities: list(priorities),
         };
-        answered(self.ask(self.table().pfnSetPriorityCb, &mut args))
+        to_result(self.call_mut(self.table().pfnSetPriorityCb, &mut args))
     }
 
     /// `pfnQueryResidencyCb`: of a resource, which has one answer, or of each one of a list.
-    pub fn query_residency(&self, of: &Release) -> Answer<Vec<Residency>> {
+    pub fn query_residency(&self, of: &DeallocateRequest) -> UmdResult<Vec<ResidencyStatus>> {
         let mut statuses = vec![0; of.list.len().max(1)];
         let args = D3DDDICB_QUERYRESIDENCY {
             hResource: ptr::with_exposed_provenance_mut(of.resource.0),
@@ -172,11 +172,11 @@ impl Callbacks {
             HandleList: list(&of.list),
             pResidencyStatus: statuses.as_mut_ptr(),
         };
-        self.tell(self.table().pfnQueryResidencyCb, &args)?;
+        self.call_const(self.table().pfnQueryResidencyCb, &args)?;
         let residency = |it: &i32| match *it {
-            D3DDDI_RESIDENCYSTATUS_RESIDENTINGPUMEMORY => Residency::Gpu,
-            D3DDDI_RESIDENCYSTATUS_RESIDENTINSHAREDMEMORY => Residency::Shared,
-            _ => Residency::None,
+            D3DDDI_RESIDENCYSTATUS_RESIDENTINGPUMEMORY => ResidencyStatus::GpuMemory,
+            D3DDDI_RESIDENCYSTATUS_RESIDENTINSHAREDMEMORY => ResidencyStatus::SharedMemory,
+            _ => ResidencyStatus::NotResident,
         };
         Ok(statuses.iter().map(residency).collect())
     }

@@ -1,7 +1,7 @@
 //! Residency and virtual addresses, from WDDM 2 on.
 
 use super::{Callbacks, count, list};
-use crate::answer::{Answer, answered};
+use crate::answer::{UmdResult, to_result};
 use crate::memory::Memory;
 use abi::hresult::E_PENDING;
 use abi::ukm::{
@@ -25,7 +25,7 @@ pub struct PagingQueue {
 
 /// When paging work is done: at this value of its queue's fence, if it is not yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Paged {
+pub struct PagingResponse {
     /// Whether it is still to be done (`E_PENDING`).
     pub pending: bool,
     /// `PagingFenceValue`.
@@ -34,7 +34,7 @@ pub struct Paged {
 
 /// What to map where (`D3DDDI_MAPGPUVIRTUALADDRESS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mapping {
+pub struct MapRequest {
     /// `hPagingQueue`.
     pub queue: D3DKMT_HANDLE,
     /// `hAllocation`.
@@ -51,18 +51,18 @@ pub struct Mapping {
 
 impl Callbacks {
     /// `pfnCreatePagingQueueCb`.
-    pub fn create_paging_queue(&self, priority: i32) -> Answer<PagingQueue> {
+    pub fn create_paging_queue(&self, priority: i32) -> UmdResult<PagingQueue> {
         let mut args =
             D3DDDICB_CREATEPAGINGQUEUE { Priority: priority, ..D3DDDICB_CREATEPAGINGQUEUE::ZERO };
-        answered(self.ask(self.table().pfnCreatePagingQueueCb, &mut args))?;
+        to_result(self.call_mut(self.table().pfnCreatePagingQueueCb, &mut args))?;
         let value = self.memory(args.FenceValueCPUVirtualAddress, 8);
         Ok(PagingQueue { queue: args.hPagingQueue, fence: args.hSyncObject, value })
     }
 
     /// `pfnDestroyPagingQueueCb`.
-    pub fn destroy_paging_queue(&self, queue: D3DKMT_HANDLE) -> Answer<()> {
+    pub fn destroy_paging_queue(&self, queue: D3DKMT_HANDLE) -> UmdResult<()> {
         let args = D3DDDI_DESTROYPAGINGQUEUE { hPagingQueue: queue };
-        self.tell(self.table().pfnDestroyPagingQueueCb, &args)
+        self.call_const(self.table().pfnDestroyPagingQueueCb, &args)
     }
 
     /// `pfnMakeResidentCb`, with its flags (`D3DDDI_MAKERESIDENT_FLAGS`).
@@ -71,7 +71,7 @@ impl Callbacks {
         queue: D3DKMT_HANDLE,
         allocations: &[D3DKMT_HANDLE],
         flags: u32,
-    ) -> Answer<Paged> {
+    ) -> UmdResult<PagingResponse> {
         let mut args = D3DDDI_MAKERESIDENT {
             hPagingQueue: queue,
             NumAllocations: count(allocations.len()),
@@ -79,24 +79,24 @@ impl Callbacks {
             Flags: D3DDDI_MAKERESIDENT_FLAGS { Value: flags },
             ..D3DDDI_MAKERESIDENT::ZERO
         };
-        let result = self.ask(self.table().pfnMakeResidentCb, &mut args);
-        paged(result, args.PagingFenceValue)
+        let result = self.call_mut(self.table().pfnMakeResidentCb, &mut args);
+        paging_response(result, args.PagingFenceValue)
     }
 
     /// `pfnEvictCb`, with its flags (`D3DDDI_EVICT_FLAGS`). Answers `NumBytesToTrim`.
-    pub fn evict(&self, allocations: &[D3DKMT_HANDLE], flags: u32) -> Answer<u64> {
+    pub fn evict(&self, allocations: &[D3DKMT_HANDLE], flags: u32) -> UmdResult<u64> {
         let mut args = D3DDDICB_EVICT {
             NumAllocations: count(allocations.len()),
             AllocationList: list(allocations),
             Flags: D3DDDI_EVICT_FLAGS { Value: flags },
             ..D3DDDICB_EVICT::ZERO
         };
-        answered(self.ask(self.table().pfnEvictCb, &mut args))?;
+        to_result(self.call_mut(self.table().pfnEvictCb, &mut args))?;
         Ok(args.NumBytesToTrim)
     }
 
     /// `pfnMapGpuVirtualAddressCb`. Answers the address.
-    pub fn map(&self, mapping: &Mapping) -> Answer<(u64, Paged)> {
+    pub fn map(&self, mapping: &MapRequest) -> UmdResult<(u64, PagingResponse)> {
         let mut args = D3DDDI_MAPGPUVIRTUALADDRESS {
             hPagingQueue: mapping.queue,
             BaseAddress: mapping.base,
@@ -106,29 +106,29 @@ impl Callbacks {
             Protection: D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE { Value: mapping.protection },
             ..D3DDDI_MAPGPUVIRTUALADDRESS::ZERO
         };
-        let result = self.ask(self.table().pfnMapGpuVirtualAddressCb, &mut args);
-        Ok((args.VirtualAddress, paged(result, args.PagingFenceValue)?))
+        let result = self.call_mut(self.table().pfnMapGpuVirtualAddressCb, &mut args);
+        Ok((args.VirtualAddress, paging_response(result, args.PagingFenceValue)?))
     }
 
     /// `pfnReserveGpuVirtualAddressCb`: so many bytes, anywhere.
-    pub fn reserve(&self, queue: D3DKMT_HANDLE, bytes: u64) -> Answer<(u64, Paged)> {
+    pub fn reserve(&self, queue: D3DKMT_HANDLE, bytes: u64) -> UmdResult<(u64, PagingResponse)> {
         let mut args = D3DDDI_RESERVEGPUVIRTUALADDRESS {
             hPagingQueue: queue,
             Size: bytes,
             ..D3DDDI_RESERVEGPUVIRTUALADDRESS::ZERO
         };
-        let result = self.ask(self.table().pfnReserveGpuVirtualAddressCb, &mut args);
-        Ok((args.VirtualAddress, paged(result, args.PagingFenceValue)?))
+        let result = self.call_mut(self.table().pfnReserveGpuVirtualAddressCb, &mut args);
+        Ok((args.VirtualAddress, paging_response(result, args.PagingFenceValue)?))
     }
 
     /// `pfnFreeGpuVirtualAddressCb`.
-    pub fn free(&self, address: u64, bytes: u64) -> Answer<()> {
+    pub fn free(&self, address: u64, bytes: u64) -> UmdResult<()> {
         let args = D3DDDICB_FREEGPUVIRTUALADDRESS { BaseAddress: address, Size: bytes };
-        self.tell(self.table().pfnFreeGpuVirtualAddressCb, &args)
+        self.call_const(self.table().pfnFreeGpuVirtualAddressCb, &args)
     }
 }
 
-fn paged(result: HRESULT, value: u64) -> Answer<Paged> {
+fn paging_response(result: HRESULT, value: u64) -> UmdResult<PagingResponse> {
     let pending = result == E_PENDING;
-    if pending { Ok(()) } else { answered(result) }.map(|()| Paged { pending, value })
+    if pending { Ok(()) } else { to_result(result) }.map(|()| PagingResponse { pending, value })
 }

@@ -1,7 +1,7 @@
 //! Synchronisation objects.
 
 use super::{Callbacks, count, list};
-use crate::answer::{Answer, answered};
+use crate::answer::{UmdResult, to_result};
 use crate::memory::Memory;
 use crate::order::RuntimeContext;
 use abi::D3DKMT_HANDLE;
@@ -34,13 +34,13 @@ pub struct Fence {
 impl Callbacks {
     /// `pfnCreateSynchronizationObject2Cb` of a monitored fence, with its flags
     /// (`D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS`).
-    pub fn create_fence(&self, initial: u64, flags: u32) -> Answer<Fence> {
+    pub fn create_fence(&self, initial: u64, flags: u32) -> UmdResult<Fence> {
         let mut info = D3DDDI_SYNCHRONIZATIONOBJECTINFO2::ZERO;
         info.Type = D3DDDI_MONITORED_FENCE;
         info.Flags = D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS { Value: flags };
         info.Reserved[0] = initial;
         let mut args = D3DDDICB_CREATESYNCHRONIZATIONOBJECT2 { Info: info, hSyncObject: 0 };
-        answered(self.ask(self.table().pfnCreateSynchronizationObject2Cb, &mut args))?;
+        to_result(self.call_mut(self.table().pfnCreateSynchronizationObject2Cb, &mut args))?;
         let made = args.Info.monitored();
         let value = self.memory(made.FenceValueCPUVirtualAddress, 8);
         let gpu = made.FenceValueGPUVirtualAddress;
@@ -49,28 +49,28 @@ impl Callbacks {
 
     /// `pfnCreateSynchronizationObjectCb`: of a type (`D3DDDI_SYNCHRONIZATIONOBJECT_TYPE`), with
     /// the words that the type has.
-    pub fn create_sync(&self, kind: i32, words: [u32; 2]) -> Answer<D3DKMT_HANDLE> {
+    pub fn create_sync(&self, kind: i32, words: [u32; 2]) -> UmdResult<D3DKMT_HANDLE> {
         let mut args = D3DDDICB_CREATESYNCHRONIZATIONOBJECT::ZERO;
         args.Info.Type = kind;
         args.Info.Reserved[..2].copy_from_slice(&words);
-        answered(self.ask(self.table().pfnCreateSynchronizationObjectCb, &mut args))?;
+        to_result(self.call_mut(self.table().pfnCreateSynchronizationObjectCb, &mut args))?;
         Ok(args.hSyncObject)
     }
 
     /// `pfnDestroySynchronizationObjectCb`.
-    pub fn destroy_sync(&self, object: D3DKMT_HANDLE) -> Answer<()> {
+    pub fn destroy_sync(&self, object: D3DKMT_HANDLE) -> UmdResult<()> {
         let args = D3DDDICB_DESTROYSYNCHRONIZATIONOBJECT { hSyncObject: object };
-        self.tell(self.table().pfnDestroySynchronizationObjectCb, &args)
+        self.call_const(self.table().pfnDestroySynchronizationObjectCb, &args)
     }
 
     /// `pfnWaitForSynchronizationObjectCb`: a context waits.
-    pub fn wait(&self, context: RuntimeContext, objects: &[D3DKMT_HANDLE]) -> Answer<()> {
+    pub fn wait(&self, context: RuntimeContext, objects: &[D3DKMT_HANDLE]) -> UmdResult<()> {
         let args = D3DDDICB_WAITFORSYNCHRONIZATIONOBJECT {
             hContext: ptr::with_exposed_provenance_mut(context.0),
             ObjectCount: count(objects.len()),
-            ObjectHandleArray: array(objects),
+            ObjectHandleArray: object_array(objects),
         };
-        self.tell(self.table().pfnWaitForSynchronizationObjectCb, &args)
+        self.call_const(self.table().pfnWaitForSynchronizationObjectCb, &args)
     }
 
     /// `pfnWaitForSynchronizationObject2Cb`: a context waits, for fences with a value.
@@ -79,14 +79,14 @@ impl Callbacks {
         context: RuntimeContext,
         objects: &[D3DKMT_HANDLE],
         value: u64,
-    ) -> Answer<()> {
+    ) -> UmdResult<()> {
         let args = D3DDDICB_WAITFORSYNCHRONIZATIONOBJECT2 {
             hContext: ptr::with_exposed_provenance_mut(context.0),
             ObjectCount: count(objects.len()),
-            ObjectHandleArray: array(objects),
+            ObjectHandleArray: object_array(objects),
             FenceValue: value,
         };
-        self.tell(self.table().pfnWaitForSynchronizationObject2Cb, &args)
+        self.call_const(self.table().pfnWaitForSynchronizationObject2Cb, &args)
     }
 
     /// `pfnSignalSynchronizationObjectCb`: a context signals.
@@ -95,14 +95,14 @@ impl Callbacks {
         context: RuntimeContext,
         objects: &[D3DKMT_HANDLE],
         flags: u32,
-    ) -> Answer<()> {
+    ) -> UmdResult<()> {
         let args = D3DDDICB_SIGNALSYNCHRONIZATIONOBJECT {
             hContext: ptr::with_exposed_provenance_mut(context.0),
             ObjectCount: count(objects.len()),
-            ObjectHandleArray: array(objects),
+            ObjectHandleArray: object_array(objects),
             Flags: D3DDDICB_SIGNALFLAGS { Value: flags },
         };
-        self.tell(self.table().pfnSignalSynchronizationObjectCb, &args)
+        self.call_const(self.table().pfnSignalSynchronizationObjectCb, &args)
     }
 
     /// `pfnSignalSynchronizationObject2Cb`: a context signals, fences with a value.
@@ -112,21 +112,21 @@ impl Callbacks {
         objects: &[D3DKMT_HANDLE],
         flags: u32,
         value: u64,
-    ) -> Answer<()> {
+    ) -> UmdResult<()> {
         let args = D3DDDICB_SIGNALSYNCHRONIZATIONOBJECT2 {
             hContext: ptr::with_exposed_provenance_mut(context.0),
             ObjectCount: count(objects.len()),
-            ObjectHandleArray: array(objects),
+            ObjectHandleArray: object_array(objects),
             Flags: D3DDDICB_SIGNALFLAGS { Value: flags },
             FenceValue: value,
             ..D3DDDICB_SIGNALSYNCHRONIZATIONOBJECT2::ZERO
         };
-        self.tell(self.table().pfnSignalSynchronizationObject2Cb, &args)
+        self.call_const(self.table().pfnSignalSynchronizationObject2Cb, &args)
     }
 
     /// `pfnWaitForSynchronizationObjectFromCpuCb`: the caller waits, for all or
     /// (`D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS`) for one.
-    pub fn wait_from_cpu(&self, fences: &[(D3DKMT_HANDLE, u64)], flags: u32) -> Answer<()> {
+    pub fn wait_from_cpu(&self, fences: &[(D3DKMT_HANDLE, u64)], flags: u32) -> UmdResult<()> {
         let (objects, values): (Vec<_>, Vec<_>) = fences.iter().copied().unzip();
         let args = D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
             ObjectCount: count(objects.len()),
@@ -135,18 +135,18 @@ impl Callbacks {
             Flags: D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS { Value: flags },
             ..D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMCPU::ZERO
         };
-        self.tell(self.table().pfnWaitForSynchronizationObjectFromCpuCb, &args)
+        self.call_const(self.table().pfnWaitForSynchronizationObjectFromCpuCb, &args)
     }
 
     /// `pfnSignalSynchronizationObjectFromCpuCb`.
-    pub fn signal_from_cpu(&self, fences: &[(D3DKMT_HANDLE, u64)]) -> Answer<()> {
+    pub fn signal_from_cpu(&self, fences: &[(D3DKMT_HANDLE, u64)]) -> UmdResult<()> {
         let (objects, values): (Vec<_>, Vec<_>) = fences.iter().copied().unzip();
         let mut args = D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMCPU {
             ObjectCount: count(objects.len()),
             ObjectHandleArray: list(&objects),
             FenceValueArray: list(&values),
         };
-        answered(self.ask(self.table().pfnSignalSynchronizationObjectFromCpuCb, &mut args))
+        to_result(self.call_mut(self.table().pfnSignalSynchronizationObjectFromCpuCb, &mut args))
     }
 
     /// `pfnWaitForSynchronizationObjectFromGpuCb`: a context waits for monitored fences.
@@ -154,7 +154,7 @@ impl Callbacks {
         &self,
         context: RuntimeContext,
         fences: &[(D3DKMT_HANDLE, u64)],
-    ) -> Answer<()> {
+    ) -> UmdResult<()> {
         let (objects, values): (Vec<_>, Vec<_>) = fences.iter().copied().unzip();
         let mut args = D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMGPU {
             hContext: ptr::with_exposed_provenance_mut(context.0),
@@ -162,8 +162,8 @@ impl Callbacks {
             ObjectHandleArray: list(&objects),
             ..D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMGPU::ZERO
         };
-        args.MonitoredFenceValueArray[0] = pointed(&values)?;
-        self.tell(self.table().pfnWaitForSynchronizationObjectFromGpuCb, &args)
+        args.MonitoredFenceValueArray[0] = list_address(&values)?;
+        self.call_const(self.table().pfnWaitForSynchronizationObjectFromGpuCb, &args)
     }
 
     /// `pfnSignalSynchronizationObjectFromGpuCb`: a context signals monitored fences.
@@ -171,7 +171,7 @@ impl Callbacks {
         &self,
         context: RuntimeContext,
         fences: &[(D3DKMT_HANDLE, u64)],
-    ) -> Answer<()> {
+    ) -> UmdResult<()> {
         let (objects, values): (Vec<_>, Vec<_>) = fences.iter().copied().unzip();
         let mut args = D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMGPU {
             hContext: ptr::with_exposed_provenance_mut(context.0),
@@ -179,13 +179,13 @@ impl Callbacks {
             ObjectHandleArray: list(&objects),
             ..D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMGPU::ZERO
         };
-        args.MonitoredFenceValueArray[0] = pointed(&values)?;
-        self.tell(self.table().pfnSignalSynchronizationObjectFromGpuCb, &args)
+        args.MonitoredFenceValueArray[0] = list_address(&values)?;
+        self.call_const(self.table().pfnSignalSynchronizationObjectFromGpuCb, &args)
     }
 }
 
 /// The objects, as many as fit; how many there are is said as it is.
-fn array(objects: &[D3DKMT_HANDLE]) -> [D3DKMT_HANDLE; 32] {
+fn object_array(objects: &[D3DKMT_HANDLE]) -> [D3DKMT_HANDLE; 32] {
     let mut array = [0; 32];
     for (to, from) in array.iter_mut().zip(objects) {
         *to = *from;
@@ -194,6 +194,6 @@ fn array(objects: &[D3DKMT_HANDLE]) -> [D3DKMT_HANDLE; 32] {
 }
 
 /// The address of a list, in the first word of a union: of its other members it is the largest.
-fn pointed(values: &[u64]) -> Answer<u64> {
+fn list_address(values: &[u64]) -> UmdResult<u64> {
     u64::try_from(list(values).expose_provenance()).map_err(|_| E_INVALIDARG)
 }

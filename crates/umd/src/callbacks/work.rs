@@ -1,8 +1,8 @@
 //! Contexts and their work.
 
 use super::{Callbacks, count};
-use crate::answer::{Answer, answered};
-use crate::buffers::Buffers;
+use crate::answer::{UmdResult, to_result};
+use crate::buffers::ContextBuffers;
 use crate::order::RuntimeContext;
 use abi::D3DKMT_HANDLE;
 use abi::ukm::{D3DDDI_CREATECONTEXTFLAGS, D3DDDI_ESCAPEFLAGS};
@@ -14,15 +14,15 @@ use core::ptr;
 
 /// What is done of a context's buffers (`D3DDDICB_RENDER`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Render {
+pub struct RenderRequest {
     /// `CommandOffset`.
     pub offset: u32,
     /// `CommandLength`.
     pub length: u32,
     /// `NumAllocations`.
-    pub listed: u32,
+    pub allocation_count: u32,
     /// `NumPatchLocations`.
-    pub patched: u32,
+    pub patch_count: u32,
     /// `Flags`: `D3DDDICB_RENDERFLAGS`.
     pub flags: u32,
     /// How large the next buffers are to be, if the flags say so.
@@ -36,7 +36,7 @@ impl Callbacks {
         node: u32,
         flags: u32,
         private: &mut [u8],
-    ) -> Answer<(RuntimeContext, Buffers)> {
+    ) -> UmdResult<(RuntimeContext, ContextBuffers)> {
         let mut args = D3DDDICB_CREATECONTEXT {
             NodeOrdinal: node,
             EngineAffinity: 1,
@@ -45,9 +45,9 @@ impl Callbacks {
             PrivateDriverDataSize: count(private.len()),
             ..D3DDDICB_CREATECONTEXT::ZERO
         };
-        answered(self.ask(self.table().pfnCreateContextCb, &mut args))?;
-        let buffers = Buffers::new(
-            self.kept.host,
+        to_result(self.call_mut(self.table().pfnCreateContextCb, &mut args))?;
+        let buffers = ContextBuffers::new(
+            self.inner.host,
             (args.pCommandBuffer, args.CommandBufferSize),
             (args.pAllocationList, args.AllocationListSize),
             (args.pPatchLocationList, args.PatchLocationListSize),
@@ -61,7 +61,7 @@ impl Callbacks {
         node: u32,
         flags: u32,
         private: &mut [u8],
-    ) -> Answer<RuntimeContext> {
+    ) -> UmdResult<RuntimeContext> {
         let mut args = D3DDDICB_CREATECONTEXTVIRTUAL {
             NodeOrdinal: node,
             EngineAffinity: 1,
@@ -70,15 +70,15 @@ impl Callbacks {
             PrivateDriverDataSize: count(private.len()),
             ..D3DDDICB_CREATECONTEXTVIRTUAL::ZERO
         };
-        answered(self.ask(self.table().pfnCreateContextVirtualCb, &mut args))?;
+        to_result(self.call_mut(self.table().pfnCreateContextVirtualCb, &mut args))?;
         Ok(RuntimeContext(args.hContext.expose_provenance()))
     }
 
     /// `pfnDestroyContextCb`.
-    pub fn destroy_context(&self, context: RuntimeContext) -> Answer<()> {
+    pub fn destroy_context(&self, context: RuntimeContext) -> UmdResult<()> {
         let args =
             D3DDDICB_DESTROYCONTEXT { hContext: ptr::with_exposed_provenance_mut(context.0) };
-        self.tell(self.table().pfnDestroyContextCb, &args)
+        self.call_const(self.table().pfnDestroyContextCb, &args)
     }
 
     /// `pfnRenderCb`. The context has the buffers then that the runtime names, whatever it
@@ -86,43 +86,43 @@ impl Callbacks {
     pub fn render(
         &self,
         context: RuntimeContext,
-        buffers: &mut Buffers,
-        order: &Render,
-    ) -> Answer<u32> {
+        buffers: &mut ContextBuffers,
+        order: &RenderRequest,
+    ) -> UmdResult<u32> {
         let new =
             |flag: u32, asked: u32, now: u32| if order.flags & flag == 0 { now } else { asked };
         let mut args = D3DDDICB_RENDER {
             CommandOffset: order.offset,
             CommandLength: order.length,
-            NumAllocations: order.listed,
-            NumPatchLocations: order.patched,
+            NumAllocations: order.allocation_count,
+            NumPatchLocations: order.patch_count,
             NewCommandBufferSize: new(
                 D3DDDICB_RENDERFLAGS::ResizeCommandBuffer,
                 order.resize.0,
-                buffers.room(),
+                buffers.command_capacity(),
             ),
             NewAllocationListSize: new(
                 D3DDDICB_RENDERFLAGS::ResizeAllocationList,
                 order.resize.1,
-                buffers.listed_room(),
+                buffers.allocation_capacity(),
             ),
             NewPatchLocationListSize: new(
                 D3DDDICB_RENDERFLAGS::ResizePatchLocationList,
                 order.resize.2,
-                buffers.patched_room(),
+                buffers.patch_capacity(),
             ),
             Flags: D3DDDICB_RENDERFLAGS { Value: order.flags },
             hContext: ptr::with_exposed_provenance_mut(context.0),
             ..D3DDDICB_RENDER::ZERO
         };
-        let result = self.ask(self.table().pfnRenderCb, &mut args);
-        *buffers = Buffers::new(
-            self.kept.host,
+        let result = self.call_mut(self.table().pfnRenderCb, &mut args);
+        *buffers = ContextBuffers::new(
+            self.inner.host,
             (args.pNewCommandBuffer, args.NewCommandBufferSize),
             (args.pNewAllocationList, args.NewAllocationListSize),
             (args.pNewPatchLocationList, args.NewPatchLocationListSize),
         );
-        answered(result).map(|()| args.QueuedBufferCount)
+        to_result(result).map(|()| args.QueuedBufferCount)
     }
 
     /// `pfnSubmitCommandCb`, with commands in private data, and the primaries they write.
@@ -131,7 +131,7 @@ impl Callbacks {
         contexts: &[RuntimeContext],
         private: &[u8],
         primaries: &[D3DKMT_HANDLE],
-    ) -> Answer<()> {
+    ) -> UmdResult<()> {
         let mut args = D3DDDICB_SUBMITCOMMAND::ZERO;
         // A list that is too long is cut, but its length is said as it is.
         args.BroadcastContextCount = count(contexts.len());
@@ -144,19 +144,19 @@ impl Callbacks {
         }
         args.pPrivateDriverData = private.as_ptr().cast_mut().cast();
         args.PrivateDriverDataSize = count(private.len());
-        self.tell(self.table().pfnSubmitCommandCb, &args)
+        self.call_const(self.table().pfnSubmitCommandCb, &args)
     }
 
     /// `pfnEscapeCb`: the miniport answers in the same bytes.
-    pub fn escape(&self, context: RuntimeContext, flags: u32, private: &mut [u8]) -> Answer<()> {
+    pub fn escape(&self, context: RuntimeContext, flags: u32, private: &mut [u8]) -> UmdResult<()> {
         let args = D3DDDICB_ESCAPE {
-            hDevice: ptr::with_exposed_provenance_mut(self.kept.device),
+            hDevice: ptr::with_exposed_provenance_mut(self.inner.device),
             Flags: D3DDDI_ESCAPEFLAGS { Value: flags },
             pPrivateDriverData: bytes(private),
             PrivateDriverDataSize: count(private.len()),
             hContext: ptr::with_exposed_provenance_mut(context.0),
         };
-        self.tell(self.table().pfnEscapeCb, &args)
+        self.call_const(self.table().pfnEscapeCb, &args)
     }
 }
 

@@ -1,13 +1,13 @@
 //! Adapters, and how devices come.
 
 use super::device::functions;
-use super::{Counted, Device, Inside, read, write};
-use crate::answer::{Answer, result};
+use super::{LiveCount, Device, DeviceState, read, write};
+use crate::answer::{UmdResult, to_hresult};
 use crate::callbacks::{AdapterCallbacks, Callbacks};
 use crate::driver::{UserAdapter, UserDriver};
-use crate::memory::{Host, Shown};
-use crate::order::{NewDevice, OpenAdapter};
-use crate::table::{functions_length, written};
+use crate::memory::{MemoryAccess, VisibleMemory};
+use crate::order::{CreateDeviceArgs, OpenAdapterArgs};
+use crate::table::{functions_length, write_table};
 use abi::hresult::E_INVALIDARG;
 use abi::umd::{
     D3D_UMD_INTERFACE_VERSION_WDDM2_0, D3DDDI_ADAPTERFUNCS, D3DDDIARG_CREATEDEVICE,
@@ -21,34 +21,34 @@ use std::sync::Mutex;
 /// What an adapter's handle is the address of.
 struct Adapter {
     user: Box<dyn UserAdapter>,
-    host: Host,
-    _counted: Counted,
+    host: MemoryAccess,
+    _counted: LiveCount,
 }
 
-/// Opens an adapter of a driver (`OpenAdapter`): the function that the runtime looks for. What the
+/// Opens an adapter of a driver (`OpenAdapterArgs`): the function that the runtime looks for. What the
 /// driver sees of the runtime's memory it sees through `S`.
 ///
 /// # Safety
 ///
 /// `args` is NULL, or as Microsoft's page says, with tables that stay right for as long as
 /// anything made here is there; so are the calls of the functions that it answers.
-pub unsafe extern "win64-unwind" fn open_adapter<D: UserDriver, S: Shown>(
+pub unsafe extern "win64-unwind" fn open_adapter<D: UserDriver, S: VisibleMemory>(
     args: *mut D3DDDIARG_OPENADAPTER,
 ) -> HRESULT {
     // SAFETY: The caller's contract.
-    result(unsafe { open::<D>(args, Host::of::<S>()) })
+    to_hresult(unsafe { open::<D>(args, MemoryAccess::new::<S>()) })
 }
 
 /// # Safety
 ///
 /// As that of [`open_adapter`].
-unsafe fn open<D: UserDriver>(args: *mut D3DDDIARG_OPENADAPTER, host: Host) -> Answer<()> {
+unsafe fn open<D: UserDriver>(args: *mut D3DDDIARG_OPENADAPTER, host: MemoryAccess) -> UmdResult<()> {
     // SAFETY: The caller's contract.
     let mut asked = unsafe { read(args) }?;
     // SAFETY: The caller's contract.
     let callbacks = unsafe { AdapterCallbacks::new(asked.hAdapter, asked.pAdapterCallbacks) };
     let callbacks = callbacks.filter(|_| !asked.pAdapterFuncs.is_null()).ok_or(E_INVALIDARG)?;
-    let order = OpenAdapter { interface: asked.Interface, version: asked.Version };
+    let order = OpenAdapterArgs { interface: asked.Interface, version: asked.Version };
     let user = D::open(&order, callbacks)?;
     let functions = D3DDDI_ADAPTERFUNCS {
         pfnGetCaps: Some(get_caps),
@@ -57,7 +57,7 @@ unsafe fn open<D: UserDriver>(args: *mut D3DDDIARG_OPENADAPTER, host: Host) -> A
     };
     // SAFETY: The caller's contract: it was seen not to be NULL.
     unsafe { write(asked.pAdapterFuncs, functions) };
-    let adapter = Adapter { user, host, _counted: Counted::new() };
+    let adapter = Adapter { user, host, _counted: LiveCount::new() };
     asked.hAdapter = Box::into_raw(Box::new(adapter)).cast();
     asked.DriverVersion = D3D_UMD_INTERFACE_VERSION_WDDM2_0;
     // SAFETY: It was read before.
@@ -68,7 +68,7 @@ unsafe fn open<D: UserDriver>(args: *mut D3DDDIARG_OPENADAPTER, host: Host) -> A
 /// # Safety
 ///
 /// The handle is NULL, or an adapter's that is not closed.
-unsafe fn adapter<'a>(handle: HANDLE) -> Answer<&'a Adapter> {
+unsafe fn adapter<'a>(handle: HANDLE) -> UmdResult<&'a Adapter> {
     // SAFETY: The caller's contract: it is the address of a box that is not gone, and is only
     // ever shared.
     unsafe { handle.cast::<Adapter>().as_ref() }.ok_or(E_INVALIDARG)
@@ -94,7 +94,7 @@ unsafe extern "win64-unwind" fn get_caps(
         unsafe { slice::from_raw_parts_mut(to, answer.len()) }.copy_from_slice(&answer);
         Ok(())
     };
-    result(call())
+    to_hresult(call())
 }
 
 unsafe extern "win64-unwind" fn create_device(
@@ -110,7 +110,7 @@ unsafe extern "win64-unwind" fn create_device(
         let callbacks =
             unsafe { Callbacks::new(asked.hDevice, asked.pCallbacks, asked.Version, adapter.host) };
         let callbacks = callbacks.filter(|_| !asked.pDeviceFuncs.is_null()).ok_or(E_INVALIDARG)?;
-        let order = NewDevice {
+        let order = CreateDeviceArgs {
             interface: asked.Interface,
             version: asked.Version,
             flags: asked.Flags.Value,
@@ -118,16 +118,16 @@ unsafe extern "win64-unwind" fn create_device(
         let device = adapter.user.create_device(&order, callbacks)?;
         let length = functions_length(asked.Version);
         // SAFETY: The same: the runtime's table is as long as its version says.
-        unsafe { written(asked.pDeviceFuncs, length, &functions()) };
+        unsafe { write_table(asked.pDeviceFuncs, length, &functions()) };
         let host = adapter.host;
-        let inside = Mutex::new(Inside { device, host, resources: BTreeMap::new() });
-        let device = Device { inside, _counted: Counted::new() };
+        let inside = Mutex::new(DeviceState { device, host, resources: BTreeMap::new() });
+        let device = Device { state: inside, _counted: LiveCount::new() };
         asked.hDevice = Box::into_raw(Box::new(device)).cast();
         // SAFETY: It was read before.
         unsafe { write(args, asked) };
         Ok(())
     };
-    result(call())
+    to_hresult(call())
 }
 
 unsafe extern "win64-unwind" fn close_adapter(handle: HANDLE) -> HRESULT {
@@ -136,5 +136,5 @@ unsafe extern "win64-unwind" fn close_adapter(handle: HANDLE) -> HRESULT {
     }
     // SAFETY: The contract of this module's functions: it is such a box's, for the last time.
     let adapter = unsafe { Box::from_raw(handle.cast::<Adapter>()) };
-    result(adapter.user.close())
+    to_hresult(adapter.user.close())
 }

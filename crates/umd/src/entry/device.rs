@@ -1,9 +1,9 @@
 //! The functions of a device but those that make resources.
 
 use super::resource::{create_resource, create_resource2, destroy_resource, open_resource};
-use super::{Device, area, inside, read, read_list, write};
-use crate::answer::{Answer, result};
-use crate::order::{AsyncLock, Blt, ColorFill, Lock, Rename, Residency, Resource, Unlock, Volume};
+use super::{Device, area, lock_device, read, read_list, write};
+use crate::answer::{UmdResult, to_hresult};
+use crate::order::{LockAsyncArgs, BltArgs, ColorFillArgs, LockArgs, RenameArgs, ResidencyStatus, Resource, UnlockArgs, Volume};
 use abi::hresult::{E_INVALIDARG, S_NOT_RESIDENT, S_OK, S_RESIDENT_IN_SHARED_MEMORY};
 use abi::umd::{
     D3DDDI_DEVICEFUNCS, D3DDDI_UNLOCKASYNCFLAGS, D3DDDI_UNLOCKFLAGS, D3DDDIARG_BLT,
@@ -47,10 +47,10 @@ unsafe extern "win64-unwind" fn lock(device: HANDLE, args: *mut D3DDDIARG_LOCK) 
         let mut asked = unsafe { read(args) }?;
         // SAFETY: The same.
         let locked = unsafe {
-            inside(device, |it| {
+            lock_device(device, |it| {
                 let resource = it.find(asked.hResource)?;
                 let (index, part) = (asked.SubResourceIndex, volume(asked.Box));
-                it.device.lock(&Lock { resource, index, part, flags: asked.Flags })
+                it.device.lock(&LockArgs { resource, index, volume: part, flags: asked.Flags })
             })
         }?;
         asked.pSurfData = ptr::with_exposed_provenance_mut(locked.address);
@@ -59,7 +59,7 @@ unsafe extern "win64-unwind" fn lock(device: HANDLE, args: *mut D3DDDIARG_LOCK) 
         unsafe { write(args, asked) };
         Ok(())
     };
-    result(call())
+    to_hresult(call())
 }
 
 unsafe extern "win64-unwind" fn unlock(device: HANDLE, args: *const D3DDDIARG_UNLOCK) -> HRESULT {
@@ -69,13 +69,13 @@ unsafe extern "win64-unwind" fn unlock(device: HANDLE, args: *const D3DDDIARG_UN
         let notify_only = asked.Flags.has(D3DDDI_UNLOCKFLAGS::NotifyOnly);
         // SAFETY: The same.
         unsafe {
-            inside(device, |it| {
+            lock_device(device, |it| {
                 let resource = it.find(asked.hResource)?;
-                it.device.unlock(&Unlock { resource, index: asked.SubResourceIndex, notify_only })
+                it.device.unlock(&UnlockArgs { resource, index: asked.SubResourceIndex, notify_only })
             })
         }
     };
-    result(call())
+    to_hresult(call())
 }
 
 unsafe extern "win64-unwind" fn lock_async(
@@ -87,10 +87,10 @@ unsafe extern "win64-unwind" fn lock_async(
         let mut asked = unsafe { read(args) }?;
         // SAFETY: The same.
         let locked = unsafe {
-            inside(device, |it| {
+            lock_device(device, |it| {
                 let resource = it.find(asked.hResource)?;
                 let (index, part) = (asked.SubResourceIndex, volume(asked.Box));
-                it.device.lock_async(&AsyncLock { resource, index, part, flags: asked.Flags })
+                it.device.lock_async(&LockAsyncArgs { resource, index, volume: part, flags: asked.Flags })
             })
         }?;
         asked.pSurfData = ptr::with_exposed_provenance_mut(locked.locked.address);
@@ -101,7 +101,7 @@ unsafe extern "win64-unwind" fn lock_async(
         unsafe { write(args, asked) };
         Ok(())
     };
-    result(call())
+    to_hresult(call())
 }
 
 unsafe extern "win64-unwind" fn unlock_async(
@@ -115,13 +115,13 @@ unsafe extern "win64-unwind" fn unlock_async(
             (asked.SubResourceIndex, asked.Flags.has(D3DDDI_UNLOCKASYNCFLAGS::NotifyOnly));
         // SAFETY: The same.
         unsafe {
-            inside(device, |it| {
+            lock_device(device, |it| {
                 let resource = it.find(asked.hResource)?;
-                it.device.unlock_async(&Unlock { resource, index, notify_only })
+                it.device.unlock_async(&UnlockArgs { resource, index, notify_only })
             })
         }
     };
-    result(call())
+    to_hresult(call())
 }
 
 unsafe extern "win64-unwind" fn rename(device: HANDLE, args: *const D3DDDIARG_RENAME) -> HRESULT {
@@ -130,15 +130,15 @@ unsafe extern "win64-unwind" fn rename(device: HANDLE, args: *const D3DDDIARG_RE
         let asked = unsafe { read(args) }?;
         // SAFETY: The same.
         unsafe {
-            inside(device, |it| {
+            lock_device(device, |it| {
                 let resource = it.find(asked.hResource)?;
                 let (index, cookie) = (asked.SubResourceIndex, asked.hCookie.addr());
                 let gpu = asked.GpuVirtualAddress;
-                it.device.rename(&Rename { resource, index, cookie, gpu })
+                it.device.rename(&RenameArgs { resource, index, cookie, gpu })
             })
         }
     };
-    result(call())
+    to_hresult(call())
 }
 
 unsafe extern "win64-unwind" fn blt(device: HANDLE, args: *const D3DDDIARG_BLT) -> HRESULT {
@@ -147,8 +147,8 @@ unsafe extern "win64-unwind" fn blt(device: HANDLE, args: *const D3DDDIARG_BLT) 
         let asked = unsafe { read(args) }?;
         // SAFETY: The same.
         unsafe {
-            inside(device, |it| {
-                let order = Blt {
+            lock_device(device, |it| {
+                let order = BltArgs {
                     from: it.find(asked.hSrcResource)?,
                     from_index: asked.SrcSubResourceIndex,
                     from_area: area(asked.SrcRect),
@@ -162,7 +162,7 @@ unsafe extern "win64-unwind" fn blt(device: HANDLE, args: *const D3DDDIARG_BLT) 
             })
         }
     };
-    result(call())
+    to_hresult(call())
 }
 
 unsafe extern "win64-unwind" fn color_fill(
@@ -174,10 +174,10 @@ unsafe extern "win64-unwind" fn color_fill(
         let asked = unsafe { read(args) }?;
         // SAFETY: The same.
         unsafe {
-            inside(device, |it| {
+            lock_device(device, |it| {
                 let resource = it.find(asked.hResource)?;
                 let (index, color) = (asked.SubResourceIndex, asked.Color);
-                it.device.color_fill(&ColorFill {
+                it.device.color_fill(&ColorFillArgs {
                     resource,
                     index,
                     area: area(asked.DstRect),
@@ -186,17 +186,17 @@ unsafe extern "win64-unwind" fn color_fill(
             })
         }
     };
-    result(call())
+    to_hresult(call())
 }
 
 unsafe extern "win64-unwind" fn flush(device: HANDLE) -> HRESULT {
     // SAFETY: The contract of this module's functions.
-    result(unsafe { inside(device, |it| it.device.flush()) })
+    to_hresult(unsafe { lock_device(device, |it| it.device.flush()) })
 }
 
 unsafe extern "win64-unwind" fn flush1(device: HANDLE, _flags: u32) -> HRESULT {
     // SAFETY: The contract of this module's functions.
-    result(unsafe { inside(device, |it| it.device.flush()) })
+    to_hresult(unsafe { lock_device(device, |it| it.device.flush()) })
 }
 
 unsafe extern "win64-unwind" fn set_priority(
@@ -208,13 +208,13 @@ unsafe extern "win64-unwind" fn set_priority(
         let asked = unsafe { read(args) }?;
         // SAFETY: The same.
         unsafe {
-            inside(device, |it| {
+            lock_device(device, |it| {
                 let resource = it.find(asked.hResource)?;
                 it.device.set_priority(resource, asked.Priority)
             })
         }
     };
-    result(call())
+    to_hresult(call())
 }
 
 unsafe extern "win64-unwind" fn query_residency(
@@ -228,17 +228,17 @@ unsafe extern "win64-unwind" fn query_residency(
         let handles = unsafe { read_list(asked.pHandleList, asked.NumResources) }?;
         // SAFETY: The same.
         unsafe {
-            inside(device, |it| {
-                let found: Answer<Vec<Resource>> =
+            lock_device(device, |it| {
+                let found: UmdResult<Vec<Resource>> =
                     handles.iter().map(|one| it.find(*one)).collect();
                 it.device.query_residency(&found?)
             })
         }
     };
     match call() {
-        Ok(Residency::Gpu) => S_OK,
-        Ok(Residency::Shared) => S_RESIDENT_IN_SHARED_MEMORY,
-        Ok(Residency::None) => S_NOT_RESIDENT,
+        Ok(ResidencyStatus::GpuMemory) => S_OK,
+        Ok(ResidencyStatus::SharedMemory) => S_RESIDENT_IN_SHARED_MEMORY,
+        Ok(ResidencyStatus::NotResident) => S_NOT_RESIDENT,
         Err(failure) => failure,
     }
 }
@@ -249,6 +249,6 @@ unsafe extern "win64-unwind" fn destroy_device(device: HANDLE) -> HRESULT {
     }
     // SAFETY: The contract of this module's functions: it is such a box's, for the last time.
     let device = unsafe { Box::from_raw(device.cast::<Device>()) };
-    let mut inside = device.inside.into_inner().unwrap_or_else(PoisonError::into_inner);
-    result(inside.device.end())
+    let mut inside = device.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    to_hresult(inside.device.end())
 }

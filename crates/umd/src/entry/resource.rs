@@ -1,9 +1,9 @@
 //! How resources come and go.
 
-use super::{inside, read, read_list, surface_memory, write};
-use crate::answer::{Answer, result};
-use crate::memory::Host;
-use crate::order::{NewResource, OpenedAllocation, OpenedResource, RuntimeResource, Surface};
+use super::{lock_device, read, read_list, surface_memory, write};
+use crate::answer::{UmdResult, to_hresult};
+use crate::memory::MemoryAccess;
+use crate::order::{CreateResourceArgs, OpenAllocationInfo, OpenResourceArgs, RuntimeResource, Surface};
 use abi::ukm::D3DDDI_OPENALLOCATIONINFO;
 use abi::umd::{
     D3DDDI_SURFACEINFO, D3DDDIARG_CREATERESOURCE, D3DDDIARG_CREATERESOURCE2, D3DDDIARG_OPENRESOURCE,
@@ -23,7 +23,7 @@ pub(super) unsafe extern "win64-unwind" fn create_resource(
         unsafe { write(args, asked) };
         Ok(())
     };
-    result(call())
+    to_hresult(call())
 }
 
 pub(super) unsafe extern "win64-unwind" fn create_resource2(
@@ -54,16 +54,16 @@ pub(super) unsafe extern "win64-unwind" fn create_resource2(
         unsafe { write(args, asked) };
         Ok(())
     };
-    result(call())
+    to_hresult(call())
 }
 
 /// # Safety
 ///
 /// The contract of this module's functions.
-unsafe fn create(device: HANDLE, asked: &D3DDDIARG_CREATERESOURCE, flags2: u32) -> Answer<HANDLE> {
+unsafe fn create(device: HANDLE, asked: &D3DDDIARG_CREATERESOURCE, flags2: u32) -> UmdResult<HANDLE> {
     // SAFETY: The caller's contract.
     let surfaces = unsafe { read_list(asked.pSurfList, asked.SurfCount) }?;
-    let order = |host| NewResource {
+    let order = |host| CreateResourceArgs {
         runtime: RuntimeResource(asked.hResource.expose_provenance()),
         format: asked.Format,
         pool: asked.Pool,
@@ -79,15 +79,15 @@ unsafe fn create(device: HANDLE, asked: &D3DDDIARG_CREATERESOURCE, flags2: u32) 
     };
     // SAFETY: The caller's contract.
     unsafe {
-        inside(device, |it| {
+        lock_device(device, |it| {
             let order = order(it.host);
             let number = it.device.create_resource(&order)?;
-            Ok(it.name(number, order.runtime))
+            Ok(it.new_handle(number, order.runtime))
         })
     }
 }
 
-fn surface(host: Host, it: &D3DDDI_SURFACEINFO) -> Surface {
+fn surface(host: MemoryAccess, it: &D3DDDI_SURFACEINFO) -> Surface {
     let (rows, slices) = ((it.SysMemPitch, it.Height), (it.Depth, it.SysMemSlicePitch));
     Surface {
         width: it.Width,
@@ -115,28 +115,28 @@ pub(super) unsafe extern "win64-unwind" fn open_resource(
             let (bytes, size) = (it.pPrivateDriverData.cast::<u8>(), it.PrivateDriverDataSize);
             // SAFETY: The same.
             let private = unsafe { read_list(bytes, size) }?;
-            Ok(OpenedAllocation { allocation: it.hAllocation, private })
+            Ok(OpenAllocationInfo { allocation: it.hAllocation, private })
         };
-        let order = OpenedResource {
+        let order = OpenResourceArgs {
             runtime: RuntimeResource(asked.hResource.expose_provenance()),
             kernel: asked.hKMResource,
-            allocations: infos.iter().map(opened).collect::<Answer<Vec<_>>>()?,
+            allocations: infos.iter().map(opened).collect::<UmdResult<Vec<_>>>()?,
             private,
             rotation: asked.Rotation,
             flags: asked.Flags.Value,
         };
         // SAFETY: The same.
         asked.hResource = unsafe {
-            inside(device, |it| {
+            lock_device(device, |it| {
                 let number = it.device.open_resource(&order)?;
-                Ok(it.name(number, order.runtime))
+                Ok(it.new_handle(number, order.runtime))
             })
         }?;
         // SAFETY: It was read before.
         unsafe { write(args, asked) };
         Ok(())
     };
-    result(call())
+    to_hresult(call())
 }
 
 pub(super) unsafe extern "win64-unwind" fn destroy_resource(
@@ -144,8 +144,8 @@ pub(super) unsafe extern "win64-unwind" fn destroy_resource(
     resource: HANDLE,
 ) -> HRESULT {
     // SAFETY: The contract of this module's functions.
-    result(unsafe {
-        inside(device, |it| {
+    to_hresult(unsafe {
+        lock_device(device, |it| {
             let found = it.find(resource)?;
             it.device.destroy_resource(found)?;
             it.resources.remove(&found.handle);

@@ -1,10 +1,10 @@
 //! What is remembered of an adapter and its nodes: the calls inside its driver, and the fences
 //! due.
 
-use super::address::Space;
-use super::memory::{Paging, Saved, Segment};
-use super::recover::{Pages, Recovery};
-use super::{Call, Context, Process, Serial, Word};
+use super::address::AddressSpace;
+use super::memory::{Paging, ContextAllocation, Segment};
+use super::recover::{PagingCommands, Recovery};
+use super::{Call, Context, Process, Serial, DriverPointer};
 use flight::{Fence, Hex, Text};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,31 +18,31 @@ pub struct Adapter {
     /// Its segments, while it runs.
     pub segments: Vec<Serial<Segment>>,
     /// The processes its driver has met, the system's first: with their addresses.
-    pub spaces: Vec<(Option<Serial<Process>>, Serial<Space>)>,
+    pub spaces: Vec<(Option<Serial<Process>>, Serial<AddressSpace>)>,
     /// The bytes of its segments: of each kind, local and not, for applications and in all.
     pub bytes: [[u64; 2]; 2],
     /// Its buffers for paging commands: what was last seen in their private data.
     pub buffers: BTreeMap<u64, Hex>,
     /// The calls that have not returned.
-    pub inside: Vec<Inside>,
+    pub active_calls: Vec<ActiveCall>,
     /// How many packets of its nodes are not done.
-    pub flying: u32,
+    pub in_flight: u32,
     /// How many allocations, resources, devices and contexts its driver has.
     pub owned: u32,
     /// Whether its driver wants nothing to do with it.
     pub declined: bool,
     /// How many pool blocks the last call took, and has not given back.
-    pub kept: usize,
+    pub blocks_taken: usize,
     /// The same of the last call for a transfer that goes on in the next one.
     pub retried: Option<usize>,
     /// The last of the calls that stop its driver, once one has returned.
     pub stopped: Option<Text>,
     /// The word its driver gave for it.
-    pub word: Option<Serial<Word>>,
+    pub driver_handle: Option<Serial<DriverPointer>>,
     /// What its driver answered when it was told to hand its display on, since it started last.
     pub released: Option<Text>,
     /// Whether it was told to stop, and nothing else, since it started last.
-    pub told_to_stop: bool,
+    pub stop_called: bool,
     /// Whether its DPC is pending.
     pub dpc: bool,
     /// Its resets.
@@ -51,7 +51,7 @@ pub struct Adapter {
 
 /// A call that has not returned.
 #[derive(Debug)]
-pub struct Inside {
+pub struct ActiveCall {
     /// The call.
     pub call: Serial<Call>,
     /// Its DDI.
@@ -59,7 +59,7 @@ pub struct Inside {
     /// The thread it runs on.
     pub thread: u32,
     /// The exclusion it runs under.
-    pub class: Text,
+    pub threading_level: Text,
     /// The process it is for.
     pub process: Option<Serial<Process>>,
 }
@@ -68,75 +68,75 @@ pub struct Inside {
 #[derive(Debug, Default)]
 pub struct Node {
     /// The fences it owes.
-    pub due: Due,
+    pub fences: NodeFences,
     /// The context that is current on it.
     pub current: Option<Serial<Context>>,
     /// What that one saves into.
-    pub saves: Vec<Serial<Saved>>,
+    pub saves: Vec<Serial<ContextAllocation>>,
     /// The part of a packet that its driver patched last, and with which fence, until it starts.
     pub patched: Option<(Fence, u32, u32)>,
     /// Paging work that waits for a fence of it, since a driver said that it uses something.
-    pub awaited: Vec<(Fence, Serial<Paging>)>,
+    pub paging_waits: Vec<(Fence, Serial<Paging>)>,
     /// Its adapter.
     pub adapter: Option<Serial<Adapter>>,
     /// Its paging commands.
-    pub pages: Pages,
+    pub pages: PagingCommands,
 }
 
 /// The fences of a node.
 #[derive(Clone, Debug, Default)]
-pub struct Due {
+pub struct NodeFences {
     /// The last one that is over, once it has been given any.
-    pub done: Option<Fence>,
+    pub last_done: Option<Fence>,
     /// Those given and not over, in order.
-    pub given: VecDeque<Fence>,
+    pub submitted: VecDeque<Fence>,
 }
 
 impl Adapter {
     /// How many bytes applications may use of memory of a kind: of the segments that are for
     /// them, or of all if none is.
-    pub fn most(&self, local: bool) -> u64 {
+    pub fn budget_bytes(&self, local: bool) -> u64 {
         let [targets, all] = self.bytes[usize::from(local)];
         let any = self.bytes.iter().any(|it| it[0] > 0);
         if any { targets } else { all }
     }
 }
 
-impl Due {
+impl NodeFences {
     /// Whether a report of that fence is in order.
-    pub fn holds(&self, fence: Fence) -> bool {
-        self.given.contains(&fence)
+    pub fn is_in_order(&self, fence: Fence) -> bool {
+        self.submitted.contains(&fence)
     }
 
     /// The last one given.
-    pub fn last(&self) -> Option<Fence> {
-        self.given.back().copied().or(self.done)
+    pub fn last_submitted(&self) -> Option<Fence> {
+        self.submitted.back().copied().or(self.last_done)
     }
 
-    pub(crate) fn give(&mut self, fence: Fence) {
-        self.done.get_or_insert(fence.before());
-        self.given.push_back(fence);
+    pub(crate) fn submit(&mut self, fence: Fence) {
+        self.last_done.get_or_insert(fence.previous());
+        self.submitted.push_back(fence);
     }
 
     /// A fence stands for all before it; one that was not given moves nothing.
     pub(crate) fn report(&mut self, fence: Fence) {
-        if let Some(at) = self.given.iter().position(|it| *it == fence) {
-            self.given.drain(..=at);
-            self.done = Some(fence);
+        if let Some(at) = self.submitted.iter().position(|it| *it == fence) {
+            self.submitted.drain(..=at);
+            self.last_done = Some(fence);
         }
     }
 
     /// What was given after a fence is not with the node any more.
-    pub(crate) fn take_back(&mut self, last: Fence) {
+    pub(crate) fn preempt(&mut self, last: Fence) {
         // Fences wrap, so distances are compared and never values.
-        while self.given.back().is_some_and(|it| !last.covers(*it)) {
-            self.given.pop_back();
+        while self.submitted.back().is_some_and(|it| !last.covers(*it)) {
+            self.submitted.pop_back();
         }
     }
 
     /// All up to a fence is over, and the rest is not with the node any more.
     pub(crate) fn reset(&mut self, aborted: Fence) {
-        self.given.clear();
-        self.done = Some(aborted);
+        self.submitted.clear();
+        self.last_done = Some(aborted);
     }
 }

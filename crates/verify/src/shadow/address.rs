@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// Of a process on an adapter.
 #[derive(Debug)]
-pub struct Space {
+pub struct AddressSpace {
     /// The adapter.
     pub adapter: Serial<Adapter>,
     /// The process; none is the system.
@@ -15,27 +15,27 @@ pub struct Space {
     /// The first address behind all.
     pub end: u64,
     /// What is taken, by its first address.
-    pub ranges: BTreeMap<u64, Taken>,
+    pub ranges: BTreeMap<u64, AddressRange>,
     /// The last operation of the update that is being applied.
     pub order: Option<u32>,
     /// Whether tables are made invalid before they go.
-    pub again: bool,
+    pub invalidates_tables: bool,
     /// The contexts that have a root in it.
-    pub walkers: BTreeSet<Serial<Context>>,
+    pub contexts: BTreeSet<Serial<Context>>,
     /// The last table that was made of a level, at its first address.
-    pub tables: BTreeMap<(u32, u64), Serial<Table>>,
+    pub tables: BTreeMap<(u32, u64), Serial<PageTable>>,
     /// The table that an entry leads to, by the level and the first address of that, and whose
     /// entry it is.
-    pub above: BTreeMap<(u32, u64), (Serial<Table>, Serial<Table>)>,
+    pub parents: BTreeMap<(u32, u64), (Serial<PageTable>, Serial<PageTable>)>,
     /// Tables that no entry leads to any more, but engines may remember one; their first addresses.
-    pub remembered: BTreeMap<Serial<Table>, u64>,
+    pub remembered: BTreeMap<Serial<PageTable>, u64>,
     /// The updates that wait for a fence.
     pub waiting: BTreeSet<u32>,
 }
 
 /// Addresses that are taken.
 #[derive(Clone, Debug)]
-pub struct Taken {
+pub struct AddressRange {
     /// The first address behind them.
     pub end: u64,
     /// The allocation that is mapped there.
@@ -46,9 +46,9 @@ pub struct Taken {
 
 /// Of a page table.
 #[derive(Debug)]
-pub struct Table {
+pub struct PageTable {
     /// Its space.
-    pub space: Serial<Space>,
+    pub space: Serial<AddressSpace>,
     /// How many entries it has.
     pub entries: u32,
     /// What was written to it, first and last: in a word, and how many entries.
@@ -61,9 +61,9 @@ pub struct Table {
 
 /// Entries that lead to memory of a segment.
 #[derive(Clone, Debug)]
-pub struct Lead {
+pub struct Mapping {
     /// Whose entries.
-    pub space: Serial<Space>,
+    pub space: Serial<AddressSpace>,
     /// The addresses they translate.
     pub span: Range<u64>,
     /// Where in the segment's addresses the first of them leads.
@@ -74,26 +74,26 @@ pub struct Lead {
     pub stale: bool,
 }
 
-impl Space {
+impl AddressSpace {
     /// What of a span is taken: by its first address.
-    pub fn taken(&self, span: &Range<u64>) -> impl Iterator<Item = (u64, &Taken)> {
+    pub fn ranges_in(&self, span: &Range<u64>) -> impl Iterator<Item = (u64, &AddressRange)> {
         let (start, end) = (span.start, span.end);
         let all = self.ranges.range(..end).filter(move |it| it.1.end > start);
         all.map(|(start, it)| (*start, it))
     }
 
     /// Takes a span away, or gives it to somebody.
-    pub(crate) fn put(&mut self, span: &Range<u64>, of: Option<Taken>) {
-        let met: Vec<(u64, Taken)> =
-            self.taken(span).map(|(start, it)| (start, it.clone())).collect();
+    pub(crate) fn set_range(&mut self, span: &Range<u64>, of: Option<AddressRange>) {
+        let met: Vec<(u64, AddressRange)> =
+            self.ranges_in(span).map(|(start, it)| (start, it.clone())).collect();
         for (start, it) in met {
             self.ranges.remove(&start);
             if start < span.start {
-                self.ranges.insert(start, Taken { end: span.start, ..it.clone() });
+                self.ranges.insert(start, AddressRange { end: span.start, ..it.clone() });
             }
             if span.end < it.end {
                 let offset = it.offset + (span.end - start);
-                self.ranges.insert(span.end, Taken { offset, ..it });
+                self.ranges.insert(span.end, AddressRange { offset, ..it });
             }
         }
         if let Some(it) = of {
@@ -102,14 +102,14 @@ impl Space {
     }
 }
 
-impl Lead {
+impl Mapping {
     /// What of it is not of a span, and what is: that is not current any more.
-    pub(crate) fn cut(self, space: Serial<Space>, span: &Range<u64>) -> Vec<Lead> {
+    pub(crate) fn split(self, space: Serial<AddressSpace>, span: &Range<u64>) -> Vec<Mapping> {
         let (start, end) = (self.span.start.max(span.start), self.span.end.min(span.end));
         if self.space != space || start >= end {
             return vec![self];
         }
-        let part = |span: Range<u64>, stale| Lead {
+        let part = |span: Range<u64>, stale| Mapping {
             to: self.to + (span.start - self.span.start),
             span,
             stale,

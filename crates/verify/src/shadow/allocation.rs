@@ -1,8 +1,8 @@
 //! What is remembered of resources and allocations, and of devices' views of both.
 
-use super::memory::{Memory, Wanted};
-use super::retirement::Asked;
-use super::{Adapter, Call, Device, Retirement, Serial, Word};
+use super::memory::{Memory, MemoryRequirements};
+use super::retirement::RetireRequest;
+use super::{Adapter, Call, Device, Retirement, Serial, DriverPointer};
 use flight::Subject;
 
 /// Of a resource.
@@ -15,20 +15,20 @@ pub struct Resource {
     /// How many members are not gone.
     pub live: u32,
     /// How many of these the driver was told of, by the last call that told of any.
-    pub told: u32,
+    pub members_destroyed: u32,
     /// That call.
-    pub told_in: Option<Serial<Call>>,
+    pub destroyed_in: Option<Serial<Call>>,
     /// How many devices' views of it are not closed.
     pub views: u32,
     /// The driver's last word for it.
-    pub word: Option<Serial<Word>>,
+    pub driver_handle: Option<Serial<DriverPointer>>,
     /// What it has for its openers, if it is shared.
-    pub data: Option<Data>,
+    pub data: Option<SharedData>,
 }
 
 /// How many bytes a shared resource has for its openers.
 #[derive(Clone, Copy, Debug)]
-pub struct Data {
+pub struct SharedData {
     /// Of the runtime's data.
     pub runtime: u64,
     /// Of its members' private data, together.
@@ -56,15 +56,15 @@ pub struct Allocation {
     /// The resource it is a member of.
     pub resource: Option<Serial<Resource>>,
     /// The driver's word for it.
-    pub word: Option<Serial<Word>>,
+    pub driver_handle: Option<Serial<DriverPointer>>,
     /// Whether the driver was told to destroy it, and in which call.
-    pub told: Option<Option<Serial<Call>>>,
+    pub destroyed_in: Option<Option<Serial<Call>>>,
     /// How many views of it are not closed.
     pub views: u32,
     /// How many views of it are not idle.
     pub busy: u32,
     /// How often the driver holds its data.
-    pub held: u32,
+    pub data_references: u32,
     /// The retirement that closed its last view.
     pub ended_by: Option<Serial<Retirement>>,
     /// How many instances its driver allows, if it says.
@@ -79,9 +79,9 @@ pub struct Instance {
     /// The view it was made for.
     pub view: Serial<View>,
     /// The driver's word for it.
-    pub word: Serial<Word>,
+    pub driver_handle: Serial<DriverPointer>,
     /// The word that paging work named last.
-    pub built: Option<Serial<Word>>,
+    pub built: Option<Serial<DriverPointer>>,
     /// Its memory.
     pub memory: Memory,
 }
@@ -97,25 +97,25 @@ pub struct View {
     /// The resource its allocation is a member of.
     pub resource: Option<Serial<Resource>>,
     /// How far its end has come.
-    pub stage: Stage,
+    pub stage: ViewStage,
     /// The retirement that ends it.
     pub retirement: Option<Serial<Retirement>>,
     /// What that one was asked.
-    pub asked: Option<Asked>,
+    pub request: Option<RetireRequest>,
     /// Whether the driver was told to close it.
-    pub told: bool,
+    pub close_called: bool,
     /// The driver's word for it.
-    pub word: Option<Serial<Word>>,
+    pub driver_handle: Option<Serial<DriverPointer>>,
     /// Whether its device created the allocation.
     pub creator: bool,
     /// What the driver says of the allocation's memory.
-    pub wanted: Wanted,
+    pub requirements: MemoryRequirements,
     /// How often its client wants it to be resident.
     pub resident: u32,
     /// The event of the last request for a lock.
-    pub lock_asked: u64,
+    pub lock_requested: u64,
     /// Whether its client said, since it is listed, that the GPU has not written to it.
-    pub clean: bool,
+    pub not_written: bool,
     /// The event of its offer.
     pub offered: u64,
     /// Whether it was taken back, to be mapped into an aperture, and not locked since.
@@ -126,19 +126,19 @@ pub struct View {
 
 /// How far the end of a view has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
+pub enum ViewStage {
     /// It has its name.
-    Named,
+    Live,
     /// Its name is closed.
-    Unnamed,
+    Retiring,
     /// Nothing uses it.
     Idle,
 }
 
 impl Resource {
     /// How many members are alive that `call` does not end.
-    pub fn spared_by(&self, call: Option<Serial<Call>>) -> u32 {
-        let ended = if self.told_in == call { self.told } else { 0 };
+    pub fn members_outside(&self, call: Option<Serial<Call>>) -> u32 {
+        let ended = if self.destroyed_in == call { self.members_destroyed } else { 0 };
         self.live.saturating_sub(ended)
     }
 }

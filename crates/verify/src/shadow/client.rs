@@ -1,8 +1,8 @@
 //! What is remembered of a process: its handles, and the calls its threads are in.
 
 use super::Serial;
-use super::sync::Await;
-use crate::names::Names;
+use super::sync::GpuWait;
+use crate::names::HandleHistory;
 use flight::Text;
 use smallvec::SmallVec;
 
@@ -10,15 +10,15 @@ use smallvec::SmallVec;
 #[derive(Debug, Default)]
 pub struct Process {
     /// Its handle table.
-    pub names: Names,
+    pub handles: HandleHistory,
     /// The client calls its threads are in.
     pub calls: Vec<ClientCall>,
     /// How many things it left alive.
-    pub left: u32,
+    pub leaked: u32,
     /// How many bytes it let go of since it was told that memory is short.
     pub trimmed: u64,
     /// How many names of synchronisation objects it has.
-    pub syncs: u32,
+    pub sync_handles: u32,
 }
 
 /// A call of a client that has not been answered yet.
@@ -32,9 +32,9 @@ pub struct ClientCall {
     /// The names it reserved and did not give back.
     pub reserved: SmallVec<[u32; 4]>,
     /// The first name it gave.
-    pub given: Option<u32>,
+    pub published: Option<u32>,
     /// Whether the driver refused something in it.
-    pub refused: bool,
+    pub driver_failed: bool,
     /// Whether it is an escape that names what is not there.
     pub unresolved: bool,
     /// Whether its driver was asked to create allocations in it.
@@ -42,7 +42,7 @@ pub struct ClientCall {
     /// Whether an escape of it came to the driver.
     pub delivered: bool,
     /// A wait of its thread that is not over.
-    pub awaits: Option<Serial<Await>>,
+    pub gpu_wait: Option<Serial<GpuWait>>,
 }
 
 impl Process {

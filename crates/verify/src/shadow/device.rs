@@ -1,8 +1,8 @@
 //! What is remembered of devices and contexts: what they own, and their work.
 
-use super::address::Table;
-use super::memory::Saves;
-use super::sync::{Await, Sync};
+use super::address::PageTable;
+use super::memory::ContextAllocationList;
+use super::sync::{GpuWait, SyncObject};
 use super::{Adapter, Process, Serial};
 use flight::Text;
 use std::collections::VecDeque;
@@ -27,13 +27,13 @@ pub struct Device {
     /// Its work that is not done, in the order it was queued.
     pub packets: VecDeque<Packet>,
     /// The allocations its driver made for all its contexts.
-    pub saves: Saves,
+    pub saves: ContextAllocationList,
     /// How many queues of paging work it has.
     pub queues: u32,
     /// Whether it asked for residency that had to succeed, and did not.
     pub failed: bool,
     /// The fences it could signal that do not have their maximum.
-    pub low: Vec<Serial<Sync>>,
+    pub low: Vec<Serial<SyncObject>>,
     /// Whether paging of what it has was lost in a reset.
     pub hit: bool,
 }
@@ -57,15 +57,15 @@ pub struct Context {
     /// How many of its packets are not done.
     pub in_flight: u32,
     /// The allocations its driver made for it.
-    pub saves: Saves,
+    pub saves: ContextAllocationList,
     /// How large its driver wants the buffers of packets with lists, if it has such.
     pub buffer: Option<u32>,
     /// The last of its packets that was submitted.
     pub sent: u64,
     /// The wait that its line stands at, and the last packet before it.
-    pub awaits: Option<(Serial<Await>, u64)>,
+    pub gpu_wait: Option<(Serial<GpuWait>, u64)>,
     /// Whether its adapter translates addresses.
     pub translates: bool,
     /// The root of its addresses.
-    pub root: Option<Serial<Table>>,
+    pub root: Option<Serial<PageTable>>,
 }

@@ -12,22 +12,22 @@ pub struct Call {
     /// The adapter whose driver is called.
     pub adapter: Serial<Adapter>,
     /// The pool blocks taken in it that are still out: word, size and tag.
-    pub blocks: Vec<(Serial<Word>, u64, Text)>,
+    pub blocks: Vec<(Serial<DriverPointer>, u64, Text)>,
     /// The words of what it ends.
-    pub ends: SmallVec<[Serial<Word>; 2]>,
+    pub ends: SmallVec<[Serial<DriverPointer>; 2]>,
     /// The device it opens something for that is there already.
     pub opens_for: Option<Serial<Device>>,
     /// What the driver waited for in it, other than for another thread of its own.
-    pub waited: Option<Text>,
+    pub gpu_wait: Option<Text>,
 }
 
 /// Of a driver's word.
 #[derive(Debug, Default)]
-pub struct Word {
+pub struct DriverPointer {
     /// The pool block of that address, if there is or was one.
     pub block: Option<Block>,
     /// What the driver gave it for.
-    pub uses: SmallVec<[Use; 1]>,
+    pub uses: SmallVec<[PointerUse; 1]>,
     /// The last allocation it was given for, also when that is gone.
     pub allocation: Option<Serial<Allocation>>,
 }
@@ -51,7 +51,7 @@ pub struct Block {
 
 /// What a word stands for.
 #[derive(Clone, Copy, Debug)]
-pub struct Use {
+pub struct PointerUse {
     /// What the driver gave it for.
     pub of: Subject,
     /// Whether the driver has been told of its end.
@@ -60,7 +60,7 @@ pub struct Use {
     pub lent_in: Option<Serial<Call>>,
 }
 
-impl Word {
+impl DriverPointer {
     /// Its block, if it is still out, should not be any more.
     pub(crate) fn leak(&mut self) {
         if let Some(block) = &mut self.block {
@@ -69,7 +69,7 @@ impl Word {
     }
 
     /// The block, while it is out.
-    pub fn out(&self) -> Option<&Block> {
+    pub fn allocated_block(&self) -> Option<&Block> {
         self.block.as_ref().filter(|block| block.freed.is_none())
     }
 
@@ -79,14 +79,14 @@ impl Word {
     }
 
     /// The first allocation or resource it stands for whose end the driver was not told of.
-    pub fn live(&self) -> Option<Subject> {
-        let owned = |it: &&Use| {
+    pub fn live_object(&self) -> Option<Subject> {
+        let owned = |it: &&PointerUse| {
             matches!(it.of.kind, flight::Kind::Allocation | flight::Kind::Resource) && !it.ending
         };
         self.uses.iter().find(owned).map(|it| it.of)
     }
 
-    pub(crate) fn use_mut(&mut self, of: Subject) -> Option<&mut Use> {
+    pub(crate) fn use_mut(&mut self, of: Subject) -> Option<&mut PointerUse> {
         self.uses.iter_mut().find(|it| it.of == of)
     }
 }

@@ -5,16 +5,16 @@ use flight::Hex;
 
 /// Of a keyed mutex.
 #[derive(Debug)]
-pub struct Keyed {
+pub struct KeyedMutex {
     /// Whose turn it is.
-    pub turn: Turn,
+    pub state: KeyedMutexState,
     /// How many bytes of the runtime's data it has.
     pub runtime: u64,
 }
 
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum KeyedMutexState {
     /// Of whoever asks for a key, and gets the fence value of the last release.
     Free {
         /// The key.

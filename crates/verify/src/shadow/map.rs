@@ -1,6 +1,6 @@
 //! Typed maps of shadows: one per kind of object, keyed by serial number.
 
-use flight::{ByNumber, Kind, Subject, invariant};
+use flight::{FastMap, Kind, Subject, invariant};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
@@ -31,7 +31,7 @@ pub(crate) struct Shadow<T> {
 
 /// The shadows of all objects of one kind.
 #[derive(Debug)]
-pub(crate) struct ShadowMap<T>(ByNumber<Serial<T>, Shadow<T>>);
+pub(crate) struct ShadowMap<T>(FastMap<Serial<T>, Shadow<T>>);
 
 /// The numbers of an object's first event and of its last two.
 #[derive(Clone, Copy, Debug, Default)]
@@ -122,7 +122,7 @@ impl<T> ShadowMap<T> {
 
 impl<T> Default for ShadowMap<T> {
     fn default() -> Self {
-        Self(ByNumber::default())
+        Self(FastMap::default())
     }
 }
 
@@ -152,7 +152,7 @@ impl<T, K: Key<T> + Copy> Key<T> for &K {
 
 impl<T: Shadowed> From<Serial<T>> for Subject {
     fn from(serial: Serial<T>) -> Self {
-        T::KIND.nr(serial.0)
+        T::KIND.subject(serial.0)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is remembered of memory: segments, what is in them, and the work that moves it.
 
-use super::address::Lead;
-use super::{Adapter, Context, Device, Node, Serial, Word};
+use super::address::Mapping;
+use super::{Adapter, Context, Device, Node, Serial, DriverPointer};
 use flight::{Hex, Subject, Text};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -16,9 +16,9 @@ pub struct Segment {
     /// Whether it has no memory of its own.
     pub aperture: bool,
     /// What has been built to be in it: by its address, where it ends and what it is.
-    pub held: BTreeMap<u64, (u64, Subject)>,
+    pub contents: BTreeMap<u64, (u64, Subject)>,
     /// The entries of page tables that lead to it.
-    pub leads: Vec<Lead>,
+    pub mappings: Vec<Mapping>,
 }
 
 /// Of the memory of an allocation, a client's or one for contexts.
@@ -26,29 +26,29 @@ pub struct Segment {
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Memory {
     /// What its driver says of it.
-    pub wanted: Wanted,
+    pub requirements: MemoryRequirements,
     /// The place it was given.
-    pub placed: Option<Placed>,
+    pub location: Option<SegmentAddress>,
     /// The segment where paging work has brought it.
-    pub there: Option<Serial<Segment>>,
+    pub segment: Option<Serial<Segment>>,
     /// Whether it is mapped into an aperture.
     pub mapped: bool,
     /// What its driver was told of it since it came.
-    pub told: Told,
+    pub notice: ResidencyNotice,
     /// Whether the system's memory has its bytes as they were when it came.
     pub backed: bool,
     /// Whether a client said that the GPU has not written to it since it came.
-    pub clean: bool,
+    pub not_written: bool,
     /// Whether another let go of it and did not say so.
     pub written: bool,
     /// How many devices list it as what must be resident.
-    pub listed: u32,
+    pub resident_devices: u32,
     /// Whether the last to let go of it would leave it there until the memory is needed.
-    pub lazily: bool,
+    pub evict_if_necessary: bool,
     /// Its offer, while there is one.
     pub offer: Option<Offer>,
     /// Whether the last lock asked for may not have it moved.
-    pub still: bool,
+    pub do_not_evict: bool,
     /// How often it is locked.
     pub locks: u32,
     /// Whether it was not in a segment when it was locked.
@@ -56,7 +56,7 @@ pub struct Memory {
     /// Whether paging work has brought it to a memory segment.
     pub local: bool,
     /// Whether the CPU's view of it is aimed there.
-    pub aimed: bool,
+    pub cpu_view_current: bool,
     /// Whether it was taken back, and its pages are to be mapped into an aperture for that.
     pub reclaimed: bool,
     /// How many bytes it has.
@@ -65,35 +65,35 @@ pub struct Memory {
 
 /// What a driver was told of an allocation since it came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Told {
+pub enum ResidencyNotice {
     /// Nothing.
     #[default]
-    Nothing,
+    None,
     /// That it has come.
-    Come,
+    Resident,
     /// That it leaves.
-    Leaves,
+    Evicted,
 }
 
 /// What a driver says of an allocation's memory.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
-pub struct Wanted {
+pub struct MemoryRequirements {
     /// The CPU may lock it.
-    pub seen: bool,
+    pub cpu_visible: bool,
     /// The CPU's view is cached.
     pub cached: bool,
     /// It never moves.
     pub pinned: bool,
     /// The driver is told when it comes and goes.
-    pub told: bool,
+    pub notified: bool,
     /// It can be in an aperture.
     pub mappable: bool,
 }
 
 /// A place in a segment.
 #[derive(Clone, Copy, Debug)]
-pub struct Placed {
+pub struct SegmentAddress {
     /// The segment.
     pub segment: Serial<Segment>,
     /// Where in the GPU's addresses.
@@ -115,7 +115,7 @@ pub struct Paging {
     /// The adapter.
     pub adapter: Serial<Adapter>,
     /// The operation that is built in part.
-    pub open: Option<Open>,
+    pub open: Option<PartialOperation>,
     /// How many nodes have work to pass before that operation is built again, since the driver
     /// said that its allocation is busy.
     pub waits: u32,
@@ -123,7 +123,7 @@ pub struct Paging {
 
 /// An operation that a driver has written in part.
 #[derive(Debug)]
-pub struct Open {
+pub struct PartialOperation {
     /// Its name.
     pub operation: Text,
     /// The allocation.
@@ -136,30 +136,30 @@ pub struct Open {
 
 /// Of a queue of paging work.
 #[derive(Debug)]
-pub struct Queue {
+pub struct PagingQueue {
     /// Who waits for it.
-    pub awaited: super::sync::Awaited,
+    pub waits: super::sync::WaitList,
     /// Its device.
     pub device: Serial<Device>,
     /// The last value that work of it will signal.
-    pub given: u64,
+    pub last_assigned: u64,
     /// The last one signalled.
     pub signalled: u64,
     /// How many views were counted for it since it was last asked for residency.
     pub counted: u32,
     /// How many of its names, its own and its fence's, are open.
-    pub names: u32,
+    pub handles: u32,
 }
 
 /// Of an allocation that a driver made for its contexts.
 #[derive(Debug)]
-pub struct Saved {
+pub struct ContextAllocation {
     /// The device it is for.
     pub device: Serial<Device>,
     /// The context, unless it is for all of the device.
     pub context: Option<Serial<Context>>,
     /// The driver's word for it.
-    pub word: Serial<Word>,
+    pub driver_handle: Serial<DriverPointer>,
     /// Its memory.
     pub memory: Memory,
     /// Whether it was given its first bytes.
@@ -176,27 +176,27 @@ pub struct Saved {
 
 /// What an owner has of such allocations.
 #[derive(Debug, Default)]
-pub struct Saves {
+pub struct ContextAllocationList {
     /// The allocations.
-    pub all: SmallVec<[Serial<Saved>; 1]>,
+    pub all: SmallVec<[Serial<ContextAllocation>; 1]>,
     /// How many of them are not where an engine can save into them.
     pub unready: u32,
     /// How many of them were never given bytes.
-    pub blank: u32,
+    pub uninitialised: u32,
 }
 
 impl Memory {
     /// Whether paging work has brought it to where it should be.
-    pub fn is_there(&self) -> bool {
-        self.placed.is_some_and(|it| self.there == Some(it.segment))
+    pub fn is_resident(&self) -> bool {
+        self.location.is_some_and(|it| self.segment == Some(it.segment))
     }
 }
 
 impl Segment {
     /// What is in the way of so many bytes at an address.
-    pub fn in_the_way(&self, of: Subject, address: u64, bytes: u64) -> Option<Subject> {
+    pub fn overlapping(&self, of: Subject, address: u64, bytes: u64) -> Option<Subject> {
         let end = address.saturating_add(bytes);
-        let before = self.held.range(..end).next_back();
+        let before = self.contents.range(..end).next_back();
         before.filter(|(_, (to, it))| *to > address && *it != of).map(|(_, (_, it))| *it)
     }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 #[derive(Debug, Default)]
 pub struct Recovery {
     /// When it was reset, as long as that counts.
-    pub resets: Vec<u64>,
+    pub reset_times: Vec<u64>,
     /// It was reset and has not been started again.
     pub resetting: bool,
     /// Why it has to be reset as a whole.
@@ -19,41 +19,41 @@ pub struct Recovery {
 
 /// Of a node: its paging commands.
 #[derive(Debug, Default)]
-pub struct Pages {
+pub struct PagingCommands {
     /// Those it was given and has not done.
-    pub given: VecDeque<Fence>,
+    pub submitted: VecDeque<Fence>,
     /// Those it gave back, and is given again first.
-    pub back: VecDeque<Fence>,
+    pub returned: VecDeque<Fence>,
 }
 
 /// A minute, in units of 100 nanoseconds.
-pub(crate) const MINUTE: u64 = 600_000_000;
+pub(crate) const TDR_LIMIT_TIME: u64 = 600_000_000;
 
 impl Recovery {
     /// Which reset within a minute one at that time is.
     pub fn count(&self, now: u64) -> usize {
-        self.resets.iter().filter(|it| now.saturating_sub(**it) < MINUTE).count() + 1
+        self.reset_times.iter().filter(|it| now.saturating_sub(**it) < TDR_LIMIT_TIME).count() + 1
     }
 }
 
-impl Pages {
+impl PagingCommands {
     /// The node was given commands.
-    pub(crate) fn give(&mut self, fence: Fence) {
-        self.back.retain(|it| *it != fence);
-        self.given.push_back(fence);
+    pub(crate) fn submit(&mut self, fence: Fence) {
+        self.returned.retain(|it| *it != fence);
+        self.submitted.push_back(fence);
     }
 
     /// All up to a fence is done.
     pub(crate) fn done(&mut self, fence: Fence) {
-        self.given.retain(|it| !fence.covers(*it));
+        self.submitted.retain(|it| !fence.covers(*it));
     }
 
     /// The node does not have what was given after a fence any more. Answers whether something
     /// up to it was not done.
     pub(crate) fn end(&mut self, last: Fence) -> bool {
-        let lost = self.given.iter().any(|it| last.covers(*it));
+        let lost = self.submitted.iter().any(|it| last.covers(*it));
         self.done(last);
-        self.back.extend(std::mem::take(&mut self.given));
+        self.returned.extend(std::mem::take(&mut self.submitted));
         lost
     }
 }

@@ -4,37 +4,37 @@ use super::{Resource, Serial};
 
 /// What a destroy call asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct RetireRequest {
     /// The event of the request.
     pub seq: u64,
     /// Not to wait for the device's work (`AssumeNotInUse`).
-    pub assume: bool,
+    pub assume_not_in_use: bool,
     /// To wait for the end (`SynchronousDestroy`).
-    pub sync: bool,
+    pub synchronous: bool,
 }
 
 /// Of a retirement.
 #[derive(Debug)]
 pub struct Retirement {
     /// What was asked.
-    pub asked: Asked,
+    pub request: RetireRequest,
     /// How many views it ends.
     pub views: u32,
     /// How many of them are closed.
     pub closed: u32,
     /// The resources its views belong to.
-    pub groups: Vec<Group>,
+    pub groups: Vec<ResourceGroup>,
     /// How many allocations these were the last views of, and are not gone.
     pub orphans: u32,
     /// Whether it is done.
     pub done: bool,
     /// Whether who asked has the answer.
-    pub answered: bool,
+    pub returned: bool,
 }
 
 /// Views of one resource, ended by one retirement.
 #[derive(Debug)]
-pub struct Group {
+pub struct ResourceGroup {
     /// The resource.
     pub resource: Serial<Resource>,
     /// Whether the resource's own name ended with them.
@@ -45,14 +45,14 @@ pub struct Group {
 
 impl Retirement {
     /// The views of that resource.
-    pub fn group(&self, resource: Serial<Resource>) -> Option<&Group> {
+    pub fn group(&self, resource: Serial<Resource>) -> Option<&ResourceGroup> {
         self.groups.iter().find(|group| group.resource == resource)
     }
 
-    pub(crate) fn group_mut(&mut self, resource: Serial<Resource>) -> &mut Group {
+    pub(crate) fn group_mut(&mut self, resource: Serial<Resource>) -> &mut ResourceGroup {
         let at = self.groups.iter().position(|group| group.resource == resource);
         let at = at.unwrap_or_else(|| {
-            self.groups.push(Group { resource, whole: false, open: 0 });
+            self.groups.push(ResourceGroup { resource, whole: false, open: 0 });
             self.groups.len() - 1
         });
         &mut self.groups[at]

@@ -1,6 +1,6 @@
 //! What is remembered of streaming: devices, filters, pins, allocators, frames, pointers.
 
-use super::{Serial, Word};
+use super::{Serial, DriverPointer};
 use flight::{Subject, Text};
 use std::collections::BTreeMap;
 
@@ -47,11 +47,11 @@ pub struct StreamPin {
     /// It is processed at dispatch level.
     pub dispatch: bool,
     /// From which state on it is processed.
-    pub least: usize,
+    pub min_state: usize,
     /// Where its driver is.
     pub state: usize,
     /// Where it is being brought.
-    pub wanted: Option<usize>,
+    pub requested: Option<usize>,
     /// The driver refused that.
     pub failed: bool,
     /// The call that closes it.
@@ -76,7 +76,7 @@ pub struct StreamAllocator {
     /// It is ready.
     pub ready: bool,
     /// The driver's word for it.
-    pub word: Option<Serial<Word>>,
+    pub driver_handle: Option<Serial<DriverPointer>>,
     /// How many frames it may have out, zero for any number.
     pub frames: u32,
     /// How many it has out.
@@ -89,7 +89,7 @@ pub struct StreamFrame {
     /// Where it comes from: none, if its driver injected it.
     pub allocator: Option<Serial<StreamAllocator>>,
     /// The driver's word for it.
-    pub word: Serial<Word>,
+    pub pointer: Serial<DriverPointer>,
     /// How many clones point to it.
     pub clones: u32,
     /// How many pointers to it are locked.

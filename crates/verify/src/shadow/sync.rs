@@ -4,11 +4,11 @@ use super::{Device, Serial};
 use flight::{Hex, Subject, Text};
 
 /// Waits for something, each with the value it needs.
-pub type Awaited = Vec<(Serial<Await>, u64)>;
+pub type WaitList = Vec<(Serial<GpuWait>, u64)>;
 
 /// Of a synchronisation object.
 #[derive(Debug)]
-pub struct Sync {
+pub struct SyncObject {
     /// The device it was created for.
     pub device: Serial<Device>,
     /// Its kind.
@@ -18,40 +18,40 @@ pub struct Sync {
     /// How it is shared.
     pub sharing: Text,
     /// Its device may not signal it.
-    pub silent: bool,
+    pub no_signal: bool,
     /// Its device may not wait for it.
-    pub deaf: bool,
+    pub no_wait: bool,
     /// A reset leaves its value alone.
-    pub stays: bool,
+    pub no_tdr_signal: bool,
     /// Its global name.
     pub global: Option<Hex>,
     /// How many local names it has.
-    pub names: u32,
+    pub handles: u32,
     /// Who waits for it.
-    pub awaited: Awaited,
+    pub waits: WaitList,
     /// Broadcasts of it that do not count yet: how many contexts have not come to them.
     pub broadcasts: Vec<(u32, u32)>,
 }
 
 /// Of a wait.
 #[derive(Debug)]
-pub struct Await {
+pub struct GpuWait {
     /// Who waits: a context, a process or an event.
-    pub who: Subject,
+    pub waiter: Subject,
     /// A context, a thread or an event.
-    pub form: Text,
+    pub waiter_kind: Text,
     /// One of what it names is enough.
     pub any: bool,
     /// What it names, the value it needs, and whether that has come.
-    pub marks: Vec<(Subject, u64, bool)>,
+    pub points: Vec<(Subject, u64, bool)>,
     /// Its event is set.
     pub set: bool,
 }
 
-impl Await {
+impl GpuWait {
     /// Whether it can pass.
     pub fn is_satisfied(&self) -> bool {
         let met = |it: &(Subject, u64, bool)| it.2;
-        if self.any { self.marks.iter().any(met) } else { self.marks.iter().all(met) }
+        if self.any { self.points.iter().any(met) } else { self.points.iter().all(met) }
     }
 }

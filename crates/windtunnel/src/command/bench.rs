@@ -1,7 +1,7 @@
 //! `windtunnel bench`.
 
-use super::{Unknown, json};
-use cost::{Extent, Goal, MemoryRow, NotMeasured, Row, StreamRow, ThroughRow, WorkRow, goals};
+use super::{CommandError, json};
+use cost::{BenchSize, Goal, MemoryRow, MeasureError, Row, StreamRow, UmdRow, WorkRow, goals};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -21,22 +21,22 @@ pub(crate) struct Arguments {
     pub(super) json: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Unknown> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
     let extent = match (arguments.quick, arguments.full) {
-        (true, _) => Extent::quick(),
-        (_, true) => Extent::full(),
-        _ => Extent::usual(),
+        (true, _) => BenchSize::quick(),
+        (_, true) => BenchSize::full(),
+        _ => BenchSize::default_size(),
     };
-    let extent = Extent { only: arguments.only.clone(), ..extent };
+    let extent = BenchSize { only: arguments.only.clone(), ..extent };
     let mut say = |text: &str| {
         if !arguments.json {
             print!("{text}");
         }
     };
     let measured = cost::bench(&extent, &mut say);
-    let measured = measured.map_err(|NotMeasured(why)| Unknown(format!("it needs {why}")))?;
+    let measured = measured.map_err(|MeasureError(why)| CommandError(format!("it needs {why}")))?;
     if arguments.json {
-        let mut report = json::head();
+        let mut report = json::header();
         report["bench"] = json!({
             "pairs": extent.pairs,
             "turns": extent.turns,
@@ -94,7 +94,7 @@ fn work(it: &WorkRow) -> Value {
     })
 }
 
-fn through(it: &ThroughRow) -> Value {
+fn through(it: &UmdRow) -> Value {
     json!({
         "what": it.what,
         "calls": it.calls,

@@ -1,17 +1,17 @@
 //! `windtunnel check`.
 
-use super::frames::Frames;
+use super::frames::FrameWriter;
 use super::progress::Progress;
-use super::{Deny, Unknown, json, text, unknown};
+use super::{Deny, CommandError, json, text, unknown_name};
 use clap::{Args, ValueEnum};
 use std::fs;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use windtunnel::{
-    Allow, BadFile, Driver, Flown, Native, On, Plan, SCENARIOS, Scenario, Step, baseline, check,
+    AllowList, AllowFileError, Driver, FlightResult, NativeUmd, HostKind, CheckPlan, SCENARIOS, Scenario, CheckStep, baseline, check,
     find_scenario,
-    steps::{self, BadLine},
+    steps::{self, StepError},
 };
 
 #[derive(Args)]
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     scenarios: Vec<String>,
     /// Who runs the flight
     #[arg(long, value_name = "HOST", default_value = "stepped")]
-    host: Host,
+    host: HostArgument,
     /// The seed that the order of threads and hardware is drawn from [default: 1]; only with
     /// --host stepped
     #[arg(long)]
@@ -70,25 +70,25 @@ pub(crate) struct Arguments {
 
 /// Who runs a flight.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Host {
+enum HostArgument {
     /// One thread at a time, in an order drawn from the seed: repeats byte for byte
-    Stepped,
+    Deterministic,
     /// Threads side by side, as the machine runs them: does not repeat
-    Free,
+    Threads,
 }
 
 impl Arguments {
-    fn on(&self) -> Result<On, Unknown> {
+    fn host_kind(&self) -> Result<HostKind, CommandError> {
         match (self.host, self.seed) {
-            (Host::Stepped, seed) if self.pressure => Ok(On::Pressed(seed.unwrap_or(1))),
-            (Host::Stepped, seed) => Ok(On::Stepped(seed.unwrap_or(1))),
-            (Host::Free, None) if self.pressure => Err(Unknown(
+            (HostArgument::Deterministic, seed) if self.pressure => Ok(HostKind::DeterministicPressure(seed.unwrap_or(1))),
+            (HostArgument::Deterministic, seed) => Ok(HostKind::Deterministic(seed.unwrap_or(1))),
+            (HostArgument::Threads, None) if self.pressure => Err(CommandError(
                 "--pressure has no meaning with --host free: what it makes hard is drawn from a \
                  seed; leave one of the two out"
                     .to_owned(),
             )),
-            (Host::Free, None) => Ok(On::Free),
-            (Host::Free, Some(seed)) => Err(Unknown(format!(
+            (HostArgument::Threads, None) => Ok(HostKind::Threaded),
+            (HostArgument::Threads, Some(seed)) => Err(CommandError(format!(
                 "--seed {seed} has no meaning with --host free: its threads run as the machine \
                  runs them; leave one of the two out"
             ))),
@@ -96,76 +96,76 @@ impl Arguments {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Unknown> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
     let driver = Driver::find(&arguments.driver)
-        .ok_or_else(|| unknown("driver", &arguments.driver, Driver::all().map(Driver::name)))?;
-    let scenarios = chosen(&arguments.scenarios, driver.streams(), arguments.umd.is_some())?;
-    let mut frames = Frames::new(arguments.frames.as_deref());
+        .ok_or_else(|| unknown_name("driver", &arguments.driver, Driver::all().map(Driver::name)))?;
+    let scenarios = chosen_scenarios(&arguments.scenarios, driver.streams(), arguments.umd.is_some())?;
+    let mut frames = FrameWriter::new(arguments.frames.as_deref());
     let umd = arguments.umd.as_deref().map(load).transpose()?;
     let allow = arguments.allow.as_deref().map(read_allow).transpose()?;
-    let (on, seeds) = (arguments.on()?, arguments.seeds);
+    let (on, seeds) = (arguments.host_kind()?, arguments.seeds);
     if !arguments.json {
-        text::begin(driver, umd.as_ref(), on, seeds);
+        text::print_header(driver, umd.as_ref(), on, seeds);
     }
-    let plan = Plan { driver, umd, scenarios: &scenarios, on, seeds, allow: allow.as_ref() };
+    let plan = CheckPlan { driver, umd, scenarios: &scenarios, host: on, seeds, allow: allow.as_ref() };
     let total = seeds.saturating_mul(scenarios.len() as u64);
     let mut progress = Progress::new(total, io::stderr(), io::stderr().is_terminal());
     let mut failed = None;
     let checked = check(&plan, |step| match step {
-        Step::Flown(flown) => {
+        CheckStep::Flown(flown) => {
             progress.step(flown.scenario);
             if let Some(directory) = &arguments.trace
-                && let Err(why) = keep_trace(directory, flown, on)
+                && let Err(why) = write_trace(directory, flown, on)
             {
                 failed.get_or_insert(why);
             }
-            if let Err(why) = frames.keep(flown, on) {
+            if let Err(why) = frames.write_flight(flown, on) {
                 failed.get_or_insert(why);
             }
         }
-        Step::Landed(landed) => {
+        CheckStep::ScenarioDone(landed) => {
             progress.clear();
             if !arguments.json {
-                text::flight(landed, arguments.live);
+                text::print_scenario(landed, arguments.live);
             }
         }
     });
-    let checked = checked.map_err(|flight::CouldNotRun(why)| {
-        Unknown(format!("could not run, which is a fault of windtunnel itself: {why}"))
+    let checked = checked.map_err(|flight::HostError(why)| {
+        CommandError(format!("could not run, which is a fault of windtunnel itself: {why}"))
     })?;
     if let Some(why) = failed {
         return Err(why);
     }
     if let Some(path) = &arguments.write_baseline {
-        fs::write(path, baseline(&checked)).map_err(|why| unwritten(path, &why))?;
+        fs::write(path, baseline(&checked)).map_err(|why| write_error(path, &why))?;
     }
     let allow = arguments.allow.as_deref().zip(allow.as_ref());
     if !arguments.json {
-        frames.say();
+        frames.print_summary();
     }
     if arguments.json {
         json::report(&checked, allow, arguments.live);
     } else {
-        text::end(&checked, allow);
+        text::print_summary(&checked, allow);
     }
     Ok(ExitCode::from(checked.exit_code(arguments.deny == Some(Deny::Warnings))))
 }
 
 /// Reads an allow file; what is wrong with it is said with file and line.
-fn read_allow(path: &Path) -> Result<Allow, Unknown> {
+fn read_allow(path: &Path) -> Result<AllowList, CommandError> {
     let at = path.display();
     let text = fs::read_to_string(path).map_err(|why| {
-        Unknown(format!("{at} cannot be read: {why}; expected a TOML file of [[allow]] entries"))
+        CommandError(format!("{at} cannot be read: {why}; expected a TOML file of [[allow]] entries"))
     })?;
-    Allow::read(&text).map_err(|BadFile { line, why }| Unknown(format!("{at}:{line}: {why}")))
+    AllowList::read(&text).map_err(|AllowFileError { line, reason: why }| CommandError(format!("{at}:{line}: {why}")))
 }
 
-pub(super) fn unwritten(path: &Path, why: &io::Error) -> Unknown {
-    Unknown(format!("{} cannot be written: {why}", path.display()))
+pub(super) fn write_error(path: &Path, why: &io::Error) -> CommandError {
+    CommandError(format!("{} cannot be written: {why}", path.display()))
 }
 
 /// Loads a user-mode driver; what is wrong with the file is said with what to do about it.
-fn load(path: &Path) -> Result<Native, Unknown> {
+fn load(path: &Path) -> Result<NativeUmd, CommandError> {
     let at = path.display();
     let next = "docs/user-mode-drivers.md says how to build one";
     let begins = |with: &[u8]| {
@@ -174,7 +174,7 @@ fn load(path: &Path) -> Result<Native, Unknown> {
         read.is_ok() && first == with
     };
     if begins(b"MZ") {
-        return Err(Unknown(format!(
+        return Err(CommandError(format!(
             "{at} is a Windows DLL, which cannot be loaded yet: build its sources as a shared \
              object of this machine; {next}"
         )));
@@ -182,15 +182,15 @@ fn load(path: &Path) -> Result<Native, Unknown> {
     let umd = drivers::load_umd(path).map_err(|it| {
         // The loader begins with the whole name.
         let whole = std::path::absolute(path).unwrap_or_default();
-        let why = it.why.trim_start_matches(&format!("{}: ", whole.display()));
-        Unknown(format!("{at} cannot be flown as a user-mode driver: {why}; {next}"))
+        let why = it.reason.trim_start_matches(&format!("{}: ", whole.display()));
+        CommandError(format!("{at} cannot be flown as a user-mode driver: {why}; {next}"))
     })?;
-    Ok(Native { path: at.to_string(), umd })
+    Ok(NativeUmd { path: at.to_string(), umd })
 }
 
 /// The scenarios asked for; without any, every good one for such drivers, or every good one for a
 /// user-mode driver.
-fn chosen(names: &[String], streams: bool, umd: bool) -> Result<Vec<&'static Scenario>, Unknown> {
+fn chosen_scenarios(names: &[String], streams: bool, umd: bool) -> Result<Vec<&'static Scenario>, CommandError> {
     let all = || SCENARIOS.iter().copied().flatten();
     if names.is_empty() {
         let good = all().filter(|it| it.breaks.is_empty() && it.streams() == streams);
@@ -199,7 +199,7 @@ fn chosen(names: &[String], streams: bool, umd: bool) -> Result<Vec<&'static Sce
     let find = |name: &String| match find_scenario(name) {
         Some(it) => Ok(it),
         None if is_steps(Path::new(name)) => read_steps(Path::new(name)),
-        None => Err(unknown("scenario", name, all().map(|it| it.name))),
+        None => Err(unknown_name("scenario", name, all().map(|it| it.name))),
     };
     names.iter().map(find).collect()
 }
@@ -209,23 +209,23 @@ fn is_steps(path: &Path) -> bool {
 }
 
 /// Reads a scenario of steps; what is wrong with it is said with file and line.
-fn read_steps(path: &Path) -> Result<&'static Scenario, Unknown> {
+fn read_steps(path: &Path) -> Result<&'static Scenario, CommandError> {
     let at = path.display();
     let text = fs::read_to_string(path).map_err(|why| {
-        Unknown(format!("{at} cannot be read: {why}; expected a file of steps, one a line"))
+        CommandError(format!("{at} cannot be read: {why}; expected a file of steps, one a line"))
     })?;
     let steps = steps::read(&text)
-        .map_err(|BadLine { line, why }| Unknown(format!("{at}:{line}: {why}")))?;
+        .map_err(|StepError { line, reason: why }| CommandError(format!("{at}:{line}: {why}")))?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     Ok(Scenario::of_steps(name, steps))
 }
 
-fn keep_trace(directory: &Path, flown: &Flown, on: On) -> Result<(), Unknown> {
+fn write_trace(directory: &Path, flown: &FlightResult, on: HostKind) -> Result<(), CommandError> {
     let path = directory.join(match flown.seed {
         Some(seed) if on.seed() != Some(seed) => format!("{}.{seed}.trace", flown.scenario),
         _ => format!("{}.trace", flown.scenario),
     });
     let written =
         fs::create_dir_all(directory).and_then(|()| fs::write(&path, trace::text(&flown.events)));
-    written.map_err(|why| unwritten(&path, &why))
+    written.map_err(|why| write_error(&path, &why))
 }

@@ -1,38 +1,38 @@
 //! `windtunnel explain`.
 
-use super::{Unknown, json};
+use super::{CommandError, json};
 use flight::RuleId;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use verify::Entry;
-use verify::bugcheck::{BugCheck, Way};
+use verify::bugcheck::{BugCheck, BugCheckCause};
 use windtunnel::{
-    Driver, Explained, NotKnown, Point, SCENARIOS, Status, UserResult, explain, ways,
+    Driver, Explanation, UnknownText, EntryPoint, SCENARIOS, Status, UserResult, explain, bug_check_rules,
 };
 
-pub(crate) fn run(text: &str, machine: bool) -> Result<ExitCode, Unknown> {
-    let explained = explain(text).map_err(|NotKnown { kind, nearest }| {
+pub(crate) fn run(text: &str, machine: bool) -> Result<ExitCode, CommandError> {
+    let explained = explain(text).map_err(|UnknownText { kind, nearest }| {
         let more = match kind {
             "rule" => ". 'windtunnel list rules' has them all",
             "entry point" => ". 'windtunnel support' has them all",
             _ => "",
         };
         let nearest = nearest.join(", ");
-        Unknown(format!("there is no {kind} '{text}'; the nearest are: {nearest}{more}"))
+        CommandError(format!("there is no {kind} '{text}'; the nearest are: {nearest}{more}"))
     })?;
     match explained {
-        Explained::Rule(entry) if machine => json::print(&rule_json(entry)),
-        Explained::Rule(entry) => rule(entry),
-        Explained::Alias(name, rules) if machine => json::print(&alias_json(name, &rules)),
-        Explained::Alias(name, rules) => alias(name, &rules),
-        Explained::Status(it) if machine => json::print(&status_json(&it)),
-        Explained::Status(it) => status(&it),
-        Explained::Point(it) if machine => json::print(&point_json(&it)),
-        Explained::Point(it) => point(&it),
-        Explained::Result(it) if machine => json::print(&result_json(&it)),
-        Explained::Result(it) => result(&it),
-        Explained::Stop(it, parameter) if machine => json::print(&stop_json(it, parameter)),
-        Explained::Stop(it, parameter) => stop(it, parameter),
+        Explanation::Rule(entry) if machine => json::print(&rule_json(entry)),
+        Explanation::Rule(entry) => rule(entry),
+        Explanation::Alias(name, rules) if machine => json::print(&alias_json(name, &rules)),
+        Explanation::Alias(name, rules) => alias(name, &rules),
+        Explanation::Status(it) if machine => json::print(&status_json(&it)),
+        Explanation::Status(it) => status(&it),
+        Explanation::EntryPoint(it) if machine => json::print(&point_json(&it)),
+        Explanation::EntryPoint(it) => point(&it),
+        Explanation::Result(it) if machine => json::print(&result_json(&it)),
+        Explanation::Result(it) => result(&it),
+        Explanation::BugCheck(it, parameter) if machine => json::print(&stop_json(it, parameter)),
+        Explanation::BugCheck(it, parameter) => stop(it, parameter),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -129,7 +129,7 @@ fn shown_by(entry: &Entry) -> Vec<String> {
 
 fn status(it: &Status) {
     println!("{} (0x{:08X}): {}\n", it.name, it.code, it.severity());
-    list("answered", &it.answered_by());
+    list("answered", &it.returned_by());
     let passed: Vec<String> =
         it.passed_on_by().iter().map(|(entry, ddi)| format!("{entry} from {ddi}")).collect();
     if !passed.is_empty() {
@@ -158,7 +158,7 @@ fn breaches(mut rules: Vec<&Entry>) {
 fn result(it: &UserResult) {
     let kind = if it.succeeds() { "success" } else { "failure" };
     println!("{} (0x{:08X}): a {kind} of user mode\n", it.name, it.code);
-    list("made of", &it.made_of());
+    list("made of", &it.source_statuses());
     breaches(it.rules());
 }
 
@@ -168,14 +168,14 @@ fn result_json(it: &UserResult) -> Value {
         "name": it.name,
         "value": format!("0x{:08X}", it.code),
         "success": it.succeeds(),
-        "made_of": it.made_of(),
+        "made_of": it.source_statuses(),
         "rules": it.rules().iter().map(|it| code_rule(it)).collect::<Vec<_>>(),
     })
 }
 
-fn point(it: &Point) {
+fn point(it: &EntryPoint) {
     println!("{}: {}\n", it.row.name, it.table);
-    let why = it.row.state.why();
+    let why = it.row.state.missing();
     let why = if why.is_empty() { String::new() } else { format!(": {why}") };
     line("state", &format!("{}{why}", it.row.state.name()));
     let cells = it.columns.iter().zip(&it.row.cells).filter(|it| *it.0 != "rules");
@@ -192,14 +192,14 @@ fn point(it: &Point) {
     }
 }
 
-fn point_json(it: &Point) -> Value {
+fn point_json(it: &EntryPoint) -> Value {
     let rule = |entry: &&Entry| json!({ "id": entry.id, "live": live(entry), "function": entry.function, "rule": entry.rule });
     let mut said = json!({
         "kind": "entry point",
         "name": it.row.name,
         "table": it.table,
         "state": it.row.state.name(),
-        "lacks": it.row.state.why(),
+        "lacks": it.row.state.missing(),
         "rules": it.rules().iter().map(rule).collect::<Vec<_>>(),
     });
     for (column, cell) in it.columns.iter().zip(&it.row.cells).filter(|it| *it.0 != "rules") {
@@ -221,7 +221,7 @@ fn status_json(it: &Status) -> Value {
         "value": format!("0x{:08X}", it.code),
         "success": it.succeeds(),
         "severity": it.severity(),
-        "answered_by": it.answered_by(),
+        "answered_by": it.returned_by(),
         "passed_on_by": it.passed_on_by().iter().map(passed).collect::<Vec<_>>(),
         "legal_for": it.legal_for(),
         "open_for": it.open_for(),
@@ -242,7 +242,7 @@ fn code_rule(entry: &Entry) -> Value {
 fn stop(it: &BugCheck, parameter: Option<u32>) {
     let number = parameter.map_or(String::new(), |it| format!(" ({it:#X})"));
     println!("bug check 0x{:X}{number}, {}: {}\n", it.code, it.name, it.about);
-    let (ways, known) = ways(it, parameter);
+    let (ways, known) = bug_check_rules(it, parameter);
     let known: Vec<String> = known.iter().map(|it| format!("0x{it:X}")).collect();
     match (ways.is_empty(), known.is_empty()) {
         (true, true) => line("rules", "none is known to lead there"),
@@ -254,20 +254,20 @@ fn stop(it: &BugCheck, parameter: Option<u32>) {
     }
     for way in ways {
         let parameter = way.parameter.map(|it| format!("parameter {it:#X}, "));
-        let said = way.when.as_deref().unwrap_or(&way.rule.rule);
+        let said = way.condition.as_deref().unwrap_or(&way.rule.rule);
         rule_line(way.rule, &format!("{}{said}", parameter.unwrap_or_default()));
     }
 }
 
 fn stop_json(it: &BugCheck, parameter: Option<u32>) -> Value {
-    let (ways, known) = ways(it, parameter);
-    let rule = |way: &Way| {
+    let (ways, known) = bug_check_rules(it, parameter);
+    let rule = |way: &BugCheckCause| {
         json!({
             "id": way.rule.id,
             "live": live(way.rule),
             "function": way.rule.function,
             "parameter": way.parameter.map(|it| format!("0x{it:X}")),
-            "when": way.when,
+            "when": way.condition,
             "rule": way.rule.rule,
         })
     };

@@ -1,30 +1,30 @@
 //! `--frames`: the pictures of a streaming minidriver, as files.
 
-use super::Unknown;
-use super::check::unwritten;
+use super::CommandError;
+use super::check::write_error;
 use drivers::stream::pattern::WIDTH;
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::Path;
-use windtunnel::{Flown, On};
+use windtunnel::{FlightResult, HostKind};
 
 /// Where pictures go, and how many went.
-pub(crate) struct Frames<'a> {
+pub(crate) struct FrameWriter<'a> {
     directory: Option<&'a Path>,
     written: usize,
     /// Those that are not whole lines.
-    odd: usize,
+    partial: usize,
 }
 
-impl<'a> Frames<'a> {
+impl<'a> FrameWriter<'a> {
     pub(crate) fn new(directory: Option<&'a Path>) -> Self {
-        Self { directory, written: 0, odd: 0 }
+        Self { directory, written: 0, partial: 0 }
     }
 
     /// Writes the pictures of a flight.
-    pub(crate) fn keep(&mut self, flown: &Flown, on: On) -> Result<(), Unknown> {
+    pub(crate) fn write_flight(&mut self, flown: &FlightResult, on: HostKind) -> Result<(), CommandError> {
         let Some(directory) = self.directory else { return Ok(()) };
-        for (number, picture) in flown.pictures.iter().enumerate() {
+        for (number, picture) in flown.frames.iter().enumerate() {
             let name = match flown.seed {
                 Some(seed) if on.seed() != Some(seed) => {
                     format!("{}.{seed}-{number:03}.png", flown.scenario)
@@ -33,25 +33,25 @@ impl<'a> Frames<'a> {
             };
             let line = WIDTH as usize * 4;
             if picture.bytes.is_empty() || picture.bytes.len() % line != 0 {
-                self.odd += 1;
+                self.partial += 1;
                 continue;
             }
             let path = directory.join(name);
-            let made = fs::create_dir_all(directory).and_then(|()| write(&path, &picture.bytes));
-            made.map_err(|why| unwritten(&path, &why))?;
+            let created = fs::create_dir_all(directory).and_then(|()| write(&path, &picture.bytes));
+            created.map_err(|why| write_error(&path, &why))?;
             self.written += 1;
         }
         Ok(())
     }
 
     /// Says how many there are, and where.
-    pub(crate) fn say(&self) {
+    pub(crate) fn print_summary(&self) {
         let Some(directory) = self.directory else { return };
-        let odd = match self.odd {
+        let partial = match self.partial {
             0 => String::new(),
             some => format!("; {some} more are not whole lines"),
         };
-        println!("\n{} frames are in {}{odd}", self.written, directory.display());
+        println!("\n{} frames are in {}{partial}", self.written, directory.display());
     }
 }
 

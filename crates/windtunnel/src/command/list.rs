@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use windtunnel::{SCENARIOS, Scenario};
 
 #[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum What {
+pub(crate) enum ListKind {
     /// Built-in drivers, good and bad: display drivers, then streaming minidrivers
     Drivers,
     /// Stories a driver is flown through, and bad clients
@@ -18,16 +18,16 @@ pub(crate) enum What {
     Rules,
 }
 
-pub(crate) fn run(what: What, machine: bool) -> ExitCode {
+pub(crate) fn run(what: ListKind, machine: bool) -> ExitCode {
     match what {
-        What::Drivers => drivers(machine),
-        What::Scenarios => scenarios(machine),
-        What::Rules => rules(machine),
+        ListKind::Drivers => drivers(machine),
+        ListKind::Scenarios => scenarios(machine),
+        ListKind::Rules => rules(machine),
     }
     ExitCode::SUCCESS
 }
 
-fn ids(breaks: &[RuleId]) -> Vec<&'static str> {
+fn rule_ids(breaks: &[RuleId]) -> Vec<&'static str> {
     breaks.iter().map(|it| it.name()).collect()
 }
 
@@ -35,25 +35,25 @@ fn ids(breaks: &[RuleId]) -> Vec<&'static str> {
 fn line(name: &str, about: &str, breaks: &[RuleId], more: &str) {
     let breaks = match breaks {
         [] => String::new(),
-        some => format!(" [breaks {}]", ids(some).join(", ")),
+        some => format!(" [breaks {}]", rule_ids(some).join(", ")),
     };
     println!("{name:<31} {about}{breaks}{more}");
 }
 
 /// A title, and what is listed below it.
-type Group = (&'static str, fn(&Listed) -> bool);
+type ListGroup = (&'static str, fn(&Listed) -> bool);
 
 /// The bad user-mode drivers are a group of their own: they are good drivers otherwise.
 fn drivers(machine: bool) {
     let all = || drivers::ALL.iter();
     let streams = || drivers::STREAMS.iter().copied().flatten();
     if machine {
-        let driver = |it: &Listed| json!({ "name": it.name, "about": it.about, "breaks": ids(it.breaks), "umd": it.umd.is_some() });
-        let stream = |it: &ListedStream| json!({ "name": it.name, "about": it.about, "breaks": ids(it.breaks), "streams": true, "table": it.is_table() });
+        let driver = |it: &Listed| json!({ "name": it.name, "about": it.about, "breaks": rule_ids(it.breaks), "umd": it.umd.is_some() });
+        let stream = |it: &ListedStream| json!({ "name": it.name, "about": it.about, "breaks": rule_ids(it.breaks), "streams": true, "table": it.is_table() });
         json::print(&all().map(driver).chain(streams().map(stream)).collect::<Value>());
         return;
     }
-    let groups: [Group; 3] = [
+    let groups: [ListGroup; 3] = [
         ("Good drivers:", |it| it.breaks.is_empty()),
         ("Bad drivers, with the rule that each breaks first:", |it| {
             !it.breaks.is_empty() && it.umd.is_none()
@@ -84,7 +84,7 @@ fn drivers(machine: bool) {
 fn scenarios(machine: bool) {
     let all = SCENARIOS.iter().copied().flatten();
     if machine {
-        let scenario = |it: &Scenario| json!({ "name": it.name, "about": it.about, "breaks": ids(it.breaks), "needs": it.needs });
+        let scenario = |it: &Scenario| json!({ "name": it.name, "about": it.about, "breaks": rule_ids(it.breaks), "needs": it.needs });
         json::print(&all.map(scenario).collect::<Value>());
         return;
     }

@@ -2,13 +2,13 @@
 
 /// What the standard one does, but quietly ending when nobody reads on (`windtunnel check | head`).
 macro_rules! println {
-    () => { crate::command::say(format_args!("\n")) };
-    ($($said:tt)*) => { crate::command::say(format_args!("{}\n", format_args!($($said)*))) };
+    () => { crate::command::write_output(format_args!("\n")) };
+    ($($said:tt)*) => { crate::command::write_output(format_args!("{}\n", format_args!($($said)*))) };
 }
 
 /// As above, without a new line.
 macro_rules! print {
-    ($($said:tt)*) => { crate::command::say(format_args!($($said)*)) };
+    ($($said:tt)*) => { crate::command::write_output(format_args!($($said)*)) };
 }
 
 mod bench;
@@ -24,7 +24,7 @@ mod text;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::process::ExitCode;
 
-const AFTER: &str = "\
+const AFTER_HELP: &str = "\
 Examples:
   windtunnel check                          fly the built-in driver through every good scenario
   windtunnel check leaks-on-destroy         fly a bad driver and read what it did
@@ -50,7 +50,7 @@ Exit codes: 0 nothing wrong, 1 something wrong, 2 it could not run.";
 /// user-mode WDDM graphics kernel, and says in one sentence what went wrong, who is to blame,
 /// which rule says so, and what Windows would have done.
 #[derive(Parser)]
-#[command(version, after_help = AFTER)]
+#[command(version, after_help = AFTER_HELP)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -63,7 +63,7 @@ enum Command {
     /// List drivers, scenarios or rules
     List {
         /// What to list
-        what: list::What,
+        what: list::ListKind,
         /// For machines
         #[arg(long)]
         json: bool,
@@ -100,7 +100,7 @@ enum Deny {
 }
 
 /// The command did not run: what was asked for does not exist, with what is near it, or failed.
-struct Unknown(String);
+struct CommandError(String);
 
 pub(crate) fn run() -> ExitCode {
     let (json, answer) = match Arguments::parse().command {
@@ -110,7 +110,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Bench(arguments) => (arguments.json, bench::run(&arguments)),
         Command::Explain { what, json } => (json, explain::run(&what.join(" "), json)),
     };
-    answer.unwrap_or_else(|Unknown(why)| {
+    answer.unwrap_or_else(|CommandError(why)| {
         if json {
             json::error(&why);
         } else {
@@ -121,7 +121,7 @@ pub(crate) fn run() -> ExitCode {
 }
 
 /// Writes to the standard output. A reader who has left is the end; so is a full disk.
-fn say(text: std::fmt::Arguments<'_>) {
+fn write_output(text: std::fmt::Arguments<'_>) {
     use std::io::Write as _;
     if std::io::stdout().write_fmt(text).is_err() {
         std::process::exit(141); // As a program that was ended by the pipe.
@@ -129,12 +129,12 @@ fn say(text: std::fmt::Arguments<'_>) {
 }
 
 /// Says that a name is unknown, and which ones are near it.
-fn unknown<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Unknown {
+fn unknown_name<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> CommandError {
     let distance = |it: &str| strsim::damerau_levenshtein(&it.to_lowercase(), &name.to_lowercase());
     let mut near: Vec<&str> = known.collect();
     near.sort_by_key(|it| (!it.contains(name), distance(it)));
     near.truncate(4);
-    Unknown(format!(
+    CommandError(format!(
         "there is no {kind} '{name}'; the nearest are: {}. 'windtunnel list {kind}s' has them all",
         near.join(", ")
     ))

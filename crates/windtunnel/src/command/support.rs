@@ -3,30 +3,30 @@
 use super::{json, text};
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
-use windtunnel::{Cell, Row, Surface, support};
+use windtunnel::{Cell, Row, SupportTable, support};
 
 pub(crate) fn run(machine: bool) -> ExitCode {
     let surfaces = support();
     if machine {
         let tables: Map<String, Value> =
             surfaces.iter().map(|it| (it.id.to_owned(), table(it))).collect();
-        let mut report = json::head();
+        let mut report = json::header();
         report["support"] = tables.into();
         json::print(&report);
     } else {
         for surface in &surfaces {
             print(surface);
         }
-        println!("{}", text::WORDS);
+        println!("{}", text::GLOSSARY_NOTE);
     }
     ExitCode::SUCCESS
 }
 
-fn table(surface: &Surface) -> Value {
+fn table(surface: &SupportTable) -> Value {
     let row = |row: &Row| {
         let mut line = json!({ "name": row.name, "state": row.state.name() });
-        if !row.state.why().is_empty() {
-            line["lacks"] = row.state.why().into();
+        if !row.state.missing().is_empty() {
+            line["lacks"] = row.state.missing().into();
         }
         for (column, cell) in surface.columns.iter().zip(&row.cells) {
             line[*column] = match cell {
@@ -39,12 +39,12 @@ fn table(surface: &Surface) -> Value {
     surface.rows.iter().map(row).collect()
 }
 
-fn print(surface: &Surface) {
+fn print(surface: &SupportTable) {
     let [done, part, absent] = surface.counts();
     println!("{}: {done} done, {part} in part, {absent} absent", surface.title);
     println!("  {}\n", surface.about);
     for row in &surface.rows {
-        let why = row.state.why();
+        let why = row.state.missing();
         let why = if why.is_empty() { String::new() } else { format!("  {why}") };
         println!("  {:<50} {:<6}{why}", row.name, row.state.name());
         let named = surface.columns.iter().zip(&row.cells);

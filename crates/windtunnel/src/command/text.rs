@@ -2,12 +2,12 @@
 
 use std::path::Path;
 use verify::Severity;
-use windtunnel::{Allow, BUILT_IN, Checked, Driver, Landed, Native, On};
+use windtunnel::{AllowList, BUILT_IN, CheckReport, Driver, ScenarioReport, NativeUmd, HostKind};
 
 /// Where the words of reports are explained.
-pub(crate) const WORDS: &str = "words: docs/GLOSSARY.md";
+pub(crate) const GLOSSARY_NOTE: &str = "words: docs/GLOSSARY.md";
 
-pub(crate) fn begin(driver: Driver, umd: Option<&Native>, on: On, seeds: u64) {
+pub(crate) fn print_header(driver: Driver, umd: Option<&NativeUmd>, on: HostKind, seeds: u64) {
     let said = match (on.seed(), seeds) {
         (None, 1) => String::new(),
         (None, times) => format!(", {times} times"),
@@ -20,21 +20,21 @@ pub(crate) fn begin(driver: Driver, umd: Option<&Native>, on: On, seeds: u64) {
 }
 
 /// A scenario as it lands: its line, then what was found.
-pub(crate) fn flight(landed: &Landed, live: bool) {
+pub(crate) fn print_scenario(landed: &ScenarioReport, live: bool) {
     let (outcome, name) = (landed.outcome(), landed.scenario);
     println!("  {:<10} {name:<24} {:>5} events", outcome.name(), landed.events);
     for need in &landed.needs {
         println!("             not told to its end: it needs {need}");
     }
     if live {
-        for (when, census) in &landed.looks {
+        for (when, census) in &landed.live_snapshots {
             println!("             alive, {when}:");
             print!("{}", indented(&census.to_string(), 15));
         }
     }
     for it in &landed.allowed {
         let finding = &it.found.finding;
-        let (rule, place) = (finding.rule.name(), &finding.place);
+        let (rule, place) = (finding.rule.name(), &finding.argument);
         println!("             allowed: {rule} in {place}{}: {}", it.found.times(), it.reason);
     }
     for found in &landed.findings {
@@ -46,8 +46,8 @@ pub(crate) fn flight(landed: &Landed, live: bool) {
 }
 
 /// The end: what was watched, what was not judged, and what it comes to.
-pub(crate) fn end(checked: &Checked, allow: Option<(&Path, &Allow)>) {
-    let absent: Vec<&str> = checked.absent().into_iter().collect();
+pub(crate) fn print_summary(checked: &CheckReport, allow: Option<(&Path, &AllowList)>) {
+    let absent: Vec<&str> = checked.missing().into_iter().collect();
     println!("\nNot judged:");
     print_not_judged(checked);
     print_list("used, but not there yet", &absent);
@@ -60,27 +60,27 @@ pub(crate) fn end(checked: &Checked, allow: Option<(&Path, &Allow)>) {
     if let Some((path, allow)) = allow {
         print_allowed(checked, path, allow);
     }
-    if checked.flown() == 0 {
+    if checked.flown_count() == 0 {
         println!("Nothing could be flown; each scenario says what it needs.");
     }
     let count = |severity| checked.count(severity);
     println!(
         "{} of {} scenarios flown, {} events; {live} rules watched, {judged} evaluated; {} errors, \
          {} warnings, {} notes; {} live objects.",
-        checked.flown(),
-        checked.flights.len(),
-        checked.events(),
+        checked.flown_count(),
+        checked.scenarios.len(),
+        checked.event_count(),
         count(Severity::Error),
         count(Severity::Warning),
         count(Severity::Note),
-        checked.live(),
+        checked.live_count(),
     );
-    println!("{WORDS}");
+    println!("{GLOSSARY_NOTE}");
 }
 
 /// What of the driver was not looked at. Of a user-mode driver's flights that is what is about
 /// it: the miniport below is not what is tested.
-fn print_not_judged(checked: &Checked) {
+fn print_not_judged(checked: &CheckReport) {
     let unjudged: Vec<&str> = checked.not_judged().iter().map(|it| it.name()).collect();
     if checked.umd.as_deref().is_some_and(|it| it != BUILT_IN) {
         let (own, others): (Vec<&str>, Vec<&str>) =
@@ -109,9 +109,9 @@ fn print_rules(what: &str, rules: &[&str]) {
 }
 
 /// What the allow file did, and what in it did not occur.
-fn print_allowed(checked: &Checked, path: &Path, allow: &Allow) {
-    println!("Allowed by {}: {} findings", path.display(), checked.allowed());
-    for it in allow.idle(checked) {
+fn print_allowed(checked: &CheckReport, path: &Path, allow: &AllowList) {
+    println!("Allowed by {}: {} findings", path.display(), checked.allowed_count());
+    for it in allow.unused(checked) {
         let (rule, place) = (&it.rule, &it.place);
         println!("  allowed, but did not occur: {rule} in {place} (line {})", it.line);
     }

@@ -1,9 +1,9 @@
 //! Good clients of an adapter with virtual addresses: what they map is found there, wherever it
 //! goes.
 
-use crate::scenario::Story::Told;
-use crate::scenario::{ADDRESSES, POWERED_ADDRESSES, Scenario};
-use crate::tunnel::{Bench, Stopped, Tunnel, wanted};
+use crate::scenario::ScenarioBody::DisplayBody;
+use crate::scenario::{ADDRESSES, POWER_AND_ADDRESSES, Scenario};
+use crate::tunnel::{TestClient, ScenarioStopped, Testbed, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::ukm::{
     D3DDDI_MAPGPUVIRTUALADDRESS as Map, D3DDDI_RESERVEGPUVIRTUALADDRESS as Reserve,
@@ -15,10 +15,10 @@ use abi::ukm::{
     D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO as RESERVE_ZERO,
 };
 use kernel::power::PowerAction;
-use kernel::segment::Wants;
+use kernel::segment::PlacementRequirements;
 use softgpu::format::{Command, anywhere, describe_in, only_in};
 use softgpu::{APERTURE, LOCAL, VISIBLE};
-use thunk::{Create, Made};
+use thunk::{CreateAllocation, PagingStatus};
 
 pub(crate) const PAGE: u64 = 4096;
 pub(crate) const LARGE: u64 = 64 << 10;
@@ -33,73 +33,73 @@ pub(crate) const ALL: &[Scenario] = &[
         about: "allocations are mapped at virtual addresses, and packets use those",
         breaks: &[],
         needs: ADDRESSES,
-        story: Told(draw),
+        body: DisplayBody(gpuva_map_and_submit),
     },
     Scenario {
         name: "map-moves",
         about: "what is mapped is evicted, comes back elsewhere, and is found again",
         breaks: &[],
         needs: ADDRESSES,
-        story: Told(moves),
+        body: DisplayBody(gpuva_evict_and_restore),
     },
     Scenario {
         name: "map-bounds",
         about: "addresses are asked for by place, within bounds, and over one another",
         breaks: &[],
         needs: ADDRESSES,
-        story: Told(bounds),
+        body: DisplayBody(gpuva_map_bounds),
     },
     Scenario {
         name: "update",
         about: "reserved addresses are changed by several operations of one call",
         breaks: &[],
         needs: ADDRESSES,
-        story: Told(update),
+        body: DisplayBody(gpuva_update),
     },
     Scenario {
         name: "free",
         about: "addresses are freed, whole and in part, and used by others at once",
         breaks: &[],
         needs: ADDRESSES,
-        story: Told(free),
+        body: DisplayBody(gpuva_free),
     },
     Scenario {
         name: "mapped-ends",
         about: "what is mapped is destroyed, by itself, with its device and with its process",
         breaks: &[],
         needs: ADDRESSES,
-        story: Told(ends),
+        body: DisplayBody(gpuva_destroy_mapped),
     },
     Scenario {
         name: "map-sleeps",
         about: "the power goes and comes, and what is mapped is found again",
         breaks: &[],
-        needs: POWERED_ADDRESSES,
-        story: Told(sleeps),
+        needs: POWER_AND_ADDRESSES,
+        body: DisplayBody(gpuva_power_transition),
     },
     Scenario {
         name: "two-spaces",
         about: "two processes have different things at the same address",
         breaks: &[],
         needs: ADDRESSES,
-        story: Told(two_spaces),
+        body: DisplayBody(gpuva_two_processes),
     },
 ];
 
 /// Local memory that the CPU does not see.
-pub(crate) fn hidden() -> Wants {
+pub(crate) fn cpu_invisible() -> PlacementRequirements {
     let mut wants = only_in(&[LOCAL]);
     wants.flags.cpu_visible = false;
     wants
 }
 
 pub(crate) fn create(
-    tunnel: &mut Tunnel<'_>,
-    bench: &Bench,
-    wants: &[Wants],
-) -> Result<Vec<D3DKMT_HANDLE>, Stopped> {
+    tunnel: &mut Testbed<'_>,
+    bench: &TestClient,
+    wants: &[PlacementRequirements],
+) -> Result<Vec<D3DKMT_HANDLE>, ScenarioStopped> {
     let private = wants.iter().map(|it| describe_in(SIZE, PAGE, it)).collect();
-    Ok(bench.make(tunnel.at, &Create::on(bench.device, private))?.allocations)
+    Ok(bench.create_with(tunnel.at, &CreateAllocation::new(bench.device, private))?.allocations)
 }
 
 /// What maps a whole allocation anywhere.
@@ -108,46 +108,46 @@ pub(crate) fn whole(allocation: D3DKMT_HANDLE) -> Map {
 }
 
 /// Waits for what a call has planned.
-pub(crate) fn wait(tunnel: &mut Tunnel<'_>, bench: &Bench, when: Made) -> Result<(), Stopped> {
-    if let Made::Pending(value) = when {
-        let queue = bench.queue(tunnel.at)?;
-        let waited = bench.client.wait(tunnel.at, bench.device, queue.fence, value);
-        wanted("D3DKMTWaitForSynchronizationObjectFromCpu", waited)?;
+pub(crate) fn wait(tunnel: &mut Testbed<'_>, bench: &TestClient, when: PagingStatus) -> Result<(), ScenarioStopped> {
+    if let PagingStatus::Pending(value) = when {
+        let queue = bench.paging_queue(tunnel.at)?;
+        let gpu_wait = bench.client.wait(tunnel.at, bench.device, queue.fence, value);
+        expect_ok("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)?;
     }
     Ok(())
 }
 
 /// Maps, and waits until it can be used.
-pub(crate) fn map(tunnel: &mut Tunnel<'_>, bench: &Bench, order: &Map) -> Result<u64, Stopped> {
-    let order = Map { hPagingQueue: bench.queue(tunnel.at)?.queue, ..*order };
+pub(crate) fn map(tunnel: &mut Testbed<'_>, bench: &TestClient, order: &Map) -> Result<u64, ScenarioStopped> {
+    let order = Map { hPagingQueue: bench.paging_queue(tunnel.at)?.queue, ..*order };
     let mapped = bench.client.map_address(tunnel.at, &order);
-    let (address, when) = wanted("D3DKMTMapGpuVirtualAddress", mapped)?;
+    let (address, when) = expect_ok("D3DKMTMapGpuVirtualAddress", mapped)?;
     wait(tunnel, bench, when)?;
     Ok(address)
 }
 
 /// Reserves, and waits until it can be used.
 pub(crate) fn reserve(
-    tunnel: &mut Tunnel<'_>,
-    bench: &Bench,
+    tunnel: &mut Testbed<'_>,
+    bench: &TestClient,
     order: &Reserve,
-) -> Result<u64, Stopped> {
-    let order = Reserve { hPagingQueue: bench.queue(tunnel.at)?.queue, ..*order };
+) -> Result<u64, ScenarioStopped> {
+    let order = Reserve { hPagingQueue: bench.paging_queue(tunnel.at)?.queue, ..*order };
     let reserved = bench.client.reserve_address(tunnel.at, &order);
-    let (address, when) = wanted("D3DKMTReserveGpuVirtualAddress", reserved)?;
+    let (address, when) = expect_ok("D3DKMTReserveGpuVirtualAddress", reserved)?;
     wait(tunnel, bench, when)?;
     Ok(address)
 }
 
 /// Has bytes at an address set, and copied from there to another.
 pub(crate) fn work(
-    tunnel: &mut Tunnel<'_>,
-    bench: &Bench,
+    tunnel: &mut Testbed<'_>,
+    bench: &TestClient,
     context: u32,
     commands: &[Command],
-) -> Result<(), Stopped> {
+) -> Result<(), ScenarioStopped> {
     bench.submit(tunnel.at, context, commands)?;
-    tunnel.settle();
+    tunnel.run_until_idle();
     Ok(())
 }
 
@@ -155,34 +155,34 @@ pub(crate) fn fill(address: u64, length: u64, value: u8) -> Command {
     Command::FillAt { address, length, value }
 }
 
-fn evict(tunnel: &mut Tunnel<'_>, bench: &Bench, list: &[D3DKMT_HANDLE]) -> Result<(), Stopped> {
-    wanted("D3DKMTEvict", bench.client.evict(tunnel.at, bench.device, list, 0)).map(drop)
+fn evict(tunnel: &mut Testbed<'_>, bench: &TestClient, list: &[D3DKMT_HANDLE]) -> Result<(), ScenarioStopped> {
+    expect_ok("D3DKMTEvict", bench.client.evict(tunnel.at, bench.device, list, 0)).map(drop)
 }
 
 pub(crate) fn free_at(
-    tunnel: &mut Tunnel<'_>,
-    bench: &Bench,
+    tunnel: &mut Testbed<'_>,
+    bench: &TestClient,
     address: u64,
     bytes: u64,
-) -> Result<(), Stopped> {
+) -> Result<(), ScenarioStopped> {
     let freed = bench.client.free_address(tunnel.at, bench.adapter, address, bytes);
-    wanted("D3DKMTFreeGpuVirtualAddress", freed)
+    expect_ok("D3DKMTFreeGpuVirtualAddress", freed)
 }
 
-fn everywhere() -> [Wants; 4] {
-    [hidden(), only_in(&[VISIBLE, APERTURE]), only_in(&[APERTURE]), anywhere()]
+fn everywhere() -> [PlacementRequirements; 4] {
+    [cpu_invisible(), only_in(&[VISIBLE, APERTURE]), only_in(&[APERTURE]), anywhere()]
 }
 
-fn draw(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let context = bench.context(tunnel.at)?;
+fn gpuva_map_and_submit(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let context = bench.create_context(tunnel.at)?;
     let list = create(tunnel, &bench, &everywhere())?;
     // Some are mapped before they are resident, some after.
     let mut addresses = Vec::new();
     for it in &list[..2] {
         addresses.push(map(tunnel, &bench, &whole(*it))?);
     }
-    bench.resident(tunnel.at, &list)?;
+    bench.make_resident(tunnel.at, &list)?;
     for it in &list[2..] {
         addresses.push(map(tunnel, &bench, &whole(*it))?);
     }
@@ -193,14 +193,14 @@ fn draw(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
         let copy = Command::CopyAt { from: pair[0], to: pair[1] + PAGE, length: SIZE - PAGE };
         work(tunnel, &bench, context, &[copy])?;
     }
-    tunnel.look("all of it is mapped");
+    tunnel.snapshot_live_objects("all of it is mapped");
     bench.destroy_list(tunnel.at, &list)?;
     bench.close(tunnel.at, &[context])
 }
 
-fn moves(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let context = bench.context(tunnel.at)?;
+fn gpuva_evict_and_restore(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let context = bench.create_context(tunnel.at)?;
     let list = create(tunnel, &bench, &everywhere())?;
     let mut addresses = Vec::new();
     for it in &list {
@@ -209,39 +209,39 @@ fn moves(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
         let part = Map { OffsetInPages: 1, SizeInPages: 2, ..whole(*it) };
         addresses.push(map(tunnel, &bench, &part)?);
     }
-    bench.resident(tunnel.at, &list)?;
+    bench.make_resident(tunnel.at, &list)?;
     for (value, address) in (1..).zip(&addresses) {
         work(tunnel, &bench, context, &[fill(*address, 2 * PAGE, value)])?;
     }
     // They come back in another order, so elsewhere.
     evict(tunnel, &bench, &list)?;
-    tunnel.settle();
+    tunnel.run_until_idle();
     let turned: Vec<D3DKMT_HANDLE> = list.iter().rev().copied().collect();
     for it in &turned {
-        bench.resident(tunnel.at, &[*it])?;
+        bench.make_resident(tunnel.at, &[*it])?;
     }
     for (value, address) in (101..).zip(&addresses) {
         work(tunnel, &bench, context, &[fill(*address, 2 * PAGE, value)])?;
     }
-    let (even, odd): (Vec<_>, Vec<_>) = list.chunks(2).map(|it| (it[0], it[1])).unzip();
-    bench.destroy_list(tunnel.at, &odd)?;
-    tunnel.settle();
+    let (even, partial): (Vec<_>, Vec<_>) = list.chunks(2).map(|it| (it[0], it[1])).unzip();
+    bench.destroy_list(tunnel.at, &partial)?;
+    tunnel.run_until_idle();
     evict(tunnel, &bench, &even)?;
-    bench.resident(tunnel.at, &even)?;
+    bench.make_resident(tunnel.at, &even)?;
     let lazily = abi::ukm::D3DDDI_EVICT_FLAGS::EvictOnlyIfNecessary;
-    wanted("D3DKMTEvict", bench.client.evict(tunnel.at, bench.device, &even, lazily))?;
+    expect_ok("D3DKMTEvict", bench.client.evict(tunnel.at, bench.device, &even, lazily))?;
     tunnel.compact();
-    bench.resident(tunnel.at, &even)?;
+    bench.make_resident(tunnel.at, &even)?;
     work(tunnel, &bench, context, &[fill(addresses[0], SIZE, 77)])?;
     bench.destroy_list(tunnel.at, &even)?;
     bench.close(tunnel.at, &[context])
 }
 
-fn bounds(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let context = bench.context(tunnel.at)?;
-    let list = create(tunnel, &bench, &[hidden(), anywhere()])?;
-    bench.resident(tunnel.at, &list)?;
+fn gpuva_map_bounds(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let context = bench.create_context(tunnel.at)?;
+    let list = create(tunnel, &bench, &[cpu_invisible(), anywhere()])?;
+    bench.make_resident(tunnel.at, &list)?;
     let low = Map { MaximumAddress: 16 << 20, ..whole(list[0]) };
     let low = map(tunnel, &bench, &low)?;
     let high = Map { MinimumAddress: 1 << 30, MaximumAddress: 2 << 30, ..whole(list[1]) };
@@ -279,11 +279,11 @@ pub(crate) fn operation(kind: i32, data: &[u64]) -> Operation {
     Operation { OperationType: kind, Data: all }
 }
 
-fn update(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let context = bench.context(tunnel.at)?;
-    let list = create(tunnel, &bench, &[hidden(), anywhere()])?;
-    bench.resident(tunnel.at, &list)?;
+fn gpuva_update(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let context = bench.create_context(tunnel.at)?;
+    let list = create(tunnel, &bench, &[cpu_invisible(), anywhere()])?;
+    bench.make_resident(tunnel.at, &list)?;
     let base = reserve(tunnel, &bench, &Reserve { Size: 16 * LARGE, ..Reserve::ZERO })?;
     let [one, two] = [list[0], list[1]].map(u64::from);
     let operations = [
@@ -297,8 +297,8 @@ fn update(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
         operation(UNMAP, &[base + 10 * PAGE, PAGE, Protection::Zero]),
     ];
     let updated = bench.client.update_address(tunnel.at, bench.device, &operations, None);
-    wanted("D3DKMTUpdateGpuVirtualAddress", updated)?;
-    tunnel.settle();
+    expect_ok("D3DKMTUpdateGpuVirtualAddress", updated)?;
+    tunnel.run_until_idle();
     let commands = [
         fill(base, 8 * PAGE, 1),
         fill(base + 10 * PAGE, 2 * PAGE, 2),
@@ -311,11 +311,11 @@ fn update(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     bench.close(tunnel.at, &[context])
 }
 
-fn free(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let context = bench.context(tunnel.at)?;
-    let list = create(tunnel, &bench, &[hidden(), anywhere()])?;
-    bench.resident(tunnel.at, &list)?;
+fn gpuva_free(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let context = bench.create_context(tunnel.at)?;
+    let list = create(tunnel, &bench, &[cpu_invisible(), anywhere()])?;
+    bench.make_resident(tunnel.at, &list)?;
     let address = map(tunnel, &bench, &whole(list[0]))?;
     work(tunnel, &bench, context, &[fill(address, SIZE, 1)])?;
     free_at(tunnel, &bench, address, SIZE)?;
@@ -326,9 +326,9 @@ fn free(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     free_at(tunnel, &bench, again + PAGE, 2 * PAGE)?;
     work(tunnel, &bench, context, &[fill(again, PAGE, 3), fill(again + 3 * PAGE, PAGE, 4)])?;
     // What is freed before it was ever written to its tables.
-    let order = Map { hPagingQueue: bench.queue(tunnel.at)?.queue, ..whole(list[0]) };
+    let order = Map { hPagingQueue: bench.paging_queue(tunnel.at)?.queue, ..whole(list[0]) };
     let mapped = bench.client.map_address(tunnel.at, &order);
-    let (late, _) = wanted("D3DKMTMapGpuVirtualAddress", mapped)?;
+    let (late, _) = expect_ok("D3DKMTMapGpuVirtualAddress", mapped)?;
     free_at(tunnel, &bench, late, SIZE)?;
     let next = map(tunnel, &bench, &Map { BaseAddress: late, ..whole(list[1]) })?;
     work(tunnel, &bench, context, &[fill(next, SIZE, 5)])?;
@@ -336,11 +336,11 @@ fn free(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     bench.close(tunnel.at, &[context])
 }
 
-fn ends(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let context = bench.context(tunnel.at)?;
+fn gpuva_destroy_mapped(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let context = bench.create_context(tunnel.at)?;
     let list = create(tunnel, &bench, &everywhere())?;
-    bench.resident(tunnel.at, &list)?;
+    bench.make_resident(tunnel.at, &list)?;
     for it in &list {
         let address = map(tunnel, &bench, &whole(*it))?;
         bench.submit(tunnel.at, context, &[fill(address, SIZE, 6)])?;
@@ -350,17 +350,17 @@ fn ends(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     bench.destroy_list(tunnel.at, &list[1..2])?;
     let place = reserve(tunnel, &bench, &Reserve { Size: LARGE * 4, ..Reserve::ZERO })?;
     map(tunnel, &bench, &Map { BaseAddress: place, ..whole(list[2]) })?;
-    tunnel.look("half of it is destroyed");
+    tunnel.snapshot_live_objects("half of it is destroyed");
     bench.close(tunnel.at, &[context])?;
-    tunnel.settle();
+    tunnel.run_until_idle();
     Ok(())
 }
 
-fn sleeps(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let context = bench.context(tunnel.at)?;
+fn gpuva_power_transition(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let context = bench.create_context(tunnel.at)?;
     let list = create(tunnel, &bench, &everywhere())?;
-    bench.resident(tunnel.at, &list)?;
+    bench.make_resident(tunnel.at, &list)?;
     let mut addresses = Vec::new();
     for it in &list {
         addresses.push(map(tunnel, &bench, &whole(*it))?);
@@ -378,14 +378,14 @@ fn sleeps(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     bench.close(tunnel.at, &[context])
 }
 
-fn two_spaces(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let benches = [tunnel.bench()?, tunnel.bench()?];
+fn gpuva_two_processes(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let benches = [tunnel.test_client()?, tunnel.test_client()?];
     let mut contexts = Vec::new();
     let mut addresses = Vec::new();
     for bench in &benches {
-        let context = bench.context(tunnel.at)?;
-        let list = create(tunnel, bench, &[hidden()])?;
-        bench.resident(tunnel.at, &list)?;
+        let context = bench.create_context(tunnel.at)?;
+        let list = create(tunnel, bench, &[cpu_invisible()])?;
+        bench.make_resident(tunnel.at, &list)?;
         let order = Map { BaseAddress: 64 << 20, ..whole(list[0]) };
         addresses.push(map(tunnel, bench, &order)?);
         contexts.push(context);

@@ -1,9 +1,9 @@
 //! Questions of user mode, which a driver answers its other half.
 
 use crate::scenario::Scenario;
-use crate::scenario::Story::Told;
-use crate::tunnel::{Stopped, Tunnel, wanted};
-use flight::Who;
+use crate::scenario::ScenarioBody::DisplayBody;
+use crate::tunnel::{ScenarioStopped, Testbed, expect_ok};
+use flight::Component;
 use thunk::Client;
 
 /// Every scenario of this file.
@@ -12,32 +12,32 @@ pub(crate) const ALL: &[Scenario] = &[Scenario {
     about: "a user-mode driver asks its miniport what the hardware can do, also in nonsense",
     breaks: &[],
     needs: &[],
-    story: Told(asks_driver),
+    body: DisplayBody(umd_query_driver_private),
 }];
 
 /// More than any answer has, and sizes that are too small for one.
-const ROOM: usize = 256;
+const MAX_OUTPUT: usize = 256;
 const SIZES: [usize; 6] = [0, 1, 4, 12, 31, 64];
 
 /// What is sent: nothing worth reading.
 const BYTES: [u8; 3] = [0, 1, 0xff];
 
-fn asks_driver(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let user_mode = Client::of(bench.client.session().on_behalf_of(Who::Umd));
+fn umd_query_driver_private(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let user_mode = Client::from_session(bench.client.session().for_component(Component::Umd));
     let (at, adapter) = (&mut *tunnel.at, bench.adapter);
     // What a driver answers is between it and its other half, and one that has none refuses.
-    let mut first = vec![0; ROOM];
+    let mut first = vec![0; MAX_OUTPUT];
     if user_mode.query_private(at, adapter, &mut first).is_ok() {
-        let mut again = vec![0; ROOM];
-        wanted("D3DKMTQueryAdapterInfo", user_mode.query_private(at, adapter, &mut again))?;
+        let mut again = vec![0; MAX_OUTPUT];
+        expect_ok("D3DKMTQueryAdapterInfo", user_mode.query_private(at, adapter, &mut again))?;
     }
     for byte in BYTES {
         for size in SIZES {
             let mut sent = vec![byte; size];
             let answer = user_mode.query_private(at, adapter, &mut sent);
             if answer.is_err() && sent != vec![byte; size] {
-                return Err(Stopped("what was sent to be as it was after a refusal".to_owned()));
+                return Err(ScenarioStopped("what was sent to be as it was after a refusal".to_owned()));
             }
         }
     }

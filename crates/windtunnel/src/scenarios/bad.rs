@@ -1,22 +1,22 @@
 //! Bad clients: each breaks a rule, through the door, and is named.
 
-use crate::scenario::Story::Told;
+use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{STANDARD, Scenario};
-use crate::tunnel::{Bench, Stopped, Tunnel, pages, refused};
+use crate::tunnel::{TestClient, ScenarioStopped, Testbed, page_descriptions, expect_error};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 use abi::ukm::D3DDDI_ALLOCATIONINFO_FLAGS as InfoFlags;
 use flight::RuleId;
-use thunk::{Create, Destroy};
+use thunk::{CreateAllocation, DestroyAllocation};
 
 /// A line of the table below.
 pub(crate) const fn bad(
     name: &'static str,
     about: &'static str,
     breaks: &'static [RuleId],
-    story: fn(&mut Tunnel<'_>) -> Result<(), Stopped>,
+    story: fn(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
 ) -> Scenario {
-    Scenario { name, about, breaks, needs: &[], story: Told(story) }
+    Scenario { name, about, breaks, needs: &[], body: DisplayBody(story) }
 }
 
 /// Every scenario of this file.
@@ -25,27 +25,27 @@ pub(crate) const ALL: &[Scenario] = &[
         "mixed-list",
         "a list with a member of a resource and an allocation alone",
         &[RuleId::ALLOC_DESTROY_005],
-        mixed_list,
+        destroy_mixed_list,
     ),
-    bad("stale-handle", "a device is used after its end", &[RuleId::DEV_LIFE_003], stale_handle),
+    bad("stale-handle", "a device is used after its end", &[RuleId::DEV_LIFE_003], process_stale_device_handle),
     bad(
         "destroyed-twice",
         "a resource and an allocation are destroyed twice",
         &[RuleId::ALLOC_DESTROY_001],
-        destroyed_twice,
+        destroy_twice,
     ),
-    bad("left-alive", "a process ends and leaves things alive", &[RuleId::WT_LEFT_001], left_alive),
+    bad("left-alive", "a process ends and leaves things alive", &[RuleId::WT_LEFT_001], process_leaks_objects),
     bad(
         "listed-twice",
         "a list names the same allocation twice",
         &[RuleId::ALLOC_DESTROY_001],
-        listed_twice,
+        destroy_duplicate_in_list,
     ),
     bad(
         "wrong-device",
         "a resource is destroyed through another device",
         &[RuleId::ALLOC_DESTROY_001],
-        wrong_device,
+        destroy_through_wrong_device,
     ),
     bad(
         "count-without-list",
@@ -63,7 +63,7 @@ pub(crate) const ALL: &[Scenario] = &[
         "shared-member",
         "a member of a shared resource is destroyed by list",
         &[RuleId::ALLOC_DESTROY_018],
-        shared_member,
+        destroy_shared_member,
     ),
     bad(
         "shared-alone",
@@ -87,27 +87,27 @@ pub(crate) const ALL: &[Scenario] = &[
         "no-resource",
         "allocations are created into a resource that does not exist",
         &[RuleId::ALLOC_CREATE_003],
-        no_resource,
+        create_into_missing_resource,
     ),
     bad(
         "sealed",
         "allocations are created into a shared resource",
         &[RuleId::ALLOC_CREATE_005],
-        sealed,
+        create_into_shared_resource,
     ),
     bad(
         "zero-device",
         "allocations are created on device zero",
         &[RuleId::ALLOC_CREATE_023],
-        zero_device,
+        create_on_null_device,
     ),
     bad(
         "stray-source",
         "an allocation that is no primary names a video present source",
         &[RuleId::ALLOC_CREATE_018],
-        stray_source,
+        create_source_without_primary,
     ),
-    bad("stereo", "a stereo allocation is no primary", &[RuleId::ALLOC_CREATE_019], stereo),
+    bad("stereo", "a stereo allocation is no primary", &[RuleId::ALLOC_CREATE_019], create_stereo_without_primary),
     Scenario {
         needs: STANDARD,
         ..bad(
@@ -150,248 +150,248 @@ pub(crate) const ALL: &[Scenario] = &[
             "standard-member",
             "a standard allocation is created into a resource",
             &[RuleId::ALLOC_CREATE_012],
-            standard_member,
+            create_standard_into_resource,
         )
     },
     bad(
         "local-share",
         "a resource is opened by its local name",
         &[RuleId::ALLOC_SHARE_010],
-        local_share,
+        share_open_local_handle,
     ),
     bad(
         "short-open",
         "a resource is opened with too little room for its private data",
         &[RuleId::ALLOC_SHARE_003],
-        short_open,
+        share_open_short_buffer,
     ),
     bad(
         "adapter-twice",
         "an adapter handle is closed twice",
         &[RuleId::DEV_LIFE_001],
-        adapter_twice,
+        process_close_adapter_twice,
     ),
-    bad("no-device", "a device is made on no adapter", &[RuleId::DEV_LIFE_013], no_device),
-    bad("no-node", "a context on a node that is not there", &[RuleId::DEV_LIFE_006], no_node),
+    bad("no-device", "a device is made on no adapter", &[RuleId::DEV_LIFE_013], process_device_without_adapter),
+    bad("no-node", "a context on a node that is not there", &[RuleId::DEV_LIFE_006], process_context_on_missing_node),
 ];
 
 const CREATE: &str = "D3DKMTCreateAllocation";
 const DESTROY: &str = "D3DKMTDestroyAllocation2";
 
-fn mixed_list(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
+fn destroy_mixed_list(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
     let (member, alone) = (bench.create_resource(tunnel.at, 1)?, bench.create(tunnel.at, 1)?);
     let list = vec![member.allocations[0], alone.allocations[0]];
-    let destroy = Destroy { device: bench.device, list, ..Destroy::default() };
+    let destroy = DestroyAllocation { device: bench.device, list, ..DestroyAllocation::default() };
     let answer = bench.client.destroy(tunnel.at, &destroy);
-    refused(DESTROY, &answer, STATUS_INVALID_PARAMETER)?;
+    expect_error(DESTROY, &answer, STATUS_INVALID_PARAMETER)?;
     // Nothing was destroyed: both are still there to be destroyed rightly.
     bench.destroy_list(tunnel.at, &alone.allocations)?;
     bench.destroy_resource(tunnel.at, member.resource)?;
     bench.close(tunnel.at, &[])
 }
 
-fn stale_handle(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let gone = Bench { device: bench.device(tunnel.at)?, ..bench.clone() };
-    crate::tunnel::wanted(
+fn process_stale_device_handle(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let gone = TestClient { device: bench.create_device(tunnel.at)?, ..bench.clone() };
+    crate::tunnel::expect_ok(
         "D3DKMTDestroyDevice",
         bench.client.destroy_device(tunnel.at, gone.device),
     )?;
-    let create = bench.client.create(tunnel.at, &Create::on(gone.device, pages(1)));
-    refused(CREATE, &create, STATUS_INVALID_PARAMETER)?;
+    let create = bench.client.create(tunnel.at, &CreateAllocation::new(gone.device, page_descriptions(1)));
+    expect_error(CREATE, &create, STATUS_INVALID_PARAMETER)?;
     bench.close(tunnel.at, &[])
 }
 
-fn destroyed_twice(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let (made, alone) = (bench.create_resource(tunnel.at, 1)?, bench.create(tunnel.at, 1)?);
-    bench.destroy_resource(tunnel.at, made.resource)?;
+fn destroy_twice(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let (created, alone) = (bench.create_resource(tunnel.at, 1)?, bench.create(tunnel.at, 1)?);
+    bench.destroy_resource(tunnel.at, created.resource)?;
     bench.destroy_list(tunnel.at, &alone.allocations)?;
     let device = bench.device;
     for again in [
-        Destroy { device, resource: made.resource, ..Destroy::default() },
-        Destroy { device, list: alone.allocations, ..Destroy::default() },
+        DestroyAllocation { device, resource: created.resource, ..DestroyAllocation::default() },
+        DestroyAllocation { device, list: alone.allocations, ..DestroyAllocation::default() },
     ] {
         let answer = bench.client.destroy(tunnel.at, &again);
-        refused(DESTROY, &answer, STATUS_INVALID_PARAMETER)?;
+        expect_error(DESTROY, &answer, STATUS_INVALID_PARAMETER)?;
     }
     bench.close(tunnel.at, &[])
 }
 
-fn left_alive(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
+fn process_leaks_objects(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
     bench.create_resource(tunnel.at, 1)?;
-    tunnel.look("before the process ends");
+    tunnel.snapshot_live_objects("before the process ends");
     bench.client.end(tunnel.at);
     Ok(())
 }
 
-fn listed_twice(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let made = bench.create(tunnel.at, 1)?;
-    let list = made.allocations.repeat(2);
-    let destroy = Destroy { device: bench.device, list, ..Destroy::default() };
+fn destroy_duplicate_in_list(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let created = bench.create(tunnel.at, 1)?;
+    let list = created.allocations.repeat(2);
+    let destroy = DestroyAllocation { device: bench.device, list, ..DestroyAllocation::default() };
     let answer = bench.client.destroy(tunnel.at, &destroy);
-    refused(DESTROY, &answer, STATUS_INVALID_PARAMETER)?;
-    bench.destroy_list(tunnel.at, &made.allocations)?;
+    expect_error(DESTROY, &answer, STATUS_INVALID_PARAMETER)?;
+    bench.destroy_list(tunnel.at, &created.allocations)?;
     bench.close(tunnel.at, &[])
 }
 
-fn wrong_device(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let made = bench.create_resource(tunnel.at, 1)?;
-    let device = bench.device(tunnel.at)?;
-    let destroy = Destroy { device, resource: made.resource, ..Destroy::default() };
+fn destroy_through_wrong_device(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let created = bench.create_resource(tunnel.at, 1)?;
+    let device = bench.create_device(tunnel.at)?;
+    let destroy = DestroyAllocation { device, resource: created.resource, ..DestroyAllocation::default() };
     let answer = bench.client.destroy(tunnel.at, &destroy);
-    refused(DESTROY, &answer, STATUS_INVALID_PARAMETER)?;
-    bench.destroy_resource(tunnel.at, made.resource)?;
-    crate::tunnel::wanted("D3DKMTDestroyDevice", bench.client.destroy_device(tunnel.at, device))?;
+    expect_error(DESTROY, &answer, STATUS_INVALID_PARAMETER)?;
+    bench.destroy_resource(tunnel.at, created.resource)?;
+    crate::tunnel::expect_ok("D3DKMTDestroyDevice", bench.client.destroy_device(tunnel.at, device))?;
     bench.close(tunnel.at, &[])
 }
 
 /// A destroy call with these flags and this count, and no list.
-fn destroy_raw(tunnel: &mut Tunnel<'_>, flags: u32, count: u32) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
+fn destroy_raw(tunnel: &mut Testbed<'_>, flags: u32, count: u32) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
     let answer = bench.client.destroy_without_list(tunnel.at, bench.device, flags, count);
-    refused(DESTROY, &answer, STATUS_INVALID_PARAMETER)?;
+    expect_error(DESTROY, &answer, STATUS_INVALID_PARAMETER)?;
     bench.close(tunnel.at, &[])
 }
 
-fn shared_member(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let create = Create::on(bench.device, pages(2)).with_resource();
+fn destroy_shared_member(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let create = CreateAllocation::new(bench.device, page_descriptions(2)).with_resource();
     let flags = create.flags | Flags::CreateShared;
-    let made = bench.make(tunnel.at, &Create { flags, ..create })?;
-    let list = made.allocations[..1].to_vec();
-    let destroy = Destroy { device: bench.device, list, ..Destroy::default() };
+    let created = bench.create_with(tunnel.at, &CreateAllocation { flags, ..create })?;
+    let list = created.allocations[..1].to_vec();
+    let destroy = DestroyAllocation { device: bench.device, list, ..DestroyAllocation::default() };
     let answer = bench.client.destroy(tunnel.at, &destroy);
-    refused(DESTROY, &answer, STATUS_INVALID_PARAMETER)?;
-    bench.destroy_resource(tunnel.at, made.resource)?;
+    expect_error(DESTROY, &answer, STATUS_INVALID_PARAMETER)?;
+    bench.destroy_resource(tunnel.at, created.resource)?;
     bench.close(tunnel.at, &[])
 }
 
 /// A create call with flags it may not have.
-fn create_flags(tunnel: &mut Tunnel<'_>, flags: u32) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let create = Create { flags, ..Create::on(bench.device, pages(1)) };
+fn create_flags(tunnel: &mut Testbed<'_>, flags: u32) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let create = CreateAllocation { flags, ..CreateAllocation::new(bench.device, page_descriptions(1)) };
     let answer = bench.client.create(tunnel.at, &create);
-    refused(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
+    expect_error(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
     bench.close(tunnel.at, &[])
 }
 
-fn no_resource(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let create = Create::on(bench.device, pages(1)).into_resource(0x1ead_beed);
+fn create_into_missing_resource(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let create = CreateAllocation::new(bench.device, page_descriptions(1)).into_resource(0x1ead_beed);
     let answer = bench.client.create(tunnel.at, &create);
-    refused(CREATE, &answer, STATUS_INVALID_HANDLE)?;
+    expect_error(CREATE, &answer, STATUS_INVALID_HANDLE)?;
     bench.close(tunnel.at, &[])
 }
 
-fn sealed(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let create = Create::on(bench.device, pages(1)).with_resource();
+fn create_into_shared_resource(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let create = CreateAllocation::new(bench.device, page_descriptions(1)).with_resource();
     let flags = create.flags | Flags::CreateShared;
-    let made = bench.make(tunnel.at, &Create { flags, ..create })?;
-    let more = Create::on(bench.device, pages(1)).into_resource(made.resource);
+    let created = bench.create_with(tunnel.at, &CreateAllocation { flags, ..create })?;
+    let more = CreateAllocation::new(bench.device, page_descriptions(1)).into_resource(created.resource);
     let answer = bench.client.create(tunnel.at, &more);
-    refused(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
-    bench.destroy_resource(tunnel.at, made.resource)?;
+    expect_error(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
+    bench.destroy_resource(tunnel.at, created.resource)?;
     bench.close(tunnel.at, &[])
 }
 
-fn stray_source(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let create = Create { source: 1, ..Create::on(bench.device, pages(1)) };
-    let made = bench.make(tunnel.at, &create)?;
-    bench.destroy_list(tunnel.at, &made.allocations)?;
+fn create_source_without_primary(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let create = CreateAllocation { source: 1, ..CreateAllocation::new(bench.device, page_descriptions(1)) };
+    let created = bench.create_with(tunnel.at, &create)?;
+    bench.destroy_list(tunnel.at, &created.allocations)?;
     bench.close(tunnel.at, &[])
 }
 
-fn stereo(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
+fn create_stereo_without_primary(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
     let allocation_flags = vec![InfoFlags::Stereo];
-    let create = Create { allocation_flags, ..Create::on(bench.device, pages(1)) };
+    let create = CreateAllocation { allocation_flags, ..CreateAllocation::new(bench.device, page_descriptions(1)) };
     let answer = bench.client.create(tunnel.at, &create);
-    refused(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
+    expect_error(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
     bench.close(tunnel.at, &[])
 }
 
 /// A standard allocation, as the page wants it.
-fn a_page(device: u32) -> Create {
-    let create = Create::standard(device, 0x1000_0000, 0x1000).with_resource();
-    Create { flags: create.flags | Flags::CreateShared | Flags::CrossAdapter, ..create }
+fn a_page(device: u32) -> CreateAllocation {
+    let create = CreateAllocation::new_standard(device, 0x1000_0000, 0x1000).with_resource();
+    CreateAllocation { flags: create.flags | Flags::CreateShared | Flags::CrossAdapter, ..create }
 }
 
 /// A standard allocation that is not as it should be.
-fn standard(tunnel: &mut Tunnel<'_>, spoil: fn(&mut Create)) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
+fn standard(tunnel: &mut Testbed<'_>, spoil: fn(&mut CreateAllocation)) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
     let mut create = a_page(bench.device);
     spoil(&mut create);
     let answer = bench.client.create(tunnel.at, &create);
-    refused(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
+    expect_error(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
     bench.close(tunnel.at, &[])
 }
 
-fn standard_member(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
+fn create_standard_into_resource(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
     let home = bench.create_resource(tunnel.at, 1)?;
     let create = a_page(bench.device).into_resource(home.resource);
     let answer = bench.client.create(tunnel.at, &create);
-    refused(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
+    expect_error(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
     bench.destroy_resource(tunnel.at, home.resource)?;
     bench.close(tunnel.at, &[])
 }
 
-fn zero_device(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let answer = bench.client.create(tunnel.at, &Create::on(0, pages(1)));
-    refused(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
+fn create_on_null_device(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let answer = bench.client.create(tunnel.at, &CreateAllocation::new(0, page_descriptions(1)));
+    expect_error(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
     bench.close(tunnel.at, &[])
 }
 
-fn local_share(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let made = bench.create_resource(tunnel.at, 1)?;
-    let answer = bench.client.open_resource(tunnel.at, bench.device, made.resource);
-    refused("D3DKMTQueryResourceInfo", &answer, STATUS_INVALID_PARAMETER)?;
-    bench.destroy_resource(tunnel.at, made.resource)?;
+fn share_open_local_handle(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let created = bench.create_resource(tunnel.at, 1)?;
+    let answer = bench.client.open_resource(tunnel.at, bench.device, created.resource);
+    expect_error("D3DKMTQueryResourceInfo", &answer, STATUS_INVALID_PARAMETER)?;
+    bench.destroy_resource(tunnel.at, created.resource)?;
     bench.close(tunnel.at, &[])
 }
 
-fn short_open(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let create = Create::on(bench.device, pages(1)).with_resource();
+fn share_open_short_buffer(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let create = CreateAllocation::new(bench.device, page_descriptions(1)).with_resource();
     let flags = create.flags | Flags::CreateShared;
-    let made = bench.make(tunnel.at, &Create { flags, ..create })?;
-    let answer = bench.client.open_without_room(tunnel.at, bench.device, made.global, 1);
-    refused("D3DKMTOpenResource", &answer, STATUS_NO_MEMORY)?;
-    bench.destroy_resource(tunnel.at, made.resource)?;
+    let created = bench.create_with(tunnel.at, &CreateAllocation { flags, ..create })?;
+    let answer = bench.client.open_resource_without_buffers(tunnel.at, bench.device, created.global, 1);
+    expect_error("D3DKMTOpenResource", &answer, STATUS_NO_MEMORY)?;
+    bench.destroy_resource(tunnel.at, created.resource)?;
     bench.close(tunnel.at, &[])
 }
 
-fn adapter_twice(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
+fn process_close_adapter_twice(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
     let (client, adapter) = (bench.client.clone(), bench.adapter);
-    crate::tunnel::wanted("D3DKMTDestroyDevice", client.destroy_device(tunnel.at, bench.device))?;
-    crate::tunnel::wanted("D3DKMTCloseAdapter", client.close_adapter(tunnel.at, adapter))?;
+    crate::tunnel::expect_ok("D3DKMTDestroyDevice", client.destroy_device(tunnel.at, bench.device))?;
+    crate::tunnel::expect_ok("D3DKMTCloseAdapter", client.close_adapter(tunnel.at, adapter))?;
     let again = client.close_adapter(tunnel.at, adapter);
-    refused("D3DKMTCloseAdapter", &again, STATUS_INVALID_PARAMETER)?;
+    expect_error("D3DKMTCloseAdapter", &again, STATUS_INVALID_PARAMETER)?;
     client.end(tunnel.at);
     Ok(())
 }
 
-fn no_device(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+fn process_device_without_adapter(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let client = tunnel.client();
     let answer = client.create_device(tunnel.at, 0);
-    refused("D3DKMTCreateDevice", &answer, STATUS_INVALID_PARAMETER)?;
+    expect_error("D3DKMTCreateDevice", &answer, STATUS_INVALID_PARAMETER)?;
     client.end(tunnel.at);
     Ok(())
 }
 
-fn no_node(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
+fn process_context_on_missing_node(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
     let answer = bench.client.create_context(tunnel.at, bench.device, 64);
-    refused("D3DKMTCreateContextVirtual", &answer, STATUS_INVALID_PARAMETER)?;
+    expect_error("D3DKMTCreateContextVirtual", &answer, STATUS_INVALID_PARAMETER)?;
     bench.close(tunnel.at, &[])
 }

@@ -1,11 +1,11 @@
 //! Bad clients of virtual addresses: each breaks a rule, through the door, and is named.
 
-use crate::scenario::Story::Told;
+use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{ADDRESSES, Scenario};
 use crate::scenarios::address::{
-    LARGE, PAGE, SIZE, create, fill, free_at, hidden, map, operation, reserve, whole,
+    LARGE, PAGE, SIZE, create, fill, free_at, cpu_invisible, map, operation, reserve, whole,
 };
-use crate::tunnel::{Bench, Stopped, Tunnel, refused, wanted};
+use crate::tunnel::{TestClient, ScenarioStopped, Testbed, expect_error, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::status::STATUS_INVALID_PARAMETER;
 use abi::ukm::{
@@ -21,9 +21,9 @@ const fn bad(
     name: &'static str,
     about: &'static str,
     breaks: &'static [RuleId],
-    story: fn(&mut Tunnel<'_>) -> Result<(), Stopped>,
+    story: fn(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
 ) -> Scenario {
-    Scenario { name, about, breaks, needs: ADDRESSES, story: Told(story) }
+    Scenario { name, about, breaks, needs: ADDRESSES, body: DisplayBody(story) }
 }
 
 const ZERO: Protection = Protection { Value: Protection::Zero };
@@ -37,7 +37,7 @@ pub(crate) const ALL: &[Scenario] = &[
         "map-half-taken",
         "a range is mapped of which a part is taken",
         &[RuleId::GPUVA_MAP_001],
-        map_half_taken,
+        gpuva_map_partly_used_range,
     ),
     bad(
         "map-zero-of",
@@ -49,7 +49,7 @@ pub(crate) const ALL: &[Scenario] = &[
         "map-zero-over",
         "what a map call made is made to read as zero",
         &[RuleId::GPUVA_MAP_003],
-        map_zero_over,
+        gpuva_map_zero_over_mapping,
     ),
     bad(
         "map-crooked-bounds",
@@ -64,7 +64,7 @@ pub(crate) const ALL: &[Scenario] = &[
         "touch-nothing",
         "a packet uses an address at which nothing was mapped",
         &[RuleId::GPUVA_MAP_007],
-        touch_nothing,
+        gpuva_use_unmapped,
     ),
     bad(
         "map-for-the-system",
@@ -79,37 +79,37 @@ pub(crate) const ALL: &[Scenario] = &[
         "reserve-crooked",
         "less than 64 KiB of addresses is reserved",
         &[RuleId::GPUVA_RESERVE_001],
-        reserve_crooked,
+        gpuva_reserve_misaligned,
     ),
     bad(
         "touch-reserved-early",
         "a packet uses reserved addresses before they are",
         &[RuleId::GPUVA_RESERVE_004],
-        touch_reserved_early,
+        gpuva_use_before_reserved,
     ),
     bad(
         "free-nothing",
         "addresses are freed that were never taken",
         &[RuleId::GPUVA_FREE_001],
-        free_nothing,
+        gpuva_free_unallocated,
     ),
     bad(
         "free-in-use",
         "addresses are freed that packets under way use",
         &[RuleId::GPUVA_FREE_002],
-        free_in_use,
+        gpuva_free_in_use,
     ),
     bad(
         "free-destroyed",
         "addresses are freed that went with what was mapped there",
         &[RuleId::GPUVA_FREE_004],
-        free_destroyed,
+        gpuva_free_after_destroy,
     ),
     bad(
         "update-two-reservations",
         "one call updates addresses of two reservations",
         &[RuleId::GPUVA_UPDATE_001],
-        update_two,
+        gpuva_update_two_reservations,
     ),
     bad(
         "update-nothing",
@@ -125,69 +125,69 @@ pub(crate) const ALL: &[Scenario] = &[
     ),
 ];
 
-fn one(tunnel: &mut Tunnel<'_>) -> Result<(Bench, D3DKMT_HANDLE), Stopped> {
-    let bench = tunnel.bench()?;
-    let list = create(tunnel, &bench, &[hidden()])?;
-    bench.resident(tunnel.at, &list)?;
+fn one(tunnel: &mut Testbed<'_>) -> Result<(TestClient, D3DKMT_HANDLE), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let list = create(tunnel, &bench, &[cpu_invisible()])?;
+    bench.make_resident(tunnel.at, &list)?;
     Ok((bench, list[0]))
 }
 
 /// A map call that is refused.
 fn refused_map(
-    tunnel: &mut Tunnel<'_>,
+    tunnel: &mut Testbed<'_>,
     order: impl Fn(D3DKMT_HANDLE) -> Map,
-) -> Result<(), Stopped> {
+) -> Result<(), ScenarioStopped> {
     let (bench, one) = one(tunnel)?;
-    refuse_map(tunnel, &bench, &order(one))?;
+    expect_map_error(tunnel, &bench, &order(one))?;
     bench.close(tunnel.at, &[])
 }
 
-fn refuse_map(tunnel: &mut Tunnel<'_>, bench: &Bench, order: &Map) -> Result<(), Stopped> {
-    let order = Map { hPagingQueue: bench.queue(tunnel.at)?.queue, ..*order };
+fn expect_map_error(tunnel: &mut Testbed<'_>, bench: &TestClient, order: &Map) -> Result<(), ScenarioStopped> {
+    let order = Map { hPagingQueue: bench.paging_queue(tunnel.at)?.queue, ..*order };
     let answer = bench.client.map_address(tunnel.at, &order);
-    refused("D3DKMTMapGpuVirtualAddress", &answer, STATUS_INVALID_PARAMETER)
+    expect_error("D3DKMTMapGpuVirtualAddress", &answer, STATUS_INVALID_PARAMETER)
 }
 
-fn map_half_taken(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+fn gpuva_map_partly_used_range(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (bench, one) = one(tunnel)?;
     let address = map(tunnel, &bench, &whole(one))?;
-    refuse_map(tunnel, &bench, &Map { BaseAddress: address + PAGE, ..whole(one) })?;
+    expect_map_error(tunnel, &bench, &Map { BaseAddress: address + PAGE, ..whole(one) })?;
     bench.close(tunnel.at, &[])
 }
 
-fn map_zero_over(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+fn gpuva_map_zero_over_mapping(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (bench, one) = one(tunnel)?;
     let address = map(tunnel, &bench, &whole(one))?;
     let over = Map { BaseAddress: address, SizeInPages: 2, Protection: ZERO, ..Map::ZERO };
-    refuse_map(tunnel, &bench, &over)?;
+    expect_map_error(tunnel, &bench, &over)?;
     bench.close(tunnel.at, &[])
 }
 
-fn touch_nothing(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+fn gpuva_use_unmapped(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (bench, _) = one(tunnel)?;
-    let context = bench.context(tunnel.at)?;
+    let context = bench.create_context(tunnel.at)?;
     bench.submit(tunnel.at, context, &[fill(1 << 28, PAGE, 1)])?;
-    tunnel.settle();
+    tunnel.run_until_idle();
     bench.close(tunnel.at, &[context])
 }
 
-fn reserve_crooked(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+fn gpuva_reserve_misaligned(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (bench, _) = one(tunnel)?;
-    let queue = bench.queue(tunnel.at)?.queue;
+    let queue = bench.paging_queue(tunnel.at)?.queue;
     let order = Reserve { hPagingQueue: queue, Size: PAGE, ..Reserve::ZERO };
     let answer = bench.client.reserve_address(tunnel.at, &order);
-    refused("D3DKMTReserveGpuVirtualAddress", &answer, STATUS_INVALID_PARAMETER)?;
+    expect_error("D3DKMTReserveGpuVirtualAddress", &answer, STATUS_INVALID_PARAMETER)?;
     bench.close(tunnel.at, &[])
 }
 
-fn touch_reserved_early(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+fn gpuva_use_before_reserved(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (bench, one) = one(tunnel)?;
-    let context = bench.context(tunnel.at)?;
+    let context = bench.create_context(tunnel.at)?;
     // What the context saves into is there from its first packet on.
     let address = map(tunnel, &bench, &whole(one))?;
     bench.submit(tunnel.at, context, &[fill(address, PAGE, 1)])?;
-    tunnel.settle();
-    let queue = bench.queue(tunnel.at)?.queue;
+    tunnel.run_until_idle();
+    let queue = bench.paging_queue(tunnel.at)?.queue;
     let mut last = 0;
     // Others before it keep the paging node busy.
     for _ in 0..24 {
@@ -198,68 +198,68 @@ fn touch_reserved_early(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
             ..Reserve::ZERO
         };
         let reserved = bench.client.reserve_address(tunnel.at, &zeroes);
-        last = wanted("D3DKMTReserveGpuVirtualAddress", reserved)?.0;
+        last = expect_ok("D3DKMTReserveGpuVirtualAddress", reserved)?.0;
     }
     bench.submit(tunnel.at, context, &[fill(last, PAGE, 1)])?;
-    tunnel.settle();
+    tunnel.run_until_idle();
     bench.close(tunnel.at, &[context])
 }
 
-fn free_nothing(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+fn gpuva_free_unallocated(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (bench, _) = one(tunnel)?;
     let answer = bench.client.free_address(tunnel.at, bench.adapter, 1 << 30, PAGE);
-    refused("D3DKMTFreeGpuVirtualAddress", &answer, STATUS_INVALID_PARAMETER)?;
+    expect_error("D3DKMTFreeGpuVirtualAddress", &answer, STATUS_INVALID_PARAMETER)?;
     bench.close(tunnel.at, &[])
 }
 
-fn free_in_use(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+fn gpuva_free_in_use(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (bench, one) = one(tunnel)?;
-    let context = bench.context(tunnel.at)?;
+    let context = bench.create_context(tunnel.at)?;
     let address = map(tunnel, &bench, &whole(one))?;
     for value in 0..60 {
         bench.submit(tunnel.at, context, &[fill(address, SIZE, value)])?;
     }
     free_at(tunnel, &bench, address, SIZE)?;
-    tunnel.settle();
+    tunnel.run_until_idle();
     bench.close(tunnel.at, &[context])
 }
 
-fn free_destroyed(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+fn gpuva_free_after_destroy(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (bench, one) = one(tunnel)?;
     let address = map(tunnel, &bench, &whole(one))?;
     bench.destroy_list(tunnel.at, &[one])?;
-    tunnel.settle();
+    tunnel.run_until_idle();
     let answer = bench.client.free_address(tunnel.at, bench.adapter, address, SIZE);
-    refused("D3DKMTFreeGpuVirtualAddress", &answer, STATUS_INVALID_PARAMETER)?;
+    expect_error("D3DKMTFreeGpuVirtualAddress", &answer, STATUS_INVALID_PARAMETER)?;
     bench.close(tunnel.at, &[])
 }
 
 /// An update that is refused.
 fn update(
-    tunnel: &mut Tunnel<'_>,
+    tunnel: &mut Testbed<'_>,
     operations: impl Fn(u64, u64) -> Vec<Operation>,
-) -> Result<(), Stopped> {
+) -> Result<(), ScenarioStopped> {
     let (bench, one) = one(tunnel)?;
     let base = reserve(tunnel, &bench, &Reserve { Size: LARGE, ..Reserve::ZERO })?;
-    refuse_update(tunnel, &bench, &operations(base, u64::from(one)))?;
+    expect_update_error(tunnel, &bench, &operations(base, u64::from(one)))?;
     bench.close(tunnel.at, &[])
 }
 
-fn refuse_update(
-    tunnel: &mut Tunnel<'_>,
-    bench: &Bench,
+fn expect_update_error(
+    tunnel: &mut Testbed<'_>,
+    bench: &TestClient,
     operations: &[Operation],
-) -> Result<(), Stopped> {
+) -> Result<(), ScenarioStopped> {
     let answer = bench.client.update_address(tunnel.at, bench.device, operations, None);
-    refused("D3DKMTUpdateGpuVirtualAddress", &answer, STATUS_INVALID_PARAMETER)
+    expect_error("D3DKMTUpdateGpuVirtualAddress", &answer, STATUS_INVALID_PARAMETER)
 }
 
-fn update_two(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+fn gpuva_update_two_reservations(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (bench, one) = one(tunnel)?;
     let one = u64::from(one);
     let order = Reserve { Size: LARGE, ..Reserve::ZERO };
     let bases = [reserve(tunnel, &bench, &order)?, reserve(tunnel, &bench, &order)?];
     let operations = bases.map(|it| operation(MAP, &[it, PAGE, one, 0, PAGE]));
-    refuse_update(tunnel, &bench, &operations)?;
+    expect_update_error(tunnel, &bench, &operations)?;
     bench.close(tunnel.at, &[])
 }

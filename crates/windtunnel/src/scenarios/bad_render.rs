@@ -1,16 +1,16 @@
 //! Bad clients of a driver of WDDM 1.x: each breaks a rule, through the door, and is named.
 
-use crate::scenario::{LISTED, Scenario};
+use crate::scenario::{ALLOCATION_LISTS, Scenario};
 use crate::scenarios::bad::bad;
-use crate::scenarios::render::{Easel, dynamic, fill};
-use crate::tunnel::{Stopped, Tunnel, refused, wanted};
+use crate::scenarios::render::{RenderClient, dynamic, fill};
+use crate::tunnel::{ScenarioStopped, Testbed, expect_error, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::kmt::D3DKMT_RENDERFLAGS as Flags;
 use abi::status::{STATUS_DEVICE_REMOVED, STATUS_INVALID_PARAMETER};
 use abi::ukm::D3DDDICB_LOCKFLAGS as LockFlags;
 use flight::{Passive, RuleId};
 use softgpu::format::anywhere;
-use thunk::{Listed, ListedContext};
+use thunk::{RenderCommand, RenderContext};
 
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
@@ -18,13 +18,13 @@ pub(crate) const ALL: &[Scenario] = &[
         "render-old-buffer",
         "a client goes on with the buffers that it gave back",
         &[RuleId::SUBMIT_RENDER_001],
-        old_buffer,
+        render_stale_command_buffer,
     ),
     listed(
         "render-beyond",
         "a client asks for larger buffers, and takes it that it got them",
         &[RuleId::SUBMIT_RENDER_002],
-        beyond,
+        render_assumes_resized_buffers,
     ),
     listed(
         "render-too-long",
@@ -59,7 +59,7 @@ pub(crate) const ALL: &[Scenario] = &[
         "render-absent",
         "a packet lists what is not resident, with a driver of WDDM 2",
         &[RuleId::RESID_MAKE_011],
-        not_resident,
+        render_list_not_resident,
     ),
     listed(
         "render-older",
@@ -67,12 +67,12 @@ pub(crate) const ALL: &[Scenario] = &[
         &[RuleId::SUBMIT_RENDER_006],
         |it| {
             older(it, |it, at, first, newest| {
-                let newer = Easel::packet(&[fill(first, 1)], &[newest]);
-                let rendered = it.bench.client.render(at, &mut it.context, &newer);
-                wanted("D3DKMTRender of the newest instance", rendered)?;
-                let older = Easel::packet(&[fill(first, 2)], &[first]);
-                let rendered = it.bench.client.render(at, &mut it.context, &older);
-                refused("D3DKMTRender of an older one", &rendered, STATUS_INVALID_PARAMETER)
+                let newer = RenderClient::packet(&[fill(first, 1)], &[newest]);
+                let rendered = it.client.client.render(at, &mut it.context, &newer);
+                expect_ok("D3DKMTRender of the newest instance", rendered)?;
+                let older = RenderClient::packet(&[fill(first, 2)], &[first]);
+                let rendered = it.client.client.render(at, &mut it.context, &older);
+                expect_error("D3DKMTRender of an older one", &rendered, STATUS_INVALID_PARAMETER)
             })
         },
     ),
@@ -82,12 +82,12 @@ pub(crate) const ALL: &[Scenario] = &[
         &[RuleId::SUBMIT_RENDER_006],
         |it| {
             older(it, |it, at, first, newest| {
-                let packet = Listed {
+                let packet = RenderCommand {
                     patches: vec![(1, 4), (0, 8)],
-                    ..Easel::packet(&[fill(first, 1)], &[first, newest])
+                    ..RenderClient::packet(&[fill(first, 1)], &[first, newest])
                 };
-                let rendered = it.bench.client.render(at, &mut it.context, &packet);
-                refused("D3DKMTRender of two instances", &rendered, STATUS_INVALID_PARAMETER)
+                let rendered = it.client.client.render(at, &mut it.context, &packet);
+                expect_error("D3DKMTRender of two instances", &rendered, STATUS_INVALID_PARAMETER)
             })
         },
     ),
@@ -97,9 +97,9 @@ pub(crate) const ALL: &[Scenario] = &[
         &[RuleId::ALLOC_LOCK_004],
         |it| {
             older(it, |it, at, first, _| {
-                let (client, device) = (&it.bench.client, it.bench.device);
+                let (client, device) = (&it.client.client, it.client.device);
                 let locked = client.lock(at, device, first, LockFlags::LockEntire, &[]);
-                refused("D3DKMTLock of what is retired", &locked, STATUS_INVALID_PARAMETER)
+                expect_error("D3DKMTLock of what is retired", &locked, STATUS_INVALID_PARAMETER)
             })
         },
     ),
@@ -107,31 +107,31 @@ pub(crate) const ALL: &[Scenario] = &[
 
 /// What a client does with an allocation that was renamed: by its first name, or the newest.
 fn older(
-    tunnel: &mut Tunnel<'_>,
-    wrong: impl FnOnce(&mut Easel, &mut Passive, D3DKMT_HANDLE, D3DKMT_HANDLE) -> Result<(), Stopped>,
-) -> Result<(), Stopped> {
-    let mut easel = Easel::open(tunnel)?;
-    if !easel.is_brought() {
-        return Err(Stopped("a driver of WDDM 1.x".to_owned()));
+    tunnel: &mut Testbed<'_>,
+    wrong: impl FnOnce(&mut RenderClient, &mut Passive, D3DKMT_HANDLE, D3DKMT_HANDLE) -> Result<(), ScenarioStopped>,
+) -> Result<(), ScenarioStopped> {
+    let mut easel = RenderClient::open(tunnel)?;
+    if !easel.is_paged_in_by_kernel() {
+        return Err(ScenarioStopped("a driver of WDDM 1.x".to_owned()));
     }
     let first = easel.create(tunnel.at, &[dynamic(0)])?[0];
     let newest = easel.discard(tunnel.at, first)?;
     wrong(&mut easel, tunnel.at, first, newest)?;
-    tunnel.settle();
-    easel.bench.destroy_list(tunnel.at, &[newest])?;
+    tunnel.run_until_idle();
+    easel.client.destroy_list(tunnel.at, &[newest])?;
     easel.close(tunnel.at)
 }
 
-fn not_resident(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let mut easel = Easel::open(tunnel)?;
-    if easel.is_brought() {
-        return Err(Stopped("a driver of WDDM 2".to_owned()));
+fn render_list_not_resident(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let mut easel = RenderClient::open(tunnel)?;
+    if easel.is_paged_in_by_kernel() {
+        return Err(ScenarioStopped("a driver of WDDM 2".to_owned()));
     }
-    let list = easel.create_absent(tunnel.at, &[anywhere()])?;
-    let packet = Easel::packet(&[fill(list[0], 1)], &list);
-    let rendered = easel.bench.client.render(tunnel.at, &mut easel.context, &packet);
-    refused("D3DKMTRender of what is not resident", &rendered, STATUS_DEVICE_REMOVED)?;
-    easel.bench.destroy_list(tunnel.at, &list)?;
+    let list = easel.create_not_resident(tunnel.at, &[anywhere()])?;
+    let packet = RenderClient::packet(&[fill(list[0], 1)], &list);
+    let rendered = easel.client.client.render(tunnel.at, &mut easel.context, &packet);
+    expect_error("D3DKMTRender of what is not resident", &rendered, STATUS_DEVICE_REMOVED)?;
+    easel.client.destroy_list(tunnel.at, &list)?;
     easel.close(tunnel.at)
 }
 
@@ -139,59 +139,59 @@ const fn listed(
     name: &'static str,
     about: &'static str,
     breaks: &'static [RuleId],
-    story: fn(&mut Tunnel<'_>) -> Result<(), Stopped>,
+    story: fn(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
 ) -> Scenario {
-    Scenario { needs: LISTED, ..bad(name, about, breaks, story) }
+    Scenario { needs: ALLOCATION_LISTS, ..bad(name, about, breaks, story) }
 }
 
 /// A packet that something is wrong with is refused.
 fn bad_packet(
-    tunnel: &mut Tunnel<'_>,
-    wrong: impl FnOnce(&mut Listed, &ListedContext),
-) -> Result<(), Stopped> {
-    let mut easel = Easel::open(tunnel)?;
+    tunnel: &mut Testbed<'_>,
+    wrong: impl FnOnce(&mut RenderCommand, &RenderContext),
+) -> Result<(), ScenarioStopped> {
+    let mut easel = RenderClient::open(tunnel)?;
     let list = easel.create(tunnel.at, &[anywhere()])?;
-    let mut packet = Easel::packet(&[fill(list[0], 1)], &list);
+    let mut packet = RenderClient::packet(&[fill(list[0], 1)], &list);
     wrong(&mut packet, &easel.context);
-    let rendered = easel.bench.client.render(tunnel.at, &mut easel.context, &packet);
-    refused("D3DKMTRender", &rendered, STATUS_INVALID_PARAMETER)?;
-    easel.bench.destroy_list(tunnel.at, &list)?;
+    let rendered = easel.client.client.render(tunnel.at, &mut easel.context, &packet);
+    expect_error("D3DKMTRender", &rendered, STATUS_INVALID_PARAMETER)?;
+    easel.client.destroy_list(tunnel.at, &list)?;
     easel.close(tunnel.at)
 }
 
-fn old_buffer(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let mut easel = Easel::open(tunnel)?;
+fn render_stale_command_buffer(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let mut easel = RenderClient::open(tunnel)?;
     let list = easel.create(tunnel.at, &[anywhere()])?;
-    let packet = Easel::packet(&[fill(list[0], 1)], &list);
-    let client = easel.bench.client.clone();
+    let packet = RenderClient::packet(&[fill(list[0], 1)], &list);
+    let client = easel.client.client.clone();
     let before = easel.context;
-    wanted("D3DKMTRender", client.render(tunnel.at, &mut easel.context, &packet))?;
+    expect_ok("D3DKMTRender", client.render(tunnel.at, &mut easel.context, &packet))?;
     // The next packet is in the old buffers; what is rendered is what the new ones came with.
     client.write_packet(&before, &packet);
     let _ = client.render_written(tunnel.at, &mut easel.context, &packet);
-    tunnel.settle();
-    easel.bench.destroy_list(tunnel.at, &list)?;
+    tunnel.run_until_idle();
+    easel.client.destroy_list(tunnel.at, &list)?;
     easel.close(tunnel.at)
 }
 
-fn beyond(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+fn render_assumes_resized_buffers(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     const ASKED: u32 = 3000;
-    let mut easel = Easel::open(tunnel)?;
+    let mut easel = RenderClient::open(tunnel)?;
     let list = easel.create(tunnel.at, &[anywhere()])?;
-    let more = Listed {
+    let more = RenderCommand {
         flags: Flags::ResizeCommandBuffer,
         resize: (ASKED, 0, 0),
-        ..Easel::packet(&[fill(list[0], 1)], &list)
+        ..RenderClient::packet(&[fill(list[0], 1)], &list)
     };
-    let client = easel.bench.client.clone();
-    wanted("D3DKMTRender", client.render(tunnel.at, &mut easel.context, &more))?;
+    let client = easel.client.client.clone();
+    expect_ok("D3DKMTRender", client.render(tunnel.at, &mut easel.context, &more))?;
     // It got less than it asked for.
     easel.context.commands.1 = ASKED;
-    let all = Listed { commands: vec![0; ASKED as usize], ..Listed::default() };
+    let all = RenderCommand { commands: vec![0; ASKED as usize], ..RenderCommand::default() };
     client.write_packet(&easel.context, &all);
-    let packet = Easel::packet(&[fill(list[0], 2)], &list);
-    wanted("D3DKMTRender", client.render(tunnel.at, &mut easel.context, &packet))?;
-    tunnel.settle();
-    easel.bench.destroy_list(tunnel.at, &list)?;
+    let packet = RenderClient::packet(&[fill(list[0], 2)], &list);
+    expect_ok("D3DKMTRender", client.render(tunnel.at, &mut easel.context, &packet))?;
+    tunnel.run_until_idle();
+    easel.client.destroy_list(tunnel.at, &list)?;
     easel.close(tunnel.at)
 }

@@ -2,8 +2,8 @@
 
 use crate::scenario::{Scenario, WORK};
 use crate::scenarios::bad::bad;
-use crate::scenarios::sync::make;
-use crate::tunnel::{Bench, Stopped, Tunnel, refused};
+use crate::scenarios::sync::create_object;
+use crate::tunnel::{TestClient, ScenarioStopped, Testbed, expect_error};
 use abi::NTSTATUS;
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER};
 use abi::ukm::{D3DDDI_FENCE, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS as Flags};
@@ -68,7 +68,7 @@ pub(crate) const ALL: &[Scenario] = &[
         "sync-event-closed",
         "an event is closed before the notification through it",
         &[RuleId::SYNC_CREATE_016],
-        event_closed,
+        sync_notification_closed_event,
     ),
     bad(
         "sync-too-many",
@@ -89,14 +89,14 @@ pub(crate) const ALL: &[Scenario] = &[
             "sync-broadcast-owner",
             "a context signals, and is broadcast to as well",
             &[RuleId::SYNC_CREATE_011],
-            broadcast_owner,
+            sync_broadcast_to_own_context,
         )
     },
     bad(
         "sync-destroy-global",
         "a global handle is destroyed",
         &[RuleId::SYNC_CREATE_018],
-        destroy_global,
+        sync_destroy_global_handle,
     ),
     bad("sync-signal-mutex", "the CPU signals a mutex", &[RuleId::SYNC_FENCE_001], |it| {
         signal(it, SyncObject::Mutex(true), 1)
@@ -111,63 +111,63 @@ pub(crate) const ALL: &[Scenario] = &[
 
 /// A call that is refused, and everything else in good order.
 fn call(
-    tunnel: &mut Tunnel<'_>,
+    tunnel: &mut Testbed<'_>,
     name: &str,
     status: NTSTATUS,
-    body: impl FnOnce(&Bench, &mut Passive) -> Result<(), NTSTATUS>,
-) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    refused(name, &body(&bench, tunnel.at), status)?;
+    body: impl FnOnce(&TestClient, &mut Passive) -> Result<(), NTSTATUS>,
+) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    expect_error(name, &body(&bench, tunnel.at), status)?;
     bench.close(tunnel.at, &[])
 }
 
-fn create(tunnel: &mut Tunnel<'_>, object: SyncObject, flags: u32) -> Result<(), Stopped> {
+fn create(tunnel: &mut Testbed<'_>, object: SyncObject, flags: u32) -> Result<(), ScenarioStopped> {
     let name = "D3DKMTCreateSynchronizationObject2";
     call(tunnel, name, STATUS_INVALID_PARAMETER, |bench, at| {
         bench.client.create_sync(at, bench.device, object, flags).map(|_| ())
     })
 }
 
-fn signal(tunnel: &mut Tunnel<'_>, object: SyncObject, value: u64) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let made = make(tunnel, &bench, object, 0)?.object;
-    let signalled = bench.client.signal_cpu(tunnel.at, bench.device, &[(made, value)], 0);
+fn signal(tunnel: &mut Testbed<'_>, object: SyncObject, value: u64) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let created = create_object(tunnel, &bench, object, 0)?.object;
+    let signalled = bench.client.signal_cpu(tunnel.at, bench.device, &[(created, value)], 0);
     let name = "D3DKMTSignalSynchronizationObjectFromCpu";
-    refused(name, &signalled, STATUS_INVALID_PARAMETER)?;
-    end(tunnel, &bench, made)?;
+    expect_error(name, &signalled, STATUS_INVALID_PARAMETER)?;
+    end(tunnel, &bench, created)?;
     bench.close(tunnel.at, &[])
 }
 
-fn end(tunnel: &mut Tunnel<'_>, bench: &Bench, object: u32) -> Result<(), Stopped> {
+fn end(tunnel: &mut Testbed<'_>, bench: &TestClient, object: u32) -> Result<(), ScenarioStopped> {
     let destroyed = bench.client.destroy_sync(tunnel.at, object);
-    crate::tunnel::wanted("D3DKMTDestroySynchronizationObject", destroyed)
+    crate::tunnel::expect_ok("D3DKMTDestroySynchronizationObject", destroyed)
 }
 
-fn event_closed(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
+fn sync_notification_closed_event(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
     let event = bench.client.create_event();
-    let notice = make(tunnel, &bench, SyncObject::Notification(event), 0)?.object;
-    crate::tunnel::wanted("CloseHandle", bench.client.close_event(event))?;
+    let notice = create_object(tunnel, &bench, SyncObject::Notification(event), 0)?.object;
+    crate::tunnel::expect_ok("CloseHandle", bench.client.close_event(event))?;
     end(tunnel, &bench, notice)?;
     bench.close(tunnel.at, &[])
 }
 
-fn broadcast_owner(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let context = bench.context(tunnel.at)?;
-    let fence = make(tunnel, &bench, SyncObject::Fence(0), 0)?.object;
+fn sync_broadcast_to_own_context(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let context = bench.create_context(tunnel.at)?;
+    let fence = create_object(tunnel, &bench, SyncObject::Fence(0), 0)?.object;
     let both = (context, &[context][..]);
     let signalled = bench.client.signal_v2(tunnel.at, both, &[fence], 1);
-    refused("D3DKMTSignalSynchronizationObject2", &signalled, STATUS_INVALID_PARAMETER)?;
+    expect_error("D3DKMTSignalSynchronizationObject2", &signalled, STATUS_INVALID_PARAMETER)?;
     end(tunnel, &bench, fence)?;
     bench.close(tunnel.at, &[context])
 }
 
-fn destroy_global(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let made = make(tunnel, &bench, SyncObject::Mutex(false), Flags::Shared)?;
-    let destroyed = bench.client.destroy_sync(tunnel.at, made.global);
-    refused("D3DKMTDestroySynchronizationObject", &destroyed, STATUS_INVALID_PARAMETER)?;
-    end(tunnel, &bench, made.object)?;
+fn sync_destroy_global_handle(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let created = create_object(tunnel, &bench, SyncObject::Mutex(false), Flags::Shared)?;
+    let destroyed = bench.client.destroy_sync(tunnel.at, created.global);
+    expect_error("D3DKMTDestroySynchronizationObject", &destroyed, STATUS_INVALID_PARAMETER)?;
+    end(tunnel, &bench, created.object)?;
     bench.close(tunnel.at, &[])
 }

@@ -1,9 +1,9 @@
 //! Interrupts that are another's, and vsyncs.
 
-use crate::scenario::Story::Told;
+use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{Scenario, VSYNC, WORK};
-use crate::tunnel::{Stopped, Tunnel};
-use kernel::miniport::{Interrupt, Refusal};
+use crate::tunnel::{ScenarioStopped, Testbed};
+use kernel::miniport::{Interrupt, DriverError};
 
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
@@ -12,14 +12,14 @@ pub(crate) const ALL: &[Scenario] = &[
         about: "the interrupt line raised by other hardware, before, between and behind packets",
         breaks: &[],
         needs: WORK,
-        story: Told(foreign_interrupt),
+        body: DisplayBody(interrupt_shared_line),
     },
     Scenario {
         name: "vsync",
         about: "vsync interrupts switched on and off, fast and at leisure, beside packets",
         breaks: &[],
         needs: VSYNC,
-        story: Told(vsync),
+        body: DisplayBody(interrupt_vsync_control),
     },
 ];
 
@@ -28,25 +28,25 @@ pub(crate) const ALL: &[Scenario] = &[
 /// WINDOWS: about nine times a second on an idle desktop (observed).
 const SWITCHES: u32 = 9;
 
-fn foreign_interrupt(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    tunnel.interrupt_of_another();
-    let context = bench.context(tunnel.at)?;
+fn interrupt_shared_line(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    tunnel.shared_line_interrupt();
+    let context = bench.create_context(tunnel.at)?;
     for _ in 0..2 {
         bench.submit(tunnel.at, context, &[])?;
-        tunnel.interrupt_of_another();
+        tunnel.shared_line_interrupt();
     }
     bench.close(tunnel.at, &[context])
 }
 
-fn vsync(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let context = bench.context(tunnel.at)?;
+fn interrupt_vsync_control(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let context = bench.create_context(tunnel.at)?;
     let (kernel, adapter) = (tunnel.kernel.clone(), tunnel.adapter);
-    let switch = |tunnel: &mut Tunnel<'_>, on| {
+    let switch = |tunnel: &mut Testbed<'_>, on| {
         let answer = kernel.control_interrupt(tunnel.at, adapter, Interrupt::Vsync, on);
-        let said = |why: Refusal| {
-            Stopped(format!("DxgkDdiControlInterrupt to succeed; it answered {}", why.name()))
+        let said = |why: DriverError| {
+            ScenarioStopped(format!("DxgkDdiControlInterrupt to succeed; it answered {}", why.name()))
         };
         answer.map_err(said)
     };
@@ -59,7 +59,7 @@ fn vsync(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     for on in [false, true] {
         switch(tunnel, on)?;
     }
-    tunnel.settle();
+    tunnel.run_until_idle();
     kernel.judge_vsync(adapter);
     switch(tunnel, false)?;
     bench.close(tunnel.at, &[context])

@@ -1,9 +1,9 @@
 //! Keyed mutexes: processes take turns with what they share.
 
 use crate::scenario::Scenario;
-use crate::scenario::Story::Told;
+use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenarios::bad::bad;
-use crate::tunnel::{Bench, Stopped, Tunnel, pages, refused, wanted};
+use crate::tunnel::{TestClient, ScenarioStopped, Testbed, page_descriptions, expect_error, expect_ok};
 use abi::kmt::{
     D3DKMT_CREATEALLOCATIONFLAGS as Flags, D3DKMT_CREATEKEYEDMUTEX2_FLAGS as KeyedFlags,
 };
@@ -11,9 +11,9 @@ use abi::status::{
     STATUS_ABANDONED, STATUS_INVALID_PARAMETER, STATUS_TIMEOUT, STATUS_UNSUCCESSFUL,
 };
 use abi::{D3DKMT_HANDLE, NTSTATUS};
-use flight::{Crew, Passive, RuleId};
+use flight::{Spawner, Passive, RuleId};
 use std::sync::Arc;
-use thunk::{Client, Create, KeyedMutex};
+use thunk::{Client, CreateAllocation, KeyedMutex};
 
 /// Good scenarios of this file.
 pub(crate) const ALL: &[Scenario] = &[
@@ -22,21 +22,21 @@ pub(crate) const ALL: &[Scenario] = &[
         about: "two processes take turns with a resource: each releases it to the other's key",
         breaks: &[],
         needs: &[],
-        story: Told(to_and_fro),
+        body: DisplayBody(keyed_mutex_alternate),
     },
     Scenario {
         name: "keyed-data",
         about: "a keyed mutex has data of the runtime's, and keys that do not come in time",
         breaks: &[],
         needs: &[],
-        story: Told(data),
+        body: DisplayBody(keyed_mutex_private_data),
     },
     Scenario {
         name: "keyed-abandoned",
         about: "the owner of a keyed mutex goes without a release, while others wait",
         breaks: &[],
         needs: &[],
-        story: Told(abandoned),
+        body: DisplayBody(keyed_mutex_abandoned),
     },
 ];
 
@@ -47,10 +47,10 @@ pub(crate) const BAD: &[Scenario] = &[
         "a keyed mutex is acquired through a handle that is none",
         &[RuleId::MUTEX_KEYED_001],
         |tunnel| {
-            let (client, made) = one(tunnel)?;
-            let acquired = client.acquire_keyed(tunnel.at, made.handle + 0x40, 0, None);
-            refused(ACQUIRE, &acquired, BAD_ARGUMENT)?;
-            wanted(DESTROY, client.destroy_keyed(tunnel.at, made.handle))?;
+            let (client, created) = one(tunnel)?;
+            let acquired = client.acquire_keyed_mutex(tunnel.at, created.handle + 0x40, 0, None);
+            expect_error(ACQUIRE, &acquired, BAD_ARGUMENT)?;
+            expect_ok(DESTROY, client.destroy_keyed_mutex(tunnel.at, created.handle))?;
             end(&client, tunnel.at)
         },
     ),
@@ -59,10 +59,10 @@ pub(crate) const BAD: &[Scenario] = &[
         "a keyed mutex is opened by its maker's handle",
         &[RuleId::MUTEX_KEYED_001],
         |tunnel| {
-            let (client, made) = one(tunnel)?;
-            let opened = client.open_keyed(tunnel.at, made.handle);
-            refused("D3DKMTOpenKeyedMutex", &opened, BAD_ARGUMENT)?;
-            wanted(DESTROY, client.destroy_keyed(tunnel.at, made.handle))?;
+            let (client, created) = one(tunnel)?;
+            let opened = client.open_keyed_mutex(tunnel.at, created.handle);
+            expect_error("D3DKMTOpenKeyedMutex", &opened, BAD_ARGUMENT)?;
+            expect_ok(DESTROY, client.destroy_keyed_mutex(tunnel.at, created.handle))?;
             end(&client, tunnel.at)
         },
     ),
@@ -71,10 +71,10 @@ pub(crate) const BAD: &[Scenario] = &[
         "a handle of a keyed mutex is destroyed twice",
         &[RuleId::MUTEX_KEYED_003],
         |tunnel| {
-            let (client, made) = one(tunnel)?;
-            wanted(DESTROY, client.destroy_keyed(tunnel.at, made.handle))?;
-            let again = client.destroy_keyed(tunnel.at, made.handle);
-            refused(DESTROY, &again, BAD_ARGUMENT)?;
+            let (client, created) = one(tunnel)?;
+            expect_ok(DESTROY, client.destroy_keyed_mutex(tunnel.at, created.handle))?;
+            let again = client.destroy_keyed_mutex(tunnel.at, created.handle);
+            expect_error(DESTROY, &again, BAD_ARGUMENT)?;
             end(&client, tunnel.at)
         },
     ),
@@ -83,10 +83,10 @@ pub(crate) const BAD: &[Scenario] = &[
         "a key is waited for without end that nobody will release",
         &[RuleId::WT_STUCK_001],
         |tunnel| {
-            let (client, made) = one(tunnel)?;
-            let acquired = client.acquire_keyed(tunnel.at, made.handle, 77, None);
-            refused(ACQUIRE, &acquired, STATUS_UNSUCCESSFUL)?;
-            wanted(DESTROY, client.destroy_keyed(tunnel.at, made.handle))?;
+            let (client, created) = one(tunnel)?;
+            let acquired = client.acquire_keyed_mutex(tunnel.at, created.handle, 77, None);
+            expect_error(ACQUIRE, &acquired, STATUS_UNSUCCESSFUL)?;
+            expect_ok(DESTROY, client.destroy_keyed_mutex(tunnel.at, created.handle))?;
             end(&client, tunnel.at)
         },
     ),
@@ -95,10 +95,10 @@ pub(crate) const BAD: &[Scenario] = &[
         "the global handle of a keyed mutex is destroyed",
         &[RuleId::MUTEX_KEYED_003],
         |tunnel| {
-            let (client, made) = one(tunnel)?;
-            let destroyed = client.destroy_keyed(tunnel.at, made.global);
-            refused(DESTROY, &destroyed, BAD_ARGUMENT)?;
-            wanted(DESTROY, client.destroy_keyed(tunnel.at, made.handle))?;
+            let (client, created) = one(tunnel)?;
+            let destroyed = client.destroy_keyed_mutex(tunnel.at, created.global);
+            expect_error(DESTROY, &destroyed, BAD_ARGUMENT)?;
+            expect_ok(DESTROY, client.destroy_keyed_mutex(tunnel.at, created.handle))?;
             end(&client, tunnel.at)
         },
     ),
@@ -119,118 +119,118 @@ const MILLISECOND: i64 = -10_000;
 const ROUNDS: u64 = 3;
 
 /// A process with a keyed mutex.
-fn one(tunnel: &mut Tunnel<'_>) -> Result<(Client, KeyedMutex), Stopped> {
+fn one(tunnel: &mut Testbed<'_>) -> Result<(Client, KeyedMutex), ScenarioStopped> {
     let client = tunnel.client();
-    let made = wanted(CREATE, client.create_keyed(tunnel.at, 0))?;
-    Ok((client, made))
+    let created = expect_ok(CREATE, client.create_keyed_mutex(tunnel.at, 0))?;
+    Ok((client, created))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the last step of a story")]
-fn end(client: &Client, at: &mut Passive) -> Result<(), Stopped> {
+fn end(client: &Client, at: &mut Passive) -> Result<(), ScenarioStopped> {
     client.end(at);
     Ok(())
 }
 
-fn to_and_fro(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let (maker, opener) = (tunnel.bench()?, tunnel.bench()?);
-    let create = Create::on(maker.device, pages(1)).with_resource();
+fn keyed_mutex_alternate(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (maker, opener) = (tunnel.test_client()?, tunnel.test_client()?);
+    let create = CreateAllocation::new(maker.device, page_descriptions(1)).with_resource();
     let flags = create.flags | Flags::CreateShared;
-    let made = maker.make(tunnel.at, &Create { flags, ..create })?;
-    let opened = opener.client.open_resource(tunnel.at, opener.device, made.global);
-    let opened = wanted("D3DKMTOpenResource", opened)?;
-    let mutex = wanted(CREATE, maker.client.create_keyed(tunnel.at, 0))?;
-    let second = wanted(OPEN, opener.client.open_keyed(tunnel.at, mutex.global))?;
-    tunnel.look("two processes have names of it");
+    let created = maker.create_with(tunnel.at, &CreateAllocation { flags, ..create })?;
+    let opened = opener.client.open_resource(tunnel.at, opener.device, created.global);
+    let opened = expect_ok("D3DKMTOpenResource", opened)?;
+    let mutex = expect_ok(CREATE, maker.client.create_keyed_mutex(tunnel.at, 0))?;
+    let second = expect_ok(OPEN, opener.client.open_keyed_mutex(tunnel.at, mutex.global))?;
+    tunnel.snapshot_live_objects("two processes have names of it");
     let (one, two) = (maker.clone(), opener.clone());
-    tunnel.side_by_side(vec![
+    tunnel.run_threads(vec![
         Box::new(move |at| turns(&one, at, mutex.handle, 0)),
         Box::new(move |at| turns(&two, at, second, 1)),
     ])?;
     // Its maker goes first: the order is free.
-    wanted(DESTROY, maker.client.destroy_keyed(tunnel.at, mutex.handle))?;
-    wanted(DESTROY, opener.client.destroy_keyed(tunnel.at, second))?;
-    let late = opener.client.create_keyed(tunnel.at, 7);
-    let late = wanted(CREATE, late)?;
-    wanted(DESTROY, opener.client.destroy_keyed(tunnel.at, late.handle))?;
-    maker.destroy_resource(tunnel.at, made.resource)?;
+    expect_ok(DESTROY, maker.client.destroy_keyed_mutex(tunnel.at, mutex.handle))?;
+    expect_ok(DESTROY, opener.client.destroy_keyed_mutex(tunnel.at, second))?;
+    let late = opener.client.create_keyed_mutex(tunnel.at, 7);
+    let late = expect_ok(CREATE, late)?;
+    expect_ok(DESTROY, opener.client.destroy_keyed_mutex(tunnel.at, late.handle))?;
+    maker.destroy_resource(tunnel.at, created.resource)?;
     opener.destroy_resource(tunnel.at, opened.resource)?;
     maker.close(tunnel.at, &[])?;
     opener.close(tunnel.at, &[])
 }
 
 /// Some turns of one of two: its key is `key`, the other's the other one.
-fn turns(bench: &Bench, at: &mut Passive, mutex: D3DKMT_HANDLE, key: u64) -> Result<(), Stopped> {
+fn turns(bench: &TestClient, at: &mut Passive, mutex: D3DKMT_HANDLE, key: u64) -> Result<(), ScenarioStopped> {
     for round in 0..ROUNDS {
-        let fence = wanted(ACQUIRE, bench.client.acquire_keyed(at, mutex, key, None))?;
+        let fence = expect_ok(ACQUIRE, bench.client.acquire_keyed_mutex(at, mutex, key, None))?;
         let due = round * 2 + key;
         if fence != due {
-            return Err(Stopped(format!(
+            return Err(ScenarioStopped(format!(
                 "fence value {due} of the other's release; it is {fence}"
             )));
         }
-        wanted(RELEASE, bench.client.release_keyed(at, mutex, 1 - key, due + 1))?;
+        expect_ok(RELEASE, bench.client.release_keyed_mutex(at, mutex, 1 - key, due + 1))?;
     }
     Ok(())
 }
 
-fn data(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+fn keyed_mutex_private_data(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (maker, opener) = (tunnel.client(), tunnel.client());
     let at = &mut *tunnel.at;
-    let mutex = wanted(CREATE, maker.create_keyed2(at, 5, b"sample", 0))?;
+    let mutex = expect_ok(CREATE, maker.create_keyed_mutex2(at, 5, b"sample", 0))?;
     let mut room = [0xee_u8; 64];
-    let second = wanted(OPEN, opener.open_keyed2(at, mutex.global, &mut room[..6]))?;
-    let third = wanted(OPEN, opener.open_keyed2(at, mutex.global, &mut []))?;
-    refused(OPEN, &opener.open_keyed2(at, mutex.global, &mut room[..5]), BAD_ARGUMENT)?;
+    let second = expect_ok(OPEN, opener.open_keyed_mutex2(at, mutex.global, &mut room[..6]))?;
+    let third = expect_ok(OPEN, opener.open_keyed_mutex2(at, mutex.global, &mut []))?;
+    expect_error(OPEN, &opener.open_keyed_mutex2(at, mutex.global, &mut room[..5]), BAD_ARGUMENT)?;
     if room != [0xee; 64] {
-        return Err(Stopped("an open that writes nothing".into()));
+        return Err(ScenarioStopped("an open that writes nothing".into()));
     }
-    refused(ACQUIRE, &maker.acquire_keyed(at, mutex.handle, 4, Some(MILLISECOND)), STATUS_TIMEOUT)?;
-    wanted(ACQUIRE, maker.acquire_keyed2(at, mutex.handle, 5, Some(0), &mut room))?;
-    refused(ACQUIRE, &opener.acquire_keyed(at, second, 5, Some(MILLISECOND)), STATUS_TIMEOUT)?;
-    refused(RELEASE, &opener.release_keyed(at, second, 6, 0), BAD_ARGUMENT)?;
-    wanted(RELEASE, maker.release_keyed2(at, mutex.handle, 6, 1234, b"other sample"))?;
-    let fence = opener.acquire_keyed2(at, third, 6, None, &mut room);
-    if (wanted(ACQUIRE, fence)?, &room[..12]) != (1234, b"other sample") {
-        return Err(Stopped("fence value 1234 and the data of the release".into()));
+    expect_error(ACQUIRE, &maker.acquire_keyed_mutex(at, mutex.handle, 4, Some(MILLISECOND)), STATUS_TIMEOUT)?;
+    expect_ok(ACQUIRE, maker.acquire_keyed_mutex2(at, mutex.handle, 5, Some(0), &mut room))?;
+    expect_error(ACQUIRE, &opener.acquire_keyed_mutex(at, second, 5, Some(MILLISECOND)), STATUS_TIMEOUT)?;
+    expect_error(RELEASE, &opener.release_keyed_mutex(at, second, 6, 0), BAD_ARGUMENT)?;
+    expect_ok(RELEASE, maker.release_keyed_mutex2(at, mutex.handle, 6, 1234, b"other sample"))?;
+    let fence = opener.acquire_keyed_mutex2(at, third, 6, None, &mut room);
+    if (expect_ok(ACQUIRE, fence)?, &room[..12]) != (1234, b"other sample") {
+        return Err(ScenarioStopped("fence value 1234 and the data of the release".into()));
     }
-    wanted(RELEASE, opener.release_keyed2(at, third, 5, 0, &[]))?;
-    let nt = maker.create_keyed2(at, 0, &[], KeyedFlags::NtSecuritySharing);
-    let nt = wanted("D3DKMTCreateKeyedMutex2", nt)?;
+    expect_ok(RELEASE, opener.release_keyed_mutex2(at, third, 5, 0, &[]))?;
+    let nt = maker.create_keyed_mutex2(at, 0, &[], KeyedFlags::NtSecuritySharing);
+    let nt = expect_ok("D3DKMTCreateKeyedMutex2", nt)?;
     for handle in [mutex.handle, nt.handle] {
-        wanted(DESTROY, maker.destroy_keyed(at, handle))?;
+        expect_ok(DESTROY, maker.destroy_keyed_mutex(at, handle))?;
     }
     for handle in [second, third] {
-        wanted(DESTROY, opener.destroy_keyed(at, handle))?;
+        expect_ok(DESTROY, opener.destroy_keyed_mutex(at, handle))?;
     }
     end(&maker, at)?;
     end(&opener, at)
 }
 
-fn abandoned(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+fn keyed_mutex_abandoned(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (owner, waiter) = (tunnel.client(), tunnel.client());
-    let mutex = wanted(CREATE, owner.create_keyed(tunnel.at, 0))?;
-    let second = wanted(OPEN, waiter.open_keyed(tunnel.at, mutex.global))?;
-    wanted(ACQUIRE, owner.acquire_keyed(tunnel.at, mutex.handle, 0, None))?;
+    let mutex = expect_ok(CREATE, owner.create_keyed_mutex(tunnel.at, 0))?;
+    let second = expect_ok(OPEN, waiter.open_keyed_mutex(tunnel.at, mutex.global))?;
+    expect_ok(ACQUIRE, owner.acquire_keyed_mutex(tunnel.at, mutex.handle, 0, None))?;
     let (host, goes) = (tunnel.host.clone(), owner.clone());
-    tunnel.side_by_side(vec![
+    tunnel.run_threads(vec![
         Box::new(waits(&waiter, second, 0)),
         Box::new(waits(&waiter, second, 1)),
         Box::new(move |at| {
-            let host: Arc<dyn Crew> = host;
-            host.quiet(at); // They wait.
-            wanted(DESTROY, goes.destroy_keyed(at, mutex.handle))
+            let host: Arc<dyn Spawner> = host;
+            host.run_until_idle(at); // They wait.
+            expect_ok(DESTROY, goes.destroy_keyed_mutex(at, mutex.handle))
         }),
     ])?;
     // For good: who comes later is told so, too.
     waits(&waiter, second, 0)(tunnel.at)?;
     // A process that is killed abandons what it owns.
-    let third = wanted(CREATE, owner.create_keyed(tunnel.at, 9))?;
-    let fourth = wanted(OPEN, waiter.open_keyed(tunnel.at, third.global))?;
-    wanted(ACQUIRE, owner.acquire_keyed(tunnel.at, third.handle, 9, None))?;
+    let third = expect_ok(CREATE, owner.create_keyed_mutex(tunnel.at, 9))?;
+    let fourth = expect_ok(OPEN, waiter.open_keyed_mutex(tunnel.at, third.global))?;
+    expect_ok(ACQUIRE, owner.acquire_keyed_mutex(tunnel.at, third.handle, 9, None))?;
     owner.kill(tunnel.at);
     waits(&waiter, fourth, 9)(tunnel.at)?;
     for handle in [second, fourth] {
-        wanted(DESTROY, waiter.destroy_keyed(tunnel.at, handle))?;
+        expect_ok(DESTROY, waiter.destroy_keyed_mutex(tunnel.at, handle))?;
     }
     end(&waiter, tunnel.at)
 }
@@ -240,10 +240,10 @@ fn waits(
     client: &Client,
     mutex: D3DKMT_HANDLE,
     key: u64,
-) -> impl FnOnce(&mut Passive) -> Result<(), Stopped> + Send + 'static {
+) -> impl FnOnce(&mut Passive) -> Result<(), ScenarioStopped> + Send + 'static {
     let client = client.clone();
     move |at| {
-        let acquired = client.acquire_keyed(at, mutex, key, None);
-        refused(ACQUIRE, &acquired, STATUS_ABANDONED)
+        let acquired = client.acquire_keyed_mutex(at, mutex, key, None);
+        expect_error(ACQUIRE, &acquired, STATUS_ABANDONED)
     }
 }

@@ -1,8 +1,8 @@
 //! Contexts that take turns: what engines save of them, and where.
 
-use crate::scenario::Story::Told;
+use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{Scenario, WORK};
-use crate::tunnel::{Stopped, Tunnel};
+use crate::tunnel::{ScenarioStopped, Testbed};
 
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
@@ -11,42 +11,42 @@ pub(crate) const ALL: &[Scenario] = &[
         about: "an allocation created behind a packet, where a driver may change what it saves into",
         breaks: &[],
         needs: WORK,
-        story: Told(area_in_use),
+        body: DisplayBody(create_context_allocation_in_use),
     },
     Scenario {
         name: "turns",
         about: "contexts of two devices that take turns on both nodes",
         breaks: &[],
         needs: WORK,
-        story: Told(turns),
+        body: DisplayBody(tdr_context_switching),
     },
 ];
 
-fn area_in_use(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
+fn create_context_allocation_in_use(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
     let one = bench.create(tunnel.at, 1)?.allocations;
-    let context = bench.context(tunnel.at)?;
+    let context = bench.create_context(tunnel.at)?;
     for target in &one {
         bench.fill(tunnel.at, context, *target)?;
     }
     bench.create(tunnel.at, 1)?;
-    tunnel.settle();
+    tunnel.run_until_idle();
     for target in &one {
         bench.fill(tunnel.at, context, *target)?;
     }
-    tunnel.settle();
+    tunnel.run_until_idle();
     bench.close(tunnel.at, &[context])
 }
 
-fn turns(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
+fn tdr_context_switching(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
     let mut other = bench.clone();
-    other.device = bench.device(tunnel.at)?;
+    other.device = bench.create_device(tunnel.at)?;
     let mut contexts = Vec::new();
     for bench in [&bench, &other] {
         for node in [0, 1, 0] {
             let target = bench.create(tunnel.at, 1)?.allocations;
-            contexts.push((bench, bench.context_on(tunnel.at, node)?, target));
+            contexts.push((bench, bench.create_context_on(tunnel.at, node)?, target));
         }
     }
     for round in 0..4 {
@@ -56,11 +56,11 @@ fn turns(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
             }
         }
         if round % 2 == 0 {
-            tunnel.settle();
+            tunnel.run_until_idle();
         }
     }
     // The second device goes with all that is in it, and with packets on their way.
     let gone = bench.client.destroy_device(tunnel.at, other.device);
-    crate::tunnel::wanted("D3DKMTDestroyDevice", gone)?;
+    crate::tunnel::expect_ok("D3DKMTDestroyDevice", gone)?;
     bench.close(tunnel.at, &[])
 }

@@ -1,10 +1,10 @@
 //! Resources that several devices and processes have open.
 
-use crate::scenario::Story::Told;
+use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{STANDARD, Scenario, WORK};
-use crate::tunnel::{Bench, Stopped, Tunnel, pages, wanted};
+use crate::tunnel::{TestClient, ScenarioStopped, Testbed, page_descriptions, expect_ok};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
-use thunk::{Create, Created, Destroy, Shared};
+use thunk::{CreateAllocation, CreatedAllocation, DestroyAllocation, OpenedResource};
 
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
@@ -13,107 +13,107 @@ pub(crate) const ALL: &[Scenario] = &[
         about: "two processes and two devices of one have a resource open; its maker ends first",
         breaks: &[],
         needs: &[],
-        story: Told(maker_first),
+        body: DisplayBody(share_creator_ends_first),
     },
     Scenario {
         name: "share-opener-first",
         about: "the openers end before the maker, one of them killed",
         breaks: &[],
         needs: &[],
-        story: Told(opener_first),
+        body: DisplayBody(share_opener_ends_first),
     },
     Scenario {
         name: "share-standard",
         about: "a shared standard allocation: the opener gets the data the driver supplied",
         breaks: &[],
         needs: STANDARD,
-        story: Told(standard),
+        body: DisplayBody(share_standard_allocation),
     },
     Scenario {
         name: "share-sync",
         about: "SynchronousDestroy of one of two views behind work returns while the other lives",
         breaks: &[],
         needs: WORK,
-        story: Told(sync),
+        body: DisplayBody(share_synchronous_destroy),
     },
 ];
 
 /// A resource of two that others may open.
-fn shared(bench: &Bench, tunnel: &mut Tunnel<'_>) -> Result<Created, Stopped> {
-    let create = Create::on(bench.device, pages(2)).with_resource();
+fn shared(bench: &TestClient, tunnel: &mut Testbed<'_>) -> Result<CreatedAllocation, ScenarioStopped> {
+    let create = CreateAllocation::new(bench.device, page_descriptions(2)).with_resource();
     let (flags, runtime) = (create.flags | Flags::CreateShared, b"of the runtime".to_vec());
-    bench.make(tunnel.at, &Create { flags, runtime, ..create })
+    bench.create_with(tunnel.at, &CreateAllocation { flags, runtime, ..create })
 }
 
-fn open(bench: &Bench, tunnel: &mut Tunnel<'_>, made: &Created) -> Result<Shared, Stopped> {
-    let opened = bench.client.open_resource(tunnel.at, bench.device, made.global);
-    let opened = wanted("D3DKMTOpenResource", opened)?;
+fn open(bench: &TestClient, tunnel: &mut Testbed<'_>, created: &CreatedAllocation) -> Result<OpenedResource, ScenarioStopped> {
+    let opened = bench.client.open_resource(tunnel.at, bench.device, created.global);
+    let opened = expect_ok("D3DKMTOpenResource", opened)?;
     if (opened.allocations.len(), &*opened.runtime) != (2, &b"of the runtime"[..]) {
-        return Err(Stopped("the opener to get two allocations and the runtime's data".into()));
+        return Err(ScenarioStopped("the opener to get two allocations and the runtime's data".into()));
     }
     Ok(opened)
 }
 
-fn maker_first(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let (maker, opener) = (tunnel.bench()?, tunnel.bench()?);
-    let second = Bench { device: opener.device(tunnel.at)?, ..opener.clone() };
-    let made = shared(&maker, tunnel)?;
-    let one = open(&opener, tunnel, &made)?;
-    let two = open(&second, tunnel, &made)?;
-    tunnel.look("three devices have it open");
+fn share_creator_ends_first(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (maker, opener) = (tunnel.test_client()?, tunnel.test_client()?);
+    let second = TestClient { device: opener.create_device(tunnel.at)?, ..opener.clone() };
+    let created = shared(&maker, tunnel)?;
+    let one = open(&opener, tunnel, &created)?;
+    let two = open(&second, tunnel, &created)?;
+    tunnel.snapshot_live_objects("three devices have it open");
     maker.close(tunnel.at, &[])?;
     second.destroy_resource(tunnel.at, two.resource)?;
-    tunnel.look("one of them is left");
+    tunnel.snapshot_live_objects("one of them is left");
     opener.destroy_resource(tunnel.at, one.resource)?;
-    wanted("D3DKMTDestroyDevice", opener.client.destroy_device(tunnel.at, second.device))?;
+    expect_ok("D3DKMTDestroyDevice", opener.client.destroy_device(tunnel.at, second.device))?;
     opener.close(tunnel.at, &[])
 }
 
-fn opener_first(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let (maker, opener, other) = (tunnel.bench()?, tunnel.bench()?, tunnel.bench()?);
-    let made = shared(&maker, tunnel)?;
-    let opened = open(&opener, tunnel, &made)?;
-    open(&other, tunnel, &made)?;
+fn share_opener_ends_first(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (maker, opener, other) = (tunnel.test_client()?, tunnel.test_client()?, tunnel.test_client()?);
+    let created = shared(&maker, tunnel)?;
+    let opened = open(&opener, tunnel, &created)?;
+    open(&other, tunnel, &created)?;
     opener.destroy_resource(tunnel.at, opened.resource)?;
     opener.close(tunnel.at, &[])?;
     other.client.kill(tunnel.at);
-    maker.destroy_resource(tunnel.at, made.resource)?;
+    maker.destroy_resource(tunnel.at, created.resource)?;
     maker.close(tunnel.at, &[])
 }
 
-fn standard(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let (maker, opener) = (tunnel.bench()?, tunnel.bench()?);
-    let create = Create::standard(maker.device, 0x1000_0000, 0x1000).with_resource();
+fn share_standard_allocation(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (maker, opener) = (tunnel.test_client()?, tunnel.test_client()?);
+    let create = CreateAllocation::new_standard(maker.device, 0x1000_0000, 0x1000).with_resource();
     let flags = create.flags | Flags::CreateShared | Flags::CrossAdapter;
-    let made = maker.make(tunnel.at, &Create { flags, ..create })?;
-    let opened = opener.client.open_resource(tunnel.at, opener.device, made.global);
-    let opened = wanted("D3DKMTOpenResource", opened)?;
+    let created = maker.create_with(tunnel.at, &CreateAllocation { flags, ..create })?;
+    let opened = opener.client.open_resource(tunnel.at, opener.device, created.global);
+    let opened = expect_ok("D3DKMTOpenResource", opened)?;
     if opened.privates.is_empty() {
-        return Err(Stopped("the opener to get the driver's private data".into()));
+        return Err(ScenarioStopped("the opener to get the driver's private data".into()));
     }
-    maker.destroy_resource(tunnel.at, made.resource)?;
+    maker.destroy_resource(tunnel.at, created.resource)?;
     opener.destroy_resource(tunnel.at, opened.resource)?;
     maker.close(tunnel.at, &[])?;
     opener.close(tunnel.at, &[])
 }
 
-fn sync(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let (maker, opener) = (tunnel.bench()?, tunnel.bench()?);
-    let made = shared(&maker, tunnel)?;
-    let opened = open(&opener, tunnel, &made)?;
-    let (mine, other) = (maker.context(tunnel.at)?, opener.context(tunnel.at)?);
-    maker.fill(tunnel.at, mine, made.allocations[0])?;
+fn share_synchronous_destroy(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (maker, opener) = (tunnel.test_client()?, tunnel.test_client()?);
+    let created = shared(&maker, tunnel)?;
+    let opened = open(&opener, tunnel, &created)?;
+    let (mine, other) = (maker.create_context(tunnel.at)?, opener.create_context(tunnel.at)?);
+    maker.fill(tunnel.at, mine, created.allocations[0])?;
     opener.fill(tunnel.at, other, opened.allocations[1])?;
-    let destroy = Destroy {
+    let destroy = DestroyAllocation {
         device: maker.device,
-        resource: made.resource,
+        resource: created.resource,
         synchronous: true,
-        ..Destroy::default()
+        ..DestroyAllocation::default()
     };
-    maker.destroy(tunnel.at, &destroy)?;
-    tunnel.look("one view is closed, the other lives");
-    let destroy = Destroy { device: opener.device, resource: opened.resource, ..destroy };
-    opener.destroy(tunnel.at, &destroy)?;
+    maker.destroy_with(tunnel.at, &destroy)?;
+    tunnel.snapshot_live_objects("one view is closed, the other lives");
+    let destroy = DestroyAllocation { device: opener.device, resource: opened.resource, ..destroy };
+    opener.destroy_with(tunnel.at, &destroy)?;
     maker.close(tunnel.at, &[mine])?;
     opener.close(tunnel.at, &[other])
 }

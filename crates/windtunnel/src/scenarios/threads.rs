@@ -1,10 +1,10 @@
 //! Several client threads at once.
 
-use crate::scenario::Story::Told;
+use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{Scenario, WORK};
-use crate::tunnel::{Bench, Stopped, Tunnel};
+use crate::tunnel::{TestClient, ScenarioStopped, Testbed};
 use flight::Passive;
-use thunk::Destroy;
+use thunk::DestroyAllocation;
 
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
@@ -13,58 +13,58 @@ pub(crate) const ALL: &[Scenario] = &[
         about: "two threads of one device: creates, packets and destroys in any order",
         breaks: &[],
         needs: WORK,
-        story: Told(two_threads),
+        body: DisplayBody(process_two_threads),
     },
     Scenario {
         name: "two-processes",
         about: "two processes, each with a device, side by side",
         breaks: &[],
         needs: WORK,
-        story: Told(two_processes),
+        body: DisplayBody(process_two_processes),
     },
 ];
 
 /// A life with a bit of everything.
-fn life(bench: &Bench, at: &mut Passive, turn: usize) -> Result<(), Stopped> {
-    let context = bench.context(at)?;
+fn life(bench: &TestClient, at: &mut Passive, turn: usize) -> Result<(), ScenarioStopped> {
+    let context = bench.create_context(at)?;
     for round in 0..2 {
-        let made = bench.create_resource(at, 2)?;
-        bench.fill(at, context, made.allocations[0])?;
+        let created = bench.create_resource(at, 2)?;
+        bench.fill(at, context, created.allocations[0])?;
         let alone = bench.create(at, 1)?;
         if (round + turn).is_multiple_of(2) {
-            bench.destroy_list(at, &made.allocations[..1])?;
+            bench.destroy_list(at, &created.allocations[..1])?;
         }
         bench.fill(at, context, alone.allocations[0])?;
-        let destroy = Destroy {
+        let destroy = DestroyAllocation {
             device: bench.device,
-            resource: made.resource,
+            resource: created.resource,
             synchronous: turn == 0,
-            ..Destroy::default()
+            ..DestroyAllocation::default()
         };
-        bench.destroy(at, &destroy)?;
+        bench.destroy_with(at, &destroy)?;
         bench.destroy_list(at, &alone.allocations)?;
     }
-    crate::tunnel::wanted("D3DKMTDestroyContext", bench.client.destroy_context(at, context))
+    crate::tunnel::expect_ok("D3DKMTDestroyContext", bench.client.destroy_context(at, context))
 }
 
-fn two_threads(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
+fn process_two_threads(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
     let (one, two) = (bench.clone(), bench.clone());
-    tunnel.side_by_side(vec![
+    tunnel.run_threads(vec![
         Box::new(move |at| life(&one, at, 0)),
         Box::new(move |at| life(&two, at, 1)),
     ])?;
     bench.close(tunnel.at, &[])
 }
 
-fn two_processes(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+fn process_two_processes(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (one, two) = (tunnel.client(), tunnel.client());
     let story = |client, turn| {
         move |at: &mut Passive| {
-            let bench = Bench::open(client, at)?;
+            let bench = TestClient::open(client, at)?;
             life(&bench, at, turn)?;
             bench.close(at, &[])
         }
     };
-    tunnel.side_by_side(vec![Box::new(story(one, 0)), Box::new(story(two, 1))])
+    tunnel.run_threads(vec![Box::new(story(one, 0)), Box::new(story(two, 1))])
 }

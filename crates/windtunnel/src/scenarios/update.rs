@@ -1,12 +1,12 @@
 //! Updates of addresses that wait for a fence, and signal it.
 
-use crate::scenario::Story::Told;
+use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{ADDRESSES, Scenario};
 use crate::scenarios::address::{
-    LARGE, PAGE, SIZE, create, fill, free_at, hidden, operation, reserve, work,
+    LARGE, PAGE, SIZE, create, fill, free_at, cpu_invisible, operation, reserve, work,
 };
 use crate::scenarios::sync::{destroy, monitored, signal_cpu, wait_cpu};
-use crate::tunnel::{Bench, Stopped, Thread, Tunnel, refused, wanted};
+use crate::tunnel::{TestClient, ScenarioStopped, ThreadBody, Testbed, expect_error, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::status::STATUS_INVALID_PARAMETER;
 use abi::ukm::{
@@ -16,7 +16,7 @@ use abi::ukm::{
 use thunk::CpuWait;
 
 /// How many updates wait, before a caller does.
-const MOST: u64 = 128;
+const MAX_QUEUED: u64 = 128;
 
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
@@ -25,39 +25,39 @@ pub(crate) const ALL: &[Scenario] = &[
         about: "updates of addresses wait for a fence, and signal it when they are done",
         breaks: &[],
         needs: ADDRESSES,
-        story: Told(behind),
+        body: DisplayBody(gpuva_update_fenced),
     },
     Scenario {
         name: "update-many",
         about: "so many updates wait that the next caller waits, too",
         breaks: &[],
         needs: ADDRESSES,
-        story: Told(many),
+        body: DisplayBody(gpuva_update_queue_full),
     },
     Scenario {
         name: "update-ends",
         about: "updates wait for what never comes, and what they map is destroyed",
         breaks: &[],
         needs: ADDRESSES,
-        story: Told(ends),
+        body: DisplayBody(gpuva_update_destroyed_allocation),
     },
 ];
 
 fn update(
-    tunnel: &mut Tunnel<'_>,
-    bench: &Bench,
+    tunnel: &mut Testbed<'_>,
+    bench: &TestClient,
     operations: &[Operation],
     fence: Option<(D3DKMT_HANDLE, u64)>,
-) -> Result<(), Stopped> {
+) -> Result<(), ScenarioStopped> {
     let updated = bench.client.update_address(tunnel.at, bench.device, operations, fence);
-    wanted("D3DKMTUpdateGpuVirtualAddress", updated)
+    expect_ok("D3DKMTUpdateGpuVirtualAddress", updated)
 }
 
-fn behind(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let context = bench.context(tunnel.at)?;
-    let list = create(tunnel, &bench, &[hidden(), hidden()])?;
-    bench.resident(tunnel.at, &list)?;
+fn gpuva_update_fenced(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let context = bench.create_context(tunnel.at)?;
+    let list = create(tunnel, &bench, &[cpu_invisible(), cpu_invisible()])?;
+    bench.make_resident(tunnel.at, &list)?;
     let base = reserve(tunnel, &bench, &Reserve { Size: 4 * LARGE, ..Reserve::ZERO })?;
     let [one, two] = [list[0], list[1]].map(u64::from);
     let fence = monitored(tunnel, &bench)?;
@@ -69,8 +69,8 @@ fn behind(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     // One that does not wait overtakes them.
     let now = operation(MAP, &[base + LARGE, SIZE, two, 0, SIZE]);
     update(tunnel, &bench, &[now], None)?;
-    tunnel.settle();
-    tunnel.look("two updates wait");
+    tunnel.run_until_idle();
+    tunnel.snapshot_live_objects("two updates wait");
     signal_cpu(tunnel, &bench, &[(fence, 1)], 0)?;
     wait_cpu(tunnel, &bench, &[(fence, 3)], CpuWait::default())?;
     work(tunnel, &bench, context, &[fill(base, SIZE, 1), fill(base + LARGE, SIZE, 2)])?;
@@ -80,36 +80,36 @@ fn behind(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     work(tunnel, &bench, context, &[fill(base, SIZE, 3)])?;
     destroy(tunnel, &bench, &[fence])?;
     let none = bench.client.update_address(tunnel.at, bench.device, &[first], Some((fence, 9)));
-    refused("D3DKMTUpdateGpuVirtualAddress", &none, STATUS_INVALID_PARAMETER)?;
+    expect_error("D3DKMTUpdateGpuVirtualAddress", &none, STATUS_INVALID_PARAMETER)?;
     bench.destroy_list(tunnel.at, &list)?;
     free_at(tunnel, &bench, base, 4 * LARGE)?;
     bench.close(tunnel.at, &[context])
 }
 
-fn many(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let one = create(tunnel, &bench, &[hidden()])?[0];
-    bench.resident(tunnel.at, &[one])?;
-    let size = (MOST + 1) * PAGE;
+fn gpuva_update_queue_full(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let one = create(tunnel, &bench, &[cpu_invisible()])?[0];
+    bench.make_resident(tunnel.at, &[one])?;
+    let size = (MAX_QUEUED + 1) * PAGE;
     let size = size.next_multiple_of(LARGE);
     let base = reserve(tunnel, &bench, &Reserve { Size: size, ..Reserve::ZERO })?;
     let [early, late] = [monitored(tunnel, &bench)?, monitored(tunnel, &bench)?];
     let map = |place: u64| operation(MAP, &[base + place * PAGE, PAGE, u64::from(one), 0, PAGE]);
-    for place in 0..MOST {
+    for place in 0..MAX_QUEUED {
         update(tunnel, &bench, &[map(place)], Some((early, 1)))?;
     }
-    let (waits, signals, last) = (bench.clone(), bench.clone(), map(MOST));
-    let threads: Vec<Thread> = vec![
+    let (waits, signals, last) = (bench.clone(), bench.clone(), map(MAX_QUEUED));
+    let threads: Vec<ThreadBody> = vec![
         Box::new(move |at| {
             let updated = waits.client.update_address(at, waits.device, &[last], Some((late, 1)));
-            wanted("D3DKMTUpdateGpuVirtualAddress", updated)
+            expect_ok("D3DKMTUpdateGpuVirtualAddress", updated)
         }),
         Box::new(move |at| {
             let signalled = signals.client.signal_cpu(at, signals.device, &[(early, 1)], 0);
-            wanted("D3DKMTSignalSynchronizationObjectFromCpu", signalled)
+            expect_ok("D3DKMTSignalSynchronizationObjectFromCpu", signalled)
         }),
     ];
-    tunnel.side_by_side(threads)?;
+    tunnel.run_threads(threads)?;
     signal_cpu(tunnel, &bench, &[(late, 1)], 0)?;
     wait_cpu(tunnel, &bench, &[(early, 2), (late, 2)], CpuWait::default())?;
     destroy(tunnel, &bench, &[early, late])?;
@@ -118,10 +118,10 @@ fn many(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     bench.close(tunnel.at, &[])
 }
 
-fn ends(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let bench = tunnel.bench()?;
-    let list = create(tunnel, &bench, &[hidden(), hidden()])?;
-    bench.resident(tunnel.at, &list)?;
+fn gpuva_update_destroyed_allocation(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let bench = tunnel.test_client()?;
+    let list = create(tunnel, &bench, &[cpu_invisible(), cpu_invisible()])?;
+    bench.make_resident(tunnel.at, &list)?;
     let base = reserve(tunnel, &bench, &Reserve { Size: 2 * LARGE, ..Reserve::ZERO })?;
     let [one, two] = [list[0], list[1]].map(u64::from);
     let fence = monitored(tunnel, &bench)?;

@@ -38,7 +38,7 @@ pub(crate) unsafe fn delete_clones(pin: *mut KSPIN) {
     }
     // SAFETY: The caller promises the same.
     if let Some(own) = unsafe { own(pin) } {
-        own.flying.store(0, SeqCst);
+        own.in_flight.store(0, SeqCst);
     }
 }
 
@@ -73,7 +73,7 @@ pub(crate) unsafe fn process_how(
     pin: *mut KSPIN,
     full: Option<PFNKSSTREAMPOINTER>,
     cancel: Option<PFNKSSTREAMPOINTER>,
-    unlocks: bool,
+    unlocks_clones: bool,
 ) -> NTSTATUS {
     // SAFETY: The pin is there.
     let Some(own) = (unsafe { own(pin) }) else { return STATUS_INVALID_PARAMETER };
@@ -89,10 +89,10 @@ pub(crate) unsafe fn process_how(
         if !nt_success(status) {
             return status;
         }
-        let before = u64::from(own.flying.fetch_add(1, SeqCst)) + 1;
+        let before = u64::from(own.in_flight.fetch_add(1, SeqCst)) + 1;
         // SAFETY: The clone is there.
         unsafe { KsStreamPointerScheduleTimeout(clone, full, before * INTERVAL) };
-        if unlocks {
+        if unlocks_clones {
             // SAFETY: As above.
             unsafe { KsStreamPointerUnlock(clone, 0) };
         }
@@ -126,7 +126,7 @@ unsafe extern "win64-unwind" fn cancelled_in_flight(clone: *mut KSSTREAM_POINTER
     let pin = unsafe { (*clone).Pin };
     // SAFETY: A pointer has its pin.
     if let Some(own) = unsafe { own(pin) } {
-        own.flying.fetch_update(SeqCst, SeqCst, |it| it.checked_sub(1)).ok();
+        own.in_flight.fetch_update(SeqCst, SeqCst, |it| it.checked_sub(1)).ok();
     }
     // SAFETY: The clone is there.
     unsafe { cancelled(clone) };
@@ -184,7 +184,7 @@ unsafe fn fill_at(at: *mut KSSTREAM_POINTER, time: impl FnOnce(&Pin, u64) -> i64
     if header.is_null() {
         return;
     }
-    own.flying.fetch_update(SeqCst, SeqCst, |it| it.checked_sub(1)).ok();
+    own.in_flight.fetch_update(SeqCst, SeqCst, |it| it.checked_sub(1)).ok();
     let number = own.pictures.fetch_add(1, SeqCst);
     // SAFETY: A frame has its header.
     let said = unsafe { header.read() };
@@ -193,7 +193,7 @@ unsafe fn fill_at(at: *mut KSSTREAM_POINTER, time: impl FnOnce(&Pin, u64) -> i64
     let data = said.Data.cast::<u8>();
     // SAFETY: The frame has so many bytes, and nobody else has it.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), data, used as usize) };
-    let last = own.wanted.load(SeqCst) == number + 1;
+    let last = own.frame_limit.load(SeqCst) == number + 1;
     let flag = |is: bool, flag: u32| if is { flag } else { 0 };
     let header_now = KSSTREAM_HEADER {
         PresentationTime: KSTIME { Time: time(own, number), Numerator: 1, Denominator: 1 },

@@ -31,9 +31,9 @@ const TAG: u32 = u32::from_le_bytes(*b"WtKs");
 pub(crate) struct Pin {
     /// How many pictures were begun, and how many the format asks for: zero is no end.
     pub(crate) pictures: AtomicU64,
-    pub(crate) wanted: AtomicU64,
+    pub(crate) frame_limit: AtomicU64,
     /// How many frames the hardware has.
-    pub(crate) flying: AtomicU32,
+    pub(crate) in_flight: AtomicU32,
     clock: AtomicPtr<IKsReferenceClock>,
     /// The context of its allocator: a good driver does not look at it.
     pub(crate) allocator: AtomicPtr<std::ffi::c_void>,
@@ -73,7 +73,7 @@ pub(crate) unsafe extern "win64-unwind" fn create_pin(pin: *mut KSPIN, _irp: PIR
     // SAFETY: The context is the driver's.
     unsafe { (*pin).Context = context };
     // SAFETY: The pin is there.
-    unsafe { count_pictures(pin) };
+    unsafe { count_frames(pin) };
     STATUS_SUCCESS
 }
 
@@ -82,7 +82,7 @@ pub(crate) unsafe extern "win64-unwind" fn create_pin(pin: *mut KSPIN, _irp: PIR
 /// # Safety
 ///
 /// The pin is there, with its context.
-unsafe fn count_pictures(pin: *mut KSPIN) {
+unsafe fn count_frames(pin: *mut KSPIN) {
     // SAFETY: The caller promises the same.
     let format = unsafe { (*pin).ConnectionFormat };
     // SAFETY: A pin has a format.
@@ -90,10 +90,10 @@ unsafe fn count_pictures(pin: *mut KSPIN) {
     let block = format.wrapping_add(1).cast::<u32>();
     let more = size >= size_of::<KSDATAFORMAT>() + size_of::<u32>();
     // SAFETY: So many bytes are there.
-    let wanted = if more { unsafe { block.read_unaligned() } } else { 0 };
+    let frame_limit = if more { unsafe { block.read_unaligned() } } else { 0 };
     // SAFETY: The caller promises the same.
     if let Some(own) = unsafe { own(pin) } {
-        own.wanted.store(wanted.into(), SeqCst);
+        own.frame_limit.store(frame_limit.into(), SeqCst);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Client;
 use flight::Passive;
-use kernel::{Access, Behind, CreateOrder, EvictOrder, Handle, MapOrder, ReserveOrder, Residency};
+use kernel::{Access, MapSource, CreateAllocationRequest, EvictRequest, Handle, MapAddressRequest, ReserveAddressRequest, Residency};
 use softgpu::LOCAL;
 use softgpu::format::{Command, describe_in, only_in};
 
@@ -12,8 +12,8 @@ impl Client<'_> {
     /// Allocations at virtual addresses, which packets use: they leave, come back elsewhere, move
     /// together, and go. On an adapter that translates.
     pub(super) fn addresses(&self, at: &mut Passive) {
-        let Ok(made) = self.kernel.create_queue(self.process, self.device, 0) else { return };
-        let zero = ReserveOrder {
+        let Ok(made) = self.kernel.create_paging_queue(self.process, self.device, 0) else { return };
+        let zero = ReserveAddressRequest {
             queue: made.queue,
             base: 0,
             minimum: 0,
@@ -22,19 +22,19 @@ impl Client<'_> {
             zero: true,
         };
         if let Ok(zeroes) = self.kernel.reserve_addresses(at, self.process, &zero) {
-            self.wait(at, made.fence, zeroes.when);
+            self.wait(at, made.fence, zeroes.residency);
             self.at_addresses(at, (made.queue, made.fence));
             // These are left to the end of the process.
             self.fill_at(at, &[zeroes.address], 1, 4096);
         }
-        self.kernel.destroy_queue(at, self.process, made.queue).unwrap();
+        self.kernel.destroy_paging_queue(at, self.process, made.queue).unwrap();
     }
 
     fn at_addresses(&self, at: &mut Passive, queue: (Handle, Handle)) {
         let mut hidden = only_in(&[LOCAL]);
         hidden.flags.cpu_visible = false;
         let allocations = vec![describe_in(SIZE, 4096, &hidden); 5];
-        let Some(made) = self.create(at, CreateOrder { allocations, ..self.order(&[]) }) else {
+        let Some(made) = self.create(at, CreateAllocationRequest { allocations, ..self.order(&[]) }) else {
             return;
         };
         let list = &made.allocations;
@@ -50,21 +50,21 @@ impl Client<'_> {
         let (even, odd): (Vec<Handle>, Vec<Handle>) =
             list.chunks(2).map(|it| (it[0], it.get(1).copied().unwrap_or_default())).unzip();
         self.list(at, odd.iter().filter(|it| it.0 != 0), false, true);
-        self.host.quiet(at);
+        self.host.run_until_idle(at);
         self.evict(at, &even, true);
         self.kernel.compact(at, self.on);
         self.resident(at, &even);
         self.list(at, &even, false, true);
-        self.host.quiet(at);
+        self.host.run_until_idle(at);
     }
 
     fn map(&self, at: &mut Passive, queue: (Handle, Handle), view: Handle) -> Option<u64> {
         let access = Access { write: true, ..Access::default() };
-        let behind = Behind::Bytes { view, offset: 0, access };
+        let behind = MapSource::Allocation { view, offset: 0, access };
         let order =
-            MapOrder { queue: queue.0, base: 0, minimum: 0, maximum: 0, bytes: SIZE, behind };
+            MapAddressRequest { queue: queue.0, base: 0, minimum: 0, maximum: 0, bytes: SIZE, source: behind };
         let mapped = self.kernel.map_addresses(at, self.process, &order).ok()?;
-        self.wait(at, queue.1, mapped.when);
+        self.wait(at, queue.1, mapped.residency);
         Some(mapped.address)
     }
 
@@ -76,15 +76,15 @@ impl Client<'_> {
 
     fn evict(&self, at: &mut Passive, list: &[Handle], lazily: bool) {
         let device = self.device;
-        let order = EvictOrder { device, list: list.to_vec(), lazily, ..EvictOrder::default() };
+        let order = EvictRequest { device, list: list.to_vec(), only_if_necessary: lazily, ..EvictRequest::default() };
         let _ = self.kernel.evict(self.process, &order);
-        self.host.quiet(at);
+        self.host.run_until_idle(at);
     }
 
     fn fill_at(&self, at: &mut Passive, addresses: &[u64], first: u8, length: u64) {
         for (value, address) in (first..).zip(addresses) {
             self.submit(at, &[Command::FillAt { address: *address, length, value }]);
         }
-        self.host.quiet(at);
+        self.host.run_until_idle(at);
     }
 }

@@ -5,13 +5,13 @@
 mod addresses;
 
 use drivers::Listed;
-use flight::{Event, Host as _, Log, Passive, Stepped};
-use kernel::miniport::{ContextOrder, Interrupt};
+use flight::{Event, Host as _, Log, Passive, DeterministicHost};
+use kernel::miniport::{CreateContextArgs, Interrupt};
 use kernel::power::PowerAction;
 use kernel::{
-    AdapterId, CreateOrder, DestroyOrder, EntrySizes, EscapeOrder, EvictOrder, Handle, Kernel,
-    Made, Manner, Packet, Plugged, ProcessId, RenderOrder, Residency, ResidentOrder, Sharing,
-    Target,
+    AdapterId, CreateAllocationRequest, DestroyAllocationRequest, EntrySizes, EscapeRequest, EvictRequest, Handle, Kernel,
+    CreateAllocationResponse, ProcessExit, Packet, DriverSetup, ProcessId, RenderRequest, Residency, MakeResidentRequest, Sharing,
+    DestroyTarget,
 };
 use softgpu::format::{
     Command, Escape, LARGEST, anywhere, describe, describe_in, encode, escape, only_in, raw_fill,
@@ -34,7 +34,7 @@ pub(crate) struct Flown {
 pub(crate) fn fly(driver: &Listed, seed: u64) -> Flown {
     let log = Arc::new(Log::new());
     let plugged = (driver.make)(&log);
-    fly_all(&log, &plugged, seed, story, &[Kernel::pull_adapter, Kernel::reset_adapter])
+    fly_all(&log, &plugged, seed, story, &[Kernel::surprise_remove_adapter, Kernel::reset_adapter])
 }
 
 /// How an adapter ends.
@@ -43,7 +43,7 @@ type End = fn(&Kernel, &mut Passive, AdapterId);
 /// Flies a driver; `body` gets a client with a device and a context.
 pub(crate) fn fly_with(
     log: &Arc<Log>,
-    plugged: &Plugged,
+    plugged: &DriverSetup,
     seed: u64,
     body: impl FnOnce(&Client<'_>, &mut Passive),
 ) -> Flown {
@@ -54,32 +54,32 @@ pub(crate) fn fly_with(
 /// these ends, which comes while a client works.
 fn fly_all(
     log: &Arc<Log>,
-    plugged: &Plugged,
+    plugged: &DriverSetup,
     seed: u64,
     body: impl FnOnce(&Client<'_>, &mut Passive),
     ends: &[End],
 ) -> Flown {
-    let census = Stepped::fly(seed, log, |host, at| {
+    let census = DeterministicHost::fly(seed, log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
-        kernel.watch_bytes(Oracle::new(log.clone()));
+        kernel.set_observer(Oracle::new(log.clone()));
         let serve = |adapter| {
-            let crew: Arc<dyn flight::Crew> = host.clone();
-            kernel.attend(&crew, adapter);
+            let crew: Arc<dyn flight::Spawner> = host.clone();
+            kernel.start_workers(&crew, adapter);
         };
         // A driver whose start is refused has said why.
         let Ok(adapter) = kernel.add_adapter(at, plugged.clone()) else {
-            return kernel.census().to_string();
+            return kernel.live_objects().to_string();
         };
         let system = kernel.clone();
-        host.serve("system", kernel.bell(), move |at| system.work(at));
+        host.spawn_worker("system", kernel.work_available(), move |at| system.run_pending_work(at));
         serve(adapter);
         Client::run(host, &kernel, at, adapter, body);
-        host.quiet(at);
+        host.run_until_idle(at);
         if !ends.is_empty() {
             kernel.stop_adapter(at, adapter);
             if kernel.start_adapter(at, adapter).is_ok() {
                 Client::run(host, &kernel, at, adapter, |it, at| it.sleep(at, adapter));
-                host.quiet(at);
+                host.run_until_idle(at);
             }
         }
         kernel.remove_adapter(at, adapter);
@@ -92,17 +92,17 @@ fn fly_all(
             });
         }
         kernel.validate().unwrap();
-        kernel.census().to_string()
+        kernel.live_objects().to_string()
     });
     let (census, events) = (census.unwrap(), log.take());
     let mut verifier = Verifier::new();
     for event in &events {
         verifier.observe(event);
     }
-    assert_eq!(verifier.absent().len(), 0, "{:?}", verifier.absent());
+    assert_eq!(verifier.missing().len(), 0, "{:?}", verifier.missing());
     let weighs = |it: &&Finding| it.severity > Severity::Note;
     let findings: Vec<Finding> = verifier.findings().iter().filter(weighs).cloned().collect();
-    let started = events.iter().any(|it| it.what.name() == "adapter.started");
+    let started = events.iter().any(|it| it.kind.name() == "adapter.started");
     assert!(started || !findings.is_empty(), "it did not start, and nothing says why");
     Flown { events, findings, census }
 }
@@ -112,7 +112,7 @@ fn story(client: &Client<'_>, at: &mut Passive) {
     let alone = client.create(at, client.order(&[100, 5000]));
     let made = client.create(at, client.with_resource(&[1, 4096]));
     let resource = made.as_ref().and_then(|it| it.resource);
-    client.create(at, CreateOrder { resource, ..client.order(&[9000]) });
+    client.create(at, CreateAllocationRequest { resource, ..client.order(&[9000]) });
     client.failures(at);
     client.standard(at);
     client.primary(at);
@@ -137,7 +137,7 @@ fn story(client: &Client<'_>, at: &mut Passive) {
 
 /// A process with a device and a context.
 pub(crate) struct Client<'a> {
-    host: &'a Stepped,
+    host: &'a DeterministicHost,
     kernel: &'a Kernel,
     process: ProcessId,
     adapter: Handle,
@@ -148,7 +148,7 @@ pub(crate) struct Client<'a> {
 
 impl Client<'_> {
     fn run(
-        host: &Stepped,
+        host: &DeterministicHost,
         kernel: &Kernel,
         at: &mut Passive,
         adapter: AdapterId,
@@ -159,9 +159,9 @@ impl Client<'_> {
         // One that makes none has said why.
         let Ok(device) = kernel.create_device(at, process, name) else {
             kernel.close_adapter(at, process, name).unwrap();
-            return kernel.end_process(at, process, Manner::Orderly);
+            return kernel.end_process(at, process, ProcessExit::Orderly);
         };
-        let order = ContextOrder { node: 0, engine: 1, system: false, private: Vec::new() };
+        let order = CreateContextArgs { node: 0, engine: 1, system: false, private: Vec::new() };
         let context = kernel.create_context(at, process, device, &order).ok();
         body(&Client { host, kernel, process, adapter: name, device, context, on: adapter }, at);
         if let Some(context) = context {
@@ -169,7 +169,7 @@ impl Client<'_> {
         }
         kernel.destroy_device(at, process, device).unwrap();
         kernel.close_adapter(at, process, name).unwrap();
-        kernel.end_process(at, process, Manner::Orderly);
+        kernel.end_process(at, process, ProcessExit::Orderly);
     }
 
     /// Begins to fill an allocation, and does not wait.
@@ -195,7 +195,7 @@ impl Client<'_> {
         self.kernel.preempt_node(self.on, 0);
         self.pass(at);
         if let Ok(device) = self.kernel.create_device(at, self.process, self.adapter) {
-            let order = ContextOrder { node: 0, engine: 1, system: false, private: Vec::new() };
+            let order = CreateContextArgs { node: 0, engine: 1, system: false, private: Vec::new() };
             let context =
                 [(); 2].map(|()| self.kernel.create_context(at, self.process, device, &order));
             let submit = |at: &mut Passive, context, commands: &[Command]| {
@@ -224,8 +224,8 @@ impl Client<'_> {
     /// Lets half a minute pass.
     fn pass(&self, at: &mut Passive) {
         let deadline = self.host.now() + 300_000_000;
-        self.host.park(at, &flight::Ticket::new("half a minute"), Some(deadline));
-        self.host.quiet(at);
+        self.host.park(at, &flight::WaitToken::new("half a minute"), Some(deadline));
+        self.host.run_until_idle(at);
     }
 
     /// Creates that fail, alone and with a resource, at the first and at a later one.
@@ -238,7 +238,7 @@ impl Client<'_> {
                 allocations.push(bad.clone());
                 for new_resource in [false, true] {
                     let allocations = allocations.clone();
-                    let order = CreateOrder { new_resource, allocations, ..self.order(&[]) };
+                    let order = CreateAllocationRequest { new_resource, allocations, ..self.order(&[]) };
                     assert!(self.create(at, order).is_none());
                 }
             }
@@ -248,7 +248,7 @@ impl Client<'_> {
     /// A standard allocation, with its resource.
     fn standard(&self, at: &mut Passive) {
         let allocations = vec![Vec::new()];
-        let order = CreateOrder {
+        let order = CreateAllocationRequest {
             new_resource: true,
             standard: Some(640 * 480),
             allocations,
@@ -260,7 +260,7 @@ impl Client<'_> {
 
     /// A primary beside another allocation, with its resource.
     fn primary(&self, at: &mut Passive) {
-        let order = CreateOrder { primaries: vec![1], ..self.with_resource(&[4096, 8192]) };
+        let order = CreateAllocationRequest { primaries: vec![1], ..self.with_resource(&[4096, 8192]) };
         let made = self.create(at, order);
         self.end_resource(at, made.and_then(|it| it.resource));
     }
@@ -285,27 +285,27 @@ impl Client<'_> {
         self.list(at, &[a, b], false, false);
         self.list(at, &[unused], true, false);
         self.list(at, &[c], false, true);
-        self.host.quiet(at);
+        self.host.run_until_idle(at);
     }
 
     /// Packets with lists, of a driver that takes such: more than fit into memory at once.
     fn renders(&self, at: &mut Passive) {
         const SIZE: u64 = 24 * 4096;
-        let order = ContextOrder { node: 0, engine: 1, system: false, private: Vec::new() };
+        let order = CreateContextArgs { node: 0, engine: 1, system: false, private: Vec::new() };
         let entries = EntrySizes { list: 8, patches: 24 };
         let (kernel, process) = (self.kernel, self.process);
-        let made = kernel.create_listed_context(at, process, self.device, &order, entries);
+        let made = kernel.create_context_with_lists(at, process, self.device, &order, entries);
         let Ok((context, _)) = made else { return };
         let wants = [only_in(&[LOCAL]), only_in(&[LOCAL]), only_in(&[LOCAL]), anywhere()];
         let mut wants = wants.to_vec();
         wants.iter_mut().take(3).for_each(|it| it.flags.cpu_visible = false);
         let allocations = wants.iter().map(|it| describe_in(SIZE, 4096, it)).collect();
-        let Some(made) = self.create(at, CreateOrder { allocations, ..self.order(&[]) }) else {
+        let Some(made) = self.create(at, CreateAllocationRequest { allocations, ..self.order(&[]) }) else {
             return;
         };
         let all = made.allocations;
         // From WDDM 2 on nobody brings what a packet lists.
-        if !kernel.brings_listed(process, self.device) {
+        if !kernel.pages_in_listed(process, self.device) {
             self.resident(at, &all);
         }
         let fill = |target, value| Command::Fill { target, offset: 8, length: 64, value };
@@ -314,7 +314,7 @@ impl Client<'_> {
         let render = |at: &mut Passive, commands: &[Command], list: &[Handle], null| {
             let list = list.iter().map(|it| (*it, true)).collect();
             let commands = encode(commands);
-            let order = RenderOrder { context, commands, list, patches: Vec::new(), null };
+            let order = RenderRequest { context, commands, list, patches: Vec::new(), null };
             let _ = kernel.render(at, process, &order);
         };
         for (value, at_once) in (1..).zip([[0, 1], [1, 2], [2, 3], [3, 0], [0, 1], [0, 1], [1, 2]])
@@ -322,52 +322,52 @@ impl Client<'_> {
             let [one, two] = at_once.map(|it| all[it]);
             let commands = [fill(one, value), fill(two, value), copy(one, two)];
             render(at, &commands, &[one, two], value == 4);
-            self.host.quiet(at);
+            self.host.run_until_idle(at);
         }
         let many: Vec<Command> = (0..60).map(|it| fill(all[0], it)).collect();
         render(at, &many, &[all[0]], false);
         render(at, &many, &[all[0]], false);
-        self.host.quiet(at);
+        self.host.run_until_idle(at);
         // They stay where they are, unless the kernel moves them on purpose.
         for value in 0..8 {
             render(at, &[fill(all[3], value), copy(all[3], all[0])], &[all[3], all[0]], false);
-            self.host.quiet(at);
+            self.host.run_until_idle(at);
         }
         // What nobody may do: commands of the hardware's own, at the address of something else.
         if let Some(address) = kernel.address_of(process, all[0]) {
             let commands = raw_fill(address, 64, 0xee);
-            let order = RenderOrder { context, commands, ..RenderOrder::default() };
+            let order = RenderRequest { context, commands, ..RenderRequest::default() };
             let _ = kernel.render(at, process, &order);
         }
         // No name, and no place of the list.
         render(at, &[fill(Handle(2), 1)], &[all[0]], false);
-        self.host.quiet(at);
+        self.host.run_until_idle(at);
         self.list(at, &all, false, true);
         let _ = kernel.destroy_context(at, process, context);
     }
 
     /// Has views resident, on an adapter with memory.
     fn resident(&self, at: &mut Passive, list: &[Handle]) {
-        let Ok(made) = self.kernel.create_queue(self.process, self.device, 0) else { return };
+        let Ok(made) = self.kernel.create_paging_queue(self.process, self.device, 0) else { return };
         let (queue, list) = (made.queue, list.to_vec());
-        let order = ResidentOrder { queue, list, ..ResidentOrder::default() };
+        let order = MakeResidentRequest { queue, list, ..MakeResidentRequest::default() };
         if let Ok(Residency::Pending(value)) = self.kernel.make_resident(self.process, &order) {
             self.kernel.wait_queue(at, self.process, made.fence, value).unwrap();
         }
-        self.kernel.destroy_queue(at, self.process, queue).unwrap();
+        self.kernel.destroy_paging_queue(at, self.process, queue).unwrap();
     }
 
     /// Allocations side by side that are filled, leave and come back, on an adapter with memory.
     fn moves(&self, at: &mut Passive) {
         const SIZE: u64 = 24 * 4096;
-        if self.kernel.create_queue(self.process, self.device, 0).is_err() {
+        if self.kernel.create_paging_queue(self.process, self.device, 0).is_err() {
             return;
         }
         let mut hidden = only_in(&[LOCAL]);
         hidden.flags.cpu_visible = false;
         let wants = [hidden, hidden, hidden, hidden, only_in(&[APERTURE]), anywhere()];
         let allocations = wants.iter().map(|it| describe_in(SIZE, 4096, it)).collect();
-        let Some(made) = self.create(at, CreateOrder { allocations, ..self.order(&[]) }) else {
+        let Some(made) = self.create(at, CreateAllocationRequest { allocations, ..self.order(&[]) }) else {
             return;
         };
         self.resident(at, &made.allocations);
@@ -376,12 +376,12 @@ impl Client<'_> {
                 |offset, value| Command::Fill { target: *target, offset, length: SIZE / 2, value };
             self.submit(at, &[fill(0, value), fill(SIZE / 2, !value)]);
         }
-        self.host.quiet(at);
+        self.host.run_until_idle(at);
         let device = self.device;
         for list in [&made.allocations[..], &made.allocations[3..4]] {
-            let order = EvictOrder { device, list: list.to_vec(), ..EvictOrder::default() };
+            let order = EvictRequest { device, list: list.to_vec(), ..EvictRequest::default() };
             let _ = self.kernel.evict(self.process, &order);
-            self.host.quiet(at);
+            self.host.run_until_idle(at);
             // The last first: each to where another was.
             for it in list.iter().rev() {
                 self.resident(at, &[*it]);
@@ -395,7 +395,7 @@ impl Client<'_> {
         for sent in [vec![0; 64], vec![0; 4], vec![0xff; 64]] {
             let mut data = sent;
             // What it answers is between the two of them.
-            let _ = self.kernel.tell_user_mode(at, self.process, self.adapter, &mut data);
+            let _ = self.kernel.query_umd_private(at, self.process, self.adapter, &mut data);
         }
     }
 
@@ -405,19 +405,19 @@ impl Client<'_> {
         for hardware in [false, true] {
             let adapter = self.adapter;
             let order =
-                EscapeOrder { adapter, hardware, flags: hardware.into(), ..Default::default() };
+                EscapeRequest { adapter, hardware, flags: hardware.into(), ..Default::default() };
             let asked = [escape(Escape::Mirror(1)), escape(Escape::Packets), b"none".to_vec()];
             for mut private in asked {
                 self.submit(at, &[]);
                 let _ = self.kernel.escape(at, self.process, &order, &mut private);
             }
         }
-        self.host.quiet(at);
+        self.host.run_until_idle(at);
     }
 
     /// An interrupt that is another's, then vsyncs while a packet is in flight.
     fn interrupts(&self, at: &mut Passive) {
-        self.kernel.interrupt_of_another(at, self.on);
+        self.kernel.shared_line_interrupt(at, self.on);
         self.submit(at, &[]);
         for (of, on) in [
             (Interrupt::Vsync, true),
@@ -427,14 +427,14 @@ impl Client<'_> {
         ] {
             let _ = self.kernel.control_interrupt(at, self.on, of, on);
         }
-        self.host.quiet(at);
+        self.host.run_until_idle(at);
         self.kernel.judge_vsync(self.on);
         let _ = self.kernel.control_interrupt(at, self.on, Interrupt::Vsync, false);
     }
 
     /// Has a second context work on the same node.
     fn other_context(&self, at: &mut Passive, commands: &[Command]) {
-        let order = ContextOrder { node: 0, engine: 1, system: false, private: Vec::new() };
+        let order = CreateContextArgs { node: 0, engine: 1, system: false, private: Vec::new() };
         let made = self.kernel.create_context(at, self.process, self.device, &order);
         let Ok(context) = made else { return };
         Client { context: Some(context), ..*self }.submit(at, commands);
@@ -442,31 +442,31 @@ impl Client<'_> {
     }
 
     /// An order for allocations alone.
-    pub(crate) fn order(&self, sizes: &[u64]) -> CreateOrder {
+    pub(crate) fn order(&self, sizes: &[u64]) -> CreateAllocationRequest {
         let allocations = sizes.iter().map(|it| describe(*it)).collect();
-        CreateOrder { device: self.device, allocations, ..CreateOrder::default() }
+        CreateAllocationRequest { device: self.device, allocations, ..CreateAllocationRequest::default() }
     }
 
-    fn with_resource(&self, sizes: &[u64]) -> CreateOrder {
-        CreateOrder { new_resource: true, private: b"res".to_vec(), ..self.order(sizes) }
+    fn with_resource(&self, sizes: &[u64]) -> CreateAllocationRequest {
+        CreateAllocationRequest { new_resource: true, private: b"res".to_vec(), ..self.order(sizes) }
     }
 
     /// Creates, if the driver does.
-    pub(crate) fn create(&self, at: &mut Passive, order: CreateOrder) -> Option<Made> {
-        self.kernel.create(at, self.process, order).ok()
+    pub(crate) fn create(&self, at: &mut Passive, order: CreateAllocationRequest) -> Option<CreateAllocationResponse> {
+        self.kernel.create_allocations(at, self.process, order).ok()
     }
 
     /// Shares a resource, opens it, and ends both.
     fn share(&self, at: &mut Passive) {
-        let order = CreateOrder { sharing: Sharing::Global, ..self.with_resource(&[1, 1]) };
+        let order = CreateAllocationRequest { sharing: Sharing::Global, ..self.with_resource(&[1, 1]) };
         let Some(made) = self.create(at, order) else { return };
         let global = made.global.unwrap_or_default();
         let Ok(other) = self.kernel.create_device(at, self.process, self.adapter) else {
             return self.end_resource(at, made.resource);
         };
         if let Ok(opened) = self.kernel.open_resource(at, self.process, other, global) {
-            let target = Target::Resource(opened.resource);
-            let order = DestroyOrder { device: other, target, assume: false, sync: true };
+            let target = DestroyTarget::Resource(opened.resource);
+            let order = DestroyAllocationRequest { device: other, target, assume_not_in_use: false, synchronous: true };
             let _ = self.kernel.destroy(at, self.process, &order);
         }
         self.end_resource(at, made.resource);
@@ -483,7 +483,7 @@ impl Client<'_> {
 
     /// Lets everything else run until nothing can.
     pub(crate) fn quiet(&self, at: &mut Passive) {
-        self.host.quiet(at);
+        self.host.run_until_idle(at);
     }
 
     fn list<'a>(
@@ -495,18 +495,18 @@ impl Client<'_> {
     ) {
         let list: Vec<Handle> = list.into_iter().copied().collect();
         if !list.is_empty() {
-            self.destroy(at, Target::List(list), assume, sync);
+            self.destroy(at, DestroyTarget::List(list), assume, sync);
         }
     }
 
     fn end_resource(&self, at: &mut Passive, resource: Option<Handle>) {
         if let Some(resource) = resource {
-            self.destroy(at, Target::Resource(resource), false, false);
+            self.destroy(at, DestroyTarget::Resource(resource), false, false);
         }
     }
 
-    fn destroy(&self, at: &mut Passive, target: Target, assume: bool, sync: bool) {
-        let order = DestroyOrder { device: self.device, target, assume, sync };
+    fn destroy(&self, at: &mut Passive, target: DestroyTarget, assume: bool, sync: bool) {
+        let order = DestroyAllocationRequest { device: self.device, target, assume_not_in_use: assume, synchronous: sync };
         let _ = self.kernel.destroy(at, self.process, &order);
     }
 }

@@ -20,7 +20,7 @@ use abi::umd::{
 };
 use abi::{HANDLE, HRESULT};
 use kernel::Handle;
-use softgpu::format::{Command, decode, place_in_list, read_shape};
+use softgpu::format::{Command, decode, list_index, read_allocation_info};
 use std::ptr;
 use std::slice;
 use std::sync::atomic::Ordering::SeqCst;
@@ -95,7 +95,7 @@ unsafe extern "win64-unwind" fn allocate(handle: HANDLE, args: *mut D3DDDICB_ALL
         for place in 0..count as usize {
             let info = asked_mut(args.pAllocationInfo.wrapping_add(place));
             let private = list(info.pPrivateDriverData.cast::<u8>(), info.PrivateDriverDataSize);
-            let size = usize::try_from(read_shape(private).unwrap().size).unwrap();
+            let size = usize::try_from(read_allocation_info(private).unwrap().size).unwrap();
             info.hAllocation = fake.name();
             fake.memory.lock().unwrap().insert(info.hAllocation, vec![0; size].into());
         }
@@ -191,7 +191,7 @@ unsafe extern "win64-unwind" fn render(handle: HANDLE, args: *mut D3DDDICB_RENDE
         let uses = bytes(1);
         let (uses, _) = uses[..args.NumAllocations as usize * 8].as_chunks::<8>();
         let uses: Vec<u8> = uses.iter().map(|it| it[0]).collect();
-        let named = |name: Handle| Ok(Handle(u32::from(uses[place_in_list(name).unwrap()])));
+        let named = |name: Handle| Ok(Handle(u32::from(uses[list_index(name).unwrap()])));
         let commands = decode(&bytes(0)[..count]).and_then(|it| {
             let it: Result<Vec<_>, _> = it.into_iter().map(|it| it.resolve(named)).collect();
             it.map(|it| words(&it))

@@ -26,7 +26,7 @@ type Buffer = Box<[u64]>;
 /// It shows its drivers everything.
 struct Everything;
 
-impl umd::Shown for Everything {
+impl umd::VisibleMemory for Everything {
     fn read(address: usize, bytes: &mut [u8]) -> bool {
         let from = ptr::with_exposed_provenance::<u8>(address);
         // SAFETY: The drivers of these tests touch what they have locked, which is there.

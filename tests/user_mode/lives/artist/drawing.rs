@@ -4,7 +4,7 @@ use super::super::thing::{Kind, Thing, Tried, good};
 use super::Artist;
 use flight::Passive;
 use harness::Picture;
-use runtime::{LockOrder, Rect, Surfaces};
+use runtime::{LockRequest, Rect, ResourceDescription};
 use std::sync::atomic::Ordering::SeqCst;
 
 impl Artist {
@@ -12,8 +12,8 @@ impl Artist {
         let Some(place) = self.any() else { return Ok(()) };
         let surface = self.picture(place).surface;
         let (width, height) = (self.side(surface.width.into()), self.side(surface.height.into()));
-        let area = match self.draw(2) {
-            0 => Rect::of(surface),
+        let area = match self.next_random(2) {
+            0 => Rect::whole(surface),
             _ => self.part(width, height, surface),
         };
         self.fill_area(at, place, area)
@@ -96,7 +96,7 @@ impl Artist {
                 self.look_at_copy(at, place)?;
                 continue;
             }
-            let order = LockOrder { read_only: true, ..LockOrder::default() };
+            let order = LockRequest { read_only: true, ..LockRequest::default() };
             let at_place = self.place(place);
             let mapped = good("Lock", self.app.device.lock(at, at_place, order))?;
             let found = mapped.read();
@@ -111,12 +111,12 @@ impl Artist {
 
     fn look_at_copy(&mut self, at: &mut Passive, place: (usize, usize)) -> Tried<()> {
         let surface = self.picture(place).surface;
-        let wanted = Surfaces::texture(surface.width, surface.height);
+        let wanted = ResourceDescription::texture(surface.width, surface.height);
         let resource = good("CreateResource", self.app.device.create_resource(at, &wanted))?;
         self.table.counts.made.fetch_add(1, SeqCst);
         let pictures = vec![Picture::new(surface, None)];
         self.things.push(Thing { resource, kind: Kind::Own, pictures, gift: None });
-        let (new, whole) = (self.things.len() - 1, Rect::of(surface));
+        let (new, whole) = (self.things.len() - 1, Rect::whole(surface));
         self.copy_area(at, (place, whole), ((new, 0), whole))?;
         self.look_at(at, new)?;
         // All that was asked for before is done, too: packets of a device are in order.

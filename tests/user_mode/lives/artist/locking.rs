@@ -3,14 +3,14 @@
 use super::super::thing::{Kind, Thing, Tried, good};
 use super::Artist;
 use abi::hresult::D3DDDIERR_WASSTILLDRAWING;
-use flight::{Passive, draw};
-use runtime::{LockOrder, Rect};
+use flight::{Passive, next_random};
+use runtime::{LockRequest, Rect};
 use std::sync::atomic::Ordering::SeqCst;
 
 impl Artist {
     fn noise(&mut self, length: usize) -> Vec<u8> {
-        let mut state = self.draw(u64::MAX);
-        (0..length).map(|_| draw(&mut state, 256).to_le_bytes()[0]).collect()
+        let mut state = self.next_random(u64::MAX);
+        (0..length).map(|_| next_random(&mut state, 256).to_le_bytes()[0]).collect()
     }
 
     /// Writes with the CPU, in one of the ways that there are.
@@ -19,8 +19,8 @@ impl Artist {
         if self.things[place.0].kind == Kind::Opened {
             return Ok(());
         }
-        let way = self.draw(5);
-        let order = LockOrder {
+        let way = self.next_random(5);
+        let order = LockRequest {
             discard: way == 0 || way == 4,
             no_overwrite: way == 1,
             do_not_wait: way == 2 || way == 4,
@@ -34,21 +34,21 @@ impl Artist {
             }
             mapped => good(&format!("Lock of {order:?}"), mapped)?,
         };
-        let waited = !order.discard && !order.no_overwrite;
-        let found = if waited { mapped.read() } else { Vec::new() };
+        let gpu_wait = !order.discard && !order.no_overwrite;
+        let found = if gpu_wait { mapped.read() } else { Vec::new() };
         let (line, bytes) = (self.picture(place).line(), self.picture(place).bytes.len());
         // Who says that nothing is overwritten keeps to lines that no packet may use.
         let lines = self.picture(place).used.iter().take_while(|it| !**it).count();
         let length = match order {
-            LockOrder { no_overwrite: true, .. } => lines * line,
-            LockOrder { discard: true, .. } => bytes,
+            LockRequest { no_overwrite: true, .. } => lines * line,
+            LockRequest { discard: true, .. } => bytes,
             _ => line * self.index(bytes / line + 1),
         };
         let noise = self.noise(length);
         mapped.write(&noise);
         good("Unlock", self.app.device.unlock(at, at_place))?;
         let picture = self.picture(place);
-        if waited {
+        if gpu_wait {
             picture.compare(&found, &format!("{order:?}"))?;
         }
         if !order.no_overwrite {
@@ -56,7 +56,7 @@ impl Artist {
         }
         picture.set(&noise);
         let bottom = u32::try_from(length / line).unwrap_or(0);
-        let area = Rect { bottom, ..Rect::of(picture.surface) };
+        let area = Rect { bottom, ..Rect::whole(picture.surface) };
         let ways = ["discard", "no overwrite", "do not wait", "write", "discard or do not wait"];
         picture.note(ways[usize::try_from(way).unwrap_or(0)], area);
         Ok(())
@@ -83,7 +83,7 @@ impl Artist {
         good("Rename", self.app.device.rename(at, at_place, &mapped))?;
         let picture = self.picture(place);
         picture.set(&noise);
-        picture.note("write beside", Rect::of(picture.surface));
+        picture.note("write beside", Rect::whole(picture.surface));
         picture.idle();
         Ok(())
     }
@@ -105,8 +105,8 @@ impl Artist {
             return Ok(());
         }
         let at_place = self.place(place);
-        for _ in 0..=self.draw(2) {
-            let mapped = self.app.device.lock(at, at_place, LockOrder::default());
+        for _ in 0..=self.next_random(2) {
+            let mapped = self.app.device.lock(at, at_place, LockRequest::default());
             let found = good("Lock", mapped)?.read();
             let picture = self.picture(place);
             picture.compare(&found, "a lock that is kept")?;

@@ -40,7 +40,7 @@ impl Artist {
             }
         }
         self.look_at(at, which)?;
-        if self.draw(2) == 0 {
+        if self.next_random(2) == 0 {
             return Ok(());
         }
         let it = &mut self.things[which];
@@ -76,8 +76,8 @@ impl Artist {
         let new = self.things.len() - 1;
         self.look_at(at, new)?;
         // Some are drawn at once and go back; others are kept, and are nobody else's any more.
-        if self.draw(2) == 0 {
-            self.fill_area(at, (new, 0), Rect::of(gift.surfaces[0]))?;
+        if self.next_random(2) == 0 {
+            self.fill_area(at, (new, 0), Rect::whole(gift.surfaces[0]))?;
             self.look_at(at, new)?;
             let Some(it) = self.things.pop() else { return Ok(1) };
             *held(&gift.bytes) = it.pictures.into_iter().map(|it| it.bytes).collect();
@@ -92,7 +92,7 @@ impl Artist {
         let opened = self.things.iter().position(|it| it.kind == Kind::Opened);
         let Some(which) = opened else { return Ok(()) };
         let surface = self.things[which].pictures[0].surface;
-        self.fill_area(at, (which, 0), Rect::of(surface))?;
+        self.fill_area(at, (which, 0), Rect::whole(surface))?;
         let it = self.things.swap_remove(which);
         good("DestroyResource", self.app.device.destroy_resource(at, it.resource))
     }

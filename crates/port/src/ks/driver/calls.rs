@@ -5,38 +5,38 @@
 #![expect(unsafe_code, reason = "a table of functions is a promise, not a claim")]
 
 use super::KsDriver;
-use crate::ks::describe::{Allocator, PinTable};
+use crate::ks::describe::{AllocatorTable, PinTable};
 use crate::ks::door::Door;
-use crate::ks::pin::Under;
-use crate::ks::status::answer;
+use crate::ks::pin::AllowedChanges;
+use crate::ks::status::result_from_status;
 use abi::ks::{KSPIN, PFNKSDEVICEIRP, PFNKSDEVICEIRPVOID, PFNKSPIN};
 use abi::status::{STATUS_PENDING, STATUS_SUCCESS};
 use abi::{NTSTATUS, PVOID};
-use flight::{InCall, Kind, Pool as _, RuleId, Who};
-use nt::processor::{self, Left};
+use flight::{CallGuard, Kind, Pool as _, RuleId, Component};
+use nt::processor::{self, ExitState};
 use std::ptr;
 use std::sync::Arc;
 use stream::{
-    Answer, DriverAllocator, Entry, FilterView, ObjectId, PinId, PinView, PointerId, Refusal,
+    DriverResult, DriverAllocator, Entry, FilterView, ObjectId, PinId, PinView, PointerId, DriverError,
     Services,
 };
 
-pub(super) const NOTHING: (Option<PinId>, Under) = (None, Under::Nothing);
+pub(super) const NO_CHANGES: (Option<PinId>, AllowedChanges) = (None, AllowedChanges::Nothing);
 
 impl KsDriver {
     /// Runs code of the driver, and looks at what it did to what it was shown.
-    pub(super) fn inside<R>(
+    pub(super) fn run_driver<R>(
         &self,
         door: &Arc<Door>,
         entry: Entry,
-        (about, under): (Option<PinId>, Under),
+        (about, under): (Option<PinId>, AllowedChanges),
         body: impl FnOnce() -> R,
     ) -> R {
         let services = door.services();
-        let allocating = Entry::ALLOCATOR.contains(&entry).then(|| door.allocating());
-        let body = || door.run(|| self.pool.inside(body));
-        let (answer, left) = processor::inside(services.host(), services.log(), body);
-        judge_left(services, &left, entry.name());
+        let allocating = Entry::ALLOCATOR.contains(&entry).then(|| door.begin_allocator_call());
+        let body = || door.run(|| self.pool.run_driver(body));
+        let (answer, left) = processor::run_driver(services.host(), services.log(), body);
+        judge_exit_state(services, &left, entry.name());
         self.pool.inspect();
         door.compare_pins(about, under, entry.name());
         door.inspect(entry.name());
@@ -50,16 +50,16 @@ impl KsDriver {
         &self,
         entry: Entry,
         call: impl FnOnce(&Door, PVOID) -> Option<NTSTATUS>,
-    ) -> Answer<()> {
-        let door = self.at()?;
+    ) -> DriverResult<()> {
+        let door = self.door()?;
         let about = door.services().device().into();
         let irp = door.begin_request(about);
-        let status = self.inside(&door, entry, (None, Under::Nothing), || call(&door, irp));
+        let status = self.run_driver(&door, entry, (None, AllowedChanges::Nothing), || call(&door, irp));
         door.end_request(about);
-        answer(status.ok_or(Refusal::Absent)?)
+        result_from_status(status.ok_or(DriverError::NoEntryPoint)?)
     }
 
-    pub(super) fn device_irp(&self, entry: Entry, call: Option<PFNKSDEVICEIRP>) -> Answer<()> {
+    pub(super) fn device_irp(&self, entry: Entry, call: Option<PFNKSDEVICEIRP>) -> DriverResult<()> {
         self.device_call(entry, |door, irp| {
             let call = call?;
             // SAFETY: By invariant 1 it takes what its page says.
@@ -67,7 +67,7 @@ impl KsDriver {
         })
     }
 
-    pub(super) fn device_void(&self, entry: Entry, call: Option<PFNKSDEVICEIRPVOID>) -> Answer<()> {
+    pub(super) fn device_void(&self, entry: Entry, call: Option<PFNKSDEVICEIRPVOID>) -> DriverResult<()> {
         self.device_call(entry, |door, irp| {
             let call = call?;
             // SAFETY: By invariant 1 it takes what its page says.
@@ -81,15 +81,15 @@ impl KsDriver {
         &self,
         entry: Entry,
         view: &PinView,
-        under: Under,
+        under: AllowedChanges,
         call: impl FnOnce(&Door, &PinTable, *mut KSPIN) -> Option<R>,
-    ) -> Answer<R> {
-        let door = self.at()?;
-        let pin = door.fill_pin(view).ok_or(Refusal::Invalid)?;
+    ) -> DriverResult<R> {
+        let door = self.door()?;
+        let pin = door.fill_pin(view).ok_or(DriverError::Invalid)?;
         let table = door.inner().pins.get(&view.pin).map(|it| it.table.clone());
-        let table = table.ok_or(Refusal::Invalid)?;
+        let table = table.ok_or(DriverError::Invalid)?;
         let about = (Some(view.pin), under);
-        self.inside(&door, entry, about, || call(&door, &table, pin)).ok_or(Refusal::Absent)
+        self.run_driver(&door, entry, about, || call(&door, &table, pin)).ok_or(DriverError::NoEntryPoint)
     }
 
     pub(super) fn plain_pin_call(
@@ -97,33 +97,33 @@ impl KsDriver {
         entry: Entry,
         view: &PinView,
         call: impl FnOnce(&PinTable) -> Option<PFNKSPIN>,
-    ) -> Answer<()> {
-        let status = self.pin_call(entry, view, Under::Control, |_, table, pin| {
+    ) -> DriverResult<()> {
+        let status = self.pin_call(entry, view, AllowedChanges::ControlMutex, |_, table, pin| {
             let call = call(table)?;
             // SAFETY: By invariant 1 it takes what its page says.
             Some(unsafe { call(pin) })
         })?;
-        answer(status)
+        result_from_status(status)
     }
 
     /// The allocator that the class driver calls for. Its word alone does not say which it is.
     pub(super) fn allocator(
         &self,
         it: &DriverAllocator,
-    ) -> Answer<(Arc<Door>, (Allocator, u32), PVOID)> {
-        let door = self.at()?;
-        let number = door.services().called_allocator().ok_or(Refusal::Invalid)?;
-        let table = self.allocators().get(&number).copied().ok_or(Refusal::Invalid)?;
-        Ok((door, table, ptr::with_exposed_provenance_mut(it.word())))
+    ) -> DriverResult<(Arc<Door>, (AllocatorTable, u32), PVOID)> {
+        let door = self.door()?;
+        let number = door.services().current_allocator().ok_or(DriverError::Invalid)?;
+        let table = self.allocators().get(&number).copied().ok_or(DriverError::Invalid)?;
+        Ok((door, table, ptr::with_exposed_provenance_mut(it.value())))
     }
 
-    pub(super) fn pin_word(&self, pin: &PinView) -> usize {
-        let Ok(door) = self.at() else { return 0 };
+    pub(super) fn pin_context(&self, pin: &PinView) -> usize {
+        let Ok(door) = self.door() else { return 0 };
         // It is shown first, with the word of its filter.
         if door.pin(pin.pin).is_none() && door.fill_pin(pin).is_none() {
             return 0;
         }
-        let word = door.inner().pins.get(&pin.pin).map(crate::ks::pin::Pin::word);
+        let word = door.inner().pins.get(&pin.pin).map(crate::ks::pin::ShownPin::context);
         word.unwrap_or(0)
     }
 
@@ -131,17 +131,17 @@ impl KsDriver {
         &self,
         entry: Entry,
         pin: &PinView,
-        under: Under,
+        under: AllowedChanges,
         call: impl FnOnce(&PinTable) -> Option<abi::ks::PFNKSPINIRP>,
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         let about = pin.pin.into();
-        let irp = self.at()?.begin_request(about);
+        let irp = self.door()?.begin_request(about);
         let status = self.pin_call(entry, pin, under, |_, table, shown| {
             let call = call(table)?;
             // SAFETY: By invariant 1 it takes what its page says.
             Some(unsafe { call(shown, irp) })
         });
-        self.after_request(about, status)
+        self.finish_request(about, status)
     }
 
     /// The driver's word before and after.
@@ -150,31 +150,31 @@ impl KsDriver {
         entry: Entry,
         filter: &FilterView,
         call: impl FnOnce(&crate::ks::describe::FilterTable) -> Option<abi::ks::PFNKSFILTERIRP>,
-    ) -> Answer<(usize, usize)> {
-        let door = self.at()?;
-        let shown = door.filter(filter.filter).ok_or(Refusal::Invalid)?;
+    ) -> DriverResult<(usize, usize)> {
+        let door = self.door()?;
+        let shown = door.filter(filter.filter).ok_or(DriverError::Invalid)?;
         let word = |door: &Door| {
             let inner = door.inner();
             let it = inner.filters.get(&filter.filter);
             let at = std::mem::offset_of!(abi::ks::KSFILTER, Context);
-            it.and_then(|it| it.place.read::<usize>(at)).unwrap_or(0)
+            it.and_then(|it| it.memory.read::<usize>(at)).unwrap_or(0)
         };
         let before = word(&door);
         let table = door.inner().factories.get(filter.factory as usize).map(|it| it.table.clone());
-        let call = table.and_then(|it| call(&it)).ok_or(Refusal::Absent)?;
+        let call = table.and_then(|it| call(&it)).ok_or(DriverError::NoEntryPoint)?;
         let about = filter.filter.into();
         let irp = door.begin_request(about);
-        let status = self.inside(&door, entry, NOTHING, || {
+        let status = self.run_driver(&door, entry, NO_CHANGES, || {
             // SAFETY: By invariant 1 it takes what its page says.
             unsafe { call(shown, irp) }
         });
-        self.after_request(about, Ok(status))?;
+        self.finish_request(about, Ok(status))?;
         Ok((before, word(&door)))
     }
 
     /// A request was answered. One that is pending stays.
-    fn after_request(&self, about: ObjectId, status: Answer<NTSTATUS>) -> Answer<()> {
-        let door = self.at()?;
+    fn finish_request(&self, about: ObjectId, status: DriverResult<NTSTATUS>) -> DriverResult<()> {
+        let door = self.door()?;
         if status == Ok(STATUS_PENDING) {
             // WINDOWS: `IoMarkIrpPending` is a macro that writes into the request, whose layout is
             // not published: that it was used cannot be seen, so it is taken for granted.
@@ -182,23 +182,23 @@ impl KsDriver {
         } else {
             door.end_request(about);
         }
-        answer(status?)
+        result_from_status(status?)
     }
 
     pub(super) fn pointer_call(
         &self,
         entry: Entry,
         pointer: PointerId,
-        call: impl FnOnce(&mut crate::ks::frame::Pointer) -> Option<abi::ks::PFNKSSTREAMPOINTER>,
+        call: impl FnOnce(&mut crate::ks::frame::ShownPointer) -> Option<abi::ks::PFNKSSTREAMPOINTER>,
     ) {
-        let Ok(door) = self.at() else { return };
-        door.show_again(pointer);
+        let Ok(door) = self.door() else { return };
+        door.refresh_pointer(pointer);
         let call = {
             let mut inner = door.inner();
-            inner.pointers.get_mut(&pointer).and_then(|it| Some((call(it)?, it.place.pointer())))
+            inner.pointers.get_mut(&pointer).and_then(|it| Some((call(it)?, it.memory.pointer())))
         };
         let Some((call, shown)) = call else { return };
-        self.inside(&door, entry, NOTHING, || {
+        self.run_driver(&door, entry, NO_CHANGES, || {
             // SAFETY: By invariant 1 it takes what its page says.
             unsafe { call(shown) }
         });
@@ -206,14 +206,14 @@ impl KsDriver {
 }
 
 /// Entry rule: a driver leaves a call at the level it came in at, without a spin lock.
-fn judge_left(services: &Services, left: &Left, place: &'static str) {
-    let Left { entered, level, locks } = *left;
+fn judge_exit_state(services: &Services, left: &ExitState, place: &'static str) {
+    let ExitState { entered, level, locks } = *left;
     let broken = (entered != level || locks > 0).then(|| {
         format!(
             "the driver was entered at {entered} and left at {level}, with {locks} spin locks: it \
              leaves as it came, with none"
         )
     });
-    let call = Kind::Call.nr(InCall::current().map_or(0, |it| it.number));
-    services.log().judge(RuleId::KMD_LEVEL_008, Who::Driver, call, place, broken);
+    let call = Kind::Call.subject(CallGuard::current().map_or(0, |it| it.number));
+    services.log().judge(RuleId::KMD_LEVEL_008, Component::Driver, call, place, broken);
 }

@@ -3,13 +3,13 @@
 //! Invariant 1 is that of [`KsDriver`].
 #![expect(unsafe_code, reason = "a table of functions is a promise, not a claim")]
 
-use super::calls::NOTHING;
-use super::{Books, KsDriver};
-use crate::ks::describe::bytes;
+use super::calls::NO_CHANGES;
+use super::{PoolAccounting, KsDriver};
+use crate::ks::describe::format_bytes;
 use crate::ks::door::Door;
-use crate::ks::pin::Under;
-use crate::ks::place::Place;
-use crate::ks::status::answer;
+use crate::ks::pin::AllowedChanges;
+use crate::ks::place::DriverMemory;
+use crate::ks::status::result_from_status;
 use abi::PVOID;
 use abi::ks::{KSALLOCATOR_FRAMING, KSALLOCATOR_OPTIONF_SYSTEM_MEMORY, NonPagedPool, PagedPool};
 use abi::miniport::{DEVICE_POWER_STATE, PowerDeviceD0, PowerDeviceD3};
@@ -18,13 +18,13 @@ use flight::{Dispatch, Passive};
 use std::ptr;
 use std::sync::{Arc, PoisonError};
 use stream::{
-    Answer, Blank, DeviceDescriptor, DeviceId, DriverAllocator, DriverDevice, DriverFilter,
+    DriverResult, HandleSlot, DeviceDescriptor, DeviceId, DriverAllocator, DriverDevice, DriverFilter,
     DriverFrame, DriverPin, Entry, FilterId, FilterView, Format, FrameId, Framing, MemoryKind,
-    Minidriver, ObjectId, PinId, PinView, PointerId, ProcessPin, Refusal, Services, State,
+    Minidriver, ObjectId, PinId, PinView, PointerId, ProcessPin, DriverError, Services, PinState,
 };
 
 /// What an allocator is told (D-19: the old form, made from the item that was chosen).
-fn framing(it: &Framing) -> KSALLOCATOR_FRAMING {
+fn framing_args(it: &Framing) -> KSALLOCATOR_FRAMING {
     KSALLOCATOR_FRAMING {
         OptionsFlags: if it.kind.is_system() { KSALLOCATOR_OPTIONF_SYSTEM_MEMORY } else { 0 },
         PoolType: if it.kind == MemoryKind::Paged { PagedPool } else { NonPagedPool },
@@ -36,7 +36,7 @@ fn framing(it: &Framing) -> KSALLOCATOR_FRAMING {
 }
 
 /// All of its power, or none.
-fn power(on: bool) -> DEVICE_POWER_STATE {
+fn power_state(on: bool) -> DEVICE_POWER_STATE {
     if on { PowerDeviceD0 } else { PowerDeviceD3 }
 }
 
@@ -47,16 +47,16 @@ impl Minidriver for KsDriver {
 
     fn attach(&self, services: &Arc<Services>) {
         let door = Door::open(services.clone(), self.pool.clone(), &self.tables);
-        self.pool.watch(Some(Arc::new(Books(services.clone()))));
+        self.pool.set_observer(Some(Arc::new(PoolAccounting(services.clone()))));
         *self.door.lock().unwrap_or_else(PoisonError::into_inner) = Some(door);
     }
 
-    fn gone(&self, what: ObjectId) {
-        if let Ok(door) = self.at() {
-            door.gone(what);
+    fn object_removed(&self, what: ObjectId) {
+        if let Ok(door) = self.door() {
+            door.object_removed(what);
         }
         if matches!(what, ObjectId::Device(_)) {
-            self.pool.watch(None);
+            self.pool.set_observer(None);
             let door = self.door.lock().unwrap_or_else(PoisonError::into_inner).take();
             drop(door);
         }
@@ -66,30 +66,30 @@ impl Minidriver for KsDriver {
         &self,
         _at: &mut Passive,
         _services: &Arc<Services>,
-        word: Blank<'_, DeviceId>,
-    ) -> Answer<Option<DriverDevice>> {
+        word: HandleSlot<'_, DeviceId>,
+    ) -> DriverResult<Option<DriverDevice>> {
         let call = self.tables.dispatch.Add;
         self.device_call(Entry::DeviceAdd, |door, _| {
             let call = call?;
             // SAFETY: By invariant 1 it takes what its page says.
             Some(unsafe { call(door.device()) })
         })?;
-        let own = self.at()?.device_word();
-        Ok((own != 0).then(|| word.fill(own)))
+        let own = self.door()?.device_context();
+        Ok((own != 0).then(|| word.set(own)))
     }
 
-    fn start_device(&self, _at: &mut Passive) -> Answer<()> {
+    fn start_device(&self, _at: &mut Passive) -> DriverResult<()> {
         let call = self.tables.dispatch.Start;
         self.device_call(Entry::DeviceStart, |door, irp| {
             let call = call?;
             // SAFETY: By invariant 1 it takes what its page says; there are no resources.
             Some(unsafe { call(door.device(), irp, ptr::null_mut(), ptr::null_mut()) })
         })?;
-        self.at()?.set_started(true);
+        self.door()?.set_started(true);
         Ok(())
     }
 
-    fn post_start_device(&self, _at: &mut Passive) -> Answer<()> {
+    fn post_start_device(&self, _at: &mut Passive) -> DriverResult<()> {
         let call = self.tables.dispatch.PostStart;
         self.device_call(Entry::DevicePostStart, |door, _| {
             let call = call?;
@@ -98,38 +98,38 @@ impl Minidriver for KsDriver {
         })
     }
 
-    fn query_stop_device(&self, _at: &mut Passive) -> Answer<()> {
+    fn query_stop_device(&self, _at: &mut Passive) -> DriverResult<()> {
         self.device_irp(Entry::DeviceQueryStop, self.tables.dispatch.QueryStop)
     }
 
-    fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
-        self.at()?.set_started(false);
+    fn stop_device(&self, _at: &mut Passive) -> DriverResult<()> {
+        self.door()?.set_started(false);
         self.device_void(Entry::DeviceStop, self.tables.dispatch.Stop)
     }
 
-    fn query_remove_device(&self, _at: &mut Passive) -> Answer<()> {
+    fn query_remove_device(&self, _at: &mut Passive) -> DriverResult<()> {
         self.device_irp(Entry::DeviceQueryRemove, self.tables.dispatch.QueryRemove)
     }
 
-    fn pulled_out(&self, _at: &mut Passive) -> Answer<()> {
+    fn surprise_removal(&self, _at: &mut Passive) -> DriverResult<()> {
         self.device_void(Entry::DeviceSurpriseRemoval, self.tables.dispatch.SurpriseRemoval)
     }
 
-    fn remove_device(&self, _at: &mut Passive) -> Answer<()> {
-        self.at()?.set_started(false);
+    fn remove_device(&self, _at: &mut Passive) -> DriverResult<()> {
+        self.door()?.set_started(false);
         self.device_void(Entry::DeviceRemove, self.tables.dispatch.Remove)
     }
 
     fn set_power(&self, _at: &mut Passive, on: bool) {
-        let (call, to) = (self.tables.dispatch.SetPower, power(on));
+        let (call, to) = (self.tables.dispatch.SetPower, power_state(on));
         // It returns nothing.
         let _ = self.device_call(Entry::DeviceSetPower, |door, irp| {
             let call = call?;
             // SAFETY: By invariant 1 it takes what its page says.
-            unsafe { call(door.device(), irp, to, power(!on)) };
+            unsafe { call(door.device(), irp, to, power_state(!on)) };
             Some(STATUS_SUCCESS)
         });
-        if let Ok(door) = self.at() {
+        if let Ok(door) = self.door() {
             door.set_power(to);
         }
     }
@@ -138,10 +138,10 @@ impl Minidriver for KsDriver {
         &self,
         _at: &mut Passive,
         filter: &FilterView,
-        word: Blank<'_, FilterId>,
-    ) -> Answer<Option<DriverFilter>> {
+        word: HandleSlot<'_, FilterId>,
+    ) -> DriverResult<Option<DriverFilter>> {
         let (before, after) = self.filter_irp(Entry::FilterCreate, filter, |it| it.create)?;
-        Ok((before != after && after != 0).then(|| word.fill(after)))
+        Ok((before != after && after != 0).then(|| word.set(after)))
     }
 
     fn close_filter(
@@ -149,38 +149,38 @@ impl Minidriver for KsDriver {
         _at: &mut Passive,
         filter: &FilterView,
         _word: Option<DriverFilter>,
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         self.filter_irp(Entry::FilterClose, filter, |it| it.close).map(|_| ())
     }
 
-    fn process_filter(&self, filter: FilterId, pins: &mut [ProcessPin]) -> Answer<()> {
-        let door = self.at()?;
-        let shown = door.filter(filter).ok_or(Refusal::Invalid)?;
+    fn process_filter(&self, filter: FilterId, pins: &mut [ProcessPin]) -> DriverResult<()> {
+        let door = self.door()?;
+        let shown = door.filter(filter).ok_or(DriverError::Invalid)?;
         let call = {
             let inner = door.inner();
             let factory = inner.filters.get(&filter).map(|it| it.factory as usize);
             factory.and_then(|it| inner.factories.get(it)).and_then(|it| it.table.process)
         };
-        let call = call.ok_or(Refusal::Absent)?;
+        let call = call.ok_or(DriverError::NoEntryPoint)?;
         let sheet = door.process_pins(filter, pins);
-        let status = self.inside(&door, Entry::FilterProcess, NOTHING, || {
+        let status = self.run_driver(&door, Entry::FilterProcess, NO_CHANGES, || {
             // SAFETY: By invariant 1 it takes what its page says.
             unsafe { call(shown, sheet.index()) }
         });
-        sheet.take_back(pins);
+        sheet.read_results(pins);
         for pin in pins.iter() {
-            door.take_header(pin.pointer);
+            door.read_header(pin.pointer);
         }
-        answer(status)
+        result_from_status(status)
     }
 
     fn reset_filter(&self, _at: &mut Passive, filter: &FilterView) {
-        let Ok(door) = self.at() else { return };
+        let Ok(door) = self.door() else { return };
         let Some(shown) = door.filter(filter.filter) else { return };
         let factory = filter.factory as usize;
         let call = door.inner().factories.get(factory).and_then(|it| it.table.reset);
         let Some(call) = call else { return };
-        self.inside(&door, Entry::FilterReset, NOTHING, || {
+        self.run_driver(&door, Entry::FilterReset, NO_CHANGES, || {
             // SAFETY: By invariant 1 it takes what its page says. Its answer is not looked at.
             let _ = unsafe { call(shown) };
         });
@@ -190,35 +190,35 @@ impl Minidriver for KsDriver {
         &self,
         _at: &mut Passive,
         pin: &PinView,
-        word: Blank<'_, PinId>,
-    ) -> Answer<Option<DriverPin>> {
-        let before = self.pin_word(pin);
-        self.pin_irp(Entry::PinCreate, pin, Under::Create, |it| it.create)?;
-        let after = self.pin_word(pin);
-        Ok((before != after && after != 0).then(|| word.fill(after)))
+        word: HandleSlot<'_, PinId>,
+    ) -> DriverResult<Option<DriverPin>> {
+        let before = self.pin_context(pin);
+        self.pin_irp(Entry::PinCreate, pin, AllowedChanges::Create, |it| it.create)?;
+        let after = self.pin_context(pin);
+        Ok((before != after && after != 0).then(|| word.set(after)))
     }
 
-    fn close_pin(&self, _at: &mut Passive, pin: &PinView, _word: Option<DriverPin>) -> Answer<()> {
-        self.pin_irp(Entry::PinClose, pin, Under::Control, |it| it.close)
+    fn close_pin(&self, _at: &mut Passive, pin: &PinView, _word: Option<DriverPin>) -> DriverResult<()> {
+        self.pin_irp(Entry::PinClose, pin, AllowedChanges::ControlMutex, |it| it.close)
     }
 
-    fn process_pin(&self, pin: &PinView) -> Answer<()> {
-        let door = self.at()?;
+    fn process_pin(&self, pin: &PinView) -> DriverResult<()> {
+        let door = self.door()?;
         // Not filled: another thread may change its state, and tell the driver so.
-        let shown = door.pin(pin.pin).ok_or(Refusal::Invalid)?;
+        let shown = door.pin(pin.pin).ok_or(DriverError::Invalid)?;
         let call = door.inner().pins.get(&pin.pin).and_then(|it| it.table.process);
-        let call = call.ok_or(Refusal::Absent)?;
-        let about = (Some(pin.pin), Under::Nothing);
-        let status = self.inside(&door, Entry::PinProcess, about, || {
+        let call = call.ok_or(DriverError::NoEntryPoint)?;
+        let about = (Some(pin.pin), AllowedChanges::Nothing);
+        let status = self.run_driver(&door, Entry::PinProcess, about, || {
             // SAFETY: By invariant 1 it takes what its page says.
             unsafe { call(shown) }
         });
-        answer(status)
+        result_from_status(status)
     }
 
     fn reset_pin(&self, _at: &mut Passive, pin: &PinView) {
         // It returns nothing.
-        let _ = self.pin_call(Entry::PinReset, pin, Under::Control, |_, table, shown| {
+        let _ = self.pin_call(Entry::PinReset, pin, AllowedChanges::ControlMutex, |_, table, shown| {
             let call = table.reset?;
             // SAFETY: By invariant 1 it takes what its page says.
             unsafe { call(shown) };
@@ -232,41 +232,41 @@ impl Minidriver for KsDriver {
         pin: &PinView,
         old: Option<&Format>,
         range: &Format,
-    ) -> Answer<()> {
-        let old = old.map(|it| Place::bytes(&bytes(it)));
+    ) -> DriverResult<()> {
+        let old = old.map(|it| DriverMemory::from_bytes(&format_bytes(it)));
         let status =
-            self.pin_call(Entry::PinSetDataFormat, pin, Under::Control, |_, table, it| {
+            self.pin_call(Entry::PinSetDataFormat, pin, AllowedChanges::ControlMutex, |_, table, it| {
                 let call = table.set_format?;
-                let old = old.as_ref().map_or(ptr::null_mut(), Place::pointer);
+                let old = old.as_ref().map_or(ptr::null_mut(), DriverMemory::pointer);
                 let range = table.ranges.iter().find(|it| it.1 == *range).map_or(0, |it| it.0);
                 let range = ptr::with_exposed_provenance(range);
                 // SAFETY: By invariant 1 it takes what its page says; the range is its own, and there
                 // are no attributes.
                 Some(unsafe { call(it, old, ptr::null_mut(), range, ptr::null()) })
             })?;
-        answer(status)
+        result_from_status(status)
     }
 
-    fn set_state(&self, _at: &mut Passive, pin: &PinView, to: State, from: State) -> Answer<()> {
+    fn set_state(&self, _at: &mut Passive, pin: &PinView, to: PinState, from: PinState) -> DriverResult<()> {
         let status =
-            self.pin_call(Entry::PinSetDeviceState, pin, Under::Control, |_, it, shown| {
+            self.pin_call(Entry::PinSetDeviceState, pin, AllowedChanges::ControlMutex, |_, it, shown| {
                 let call = it.set_state?;
                 // SAFETY: By invariant 1 it takes what its page says.
                 Some(unsafe { call(shown, to as i32, from as i32) })
             })?;
-        let answer = answer(status);
-        let reached = if matches!(answer, Ok(()) | Err(Refusal::Pending)) { to } else { from };
-        self.at()?.reached(pin.pin, reached, reached);
+        let answer = result_from_status(status);
+        let reached = if matches!(answer, Ok(()) | Err(DriverError::Pending)) { to } else { from };
+        self.door()?.set_pin_state(pin.pin, reached, reached);
         answer
     }
 
-    fn connect_pin(&self, _at: &mut Passive, pin: &PinView) -> Answer<()> {
+    fn connect_pin(&self, _at: &mut Passive, pin: &PinView) -> DriverResult<()> {
         self.plain_pin_call(Entry::PinConnect, pin, |it| it.connect)
     }
 
     fn disconnect_pin(&self, _at: &mut Passive, pin: &PinView) {
         // It returns nothing.
-        let _ = self.pin_call(Entry::PinDisconnect, pin, Under::Control, |_, table, shown| {
+        let _ = self.pin_call(Entry::PinDisconnect, pin, AllowedChanges::ControlMutex, |_, table, shown| {
             let call = table.disconnect?;
             // SAFETY: By invariant 1 it takes what its page says.
             unsafe { call(shown) };
@@ -278,45 +278,45 @@ impl Minidriver for KsDriver {
         &self,
         _at: &mut Passive,
         pin: &PinView,
-        order: &Framing,
-        word: Blank<'_, stream::AllocatorId>,
-    ) -> Answer<DriverAllocator> {
-        let (mut framing, mut context): (_, PVOID) = (framing(order), ptr::null_mut());
+        context_allocation_args: &Framing,
+        word: HandleSlot<'_, stream::AllocatorId>,
+    ) -> DriverResult<DriverAllocator> {
+        let (mut framing, mut context): (_, PVOID) = (framing_args(context_allocation_args), ptr::null_mut());
         let entry = Entry::InitializeAllocator;
-        let (status, table) = self.pin_call(entry, pin, Under::Control, |_, table, shown| {
+        let (status, table) = self.pin_call(entry, pin, AllowedChanges::ControlMutex, |_, table, shown| {
             let (call, table) = (table.allocator?.initialize?, table.allocator?);
             // SAFETY: By invariant 1 it takes what its page says; both places outlive the call.
             Some((unsafe { call(shown, &raw mut framing, &raw mut context) }, table))
         })?;
-        answer(status)?;
+        result_from_status(status)?;
         let own = context.expose_provenance();
-        let number = self.at()?.services().called_allocator().ok_or(Refusal::Invalid)?;
-        self.allocators().insert(number, (table, order.bytes));
-        Ok(word.fill(own))
+        let number = self.door()?.services().current_allocator().ok_or(DriverError::Invalid)?;
+        self.allocators().insert(number, (table, context_allocation_args.bytes));
+        Ok(word.set(own))
     }
 
     fn allocate(
         &self,
         allocator: &DriverAllocator,
-        word: Blank<'_, FrameId>,
+        word: HandleSlot<'_, FrameId>,
     ) -> Option<DriverFrame> {
         let (door, (table, bytes), context) = self.allocator(allocator).ok()?;
         let call = table.allocate?;
-        let frame = self.inside(&door, Entry::Allocate, NOTHING, || {
+        let frame = self.run_driver(&door, Entry::Allocate, NO_CHANGES, || {
             // SAFETY: By invariant 1 it takes what its page says.
             unsafe { call(context) }
         });
-        door.reused(frame.addr(), bytes as usize);
-        (!frame.is_null()).then(|| word.fill(frame.expose_provenance()))
+        door.forget_reused(frame.addr(), bytes as usize);
+        (!frame.is_null()).then(|| word.set(frame.expose_provenance()))
     }
 
     fn free_frame(&self, allocator: &DriverAllocator, frame: DriverFrame) {
         let Ok((door, (table, bytes), context)) = self.allocator(allocator) else { return };
         let Some(call) = table.free else { return };
-        let frame = frame.word();
-        let _allocating = door.allocating(); // Nobody looks before it is over.
-        door.inner().freed.all.insert(frame, (bytes as usize, 0));
-        self.inside(&door, Entry::FreeFrame, NOTHING, || {
+        let frame = frame.value();
+        let _allocating = door.begin_allocator_call(); // Nobody looks before it is over.
+        door.inner().freed_frames.frames.insert(frame, (bytes as usize, 0));
+        self.run_driver(&door, Entry::FreeFrame, NO_CHANGES, || {
             // SAFETY: By invariant 1 it takes what its page says.
             unsafe { call(context, ptr::with_exposed_provenance_mut(frame)) }
         });
@@ -324,10 +324,10 @@ impl Minidriver for KsDriver {
 
     fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
         let Ok((door, (table, _), context)) = self.allocator(&allocator) else { return };
-        let number = door.services().called_allocator();
+        let number = door.services().current_allocator();
         number.and_then(|it| self.allocators().remove(&it));
         let Some(call) = table.delete else { return };
-        self.inside(&door, Entry::DeleteAllocator, NOTHING, || {
+        self.run_driver(&door, Entry::DeleteAllocator, NO_CHANGES, || {
             // SAFETY: By invariant 1 it takes what its page says.
             unsafe { call(context) }
         });
@@ -342,7 +342,7 @@ impl Minidriver for KsDriver {
     }
 
     fn frame_returned(&self, _at: &mut Passive, pin: PinId, frame: usize, context: usize) {
-        let Ok(door) = self.at() else { return };
+        let Ok(door) = self.door() else { return };
         let Some(shown) = door.pin(pin) else { return };
         let (call, size) = {
             let mut inner = door.inner();
@@ -353,18 +353,18 @@ impl Minidriver for KsDriver {
         let Some(call) = call else { return };
         let data = ptr::with_exposed_provenance_mut(frame);
         let context = ptr::with_exposed_provenance_mut(context);
-        self.inside(&door, Entry::FrameReturned, (Some(pin), Under::Nothing), || {
+        self.run_driver(&door, Entry::FrameReturned, (Some(pin), AllowedChanges::Nothing), || {
             // SAFETY: By invariant 1 it takes what its page says; there is no list.
             unsafe { call(shown, data, size, ptr::null_mut(), context, STATUS_SUCCESS) }
         });
     }
 
-    fn free_item(&self, _at: &mut Passive, item: usize) {
-        let Ok(door) = self.at() else { return };
-        let Some(call) = door.inner().routines.remove(&item) else { return };
-        self.inside(&door, Entry::ItemFree, NOTHING, || {
+    fn free_item(&self, _at: &mut Passive, framing_item: usize) {
+        let Ok(door) = self.door() else { return };
+        let Some(call) = door.inner().routines.remove(&framing_item) else { return };
+        self.run_driver(&door, Entry::ItemFree, NO_CHANGES, || {
             // SAFETY: By invariant 1 it takes what its page says: the item that came with it.
-            unsafe { call(ptr::with_exposed_provenance_mut(item)) }
+            unsafe { call(ptr::with_exposed_provenance_mut(framing_item)) }
         });
     }
 }

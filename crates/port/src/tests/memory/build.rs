@@ -9,8 +9,8 @@ use abi::status::{
 };
 use abi::{MDL, MDL_PAGES_LOCKED, PVOID};
 use flight::{Fence, Run};
-use kernel::miniport::{Answer, Miniport, Refusal};
-use kernel::operation::{Building, End, Operation, PAGE, Pages, PagingSubmission, Transfer};
+use kernel::miniport::{DriverResult, Miniport, DriverError};
+use kernel::operation::{BuildPagingBufferArgs, TransferEnd, Operation, PAGE, Pages, SubmitPagingArgs, Transfer};
 
 const RUNS: &[Run] = &[
     Run { start: 0x10_000, bytes: 2 * PAGE },
@@ -21,21 +21,21 @@ const RUNS: &[Run] = &[
 const PAGES: Pages<'_> = Pages { runs: RUNS, first: 1, count: 2 };
 
 const MOVE: Transfer<'_> = Transfer {
-    word: Some(0xa110),
+    driver_handle: Some(0xa110),
     offset: 0x1000,
     bytes: 0x2000,
-    from: End::System(PAGES),
-    to: End::Segment { number: 2, address: 0x100_3000 },
+    from: TransferEnd::System(PAGES),
+    to: TransferEnd::Segment { number: 2, address: 0x100_3000 },
     start: true,
     end: false,
     idle: false,
-    special: false,
+    special_lock: false,
 };
 
 /// What came back of a turn.
 #[derive(Debug, PartialEq, Eq)]
 struct Built {
-    answer: Answer<()>,
+    answer: DriverResult<()>,
     written: u32,
     multipass: u32,
     buffer: Vec<u8>,
@@ -48,11 +48,11 @@ fn build(operation: Operation<'_>, build: Build) -> (Built, Vec<String>) {
     let said = fly(Board::default(), &table(), |flown, at| {
         *flown.board.build.lock().unwrap() = build;
         let (mut buffer, mut multipass, mut private) = (vec![1; 16], 5, vec![2; 4]);
-        let mut building = Building {
+        let mut building = BuildPagingBufferArgs {
             operation,
             buffer: &mut buffer,
             address: 0x70_000c,
-            before: 12,
+            used: 12,
             written: 99,
             multipass: &mut multipass,
             private: &mut private,
@@ -105,7 +105,7 @@ fn a_turn_has_its_buffer_and_its_memory_of_the_last_one() {
     assert_eq!(said, [] as [&str; 0]);
     let mut buffer = vec![1; 16];
     buffer[..3].copy_from_slice(b"cmd");
-    let answer = Err(Refusal::NoRoom);
+    let answer = Err(DriverError::NoRoom);
     let private = vec![9, 2, 2, 2];
     assert_eq!(built, Built { answer, written: 3, multipass: 6, buffer, private });
 }
@@ -125,7 +125,7 @@ fn a_transfer_has_a_list_at_its_one_end() {
         STATUS_SUCCESS
     });
     let back = Transfer { from: MOVE.to, to: MOVE.from, idle: true, end: true, ..MOVE };
-    told(Operation::Transfer(Transfer { word: None, start: false, ..back }), |args| {
+    told(Operation::Transfer(Transfer { driver_handle: None, start: false, ..back }), |args| {
         let it = unsafe { args.About.Transfer };
         assert!(it.hAllocation.is_null());
         assert_eq!((it.Source.SegmentId, it.Destination.SegmentId, it.MdlOffset), (2, 0, 1));
@@ -134,14 +134,14 @@ fn a_transfer_has_a_list_at_its_one_end() {
         assert_eq!(it.Flags.Value, flags);
         STATUS_SUCCESS
     });
-    let local = End::Segment { number: 1, address: 0x5000 };
+    let local = TransferEnd::Segment { number: 1, address: 0x5000 };
     told(Operation::Transfer(Transfer { from: local, ..MOVE }), |args| {
         let it = unsafe { args.About.Transfer };
         assert_eq!((it.Source.SegmentId, it.Source.segment_address()), (1, 0x5000));
         assert_eq!(it.MdlOffset, 0);
         STATUS_SUCCESS
     });
-    told(Operation::Transfer(Transfer { special: true, ..MOVE }), |args| {
+    told(Operation::Transfer(Transfer { special_lock: true, ..MOVE }), |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_SPECIAL_LOCK_TRANSFER);
         let it = unsafe { args.About.SpecialLockTransfer };
         assert_eq!((it.TransferOffset, pages(it.Source.pMdl).len()), (0x1000, 4));
@@ -152,7 +152,7 @@ fn a_transfer_has_a_list_at_its_one_end() {
 #[test]
 fn memory_is_filled_and_discarded() {
     let address = 0x100_0000;
-    let fill = Operation::Fill { word: 7, segment: 2, address, bytes: 8192, pattern: 0xabcd };
+    let fill = Operation::Fill { driver_handle: 7, segment: 2, address, bytes: 8192, pattern: 0xabcd };
     told(fill, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_FILL);
         let it = unsafe { args.About.Fill };
@@ -161,7 +161,7 @@ fn memory_is_filled_and_discarded() {
         assert_eq!((to.SegmentId, to.SegmentAddress), (2, 0x100_0000));
         STATUS_SUCCESS
     });
-    told(Operation::Discard { word: 7, segment: 2, address, idle: true }, |args| {
+    told(Operation::Discard { driver_handle: 7, segment: 2, address, idle: true }, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_DISCARD_CONTENT);
         let it = unsafe { args.About.DiscardContent };
         assert_eq!((it.hAllocation, it.SegmentId, it.SegmentAddress), (word(7), 2, 0x100_0000));
@@ -173,7 +173,7 @@ fn memory_is_filled_and_discarded() {
 #[test]
 fn pages_come_into_an_aperture_and_leave_it() {
     let (segment, page) = (1, 16);
-    let map = Operation::MapAperture { word: Some(7), segment, page, pages: PAGES, coherent: true };
+    let map = Operation::MapAperture { driver_handle: Some(7), segment, page, pages: PAGES, coherent: true };
     told(map, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_MAP_APERTURE_SEGMENT);
         let it = unsafe { args.About.MapApertureSegment };
@@ -183,7 +183,7 @@ fn pages_come_into_an_aperture_and_leave_it() {
         assert_eq!(it.Flags.Value, DXGK_MAPAPERTUREFLAGS::CacheCoherent);
         STATUS_SUCCESS
     });
-    let unmap = Operation::UnmapAperture { word: None, segment, page, pages: 2, dummy: 0x9000 };
+    let unmap = Operation::UnmapAperture { driver_handle: None, segment, page, pages: 2, dummy: 0x9000 };
     told(unmap, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_UNMAP_APERTURE_SEGMENT);
         let it = unsafe { args.About.UnmapApertureSegment };
@@ -195,8 +195,8 @@ fn pages_come_into_an_aperture_and_leave_it() {
 
 #[test]
 fn memory_of_a_context_is_named_by_the_drivers_word() {
-    let place = End::Segment { number: 2, address: 0x100_2000 };
-    let init = Operation::InitContext { word: 7, place, cpu: Some(0x1234), bytes: 4096 };
+    let place = TransferEnd::Segment { number: 2, address: 0x100_2000 };
+    let init = Operation::InitContext { driver_handle: 7, location: place, cpu: Some(0x1234), bytes: 4096 };
     told(init, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_INIT_CONTEXT_RESOURCE);
         let it = unsafe { args.About.InitContextResource };
@@ -205,14 +205,14 @@ fn memory_of_a_context_is_named_by_the_drivers_word() {
         assert_eq!((to.VirtualAddress, to.GpuVirtualAddress), (word(0x1234), 0));
         STATUS_SUCCESS
     });
-    let place = End::System(PAGES);
-    told(Operation::InitContext { word: 7, place, cpu: None, bytes: 4096 }, |args| {
+    let place = TransferEnd::System(PAGES);
+    told(Operation::InitContext { driver_handle: 7, location: place, cpu: None, bytes: 4096 }, |args| {
         let to = unsafe { args.About.InitContextResource }.Destination;
         assert_eq!((to.SegmentId, pages(to.pMdl).len(), to.VirtualAddress), (0, 4, word(0)));
         STATUS_SUCCESS
     });
-    let place = End::Segment { number: 2, address: 0x100_2000 };
-    let update = Operation::UpdateContext { word: 7, place, bytes: 4096, private: b"new" };
+    let place = TransferEnd::Segment { number: 2, address: 0x100_2000 };
+    let update = Operation::UpdateContext { driver_handle: 7, location: place, bytes: 4096, private: b"new" };
     told(update, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_UPDATE_CONTEXT_ALLOCATION);
         let it = unsafe { args.About.UpdateContextAllocation };
@@ -225,7 +225,7 @@ fn memory_of_a_context_is_named_by_the_drivers_word() {
 
 #[test]
 fn a_notification_counts_from_the_segments_beginning() {
-    let notify = Operation::Notify { word: 7, segment: 2, address: 0x100_3000, resident: true };
+    let notify = Operation::Notify { driver_handle: 7, segment: 2, address: 0x100_3000, resident: true };
     told(notify, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_NOTIFY_RESIDENCY);
         let it = unsafe { args.About.NotifyResidency };
@@ -239,25 +239,25 @@ fn a_notification_counts_from_the_segments_beginning() {
 
 #[test]
 fn what_windows_has_no_words_for_does_not_reach_the_driver() {
-    let both = Transfer { to: End::System(PAGES), ..MOVE };
-    let nowhere = Transfer { to: End::Segment { number: 0, address: 0 }, ..MOVE };
+    let both = Transfer { to: TransferEnd::System(PAGES), ..MOVE };
+    let nowhere = Transfer { to: TransferEnd::Segment { number: 0, address: 0 }, ..MOVE };
     let far = Transfer { offset: 1 << 32, ..MOVE };
     let long = Transfer {
-        from: End::System(Pages { runs: &[Run { start: 0, bytes: 1 << 32 }], first: 0, count: 1 }),
+        from: TransferEnd::System(Pages { runs: &[Run { start: 0, bytes: 1 << 32 }], first: 0, count: 1 }),
         ..MOVE
     };
     let moves = [both, nowhere, far, long].map(Operation::Transfer);
-    let place = End::System(PAGES);
+    let place = TransferEnd::System(PAGES);
     let others = [
-        Operation::UpdateContext { word: 7, place, bytes: 1, private: b"" },
-        Operation::Notify { word: 7, segment: 0, address: 0, resident: true },
-        Operation::Notify { word: 7, segment: 3, address: 0, resident: true },
-        Operation::Notify { word: 7, segment: 2, address: 0xfff, resident: true },
+        Operation::UpdateContext { driver_handle: 7, location: place, bytes: 1, private: b"" },
+        Operation::Notify { driver_handle: 7, segment: 0, address: 0, resident: true },
+        Operation::Notify { driver_handle: 7, segment: 3, address: 0, resident: true },
+        Operation::Notify { driver_handle: 7, segment: 2, address: 0xfff, resident: true },
     ];
     for operation in moves.into_iter().chain(others) {
         let name = format!("{operation:?}");
         let (built, said) = build(operation, |_| panic!("the driver is called"));
-        assert_eq!((built.answer, said.len()), (Err(Refusal::Invalid), 0), "{name}");
+        assert_eq!((built.answer, said.len()), (Err(DriverError::Invalid), 0), "{name}");
     }
 }
 
@@ -299,10 +299,10 @@ fn only_what_may_be_in_use_is_busy() {
         advance(args, 4);
         STATUS_GRAPHICS_ALLOCATION_BUSY
     };
-    let discard = |idle| Operation::Discard { word: 7, segment: 2, address: 0x100_0000, idle };
+    let discard = |idle| Operation::Discard { driver_handle: 7, segment: 2, address: 0x100_0000, idle };
     for operation in [Operation::Transfer(MOVE), discard(false)] {
         let (built, said) = build(operation, busy);
-        assert_eq!((built.answer, built.written), (Err(Refusal::Busy), 0));
+        assert_eq!((built.answer, built.written), (Err(DriverError::Busy), 0));
         assert_eq!(said, [] as [&str; 0]);
     }
     let idle = Operation::Transfer(Transfer { idle: true, ..MOVE });
@@ -310,12 +310,12 @@ fn only_what_may_be_in_use_is_busy() {
         (idle, "transfer busy, but AllocationIsIdle was set"),
         (discard(true), "discard busy, but AllocationIsIdle was set"),
         (
-            Operation::Fill { word: 7, segment: 2, address: 0x100_0000, bytes: 1, pattern: 0 },
+            Operation::Fill { driver_handle: 7, segment: 2, address: 0x100_0000, bytes: 1, pattern: 0 },
             "fill busy, but that may be said of transfers and discards only",
         ),
     ] {
         let (built, said) = build(operation, busy);
-        assert_eq!(built.answer, Err(Refusal::Busy));
+        assert_eq!(built.answer, Err(DriverError::Busy));
         assert_eq!(said, [format!("KMD-PAGING-005: the driver found {but}")]);
     }
 }
@@ -323,14 +323,14 @@ fn only_what_may_be_in_use_is_busy() {
 #[test]
 fn another_failure_is_passed_on() {
     let (built, said) = build(Operation::Transfer(MOVE), |_| STATUS_NO_MEMORY);
-    assert_eq!((built.answer, built.written), (Err(Refusal::NoMemory), 0));
+    assert_eq!((built.answer, built.written), (Err(DriverError::NoMemory), 0));
     assert_eq!(said, [] as [&str; 0], "the funnel judges it");
 }
 
 #[test]
 fn a_paging_buffer_is_nobodys_work() {
     let said = fly(Board::default(), &table(), |flown, at| {
-        let packet = PagingSubmission {
+        let packet = SubmitPagingArgs {
             node: 1,
             fence: Fence(7),
             commands: 0x70_0000,
@@ -341,7 +341,7 @@ fn a_paging_buffer_is_nobodys_work() {
         let driver = &flown.driver;
         at.raised(flown.host, |at| {
             assert_eq!(driver.submit_paging(at, &packet), Ok(()));
-            let switch = PagingSubmission { length: 0, commands: 0, switch: true, ..packet };
+            let switch = SubmitPagingArgs { length: 0, commands: 0, switch: true, ..packet };
             assert_eq!(driver.submit_paging(at, &switch), Ok(()));
         });
         let submitted = flown.board.submitted.lock().unwrap();
@@ -366,16 +366,16 @@ fn a_driver_without_the_entries_is_not_asked() {
         ..table()
     };
     fly(Board::default(), &table, |flown, at| {
-        let mut building = Building {
+        let mut building = BuildPagingBufferArgs {
             operation: Operation::Transfer(MOVE),
             buffer: &mut [],
             address: 0,
-            before: 0,
+            used: 0,
             written: 0,
             multipass: &mut 0,
             private: &mut [],
         };
         let answer = flown.driver.build_paging(at, &mut building);
-        assert_eq!(answer, Err(Refusal::Absent));
+        assert_eq!(answer, Err(DriverError::Absent));
     });
 }

@@ -5,7 +5,7 @@ use abi::display::*;
 use abi::miniport::{DXGKRNL_INTERFACE, KSYNCHRONIZE_ROUTINE};
 use abi::status::STATUS_INVALID_PARAMETER;
 use abi::{HANDLE, PVOID};
-use kernel::Manner;
+use kernel::ProcessExit;
 use std::ptr;
 
 /// Calls all four with this `hAdapter`, and is refused.
@@ -37,7 +37,7 @@ fn in_device(call: Call) -> Vec<String> {
         let device = kernel.create_device(at, process, name).unwrap();
         kernel.destroy_device(at, process, device).unwrap();
         kernel.close_adapter(at, process, name).unwrap();
-        kernel.end_process(at, process, Manner::Orderly);
+        kernel.end_process(at, process, ProcessExit::Orderly);
     })
 }
 

@@ -5,8 +5,8 @@ use abi::display::*;
 use abi::miniport::{DRIVER_INITIALIZATION_DATA, DXGK_START_INFO, DXGKRNL_INTERFACE};
 use abi::status::{STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
 use abi::{HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID};
-use flight::{Event, Host, Line, Log, Machine, Passive, Ram, Stepped, What};
-use kernel::{AdapterId, Kernel, Plugged, StartRefused};
+use flight::{Event, Host, InterruptLine, Log, HardwareModel, Passive, Ram, DeterministicHost, EventKind};
+use kernel::{AdapterId, Kernel, DriverSetup, StartError};
 use nt::Pool;
 use std::ptr;
 use std::sync::{Arc, Mutex};
@@ -48,11 +48,11 @@ impl Default for Board {
     }
 }
 
-impl Machine for Board {
+impl HardwareModel for Board {
     fn idle(&self) -> bool {
         true
     }
-    fn step(&self, at: &mut Passive, line: &dyn Line) {
+    fn step(&self, at: &mut Passive, line: &dyn InterruptLine) {
         line.raise(at);
     }
     fn ram(&self) -> Option<Arc<dyn Ram>> {
@@ -170,7 +170,7 @@ pub(crate) struct Flown<'a> {
     pub(crate) kernel: &'a Kernel,
     pub(crate) driver: Arc<TableDriver>,
     pub(crate) board: Arc<Board>,
-    pub(crate) adapter: Result<AdapterId, StartRefused>,
+    pub(crate) adapter: Result<AdapterId, StartError>,
 }
 
 /// Starts the driver, and runs `body`. Answers what was said of it.
@@ -181,12 +181,12 @@ pub(crate) fn fly(
 ) -> Vec<String> {
     let log = Arc::new(Log::new());
     let board = Arc::new(board);
-    Stepped::fly(1, &log, |host, at| {
+    DeterministicHost::fly(1, &log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
         let pool = Pool::new(log.clone());
         let word = Arc::as_ptr(&board).expose_provenance();
         let driver = unsafe { TableDriver::new(*table, word, pool.clone()) }.unwrap();
-        let plugged = Plugged { miniport: driver.clone(), machine: board.clone(), pool };
+        let plugged = DriverSetup { miniport: driver.clone(), machine: board.clone(), pool };
         let adapter = kernel.add_adapter(at, plugged);
         let id = adapter.clone().ok();
         let (host, kernel, board) = (&**host, &*kernel, board.clone());
@@ -200,9 +200,9 @@ pub(crate) fn fly(
 }
 
 fn said(event: &Event) -> Option<String> {
-    match &event.what {
-        What::RuleBroken { rule, message, .. } => Some(format!("{}: {message}", rule.name())),
-        What::Absent { name } => Some(format!("absent: {name}")),
+    match &event.kind {
+        EventKind::RuleBroken { rule, message, .. } => Some(format!("{}: {message}", rule.name())),
+        EventKind::EntryMissing { name } => Some(format!("absent: {name}")),
         _ => None,
     }
 }

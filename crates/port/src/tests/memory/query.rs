@@ -6,8 +6,8 @@ use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::{STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
 use abi::{HANDLE, NTSTATUS, PVOID};
 use flight::Passive;
-use kernel::miniport::{Features, Miniport, Refusal};
-use kernel::segment::{MemoryFeatures, PagingFeatures, SegmentFlags, SegmentShape};
+use kernel::miniport::{Features, Miniport, DriverError};
+use kernel::segment::{MemoryFeatures, PagingFeatures, SegmentFlags, SegmentInfo};
 
 const SEGMENTS: usize = 2;
 
@@ -53,24 +53,24 @@ pub(crate) fn two_segments(out: &mut DXGK_QUERYSEGMENTOUT4) -> NTSTATUS {
     STATUS_SUCCESS
 }
 
-fn features(flown: &Flown<'_>, at: &mut Passive) -> Result<Features, Refusal> {
+fn features(flown: &Flown<'_>, at: &mut Passive) -> Result<Features, DriverError> {
     flown.driver.query_adapter(at)
 }
 
 #[test]
 fn both_passes_make_the_memory() {
     let said = fly(Board::default(), &table(), |flown, at| {
-        let aperture = SegmentShape {
+        let aperture = SegmentInfo {
             base: 0,
             size: 1 << 20,
             commit_limit: 1 << 20,
             flags: SegmentFlags { aperture: true, coherent: true, ..SegmentFlags::default() },
-            ..SegmentShape::default()
+            ..SegmentInfo::default()
         };
         let flags =
             SegmentFlags { cpu_visible: true, application_target: true, ..SegmentFlags::default() };
         let memory =
-            SegmentShape { base: 1 << 24, cpu: Some(0xe000_0000), flags, ..aperture.clone() };
+            SegmentInfo { base: 1 << 24, cpu_address: Some(0xe000_0000), flags, ..aperture.clone() };
         let paging = PagingFeatures {
             node: 1,
             buffer: 4096,
@@ -100,7 +100,7 @@ fn a_driver_need_not_have_memory() {
 }
 
 /// What is said of such an answer, and whether the driver starts.
-fn answers(query: Query) -> (Vec<String>, Option<Refusal>) {
+fn answers(query: Query) -> (Vec<String>, Option<DriverError>) {
     let mut refused = None;
     let said = fly(Board { query, ..Board::default() }, &table(), |flown, _| {
         refused = flown.adapter.as_ref().err().map(|it| it.why);
@@ -133,11 +133,11 @@ fn both_passes_have_the_same_segments() {
         STATUS_SUCCESS
     };
     let said = format!("{announced} has NbSegment 1");
-    assert_eq!(answers(fewer), (vec![said], Some(Refusal::Invalid)));
+    assert_eq!(answers(fewer), (vec![said], Some(DriverError::Invalid)));
     let refuses: Query =
         |out| if out.pSegmentDescriptor.is_null() { two_segments(out) } else { STATUS_NO_MEMORY };
     let said = format!("{announced} refused to describe them: no-memory");
-    assert_eq!(answers(refuses), (vec![said], Some(Refusal::Invalid)));
+    assert_eq!(answers(refuses), (vec![said], Some(DriverError::Invalid)));
     let more: Query = |out| {
         let status = two_segments(out);
         if !out.pSegmentDescriptor.is_null() {
@@ -147,7 +147,7 @@ fn both_passes_have_the_same_segments() {
         status
     };
     let said = format!("{announced} wrote 4 bytes behind the last descriptor");
-    assert_eq!(answers(more), (vec![said], Some(Refusal::Invalid)));
+    assert_eq!(answers(more), (vec![said], Some(DriverError::Invalid)));
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn the_stride_is_not_the_length() {
     });
     let gap = "SegmentDescriptorStride is 80, but the driver wrote into the gap behind the 64 \
                bytes of descriptor 0";
-    assert_eq!((said, refused), (vec![format!("KMD-SEG-004: {gap}")], Some(Refusal::Invalid)));
+    assert_eq!((said, refused), (vec![format!("KMD-SEG-004: {gap}")], Some(DriverError::Invalid)));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn what_nobody_meant_is_refused() {
         STATUS_SUCCESS
     });
     let many = "absent: DXGK_QUERYSEGMENTOUT4 beyond 32 segments".to_owned();
-    assert_eq!((said, refused), (vec![many], Some(Refusal::Invalid)));
+    assert_eq!((said, refused), (vec![many], Some(DriverError::Invalid)));
     let (said, refused) = answers(|out| {
         let first = out.pSegmentDescriptor.is_null();
         two_segments(out);
@@ -193,7 +193,7 @@ fn what_nobody_meant_is_refused() {
         }
         STATUS_SUCCESS
     });
-    assert_eq!((said, refused), (vec![], Some(Refusal::NoMemory)));
+    assert_eq!((said, refused), (vec![], Some(DriverError::NoMemory)));
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn everything_crooked_is_said_before_the_start_is_refused() {
     };
     let said = fly(board, &table(), |flown, _| {
         let why = flown.adapter.as_ref().unwrap_err();
-        assert_eq!((why.entry, why.why), ("DxgkDdiQueryAdapterInfo", Refusal::Invalid));
+        assert_eq!((why.entry, why.why), ("DxgkDdiQueryAdapterInfo", DriverError::Invalid));
     });
     let rules: Vec<&str> = said.iter().map(|it| &it[..it.find(':').unwrap()]).collect();
     assert_eq!(rules, ["KMD-CAPS-001", "KMD-CAPS-004", "KMD-CAPS-005", "KMD-SEG-003"]);

@@ -8,25 +8,25 @@ fn an_allocator_that_leaks_or_lies_is_named() {
         broken_by(
             true,
             |_, entry, _| {
-                if entry == Entry::DeleteAllocator { Err(Refusal::Busy) } else { Ok(()) }
+                if entry == Entry::DeleteAllocator { Err(DriverError::Busy) } else { Ok(()) }
             },
         );
     assert_eq!(left, [RuleId::KS_ALLOC_014]);
-    let failed = broken_by(true, |it, entry, _| {
+    let lock_failed = broken_by(true, |it, entry, _| {
         if entry == Entry::InitializeAllocator {
-            it.services().make_memory(8, 0, MemoryKind::Paged);
-            return Err(Refusal::NoMemory);
+            it.services().allocate_memory(8, 0, MemoryKind::Paged);
+            return Err(DriverError::NoMemory);
         }
         Ok(())
     });
-    assert_eq!(failed, [RuleId::KS_ALLOC_004]);
+    assert_eq!(lock_failed, [RuleId::KS_ALLOC_004]);
     let late = {
         let word = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         broken_by(true, move |it, entry, _| {
             match entry {
                 Entry::InitializeAllocator => {
-                    let made = it.services().make_memory(8, 0, MemoryKind::Paged).unwrap();
-                    word.store(made, std::sync::atomic::Ordering::Relaxed);
+                    let blocks_allocated = it.services().allocate_memory(8, 0, MemoryKind::Paged).unwrap();
+                    word.store(blocks_allocated, std::sync::atomic::Ordering::Relaxed);
                 }
                 Entry::PinClose => {
                     let word = word.load(std::sync::atomic::Ordering::Relaxed);
@@ -47,7 +47,7 @@ fn memory_is_not_written_after_its_frame_was_freed() {
         match entry {
             Entry::PinProcess => {
                 if let Some(edge) = it.services().leading_edge(pin, true) {
-                    let data = it.services().memory_of(edge).unwrap();
+                    let data = it.services().pointer_memory(edge).unwrap();
                     it.services().write_memory(data, 0, &[1]).unwrap();
                     word.store(data, std::sync::atomic::Ordering::Relaxed);
                 }
@@ -67,7 +67,7 @@ fn memory_is_not_written_after_its_frame_was_freed() {
 fn the_default_allocator_is_for_system_memory() {
     let mut source = Source::new(false);
     if let Some(FramingForm::Simple(it)) = &mut source.descriptor.filters[0].pins[0].framing {
-        it.system = false;
+        it.system_memory = false;
     }
     assert_eq!(broken_in(source, |_, _, _| ()), [RuleId::KS_ALLOC_025]);
 }
@@ -86,7 +86,7 @@ enum Bend {
 }
 
 impl Minidriver for Crooked {
-    fn stands_on(&self) -> Option<&dyn Minidriver> {
+    fn delegate(&self) -> Option<&dyn Minidriver> {
         Some(&self.0)
     }
 
@@ -95,11 +95,11 @@ impl Minidriver for Crooked {
         at: &mut Passive,
         pin: &PinView,
         framing: &Framing,
-        word: Blank<'_, AllocatorId>,
-    ) -> Answer<DriverAllocator> {
+        word: HandleSlot<'_, AllocatorId>,
+    ) -> DriverResult<DriverAllocator> {
         match self.1 {
-            Bend::NoContext => Ok(word.fill(0)),
-            Bend::SharedContext => Ok(word.fill(0x77)),
+            Bend::NoContext => Ok(word.set(0)),
+            Bend::SharedContext => Ok(word.set(0x77)),
             _ => self.0.initialize_allocator(at, pin, framing, word),
         }
     }
@@ -107,17 +107,17 @@ impl Minidriver for Crooked {
     fn allocate(
         &self,
         _allocator: &DriverAllocator,
-        word: Blank<'_, FrameId>,
+        word: HandleSlot<'_, FrameId>,
     ) -> Option<DriverFrame> {
         let services = self.0.services();
-        let make = |bytes, kind| services.make_memory(bytes, 15, kind);
+        let make = |bytes, kind| services.allocate_memory(bytes, 15, kind);
         match self.1 {
             Bend::NoContext | Bend::SharedContext => {
-                Some(word.fill(make(BYTES, MemoryKind::NonPaged)?))
+                Some(word.set(make(BYTES, MemoryKind::NonPaged)?))
             }
-            Bend::Short => Some(word.fill(make(BYTES - 1, MemoryKind::NonPaged)?)),
-            Bend::Paged => Some(word.fill(make(BYTES, MemoryKind::Paged)?)),
-            Bend::Crooked => Some(word.fill(make(BYTES + 1, MemoryKind::NonPaged)? + 1)),
+            Bend::Short => Some(word.set(make(BYTES - 1, MemoryKind::NonPaged)?)),
+            Bend::Paged => Some(word.set(make(BYTES, MemoryKind::Paged)?)),
+            Bend::Crooked => Some(word.set(make(BYTES + 1, MemoryKind::NonPaged)? + 1)),
             Bend::Twice => {
                 // The same for ever.
                 let mut kept = self.2.lock().unwrap();
@@ -126,13 +126,13 @@ impl Minidriver for Crooked {
                     frame => frame,
                 };
                 *kept = frame;
-                Some(word.fill(frame))
+                Some(word.set(frame))
             }
         }
     }
 
     fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
-        let word = frame.word() & !1;
+        let word = frame.value() & !1;
         let _ = self.0.services().free_memory(word);
     }
 }
@@ -140,16 +140,16 @@ impl Minidriver for Crooked {
 fn crooked(bend: Bend) -> Vec<RuleId> {
     let (events, _) = fly(0, |run, at| {
         let mut source = Source::new(true);
-        source.descriptor.filters[0].pins[0].possible = 2;
+        source.descriptor.filters[0].pins[0].instances_possible = 2;
         let crooked = Crooked(source, bend, std::sync::Mutex::new(0));
-        let plugged = Plugged { minidriver: Arc::new(crooked), memory: run.memory.clone() };
+        let plugged = DriverSetup { minidriver: Arc::new(crooked), memory: run.memory.clone() };
         let device = run.stream.add_device(at, plugged).unwrap();
         let graph = run.open(at, device).unwrap();
         let other = run.stream.create_pin(at, graph.filter, 0, &format()).unwrap();
         if bend == Bend::SharedContext {
-            run.stream.connect(at, other, &Wish::default()).unwrap();
+            run.stream.connect(at, other, &FramingRequest::default()).unwrap();
         }
-        let _ = run.stream.set_state(at, graph.pin, State::Acquire);
+        let _ = run.stream.set_state(at, graph.pin, PinState::Acquire);
         run.stream.remove_device(at, device).unwrap();
         run.assert_empty();
     });
@@ -168,7 +168,7 @@ fn frames_and_contexts_that_are_not_as_asked_for_are_named() {
 
 #[test]
 fn frames_of_the_other_side_may_be_smaller() {
-    let wish = Wish { user: true, short: true, ..Wish::default() };
+    let wish = FramingRequest { user_mode: true, half_size: true, ..FramingRequest::default() };
     let fly_it = |copes: bool| {
         let source = Source::with(false, move |it, entry, pin| {
             if entry == Entry::PinProcess && !copes {

@@ -4,14 +4,14 @@ use super::*;
 
 #[test]
 fn a_format_that_grows_needs_a_framing_that_grows() {
-    let large = Format { sample: BYTES * 2, ..format() };
+    let large = Format { sample_size: BYTES * 2, ..format() };
     for (edits, rules) in [(false, vec![RuleId::KS_FRAMING_005]), (true, vec![])] {
         let source = Source::with(false, move |it, entry, pin| {
             if entry == Entry::PinSetDataFormat && edits {
                 let simple = SimpleFraming {
                     frames: 2,
                     bytes: BYTES * 2,
-                    system: true,
+                    system_memory: true,
                     ..Default::default()
                 };
                 let framing = Some(FramingForm::Simple(simple));
@@ -70,7 +70,7 @@ fn what_cannot_be_is_refused_with_a_reason() {
     };
     check(with_item(|it| it.frames = 0), "zero frames", &[]);
     check(with_item(|it| it.alignment = 5), "power of two", &[RuleId::KS_FRAMING_002]);
-    check(with_item(|it| it.framing.least = 99), "from 99 to 64", &[RuleId::KS_FRAMING_002]);
+    check(with_item(|it| it.framing.min = 99), "from 99 to 64", &[RuleId::KS_FRAMING_002]);
     let overlap = refused(true, |pin| {
         let Some(FramingForm::Extended(framing)) = &mut pin.framing else { return };
         framing.items.push(framing.items[0]);
@@ -107,7 +107,7 @@ fn only_one_process_routine_is_there() {
     let (events, _) = fly(0, |run, at| {
         let mut source = Source::new(true);
         source.descriptor.filters[0].dispatch.push(Entry::FilterProcess);
-        assert!(matches!(run.add(at, source), Err(Refused::Descriptor(_))));
+        assert!(matches!(run.add(at, source), Err(StreamError::Descriptor(_))));
     });
     assert_eq!(broken(&events), [RuleId::KS_PROC_005]);
 }

@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn control() -> Mutex {
-    Mutex::Control(Kind::Filter.nr(1))
+fn control() -> KsMutex {
+    KsMutex::Control(Kind::Filter.subject(1))
 }
 
-fn device() -> Mutex {
-    Mutex::Device(Kind::KsDevice.nr(1))
+fn device() -> KsMutex {
+    KsMutex::Device(Kind::KsDevice.subject(1))
 }
 
 #[test]
@@ -15,7 +15,7 @@ fn mutexes_are_not_recursive_and_have_an_order() {
     let again = broken_by(
         true,
         once(Entry::PinCreate, |it, _| {
-            assert_eq!(it.services().acquire(control()), Err(Refusal::Deadlock));
+            assert_eq!(it.services().acquire(control()), Err(DriverError::Deadlock));
         }),
     );
     assert_eq!(again, [RuleId::KS_MUTEX_001]);
@@ -68,7 +68,7 @@ fn mutexes_are_for_passive_level_and_are_released() {
         }),
     );
     assert_eq!(released, []);
-    let foreign = broken_by(
+    let client_frames = broken_by(
         true,
         once(Entry::DevicePostStart, |it, _| {
             assert!(it.services().release(device()).is_err());
@@ -77,7 +77,7 @@ fn mutexes_are_for_passive_level_and_are_released() {
         }),
     );
     let rules = [RuleId::KS_DEV_003, RuleId::KS_MUTEX_004, RuleId::KS_MUTEX_005];
-    assert_eq!(foreign, rules);
+    assert_eq!(client_frames, rules);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn waiting_is_for_passive_level_and_not_for_allocate() {
     let dispatch = broken_by(
         true,
         once(Entry::PointerTimedOut, |it, _| {
-            assert_eq!(it.services().delay(10), Err(Refusal::Deadlock));
+            assert_eq!(it.services().delay(10), Err(DriverError::Deadlock));
         }),
     );
     assert_eq!(dispatch, [RuleId::WT_LEVEL_001]);
@@ -110,12 +110,12 @@ fn a_mutex_that_a_thread_of_the_driver_keeps_ends_nothing_else() {
                 source.services().acquire(mutex).unwrap();
             });
             run.host.park(at, &ended, None);
-            run.stream.pull_device(at, device).unwrap();
+            run.stream.surprise_remove_device(at, device).unwrap();
             run.assert_empty();
         });
         check_order(&events);
         let deletes =
-            events.iter().filter(|it| matches!(&it.what, flight::What::AllocatorDeleted { .. }));
+            events.iter().filter(|it| matches!(&it.kind, flight::EventKind::AllocatorDeleted { .. }));
         assert_eq!(deletes.count(), 1);
         assert_eq!(broken(&events), [RuleId::KS_MUTEX_005]);
     }
@@ -124,7 +124,7 @@ fn a_mutex_that_a_thread_of_the_driver_keeps_ends_nothing_else() {
 #[test]
 fn who_waits_when_the_run_ends_takes_no_mutex() {
     let answers = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let told = answers.clone();
+    let has_cancel_callback = answers.clone();
     let (events, _) = fly(1, |run, at| {
         let source = Arc::new(Source::new(true));
         let device = run.add_shared(at, source.clone()).unwrap();
@@ -135,14 +135,14 @@ fn who_waits_when_the_run_ends_takes_no_mutex() {
         run.host.park(at, &ended, None);
         let (stream, pin) = (run.stream.clone(), graph.pin);
         let mut once = true;
-        run.host.serve("one who serves", bell(), move |at| {
+        run.host.spawn_worker("one who serves", bell(), move |at| {
             if std::mem::take(&mut once) {
-                told.lock().unwrap().push(stream.close_pin(at, pin));
+                has_cancel_callback.lock().unwrap().push(stream.close_pin(at, pin));
             }
             false
         });
-        run.host.quiet(at);
+        run.host.run_until_idle(at);
     });
-    assert_eq!(*answers.lock().unwrap(), [Err(Refused::Over)]);
+    assert_eq!(*answers.lock().unwrap(), [Err(StreamError::HostEnded)]);
     assert_eq!(broken(&events), []);
 }

@@ -4,8 +4,8 @@ use super::*;
 
 /// How the rules were broken, in words.
 fn said(events: &[flight::Event]) -> Vec<String> {
-    let words = |it: &flight::Event| match &it.what {
-        flight::What::RuleBroken { .. } => Some(it.to_string()),
+    let words = |it: &flight::Event| match &it.kind {
+        flight::EventKind::RuleBroken { .. } => Some(it.to_string()),
         _ => None,
     };
     events.iter().filter_map(words).collect()
@@ -20,10 +20,10 @@ fn a_pin_and_a_pointer_of_another_device_are_said_to_be_that() {
         graph.run(at, 1).unwrap();
         let clone = one.services().clones(graph.pin).unwrap()[0];
         let services = other.services();
-        assert_eq!(services.attempt_processing(graph.pin), Err(Refusal::Invalid));
-        assert_eq!(services.look(clone), Err(Refusal::Invalid));
-        assert_eq!(services.delete_pointer(clone), Err(Refusal::Invalid));
-        assert!(one.services().look(clone).is_ok(), "it is there as before");
+        assert_eq!(services.attempt_processing(graph.pin), Err(DriverError::Invalid));
+        assert_eq!(services.pointer_view(clone), Err(DriverError::Invalid));
+        assert_eq!(services.delete_pointer(clone), Err(DriverError::Invalid));
+        assert!(one.services().pointer_view(clone).is_ok(), "it is there as before");
         graph.close(at).unwrap();
         for device in devices {
             run.stream.remove_device(at, device).unwrap();
@@ -45,11 +45,11 @@ fn timeouts_of_edges_end_with_their_pin() {
             match (entry, edge) {
                 (Entry::PinProcess, Some(edge)) => {
                     *kept.lock().unwrap() = edge;
-                    services.schedule(edge, 1 << 40)?;
+                    services.schedule_timeout(edge, 1 << 40)?;
                 }
                 // The edge has no frame any more, but is there.
                 (Entry::PinClose, None) if cancels => {
-                    services.cancel_schedule(*kept.lock().unwrap()).unwrap();
+                    services.cancel_timeout(*kept.lock().unwrap()).unwrap();
                 }
                 _ => (),
             }
@@ -98,7 +98,7 @@ fn pointers_are_used_while_they_are_there_and_locked() {
             let services = it.services();
             let edge = services.leading_edge(pin, false).unwrap();
             assert!(services.write(edge, 0, &[1]).is_err());
-            assert!(services.memory_of(edge).is_none());
+            assert!(services.pointer_memory(edge).is_none());
             assert!(services.advance_offsets(edge, 1, false).is_err());
             assert!(services.trailing_edge(pin, false).is_none());
         }),
@@ -118,7 +118,7 @@ fn pointers_are_used_while_they_are_there_and_locked() {
         once(Entry::PinProcess, |it, pin| {
             let services = it.services();
             let edge = services.leading_edge(pin, true).unwrap();
-            let header = Header { used: BYTES + 1, ..Header::default() };
+            let header = Header { data_used: BYTES + 1, ..Header::default() };
             services.set_header(edge, header).unwrap();
             services.advance(edge).or_else(fell).unwrap();
         }),
@@ -128,7 +128,7 @@ fn pointers_are_used_while_they_are_there_and_locked() {
 
 #[test]
 fn a_cancel_callback_deletes_its_clone_and_leaves_the_queue() {
-    let cancel = |hook: fn(&Source, Entry, PinId) -> Answer<()>| {
+    let cancel = |hook: fn(&Source, Entry, PinId) -> DriverResult<()>| {
         // Clones that are not locked can be cancelled.
         let source = Source::with(true, move |it, entry, pin| {
             if entry == Entry::PointerCancelled {
@@ -147,11 +147,11 @@ fn a_cancel_callback_deletes_its_clone_and_leaves_the_queue() {
         })
     };
     assert_eq!(cancel(|_, _, _| Ok(())), []);
-    let kept = cancel(|_, _, _| Err(Refusal::Busy));
+    let kept = cancel(|_, _, _| Err(DriverError::Busy));
     assert_eq!(kept, [RuleId::KS_PTR_004, RuleId::KS_PTR_007], "it uses what it kept");
     let works = cancel(|it, _, pin| {
         assert!(it.services().leading_edge(pin, true).is_none());
-        let control = Mutex::Control(Kind::Filter.nr(1));
+        let control = KsMutex::Control(Kind::Filter.subject(1));
         assert!(it.services().acquire(control).is_err());
         Ok(())
     });
@@ -169,7 +169,7 @@ fn a_lock_that_failed_is_not_ignored() {
             services.unlock(clone, false).unwrap();
         }
         run.stream.cancel_frames(at, graph.pin).unwrap();
-        assert_eq!(services.lock(mine), Err(Refusal::NotReady));
+        assert_eq!(services.lock(mine), Err(DriverError::NotReady));
         assert!(services.write(mine, 0, &[1]).is_err());
         services.delete_pointer(mine).unwrap();
     });

@@ -4,7 +4,7 @@
 //! kernel and of the host, and each call of a driver, is a place where another may go on.
 #![cfg(shuttle)]
 
-use flight::{Event, Log, Passive, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, Log, Passive, RuleId};
 use harness::memory::set_up_memory;
 use harness::{KernelTestbed, run, softgpu, verified};
 use kernel::power::PowerAction;
@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use thunk::{Client, CreateAllocation, DestroyAllocation};
-use windtunnel::{TestClient, HostKind};
+use windtunnel::{HostKind, TestClient};
 
 /// How many orders there are from each seed; the seeds are drawn from side by side.
 const ORDERS: usize = 2_500;
@@ -29,7 +29,7 @@ const POWER_ORDERS: usize = 500;
 fn in_many_orders(
     seeds: Range<u64>,
     orders: usize,
-    story: fn() -> Vec<Event>,
+    body: fn() -> Vec<Event>,
     look: fn(Vec<Event>),
 ) {
     std::thread::scope(|scope| {
@@ -37,7 +37,7 @@ fn in_many_orders(
             let mut config = Config::new();
             config.stack_size = 1 << 20; // Without optimisation, frames are large.
             let scheduler = RandomScheduler::new_from_seed(seed, orders);
-            scope.spawn(|| Runner::new(scheduler, config).run(move || look(story())));
+            scope.spawn(|| Runner::new(scheduler, config).run(move || look(body())));
         }
     });
 }
@@ -50,35 +50,35 @@ fn ends_meet() -> Vec<Event> {
 
 /// The same, in a kernel whose worker destroys before it closes.
 fn ends_meet_reversed() -> Vec<Event> {
-    run(On::Free, softgpu, |wing, at| {
-        wing.kernel.plant_reversal();
-        all_at_once(wing, at);
+    run(On::Free, softgpu, |testbed, at| {
+        testbed.kernel.plant_reversal();
+        all_at_once(testbed, at);
     })
 }
 
-fn all_at_once(wing: &KernelTestbed, at: &mut Passive) {
-    let bench = Bench::open(Client::new(&wing.kernel), at).expect("a device");
-    let context = bench.context(at).expect("a context");
-    let made = bench.create_resource(at, 2).expect("a resource");
-    bench.fill(at, context, made.allocations[0]).expect("work");
+fn all_at_once(testbed: &KernelTestbed, at: &mut Passive) {
+    let test_client = Bench::open(Client::new(&testbed.kernel), at).expect("a device");
+    let context = test_client.context(at).expect("a context");
+    let made = test_client.create_resource(at, 2).expect("a resource");
+    test_client.fill(at, context, made.allocations[0]).expect("work");
 
-    let (one, resource) = (bench.clone(), made.resource);
-    let destroys = wing.host.spawn("destroys", move |at| {
+    let (one, resource) = (test_client.clone(), made.resource);
+    let destroys = testbed.host.spawn("destroys", move |at| {
         let whole = Destroy { device: one.device, resource, ..Destroy::default() };
         let _ = one.client.destroy(at, &whole); // Or the device was first.
     });
-    let two = bench.clone();
-    let creates = wing.host.spawn("creates", move |at| {
+    let two = test_client.clone();
+    let creates = testbed.host.spawn("creates", move |at| {
         let more = Create::on(two.device, vec![describe(4096)]).into_resource(resource);
         let _ = two.client.create(at, &more); // Or the resource was gone.
     });
-    let (kernel, adapter) = (wing.kernel.clone(), wing.adapter);
-    let removes = wing.host.spawn("removes", move |at| kernel.remove_adapter(at, adapter));
-    assert_eq!(bench.client.destroy_device(at, bench.device), Ok(()));
+    let (kernel, adapter) = (testbed.kernel.clone(), testbed.adapter);
+    let removes = testbed.host.spawn("removes", move |at| kernel.remove_adapter(at, adapter));
+    assert_eq!(test_client.client.destroy_device(at, test_client.device), Ok(()));
     for another_client in [destroys, creates, removes] {
-        wing.host.park(at, &another_client, None);
+        testbed.host.park(at, &another_client, None);
     }
-    bench.client.kill(at);
+    test_client.client.kill(at);
 }
 
 /// In how many orders something was so.
@@ -150,19 +150,19 @@ fn a_planted_destroy_before_its_close_is_found_in_some_orders() {
 /// A client has memory paged in while its adapter sleeps and wakes.
 fn pages_and_sleeps() -> Vec<Event> {
     let make = |log: &Arc<Log>| set_up_memory(log, MemoryPlan::default()).0;
-    run(On::Free, make, |wing, at| {
-        let bench = Bench::open(Client::new(&wing.kernel), at).expect("a device");
-        let made = bench.create(at, 2).expect("allocations").allocations;
-        let one = bench.clone();
-        let pages = wing.host.spawn("pages", move |at| {
+    run(On::Free, make, |testbed, at| {
+        let test_client = Bench::open(Client::new(&testbed.kernel), at).expect("a device");
+        let made = test_client.create(at, 2).expect("allocations").allocations;
+        let one = test_client.clone();
+        let pages = testbed.host.spawn("pages", move |at| {
             for it in made {
                 one.resident(at, &[it]).expect("it comes");
             }
         });
-        wing.kernel.power_down(at, wing.adapter, PowerAction::None);
-        wing.kernel.power_up(at, wing.adapter);
-        wing.host.park(at, &pages, None);
-        bench.close(at, &[]).expect("an end");
+        testbed.kernel.power_down(at, testbed.adapter, PowerAction::None);
+        testbed.kernel.power_up(at, testbed.adapter);
+        testbed.host.park(at, &pages, None);
+        test_client.close(at, &[]).expect("an end");
     })
 }
 
@@ -186,7 +186,9 @@ fn paging_work_and_power_meet_in_any_order() {
                     );
                     sleeps = state == "d3";
                 }
-                EventKind::DdiCall { name, .. } if sleeps => assert_eq!(name, "DxgkDdiSetPowerState"),
+                EventKind::DdiCall { name, .. } if sleeps => {
+                    assert_eq!(name, "DxgkDdiSetPowerState")
+                }
                 EventKind::PagingPlanned { .. } => gpu_wait |= sleeps,
                 EventKind::PagingSubmitted { paging, .. } => {
                     flying.insert(*paging);

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{Kind, find, free, list, take};
-use crate::memory::{MEMORY, ContextWithArea, build_paging_buffer, context, query_memory};
+use crate::memory::{ContextWithArea, MEMORY, build_paging_buffer, context, query_memory};
 use crate::operation::OperationData;
 use crate::table::Adapter;
 use abi::display::{
@@ -89,7 +89,7 @@ unsafe extern "win64-unwind" fn query_tables(
             // SAFETY: The input is such a structure.
             let level = usize::from(unsafe { (*input).LevelIndex });
             let Some(level) = features.levels.get(level) else { return STATUS_INVALID_PARAMETER };
-            let said = DXGK_PAGE_TABLE_LEVEL_DESC {
+            let text = DXGK_PAGE_TABLE_LEVEL_DESC {
                 PageTableIndexBitCount: level.index_bits,
                 PageTableSegmentId: level.segment,
                 PagingProcessPageTableSegmentId: level.system_segment,
@@ -97,7 +97,7 @@ unsafe extern "win64-unwind" fn query_tables(
                 PageTableAlignmentInBytes: level.alignment,
             };
             // SAFETY: The output is such a structure, and the driver's for the call.
-            unsafe { asked.pOutputData.cast::<DXGK_PAGE_TABLE_LEVEL_DESC>().write(said) };
+            unsafe { asked.pOutputData.cast::<DXGK_PAGE_TABLE_LEVEL_DESC>().write(text) };
             STATUS_SUCCESS
         }
         DXGKQAITYPE_DRIVERCAPS => {
@@ -251,7 +251,8 @@ pub(crate) unsafe extern "win64-unwind" fn set_root_page_table(
     // SAFETY: It is a structure.
     let args = unsafe { args.read() };
     // SAFETY: The word is the context's, which outlives the call.
-    let Some((ContextWithArea { number, area, .. }, _, adapter)) = (unsafe { context(args.hContext) })
+    let Some((ContextWithArea { number, area, .. }, _, adapter)) =
+        (unsafe { context(args.hContext) })
     else {
         return;
     };
@@ -278,9 +279,9 @@ pub(crate) unsafe extern "win64-unwind" fn build_with_tables(
         return unsafe { build_paging_buffer(adapter, args) };
     }
     // SAFETY: What the operation points at is there for the call.
-    let carried = unsafe { OperationData::read(given) };
+    let data = unsafe { OperationData::read(given) };
     // SAFETY: As above.
-    let Some(Operation::UpdateTable(it)) = (unsafe { carried.operation(given) }) else {
+    let Some(Operation::UpdateTable(it)) = (unsafe { data.operation(given) }) else {
         return STATUS_NOT_SUPPORTED;
     };
     let TableAddress::Cpu(start) = it.table else {

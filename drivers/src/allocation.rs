@@ -78,7 +78,10 @@ pub(crate) unsafe extern "win64-unwind" fn create_allocation(
 /// # Safety
 ///
 /// As of `create_allocation`.
-pub(crate) unsafe fn create_until_failure(adapter: HANDLE, args: *mut DXGKARG_CREATEALLOCATION) -> NTSTATUS {
+pub(crate) unsafe fn create_until_failure(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEALLOCATION,
+) -> NTSTATUS {
     // SAFETY: It is a structure, and the driver's for the call.
     let args = unsafe { &mut *args };
     // SAFETY: The kernel gives so many elements.
@@ -205,9 +208,9 @@ pub(crate) unsafe extern "win64-unwind" fn destroy_allocation(
     // SAFETY: It is a structure.
     let args = unsafe { args.read() };
     // SAFETY: The kernel gives so many elements.
-    let doomed = unsafe { list(args.pAllocationList, args.NumAllocations) };
+    let destroy_args = unsafe { list(args.pAllocationList, args.NumAllocations) };
     let mut known = true;
-    for allocation in doomed {
+    for allocation in destroy_args {
         // SAFETY: The words are the adapter's and an allocation's, which ends here.
         known &= unsafe { destroy_one_allocation(adapter, *allocation) };
     }

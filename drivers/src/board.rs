@@ -10,7 +10,7 @@
 //! 2. The board keeps the memory; packets look for it and find it gone.
 //! 3. The lock is never held while the engines are called.
 
-use flight::{Fence, CallGuard, InterruptLine, HardwareModel, Passive, Ram, TableEntry, TableRoot};
+use flight::{CallGuard, Fence, HardwareModel, InterruptLine, Passive, Ram, TableEntry, TableRoot};
 use kernel::handle::Handle;
 use kernel::miniport::DriverError;
 use kernel::operation::PAGE;
@@ -145,10 +145,13 @@ impl Board {
         let (mut state, node) = (self.state(), node as usize);
         for it in &ended {
             // What faulted is over as well.
-            let (Completion::Done(fence) | Completion::Faulted(fence, _) | Completion::PageFaulted(fence, _)) =
-                *it
+            let (Completion::Done(fence)
+            | Completion::Faulted(fence, _)
+            | Completion::PageFaulted(fence, _)) = *it
             else {
-                if let (Completion::Preempted(by), Some(place)) = (it, state.preempted.get_mut(node)) {
+                if let (Completion::Preempted(by), Some(place)) =
+                    (it, state.preempted.get_mut(node))
+                {
                     *place = Some(*by);
                 }
                 continue;
@@ -367,7 +370,7 @@ impl HardwareModel for Board {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flight::{Log, DeterministicHost};
+    use flight::{DeterministicHost, Log};
 
     const NAME: Handle = Handle(0x4000_0040);
     const FILL: Command = Command::Fill { target: NAME, offset: 1, length: 2, value: 7 };
@@ -379,12 +382,12 @@ mod tests {
     }
 
     fn run(board: &Board) {
-        let flown = DeterministicHost::fly(0, &Arc::new(Log::silent()), |_, at| {
+        let flight_result = DeterministicHost::fly(0, &Arc::new(Log::silent()), |_, at| {
             while !board.idle() {
                 board.step(at, &Nobody);
             }
         });
-        flown.unwrap();
+        flight_result.unwrap();
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A driver that gives its contexts other save areas while they run.
 
 use flight::Passive;
-use kernel::miniport::{DriverResult, CreateAllocationArgs, CreatedAllocations, Miniport};
+use kernel::miniport::{CreateAllocationArgs, CreatedAllocations, DriverResult, Miniport};
 use softgpu::SoftGpu;
 use std::sync::Arc;
 
@@ -23,10 +23,14 @@ impl Miniport for Changing {
         Some(&*self.inner)
     }
 
-    fn create_allocations(&self, at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
-        let born = self.inner.create_allocations(at, births)?;
+    fn create_allocations(
+        &self,
+        at: &mut Passive,
+        args: CreateAllocationArgs<'_>,
+    ) -> DriverResult<CreatedAllocations> {
+        let created = self.inner.create_allocations(at, args)?;
         // Contexts that keep what they have are as good.
         let _ = self.inner.change_areas(at, true);
-        Ok(born)
+        Ok(created)
     }
 }

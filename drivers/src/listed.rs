@@ -24,7 +24,7 @@ use kernel::Handle;
 use kernel::listed::{AllocationListEntry, PatchLocation};
 use kernel::miniport::DriverError;
 use softgpu::format::list_index;
-use softgpu::{SaveTarget as Saves, Stream, RenderOutput};
+use softgpu::{RenderOutput, SaveTarget as Saves, Stream};
 use std::slice;
 
 /// The driver.
@@ -96,7 +96,8 @@ pub(crate) unsafe extern "win64-unwind" fn render(
     let commands = unsafe { bytes(args.pCommand.cast_mut(), args.CommandLength) }.to_vec();
     // SAFETY: The kernel gives so many elements.
     let allocations = unsafe { list(args.pAllocationList.cast_const(), args.AllocationListSize) };
-    let listings: Vec<AllocationListEntry> = allocations.iter().map(allocation_list_entry).collect();
+    let listings: Vec<AllocationListEntry> =
+        allocations.iter().map(allocation_list_entry).collect();
     // SAFETY: There are so many bytes, and the driver's for the call.
     let buffer =
         unsafe { slice::from_raw_parts_mut(args.pDmaBuffer.cast(), args.DmaSize as usize) };
@@ -157,7 +158,8 @@ pub(crate) unsafe extern "win64-unwind" fn patch(
     }
     // SAFETY: The kernel gives so many elements.
     let allocations = unsafe { list(args.pAllocationList, args.AllocationListSize) };
-    let listings: Vec<AllocationListEntry> = allocations.iter().map(allocation_list_entry).collect();
+    let listings: Vec<AllocationListEntry> =
+        allocations.iter().map(allocation_list_entry).collect();
     // SAFETY: As above.
     let patches = unsafe { list(args.pPatchLocationList, args.PatchLocationListSize) };
     let patches: Vec<PatchLocation> = patches
@@ -194,7 +196,7 @@ unsafe extern "win64-unwind" fn submit_listed(
     };
     let area = value::<Area>(context.area);
     // SAFETY: The block was an area's, and stays readable.
-    let (number, word) = (unsafe { (*area).number }, context.area.addr());
+    let (number, driver_handle) = (unsafe { (*area).number }, context.area.addr());
     let board = adapter.board();
     let start = told.DmaBufferSubmissionStartOffset;
     let null = told.Flags.has(SubmitFlags::NullRendering);
@@ -203,7 +205,7 @@ unsafe extern "win64-unwind" fn submit_listed(
         node: told.NodeOrdinal,
         fence: Fence(told.SubmissionFenceId),
         context: context.number,
-        area: place.map_or(Saves::NotResident(word), Saves::At),
+        area: place.map_or(Saves::NotResident(driver_handle), Saves::At),
         commands: told.DmaBufferPhysicalAddress.cast_unsigned() + u64::from(start),
         length: if null { 0 } else { told.DmaBufferSubmissionEndOffset - start },
         hung: false,

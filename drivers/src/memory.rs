@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::allocation::{Allocation, create_allocation};
-use crate::area::{Area, free_area, create_area};
+use crate::area::{Area, create_area, free_area};
 use crate::block::{Kind, bytes, find, free, list_mut, take, value};
 use crate::context::{Device, INFO, device_and_adapter};
 use crate::operation::{OperationData, Relocation, moved};
@@ -27,7 +27,7 @@ use kernel::miniport::DriverError;
 use kernel::operation::BuildPagingBufferArgs;
 use kernel::segment::SegmentInfo;
 use softgpu::format::{self, anywhere};
-use softgpu::{SaveTarget as Saves, RenderWork, NODES, Paging};
+use softgpu::{NODES, Paging, RenderWork, SaveTarget as Saves};
 use std::{ptr, slice};
 
 /// The driver.
@@ -130,7 +130,8 @@ unsafe extern "win64-unwind" fn create_in_any_segment(
         for info in unsafe { list_mut(args.pAllocationInfo, args.NumAllocations) } {
             // SAFETY: The kernel gives the private data with its size.
             let private = unsafe { bytes(info.pPrivateDriverData, info.PrivateDriverDataSize) };
-            let wants = format::read_allocation_info(private).map_or_else(|_| anywhere(), |it| it.requirements);
+            let wants = format::read_allocation_info(private)
+                .map_or_else(|_| anywhere(), |it| it.requirements);
             let set = wants.segments.0;
             (info.SupportedReadSegmentSet, info.SupportedWriteSegmentSet) = (set, set);
             if wants.flags.cpu_visible {
@@ -233,7 +234,7 @@ pub(crate) unsafe extern "win64-unwind" fn build_paging_buffer(
     // SAFETY: There are so many bytes, and the driver's for the call.
     let buffer =
         unsafe { slice::from_raw_parts_mut(args.pDmaBuffer.cast(), args.DmaSize as usize) };
-    let mut building = BuildPagingBufferArgs {
+    let mut paging_args = BuildPagingBufferArgs {
         operation,
         buffer,
         address: args.DmaBufferGpuVirtualAddress,
@@ -243,8 +244,8 @@ pub(crate) unsafe extern "win64-unwind" fn build_paging_buffer(
         private: &mut [],
     };
     let system = known.board().state().system;
-    let answer = softgpu::build_paging_in(&mut building, system);
-    let written = building.written as usize;
+    let answer = softgpu::build_paging_in(&mut paging_args, system);
+    let written = paging_args.written as usize;
     args.pDmaBuffer = args.pDmaBuffer.wrapping_byte_add(written);
     match answer {
         Ok(()) => STATUS_SUCCESS,
@@ -308,7 +309,8 @@ pub(crate) unsafe extern "win64-unwind" fn submit_commands(
     let board = adapter.board();
     let drawing = {
         let state = board.state();
-        let find = |it: kernel::Handle| state.target(device.space, it.0).ok_or(DriverError::Invalid);
+        let find =
+            |it: kernel::Handle| state.target(device.space, it.0).ok_or(DriverError::Invalid);
         let resolved = commands.into_iter().map(|it| it.resolve(find)).collect();
         let Ok(commands) = resolved else { return STATUS_INVALID_PARAMETER };
         RenderWork {

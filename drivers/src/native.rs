@@ -3,7 +3,7 @@
 
 use runtime::{LoadError, Umd};
 use std::path::Path;
-use umd::{VisibleMemory, UserDriver};
+use umd::{UserDriver, VisibleMemory};
 
 /// Loads a user-mode driver from a shared object of this machine, which exports `OpenAdapter`
 /// with the Windows calling convention.

@@ -15,8 +15,8 @@ use abi::display::{
 };
 use abi::{HANDLE, MDL, PVOID};
 use flight::Run;
-use kernel::mmu::{PageTableEntry, EntryCopy, TableAddress, TableUpdate};
-use kernel::operation::{TransferEnd, Operation, PAGE, Pages, Transfer};
+use kernel::mmu::{EntryCopy, PageTableEntry, TableAddress, TableUpdate};
+use kernel::operation::{Operation, PAGE, Pages, Transfer, TransferEnd};
 use softgpu::AREA_SIZE;
 use std::{ptr, slice};
 
@@ -116,7 +116,12 @@ impl OperationData {
                 let it = unsafe { about.DiscardContent };
                 let address = it.SegmentAddress.cast_unsigned();
                 let word = it.hAllocation.addr();
-                Operation::Discard { driver_handle: word, segment: it.SegmentId, address, idle: true }
+                Operation::Discard {
+                    driver_handle: word,
+                    segment: it.SegmentId,
+                    address,
+                    idle: true,
+                }
             }
             DXGK_OPERATION_MAP_APERTURE_SEGMENT => {
                 // SAFETY: As above.
@@ -144,9 +149,15 @@ impl OperationData {
                 // SAFETY: As above.
                 let it = unsafe { about.InitContextResource };
                 let to = it.Destination;
-                let place = TransferEnd::Segment { number: to.SegmentId, address: to.pMdl.addr() as u64 };
+                let place =
+                    TransferEnd::Segment { number: to.SegmentId, address: to.pMdl.addr() as u64 };
                 let word = it.hAllocation.addr();
-                Operation::InitContext { driver_handle: word, location: place, cpu: None, bytes: AREA_SIZE }
+                Operation::InitContext {
+                    driver_handle: word,
+                    location: place,
+                    cpu: None,
+                    bytes: AREA_SIZE,
+                }
             }
             DXGK_OPERATION_UPDATE_CONTEXT_ALLOCATION => {
                 // SAFETY: As above.
@@ -305,15 +316,21 @@ pub(crate) fn moved(operation: &Operation<'_>, board: &Board) -> Option<Relocati
             _ => return None,
         },
         Operation::Fill { driver_handle: word, address, .. } => (word, address, true),
-        Operation::VirtualFill { driver_handle: word, address, .. } => (word?, board.physical(address)?, true),
+        Operation::VirtualFill { driver_handle: word, address, .. } => {
+            (word?, board.physical(address)?, true)
+        }
         Operation::VirtualTransfer { driver_handle: word, offset, to, .. } => {
             (word?, board.physical(to.checked_sub(offset)?)?, true)
         }
         Operation::Discard { driver_handle: word, address, .. } => (word, address, false),
-        Operation::InitContext { driver_handle: word, location: TransferEnd::Segment { address, .. }, .. } => {
-            (word, address, true)
+        Operation::InitContext {
+            driver_handle: word,
+            location: TransferEnd::Segment { address, .. },
+            ..
+        } => (word, address, true),
+        Operation::MapAperture { driver_handle: word, segment, page, .. } => {
+            (word?, mapped(segment, page)?, true)
         }
-        Operation::MapAperture { driver_handle: word, segment, page, .. } => (word?, mapped(segment, page)?, true),
         Operation::UnmapAperture { driver_handle: word, segment, page, .. } => {
             (word?, mapped(segment, page)?, false)
         }

@@ -40,7 +40,10 @@ pub(crate) const BOARD_ID: [u8; 4] = *b"WtBo";
 ///
 /// The table is [`GOOD`](crate::GOOD), or one with other functions in some of its places: each
 /// takes what the DDI of its slot says, knows its physical device for a [`Board`], and stays.
-pub unsafe fn plug(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> (DriverSetup, Arc<Board>) {
+pub unsafe fn plug(
+    table: &DRIVER_INITIALIZATION_DATA,
+    log: &Arc<Log>,
+) -> (DriverSetup, Arc<Board>) {
     // SAFETY: The caller promises the same.
     unsafe { set_up_on(Board::new(), table, log) }
 }
@@ -76,7 +79,7 @@ unsafe fn set_up_with_hardware(
     let driver = unsafe { TableDriver::with_hardware(*table, address, pool.clone(), hardware) };
     let driver = driver.expect("a table like the good one is taken");
     let miniport = FaultyDriver::with_board(driver, board.clone());
-    (DriverSetup { miniport, machine: board.clone(), pool }, board)
+    (DriverSetup { miniport, hardware: board.clone(), pool }, board)
 }
 
 /// What the bus shows of a board: registers, and a configuration space.
@@ -91,16 +94,16 @@ fn hardware() -> Hardware {
 /// A driver with a table of ours.
 pub(crate) fn table(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> DriverSetup {
     // SAFETY: The tables of this crate are the good one and changes of it.
-    let (plugged, _board) = unsafe { plug(table, log) };
-    plugged
+    let (setup, _board) = unsafe { plug(table, log) };
+    setup
 }
 
 /// A driver with a table of ours, on a board with memory.
 pub(crate) fn table_memory(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> DriverSetup {
     let board = Board::with_memory(ram(), MemoryPlan::default()).expect("it has as much as that");
     // SAFETY: The tables of this crate are the good one and changes of it.
-    let (plugged, _board) = unsafe { set_up_on(board, table, log) };
-    plugged
+    let (setup, _board) = unsafe { set_up_on(board, table, log) };
+    setup
 }
 
 /// A driver with a table of ours, on a board with memory and virtual addresses.
@@ -110,14 +113,14 @@ pub(crate) fn table_gpummu(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -
     board.gpu.fill_local(INITIAL_BYTE);
     let shown = Hardware { ram: Some(ram), ..hardware() };
     // SAFETY: The tables of this crate are the good one and changes of it.
-    let (plugged, _board) = unsafe { set_up_with_hardware(board, table, shown, log) };
-    plugged
+    let (setup, _board) = unsafe { set_up_with_hardware(board, table, shown, log) };
+    setup
 }
 
 /// The driver in safe Rust.
 pub(crate) fn softgpu(log: &Arc<Log>) -> DriverSetup {
     let (miniport, machine) = SoftGpu::new();
-    DriverSetup { miniport, machine, pool: Pool::new(log.clone()) }
+    DriverSetup { miniport, hardware: machine, pool: Pool::new(log.clone()) }
 }
 
 /// The machine's memory.
@@ -133,7 +136,7 @@ fn around(
 ) -> DriverSetup {
     let (inner, machine) = SoftGpu::with_memory(ram(), plan);
     let pool = Pool::new(log.clone());
-    DriverSetup { miniport: wrap(inner, &pool), machine, pool }
+    DriverSetup { miniport: wrap(inner, &pool), hardware: machine, pool }
 }
 
 /// The driver in safe Rust, whose hardware has memory of its own.
@@ -152,7 +155,7 @@ pub(crate) fn listed(
     wrap: impl FnOnce(Arc<SoftGpu>) -> Arc<dyn Miniport>,
 ) -> DriverSetup {
     let (inner, machine) = SoftGpu::with_lists(ram(), small_memory());
-    DriverSetup { miniport: wrap(inner), machine, pool: Pool::new(log.clone()) }
+    DriverSetup { miniport: wrap(inner), hardware: machine, pool: Pool::new(log.clone()) }
 }
 
 /// The driver in safe Rust as one of WDDM 1.x.
@@ -189,7 +192,7 @@ fn wrap_gpummu(
 ) -> DriverSetup {
     let (inner, machine) = SoftGpu::with_memory(ram(), gpummu_plan(mmu));
     machine.fill_local(INITIAL_BYTE);
-    DriverSetup { miniport: wrap(inner), machine, pool: Pool::new(log.clone()) }
+    DriverSetup { miniport: wrap(inner), hardware: machine, pool: Pool::new(log.clone()) }
 }
 
 /// The driver in safe Rust, whose hardware translates addresses.
@@ -211,7 +214,7 @@ pub(crate) fn changing(log: &Arc<Log>) -> DriverSetup {
 pub(crate) fn blunt(log: &Arc<Log>) -> DriverSetup {
     let (inner, machine) = SoftGpu::with_memory(ram(), MemoryPlan::default());
     let miniport = WholeEngineReset::around(inner, machine.clone());
-    DriverSetup { miniport, machine, pool: Pool::new(log.clone()) }
+    DriverSetup { miniport, hardware: machine, pool: Pool::new(log.clone()) }
 }
 
 /// The same, which takes a pool block with each start of a transfer.

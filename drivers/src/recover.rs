@@ -58,11 +58,11 @@ impl Adapter {
 pub(crate) unsafe extern "win64-unwind" fn report_late(context: PVOID) -> BOOLEAN {
     // SAFETY: The word is the adapter's, which outlives the call.
     let Some(adapter) = (unsafe { find::<Adapter>(context) }) else { return 0 };
-    let said = adapter.report();
-    if said {
+    let text = adapter.report();
+    if text {
         adapter.queue_dpc();
     }
-    said.into()
+    text.into()
 }
 
 pub(crate) unsafe extern "win64-unwind" fn preempt_command(

@@ -5,8 +5,9 @@ use flight::{DeviceLevel, Dispatch, Fence, Passive};
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    DriverResult, CreateAllocationArgs, HandleSlot, CreatedAllocations, CreateContextArgs, DestroyAllocationArgs, DriverAllocation, DriverContext,
-    DriverDevice, DriverResource, DriverView, Miniport, OpenAllocationArgs, DriverError, AllocationInfo,
+    AllocationInfo, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
+    DestroyAllocationArgs, DriverAllocation, DriverContext, DriverDevice, DriverError,
+    DriverResource, DriverResult, DriverView, HandleSlot, Miniport, OpenAllocationArgs,
 };
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -68,9 +69,17 @@ impl FaultyDriver {
         Arc::new(Self { inner, fault, devices, remembered, _board: board })
     }
 
-    fn destroy(&self, at: &mut Passive, doomed: DestroyAllocationArgs<'_>) -> DriverResult<Option<DriverResource>> {
-        let changed = self.inner.destroy_allocations(at, doomed)?;
-        if self.fault == Some(Fault::FailsDestroyAllocation) { Err(DriverError::Busy) } else { Ok(changed) }
+    fn destroy(
+        &self,
+        at: &mut Passive,
+        args: DestroyAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
+        let changed = self.inner.destroy_allocations(at, args)?;
+        if self.fault == Some(Fault::FailsDestroyAllocation) {
+            Err(DriverError::Busy)
+        } else {
+            Ok(changed)
+        }
     }
 
     fn destroyed_handles(&self) -> MutexGuard<'_, (Vec<usize>, usize)> {
@@ -78,8 +87,8 @@ impl FaultyDriver {
     }
 
     /// What is in the table for an allocation on its own, as if it were a new one.
-    fn find_destroyed(&self, births: &CreateAllocationArgs<'_>) -> Option<usize> {
-        let alone = births.allocations.len() == 1 && births.resource.is_none();
+    fn find_destroyed(&self, args: &CreateAllocationArgs<'_>) -> Option<usize> {
+        let alone = args.allocations.len() == 1 && args.resource.is_none();
         let looks = alone && self.fault == Some(Fault::KeepsDestroyedHandles);
         looks.then(|| self.destroyed_handles().0.pop()).flatten()
     }
@@ -90,7 +99,11 @@ impl Miniport for FaultyDriver {
         Some(&*self.inner)
     }
 
-    fn create_device(&self, at: &mut Passive, word: HandleSlot<'_, Device>) -> DriverResult<DriverDevice> {
+    fn create_device(
+        &self,
+        at: &mut Passive,
+        word: HandleSlot<'_, Device>,
+    ) -> DriverResult<DriverDevice> {
         if self.fault == Some(Fault::OneDevice) && self.devices.load(SeqCst) > 0 {
             return Err(DriverError::Unsupported);
         }
@@ -118,56 +131,66 @@ impl Miniport for FaultyDriver {
         self.inner.create_context(at, device, order, word)
     }
 
-    fn create_allocations(&self, at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
-        if let Some(word) = self.find_destroyed(&births) {
-            let layout = AllocationInfo { size: 4096, alignment: 4096, ..AllocationInfo::default() };
-            let found = births.allocations.into_iter().map(|it| (it.slot.fill(word), layout));
+    fn create_allocations(
+        &self,
+        at: &mut Passive,
+        args: CreateAllocationArgs<'_>,
+    ) -> DriverResult<CreatedAllocations> {
+        if let Some(word) = self.find_destroyed(&args) {
+            let layout =
+                AllocationInfo { size: 4096, alignment: 4096, ..AllocationInfo::default() };
+            let found = args.allocations.into_iter().map(|it| (it.slot.fill(word), layout));
             return Ok(CreatedAllocations { allocations: found.collect(), resource: None });
         }
-        let mut born = self.inner.create_allocations(at, births)?;
-        for (_, layout) in &mut born.allocations {
+        let mut created = self.inner.create_allocations(at, args)?;
+        for (_, layout) in &mut created.allocations {
             match self.fault {
                 Some(Fault::ReturnsZeroSize) => layout.size = 0,
-                Some(Fault::ReturnsSmallPitchAlignedSize) => layout.pitch_aligned_size = layout.size / 2,
+                Some(Fault::ReturnsSmallPitchAlignedSize) => {
+                    layout.pitch_aligned_size = layout.size / 2
+                }
                 _ => (),
             }
         }
-        Ok(born)
+        Ok(created)
     }
 
     fn destroy_allocations(
         &self,
         at: &mut Passive,
-        mut doomed: DestroyAllocationArgs<'_>,
+        mut args: DestroyAllocationArgs<'_>,
     ) -> DriverResult<Option<DriverResource>> {
         if self.fault != Some(Fault::KeepsDestroyedHandles) {
-            return self.destroy(at, doomed);
+            return self.destroy(at, args);
         }
-        let mut tokens: Vec<DriverAllocation> = doomed.allocations.by_ref().collect();
+        let mut tokens: Vec<DriverAllocation> = args.allocations.by_ref().collect();
         self.destroyed_handles().0.extend(tokens.iter().map(DriverAllocation::word));
-        self.destroy(at, DestroyAllocationArgs { allocations: tokens.drain(..), resource: doomed.resource })
+        self.destroy(
+            at,
+            DestroyAllocationArgs { allocations: tokens.drain(..), resource: args.resource },
+        )
     }
 
     fn open_allocations(
         &self,
         at: &mut Passive,
-        mut opening: OpenAllocationArgs<'_>,
+        mut args: OpenAllocationArgs<'_>,
     ) -> DriverResult<Vec<DriverView>> {
-        let device = opening.device.word();
+        let device = args.device.word();
         if self.fault == Some(Fault::RejectsSecondDeviceOpen) {
             let maker = &mut self.destroyed_handles().1;
-            if opening.create {
+            if args.create {
                 *maker = device;
             } else if *maker != device {
                 return Err(DriverError::Invalid);
             }
         }
-        if self.fault == Some(Fault::EditsPrivateDataOnOpen) && !opening.create {
-            for byte in opening.views.iter_mut().filter_map(|it| it.private.first_mut()) {
+        if self.fault == Some(Fault::EditsPrivateDataOnOpen) && !args.create {
+            for byte in args.views.iter_mut().filter_map(|it| it.private.first_mut()) {
                 *byte = byte.wrapping_add(1);
             }
         }
-        self.inner.open_allocations(at, opening)
+        self.inner.open_allocations(at, args)
     }
 
     fn current_fence(&self, at: &mut Passive, node: u32) -> DriverResult<Fence> {

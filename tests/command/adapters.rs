@@ -11,8 +11,8 @@ use abi::status::{
     STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL,
 };
 use abi::{D3DKMT_HANDLE, LUID, NTSTATUS};
-use flight::{ThreadedHost, Log, Passive};
-use kernel::{Kernel, DriverSetup};
+use flight::{Log, Passive, ThreadedHost};
+use kernel::{DriverSetup, Kernel};
 use softgpu::{MemoryPlan, SoftGpu};
 use std::ptr;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn with_two_adapters(body: impl FnOnce(&Client, &mut Passive)) {
             let ram = nt::Ram::new(1 << 30).unwrap();
             let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
             let pool = nt::Pool::new(log.clone());
-            kernel.add_adapter(at, DriverSetup { miniport, machine, pool }).unwrap();
+            kernel.add_adapter(at, DriverSetup { miniport, hardware: machine, pool }).unwrap();
         }
         let client = Client::new(&kernel);
         body(&client, at);
@@ -110,7 +110,11 @@ fn a_client_opens_the_display_of_the_first_of_two_adapters() {
 
 const BOTH: u64 = Filter::IncludeComputeOnly | Filter::IncludeDisplayOnly;
 
-fn list_adapters(filter: u64, command_capacity: u32, array: &mut [D3DKMT_ADAPTERINFO]) -> (NTSTATUS, u32) {
+fn list_adapters(
+    filter: u64,
+    command_capacity: u32,
+    array: &mut [D3DKMT_ADAPTERINFO],
+) -> (NTSTATUS, u32) {
     let pAdapters = if array.is_empty() { ptr::null_mut() } else { array.as_mut_ptr() };
     let Filter = Filter { Value: filter };
     let mut args = D3DKMT_ENUMADAPTERS3 { Filter, NumAdapters: command_capacity, pAdapters };

@@ -4,8 +4,8 @@
 #![expect(unsafe_code, reason = "plays an application that passes any number as a pointer")]
 
 use abi::status::{STATUS_SUCCESS, name};
-use flight::{ThreadedHost, Log, Passive};
-use kernel::{Kernel, ProcessExit, DriverSetup};
+use flight::{Log, Passive, ThreadedHost};
+use kernel::{DriverSetup, Kernel, ProcessExit};
 use softgpu::{MemoryPlan, SoftGpu};
 use std::ffi::c_void;
 use std::ptr::without_provenance_mut;
@@ -28,7 +28,8 @@ fn with_an_adapter(body: impl FnOnce(&Client, &mut Passive)) {
         let pool = nt::Pool::new(log.clone());
         let (worker, bell) = (kernel.clone(), kernel.work_available());
         host.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
-        let adapter = kernel.add_adapter(at, DriverSetup { miniport, machine, pool }).unwrap();
+        let adapter =
+            kernel.add_adapter(at, DriverSetup { miniport, hardware: machine, pool }).unwrap();
         let crew: Arc<dyn flight::Spawner> = host.clone();
         kernel.start_workers(&crew, adapter);
         let client = Client::from_session(Session::guarded(&kernel));

@@ -1,14 +1,14 @@
 //! The page on `AVStream` minidrivers: its driver flies clean, and what it quotes is real.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
-use flight::{Log, DeterministicHost, EventKind};
+use flight::{DeterministicHost, EventKind, Log};
 use harness::command::text;
 use harness::pages::{blocks, compare, read};
 use minidriver::{BYTES, Camera, gray};
 use std::sync::Arc;
 use stream::{
-    DeviceDescriptor, Entry, ExtendedFraming, FramingForm, FramingItem, Minidriver, PinDescriptor,
-    DriverSetup, StreamError, SizeRange, PinState, Stream, SystemMemory,
+    DeviceDescriptor, DriverSetup, Entry, ExtendedFraming, FramingForm, FramingItem, Minidriver,
+    PinDescriptor, PinState, SizeRange, Stream, StreamError, SystemMemory,
 };
 use windtunnel::{HostKind, SCENARIOS, StreamFlight};
 
@@ -35,7 +35,9 @@ fn my_minidriver_shows_its_pictures() {
 fn my_minidriver_flies_clean() {
     let all = SCENARIOS.iter().copied().flatten().filter(|it| it.streams());
     for scenario in all.filter(|it| it.breaks.is_empty()) {
-        for on in [HostKind::Deterministic(1), HostKind::DeterministicPressure(2), HostKind::Threaded] {
+        for on in
+            [HostKind::Deterministic(1), HostKind::DeterministicPressure(2), HostKind::Threaded]
+        {
             let flight = StreamFlight::new(Arc::new(Camera::default()), gray());
             let flown = flight.host(on).fly_scenario(scenario);
             if !NOT_FLOWN.contains(&scenario.name) {
@@ -113,7 +115,9 @@ fn bad_descriptors_are_answered_as_the_page_says() {
             let plugged = DriverSetup { minidriver, memory: Arc::new(SystemMemory::default()) };
             Stream::new(host.clone(), log.clone()).add_device(at, plugged).err()
         });
-        let Some(why @ StreamError::Descriptor(_)) = added.unwrap() else { panic!("{what}: added") };
+        let Some(why @ StreamError::Descriptor(_)) = added.unwrap() else {
+            panic!("{what}: added")
+        };
         let events = log.take();
         let called = events.iter().any(|it| matches!(it.kind, EventKind::KsCall { .. }));
         assert!(!called, "{what}: its driver was called");

@@ -5,7 +5,9 @@ mod broken;
 #[path = "../tutorial/miniport.rs"]
 mod miniport;
 
-use broken::{ReturnsZeroSize, LeaksViews, FailsDestroy, LeaksDestroyedAllocations, FreesDeviceTwice};
+use broken::{
+    FailsDestroy, FreesDeviceTwice, LeaksDestroyedAllocations, LeaksViews, ReturnsZeroSize,
+};
 use harness::pages::{blocks, compare, read};
 use miniport::Keeper;
 use std::sync::Arc;
@@ -65,7 +67,8 @@ fn a_failed_assertion_shows_the_report() {
 #[test]
 #[should_panic(expected = "KMD-DESTROY-2 is not the name of a live rule")]
 fn a_rule_that_is_not_there_cannot_be_asked_for() {
-    fly(LeaksDestroyedAllocations::default(), HostKind::Deterministic(1)).assert_finding("KMD-DESTROY-2");
+    fly(LeaksDestroyedAllocations::default(), HostKind::Deterministic(1))
+        .assert_finding("KMD-DESTROY-2");
 }
 
 #[test]

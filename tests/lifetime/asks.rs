@@ -4,19 +4,19 @@
 
 use abi::NTSTATUS;
 use abi::status::{STATUS_DEVICE_REMOVED, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
-use flight::{Event, Log, Passive, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, Log, Passive, RuleId};
 use harness::{flown, run, softgpu, verified};
 use kernel::DriverSetup;
 use kernel::context::Context;
 use kernel::listed::BufferSizes;
 use kernel::miniport::{
-    DriverResult, HandleSlot, CreateContextArgs, DriverContext, DriverDevice, Miniport, DriverError,
+    CreateContextArgs, DriverContext, DriverDevice, DriverError, DriverResult, HandleSlot, Miniport,
 };
 use softgpu::format::{HARDWARE_INFO_SIZE, HardwareInfo, read_hardware_info};
 use softgpu::{Gpu, MemoryPlan, SoftGpu};
 use std::sync::{Arc, Mutex};
 use thunk::Client;
-use windtunnel::{TestClient, HostKind};
+use windtunnel::{HostKind, TestClient};
 
 /// Runs a story on a driver, by name.
 fn with(driver: &str, on: HostKind, story: impl FnOnce(&TestClient, &mut Passive)) -> Vec<Event> {
@@ -73,7 +73,9 @@ fn user_mode_asks_at_level_zero_in_its_process() {
         bench.client.query_private(at, bench.adapter, &mut data).unwrap();
     });
     let of = |event: &Event| match &event.kind {
-        EventKind::DdiCall { name, threading_level: class, process, .. } if name == "DxgkDdiQueryAdapterInfo" => {
+        EventKind::DdiCall { name, threading_level: class, process, .. }
+            if name == "DxgkDdiQueryAdapterInfo" =>
+        {
             Some((class.to_string(), process.is_some()))
         }
         _ => None,
@@ -98,7 +100,7 @@ impl Terse {
     ) -> (Arc<Self>, DriverSetup) {
         let it = Arc::new(Self { driver, answer, orders: Mutex::default() });
         let pool = nt::Pool::new(log.clone());
-        (it.clone(), DriverSetup { miniport: it, machine, pool })
+        (it.clone(), DriverSetup { miniport: it, hardware: machine, pool })
     }
 
     fn keep(&self, order: &CreateContextArgs) {
@@ -187,7 +189,10 @@ fn the_private_data_of_a_context_comes_to_the_driver() {
             let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
             let (client, device) = (&bench.client, bench.device);
             let context = if lists {
-                client.create_context_with_lists_and_data(at, device, 0, b"of mine").unwrap().context
+                client
+                    .create_context_with_lists_and_data(at, device, 0, b"of mine")
+                    .unwrap()
+                    .context
             } else {
                 client.create_context_with(at, device, 0, b"of mine").unwrap()
             };
@@ -222,7 +227,10 @@ fn whoever_a_session_calls_for_is_named() {
         let session = bench.client.session();
         let driver = Client::from_session(session.for_component(Component::Umd));
         assert_eq!(driver.session().process(), session.process());
-        assert_eq!((session.component(), driver.session().component()), (Component::Client, Component::Umd));
+        assert_eq!(
+            (session.component(), driver.session().component()),
+            (Component::Client, Component::Umd)
+        );
         for client in [&driver, &bench.client] {
             let wrong = client.query_private(at, bench.device, &mut []);
             assert_eq!(wrong, Err(STATUS_INVALID_PARAMETER));
@@ -245,6 +253,10 @@ fn a_driver_that_believes_user_mode_or_writes_too_far_is_named() {
         let findings = flown(driver, "asks-driver", 1).findings;
         let named: Vec<_> = findings.iter().map(|it| it.rule.name()).collect();
         assert_eq!(named, rules, "{driver}");
-        assert_eq!((&*findings[0].message, findings[0].component), (message, Component::Driver), "{driver}");
+        assert_eq!(
+            (&*findings[0].message, findings[0].component),
+            (message, Component::Driver),
+            "{driver}"
+        );
     }
 }

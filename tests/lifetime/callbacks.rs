@@ -1,16 +1,18 @@
 //! What a driver is answered when it calls back from the middle of a call.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
-use flight::{Passive, EventKind};
+use flight::{EventKind, Passive};
 use harness::run;
-use kernel::miniport::{DriverResult, CreateAllocationArgs, CreatedAllocations, OwningResource, Miniport, DriverError};
+use kernel::miniport::{
+    CreateAllocationArgs, CreatedAllocations, DriverError, DriverResult, Miniport, OwningResource,
+};
 use kernel::services::KernelCallbacks;
-use kernel::{Handle, DriverSetup};
+use kernel::{DriverSetup, Handle};
 use softgpu::format::describe;
 use softgpu::{MemoryPlan, SoftGpu};
 use std::sync::{Arc, Mutex, OnceLock};
 use thunk::{Client, CreateAllocation};
-use windtunnel::{TestClient, HostKind};
+use windtunnel::{HostKind, TestClient};
 
 /// The built-in driver; in a create that joins a resource, it looks up the resource's handle.
 struct Asks {
@@ -31,8 +33,13 @@ impl Miniport for Asks {
         self.driver.add_device(at, services)
     }
 
-    fn create_allocations(&self, at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
-        if let (Some(OwningResource::Existing(word, _)), Some(handle)) = (&births.resource, self.resource.get())
+    fn create_allocations(
+        &self,
+        at: &mut Passive,
+        births: CreateAllocationArgs<'_>,
+    ) -> DriverResult<CreatedAllocations> {
+        if let (Some(OwningResource::Existing(word, _)), Some(handle)) =
+            (&births.resource, self.resource.get())
         {
             let found = self.services.get().unwrap().handle_data(at, *handle, false);
             self.answers.lock().unwrap().push((word.word(), found));
@@ -48,12 +55,17 @@ fn a_driver_finds_a_resource_while_its_word_is_lent() {
         let (services, resource, answers) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         let asks = Arc::new(Asks { driver, services, resource, answers });
         let miniport = asks.clone();
-        let plug = |log: &_| DriverSetup { miniport, machine, pool: nt::Pool::new(Arc::clone(log)) };
+        let plug = |log: &_| DriverSetup {
+            miniport,
+            hardware: machine,
+            pool: nt::Pool::new(Arc::clone(log)),
+        };
         run(on, plug, |wing, at| {
             let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
             let made = bench.create_resource(at, 1).unwrap();
             asks.resource.get_or_init(|| Handle(made.resource));
-            let more = CreateAllocation::new(bench.device, vec![describe(4096)]).into_resource(made.resource);
+            let more = CreateAllocation::new(bench.device, vec![describe(4096)])
+                .into_resource(made.resource);
             bench.create_with(at, &more).unwrap();
             bench.destroy_resource(at, made.resource).unwrap();
             bench.close(at, &[]).unwrap();
@@ -83,7 +95,11 @@ impl Miniport for Captures {
         self.driver.add_device(at, services)
     }
 
-    fn create_allocations(&self, at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
+    fn create_allocations(
+        &self,
+        at: &mut Passive,
+        births: CreateAllocationArgs<'_>,
+    ) -> DriverResult<CreatedAllocations> {
         if let Some(first) = self.first.get() {
             let answer = self.services.get().unwrap().capture_address(at, *first);
             self.answers.lock().unwrap().push(answer);
@@ -101,7 +117,8 @@ fn a_driver_hears_where_video_is_captured_into() {
     let (services, first, answers) = Default::default();
     let captures = Arc::new(Captures { driver, services, first, answers });
     let miniport = captures.clone();
-    let plug = |log: &_| DriverSetup { miniport, machine, pool: nt::Pool::new(Arc::clone(log)) };
+    let plug =
+        |log: &_| DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(Arc::clone(log)) };
     let flown = run(HostKind::Deterministic(1), plug, |wing, at| {
         let client = Client::new(&wing.kernel);
         let adapter = client.adapters(at).unwrap()[0];

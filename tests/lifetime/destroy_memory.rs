@@ -2,7 +2,7 @@
 //! of events that is drawn, each stage waits for what it has to wait for, and for no more.
 #![forbid(unsafe_code)]
 
-use flight::{Event, Subject, EventKind};
+use flight::{Event, EventKind, Subject};
 use harness::flown;
 use windtunnel::{HostKind, Outcome};
 
@@ -17,7 +17,10 @@ fn events(scenario: &str, on: HostKind) -> Vec<Event> {
 
 /// Every order there is.
 fn orders() -> impl Iterator<Item = HostKind> {
-    (1..=20).map(HostKind::Deterministic).chain((1..=10).map(HostKind::DeterministicPressure)).chain([HostKind::Threaded; 5])
+    (1..=20)
+        .map(HostKind::Deterministic)
+        .chain((1..=10).map(HostKind::DeterministicPressure))
+        .chain([HostKind::Threaded; 5])
 }
 
 /// The end of one allocation with one view, by the places of its events.
@@ -49,7 +52,11 @@ impl<'a> End<'a> {
             })
         };
         let end = |(asked, it): (usize, &Event)| {
-            let EventKind::RetireRequested { assume_not_in_use: assume, synchronous: sync, .. } = it.kind else { return None };
+            let EventKind::RetireRequested { assume_not_in_use: assume, synchronous: sync, .. } =
+                it.kind
+            else {
+                return None;
+            };
             let (retirement, view) = (it.subject, view(it.subject)?);
             let allocation = allocation(view)?;
             Some(Self { events, allocation, view, retirement, asked, assume, sync })
@@ -145,7 +152,8 @@ fn a_lock_is_dropped_before_its_allocation_waits_for_anything() {
 #[test]
 fn an_unlocked_one_has_no_lock_to_drop() {
     ends("destroy-unlocked", 1, |it| {
-        let dropped = |event: &Event| matches!(event.kind, EventKind::LockEnded { dropped: true, .. });
+        let dropped =
+            |event: &Event| matches!(event.kind, EventKind::LockEnded { dropped: true, .. });
         assert_eq!(it.places(dropped).count(), 0);
     });
 }

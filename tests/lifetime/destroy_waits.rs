@@ -4,12 +4,12 @@
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
 use abi::status::STATUS_UNSUCCESSFUL;
-use flight::{Event, Passive, RuleId, Subject, EventKind};
+use flight::{Event, EventKind, Passive, RuleId, Subject};
 use harness::{KernelTestbed, run, verified};
 use kernel::DriverSetup;
 use std::sync::Arc;
 use thunk::{Client, DestroyAllocation, SyncObject};
-use windtunnel::{TestClient, HostKind};
+use windtunnel::{HostKind, TestClient};
 
 /// A client with a context on each node and a third one that waits for the CPU.
 struct Desk {
@@ -117,7 +117,8 @@ fn fly(
 fn all(check: impl Fn(HostKind, &dyn Fn(HostKind, bool, bool) -> Vec<Event>)) {
     let drivers: [fn(&Arc<flight::Log>) -> DriverSetup; 2] =
         [harness::softgpu, drivers::find("table").unwrap().make];
-    let orders = (0..20).map(HostKind::Deterministic).chain((0..10).map(HostKind::DeterministicPressure));
+    let orders =
+        (0..20).map(HostKind::Deterministic).chain((0..10).map(HostKind::DeterministicPressure));
     for on in orders.chain(std::iter::repeat_n(HostKind::Threaded, 10)) {
         for make in drivers {
             check(on, &|on, assume, synchronous| fly(on, make, assume, synchronous));
@@ -210,8 +211,12 @@ fn two_contexts_that_wait_for_one_another_are_named_both() {
             bench.submit(at, context, &[]).unwrap();
             bench.client.signal_gpu(at, context, &[(signals, 1)]).unwrap();
         }
-        let destroy =
-            DestroyAllocation { device: bench.device, resource, synchronous: true, ..DestroyAllocation::default() };
+        let destroy = DestroyAllocation {
+            device: bench.device,
+            resource,
+            synchronous: true,
+            ..DestroyAllocation::default()
+        };
         assert_eq!(bench.client.destroy(at, &destroy), Err(STATUS_UNSUCCESSFUL));
         bench.client.signal_cpu(at, bench.device, &[(left, 1)], 0).unwrap();
         wing.host.run_until_idle(at);

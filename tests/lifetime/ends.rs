@@ -2,8 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_NO_MEMORY};
-use flight::{Event, Fence, Kind, Passive, RuleId, EventKind};
-use harness::{VariantDriver, KernelTestbed, flown, run, softgpu, verified};
+use flight::{Event, EventKind, Fence, Kind, Passive, RuleId};
+use harness::{KernelTestbed, VariantDriver, flown, run, softgpu, verified};
 use kernel::miniport::Generation;
 use softgpu::format::{Command, describe};
 use std::sync::Arc;
@@ -22,7 +22,8 @@ fn place(events: &[Event], what: &str, is: impl Fn(&Event) -> bool) -> usize {
 
 /// The calls of the driver, in order, from the first client call of that name on.
 fn calls_after(events: &[Event], call: &str) -> Vec<String> {
-    let entered = |it: &&Event| !matches!(&it.kind, EventKind::Enter { call: name } if name == call);
+    let entered =
+        |it: &&Event| !matches!(&it.kind, EventKind::Enter { call: name } if name == call);
     let name = |it: &Event| match &it.kind {
         EventKind::DdiCall { name, .. } => Some(name.to_string()),
         _ => None,
@@ -63,12 +64,15 @@ fn a_resource_goes_with_the_last_of_its_members_whichever_call_that_is() {
         let events = flown("softgpu", "member-in-flight", seed).events;
         let gone = |number| {
             let subject = Kind::Allocation.subject(number);
-            place(&events, "gone", |it| it.subject == subject && it.kind == EventKind::AllocationDestroyed {})
+            place(&events, "gone", |it| {
+                it.subject == subject && it.kind == EventKind::AllocationDestroyed {}
+            })
         };
         let goes = |it: &Event| matches!(it.kind, EventKind::DdiResource { destroy: true, .. });
         let carried: Vec<&Event> = events.iter().filter(|it| goes(it)).collect();
         assert_eq!(carried.len(), 1, "seed {seed}");
-        let end = place(&events, "resource.destroyed", |it| it.kind == EventKind::ResourceDestroyed {});
+        let end =
+            place(&events, "resource.destroyed", |it| it.kind == EventKind::ResourceDestroyed {});
         assert!(end > gone(1) && end > gone(2), "seed {seed}");
     }
     // Behind the work, the member that assumes nothing goes first, and the resource does not.
@@ -168,7 +172,8 @@ fn create_or_destroy(seed: u64) -> (Vec<Event>, Vec<Option<i32>>) {
         let creates = |name: &'static str| {
             let (bench, said) = (bench.clone(), said.clone());
             wing.host.spawn(name, move |at| {
-                let more = CreateAllocation::new(bench.device, vec![describe(4096)]).into_resource(resource);
+                let more = CreateAllocation::new(bench.device, vec![describe(4096)])
+                    .into_resource(resource);
                 said.send((name, bench.client.create(at, &more).err())).unwrap();
             })
         };
@@ -201,7 +206,9 @@ fn a_create_whose_resource_was_destroyed_meanwhile_is_undone() {
         for (answer, thread) in answers.into_iter().zip(3..) {
             let mine = || events.iter().filter(|it| it.thread == thread).map(|it| &it.kind);
             let called = |name: &str| {
-                mine().any(|it| matches!(it, EventKind::DdiCall { name: called, .. } if called == name))
+                mine().any(
+                    |it| matches!(it, EventKind::DdiCall { name: called, .. } if called == name),
+                )
             };
             let parked = mine().any(|it| matches!(it, EventKind::WaitParked { .. }));
             match answer {
@@ -214,7 +221,10 @@ fn a_create_whose_resource_was_destroyed_meanwhile_is_undone() {
             }
         }
     }
-    assert!(made > 0 && undone > 0 && gpu_wait > 0, "{made} made, {undone} undone, {gpu_wait} waited");
+    assert!(
+        made > 0 && undone > 0 && gpu_wait > 0,
+        "{made} made, {undone} undone, {gpu_wait} waited"
+    );
 }
 
 #[test]
@@ -227,7 +237,9 @@ fn a_changed_hresource_is_used_from_then_on() {
     });
     for events in flights {
         let words = events.iter().filter_map(|it| match it.kind {
-            EventKind::DriverHandleSet { of: to } if to == Kind::Resource.subject(1) => Some(it.subject),
+            EventKind::DriverHandleSet { of: to } if to == Kind::Resource.subject(1) => {
+                Some(it.subject)
+            }
             _ => None,
         });
         let words: Vec<_> = words.collect();
@@ -254,8 +266,9 @@ fn a_driver_may_call_back_on_what_it_is_building() {
         |it| matches!(it.kind, EventKind::HandlePublished { of: to, .. } if to == Kind::View.subject(1)),
     );
     assert!(call < given, "before clients have the name");
-    let opened =
-        place(&events, "opened", |it| matches!(it.kind, EventKind::ViewOpened { handle_set: true, .. }));
+    let opened = place(&events, "opened", |it| {
+        matches!(it.kind, EventKind::ViewOpened { handle_set: true, .. })
+    });
     assert!(opened < given);
 }
 
@@ -266,7 +279,8 @@ fn a_driver_that_refuses_to_destroy_does_not_get_it_again() {
     assert_eq!(rule, Some((RuleId::KMD_DESTROY_009, Severity::Warning)));
     for number in 1..=3 {
         let given = |it: &&Event| {
-            it.subject == Kind::Allocation.subject(number) && matches!(it.kind, EventKind::DdiDestroys { .. })
+            it.subject == Kind::Allocation.subject(number)
+                && matches!(it.kind, EventKind::DdiDestroys { .. })
         };
         assert_eq!(flown.events.iter().filter(given).count(), 1);
     }
@@ -279,7 +293,7 @@ fn the_bytes_are_real() {
     let seen = driver.clone();
     let plug = |log: &Arc<flight::Log>| kernel::DriverSetup {
         miniport: driver,
-        machine,
+        hardware: machine,
         pool: nt::Pool::new(log.clone()),
     };
     run(1, plug, |wing, at| {

@@ -4,7 +4,7 @@
 
 use abi::status::{STATUS_DEVICE_REMOVED, STATUS_INVALID_PARAMETER};
 use abi::ukm::D3DDDI_ESCAPEFLAGS as Flags;
-use flight::{Event, Passive, EventKind, Component};
+use flight::{Component, Event, EventKind, Passive};
 use harness::{KernelTestbed, flown, run, softgpu, verified};
 use softgpu::format::{self, Command};
 use thunk::{Client, EscapeCall};
@@ -38,11 +38,15 @@ fn at_level_two_nobody_else_is_inside_and_no_packet_flies() {
                         assert_eq!((inside, flying), (0, 0), "{driver}, seed {seed}: {event}");
                         (inside, twos) = (inside + 1, twos + 1);
                     }
-                    EventKind::DdiCall { threading_level: class, .. } if class != "none" => inside += 1,
+                    EventKind::DdiCall { threading_level: class, .. } if class != "none" => {
+                        inside += 1
+                    }
                     EventKind::DdiReturn { name, .. } if !is_interrupt(name) => inside -= 1,
                     EventKind::PacketSubmitted { .. } => flying += 1,
                     EventKind::PacketDone { .. } => flying -= 1,
-                    EventKind::WaitParked { why } => gpu_wait += usize::from(why.contains("the work on")),
+                    EventKind::WaitParked { why } => {
+                        gpu_wait += usize::from(why.contains("the work on"))
+                    }
                     _ => (),
                 }
             }
@@ -88,7 +92,8 @@ fn what_does_not_belong_together_comes_to_nobody() {
         let log = wing.kernel.log().clone();
         let second = wing.kernel.add_adapter(at, softgpu(&log)).unwrap();
         let bench = bench(wing, at);
-        let (context, device) = (bench.create_context(at).unwrap(), bench.create_device(at).unwrap());
+        let (context, device) =
+            (bench.create_context(at).unwrap(), bench.create_device(at).unwrap());
         let mirror = asks(&bench, format::Escape::Mirror(1), 0);
         let adapters = bench.client.adapters(at).unwrap();
         for escape in [

@@ -4,14 +4,16 @@
 //! of the driver's, and of nobody else's: what the kernel does afterwards is right.
 
 use drivers::Listed;
-use flight::{DeviceLevel, Dispatch, Log, Passive, Component};
+use flight::{Component, DeviceLevel, Dispatch, Log, Passive};
 use harness::good_scenarios;
 use kernel::DriverSetup;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    DriverResult, CreateAllocationArgs, HandleSlot, CreatedAllocations, CreateContextArgs, DestroyAllocationArgs, DriverContext, DriverDevice, DriverResource,
-    DriverView, Features, Generation, Miniport, OpenAllocationArgs, DriverError, StandardAllocationArgs, SubmitCommandVirtualArgs,
+    CreateAllocationArgs, CreateContextArgs, CreatedAllocations, DestroyAllocationArgs,
+    DriverContext, DriverDevice, DriverError, DriverResource, DriverResult, DriverView, Features,
+    Generation, HandleSlot, Miniport, OpenAllocationArgs, StandardAllocationArgs,
+    SubmitCommandVirtualArgs,
 };
 use kernel::power::SetPowerArgs;
 use kernel::services::KernelCallbacks;

@@ -2,7 +2,7 @@
 //! refused, who is alive, and that nobody is left. A failure shrinks to a few steps, as a file
 //! that `windtunnel check --scenario` flies.
 
-use harness::{Case, Rng, Fault, Faulty, Seen, life};
+use harness::{Case, Fault, Faulty, Rng, Seen, life};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};

@@ -3,10 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::ukm::D3DDDI_EVICT_FLAGS as EvictFlags;
-use flight::{Event, Log, Passive, WaitToken, EventKind};
-use harness::{PausableGpu, KernelTestbed, run, verified};
+use flight::{Event, EventKind, Log, Passive, WaitToken};
+use harness::{KernelTestbed, PausableGpu, run, verified};
 use kernel::power::PowerAction;
-use kernel::{Handle, DriverSetup};
+use kernel::{DriverSetup, Handle};
 use softgpu::format::{Command, describe_in, only_in};
 use softgpu::{LOCAL, MemoryPlan, SoftGpu};
 use std::sync::Arc;
@@ -18,12 +18,18 @@ fn slow() -> (Arc<SoftGpu>, Arc<PausableGpu>, impl FnOnce(&Arc<Log>) -> DriverSe
     plug(MemoryPlan::default())
 }
 
-fn plug(plan: MemoryPlan) -> (Arc<SoftGpu>, Arc<PausableGpu>, impl FnOnce(&Arc<Log>) -> DriverSetup) {
+fn plug(
+    plan: MemoryPlan,
+) -> (Arc<SoftGpu>, Arc<PausableGpu>, impl FnOnce(&Arc<Log>) -> DriverSetup) {
     let ram = nt::Ram::new(256 << 20).unwrap();
     let (driver, gpu) = SoftGpu::with_memory(ram, plan);
     let slow = PausableGpu::new(gpu);
     let (miniport, machine) = (driver.clone(), slow.clone());
-    (driver, slow, |log: &Arc<Log>| DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) })
+    (driver, slow, |log: &Arc<Log>| DriverSetup {
+        miniport,
+        hardware: machine,
+        pool: nt::Pool::new(log.clone()),
+    })
 }
 
 fn fill(target: u32, value: u8) -> Command {

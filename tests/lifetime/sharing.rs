@@ -13,8 +13,8 @@ use abi::status::{
 };
 use abi::ukm::{D3DDDI_OPENALLOCATIONINFO, D3DDDI_OPENALLOCATIONINFO2};
 use abi::{D3DKMT_HANDLE, NTSTATUS};
-use flight::{Kind, Passive, EventKind};
-use harness::{VariantDriver, KernelTestbed, run, softgpu, verified};
+use flight::{EventKind, Kind, Passive};
+use harness::{KernelTestbed, VariantDriver, run, softgpu, verified};
 use kernel::miniport::Generation;
 use softgpu::format::{Command, describe};
 use thunk::{Client, CreateAllocation, CreatedAllocation, DestroyAllocation};
@@ -176,7 +176,8 @@ fn a_resource_outlives_its_maker_and_its_driver_is_told_once() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         let events = run(1, softgpu, |wing, at| {
             let benches = [bench(wing, at), bench(wing, at), bench(wing, at)];
-            let create = CreateAllocation::new(benches[0].device, vec![describe(4096); 2]).with_resource();
+            let create =
+                CreateAllocation::new(benches[0].device, vec![describe(4096); 2]).with_resource();
             let flags = create.flags | Flags::CreateShared;
             let made = benches[0].create_with(at, &CreateAllocation { flags, ..create }).unwrap();
             let mut names = vec![made.resource];
@@ -190,7 +191,8 @@ fn a_resource_outlives_its_maker_and_its_driver_is_told_once() {
             }
         });
         assert!(verified(&events).findings().is_empty(), "{order:?}");
-        let told = events.iter().filter(|it| matches!(it.kind, EventKind::DdiDestroys { .. })).count();
+        let told =
+            events.iter().filter(|it| matches!(it.kind, EventKind::DdiDestroys { .. })).count();
         assert_eq!(told, 2, "each allocation once, {order:?}");
         let gone = events.iter().position(|it| it.kind == EventKind::ResourceDestroyed {}).unwrap();
         let last = Kind::ResourceView.subject(u32::try_from(order[2] + 1).unwrap());
@@ -209,7 +211,8 @@ fn an_open_that_fails_leaves_the_others_alone() {
         |log| variant.plug(log),
         |wing, at| {
             let (maker, opener) = (bench(wing, at), bench(wing, at));
-            let create = CreateAllocation::new(maker.device, vec![describe(4096); 2]).with_resource();
+            let create =
+                CreateAllocation::new(maker.device, vec![describe(4096); 2]).with_resource();
             let flags = create.flags | Flags::CreateShared;
             let made = maker.create_with(at, &CreateAllocation { flags, ..create }).unwrap();
             variant.set_fail_open(true);
@@ -240,7 +243,8 @@ fn a_lost_device_says_why_and_never_works_again() {
     });
     run(1, softgpu, |wing, at| {
         let bench = bench(wing, at);
-        let (context, other) = (bench.create_context(at).unwrap(), bench.create_context(at).unwrap());
+        let (context, other) =
+            (bench.create_context(at).unwrap(), bench.create_context(at).unwrap());
         bench.submit(at, context, &[Command::Hang]).unwrap();
         let made = bench.create(at, 1).unwrap();
         let destroy = DestroyAllocation {

@@ -2,19 +2,19 @@
 //! afterwards, nothing is called that must not be, and nobody has the driver's memory.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
-use flight::{Event, Kind, Log, Passive, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, Kind, Log, Passive, RuleId};
 use harness::{KernelTestbed, flown, run, verified};
-use kernel::miniport::{DriverResult, Features, Miniport, DriverError};
+use kernel::miniport::{DriverError, DriverResult, Features, Miniport};
 use kernel::power::PowerAction;
 use kernel::services::KernelCallbacks;
-use kernel::{Handle, Kernel, DriverSetup};
+use kernel::{DriverSetup, Handle, Kernel};
 use softgpu::format::{Command, describe_in, only_in};
 use softgpu::{LOCAL, MemoryPlan, SoftGpu};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use thunk::{Client, CreateAllocation, PagingStatus};
-use windtunnel::{TestClient, HostKind};
+use windtunnel::{HostKind, TestClient};
 
 const GOOD: [&str; 4] = ["softgpu", "table", "softgpu-memory", "table-memory"];
 
@@ -207,7 +207,11 @@ fn with_memory() -> (Arc<SoftGpu>, impl FnOnce(&Arc<Log>) -> DriverSetup) {
     let ram = nt::Ram::new(256 << 20).unwrap();
     let (driver, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
     let miniport = driver.clone();
-    (driver, |log: &Arc<Log>| DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) })
+    (driver, |log: &Arc<Log>| DriverSetup {
+        miniport,
+        hardware: machine,
+        pool: nt::Pool::new(log.clone()),
+    })
 }
 
 /// A client with a filled allocation in memory that keeps nothing without power.
@@ -280,7 +284,9 @@ fn nobody_is_inside_a_driver_that_sleeps() {
             for event in &events {
                 match &event.kind {
                     EventKind::AdapterPowered { state } => sleeps = state == "d3",
-                    EventKind::DdiCall { name, .. } if sleeps => assert_eq!(name, POWER, "seed {seed}"),
+                    EventKind::DdiCall { name, .. } if sleeps => {
+                        assert_eq!(name, POWER, "seed {seed}")
+                    }
                     EventKind::WaitParked { .. } if sleeps => gpu_wait += 1,
                     _ => (),
                 }
@@ -307,7 +313,8 @@ fn an_adapter_that_sleeps_can_be_removed_stopped_and_pulled_out() {
             end(&wing.kernel, at, wing.adapter);
             bench.close(at, &[context]).unwrap();
         });
-        let woken = events.iter().any(|it| it.kind == EventKind::AdapterPowered { state: "d0".into() });
+        let woken =
+            events.iter().any(|it| it.kind == EventKind::AdapterPowered { state: "d0".into() });
         assert_eq!(woken, wakes);
         assert_eq!(verified(&events).findings(), []);
     }

@@ -1,12 +1,12 @@
 //! Ends that come while others are in the middle of something, in many orders and on real
 //! threads: nothing is left alive, and neither the driver nor the kernel breaks a rule.
 
-use flight::{Event, Passive, WaitToken, EventKind, Component};
-use harness::{VariantDriver, KernelTestbed, run, verified};
+use flight::{Component, Event, EventKind, Passive, WaitToken};
+use harness::{KernelTestbed, VariantDriver, run, verified};
 use kernel::miniport::Generation;
 use softgpu::format::{Command, describe};
 use thunk::{Client, CreateAllocation, DestroyAllocation};
-use windtunnel::{TestClient, HostKind};
+use windtunnel::{HostKind, TestClient};
 
 /// What happens to a kernel whose driver takes its time.
 type Story = fn(&KernelTestbed, &mut Passive);
@@ -80,9 +80,14 @@ fn on_device(bench: &TestClient, at: &mut Passive) -> Option<()> {
     let context = bench.create_context(at).ok()?;
     let made = bench.create_resource(at, 2).ok()?;
     bench.fill(at, context, made.allocations[0]).ok()?;
-    let more = CreateAllocation::new(bench.device, vec![describe(4096)]).into_resource(made.resource);
+    let more =
+        CreateAllocation::new(bench.device, vec![describe(4096)]).into_resource(made.resource);
     bench.client.create(at, &more).ok()?;
-    let destroy = DestroyAllocation { device: bench.device, resource: made.resource, ..DestroyAllocation::default() };
+    let destroy = DestroyAllocation {
+        device: bench.device,
+        resource: made.resource,
+        ..DestroyAllocation::default()
+    };
     bench.destroy_with(at, &DestroyAllocation { synchronous: true, ..destroy }).ok()?;
     bench.client.destroy_context(at, context).ok()
 }
@@ -119,7 +124,8 @@ fn a_process_is_killed_while_its_threads_are_inside() {
         for events in tell(generation, 100, process_is_killed) {
             let ended = |it: &Event| it.kind == EventKind::ProcessEnded {};
             let late = events.iter().skip_while(|it| !ended(it)).skip(1);
-            let for_it = |it: &&Event| matches!(it.kind, EventKind::DdiCall { process: Some(_), .. });
+            let for_it =
+                |it: &&Event| matches!(it.kind, EventKind::DdiCall { process: Some(_), .. });
             assert_eq!(late.filter(for_it).count(), 0, "the driver is called for it no more");
         }
     }
@@ -186,7 +192,11 @@ fn both_end_it(wing: &KernelTestbed, at: &mut Passive) {
     let ends = [(), ()].map(|()| -> Thread {
         let (bench, made, said) = (bench.clone(), made.clone(), said.clone());
         Box::new(move |at, _| {
-            let of = DestroyAllocation { device: bench.device, synchronous: true, ..DestroyAllocation::default() };
+            let of = DestroyAllocation {
+                device: bench.device,
+                synchronous: true,
+                ..DestroyAllocation::default()
+            };
             let list = DestroyAllocation { list: made.allocations, ..of.clone() };
             let whole = DestroyAllocation { resource: made.resource, ..of };
             let answers = [

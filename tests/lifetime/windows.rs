@@ -18,8 +18,8 @@ use abi::status::{
 };
 use abi::ukm::{D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO2};
 use abi::{D3DKMT_HANDLE, NTSTATUS};
-use flight::{Event, Passive, RuleId, EventKind, Component};
-use harness::{VariantDriver, KernelTestbed, run, softgpu, verified};
+use flight::{Component, Event, EventKind, Passive, RuleId};
+use harness::{KernelTestbed, VariantDriver, run, softgpu, verified};
 use kernel::DriverSetup;
 use softgpu::format;
 use std::collections::BTreeSet;
@@ -73,8 +73,12 @@ impl Desk<'_> {
     }
 
     fn destroy(&mut self, resource: D3DKMT_HANDLE, list: &[D3DKMT_HANDLE]) -> NTSTATUS {
-        let destroy =
-            DestroyAllocation { device: self.device, resource, list: list.to_vec(), ..DestroyAllocation::default() };
+        let destroy = DestroyAllocation {
+            device: self.device,
+            resource,
+            list: list.to_vec(),
+            ..DestroyAllocation::default()
+        };
         self.client.destroy_v1(self.at, &destroy).err().unwrap_or(SUCCESS)
     }
 
@@ -299,12 +303,16 @@ fn an_escape_for_a_context_that_is_not_there_is_refused_whatever_its_type_is() {
     });
     assert_eq!(broken(&events), BTreeSet::new());
     assert_eq!(verified(&events).rule_counts().count_of(RuleId::DEV_LIFE_014), 25);
-    let outcomes = events.iter().filter(|it| matches!(it.kind, EventKind::DdiEscapes { .. })).count();
+    let outcomes =
+        events.iter().filter(|it| matches!(it.kind, EventKind::DdiEscapes { .. })).count();
     assert_eq!(outcomes, 1, "only the last came to the driver");
 }
 
 /// `D3DKMTEnumAdapters2` with room for so many; without an array for `None`.
-fn enumerate(desk: &mut Desk<'_>, command_capacity: Option<u32>) -> (NTSTATUS, u32, Vec<D3DKMT_ADAPTERINFO>) {
+fn enumerate(
+    desk: &mut Desk<'_>,
+    command_capacity: Option<u32>,
+) -> (NTSTATUS, u32, Vec<D3DKMT_ADAPTERINFO>) {
     let mut list = vec![D3DKMT_ADAPTERINFO::ZERO; command_capacity.unwrap_or(0) as usize];
     let pAdapters = if command_capacity.is_some() { list.as_mut_ptr() } else { ptr::null_mut() };
     let mut args = D3DKMT_ENUMADAPTERS2 { NumAdapters: command_capacity.unwrap_or(0), pAdapters };
@@ -541,7 +549,10 @@ fn a_resource_outlives_its_list_and_its_members_do_not_outlive_it() {
         assert_eq!(desk.destroy(got.args.hResource, &[]), INVALID);
     });
     assert_eq!((count(&events, "resource.created"), count(&events, "resource.destroyed")), (2, 2));
-    assert_eq!((count(&events, "allocation.created"), count(&events, "allocation.destroyed")), (4, 4));
+    assert_eq!(
+        (count(&events, "allocation.created"), count(&events, "allocation.destroyed")),
+        (4, 4)
+    );
     let goes = |it: &&Event| matches!(it.kind, EventKind::DdiResource { destroy: true, .. });
     assert_eq!(events.iter().filter(goes).count(), 2, "the driver was told once of each");
     assert_eq!(broken(&events), [UNSHARED, ("ALLOC-DESTROY-001", Severity::Error)].into());

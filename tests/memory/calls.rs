@@ -22,7 +22,7 @@ use softgpu::LOCAL;
 use softgpu::format::{anywhere, describe_in, only_in};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use thunk::{Client, CreateAllocation, PagingStatus, AllocationSelection};
+use thunk::{AllocationSelection, Client, CreateAllocation, PagingStatus};
 use windtunnel::TestClient;
 
 const MIB: u64 = 1 << 20;

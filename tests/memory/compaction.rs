@@ -2,10 +2,10 @@
 #![forbid(unsafe_code)]
 
 use abi::ukm::D3DDDI_EVICT_FLAGS as EvictFlags;
-use flight::{Event, Passive, EventKind};
+use flight::{Event, EventKind, Passive};
 use harness::flown;
 use harness::memory::hidden;
-use harness::sight::{MemoryTestbed, PAGE, with_clean_memory_testbed, peek};
+use harness::sight::{MemoryTestbed, PAGE, peek, with_clean_memory_testbed};
 use kernel::SegmentSpace;
 use softgpu::format::only_in;
 use softgpu::{APERTURE, LOCAL, MemoryPlan};
@@ -25,7 +25,7 @@ fn orders() -> impl Iterator<Item = HostKind> {
 }
 
 fn local(bay: &MemoryTestbed<'_>) -> SegmentSpace {
-    let rooms = bay.wing.kernel.segment_space(bay.wing.adapter);
+    let rooms = bay.testbed.kernel.segment_space(bay.testbed.adapter);
     *rooms.iter().find(|it| it.segment == LOCAL).expect("it has local memory")
 }
 
@@ -40,7 +40,7 @@ fn holes(bay: &MemoryTestbed<'_>, at: &mut Passive, sizes: &[u64]) -> Vec<(u32, 
     let all: Vec<(u32, u64, u8)> = (1..).zip(sizes).map(make).collect();
     bay.run_until_idle(at);
     let odd: Vec<u32> = all.iter().skip(1).step_by(2).map(|it| it.0).collect();
-    bay.bench.destroy_list(at, &odd).expect("they end");
+    bay.test_client.destroy_list(at, &odd).expect("they end");
     bay.run_until_idle(at);
     all.into_iter().step_by(2).collect()
 }
@@ -54,7 +54,7 @@ fn let_go(bay: &MemoryTestbed<'_>, at: &mut Passive, held: &[(u32, u64, u8)]) {
 
 fn compare(bay: &MemoryTestbed<'_>, at: &mut Passive, held: &[(u32, u64, u8)]) {
     for (it, pages, value) in held {
-        bay.bench.make_resident(at, &[*it]).expect("room");
+        bay.test_client.make_resident(at, &[*it]).expect("room");
         let bytes = usize::try_from(pages * PAGE).expect("it is small");
         assert_eq!(bay.held(*it, bytes / 4096), Some(vec![*value; bytes]));
     }
@@ -77,13 +77,13 @@ fn what_is_free_lies_together_and_bytes_are_right() {
                 let held = holes(bay, at, &sizes);
                 let before = local(bay);
                 let_go(bay, at, &held);
-                assert!(bay.wing.kernel.compact(at, bay.wing.adapter) > 0, "{on:?}");
+                assert!(bay.testbed.kernel.compact(at, bay.testbed.adapter) > 0, "{on:?}");
                 let after = local(bay);
                 assert_eq!(after.free, before.free);
                 assert!(after.largest > before.largest, "{on:?}: {before:?}, {after:?}");
                 compare(bay, at, &held);
                 let_go(bay, at, &held);
-                let again = bay.wing.kernel.compact(at, bay.wing.adapter);
+                let again = bay.testbed.kernel.compact(at, bay.testbed.adapter);
                 assert_eq!(again, 0, "there is nothing left to do");
                 bay.close(at);
             });
@@ -97,14 +97,14 @@ fn what_is_listed_locked_or_offered_is_not_moved() {
     with_clean_memory_testbed(1, SMALL, |bay, at| {
         let held = holes(bay, at, &[4, 5, 4, 6, 4, 7, 3, 5]);
         let places: Vec<_> = held.iter().map(|it| bay.address(it.0)).collect();
-        assert_eq!(bay.wing.kernel.compact(at, bay.wing.adapter), 0, "all are listed");
+        assert_eq!(bay.testbed.kernel.compact(at, bay.testbed.adapter), 0, "all are listed");
         let mapped = bay.resident(at, 2, &only_in(&[LOCAL, APERTURE]));
         let address = bay.lock(at, mapped);
         let seen = peek(address, 4096);
         let_go(bay, at, &held[2..]);
         let offered = [held[2].0];
-        bay.bench.client.offer(at, bay.names(&offered), 1).expect("an offer");
-        bay.wing.kernel.compact(at, bay.wing.adapter);
+        bay.test_client.client.offer(at, bay.names(&offered), 1).expect("an offer");
+        bay.testbed.kernel.compact(at, bay.testbed.adapter);
         let now: Vec<_> = held.iter().map(|it| bay.address(it.0)).collect();
         assert_eq!(places[..3], now[..3]);
         assert_ne!(places[3], now[3], "the one that may is moved");
@@ -123,7 +123,7 @@ fn work_that_may_use_it_passes_first() {
                 bay.fill(at, *it, *pages, value + 100);
             }
             let_go(bay, at, &held);
-            bay.wing.kernel.compact(at, bay.wing.adapter);
+            bay.testbed.kernel.compact(at, bay.testbed.adapter);
             let held = held.iter().map(|(it, pages, value)| (*it, *pages, value + 100));
             compare(bay, at, &held.collect::<Vec<_>>());
             bay.close(at);

@@ -4,7 +4,9 @@
 use abi::status::{STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_INVALID_PARAMETER};
 use abi::ukm::D3DDDICB_LOCKFLAGS as LockFlags;
 use flight::{Event, EventKind};
-use harness::sight::{MemoryTestbed, PAGE, with_memory_testbed, with_clean_memory_testbed, peek, write_cpu};
+use harness::sight::{
+    MemoryTestbed, PAGE, peek, with_clean_memory_testbed, with_memory_testbed, write_cpu,
+};
 use kernel::segment::PlacementRequirements;
 use softgpu::format::{anywhere, only_in};
 use softgpu::{APERTURE, LOCAL, MemoryPlan, VISIBLE};
@@ -28,7 +30,10 @@ fn homes() -> [(&'static str, PlacementRequirements); 4] {
 
 /// In every order, threads side by side and memory short included.
 fn orders() -> impl Iterator<Item = HostKind> {
-    (1..=5).map(HostKind::Deterministic).chain((1..=5).map(HostKind::DeterministicPressure)).chain([HostKind::Threaded; 3])
+    (1..=5)
+        .map(HostKind::Deterministic)
+        .chain((1..=5).map(HostKind::DeterministicPressure))
+        .chain([HostKind::Threaded; 3])
 }
 
 fn count(events: &[Event], is: impl Fn(&EventKind) -> bool) -> usize {
@@ -58,7 +63,7 @@ fn the_cpu_and_the_gpu_see_the_same_bytes() {
                 assert_eq!(peek(address + 4096, 1).unwrap()[0], written[4096], "{home}, {on:?}");
                 bay.unlock(at, it);
                 bay.unlock(at, copy);
-                bay.bench.destroy_list(at, &[it, copy]).unwrap();
+                bay.test_client.destroy_list(at, &[it, copy]).unwrap();
             }
             bay.close(at);
         });
@@ -75,9 +80,9 @@ fn what_was_never_resident_is_zero_and_keeps_what_the_cpu_writes() {
                 assert_eq!(peek(address, BYTES), Some(vec![0; BYTES]), "{home}");
                 assert!(write_cpu(address, &[7; BYTES]));
                 bay.unlock(at, it);
-                bay.bench.make_resident(at, &[it]).unwrap();
+                bay.test_client.make_resident(at, &[it]).unwrap();
                 assert_eq!(bay.held(it, 3), Some(vec![7; BYTES]), "{home}, {on:?}");
-                bay.bench.destroy_list(at, &[it]).unwrap();
+                bay.test_client.destroy_list(at, &[it]).unwrap();
             }
             bay.close(at);
         });
@@ -104,7 +109,7 @@ fn an_address_stays_while_its_allocation_moves() {
                     assert_eq!(bay.address(it).is_none(), mapped, "{home}, {on:?}");
                     assert_eq!(peek(address, BYTES), Some(vec![turn - 1; BYTES]), "{home}");
                     assert!(write_cpu(address, &[turn; 4096]));
-                    bay.bench.make_resident(at, &[it]).unwrap();
+                    bay.test_client.make_resident(at, &[it]).unwrap();
                     assert_eq!(peek(address, 4096), Some(vec![turn; 4096]), "{home}, {on:?}");
                     bay.fill(at, it, PAGES, turn);
                     bay.run_until_idle(at);
@@ -113,7 +118,7 @@ fn an_address_stays_while_its_allocation_moves() {
                 bay.unlock(at, it);
                 assert_eq!(peek(address, 1), Some(vec![5]), "one of two is ended");
                 bay.unlock(at, it);
-                bay.bench.destroy_list(at, &[it]).unwrap();
+                bay.test_client.destroy_list(at, &[it]).unwrap();
             }
             bay.close(at);
         });
@@ -128,7 +133,7 @@ fn a_lock_in_a_hurry_is_refused_while_the_device_is_busy() {
         bay.fill(at, it, PAGES, 1);
         bay.run_until_idle(at);
         bay.fill(at, it, PAGES, 2);
-        let (client, device) = (&bay.bench.client, bay.bench.device);
+        let (client, device) = (&bay.test_client.client, bay.test_client.device);
         let entire = LockFlags::LockEntire;
         let hurried = client.lock(at, device, it, entire | LockFlags::DonotWait, &[]);
         assert_eq!(hurried, Err(STATUS_GRAPHICS_ALLOCATION_BUSY));
@@ -148,14 +153,14 @@ fn a_lock_that_may_move_nothing_is_refused_where_the_cpu_does_not_see() {
     let events = with_clean_memory_testbed(1, MemoryPlan::default(), |bay, at| {
         let hidden = bay.resident(at, PAGES, &only_in(&[LOCAL, APERTURE]));
         let seen = bay.resident(at, PAGES, &only_in(&[VISIBLE, APERTURE]));
-        let (client, device) = (&bay.bench.client, bay.bench.device);
+        let (client, device) = (&bay.test_client.client, bay.test_client.device);
         let still = LockFlags::LockEntire | LockFlags::DonotEvict;
         let before = bay.address(hidden);
         assert!(client.lock(at, device, hidden, still, &[]).is_err());
         assert!(before.is_some() && bay.address(hidden) == before, "it is where it was");
         client.lock(at, device, seen, still, &[]).unwrap();
         client.unlock(at, device, &[seen]).unwrap();
-        bay.bench.destroy_list(at, &[hidden, seen]).unwrap();
+        bay.test_client.destroy_list(at, &[hidden, seen]).unwrap();
         bay.close(at);
     });
     assert_eq!(count(&events, |it| matches!(it, EventKind::MemoryEvicted { .. })), 0);
@@ -175,10 +180,10 @@ fn a_lock_moves_what_is_hidden_once_its_work_is_done() {
         let mapped = bay.address(it).unwrap();
         assert_ne!(mapped, local, "it is resident, elsewhere");
         bay.unlock(at, it);
-        let info = bay.bench.client.memory_info(at, bay.bench.adapter, 0, 0).unwrap();
+        let info = bay.test_client.client.memory_info(at, bay.test_client.adapter, 0, 0).unwrap();
         assert_eq!(info.CurrentUsage, PAGES * PAGE);
         bay.evict(at, it, 0);
-        let info = bay.bench.client.memory_info(at, bay.bench.adapter, 0, 0).unwrap();
+        let info = bay.test_client.client.memory_info(at, bay.test_client.adapter, 0, 0).unwrap();
         assert_eq!(info.CurrentUsage, 0, "it counts no more where it counted");
         bay.close(at);
     });
@@ -194,7 +199,7 @@ fn a_lock_without_room_is_refused_and_what_is_listed_stays_resident() {
         let it = bay.resident(at, PAGES, &only_in(&[LOCAL, APERTURE]));
         bay.fill(at, it, PAGES, 3);
         bay.run_until_idle(at);
-        assert!(bay.bench.client.lock2(at, bay.bench.device, it, 0).is_err());
+        assert!(bay.test_client.client.lock2(at, bay.test_client.device, it, 0).is_err());
         bay.run_until_idle(at);
         assert_eq!(bay.held(it, 3), Some(vec![3; BYTES]));
         bay.evict(at, full, 0);
@@ -213,10 +218,10 @@ fn what_is_offered_is_locked_once_it_is_reclaimed() {
             let it = bay.resident(at, PAGES, &only_in(&[VISIBLE, APERTURE]));
             bay.fill(at, it, PAGES, 4);
             bay.run_until_idle(at);
-            let (client, device) = (&bay.bench.client, bay.bench.device);
+            let (client, device) = (&bay.test_client.client, bay.test_client.device);
             client.offer(at, bay.names(&[it]), 1).unwrap();
             assert_eq!(client.lock2(at, device, it, 0), Err(STATUS_INVALID_PARAMETER));
-            let queue = bay.bench.paging_queue(at).unwrap();
+            let queue = bay.test_client.paging_queue(at).unwrap();
             let (results, _) = client.reclaim2(at, queue.queue, &[it]).unwrap();
             // At once, whether the fence is signalled or not.
             let address = bay.lock(at, it);
@@ -236,9 +241,14 @@ fn an_address_is_nothing_once_its_allocation_is_destroyed() {
             let it = bay.resident(at, PAGES, &wants);
             let address = bay.lock(at, it);
             assert!(write_cpu(address, &[1]), "{home}");
-            let (device, list) = (bay.bench.device, vec![it]);
-            let destroy = DestroyAllocation { device, list, synchronous: true, ..DestroyAllocation::default() };
-            bay.bench.destroy_with(at, &destroy).unwrap();
+            let (device, list) = (bay.test_client.device, vec![it]);
+            let destroy = DestroyAllocation {
+                device,
+                list,
+                synchronous: true,
+                ..DestroyAllocation::default()
+            };
+            bay.test_client.destroy_with(at, &destroy).unwrap();
             // Nobody else gets the address, either.
             let others = [(); 4].map(|()| bay.create(at, PAGES, &anywhere()));
             let others = others.map(|it| bay.lock(at, it));
@@ -257,7 +267,7 @@ fn a_client_that_never_unlocks_does_not_use_up_the_addresses() {
         for _ in 0..600 {
             let it = bay.create(at, 1, &anywhere());
             let address = bay.lock(at, it);
-            bay.bench.destroy_list(at, &[it]).unwrap();
+            bay.test_client.destroy_list(at, &[it]).unwrap();
             assert_eq!(peek(address, 1), None);
         }
         bay.close(at);

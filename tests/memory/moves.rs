@@ -1,9 +1,11 @@
 //! Video memory: allocations come, go, are moved and come back, and every byte is right.
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
-use flight::{Event, Log, Passive, EventKind};
+use flight::{Event, EventKind, Log, Passive};
 use harness::{KernelTestbed, run, verified};
-use kernel::{EvictRequest, Handle, LockRequest, DriverSetup, KernelError, Residency, MakeResidentRequest};
+use kernel::{
+    DriverSetup, EvictRequest, Handle, KernelError, LockRequest, MakeResidentRequest, Residency,
+};
 use softgpu::format::{self, Command};
 use softgpu::{MemoryPlan, SoftGpu};
 use std::sync::Arc;
@@ -16,7 +18,7 @@ fn plug(log: &Arc<Log>, plan: MemoryPlan) -> (DriverSetup, Arc<SoftGpu>) {
     let ram = nt::Ram::new(1 << 30).unwrap();
     let (miniport, machine) = SoftGpu::with_memory(ram, plan);
     let pool = nt::Pool::new(log.clone());
-    (DriverSetup { miniport: miniport.clone(), machine, pool }, miniport)
+    (DriverSetup { miniport: miniport.clone(), hardware: machine, pool }, miniport)
 }
 
 struct Bench {
@@ -46,7 +48,8 @@ impl Bench {
 
     fn resident(&self, wing: &KernelTestbed, at: &mut Passive, list: &[u32]) -> Residency {
         let list = list.iter().map(|it| Handle(*it)).collect();
-        let order = MakeResidentRequest { queue: self.queue, list, ..MakeResidentRequest::default() };
+        let order =
+            MakeResidentRequest { queue: self.queue, list, ..MakeResidentRequest::default() };
         let process = self.client.session().process();
         let answer = wing.kernel.make_resident(process, &order).unwrap();
         if let Residency::Pending(value) = answer {
@@ -64,8 +67,12 @@ impl Bench {
     fn evict_lazily(&self, wing: &KernelTestbed, list: &[u32]) {
         let list = list.iter().map(|it| Handle(*it)).collect();
         let lazily = true;
-        let order =
-            EvictRequest { device: Handle(self.device), list, only_if_necessary: lazily, ..EvictRequest::default() };
+        let order = EvictRequest {
+            device: Handle(self.device),
+            list,
+            only_if_necessary: lazily,
+            ..EvictRequest::default()
+        };
         wing.kernel.evict(self.client.session().process(), &order).unwrap();
     }
 
@@ -82,7 +89,10 @@ impl Bench {
     }
 }
 
-fn told(plan: MemoryPlan, story: impl FnOnce(&KernelTestbed, &mut Passive, &SoftGpu)) -> Vec<Event> {
+fn told(
+    plan: MemoryPlan,
+    story: impl FnOnce(&KernelTestbed, &mut Passive, &SoftGpu),
+) -> Vec<Event> {
     let (mut driver, keep) = (None, std::cell::RefCell::new(None));
     let events = run(
         1,
@@ -119,7 +129,8 @@ fn bytes_survive_an_eviction() {
         bench.resident(wing, at, &[it]);
         assert_eq!(gpu.read(Handle(it), 0..3 * PAGE), Some(vec![0x5a; 3 * 4096]));
         let list = vec![it];
-        let destroy = DestroyAllocation { device: bench.device, list, ..DestroyAllocation::default() };
+        let destroy =
+            DestroyAllocation { device: bench.device, list, ..DestroyAllocation::default() };
         bench.client.destroy(at, &destroy).unwrap();
         bench.close(at);
     });
@@ -156,7 +167,8 @@ fn four_times_the_memory_goes_round() {
         }
         bench.close(at);
     });
-    let moved = events.iter().filter(|it| matches!(it.kind, EventKind::MemoryEvicted { .. })).count();
+    let moved =
+        events.iter().filter(|it| matches!(it.kind, EventKind::MemoryEvicted { .. })).count();
     assert!(moved > 100, "{moved} were moved out");
 }
 
@@ -165,7 +177,8 @@ fn four_times_the_memory_goes_round() {
 fn only_its_creator_locks_a_shared_allocation() {
     told(MemoryPlan::default(), |wing, at, _| {
         let (maker, opener) = (Bench::open(wing, at), Bench::open(wing, at));
-        let create = CreateAllocation::new(maker.device, vec![format::describe(PAGE)]).with_resource();
+        let create =
+            CreateAllocation::new(maker.device, vec![format::describe(PAGE)]).with_resource();
         let flags = create.flags | abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS::CreateShared;
         let made = maker.client.create(at, &CreateAllocation { flags, ..create }).unwrap();
         let opened = opener.client.open_resource(at, opener.device, made.global).unwrap();
@@ -180,7 +193,11 @@ fn only_its_creator_locks_a_shared_allocation() {
         let (process, device) = (maker.client.session().process(), Handle(maker.device));
         wing.kernel.unlock(process, device, &[Handle(made.allocations[0])]).unwrap();
         for (bench, resource) in [(&opener, opened.resource), (&maker, made.resource)] {
-            let destroy = DestroyAllocation { device: bench.device, resource, ..DestroyAllocation::default() };
+            let destroy = DestroyAllocation {
+                device: bench.device,
+                resource,
+                ..DestroyAllocation::default()
+            };
             bench.client.destroy(at, &destroy).unwrap();
             bench.close(at);
         }
@@ -222,7 +239,12 @@ fn thrash(wing: &KernelTestbed, at: &mut Passive, bench: &Bench) {
                 }
             }
             let (lazily, clean) = (place % 2 == 0, false);
-            kernel.evict(process, &EvictRequest { device, list, only_if_necessary: lazily, not_written: clean }).unwrap();
+            kernel
+                .evict(
+                    process,
+                    &EvictRequest { device, list, only_if_necessary: lazily, not_written: clean },
+                )
+                .unwrap();
         }
     }
     bench.close(at);
@@ -238,7 +260,8 @@ fn several_clients_share_little_memory() {
         paging_buffer: 128,
         ..MemoryPlan::default()
     };
-    let orders = (1..=6).map(windtunnel::HostKind::Deterministic).chain([windtunnel::HostKind::Threaded]);
+    let orders =
+        (1..=6).map(windtunnel::HostKind::Deterministic).chain([windtunnel::HostKind::Threaded]);
     for on in orders {
         let events = run(
             on,
@@ -300,7 +323,11 @@ fn what_leaves_before_it_has_arrived_keeps_its_bytes() {
         let ram = nt::Ram::new(1 << 30).unwrap();
         let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
         let gpu = miniport.clone();
-        let plug = |log: &Arc<Log>| DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) };
+        let plug = |log: &Arc<Log>| DriverSetup {
+            miniport,
+            hardware: machine,
+            pool: nt::Pool::new(log.clone()),
+        };
         let events = run(seed, plug, |wing, at| {
             wing.kernel.set_observer(verify::Oracle::new(wing.kernel.log().clone()));
             let bench = Bench::open(wing, at);
@@ -311,7 +338,11 @@ fn what_leaves_before_it_has_arrived_keeps_its_bytes() {
             for _ in 0..3 {
                 bench.evict(wing, &[it]);
                 let list = vec![Handle(it)];
-                let order = MakeResidentRequest { queue: bench.queue, list, ..MakeResidentRequest::default() };
+                let order = MakeResidentRequest {
+                    queue: bench.queue,
+                    list,
+                    ..MakeResidentRequest::default()
+                };
                 wing.kernel.make_resident(bench.client.session().process(), &order).unwrap();
             }
             wing.host.run_until_idle(at);

@@ -6,16 +6,19 @@
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as CreateFlags;
 use abi::status::{STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_INVALID_PARAMETER};
 use abi::ukm::{D3DDDI_ALLOCATIONINFO2_FLAGS as InfoFlags, D3DDDICB_LOCKFLAGS as LockFlags};
-use flight::{Spawner, Event, Log, Passive, EventKind};
+use flight::{Event, EventKind, Log, Passive, Spawner};
 use harness::memory::pages_of_each;
 use harness::sight::{PAGE, peek, write_cpu};
 use harness::{run, verified};
 use kernel::segment::PlacementRequirements;
-use kernel::{Handle, Kernel, DriverSetup};
+use kernel::{DriverSetup, Handle, Kernel};
 use softgpu::format::{Command, describe_in, encode, list_handle, only_in};
 use softgpu::{APERTURE, LOCAL, MemoryPlan, SoftGpu, VISIBLE};
 use std::sync::Arc;
-use thunk::{Client, CreateAllocation, DestroyAllocation, RenderCommand, RenderContext, AllocationSelection, SyncObject};
+use thunk::{
+    AllocationSelection, Client, CreateAllocation, DestroyAllocation, RenderCommand, RenderContext,
+    SyncObject,
+};
 use windtunnel::HostKind;
 
 const UNNAMED: u32 = LockFlags::NoExistingReference;
@@ -52,7 +55,8 @@ impl Studio {
 
     fn render(&mut self, at: &mut Passive, command: Command, list: &[u32]) {
         let list = list.iter().map(|it| (*it, true)).collect();
-        let packet = RenderCommand { commands: encode(&[command]), list, ..RenderCommand::default() };
+        let packet =
+            RenderCommand { commands: encode(&[command]), list, ..RenderCommand::default() };
         self.client.render(at, &mut self.context, &packet).unwrap();
     }
 
@@ -81,7 +85,11 @@ impl Studio {
     }
 
     fn destroy(&self, at: &mut Passive, list: &[u32]) {
-        let list = DestroyAllocation { device: self.device, list: list.to_vec(), ..DestroyAllocation::default() };
+        let list = DestroyAllocation {
+            device: self.device,
+            list: list.to_vec(),
+            ..DestroyAllocation::default()
+        };
         self.client.destroy(at, &list).unwrap();
     }
 
@@ -125,7 +133,7 @@ fn with_ram(
     let (driver, machine) = SoftGpu::with_lists(ram.clone(), plan);
     let plug = move |log: &Arc<Log>| DriverSetup {
         miniport: driver,
-        machine,
+        hardware: machine,
         pool: nt::Pool::new(log.clone()),
     };
     let events = run(on, plug, |wing, at| {
@@ -290,11 +298,14 @@ fn an_older_one_is_unlocked_and_nothing_else() {
             let entire = LockFlags::LockEntire;
             let before = client.lock(at, device, first, entire, &[]).unwrap();
             let (newest, address) = client.lock_discard(at, device, first, 0).unwrap();
-            assert!(write_cpu(before, &[1; 64]) && write_cpu(address, &[2; 64]) && before != address);
+            assert!(
+                write_cpu(before, &[1; 64]) && write_cpu(address, &[2; 64]) && before != address
+            );
             assert_eq!(peek(before, 1), Some(vec![1]), "{on:?}");
             let refused = Err(STATUS_INVALID_PARAMETER);
             assert_eq!(client.lock(at, device, first, entire, &[]).map(drop), refused);
-            let destroy = |it| DestroyAllocation { device, list: vec![it], ..DestroyAllocation::default() };
+            let destroy =
+                |it| DestroyAllocation { device, list: vec![it], ..DestroyAllocation::default() };
             assert_eq!(client.destroy(at, &destroy(first)), refused);
             assert_eq!(client.offer(at, AllocationSelection::of(device, &[first]), 1), refused);
             studio.unlock(at, first);
@@ -329,14 +340,23 @@ fn of_what_is_shared_a_primary_or_pinned_there_is_one() {
                 wants.flags.pinned = pinned;
                 let private = vec![describe_in(PAGE, PAGE, &wants)];
                 let allocation_flags = vec![info];
-                let create = CreateAllocation { flags, allocation_flags, ..CreateAllocation::new(device, private) };
+                let create = CreateAllocation {
+                    flags,
+                    allocation_flags,
+                    ..CreateAllocation::new(device, private)
+                };
                 let made = client.create(at, &create).unwrap();
                 let it = made.allocations[0];
                 let (name, _) = client.lock_discard(at, device, it, 0).unwrap();
                 assert_eq!(name == it, flags != resource || pinned, "{on:?}, {flags}, {info}");
                 studio.unlock(at, name);
                 let list = if made.resource == 0 { vec![it] } else { Vec::new() };
-                let all = DestroyAllocation { device, resource: made.resource, list, ..DestroyAllocation::default() };
+                let all = DestroyAllocation {
+                    device,
+                    resource: made.resource,
+                    list,
+                    ..DestroyAllocation::default()
+                };
                 client.destroy(at, &all).unwrap();
             }
         });
@@ -394,7 +414,12 @@ fn all_instances_end_with_the_allocation_whoever_uses_them() {
                 if end > 0 {
                     let (device, assume_not_in_use) = (studio.device, end > 1);
                     let list = vec![target, last.0];
-                    let destroy = DestroyAllocation { device, list, assume_not_in_use, ..DestroyAllocation::default() };
+                    let destroy = DestroyAllocation {
+                        device,
+                        list,
+                        assume_not_in_use,
+                        ..DestroyAllocation::default()
+                    };
                     studio.client.destroy(at, &destroy).unwrap();
                 }
             });
@@ -412,7 +437,8 @@ fn threads_fill_their_own() {
                 let client = client.clone();
                 studio.host.spawn(name, move |at| {
                     let context = client.create_context_with_lists(at, device, 0).unwrap();
-                    let wants = PlacementRequirements { instances: 3, ..only_in(&[VISIBLE, APERTURE]) };
+                    let wants =
+                        PlacementRequirements { instances: 3, ..only_in(&[VISIBLE, APERTURE]) };
                     let private = vec![describe_in(PAGE, PAGE, &wants); 2];
                     let made = client.create(at, &CreateAllocation::new(device, private)).unwrap();
                     let (first, target) = (made.allocations[0], made.allocations[1]);
@@ -473,7 +499,13 @@ fn one_packet_uses_two_instances() {
                 let two = studio.refill(at, one, value + 2);
                 let part = |place, to| {
                     let (from, to_offset) = (list_handle(place), 64 * (2 * turn + to));
-                    Command::Copy { from, from_offset: 0, to: list_handle(2), to_offset, length: 64 }
+                    Command::Copy {
+                        from,
+                        from_offset: 0,
+                        to: list_handle(2),
+                        to_offset,
+                        length: 64,
+                    }
                 };
                 let packet = RenderCommand {
                     commands: encode(&[part(0, 0), part(1, 1)]),

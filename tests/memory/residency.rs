@@ -6,7 +6,9 @@ use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as CreateFlags;
 use abi::ukm::{D3DDDI_EVICT_FLAGS as EvictFlags, D3DDDI_RECLAIM_RESULT_DISCARDED as DISCARDED};
 use flight::{Event, EventKind};
 use harness::memory::{hidden, pages_of_each};
-use harness::sight::{MemoryTestbed, PAGE, with_memory_testbed, with_clean_memory_testbed, peek, write_cpu};
+use harness::sight::{
+    MemoryTestbed, PAGE, peek, with_clean_memory_testbed, with_memory_testbed, write_cpu,
+};
 use softgpu::format::{anywhere, describe_in, only_in};
 use softgpu::{APERTURE, MemoryPlan, VISIBLE};
 use thunk::{CreateAllocation, PagingStatus};
@@ -35,19 +37,19 @@ fn what_was_thrown_away_comes_back_as_zeroes_and_is_said_to() {
                     bay.fill(at, it, 4, 0x77);
                 }
                 bay.run_until_idle(at);
-                let client = &bay.bench.client;
+                let client = &bay.test_client.client;
                 client.offer(at, bay.names(&list), 1).unwrap();
                 let other = bay.resident(at, rest, &wants);
-                let queue = bay.bench.paging_queue(at).unwrap();
+                let queue = bay.test_client.paging_queue(at).unwrap();
                 let (results, _) = client.reclaim2(at, queue.queue, &list).unwrap();
                 assert_eq!(results, [DISCARDED; 2], "{on:?}");
-                bay.bench.destroy_list(at, &[other]).unwrap();
+                bay.test_client.destroy_list(at, &[other]).unwrap();
                 bay.run_until_idle(at);
-                bay.bench.make_resident(at, &list).unwrap();
+                bay.test_client.make_resident(at, &list).unwrap();
                 for it in list {
                     assert_eq!(bay.held(it, 4), Some(vec![0; 4 * 4096]), "{on:?}");
                 }
-                bay.bench.destroy_list(at, &list).unwrap();
+                bay.test_client.destroy_list(at, &list).unwrap();
                 bay.run_until_idle(at);
             }
             bay.close(at);
@@ -63,15 +65,15 @@ fn an_offer_behind_work_counts_when_the_work_is_done() {
         bay.fill(at, it, 12, 1);
         bay.run_until_idle(at);
         bay.fill(at, it, 12, 2);
-        let client = &bay.bench.client;
+        let client = &bay.test_client.client;
         client.offer(at, bay.names(&[it]), 1).unwrap();
         // It is not for others yet: the work writes to it.
         let other = bay.create(at, 12, &hidden());
-        let queue = bay.bench.paging_queue(at).unwrap();
+        let queue = bay.test_client.paging_queue(at).unwrap();
         let made = client.make_resident(at, queue.queue, &[other], 0).unwrap();
         assert!(matches!(made, PagingStatus::NoMemory(_)), "{made:?}");
         bay.run_until_idle(at);
-        bay.bench.make_resident(at, &[other]).unwrap();
+        bay.test_client.make_resident(at, &[other]).unwrap();
         assert_eq!(client.reclaim2(at, queue.queue, &[it]).unwrap().0, [DISCARDED]);
         bay.close(at);
     });
@@ -86,7 +88,7 @@ fn as_many_evicts_as_requests_take_it_off_the_list() {
     for on in orders() {
         with_clean_memory_testbed(on, SMALL, |bay, at| {
             let it = bay.resident(at, 4, &hidden());
-            bay.bench.make_resident(at, &[it, it]).unwrap();
+            bay.test_client.make_resident(at, &[it, it]).unwrap();
             bay.fill(at, it, 4, 5);
             for _ in 0..2 {
                 bay.evict(at, it, 0);
@@ -96,7 +98,7 @@ fn as_many_evicts_as_requests_take_it_off_the_list() {
             bay.evict(at, it, 0);
             bay.run_until_idle(at);
             assert_eq!(bay.address(it), None, "{on:?}");
-            bay.bench.make_resident(at, &[it]).unwrap();
+            bay.test_client.make_resident(at, &[it]).unwrap();
             assert_eq!(bay.held(it, 4), Some(vec![5; 4 * 4096]), "{on:?}");
             bay.close(at);
         });
@@ -112,18 +114,19 @@ fn what_was_not_written_to_is_as_it_was() {
             bay.fill(at, it, 4, 6);
             bay.evict(at, it, 0);
             bay.run_until_idle(at);
-            bay.bench.make_resident(at, &[it, it]).unwrap();
+            bay.test_client.make_resident(at, &[it, it]).unwrap();
             bay.fill(at, it, 4, 7);
             bay.run_until_idle(at);
             bay.evict(at, it, EvictFlags::NotWrittenTo);
             bay.evict(at, it, 0);
             bay.run_until_idle(at);
-            bay.bench.make_resident(at, &[it]).unwrap();
+            bay.test_client.make_resident(at, &[it]).unwrap();
             assert_eq!(bay.held(it, 4), Some(vec![6; 4 * 4096]), "{on:?}");
             bay.close(at);
         });
-        let discards =
-            events.iter().filter(|it| matches!(it.kind, EventKind::MemoryEvicted { discard: true, .. }));
+        let discards = events
+            .iter()
+            .filter(|it| matches!(it.kind, EventKind::MemoryEvicted { discard: true, .. }));
         assert_eq!(discards.count(), 1, "{on:?}");
     }
 }
@@ -133,15 +136,17 @@ fn what_two_devices_list_stays_until_both_have_evicted_it() {
     for on in orders() {
         with_clean_memory_testbed(on, SMALL, |bay, at| {
             let private = vec![describe_in(4 * PAGE, PAGE, &hidden())];
-            let create = CreateAllocation::new(bay.bench.device, private).with_resource();
+            let create = CreateAllocation::new(bay.test_client.device, private).with_resource();
             let flags = create.flags | CreateFlags::CreateShared;
-            let made = bay.bench.create_with(at, &CreateAllocation { flags, ..create }).unwrap();
+            let made =
+                bay.test_client.create_with(at, &CreateAllocation { flags, ..create }).unwrap();
             let other = bay.another_client(at);
-            let opened = other.bench.client.open_resource(at, other.bench.device, made.global);
+            let opened =
+                other.test_client.client.open_resource(at, other.test_client.device, made.global);
             let opened = opened.unwrap().allocations;
             let (mine, theirs) = (made.allocations[0], opened[0]);
-            bay.bench.make_resident(at, &[mine]).unwrap();
-            other.bench.make_resident(at, &[theirs]).unwrap();
+            bay.test_client.make_resident(at, &[mine]).unwrap();
+            other.test_client.make_resident(at, &[theirs]).unwrap();
             bay.fill(at, mine, 4, 8);
             bay.run_until_idle(at);
             bay.evict(at, mine, 0);
@@ -151,7 +156,7 @@ fn what_two_devices_list_stays_until_both_have_evicted_it() {
             other.evict(at, theirs, 0);
             bay.run_until_idle(at);
             assert_eq!(other.address(theirs), None, "{on:?}");
-            bay.bench.make_resident(at, &[mine]).unwrap();
+            bay.test_client.make_resident(at, &[mine]).unwrap();
             let held = bay.held(mine, 4).unwrap();
             assert_eq!((held[0], held[2 * 4096]), (9, 8), "{on:?}");
             other.close(at);
@@ -169,7 +174,7 @@ fn a_lost_device_frees_its_memory_when_it_ends() {
         let away = bay.create(at, 1, &hidden());
         bay.fill(at, away, 1, 1);
         bay.run_until_idle(at);
-        let refused = bay.bench.client.evict(at, bay.bench.device, &[mine], 0);
+        let refused = bay.test_client.client.evict(at, bay.test_client.device, &[mine], 0);
         assert!(refused.is_err(), "the device is lost");
         bay.close(at);
         bay.run_until_idle(at);
@@ -187,7 +192,7 @@ fn fill_up(bay: &MemoryTestbed<'_>, at: &mut flight::Passive) -> usize {
     bay.resident(at, 2, &hidden());
     bay.resident(at, 2, &only_in(&[APERTURE]));
     let offered = bay.resident(at, 2, &anywhere());
-    bay.bench.client.offer(at, bay.names(&[offered]), 1).unwrap();
+    bay.test_client.client.offer(at, bay.names(&[offered]), 1).unwrap();
     let away = bay.resident(at, 2, &anywhere());
     bay.fill(at, away, 2, 1);
     bay.evict(at, away, 0);
@@ -205,9 +210,9 @@ fn an_adapter_goes_with_everything_that_is_in_its_memory() {
             let before = bay.ram.allocated_bytes();
             let address = fill_up(bay, at);
             assert!(write_cpu(address, &[1]) && bay.ram.allocated_bytes() > before, "{on:?}");
-            bay.wing.kernel.remove_adapter(at, bay.wing.adapter);
+            bay.testbed.kernel.remove_adapter(at, bay.testbed.adapter);
             // From here on the address is the system's, who may give it to anybody.
-            bay.bench.client.kill(at);
+            bay.test_client.client.kill(at);
         });
     }
 }
@@ -217,7 +222,7 @@ fn a_process_goes_with_everything_that_it_has_in_memory() {
     for on in orders() {
         with_memory_testbed(on, SMALL, |bay, at| {
             let address = fill_up(bay, at);
-            bay.bench.client.kill(at);
+            bay.test_client.client.kill(at);
             bay.run_until_idle(at);
             assert_eq!(peek(address, 1), None, "{on:?}");
             let other = bay.another_client(at);

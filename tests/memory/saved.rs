@@ -2,11 +2,11 @@
 //! freed at any moment, and kept as long as an engine can reach it.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
-use flight::{Event, Kind, Passive, RuleId, Subject, EventKind};
+use flight::{Event, EventKind, Kind, Passive, RuleId, Subject};
 use harness::memory::pages_of_each;
-use harness::{Keeper, HookPoint, KernelTestbed, flown, good_scenarios, run, verified};
+use harness::{HookPoint, Keeper, KernelTestbed, flown, good_scenarios, run, verified};
 use kernel::miniport::DriverError;
-use kernel::{Handle, Residency, MakeResidentRequest};
+use kernel::{Handle, MakeResidentRequest, Residency};
 use softgpu::format::{self, Command};
 use softgpu::{MemoryPlan, Registers, SAVED_AT};
 use std::sync::Arc;
@@ -53,7 +53,8 @@ impl Desk {
             let create = CreateAllocation::new(self.device, vec![format::describe(PAGE)]);
             let list = self.client.create(at, &create).unwrap().allocations;
             let list = list.iter().map(|it| Handle(*it)).collect();
-            let order = MakeResidentRequest { queue: queue.queue, list, ..MakeResidentRequest::default() };
+            let order =
+                MakeResidentRequest { queue: queue.queue, list, ..MakeResidentRequest::default() };
             if let Ok(Residency::Pending(value)) = wing.kernel.make_resident(process, &order) {
                 wing.kernel.wait_queue(at, process, queue.fence, value).unwrap();
             }
@@ -221,13 +222,18 @@ fn a_freed_area_is_kept_until_the_switch_has_passed() {
         desk.close(at, &[a]);
     });
     let address = events.iter().find_map(|it| match it.kind {
-        EventKind::MemoryPlaced { address, .. } if it.subject == Kind::ContextAllocation.subject(1) => Some(address),
+        EventKind::MemoryPlaced { address, .. }
+            if it.subject == Kind::ContextAllocation.subject(1) =>
+        {
+            Some(address)
+        }
         _ => None,
     });
     assert!(address.is_some());
     let freed = place(&events, is(1, "context-allocation.freed"));
     let done = place(&events, |it| it.kind.name() == "packet.done");
-    let asked = place(&events, |it| matches!(it.kind, EventKind::PagingSubmitted { switch: true, .. }));
+    let asked =
+        place(&events, |it| matches!(it.kind, EventKind::PagingSubmitted { switch: true, .. }));
     let switched = place(&events, |it| matches!(it.kind, EventKind::NodeSwitched { to: None }));
     let gone = place(&events, is(1, "context-allocation.destroyed"));
     assert!(freed < done && done < asked && asked < switched && switched < gone);
@@ -290,7 +296,9 @@ fn what_a_driver_freed_it_does_not_hear_of_again() {
 }
 
 /// The words a driver heard after so many operations.
-fn kept_words(story: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<Keeper>, &Desk) -> usize) -> Vec<usize> {
+fn kept_words(
+    story: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<Keeper>, &Desk) -> usize,
+) -> Vec<usize> {
     let mut heard = Vec::new();
     let aperture = MemoryPlan { visible: PAGE, local: PAGE, ..MemoryPlan::default() };
     kept(1, aperture, |wing, at, keeper| {
@@ -380,7 +388,8 @@ fn what_a_refused_create_left_behind_is_named_and_reclaimed() {
         let desk = Desk::open(wing, at, keeper);
         keeper.on(HookPoint::CreateContext, |keeper, at| {
             let context = keeper.context(0);
-            let order = kernel::operation::CreateContextAllocationArgs { context, ..keeper.order(WORD) };
+            let order =
+                kernel::operation::CreateContextAllocationArgs { context, ..keeper.order(WORD) };
             keeper.services().create_context_allocation(at, &order)?;
             Err(DriverError::NoMemory)
         });
@@ -388,7 +397,9 @@ fn what_a_refused_create_left_behind_is_named_and_reclaimed() {
         desk.close(at, &[]);
     });
     assert_eq!(broken(&events), [(RuleId::CB_CTXALLOC_013, Kind::Context.subject(1))]);
-    let freed = place(&events, |it| matches!(it.kind, EventKind::ContextAllocationFreed { owner_ended: true }));
+    let freed = place(&events, |it| {
+        matches!(it.kind, EventKind::ContextAllocationFreed { owner_ended: true })
+    });
     assert!(freed < place(&events, is(1, "context-allocation.destroyed")));
 }
 
@@ -399,7 +410,8 @@ fn what_a_driver_forgets_is_named_at_its_owner() {
         keeper.share(at, WORD).unwrap();
         let a = desk.context(at, 0);
         let context = keeper.context(0);
-        let order = kernel::operation::CreateContextAllocationArgs { context, ..keeper.order(WORD + 1) };
+        let order =
+            kernel::operation::CreateContextAllocationArgs { context, ..keeper.order(WORD + 1) };
         keeper.services().create_context_allocation(at, &order).unwrap();
         desk.packet(at, a);
         wing.host.run_until_idle(at);
@@ -436,7 +448,10 @@ fn names_that_are_stale_or_foreign_are_refused_and_named() {
         let name = keeper.share(at, WORD).unwrap();
         let services = keeper.services();
         assert_eq!(services.destroy_context_allocation(at, WORD), Err(DriverError::Invalid));
-        assert_eq!(services.destroy_context_allocation(at, keeper.device(0)), Err(DriverError::Invalid));
+        assert_eq!(
+            services.destroy_context_allocation(at, keeper.device(0)),
+            Err(DriverError::Invalid)
+        );
         assert_eq!(services.destroy_context_allocation(at, name), Ok(()));
         assert_eq!(services.destroy_context_allocation(at, name), Err(DriverError::Invalid));
         assert_eq!(services.update_context_allocation(at, name, &[]), Err(DriverError::Invalid));
@@ -465,9 +480,15 @@ fn what_another_adapter_has_is_refused_and_named() {
         let second = wing.kernel.add_adapter(at, other.plug(&log)).unwrap();
         let desk = Desk::open(wing, at, &keeper);
         let name = keeper.share(at, WORD).unwrap();
-        assert_eq!(other.services().destroy_context_allocation(at, name), Err(DriverError::Invalid));
+        assert_eq!(
+            other.services().destroy_context_allocation(at, name),
+            Err(DriverError::Invalid)
+        );
         let order = keeper.order(WORD + 1);
-        assert_eq!(other.services().create_context_allocation(at, &order), Err(DriverError::Invalid));
+        assert_eq!(
+            other.services().create_context_allocation(at, &order),
+            Err(DriverError::Invalid)
+        );
         assert_eq!(keeper.services().destroy_context_allocation(at, name), Ok(()));
         desk.close(at, &[]);
         wing.kernel.remove_adapter(at, second);
@@ -480,7 +501,12 @@ fn what_another_adapter_has_is_refused_and_named() {
 /// A driver frees what it likes inside any call, also the one that makes or ends the owner.
 #[test]
 fn one_is_freed_inside_every_call_about_its_owner() {
-    for when in [HookPoint::CreateDevice, HookPoint::CreateContext, HookPoint::DestroyContext, HookPoint::DestroyDevice] {
+    for when in [
+        HookPoint::CreateDevice,
+        HookPoint::CreateContext,
+        HookPoint::DestroyContext,
+        HookPoint::DestroyDevice,
+    ] {
         kept(1, MemoryPlan::default(), |wing, at, keeper| {
             keeper.on(when, |keeper, at| {
                 let name = keeper.share(at, WORD)?;

@@ -8,16 +8,16 @@ use abi::status::STATUS_DEVICE_REMOVED;
 use abi::ukm::{
     D3DDDI_MAPGPUVIRTUALADDRESS as Map, D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE as Protection,
 };
-use flight::{Dispatch, Fence, Log, HardwareModel, Passive};
+use flight::{Dispatch, Fence, HardwareModel, Log, Passive};
 use harness::{KernelTestbed, run, verified};
 use kernel::miniport::{DriverResult, Features, Miniport};
 use kernel::operation::SubmitPagingArgs;
-use kernel::{Handle, DriverSetup};
+use kernel::{DriverSetup, Handle};
 use softgpu::format::{Command, anywhere, describe_in, encode};
 use softgpu::{Gpu, MemoryPlan, MmuPlan, SoftGpu};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use thunk::{Client, CreateAllocation, PagingStatus, PagingQueue};
+use thunk::{Client, CreateAllocation, PagingQueue, PagingStatus};
 use verify::{Finding, Oracle, Severity};
 use windtunnel::HostKind;
 
@@ -70,7 +70,8 @@ impl Desk {
         let context = client.create_context(at, device, 0).unwrap();
         let queue = client.create_paging_queue(at, device, 0).unwrap();
         let private = vec![describe_in(PAGES * PAGE, PAGE, &anywhere())];
-        let allocation = client.create(at, &CreateAllocation::new(device, private)).unwrap().allocations[0];
+        let allocation =
+            client.create(at, &CreateAllocation::new(device, private)).unwrap().allocations[0];
         let client = client.clone();
         let mut desk = Self { client, adapter, device, context, queue, allocation, address: 0 };
         let order = Map {
@@ -139,7 +140,7 @@ fn reset(on: HostKind, mmu: MmuPlan) {
     let gpu = machine.clone();
     let plug = |log: &Arc<Log>| {
         let miniport = Arc::new(Whole(good, machine.clone()));
-        DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) }
+        DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
     };
     let events = run(on, plug, |wing, at| {
         wing.kernel.set_observer(Oracle::new(wing.kernel.log().clone()));
@@ -184,7 +185,11 @@ fn reset(on: HostKind, mmu: MmuPlan) {
 #[test]
 fn after_a_reset_of_the_adapter_addresses_lead_where_they_should() {
     for mmu in [MmuPlan::default(), MmuPlan::TWO_LEVELS, MmuPlan::BY_CPU] {
-        for on in (1..6).map(HostKind::Deterministic).chain([HostKind::DeterministicPressure(1), HostKind::DeterministicPressure(2), HostKind::Threaded]) {
+        for on in (1..6).map(HostKind::Deterministic).chain([
+            HostKind::DeterministicPressure(1),
+            HostKind::DeterministicPressure(2),
+            HostKind::Threaded,
+        ]) {
             reset(on, mmu);
         }
     }
@@ -234,7 +239,7 @@ fn who_waits_for_page_tables_inside_a_call_does_not_hold_up_their_reset() {
         let plugged = miniport.clone();
         let plug = |log: &Arc<Log>| DriverSetup {
             miniport: plugged,
-            machine,
+            hardware: machine,
             pool: nt::Pool::new(log.clone()),
         };
         let events = run(on, plug, |wing, at| {

@@ -17,18 +17,20 @@ use abi::ukm::{
     D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO as RESERVE_ZERO,
 };
 use flight::{
-    TlbFlush, Host, Log, HardwareModel, PagingMove, Passive, RuleId, Subject, PageTableWrite, WaitToken, Component, MemoryObserver,
-    WaitResult, next_random,
+    Component, HardwareModel, Host, Log, MemoryObserver, PageTableWrite, PagingMove, Passive,
+    RuleId, Subject, TlbFlush, WaitResult, WaitToken, next_random,
 };
 use harness::memory::random_wants;
 use harness::{KernelTestbed, attempt, verified};
 use kernel::mmu::UpdateMode;
 use kernel::segment::PlacementRequirements;
-use kernel::{Handle, Kernel, DriverSetup};
+use kernel::{DriverSetup, Handle, Kernel};
 use softgpu::format::{Command, anywhere, describe_in, encode};
 use softgpu::{MemoryPlan, MmuPlan, SoftGpu};
 use std::sync::{Arc, Mutex, OnceLock};
-use thunk::{Client, CpuWait, CreateAllocation, DestroyAllocation, PagingStatus, PagingQueue, SyncObject};
+use thunk::{
+    Client, CpuWait, CreateAllocation, DestroyAllocation, PagingQueue, PagingStatus, SyncObject,
+};
 use verify::{Finding, Oracle, Severity};
 use windtunnel::HostKind;
 
@@ -130,7 +132,12 @@ impl Half {
     }
 
     /// One of so many pages, mapped anywhere, and empty.
-    fn create(&mut self, at: &mut Passive, pages: u64, wants: &PlacementRequirements) -> Tried<Held> {
+    fn create(
+        &mut self,
+        at: &mut Passive,
+        pages: u64,
+        wants: &PlacementRequirements,
+    ) -> Tried<Held> {
         let private = vec![describe_in(pages * PAGE, PAGE, wants)];
         let made = self.client.create(at, &CreateAllocation::new(self.device, private))?;
         let pages = vec![0; usize::try_from(pages).unwrap()];
@@ -168,8 +175,12 @@ impl Half {
     fn wait(&self, at: &mut Passive, when: PagingStatus) -> Tried<()> {
         match when {
             PagingStatus::Resident => Ok(()),
-            PagingStatus::Pending(value) => self.client.wait(at, self.device, self.queue.fence, value),
-            PagingStatus::NoMemory(bytes) => panic!("{bytes} bytes are missing, though little is listed"),
+            PagingStatus::Pending(value) => {
+                self.client.wait(at, self.device, self.queue.fence, value)
+            }
+            PagingStatus::NoMemory(bytes) => {
+                panic!("{bytes} bytes are missing, though little is listed")
+            }
         }
     }
 
@@ -351,7 +362,10 @@ impl Half {
     fn replace(&mut self, at: &mut Passive) -> Tried<()> {
         let it = self.any();
         let list = vec![self.held[it].handle];
-        self.client.destroy(at, &DestroyAllocation { device: self.device, list, ..DestroyAllocation::default() })?;
+        self.client.destroy(
+            at,
+            &DestroyAllocation { device: self.device, list, ..DestroyAllocation::default() },
+        )?;
         self.held[it] = self.create_any(at)?;
         Ok(())
     }
@@ -508,7 +522,7 @@ fn tell(on: HostKind, make: impl FnOnce(&Arc<Log>) -> DriverSetup, story: Story)
     let plug = |log: &Arc<Log>| {
         let plugged = make(log);
         let _ = kept.set(log.clone());
-        let _ = machine.set(plugged.machine.clone());
+        let _ = machine.set(plugged.hardware.clone());
         plugged
     };
     let refused = Arc::new(Mutex::new(Vec::new()));
@@ -554,7 +568,11 @@ fn go(on: HostKind, mmu: MmuPlan, allocations: usize, turns: usize) {
     machine.fill_local(0xdddd_dddd);
     let before = ram.allocated_bytes();
     let _gpu = machine.clone(); // Its memory is taken as long as it is there.
-    let plug = |log: &Arc<Log>| DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) };
+    let plug = |log: &Arc<Log>| DriverSetup {
+        miniport,
+        hardware: machine,
+        pool: nt::Pool::new(log.clone()),
+    };
     let told = tell(
         on,
         plug,
@@ -584,7 +602,9 @@ fn every_byte_is_right_under_pressure() {
 fn every_byte_is_right_whoever_writes_the_tables() {
     let by_address = MmuPlan { mode: UpdateMode::Virtual, ..MmuPlan::default() };
     for mmu in [MmuPlan::TWO_LEVELS, MmuPlan::BY_CPU, by_address] {
-        for on in [HostKind::Deterministic(2), HostKind::DeterministicPressure(3), HostKind::Threaded] {
+        for on in
+            [HostKind::Deterministic(2), HostKind::DeterministicPressure(3), HostKind::Threaded]
+        {
             go(on, mmu, 128, 120);
         }
     }
@@ -636,7 +656,9 @@ fn an_entry_in_a_wrong_unit_is_named() {
 
 #[test]
 fn addresses_freed_under_a_packet_are_named() {
-    for on in [HostKind::Deterministic(1), HostKind::Deterministic(2), HostKind::DeterministicPressure(1)] {
+    for on in
+        [HostKind::Deterministic(1), HostKind::Deterministic(2), HostKind::DeterministicPressure(1)]
+    {
         let told = planted("softgpu-virtual", on, true);
         let said = &["a packet of context ", " touched address 0x", "which was freed while it was"];
         named(&told, Component::Client, RuleId::GPUVA_FREE_002, said);

@@ -1,14 +1,14 @@
 //! Four times the video memory in a random working set of two processes: every byte is right.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
-use flight::{Log, HardwareModel, Passive, WaitResult, next_random};
+use flight::{HardwareModel, Log, Passive, WaitResult, next_random};
 use harness::memory::random_wants;
 use harness::{KernelTestbed, run};
-use kernel::{Handle, Kernel, DriverSetup};
+use kernel::{DriverSetup, Handle, Kernel};
 use softgpu::format::{Command, describe_in, encode};
 use softgpu::{MemoryPlan, SoftGpu};
 use std::sync::Arc;
-use thunk::{Client, CreateAllocation, PagingStatus, PagingQueue};
+use thunk::{Client, CreateAllocation, PagingQueue, PagingStatus};
 use windtunnel::HostKind;
 
 const PAGE: u64 = 4096;
@@ -74,7 +74,9 @@ impl Half {
             PagingStatus::Pending(value) => {
                 self.client.wait(at, self.device, self.queue.fence, value).unwrap();
             }
-            PagingStatus::NoMemory(bytes) => panic!("{bytes} bytes are missing, though little is listed"),
+            PagingStatus::NoMemory(bytes) => {
+                panic!("{bytes} bytes are missing, though little is listed")
+            }
         }
     }
 
@@ -87,7 +89,8 @@ impl Half {
     /// A packet that fills pages of one allocation, and copies pages to another.
     fn packet(&mut self, at: &mut Passive) {
         let count = u64::try_from(self.held.len()).unwrap();
-        let [from, to] = [0; 2].map(|_| usize::try_from(next_random(&mut self.random, count)).unwrap());
+        let [from, to] =
+            [0; 2].map(|_| usize::try_from(next_random(&mut self.random, count)).unwrap());
         let value = u8::try_from(next_random(&mut self.random, 255)).unwrap() + 1;
         let (first, length) = self.some_pages(from);
         let fill = Command::Fill {
@@ -150,7 +153,11 @@ fn go(on: HostKind, allocations: usize, packets: usize) {
     let (miniport, machine) = SoftGpu::with_memory(ram.clone(), PLAN);
     let before = ram.allocated_bytes();
     let gpu: Arc<dyn HardwareModel> = machine.clone();
-    let plug = |log: &Arc<Log>| DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) };
+    let plug = |log: &Arc<Log>| DriverSetup {
+        miniport,
+        hardware: machine,
+        pool: nt::Pool::new(log.clone()),
+    };
     run(on, plug, |wing: &KernelTestbed, at| {
         let work = |seed: u64| {
             let (kernel, gpu) = (wing.kernel.clone(), gpu.clone());

@@ -8,7 +8,7 @@ mod client;
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use client::{Flown, fly, fly_with};
 use drivers::{ALL, GOOD, Listed, find, plug};
-use flight::{Log, RuleId, EventKind};
+use flight::{EventKind, Log, RuleId};
 use kernel::CreateAllocationRequest;
 use softgpu::format::Command;
 use std::collections::BTreeSet;
@@ -77,7 +77,8 @@ fn what_a_driver_holds_is_not_destroyed_before_it_is_let_go() {
     // The kernel waits, and takes the hold back when the device goes.
     assert!(rules.contains(&RuleId::CB_HANDLE_005) && !rules.contains(&RuleId::ALLOC_DESTROY_019));
     let first = |name: &str| flown.events.iter().position(|it| it.kind.name() == name).unwrap();
-    let held = |it: &&flight::Event| matches!(it.kind, EventKind::HandleDataAcquired { reference: 1, .. });
+    let held =
+        |it: &&flight::Event| matches!(it.kind, EventKind::HandleDataAcquired { reference: 1, .. });
     let subject = flown.events.iter().find(held).unwrap().subject;
     let of = |name: &str| {
         let it = |it: &flight::Event| it.subject == subject && it.kind.name() == name;
@@ -118,7 +119,8 @@ fn a_driver_that_cannot_describe_is_named_for_its_primaries_only() {
     let (plugged, _board) = unsafe { plug(&table, &log) };
     let flown = fly_with(&log, &plugged, 1, |client, at| {
         client.create(at, client.order(&[4096])).unwrap();
-        let made = client.create(at, CreateAllocationRequest { primaries: vec![1], ..client.order(&[1, 1]) });
+        let made = client
+            .create(at, CreateAllocationRequest { primaries: vec![1], ..client.order(&[1, 1]) });
         assert_eq!(made.map(|it| it.allocations.len()), Some(2), "it is made all the same");
     });
     let found: Vec<_> = flown.findings.iter().map(|it| (it.rule, it.count)).collect();

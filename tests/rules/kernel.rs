@@ -16,8 +16,8 @@ mod render;
 mod stream;
 mod sync;
 
-use flight::{Event, Passive, RuleId, Subject, EventKind, Component};
-use harness::{VariantDriver, KernelTestbed, flown, run, softgpu, verified};
+use flight::{Component, Event, EventKind, Passive, RuleId, Subject};
+use harness::{KernelTestbed, VariantDriver, flown, run, softgpu, verified};
 use kernel::miniport::Generation;
 use softgpu::format;
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,7 +58,7 @@ const CASES: &[Case] = &[
         RuleId::HANDLE_FORM_001,
         "resource",
         "a local name that ends in one",
-        Set("handle.published to=device:1", "handle", "0x40000041"),
+        Set("handle.published of=device:1", "handle", "0x40000041"),
     ),
     case(
         RuleId::HANDLE_FORM_002,
@@ -264,7 +264,7 @@ const CASES: &[Case] = &[
         RuleId::KMD_ALLOC_010,
         "members",
         "a call carries a word that is not the resource's",
-        Set("ddi.resource goes=true", "word", "driver-pointer:99"),
+        Set("ddi.resource destroy=true", "word", "driver-pointer:99"),
     ),
     case(
         RuleId::KMD_DESTROY_001,
@@ -276,7 +276,7 @@ const CASES: &[Case] = &[
         RuleId::KMD_DESTROY_006,
         "member-in-flight",
         "a resource goes while a member lives",
-        Set("ddi.resource goes=false", "goes", "true"),
+        Set("ddi.resource destroy=false", "goes", "true"),
     ),
     Case {
         along: &[RuleId::KMD_LEVEL_007],
@@ -541,7 +541,9 @@ fn live(client: &Client, at: &mut Passive, device: u32) {
     for _ in 0..3 {
         let create = CreateAllocation::new(device, vec![format::describe(4096); 2]).with_resource();
         let resource = client.create(at, &create).unwrap().resource;
-        client.destroy(at, &DestroyAllocation { device, resource, ..DestroyAllocation::default() }).unwrap();
+        client
+            .destroy(at, &DestroyAllocation { device, resource, ..DestroyAllocation::default() })
+            .unwrap();
     }
 }
 

@@ -4,11 +4,13 @@
 
 use drivers::stream::pattern::{BYTES, INTERVAL, format, picture, wrong};
 use drivers::stream::{ListedStream, Make, STREAMS, find_stream};
-use flight::{Spawner, Event, ThreadedHost, Log, Passive, Pool as _, RuleId, DeterministicHost, EventKind};
+use flight::{
+    DeterministicHost, Event, EventKind, Log, Passive, Pool as _, RuleId, Spawner, ThreadedHost,
+};
 use port::KsDriver;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use stream::{DeviceId, Format, Graph, PinState, Stream, FramingRequest};
+use stream::{DeviceId, Format, FramingRequest, Graph, PinState, Stream};
 use verify::{Finding, Severity, Verifier};
 
 fn tables() -> impl Iterator<Item = &'static ListedStream> {
@@ -36,7 +38,8 @@ impl Flown {
     }
 
     fn calls(&self, entry: &str) -> usize {
-        let named = |it: &&Event| matches!(&it.kind, EventKind::KsCall { name, .. } if name == entry);
+        let named =
+            |it: &&Event| matches!(&it.kind, EventKind::KsCall { name, .. } if name == entry);
         self.events.iter().filter(named).count()
     }
 }
@@ -154,7 +157,10 @@ fn frames_arrive_with_the_right_pattern_and_time_stamps() {
                 let header = it.header;
                 assert_eq!((header.duration, header.data_used), (INTERVAL, BYTES));
                 assert_eq!(header.time, (number + 1) * INTERVAL, "{name}: {number}");
-                assert_eq!((header.discontinuity, header.end_of_stream), (number == 0, number == 6));
+                assert_eq!(
+                    (header.discontinuity, header.end_of_stream),
+                    (number == 0, number == 6)
+                );
             }
             assert_eq!(pilot.stream.state(graph.pin).unwrap(), (PinState::Run, PinState::Run));
             graph.stop(at).unwrap();

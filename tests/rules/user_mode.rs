@@ -1,6 +1,6 @@
 //! User-mode drivers: each bad one is named by its rule, and good ones keep all of them.
 
-use flight::{RuleId, Component};
+use flight::{Component, RuleId};
 use harness::flown;
 use std::collections::BTreeSet;
 use verify::Severity;
@@ -43,7 +43,13 @@ fn every_bad_user_mode_driver_is_named_first_by_its_rule() {
         let findings: Vec<_> = flights.iter().flat_map(|it| &it.findings).collect();
         let first = findings.iter().find(|it| it.severity > Severity::Note);
         let first = first.or(findings.first()).unwrap_or_else(|| panic!("{}", driver.name));
-        assert_eq!((first.rule, first.component), (rule, Component::Umd), "{}: {}", driver.name, first.message);
+        assert_eq!(
+            (first.rule, first.component),
+            (rule, Component::Umd),
+            "{}: {}",
+            driver.name,
+            first.message
+        );
         broken.insert(rule);
     }
     for scenario in scenarios() {

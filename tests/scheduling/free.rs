@@ -1,14 +1,14 @@
 //! Threads side by side: whatever the machine does, a good driver flies clean and leaves nothing.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
-use flight::{Event, ThreadedHost, Log, RuleId, Subject, EventKind};
+use flight::{Event, EventKind, Log, RuleId, Subject, ThreadedHost};
 use harness::{VariantDriver, flown, good_scenarios, repeats, run, softgpu, verified};
 use kernel::Kernel;
 use kernel::miniport::Generation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use thunk::Client;
-use windtunnel::{TestClient, HostKind, Outcome, SCENARIOS};
+use windtunnel::{HostKind, Outcome, SCENARIOS, TestClient};
 
 /// Flies every good scenario so many times; answers how often a rule was judged.
 fn many(driver: &str, runs: u64, rule: RuleId) -> u64 {

@@ -3,15 +3,15 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
-use flight::{DeviceLevel, Fence, Log, Passive, RuleId, RuleCounts, EventKind, Component};
+use flight::{Component, DeviceLevel, EventKind, Fence, Log, Passive, RuleCounts, RuleId};
 use harness::{KernelTestbed, flown, good_scenarios, run, verified};
 use kernel::DriverSetup;
-use kernel::miniport::{DriverResult, Interrupt, Miniport, DriverError};
+use kernel::miniport::{DriverError, DriverResult, Interrupt, Miniport};
 use kernel::services::KernelCallbacks;
 use softgpu::{Gpu, MemoryPlan, NODES, SoftGpu};
 use std::sync::{Arc, Mutex, OnceLock};
 use thunk::Client;
-use windtunnel::{TestClient, HostKind, Outcome};
+use windtunnel::{HostKind, Outcome, TestClient};
 
 /// What the interrupt routine of a [`Reporter`] does.
 type Routine = fn(&Reporter, &mut DeviceLevel, &KernelCallbacks) -> bool;
@@ -35,7 +35,7 @@ impl Reporter {
 
     fn plug(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
         let (miniport, machine) = (self.clone(), self.gpu.clone());
-        DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) }
+        DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
     }
 }
 
@@ -106,7 +106,8 @@ fn a_further_request_for_the_dpc_is_answered_false_and_does_nothing() {
         let answers = driver.answers.lock().unwrap();
         assert!(!answers.is_empty() && answers.iter().all(|fresh| !fresh), "{answers:?}");
         let called = |name: &str| {
-            let is = |it: &EventKind| matches!(it, EventKind::DdiCall { name: it, .. } if *it == *name);
+            let is =
+                |it: &EventKind| matches!(it, EventKind::DdiCall { name: it, .. } if *it == *name);
             events.iter().filter(|it| is(&it.kind)).count()
         };
         assert_eq!(called("DxgkDdiDpcRoutine"), called("DxgkDdiInterruptRoutine"));
@@ -135,9 +136,9 @@ fn a_fault_of_an_unknown_packet_is_one_of_the_oldest() {
     let events = run(1, |log| driver.plug(log), fill);
     let fences: Vec<Fence> = events
         .iter()
-        .filter_map(
-            |it| if let EventKind::FenceReported { fence } = it.kind { Some(fence) } else { None },
-        )
+        .filter_map(|it| {
+            if let EventKind::FenceReported { fence } = it.kind { Some(fence) } else { None }
+        })
         .collect();
     assert!(fences.len() > 1, "paging and a packet");
     let lost = events.iter().filter(|it| it.kind.name() == "device.lost");

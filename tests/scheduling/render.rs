@@ -4,10 +4,10 @@
 
 use abi::kmt::D3DKMT_RENDERFLAGS as Flags;
 use abi::status::STATUS_INVALID_PARAMETER;
-use flight::{Event, Log, HardwareModel, Passive, EventKind};
+use flight::{Event, EventKind, HardwareModel, Log, Passive};
 use harness::memory::{hidden, pages_of_each};
 use harness::{KernelTestbed, flown, run};
-use kernel::{Handle, DriverSetup};
+use kernel::{DriverSetup, Handle};
 use softgpu::format::{Command, describe_in, encode};
 use softgpu::{Gpu, MemoryPlan, SoftGpu};
 use std::sync::Arc;
@@ -38,7 +38,8 @@ impl Studio<'_> {
 
     fn render(&mut self, at: &mut Passive, commands: &[Command], list: &[u32], flags: u32) -> u32 {
         let list = list.iter().map(|it| (*it, true)).collect();
-        let packet = RenderCommand { commands: encode(commands), list, flags, ..RenderCommand::default() };
+        let packet =
+            RenderCommand { commands: encode(commands), list, flags, ..RenderCommand::default() };
         self.client.render(at, &mut self.context, &packet).unwrap()
     }
 
@@ -61,13 +62,16 @@ fn copy(from: u32, to: u32) -> Command {
 }
 
 /// Tells a story with a client of a driver of WDDM 1.x that has little memory.
-fn in_studio(on: impl Into<HostKind>, story: impl FnOnce(&mut Studio<'_>, &mut Passive)) -> Vec<Event> {
+fn in_studio(
+    on: impl Into<HostKind>,
+    story: impl FnOnce(&mut Studio<'_>, &mut Passive),
+) -> Vec<Event> {
     let ram = nt::Ram::new(16 << 20).unwrap();
     let (driver, gpu) = SoftGpu::with_lists(ram, SMALL);
     let machine = gpu.clone();
     let plug = move |log: &Arc<Log>| DriverSetup {
         miniport: driver,
-        machine,
+        hardware: machine,
         pool: nt::Pool::new(log.clone()),
     };
     let events = run(on, plug, |wing, at| {
@@ -190,7 +194,7 @@ fn a_process_that_is_killed_leaves_no_buffer() {
         let (driver, machine) = SoftGpu::with_lists(ram, SMALL);
         let plug = move |log: &Arc<Log>| {
             let pool = nt::Pool::new(log.clone());
-            DriverSetup { miniport: driver, machine, pool }
+            DriverSetup { miniport: driver, hardware: machine, pool }
         };
         run(seed, plug, |wing, at| {
             let client = Client::new(&wing.kernel);
@@ -198,7 +202,8 @@ fn a_process_that_is_killed_leaves_no_buffer() {
             let device = client.create_device(at, adapter).unwrap();
             let mut context = client.create_context_with_lists(at, device, 0).unwrap();
             let private = vec![describe_in(SIZE, PAGE, &hidden()); 3];
-            let list = client.create(at, &CreateAllocation::new(device, private)).unwrap().allocations;
+            let list =
+                client.create(at, &CreateAllocation::new(device, private)).unwrap().allocations;
             for turn in 0..6 {
                 let (one, two) = (list[turn % 3], list[(turn + 1) % 3]);
                 let packet = RenderCommand {
@@ -241,7 +246,10 @@ fn good_clients_are_quiet_in_many_orders_and_under_pressure() {
             if !scenario.needs.contains(&"DxgkDdiRender") || !scenario.breaks.is_empty() {
                 continue;
             }
-            for on in (1..6).flat_map(|it| [HostKind::Deterministic(it), HostKind::DeterministicPressure(it)]).chain([HostKind::Threaded]) {
+            for on in (1..6)
+                .flat_map(|it| [HostKind::Deterministic(it), HostKind::DeterministicPressure(it)])
+                .chain([HostKind::Threaded])
+            {
                 let flown = flown(driver, scenario.name, on);
                 let what = format!("{driver}, {}, {on:?}", scenario.name);
                 assert_eq!(flown.outcome, Outcome::Clean, "{what}: {:?}", flown.findings);

@@ -4,8 +4,8 @@
 
 use abi::status::STATUS_UNSUCCESSFUL;
 use abi::ukm::{D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS as Flags, D3DDDICB_SIGNALFLAGS as SignalFlags};
-use flight::{Event, Passive, RuleId, EventKind, Component};
-use harness::{Rng, KernelTestbed, run, softgpu, verified};
+use flight::{Component, Event, EventKind, Passive, RuleId};
+use harness::{KernelTestbed, Rng, run, softgpu, verified};
 use thunk::{Client, CpuWait, SyncObject};
 
 /// What the graphs of stuck waits say.

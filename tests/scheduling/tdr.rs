@@ -7,15 +7,17 @@ use abi::kmt::{
     D3DKMT_DEVICEEXECUTION_STATE,
 };
 use abi::status::STATUS_DEVICE_REMOVED;
-use flight::{Event, Log, Passive, RuleId, WaitToken, EventKind};
-use harness::{Keeper, PausableGpu, HookPoint, KernelTestbed, flown, good_scenarios, run, softgpu, verified};
-use kernel::{Handle, DriverSetup};
+use flight::{Event, EventKind, Log, Passive, RuleId, WaitToken};
+use harness::{
+    HookPoint, Keeper, KernelTestbed, PausableGpu, flown, good_scenarios, run, softgpu, verified,
+};
+use kernel::{DriverSetup, Handle};
 use softgpu::format::{self, Command};
 use softgpu::{MemoryPlan, SoftGpu};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use thunk::Client;
-use windtunnel::{TestClient, HostKind, Outcome};
+use windtunnel::{HostKind, Outcome, TestClient};
 
 /// A second, in the host's time.
 const SECOND: u64 = 10_000_000;
@@ -58,8 +60,11 @@ fn fill(target: u32, offset: u64, value: u8) -> Command {
 fn with_sight() -> (Arc<SoftGpu>, impl FnOnce(&Arc<Log>) -> DriverSetup) {
     let (miniport, machine) = SoftGpu::new();
     let driver = miniport.clone();
-    let make =
-        move |log: &Arc<Log>| DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) };
+    let make = move |log: &Arc<Log>| DriverSetup {
+        miniport,
+        hardware: machine,
+        pool: nt::Pool::new(log.clone()),
+    };
     (driver, make)
 }
 
@@ -69,7 +74,8 @@ fn a_stuck_engine_is_reset_and_others_keep_their_bytes() {
         let (driver, make) = with_sight();
         let events = run(on, make, |wing, at| {
             let (bad, good) = (bench(wing, at), bench(wing, at));
-            let (hangs, works) = (bad.create_context(at).unwrap(), good.create_context(at).unwrap());
+            let (hangs, works) =
+                (bad.create_context(at).unwrap(), good.create_context(at).unwrap());
             let made = good.create(at, 1).unwrap().allocations[0];
             bad.submit(at, hangs, &[Command::Hang]).unwrap();
             bad.submit(at, hangs, &[]).unwrap();
@@ -84,7 +90,8 @@ fn a_stuck_engine_is_reset_and_others_keep_their_bytes() {
             assert_eq!(driver.read(Handle(made), 0..32), Some(right));
             let later = bad.client.submit(at, hangs, &format::encode(&[]));
             assert_eq!(later, Err(STATUS_DEVICE_REMOVED));
-            let again = bad.client.create(at, &thunk::CreateAllocation::new(bad.device, vec![vec![]]));
+            let again =
+                bad.client.create(at, &thunk::CreateAllocation::new(bad.device, vec![vec![]]));
             assert_eq!(again.err(), Some(STATUS_DEVICE_REMOVED));
             good.destroy_list(at, &[made]).unwrap();
             good.close(at, &[works]).unwrap();
@@ -102,7 +109,11 @@ fn a_slow_engine_is_asked_and_preempted_but_not_reset() {
         let (miniport, gpu) = SoftGpu::new();
         let (driver, slow) = (miniport.clone(), PausableGpu::new(gpu));
         let machine = slow.clone();
-        let make = |log: &Arc<Log>| DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) };
+        let make = |log: &Arc<Log>| DriverSetup {
+            miniport,
+            hardware: machine,
+            pool: nt::Pool::new(log.clone()),
+        };
         let events = run(seed, make, |wing, at| {
             let bench = bench(wing, at);
             let context = bench.create_context(at).unwrap();
@@ -205,7 +216,8 @@ fn an_adapter_that_cannot_be_reset_holds_nobody() {
             let make = |log: &Arc<Log>| (drivers::find(driver).unwrap().make)(log);
             let events = run(seed, make, |wing, at| {
                 let (bad, good) = (bench(wing, at), bench(wing, at));
-                let (hangs, works) = (bad.create_context(at).unwrap(), good.create_context_on(at, 1).unwrap());
+                let (hangs, works) =
+                    (bad.create_context(at).unwrap(), good.create_context_on(at, 1).unwrap());
                 let made = good.create(at, 1).unwrap();
                 bad.submit(at, hangs, &[Command::Hang]).unwrap();
                 pass(wing, at, 30);
@@ -230,7 +242,8 @@ fn a_context_with_a_higher_priority_overtakes_and_nothing_is_done_twice() {
         let (driver, make) = with_sight();
         let events = run(seed, make, |wing, at| {
             let bench = bench(wing, at);
-            let (low, high) = (bench.create_context(at).unwrap(), bench.create_context(at).unwrap());
+            let (low, high) =
+                (bench.create_context(at).unwrap(), bench.create_context(at).unwrap());
             bench.client.set_context_priority(at, high, 3).unwrap();
             assert_eq!(bench.client.context_priority(at, high), Ok(3));
             assert_eq!(bench.client.context_priority(at, low), Ok(0));
@@ -254,7 +267,9 @@ fn a_context_with_a_higher_priority_overtakes_and_nothing_is_done_twice() {
         assert_eq!(count(&events, "packet.done"), 13, "seed {seed}: each once");
         for context in 1..=2 {
             let mine = |it: &Event| match it.kind {
-                EventKind::PacketDone { packet, .. } if it.subject.number == context => Some(packet),
+                EventKind::PacketDone { packet, .. } if it.subject.number == context => {
+                    Some(packet)
+                }
                 _ => None,
             };
             let done: Vec<u64> = events.iter().filter_map(mine).collect();
@@ -280,7 +295,9 @@ fn good_drivers_recover_clean_in_many_orders() {
     for driver in ["softgpu", "table", "softgpu-memory", "table-memory", "softgpu-blunt"] {
         let good = good_scenarios(driver);
         for scenario in good.iter().filter(|it| NAMES.contains(&it.name)) {
-            for on in (0..8).map(HostKind::Deterministic).chain([HostKind::Threaded, HostKind::Threaded]) {
+            for on in
+                (0..8).map(HostKind::Deterministic).chain([HostKind::Threaded, HostKind::Threaded])
+            {
                 let flown = flown(driver, scenario.name, on);
                 let said = format!("{driver}, {}: {:?}", scenario.name, flown.findings);
                 assert_eq!(flown.outcome, Outcome::Clean, "{said}");

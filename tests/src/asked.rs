@@ -17,9 +17,15 @@ pub const WHOLE: Rect = Rect { left: 0, top: 0, right: 8, bottom: 8 };
 
 /// Every function that a device has but the first, and how an application gets there.
 pub const CALLS: &[(&str, Call)] = &[
-    ("pfnCreateResource", |it, at, _| it.create_resource(at, &ResourceDescription::texture(8, 8)).map(drop)),
+    ("pfnCreateResource", |it, at, _| {
+        it.create_resource(at, &ResourceDescription::texture(8, 8)).map(drop)
+    }),
     ("pfnCreateResource2", |it, at, _| {
-        it.create_resource(at, &ResourceDescription { flags2: 1, ..ResourceDescription::texture(8, 8) }).map(drop)
+        it.create_resource(
+            at,
+            &ResourceDescription { flags2: 1, ..ResourceDescription::texture(8, 8) },
+        )
+        .map(drop)
     }),
     ("pfnDestroyResource", |it, at, one| it.destroy_resource(at, one)),
     ("pfnLock", |it, at, one| it.lock(at, (one, 0), LockRequest::default()).map(drop)),

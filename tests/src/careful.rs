@@ -5,10 +5,11 @@ use kernel::DriverSetup;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    DriverResult, HandleSlot, CreateContextArgs, DriverContext, DriverDevice, Features, Miniport, DriverError,
+    CreateContextArgs, DriverContext, DriverDevice, DriverError, DriverResult, Features,
+    HandleSlot, Miniport,
 };
 use kernel::operation::{BuildPagingBufferArgs, CreateContextAllocationArgs, Operation};
-use kernel::segment::{PlacementRequirements, PlacementFlags};
+use kernel::segment::{PlacementFlags, PlacementRequirements};
 use kernel::services::KernelCallbacks;
 use softgpu::{AREA_SIZE, Gpu, MemoryPlan, SoftGpu, format};
 use std::collections::BTreeMap;
@@ -33,7 +34,7 @@ struct State {
 impl SharedContextAllocationDriver {
     /// One with so much memory.
     pub fn new(plan: MemoryPlan) -> Arc<Self> {
-        let ram = nt::Ram::new(1 << 30).unwrap_or_else(|why| panic!("{why}"));
+        let ram = nt::Ram::new(1 << 30).unwrap_or_else(|reason| panic!("{reason}"));
         let (driver, hardware) = SoftGpu::with_memory(ram, plan);
         Arc::new(Self { driver, hardware, state: Mutex::default() })
     }
@@ -41,7 +42,7 @@ impl SharedContextAllocationDriver {
     /// It, in a slot.
     pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
         let (miniport, machine) = (self.clone(), self.hardware.clone());
-        DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) }
+        DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
     }
 
     fn state<R>(&self, body: impl FnOnce(&mut State) -> R) -> R {
@@ -77,7 +78,11 @@ impl Miniport for SharedContextAllocationDriver {
         self.driver.remove_device(at)
     }
 
-    fn create_device(&self, at: &mut Passive, word: HandleSlot<'_, Device>) -> DriverResult<DriverDevice> {
+    fn create_device(
+        &self,
+        at: &mut Passive,
+        word: HandleSlot<'_, Device>,
+    ) -> DriverResult<DriverDevice> {
         let name = word.kernel_name();
         let device = self.driver.create_device(at, word)?;
         let flags = PlacementFlags { physical: true, notify: true, ..PlacementFlags::default() };
@@ -117,16 +122,20 @@ impl Miniport for SharedContextAllocationDriver {
         Ok(context)
     }
 
-    fn build_paging(&self, at: &mut Passive, building: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
-        if let Some(count) = building.private.first_mut() {
+    fn build_paging(
+        &self,
+        at: &mut Passive,
+        args: &mut BuildPagingBufferArgs<'_>,
+    ) -> DriverResult<()> {
+        if let Some(count) = args.private.first_mut() {
             *count = count.wrapping_add(1);
         }
-        if matches!(&building.operation, Operation::Transfer(it) if !it.idle) {
+        if matches!(&args.operation, Operation::Transfer(it) if !it.idle) {
             return Err(DriverError::Busy);
         }
-        if let Some(calls) = building.private.first_mut() {
+        if let Some(calls) = args.private.first_mut() {
             *calls = calls.wrapping_add(1);
         }
-        self.driver.build_paging(at, building)
+        self.driver.build_paging(at, args)
     }
 }

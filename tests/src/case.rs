@@ -2,8 +2,8 @@
 //! that fails shrinks to a few steps, as a file that `windtunnel check --scenario` flies.
 
 use crate::life::{Rng, life};
-use crate::{Fault, Faulty, Model, KernelTestbed, attempt, verified};
-use flight::{Kind, Component};
+use crate::{Fault, Faulty, KernelTestbed, Model, attempt, verified};
+use flight::{Component, Kind};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use windtunnel::steps::{Step, StepRunner, write};
@@ -40,40 +40,40 @@ pub struct Case {
 impl Case {
     /// The case that bytes tell: the first three are the order, and the driver's fault.
     pub fn told(bytes: &[u8]) -> Self {
-        let mut dice = Rng::Bytes(bytes);
-        let seed = dice.of(256) as u64;
-        let (call, panics) = (u32::try_from(dice.of(64)).unwrap_or_default(), dice.one_in(2));
+        let mut rng = Rng::Bytes(bytes);
+        let seed = rng.of(256) as u64;
+        let (call, panics) = (u32::try_from(rng.of(64)).unwrap_or_default(), rng.one_in(2));
         let fault = (call > 0).then_some(Fault { call, panics });
-        Self { seed, fault, steps: life(&mut dice), forgetful: false }
+        Self { seed, fault, steps: life(&mut rng), forgetful: false }
     }
 
     /// Flies it next to the model.
     pub fn fly(&self) -> Result<Seen, String> {
         let driver = Faulty::new(self.fault);
         let mut seen = Seen::default();
-        let story = |wing: &KernelTestbed, at: &mut _| {
-            let mut teller = StepRunner::new(&wing.kernel, &wing.host);
+        let body = |testbed: &KernelTestbed, at: &mut _| {
+            let mut runner = StepRunner::new(&testbed.kernel, &testbed.host);
             let mut model = Model::default();
             model.forgetful = self.forgetful;
             for step in &self.steps {
-                let told = teller.run_step(at, step);
+                let told = runner.run_step(at, step);
                 let failed = driver.failed();
                 seen.outcomes.insert(format!("{} {told:?}", kind(step)));
                 seen.outcomes.extend(failed.map(str::to_owned));
                 let expected = model.step(step, failed, told);
-                wing.kernel.validate().map_err(|why| format!("after '{step}': {why}"))?;
+                testbed.kernel.validate().map_err(|reason| format!("after '{step}': {reason}"))?;
                 if model.deaf {
                     continue;
                 }
                 if told != expected {
                     return Err(format!("'{step}' was {told:?}, the model says {expected:?}"));
                 }
-                compare(wing, &model, step)?;
+                compare(testbed, &model, step)?;
             }
-            teller.kill_processes(at);
+            runner.kill_processes(at);
             Ok(())
         };
-        let events = attempt(self.seed, |log| driver.plug(log), story)?;
+        let events = attempt(self.seed, |log| driver.plug(log), body)?;
         let verifier = verified(&events);
         let ours = verifier.findings().iter().find(|it| it.component == Component::Kernel);
         seen.calls = driver.calls();
@@ -134,8 +134,8 @@ impl Case {
     /// It as a file, with why it is one.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        let why = self.fly().err().unwrap_or_default();
-        let _ = writeln!(text, "# {}", why.replace('\n', "\n# ")); // A string takes everything.
+        let reason = self.fly().err().unwrap_or_default();
+        let _ = writeln!(text, "# {}", reason.replace('\n', "\n# ")); // A string takes everything.
         let _ = writeln!(text, "# with --seed {}", self.seed);
         if let Some(Fault { call, panics }) = self.fault {
             let how = if panics { "panics in" } else { "refuses" };
@@ -146,8 +146,8 @@ impl Case {
 }
 
 /// Compares who is alive with who should be: to the last one once everything has settled.
-fn compare(wing: &KernelTestbed, model: &Model, step: &Step) -> Result<(), String> {
-    let census = wing.kernel.live_objects();
+fn compare(testbed: &KernelTestbed, model: &Model, step: &Step) -> Result<(), String> {
+    let census = testbed.kernel.live_objects();
     let count = |kind: Kind| census.objects.iter().filter(|it| it.subject.kind == kind).count();
     let kinds = [Kind::View, Kind::ResourceView, Kind::Context, Kind::Device];
     for (kind, expected) in kinds.into_iter().zip(model.alive()) {

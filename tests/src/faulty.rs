@@ -5,8 +5,9 @@ use kernel::DriverSetup;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    DriverResult, CreateAllocationArgs, HandleSlot, CreatedAllocations, CreateContextArgs, DestroyAllocationArgs, DriverContext, DriverDevice, DriverResource,
-    DriverView, Miniport, OpenAllocationArgs, DriverError, SubmitCommandVirtualArgs,
+    CreateAllocationArgs, CreateContextArgs, CreatedAllocations, DestroyAllocationArgs,
+    DriverContext, DriverDevice, DriverError, DriverResource, DriverResult, DriverView, HandleSlot,
+    Miniport, OpenAllocationArgs, SubmitCommandVirtualArgs,
 };
 use softgpu::{Gpu, SoftGpu};
 use std::panic::resume_unwind;
@@ -58,7 +59,7 @@ impl Faulty {
     /// It, in a slot.
     pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
         let (miniport, machine) = (self.clone(), self.hardware.clone());
-        DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) }
+        DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
     }
 
     /// How many calls came.
@@ -89,9 +90,13 @@ impl Miniport for Faulty {
         Some(&*self.driver)
     }
 
-    fn create_device(&self, at: &mut Passive, word: HandleSlot<'_, Device>) -> DriverResult<DriverDevice> {
+    fn create_device(
+        &self,
+        at: &mut Passive,
+        driver_handle: HandleSlot<'_, Device>,
+    ) -> DriverResult<DriverDevice> {
         self.count("create_device")?;
-        self.driver.create_device(at, word)
+        self.driver.create_device(at, driver_handle)
     }
 
     fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> DriverResult<()> {
@@ -104,10 +109,10 @@ impl Miniport for Faulty {
         at: &mut Passive,
         device: &DriverDevice,
         order: &CreateContextArgs,
-        word: HandleSlot<'_, Context>,
+        driver_handle: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
         self.count("create_context")?;
-        self.driver.create_context(at, device, order, word)
+        self.driver.create_context(at, device, order, driver_handle)
     }
 
     fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> DriverResult<()> {
@@ -115,23 +120,31 @@ impl Miniport for Faulty {
         self.driver.destroy_context(at, context)
     }
 
-    fn create_allocations(&self, at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
+    fn create_allocations(
+        &self,
+        at: &mut Passive,
+        args: CreateAllocationArgs<'_>,
+    ) -> DriverResult<CreatedAllocations> {
         self.count("create_allocations")?;
-        self.driver.create_allocations(at, births)
+        self.driver.create_allocations(at, args)
     }
 
     fn destroy_allocations(
         &self,
         at: &mut Passive,
-        doomed: DestroyAllocationArgs<'_>,
+        args: DestroyAllocationArgs<'_>,
     ) -> DriverResult<Option<DriverResource>> {
         self.count("destroy_allocations")?;
-        self.driver.destroy_allocations(at, doomed)
+        self.driver.destroy_allocations(at, args)
     }
 
-    fn open_allocations(&self, at: &mut Passive, opening: OpenAllocationArgs<'_>) -> DriverResult<Vec<DriverView>> {
+    fn open_allocations(
+        &self,
+        at: &mut Passive,
+        args: OpenAllocationArgs<'_>,
+    ) -> DriverResult<Vec<DriverView>> {
         self.count("open_allocations")?;
-        self.driver.open_allocations(at, opening)
+        self.driver.open_allocations(at, args)
     }
 
     fn close_allocations(

@@ -7,7 +7,7 @@
 
 use crate::{run, verified};
 use abi::ukm::{D3DDDI_MONITORED_FENCE, D3DDDI_SYNCHRONIZATION_MUTEX};
-use flight::{Event, Passive, EventKind, Component};
+use flight::{Component, Event, EventKind, Passive};
 use kernel::{Kernel, ProcessExit};
 use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::Arc;
@@ -116,9 +116,11 @@ impl Arena {
     fn disarm(&self) {
         let ours = self.address(0)..=self.address(LENGTH);
         for place in (0..USED).step_by(8) {
-            let word = self.get::<u64>(place);
+            let driver_handle = self.get::<u64>(place);
             let mapped = 0x1000_0000_0000..0x8000_0000_0000_u64;
-            if mapped.contains(&word) && !(ours.contains(&word) && word.is_multiple_of(8)) {
+            if mapped.contains(&driver_handle)
+                && !(ours.contains(&driver_handle) && driver_handle.is_multiple_of(8))
+            {
                 self.set(place, self.address(INFOS));
             }
         }
@@ -346,8 +348,8 @@ fn call_through(bytes: &[u8], open: fn(&Arc<Kernel>) -> Session) -> usize {
     // Of the first byte a step uses the rest.
     let which = bytes.first().map_or(0, |it| usize::from(it / 8)) % DRIVERS.len();
     let make = drivers::find(DRIVERS[which]).expect("a good driver").make;
-    let events = run(0, make, |wing, at| {
-        let (arena, session) = (Arena::new(), open(&wing.kernel));
+    let events = run(0, make, |testbed, at| {
+        let (arena, session) = (Arena::new(), open(&testbed.kernel));
         arena.furnish();
         for number in FIRST.iter().filter_map(|it| NAMES.iter().position(|name| name == it)) {
             arena.pass_on_handles();
@@ -370,7 +372,7 @@ fn call_through(bytes: &[u8], open: fn(&Arc<Kernel>) -> Session) -> usize {
                 _ => arena.set(place(a, b), arena.pick(c)),
             }
         }
-        wing.kernel.end_process(at, session.process(), ProcessExit::Killed);
+        testbed.kernel.end_process(at, session.process(), ProcessExit::Killed);
     });
     for finding in verified(&events).findings() {
         assert_ne!(finding.component, Component::Kernel, "{}", finding.message);

@@ -5,10 +5,10 @@ use kernel::DriverSetup;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    DriverResult, HandleSlot, CreateContextArgs, DriverContext, DriverDevice, Miniport, DriverError,
+    CreateContextArgs, DriverContext, DriverDevice, DriverError, DriverResult, HandleSlot, Miniport,
 };
 use kernel::operation::{BuildPagingBufferArgs, CreateContextAllocationArgs, Operation};
-use kernel::segment::{SegmentSet, PlacementRequirements};
+use kernel::segment::{PlacementRequirements, SegmentSet};
 use kernel::services::KernelCallbacks;
 use softgpu::{Gpu, MemoryPlan, SoftGpu};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -60,7 +60,7 @@ impl Keeper {
     /// It, in a slot.
     pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
         let (miniport, machine) = (self.clone(), self.hardware.clone());
-        DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) }
+        DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
     }
 
     /// From now on it does this then.
@@ -97,9 +97,18 @@ impl Keeper {
 
     /// An order for a page, shared by nobody and of no context.
     pub fn order(&self, word: usize) -> CreateContextAllocationArgs {
-        let wants = PlacementRequirements { segments: SegmentSet::of(&[1, 2, 3]), ..PlacementRequirements::default() };
+        let wants = PlacementRequirements {
+            segments: SegmentSet::of(&[1, 2, 3]),
+            ..PlacementRequirements::default()
+        };
         let device = self.device(0);
-        CreateContextAllocationArgs { device, size: 4096, requirements: wants, driver_handle: word, ..CreateContextAllocationArgs::default() }
+        CreateContextAllocationArgs {
+            device,
+            size: 4096,
+            requirements: wants,
+            driver_handle: word,
+            ..CreateContextAllocationArgs::default()
+        }
     }
 
     /// The operations it was asked to build, and the words they were about.
@@ -136,7 +145,11 @@ impl Miniport for Keeper {
         self.driver.remove_device(at)
     }
 
-    fn create_device(&self, at: &mut Passive, word: HandleSlot<'_, Device>) -> DriverResult<DriverDevice> {
+    fn create_device(
+        &self,
+        at: &mut Passive,
+        word: HandleSlot<'_, Device>,
+    ) -> DriverResult<DriverDevice> {
         self.state().devices.push(word.kernel_name());
         self.run(HookPoint::CreateDevice, at)?;
         self.driver.create_device(at, word)
@@ -164,11 +177,15 @@ impl Miniport for Keeper {
         self.driver.destroy_context(at, context)
     }
 
-    fn build_paging(&self, at: &mut Passive, building: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
-        let word = word(&building.operation);
-        self.state().paging_operations.push((building.operation.name(), word));
+    fn build_paging(
+        &self,
+        at: &mut Passive,
+        args: &mut BuildPagingBufferArgs<'_>,
+    ) -> DriverResult<()> {
+        let word = word(&args.operation);
+        self.state().paging_operations.push((args.operation.name(), word));
         self.run(HookPoint::Pages, at).map_err(|_| DriverError::Invalid)?;
-        self.driver.build_paging(at, building)
+        self.driver.build_paging(at, args)
     }
 }
 

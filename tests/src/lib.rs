@@ -28,7 +28,7 @@ pub use case::{Case, Seen};
 pub use effort::repeats;
 pub use faulty::{Fault, Faulty};
 pub use hostile::{call_from_bytes, call_unguarded};
-pub use keeper::{Keeper, HookPoint};
+pub use keeper::{HookPoint, Keeper};
 pub use life::{Rng, life};
 pub use model::Model;
 pub use pausable::PausableGpu;
@@ -37,8 +37,8 @@ pub use texts::read_as_trace_and_steps;
 pub use variant::VariantDriver;
 pub use watch::{Watch, WatchState};
 
-use flight::{Spawner, Event, Log, Passive};
-use kernel::{AdapterId, Kernel, DriverSetup};
+use flight::{Event, Log, Passive, Spawner};
+use kernel::{AdapterId, DriverSetup, Kernel};
 use std::sync::Arc;
 use verify::Verifier;
 use windtunnel::{Driver, FlightResult, HostKind, SCENARIOS, Scenario, find_scenario, fly_driver};
@@ -46,8 +46,8 @@ use windtunnel::{Driver, FlightResult, HostKind, SCENARIOS, Scenario, find_scena
 /// Flies a driver through a scenario, both by name.
 pub fn flown(driver: &str, scenario: &str, on: impl Into<HostKind>) -> FlightResult {
     let driver = Driver::find(driver).unwrap_or_else(|| panic!("there is no driver {driver}"));
-    let story = find_scenario(scenario).unwrap_or_else(|| panic!("no scenario {scenario}"));
-    fly_driver(driver, story, on).unwrap_or_else(|why| panic!("{scenario}: {}", why.0))
+    let body = find_scenario(scenario).unwrap_or_else(|| panic!("no scenario {scenario}"));
+    fly_driver(driver, body, on).unwrap_or_else(|reason| panic!("{scenario}: {}", reason.0))
 }
 
 /// The good scenarios that a driver offers everything for.
@@ -73,23 +73,23 @@ pub struct KernelTestbed {
 pub fn run(
     on: impl Into<HostKind>,
     make: impl FnOnce(&Arc<Log>) -> DriverSetup,
-    story: impl FnOnce(&KernelTestbed, &mut Passive),
+    body: impl FnOnce(&KernelTestbed, &mut Passive),
 ) -> Vec<Event> {
-    let story = |wing: &KernelTestbed, at: &mut Passive| {
-        story(wing, at);
+    let body = |testbed: &KernelTestbed, at: &mut Passive| {
+        body(testbed, at);
         Ok(())
     };
-    attempt(on, make, story).unwrap_or_else(|why| panic!("{why}"))
+    attempt(on, make, body).unwrap_or_else(|reason| panic!("{reason}"))
 }
 
 /// The same, but what is wrong is an answer.
 pub fn attempt(
     on: impl Into<HostKind>,
     make: impl FnOnce(&Arc<Log>) -> DriverSetup,
-    story: impl FnOnce(&KernelTestbed, &mut Passive) -> Result<(), String>,
+    body: impl FnOnce(&KernelTestbed, &mut Passive) -> Result<(), String>,
 ) -> Result<Vec<Event>, String> {
     let log = Arc::new(Log::new());
-    let plugged = make(&log);
+    let setup = make(&log);
     let on = on.into();
     let flown = on.fly(&log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
@@ -98,17 +98,17 @@ pub fn attempt(
         }
         let (worker, bell) = (kernel.clone(), kernel.work_available());
         host.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
-        let adapter = kernel.add_adapter(at, plugged).map_err(|why| format!("{why:?}"))?;
+        let adapter = kernel.add_adapter(at, setup).map_err(|reason| format!("{reason:?}"))?;
         kernel.start_workers(host, adapter);
-        let wing = KernelTestbed { kernel, adapter, host: host.clone() };
-        story(&wing, at)?;
-        wing.kernel.validate()?;
-        wing.kernel.remove_adapter(at, adapter);
-        wing.host.run_until_idle(at);
-        let left = wing.kernel.live_objects();
+        let testbed = KernelTestbed { kernel, adapter, host: host.clone() };
+        body(&testbed, at)?;
+        testbed.kernel.validate()?;
+        testbed.kernel.remove_adapter(at, adapter);
+        testbed.host.run_until_idle(at);
+        let left = testbed.kernel.live_objects();
         if left.count() == 0 { Ok(()) } else { Err(format!("left alive:\n{left}")) }
     });
-    flown.map_err(|why| why.0)??;
+    flown.map_err(|reason| reason.0)??;
     let events = log.take();
     check_no_leaks(&events)?;
     Ok(events)
@@ -130,14 +130,16 @@ fn check_no_leaks(events: &[Event]) -> Result<(), String> {
     let count = |name: &str| events.iter().filter(|it| it.kind.name() == name).count();
     match LIVES.iter().find(|(outcomes, went)| count(outcomes) != count(went)) {
         None => Ok(()),
-        Some((outcomes, went)) => Err(format!("{} {outcomes}, {} {went}", count(outcomes), count(went))),
+        Some((outcomes, went)) => {
+            Err(format!("{} {outcomes}, {} {went}", count(outcomes), count(went)))
+        }
     }
 }
 
 /// The built-in driver.
 pub fn softgpu(log: &Arc<Log>) -> DriverSetup {
     let (miniport, machine) = softgpu::SoftGpu::new();
-    DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) }
+    DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
 }
 
 /// What the verifier says of events.

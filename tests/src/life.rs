@@ -1,7 +1,7 @@
 //! Lives: a few dozen steps over two processes with two devices each, drawn from a seed or told
 //! by bytes.
 
-use windtunnel::steps::{Action, OwnerKind, DeviceLocation, Step, DestroyTarget};
+use windtunnel::steps::{Action, DestroyTarget, DeviceLocation, OwnerKind, Step};
 
 /// Where numbers come from.
 pub enum Rng<'a> {
@@ -33,42 +33,44 @@ impl Rng<'_> {
 }
 
 /// A life of up to thirty steps, over two processes with two devices each.
-pub fn life(dice: &mut Rng<'_>) -> Vec<Step> {
+pub fn life(rng: &mut Rng<'_>) -> Vec<Step> {
     let (mut steps, mut given) = (Vec::new(), Vec::<(DeviceLocation, String)>::new());
-    let length = 3 + dice.of(28);
+    let length = 3 + rng.of(28);
     while steps.len() < length {
         let mut place = DeviceLocation { process: 1, device: 1 };
         (place.process, place.device) =
-            (1 + u32::from(dice.one_in(3)), 1 + u32::from(dice.one_in(3)));
+            (1 + u32::from(rng.one_in(3)), 1 + u32::from(rng.one_in(3)));
         // Mostly something of that device, and recent: what is stale or another's is refused.
         let near: Vec<&String> =
             given.iter().rev().filter(|it| it.0 == place).map(|it| &it.1).take(4).collect();
         let all: Vec<&String> = given.iter().map(|it| &it.1).collect();
-        let pick = |dice: &mut Rng<'_>| {
-            let from = if near.is_empty() || dice.one_in(4) { &all } else { &near };
-            (!from.is_empty()).then(|| from[dice.of(from.len())].clone())
+        let pick = |rng: &mut Rng<'_>| {
+            let from = if near.is_empty() || rng.one_in(4) { &all } else { &near };
+            (!from.is_empty()).then(|| from[rng.of(from.len())].clone())
         };
         let name = format!("n{}", given.len() + 1);
-        let count = 1 + dice.of(3);
-        let step = match dice.of(40) {
+        let count = 1 + rng.of(3);
+        let step = match rng.of(40) {
             0..4 => Some(Action::Create { home: OwnerKind::Standalone, name, count }),
             4..8 => Some(Action::Create { home: OwnerKind::Resource, name, count }),
             8..11 => Some(Action::Create { home: OwnerKind::Shared, name, count }),
-            11..14 => pick(dice).map(|home| Action::Create { home: OwnerKind::Into(home), name, count }),
+            11..14 => {
+                pick(rng).map(|home| Action::Create { home: OwnerKind::Into(home), name, count })
+            }
             14..19 => {
-                let shared = (!all.is_empty()).then(|| all[dice.of(all.len())].clone());
+                let shared = (!all.is_empty()).then(|| all[rng.of(all.len())].clone());
                 shared.map(|shared| Action::Open { shared, name })
             }
-            19..24 => pick(dice).map(|it| destroy(dice, DestroyTarget::Resource(it))),
+            19..24 => pick(rng).map(|it| destroy(rng, DestroyTarget::Resource(it))),
             24..28 => {
-                let more = dice.of(3);
-                let names: Vec<String> = (0..=more).filter_map(|_| pick(dice)).collect();
-                (!names.is_empty()).then(|| destroy(dice, DestroyTarget::List(names)))
+                let more = rng.of(3);
+                let names: Vec<String> = (0..=more).filter_map(|_| pick(rng)).collect();
+                (!names.is_empty()).then(|| destroy(rng, DestroyTarget::List(names)))
             }
-            28..34 => pick(dice).map(Action::Fill),
+            28..34 => pick(rng).map(Action::Fill),
             34..36 => Some(Action::DestroyContext),
             36 => Some(Action::DestroyDevice),
-            37 if dice.one_in(2) => {
+            37 if rng.one_in(2) => {
                 steps.push(Step::Kill(place.process));
                 None
             }
@@ -85,6 +87,6 @@ pub fn life(dice: &mut Rng<'_>) -> Vec<Step> {
     steps
 }
 
-fn destroy(dice: &mut Rng<'_>, what: DestroyTarget) -> Action {
-    Action::Destroy { what, assume: dice.one_in(3), sync: dice.one_in(3) }
+fn destroy(rng: &mut Rng<'_>, what: DestroyTarget) -> Action {
+    Action::Destroy { what, assume: rng.one_in(3), sync: rng.one_in(3) }
 }

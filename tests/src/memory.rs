@@ -2,19 +2,19 @@
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
 use crate::careful::SharedContextAllocationDriver;
-use crate::{VariantDriver, KernelTestbed, run};
+use crate::{KernelTestbed, VariantDriver, run};
 use abi::status::STATUS_NOT_IMPLEMENTED;
 use flight::{Event, Log, Passive, RuleId, next_random};
 use kernel::miniport::Generation;
 use kernel::segment::PlacementRequirements;
 use kernel::{
-    Budget, EvictRequest, SegmentGroup, Handle, Kernel, LockRequest, DriverSetup, ProcessId, KernelError, Residency,
-    MakeResidentRequest, TrimCallback,
+    Budget, DriverSetup, EvictRequest, Handle, Kernel, KernelError, LockRequest,
+    MakeResidentRequest, ProcessId, Residency, SegmentGroup, TrimCallback,
 };
 use softgpu::format::{self, Command, only_in};
 use softgpu::{APERTURE, LOCAL, MemoryPlan, SoftGpu, VISIBLE};
 use std::sync::{Arc, Mutex, PoisonError};
-use thunk::{Client, CreateAllocation, DestroyAllocation, AllocationSelection};
+use thunk::{AllocationSelection, Client, CreateAllocation, DestroyAllocation};
 
 /// The size of a page.
 pub const PAGE: u64 = 4096;
@@ -39,9 +39,9 @@ pub fn hidden() -> PlacementRequirements {
 
 /// One of these segments, where the CPU need not see it.
 fn hidden_in(segments: &[u32]) -> PlacementRequirements {
-    let mut wants = only_in(segments);
-    wants.flags.cpu_visible = false;
-    wants
+    let mut requirements = only_in(segments);
+    requirements.flags.cpu_visible = false;
+    requirements
 }
 
 /// Any requirements, most of them for local memory, drawn from a seed.
@@ -59,12 +59,12 @@ pub fn set_up_memory(log: &Arc<Log>, plan: MemoryPlan) -> (DriverSetup, Arc<Soft
     let ram = nt::Ram::new(1 << 30).unwrap_or_else(|why| panic!("{why}"));
     let (miniport, machine) = SoftGpu::with_memory(ram, plan);
     let pool = nt::Pool::new(log.clone());
-    (DriverSetup { miniport: miniport.clone(), machine, pool }, miniport)
+    (DriverSetup { miniport: miniport.clone(), hardware: machine, pool }, miniport)
 }
 
 /// A client with a device, a context and a queue of paging work.
 pub struct MemoryClient<'a> {
-    wing: &'a KernelTestbed,
+    testbed: &'a KernelTestbed,
     client: Client,
     adapter: u32,
     /// The device.
@@ -76,52 +76,68 @@ pub struct MemoryClient<'a> {
 
 impl<'a> MemoryClient<'a> {
     /// One of a new process.
-    pub fn open(wing: &'a KernelTestbed, at: &mut Passive) -> Self {
-        let client = Client::new(&wing.kernel);
+    pub fn open(testbed: &'a KernelTestbed, at: &mut Passive) -> Self {
+        let client = Client::new(&testbed.kernel);
         let adapter = client.adapters(at).unwrap()[0];
-        Self::on(wing, at, client, adapter)
+        Self::on(testbed, at, client, adapter)
     }
 
     /// Another device of the same process.
     #[must_use]
     pub fn another(&self, at: &mut Passive) -> Self {
-        Self::on(self.wing, at, self.client.clone(), self.adapter)
+        Self::on(self.testbed, at, self.client.clone(), self.adapter)
     }
 
-    fn on(wing: &'a KernelTestbed, at: &mut Passive, client: Client, adapter: u32) -> Self {
+    fn on(testbed: &'a KernelTestbed, at: &mut Passive, client: Client, adapter: u32) -> Self {
         let device = client.create_device(at, adapter).unwrap();
         let context = client.create_context(at, device, 0).unwrap();
-        let made = wing.kernel.create_paging_queue(client.session().process(), Handle(device), 0).unwrap();
+        let made = testbed
+            .kernel
+            .create_paging_queue(client.session().process(), Handle(device), 0)
+            .unwrap();
         let (queue, fence) = (made.queue, made.fence);
-        Self { wing, client, adapter, device, context, queue, fence }
+        Self { testbed, client, adapter, device, context, queue, fence }
     }
 
     /// An allocation of some pages that can be where it wants.
-    pub fn create(&self, at: &mut Passive, pages: u64, wants: &PlacementRequirements) -> u32 {
-        let private = format::describe_in(pages * PAGE, 0, wants);
-        self.client.create(at, &CreateAllocation::new(self.device, vec![private])).unwrap().allocations[0]
+    pub fn create(
+        &self,
+        at: &mut Passive,
+        pages: u64,
+        requirements: &PlacementRequirements,
+    ) -> u32 {
+        let private = format::describe_in(pages * PAGE, 0, requirements);
+        self.client
+            .create(at, &CreateAllocation::new(self.device, vec![private]))
+            .unwrap()
+            .allocations[0]
     }
 
     /// Asks for residency.
     pub fn request_residency(&self, list: &[u32], must: bool) -> Result<Residency, KernelError> {
         let list = list.iter().map(|it| Handle(*it)).collect();
         let order = MakeResidentRequest { queue: self.queue, list, must_succeed: must };
-        self.wing.kernel.make_resident(self.client.session().process(), &order)
+        self.testbed.kernel.make_resident(self.client.session().process(), &order)
     }
 
     /// Asks for residency, and waits for it.
     pub fn resident(&self, at: &mut Passive, list: &[u32]) {
         if let Residency::Pending(value) = self.request_residency(list, false).unwrap() {
             let process = self.client.session().process();
-            self.wing.kernel.wait_queue(at, process, self.fence, value).unwrap();
+            self.testbed.kernel.wait_queue(at, process, self.fence, value).unwrap();
         }
     }
 
     /// Lets go of something, `lazily` or at once, written to or not.
     pub fn evict(&self, list: &[u32], lazily: bool, clean: bool) {
         let list = list.iter().map(|it| Handle(*it)).collect();
-        let order = EvictRequest { device: Handle(self.device), list, only_if_necessary: lazily, not_written: clean };
-        self.wing.kernel.evict(self.client.session().process(), &order).unwrap();
+        let order = EvictRequest {
+            device: Handle(self.device),
+            list,
+            only_if_necessary: lazily,
+            not_written: clean,
+        };
+        self.testbed.kernel.evict(self.client.session().process(), &order).unwrap();
     }
 
     /// Fills an allocation.
@@ -131,41 +147,48 @@ impl<'a> MemoryClient<'a> {
     }
 
     /// Locks an allocation.
-    pub fn lock(&self, at: &mut Passive, view: u32, do_not_wait: bool) -> Result<usize, KernelError> {
+    pub fn lock(
+        &self,
+        at: &mut Passive,
+        view: u32,
+        do_not_wait: bool,
+    ) -> Result<usize, KernelError> {
         let (device, view) = (Handle(self.device), Handle(view));
-        let order = LockRequest { device, view, wait: do_not_wait, do_not_wait, ..LockRequest::default() };
-        let shown = self.wing.kernel.lock(at, self.client.session().process(), &order)?;
+        let order =
+            LockRequest { device, view, wait: do_not_wait, do_not_wait, ..LockRequest::default() };
+        let shown = self.testbed.kernel.lock(at, self.client.session().process(), &order)?;
         Ok(shown.address)
     }
 
     /// Unlocks it.
     pub fn unlock(&self, view: u32) {
         let process = self.client.session().process();
-        self.wing.kernel.unlock(process, Handle(self.device), &[Handle(view)]).unwrap();
+        self.testbed.kernel.unlock(process, Handle(self.device), &[Handle(view)]).unwrap();
     }
 
     /// Asks what it has of the adapter's own memory.
     pub fn query_budget(&self) -> Budget {
         let process = self.client.session().process();
-        self.wing.kernel.budget(process, Handle(self.adapter), SegmentGroup::Local).unwrap()
+        self.testbed.kernel.budget(process, Handle(self.adapter), SegmentGroup::Local).unwrap()
     }
 
     /// Offers an allocation.
     pub fn offer(&self, view: u32) {
         let process = self.client.session().process();
-        self.wing.kernel.offer(process, Handle(self.device), &[Handle(view)], 1).unwrap();
+        self.testbed.kernel.offer(process, Handle(self.device), &[Handle(view)], 1).unwrap();
     }
 
     /// Takes it back: answers whether its bytes were thrown away.
     pub fn reclaim(&self, view: u32) -> bool {
         let process = self.client.session().process();
         let list = [Handle(view)];
-        self.wing.kernel.reclaim(process, None, Some(self.queue), &list).unwrap().discarded[0]
+        self.testbed.kernel.reclaim(process, None, Some(self.queue), &list).unwrap().discarded[0]
     }
 
     /// Destroys allocations.
     pub fn destroy(&self, at: &mut Passive, list: Vec<u32>) {
-        let destroy = DestroyAllocation { device: self.device, list, ..DestroyAllocation::default() };
+        let destroy =
+            DestroyAllocation { device: self.device, list, ..DestroyAllocation::default() };
         self.client.destroy(at, &destroy).unwrap();
     }
 
@@ -178,18 +201,18 @@ impl<'a> MemoryClient<'a> {
         self.resident(at, &[&list[..], &[seen]].concat());
         let device = Handle(self.device);
         let order = EvictRequest { device, list: vec![Handle(seen)], ..EvictRequest::default() };
-        let kernel = self.wing.kernel.clone();
+        let kernel = self.testbed.kernel.clone();
         let told: Arc<dyn TrimCallback> = if trims {
             Arc::new(EvictOnTrim { kernel, process, order: Mutex::new(Some(order)) })
         } else {
             Arc::new(Deaf)
         };
-        let registered = self.wing.kernel.register_trim(process, device, told).unwrap();
-        let other = MemoryClient::open(self.wing, at);
+        let registered = self.testbed.kernel.register_trim(process, device, told).unwrap();
+        let other = MemoryClient::open(self.testbed, at);
         let theirs = other.create(at, 16, &hidden());
         assert!(other.request_residency(&[theirs], false).is_err(), "this process has it");
-        self.wing.host.run_until_idle(at);
-        assert!(self.wing.kernel.unregister_trim(at, process, registered));
+        self.testbed.host.run_until_idle(at);
+        assert!(self.testbed.kernel.unregister_trim(at, process, registered));
         other.close(at);
     }
 
@@ -218,45 +241,50 @@ pub fn fly_paging(paging_buffer: u32) -> Vec<Event> {
     run(
         1,
         |log| driver.plug(log),
-        |wing, at| {
-            let bench = MemoryClient::open(wing, at);
+        |testbed, at| {
+            let test_client = MemoryClient::open(testbed, at);
             let unseen = |order: &[u32]| {
-                let mut wants = only_in(order);
-                wants.flags.cpu_visible = false;
-                wants
+                let mut requirements = only_in(order);
+                requirements.flags.cpu_visible = false;
+                requirements
             };
-            let (one, two) =
-                (bench.create(at, 8, &unseen(&[LOCAL])), bench.create(at, 10, &unseen(&[LOCAL])));
-            let mapped = bench.create(at, 2, &only_in(&[APERTURE]));
-            bench.resident(at, &[mapped]);
-            bench.fill(at, mapped); // What its context saves into lies before the others.
-            bench.resident(at, &[one]);
-            bench.fill(at, one);
-            bench.resident(at, &[one]);
-            bench.evict(&[one], true, false);
-            bench.evict(&[one], false, false);
-            bench.resident(at, &[one, one]);
-            bench.evict(&[one], false, true);
-            bench.evict(&[one], false, false);
-            bench.resident(at, &[one]);
-            bench.fill(at, one);
-            bench.evict(&[one], true, false);
-            bench.resident(at, &[two]); // There is room for one of them.
-            bench.fill(at, two);
-            bench.offer(two);
-            assert!(bench.request_residency(&[one], false).is_err(), "the offer waits for the fill");
-            wing.host.run_until_idle(at);
-            bench.resident(at, &[one]);
-            bench.evict(&[one], false, false);
-            assert!(bench.reclaim(two), "it was thrown away");
-            wing.host.run_until_idle(at);
-            bench.query_budget();
-            let other = bench.another(at);
+            let (one, two) = (
+                test_client.create(at, 8, &unseen(&[LOCAL])),
+                test_client.create(at, 10, &unseen(&[LOCAL])),
+            );
+            let mapped = test_client.create(at, 2, &only_in(&[APERTURE]));
+            test_client.resident(at, &[mapped]);
+            test_client.fill(at, mapped); // What its context saves into lies before the others.
+            test_client.resident(at, &[one]);
+            test_client.fill(at, one);
+            test_client.resident(at, &[one]);
+            test_client.evict(&[one], true, false);
+            test_client.evict(&[one], false, false);
+            test_client.resident(at, &[one, one]);
+            test_client.evict(&[one], false, true);
+            test_client.evict(&[one], false, false);
+            test_client.resident(at, &[one]);
+            test_client.fill(at, one);
+            test_client.evict(&[one], true, false);
+            test_client.resident(at, &[two]); // There is room for one of them.
+            test_client.fill(at, two);
+            test_client.offer(two);
+            assert!(
+                test_client.request_residency(&[one], false).is_err(),
+                "the offer waits for the fill"
+            );
+            testbed.host.run_until_idle(at);
+            test_client.resident(at, &[one]);
+            test_client.evict(&[one], false, false);
+            assert!(test_client.reclaim(two), "it was thrown away");
+            testbed.host.run_until_idle(at);
+            test_client.query_budget();
+            let other = test_client.another(at);
             let large = other.create(at, 20, &unseen(&[LOCAL]));
             assert!(other.request_residency(&[large], true).is_err(), "it does not fit");
             other.close_device(at);
-            bench.destroy(at, vec![one, two, mapped]);
-            bench.close(at);
+            test_client.destroy(at, vec![one, two, mapped]);
+            test_client.close(at);
         },
     )
 }
@@ -267,25 +295,25 @@ pub fn locked() -> Vec<Event> {
     run(
         1,
         |log| driver.plug(log),
-        |wing, at| {
-            let bench = MemoryClient::open(wing, at);
-            let seen = bench.create(at, 2, &only_in(&[VISIBLE, APERTURE]));
-            bench.resident(at, &[seen]);
-            bench.fill(at, seen);
-            let refused = bench.lock(at, seen, true);
-            assert!(matches!(refused, Err(KernelError::InUse(_))), "{refused:?}");
-            wing.host.run_until_idle(at);
-            bench.lock(at, seen, true).unwrap();
-            bench.unlock(seen);
-            let hidden = bench.create(at, 2, &only_in(&[LOCAL, APERTURE]));
-            bench.resident(at, &[hidden]);
-            bench.lock(at, hidden, false).unwrap();
-            bench.unlock(hidden);
-            let outside = bench.create(at, 2, &only_in(&[VISIBLE, APERTURE]));
-            bench.lock(at, outside, false).unwrap();
-            bench.resident(at, &[outside]);
-            bench.unlock(outside);
-            bench.close(at);
+        |testbed, at| {
+            let test_client = MemoryClient::open(testbed, at);
+            let seen = test_client.create(at, 2, &only_in(&[VISIBLE, APERTURE]));
+            test_client.resident(at, &[seen]);
+            test_client.fill(at, seen);
+            let error = test_client.lock(at, seen, true);
+            assert!(matches!(error, Err(KernelError::InUse(_))), "{error:?}");
+            testbed.host.run_until_idle(at);
+            test_client.lock(at, seen, true).unwrap();
+            test_client.unlock(seen);
+            let hidden = test_client.create(at, 2, &only_in(&[LOCAL, APERTURE]));
+            test_client.resident(at, &[hidden]);
+            test_client.lock(at, hidden, false).unwrap();
+            test_client.unlock(hidden);
+            let outside = test_client.create(at, 2, &only_in(&[VISIBLE, APERTURE]));
+            test_client.lock(at, outside, false).unwrap();
+            test_client.resident(at, &[outside]);
+            test_client.unlock(outside);
+            test_client.close(at);
         },
     )
 }
@@ -296,23 +324,31 @@ pub fn told() -> Vec<Event> {
     run(
         1,
         |log| driver.plug(log),
-        |wing, at| {
-            let bench = MemoryClient::open(wing, at);
-            let (client, device) = (&bench.client, bench.device);
+        |testbed, at| {
+            let test_client = MemoryClient::open(testbed, at);
+            let (client, device) = (&test_client.client, test_client.device);
             let private = vec![format::describe_in(2 * PAGE, 0, &hidden()); 2];
-            let made = client.create(at, &CreateAllocation::new(device, private).with_resource()).unwrap();
+            let made =
+                client.create(at, &CreateAllocation::new(device, private).with_resource()).unwrap();
             let resource = AllocationSelection { device, resources: &[made.resource], list: &[] };
-            bench.resident(at, &made.allocations);
+            test_client.resident(at, &made.allocations);
             client.residency(at, resource).unwrap();
-            bench.evict(&made.allocations[..1], false, false);
-            wing.host.run_until_idle(at);
+            test_client.evict(&made.allocations[..1], false, false);
+            testbed.host.run_until_idle(at);
             client.residency(at, resource).unwrap();
-            let destroy = DestroyAllocation { device, resource: made.resource, ..DestroyAllocation::default() };
+            let destroy = DestroyAllocation {
+                device,
+                resource: made.resource,
+                ..DestroyAllocation::default()
+            };
             client.destroy(at, &destroy).unwrap();
             let process = client.session().process();
-            wing.kernel.budget(process, Handle(bench.adapter), SegmentGroup::Local).unwrap();
-            bench.exceed_budget(at, true);
-            bench.close(at);
+            testbed
+                .kernel
+                .budget(process, Handle(test_client.adapter), SegmentGroup::Local)
+                .unwrap();
+            test_client.exceed_budget(at, true);
+            test_client.close(at);
         },
     )
 }
@@ -323,24 +359,28 @@ pub fn reclaimed() -> Vec<Event> {
     run(
         1,
         |log| driver.plug(log),
-        |wing, at| {
-            let bench = MemoryClient::open(wing, at);
-            let wants = only_in(&[APERTURE]);
-            let (one, two) = (bench.create(at, 10, &wants), bench.create(at, 10, &wants));
-            bench.resident(at, &[one]);
-            bench.offer(one);
-            wing.host.run_until_idle(at);
-            bench.resident(at, &[two]); // There is room for one of them.
-            bench.evict(&[two], false, false);
-            let process = bench.client.session().process();
+        |testbed, at| {
+            let test_client = MemoryClient::open(testbed, at);
+            let requirements = only_in(&[APERTURE]);
+            let (one, two) = (
+                test_client.create(at, 10, &requirements),
+                test_client.create(at, 10, &requirements),
+            );
+            test_client.resident(at, &[one]);
+            test_client.offer(one);
+            testbed.host.run_until_idle(at);
+            test_client.resident(at, &[two]); // There is room for one of them.
+            test_client.evict(&[two], false, false);
+            let process = test_client.client.session().process();
             let list = [Handle(one)];
-            let back = wing.kernel.reclaim(process, None, Some(bench.queue), &list).unwrap();
+            let back =
+                testbed.kernel.reclaim(process, None, Some(test_client.queue), &list).unwrap();
             assert!(back.discarded[0], "it was thrown away");
-            bench.lock(at, one, false).unwrap();
+            test_client.lock(at, one, false).unwrap();
             let Residency::Pending(value) = back.residency else { panic!("{back:?}") };
-            wing.kernel.wait_queue(at, process, bench.fence, value).unwrap();
-            bench.unlock(one);
-            bench.close(at);
+            testbed.kernel.wait_queue(at, process, test_client.fence, value).unwrap();
+            test_client.unlock(one);
+            test_client.close(at);
         },
     )
 }
@@ -351,11 +391,14 @@ fn fly_wddm1_paging_queue() -> Vec<Event> {
     run(
         1,
         |log| driver.plug(log),
-        |wing, at| {
-            let client = Client::new(&wing.kernel);
+        |testbed, at| {
+            let client = Client::new(&testbed.kernel);
             let adapter = client.adapters(at).unwrap()[0];
             let device = client.create_device(at, adapter).unwrap();
-            assert_eq!(client.create_paging_queue(at, device, 0).err(), Some(STATUS_NOT_IMPLEMENTED));
+            assert_eq!(
+                client.create_paging_queue(at, device, 0).err(),
+                Some(STATUS_NOT_IMPLEMENTED)
+            );
             client.destroy_device(at, device).unwrap();
             client.close_adapter(at, adapter).unwrap();
             client.end(at);
@@ -368,10 +411,10 @@ fn short(story: Story) -> Vec<Event> {
     run(
         1,
         |log| set_up_memory(log, small_memory(4096)).0,
-        |wing, at| {
-            let bench = MemoryClient::open(wing, at);
-            story(&bench, at);
-            bench.close(at);
+        |testbed, at| {
+            let test_client = MemoryClient::open(testbed, at);
+            story(&test_client, at);
+            test_client.close(at);
         },
     )
 }
@@ -383,17 +426,18 @@ type Flown = fn() -> Vec<Event>;
 pub const BAD_FLIGHTS: &[(RuleId, Flown)] = &[
     (RuleId::PAGQ_LIFE_007, fly_wddm1_paging_queue),
     (RuleId::RESID_OFFER_005, || {
-        short(|bench, at| {
-            let (one, two) = (bench.create(at, 10, &hidden()), bench.create(at, 10, &hidden()));
-            bench.resident(at, &[one]);
-            bench.offer(one);
-            bench.wing.host.run_until_idle(at);
-            bench.resident(at, &[two]); // There is room for one of them.
-            bench.fill(at, one);
-            bench.wing.host.run_until_idle(at);
+        short(|test_client, at| {
+            let (one, two) =
+                (test_client.create(at, 10, &hidden()), test_client.create(at, 10, &hidden()));
+            test_client.resident(at, &[one]);
+            test_client.offer(one);
+            test_client.testbed.host.run_until_idle(at);
+            test_client.resident(at, &[two]); // There is room for one of them.
+            test_client.fill(at, one);
+            test_client.testbed.host.run_until_idle(at);
         })
     }),
-    (RuleId::RESID_TRIM_004, || short(|bench, at| bench.exceed_budget(at, false))),
+    (RuleId::RESID_TRIM_004, || short(|test_client, at| test_client.exceed_budget(at, false))),
 ];
 
 /// What a client does wrong with memory.
@@ -401,37 +445,42 @@ type Story = fn(&MemoryClient<'_>, &mut Passive);
 
 /// Clients that break one rule each, below the door of the thunks.
 pub const BAD_CLIENTS: &[(RuleId, Story)] = &[
-    (RuleId::RESID_MAKE_005, |bench, at| {
-        let it = bench.create(at, 1, &format::anywhere());
-        bench.fill(at, it);
-        bench.wing.host.run_until_idle(at);
+    (RuleId::RESID_MAKE_005, |test_client, at| {
+        let it = test_client.create(at, 1, &format::anywhere());
+        test_client.fill(at, it);
+        test_client.testbed.host.run_until_idle(at);
     }),
-    (RuleId::RESID_EVICT_001, |bench, at| {
-        let it = bench.create(at, 1, &format::anywhere());
+    (RuleId::RESID_EVICT_001, |test_client, at| {
+        let it = test_client.create(at, 1, &format::anywhere());
         let order = EvictRequest {
-            device: Handle(bench.device),
+            device: Handle(test_client.device),
             list: vec![Handle(it)],
             ..EvictRequest::default()
         };
-        let refused = bench.wing.kernel.evict(bench.client.session().process(), &order);
-        assert!(matches!(refused, Err(KernelError::NotResident(_))), "{refused:?}");
+        let error =
+            test_client.testbed.kernel.evict(test_client.client.session().process(), &order);
+        assert!(matches!(error, Err(KernelError::NotResident(_))), "{error:?}");
     }),
-    (RuleId::RESID_EVICT_002, |bench, at| {
-        let it = bench.create(at, 1, &format::anywhere());
-        bench.resident(at, &[it]);
-        bench.evict(&[it], false, false);
-        bench.wing.host.run_until_idle(at);
-        bench.fill(at, it);
-        bench.wing.host.run_until_idle(at);
+    (RuleId::RESID_EVICT_002, |test_client, at| {
+        let it = test_client.create(at, 1, &format::anywhere());
+        test_client.resident(at, &[it]);
+        test_client.evict(&[it], false, false);
+        test_client.testbed.host.run_until_idle(at);
+        test_client.fill(at, it);
+        test_client.testbed.host.run_until_idle(at);
     }),
-    (RuleId::RESID_TRIM_001, |bench, _| {
-        let process = bench.client.session().process();
-        bench.wing.kernel.register_trim(process, Handle(bench.device), Arc::new(Deaf)).unwrap();
+    (RuleId::RESID_TRIM_001, |test_client, _| {
+        let process = test_client.client.session().process();
+        test_client
+            .testbed
+            .kernel
+            .register_trim(process, Handle(test_client.device), Arc::new(Deaf))
+            .unwrap();
     }),
-    (RuleId::ALLOC_DESTROY_022, |bench, at| {
-        let it = bench.create(at, 1, &format::anywhere());
-        bench.lock(at, it, false).unwrap();
-        bench.destroy(at, vec![it]);
+    (RuleId::ALLOC_DESTROY_022, |test_client, at| {
+        let it = test_client.create(at, 1, &format::anywhere());
+        test_client.lock(at, it, false).unwrap();
+        test_client.destroy(at, vec![it]);
     }),
 ];
 
@@ -463,10 +512,10 @@ pub fn fly_client(story: Story) -> Vec<Event> {
     run(
         1,
         |log| set_up_memory(log, MemoryPlan::default()).0,
-        |wing, at| {
-            let bench = MemoryClient::open(wing, at);
-            story(&bench, at);
-            bench.close(at);
+        |testbed, at| {
+            let test_client = MemoryClient::open(testbed, at);
+            story(&test_client, at);
+            test_client.close(at);
         },
     )
 }

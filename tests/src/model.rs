@@ -2,7 +2,7 @@
 
 use State::{Ended, Lost, Works};
 use std::collections::{BTreeMap, BTreeSet};
-use windtunnel::steps::{Action, OwnerKind, DeviceLocation, Step, StepOutcome, DestroyTarget};
+use windtunnel::steps::{Action, DestroyTarget, DeviceLocation, OwnerKind, Step, StepOutcome};
 
 /// Who should be alive.
 #[derive(Default)]
@@ -37,7 +37,12 @@ struct Thing {
 
 impl Model {
     /// What a step comes to in which this call failed; `outcomes` counts where both may be.
-    pub fn step(&mut self, step: &Step, failed: Option<&str>, outcomes: StepOutcome) -> StepOutcome {
+    pub fn step(
+        &mut self,
+        step: &Step,
+        failed: Option<&str>,
+        outcomes: StepOutcome,
+    ) -> StepOutcome {
         self.deaf |= matches!(failed, Some("interrupt" | "dpc"));
         let done = match step {
             Step::RunUntilIdle => Some(true),
@@ -47,7 +52,10 @@ impl Model {
             }
             Step::OnDevice(place, act) => self.act(*place, act, failed, outcomes),
         };
-        done.map_or(StepOutcome::Skipped, |it| if it { StepOutcome::Done } else { StepOutcome::Failed })
+        done.map_or(
+            StepOutcome::Skipped,
+            |it| if it { StepOutcome::Done } else { StepOutcome::Failed },
+        )
     }
 
     /// How many views, resources, contexts and devices have a name.
@@ -58,7 +66,13 @@ impl Model {
         [views, resources, there(&self.contexts), there(&self.devices)]
     }
 
-    fn act(&mut self, at: DeviceLocation, act: &Action, failed: Option<&str>, outcomes: StepOutcome) -> Option<bool> {
+    fn act(
+        &mut self,
+        at: DeviceLocation,
+        act: &Action,
+        failed: Option<&str>,
+        outcomes: StepOutcome,
+    ) -> Option<bool> {
         let made = !matches!(failed, Some("create_allocations" | "open_allocations"));
         let mine = |it: &&Thing| it.place.process == at.process;
         let given = |name: &String| self.things.get(name).filter(mine).cloned();
@@ -124,7 +138,9 @@ impl Model {
                 }
                 given && self.devices[&at] == Works
             }
-            Action::DestroyContext => std::mem::replace(self.contexts.get_mut(&at)?, Ended) != Ended,
+            Action::DestroyContext => {
+                std::mem::replace(self.contexts.get_mut(&at)?, Ended) != Ended
+            }
             Action::DestroyDevice => *self.devices.get(&at)? != Ended && self.end(|it| it == at),
         })
     }

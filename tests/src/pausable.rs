@@ -1,6 +1,6 @@
 //! Hardware that can be paused.
 
-use flight::{InterruptLine, HardwareModel, Passive, Ram};
+use flight::{HardwareModel, InterruptLine, Passive, Ram};
 use softgpu::Gpu;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

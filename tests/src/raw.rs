@@ -170,7 +170,9 @@ unsafe extern "win64-unwind" fn open_adapter(args: *mut D3DDDIARG_OPENADAPTER) -
         pPrivateDriverData: told.as_mut_ptr().cast(),
         PrivateDriverDataSize: 32,
     };
-    if let (OpenBehaviour::QueriesCapsWithCb2, Some(ask)) = (open_behaviour, callbacks.pfnQueryAdapterInfoCb2) {
+    if let (OpenBehaviour::QueriesCapsWithCb2, Some(ask)) =
+        (open_behaviour, callbacks.pfnQueryAdapterInfoCb2)
+    {
         // SAFETY: It is the runtime's, and looks at no arguments.
         let answer = unsafe { ask() };
         assert_eq!(answer, E_NOTIMPL, "it is a trap");

@@ -4,16 +4,16 @@
 #![expect(unsafe_code, reason = "plays an application that reads and writes what it has locked")]
 
 use crate::{KernelTestbed, run, verified};
-use flight::{Event, Log, HardwareModel, Passive, EventKind};
+use flight::{Event, EventKind, HardwareModel, Log, Passive};
 use kernel::segment::PlacementRequirements;
-use kernel::{Handle, DriverSetup};
+use kernel::{DriverSetup, Handle};
 use softgpu::format::{Command, describe_in, encode};
 use softgpu::{MemoryPlan, SoftGpu};
 use std::cell::RefCell;
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::Arc;
-use thunk::{Client, CreateAllocation, AllocationSelection};
-use windtunnel::{TestClient, HostKind};
+use thunk::{AllocationSelection, Client, CreateAllocation};
+use windtunnel::{HostKind, TestClient};
 
 /// A page.
 pub const PAGE: u64 = 4096;
@@ -48,13 +48,13 @@ pub fn write_cpu(address: usize, bytes: &[u8]) -> bool {
 /// A client with a device and a context, on the built-in GPU with memory.
 pub struct MemoryTestbed<'a> {
     /// The kernel it is a client of.
-    pub wing: &'a KernelTestbed,
+    pub testbed: &'a KernelTestbed,
     /// The machine's memory.
     pub ram: Arc<nt::Ram>,
     /// The hardware.
     pub gpu: Arc<dyn HardwareModel>,
     /// The client, with its device.
-    pub bench: TestClient,
+    pub test_client: TestClient,
     /// Its context.
     pub context: u32,
 }
@@ -63,22 +63,41 @@ impl<'a> MemoryTestbed<'a> {
     /// Another client of the same hardware.
     #[must_use]
     pub fn another_client(&self, at: &mut Passive) -> MemoryTestbed<'a> {
-        let bench = TestClient::open(Client::new(&self.wing.kernel), at).expect("a device");
-        let context = bench.create_context(at).expect("a context");
-        MemoryTestbed { wing: self.wing, ram: self.ram.clone(), gpu: self.gpu.clone(), bench, context }
+        let test_client =
+            TestClient::open(Client::new(&self.testbed.kernel), at).expect("a device");
+        let context = test_client.create_context(at).expect("a context");
+        MemoryTestbed {
+            testbed: self.testbed,
+            ram: self.ram.clone(),
+            gpu: self.gpu.clone(),
+            test_client,
+            context,
+        }
     }
 
     /// An allocation of so many pages, wanted so.
-    pub fn create(&self, at: &mut Passive, pages: u64, wants: &PlacementRequirements) -> u32 {
-        let private = vec![describe_in(pages * PAGE, PAGE, wants)];
-        let made = self.bench.create_with(at, &CreateAllocation::new(self.bench.device, private));
+    pub fn create(
+        &self,
+        at: &mut Passive,
+        pages: u64,
+        requirements: &PlacementRequirements,
+    ) -> u32 {
+        let private = vec![describe_in(pages * PAGE, PAGE, requirements)];
+        let made = self
+            .test_client
+            .create_with(at, &CreateAllocation::new(self.test_client.device, private));
         made.expect("an allocation").allocations[0]
     }
 
     /// The same, resident.
-    pub fn resident(&self, at: &mut Passive, pages: u64, wants: &PlacementRequirements) -> u32 {
-        let it = self.create(at, pages, wants);
-        self.bench.make_resident(at, &[it]).expect("room");
+    pub fn resident(
+        &self,
+        at: &mut Passive,
+        pages: u64,
+        requirements: &PlacementRequirements,
+    ) -> u32 {
+        let it = self.create(at, pages, requirements);
+        self.test_client.make_resident(at, &[it]).expect("room");
         it
     }
 
@@ -96,38 +115,44 @@ impl<'a> MemoryTestbed<'a> {
     }
 
     fn submit(&self, at: &mut Passive, commands: &[Command]) {
-        self.bench.client.submit(at, self.context, &encode(commands)).expect("it is submitted");
+        self.test_client
+            .client
+            .submit(at, self.context, &encode(commands))
+            .expect("it is submitted");
     }
 
     /// Lets everything run that can.
     pub fn run_until_idle(&self, at: &mut Passive) {
-        self.wing.host.run_until_idle(at);
+        self.testbed.host.run_until_idle(at);
     }
 
     /// Locks it (`D3DKMTLock2`).
     pub fn lock(&self, at: &mut Passive, it: u32) -> usize {
-        self.bench.client.lock2(at, self.bench.device, it, 0).expect("a lock")
+        self.test_client.client.lock2(at, self.test_client.device, it, 0).expect("a lock")
     }
 
     /// Unlocks it.
     pub fn unlock(&self, at: &mut Passive, it: u32) {
-        self.bench.client.unlock2(at, self.bench.device, it).expect("it was locked");
+        self.test_client.client.unlock2(at, self.test_client.device, it).expect("it was locked");
     }
 
     /// Evicts it.
     pub fn evict(&self, at: &mut Passive, it: u32, flags: u32) {
-        self.bench.client.evict(at, self.bench.device, &[it], flags).expect("it was resident");
+        self.test_client
+            .client
+            .evict(at, self.test_client.device, &[it], flags)
+            .expect("it was resident");
     }
 
     /// These allocations of its device, as calls name them.
     pub fn names<'n>(&self, list: &'n [u32]) -> AllocationSelection<'n> {
-        AllocationSelection::of(self.bench.device, list)
+        AllocationSelection::of(self.test_client.device, list)
     }
 
     /// Where it is for the GPU, if it is resident.
     pub fn address(&self, it: u32) -> Option<u64> {
-        let process = self.bench.client.session().process();
-        self.wing.kernel.address_of(process, Handle(it))
+        let process = self.test_client.client.session().process();
+        self.testbed.kernel.address_of(process, Handle(it))
     }
 
     /// What the GPU has there, if it is resident.
@@ -138,7 +163,7 @@ impl<'a> MemoryTestbed<'a> {
 
     /// Ends everything.
     pub fn close(&self, at: &mut Passive) {
-        self.bench.close(at, &[self.context]).expect("it ends");
+        self.test_client.close(at, &[self.context]).expect("it ends");
     }
 }
 
@@ -147,23 +172,28 @@ impl<'a> MemoryTestbed<'a> {
 pub fn with_memory_testbed(
     on: impl Into<HostKind>,
     plan: MemoryPlan,
-    story: impl FnOnce(&MemoryTestbed<'_>, &mut Passive),
+    body: impl FnOnce(&MemoryTestbed<'_>, &mut Passive),
 ) -> Vec<Event> {
     let ram = nt::Ram::new(1 << 30).expect("the machine has memory");
     let kept = RefCell::new(None);
     let make = |log: &Arc<Log>| {
         let (miniport, machine) = SoftGpu::with_memory(ram.clone(), plan);
         *kept.borrow_mut() = Some((machine.clone(), ram.allocated_bytes()));
-        DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) }
+        DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
     };
-    let events = run(on, make, |wing, at| {
-        let gpu: Arc<dyn HardwareModel> = kept.borrow().as_ref().expect("it is plugged in").0.clone();
-        let bench = TestClient::open(Client::new(&wing.kernel), at).expect("a device");
-        let context = bench.create_context(at).expect("a context");
-        story(&MemoryTestbed { wing, ram: ram.clone(), gpu, bench, context }, at);
+    let events = run(on, make, |testbed, at| {
+        let gpu: Arc<dyn HardwareModel> =
+            kept.borrow().as_ref().expect("it is plugged in").0.clone();
+        let test_client = TestClient::open(Client::new(&testbed.kernel), at).expect("a device");
+        let context = test_client.create_context(at).expect("a context");
+        body(&MemoryTestbed { testbed, ram: ram.clone(), gpu, test_client, context }, at);
     });
     let before = kept.borrow().as_ref().map(|it| it.1);
-    assert_eq!(Some(ram.allocated_bytes()), before, "pages of the machine's memory were left behind");
+    assert_eq!(
+        Some(ram.allocated_bytes()),
+        before,
+        "pages of the machine's memory were left behind"
+    );
     events
 }
 
@@ -171,9 +201,9 @@ pub fn with_memory_testbed(
 pub fn with_clean_memory_testbed(
     on: impl Into<HostKind>,
     plan: MemoryPlan,
-    story: impl FnOnce(&MemoryTestbed<'_>, &mut Passive),
+    body: impl FnOnce(&MemoryTestbed<'_>, &mut Passive),
 ) -> Vec<Event> {
-    let events = with_memory_testbed(on, plan, story);
+    let events = with_memory_testbed(on, plan, body);
     let verifier = verified(&events);
     assert!(verifier.findings().is_empty(), "{:?}", verifier.findings());
     let broken = events.iter().find(|it| matches!(it.kind, EventKind::RuleBroken { .. }));

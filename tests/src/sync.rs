@@ -16,8 +16,10 @@ use thunk::{Client, CpuWait, SyncObject};
 type Flown = fn() -> Vec<Event>;
 
 /// Clients that break one rule each, in flights of their own.
-pub const BAD_FLIGHTS: &[(RuleId, Flown)] =
-    &[(RuleId::SYNC_CREATE_006, written), (RuleId::SYNC_CREATE_007, || narrow(fly_wide_fence_value))];
+pub const BAD_FLIGHTS: &[(RuleId, Flown)] = &[
+    (RuleId::SYNC_CREATE_006, written),
+    (RuleId::SYNC_CREATE_007, || narrow(fly_wide_fence_value)),
+];
 
 /// The built-in driver, on a GPU that writes 32 bits.
 struct Fence32Driver(Arc<SoftGpu>);
@@ -39,11 +41,11 @@ fn told(
     make: impl FnOnce(&Arc<Log>) -> DriverSetup,
     story: impl FnOnce(&KernelTestbed, &mut Passive, &Client, u32),
 ) -> Vec<Event> {
-    run(1, make, |wing, at| {
-        let client = Client::new(&wing.kernel);
+    run(1, make, |testbed, at| {
+        let client = Client::new(&testbed.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
-        story(wing, at, &client, device);
+        story(testbed, at, &client, device);
         client.destroy_device(at, device).unwrap();
         client.close_adapter(at, adapter).unwrap();
         client.end(at);
@@ -54,7 +56,11 @@ fn told(
 pub fn narrow(story: fn(&KernelTestbed, &mut Passive, &Client, u32)) -> Vec<Event> {
     let plug = |log: &Arc<Log>| {
         let (driver, machine): (Arc<SoftGpu>, Arc<Gpu>) = SoftGpu::new();
-        DriverSetup { miniport: Arc::new(Fence32Driver(driver)), machine, pool: nt::Pool::new(log.clone()) }
+        DriverSetup {
+            miniport: Arc::new(Fence32Driver(driver)),
+            hardware: machine,
+            pool: nt::Pool::new(log.clone()),
+        }
     };
     told(plug, story)
 }

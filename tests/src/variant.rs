@@ -1,12 +1,13 @@
 //! The built-in driver with something about it changed.
 
-use flight::{Spawner, Host, Log, Passive};
+use flight::{Host, Log, Passive, Spawner};
 use kernel::DriverSetup;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    DriverResult, NewAllocation, CreateAllocationArgs, HandleSlot, CreatedAllocations, CreateContextArgs, DestroyAllocationArgs, DriverContext, DriverDevice,
-    DriverResource, DriverView, Generation, Miniport, OpenAllocationArgs, DriverError,
+    CreateAllocationArgs, CreateContextArgs, CreatedAllocations, DestroyAllocationArgs,
+    DriverContext, DriverDevice, DriverError, DriverResource, DriverResult, DriverView, Generation,
+    HandleSlot, Miniport, NewAllocation, OpenAllocationArgs,
 };
 use softgpu::{Gpu, MemoryPlan, SoftGpu};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -38,7 +39,7 @@ impl VariantDriver {
 
     /// The built-in driver with memory, as one of that generation.
     pub fn with_memory(generation: Generation) -> Arc<Self> {
-        let ram = nt::Ram::new(1 << 30).unwrap_or_else(|why| panic!("{why}"));
+        let ram = nt::Ram::new(1 << 30).unwrap_or_else(|reason| panic!("{reason}"));
         Self::wrap(SoftGpu::with_memory(ram, MemoryPlan::default()), generation, false)
     }
 
@@ -46,7 +47,11 @@ impl VariantDriver {
         Self::wrap(SoftGpu::new(), generation, writes_private_data)
     }
 
-    fn wrap(built: (Arc<SoftGpu>, Arc<Gpu>), generation: Generation, writes_private_data: bool) -> Arc<Self> {
+    fn wrap(
+        built: (Arc<SoftGpu>, Arc<Gpu>),
+        generation: Generation,
+        writes_private_data: bool,
+    ) -> Arc<Self> {
         let (driver, hardware) = built;
         let (host, fails_open) = (OnceLock::new(), AtomicBool::new(false));
         Arc::new(Self { driver, hardware, generation, writes_private_data, host, fails_open })
@@ -55,7 +60,7 @@ impl VariantDriver {
     /// It, in a slot.
     pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
         let (miniport, machine) = (self.clone(), self.hardware.clone());
-        DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) }
+        DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
     }
 
     /// From now on other threads may run while one is inside it, as if it took its time.
@@ -91,7 +96,11 @@ impl Miniport for VariantDriver {
         self.generation
     }
 
-    fn create_device(&self, at: &mut Passive, word: HandleSlot<'_, Device>) -> DriverResult<DriverDevice> {
+    fn create_device(
+        &self,
+        at: &mut Passive,
+        word: HandleSlot<'_, Device>,
+    ) -> DriverResult<DriverDevice> {
         self.yield_in_call(at);
         self.driver.create_device(at, word)
     }
@@ -117,9 +126,13 @@ impl Miniport for VariantDriver {
         self.driver.destroy_context(at, context)
     }
 
-    fn create_allocations(&self, at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
+    fn create_allocations(
+        &self,
+        at: &mut Passive,
+        args: CreateAllocationArgs<'_>,
+    ) -> DriverResult<CreatedAllocations> {
         self.yield_in_call(at);
-        let CreateAllocationArgs { allocations, resource, private } = births;
+        let CreateAllocationArgs { allocations, resource, private } = args;
         let (mut privates, words): (Vec<_>, Vec<_>) =
             allocations.into_iter().map(|it| (it.private, (it.primary, it.slot))).unzip();
         let lent = privates.iter_mut().zip(words).map(|(private, (primary, word))| NewAllocation {
@@ -127,29 +140,33 @@ impl Miniport for VariantDriver {
             primary,
             slot: word,
         });
-        let births = CreateAllocationArgs { allocations: lent.collect(), resource, private };
-        let born = self.driver.create_allocations(at, births)?;
+        let args = CreateAllocationArgs { allocations: lent.collect(), resource, private };
+        let created = self.driver.create_allocations(at, args)?;
         for private in privates {
             self.write_private_byte(private, 0, b'c');
         }
-        Ok(born)
+        Ok(created)
     }
 
     fn destroy_allocations(
         &self,
         at: &mut Passive,
-        doomed: DestroyAllocationArgs<'_>,
+        args: DestroyAllocationArgs<'_>,
     ) -> DriverResult<Option<DriverResource>> {
         self.yield_in_call(at);
-        self.driver.destroy_allocations(at, doomed)
+        self.driver.destroy_allocations(at, args)
     }
 
-    fn open_allocations(&self, at: &mut Passive, opening: OpenAllocationArgs<'_>) -> DriverResult<Vec<DriverView>> {
+    fn open_allocations(
+        &self,
+        at: &mut Passive,
+        args: OpenAllocationArgs<'_>,
+    ) -> DriverResult<Vec<DriverView>> {
         self.yield_in_call(at);
         if self.fails_open.load(SeqCst) {
             return Err(DriverError::NoMemory);
         }
-        let OpenAllocationArgs { device, mut views, create, private } = opening;
+        let OpenAllocationArgs { device, mut views, create, private } = args;
         for view in &mut views {
             self.write_private_byte(view.private, 1, b'o');
         }

@@ -13,10 +13,14 @@ impl Miniport for ReturnsZeroSize {
         Some(&self.0)
     }
 
-    fn create_allocations(&self, at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
-        let mut born = self.0.create_allocations(at, births)?;
-        born.allocations.iter_mut().for_each(|(_, shape)| shape.size = 0);
-        Ok(born)
+    fn create_allocations(
+        &self,
+        at: &mut Passive,
+        args: CreateAllocationArgs<'_>,
+    ) -> DriverResult<CreatedAllocations> {
+        let mut created = self.0.create_allocations(at, args)?;
+        created.allocations.iter_mut().for_each(|(_, shape)| shape.size = 0);
+        Ok(created)
     }
 }
 
@@ -50,9 +54,9 @@ impl Miniport for FailsDestroy {
     fn destroy_allocations(
         &self,
         at: &mut Passive,
-        doomed: DestroyAllocationArgs<'_>,
+        args: DestroyAllocationArgs<'_>,
     ) -> DriverResult<Option<DriverResource>> {
-        self.0.destroy_allocations(at, doomed)?;
+        self.0.destroy_allocations(at, args)?;
         Err(DriverError::Busy)
     }
 }
@@ -85,7 +89,11 @@ impl Miniport for FreesDeviceTwice {
         Some(&self.0)
     }
 
-    fn create_device(&self, at: &mut Passive, word: HandleSlot<'_, Device>) -> DriverResult<DriverDevice> {
+    fn create_device(
+        &self,
+        at: &mut Passive,
+        word: HandleSlot<'_, Device>,
+    ) -> DriverResult<DriverDevice> {
         let device = self.0.create_device(at, word)?;
         self.0.words.free([device.word()])?;
         Ok(device)

@@ -57,7 +57,13 @@ impl Minidriver for Camera {
         Ok(None) // It needs no context.
     }
 
-    fn set_state(&self, _at: &mut Passive, _pin: &PinView, _to: PinState, _from: PinState) -> DriverResult<()> {
+    fn set_state(
+        &self,
+        _at: &mut Passive,
+        _pin: &PinView,
+        _to: PinState,
+        _from: PinState,
+    ) -> DriverResult<()> {
         Ok(()) // It holds nothing that a state would have to end.
     }
 

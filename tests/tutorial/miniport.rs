@@ -27,7 +27,11 @@ impl Miniport for Keeper {
         self.words.detach()
     }
 
-    fn create_device(&self, _at: &mut Passive, word: HandleSlot<'_, Device>) -> DriverResult<DriverDevice> {
+    fn create_device(
+        &self,
+        _at: &mut Passive,
+        word: HandleSlot<'_, Device>,
+    ) -> DriverResult<DriverDevice> {
         Ok(word.fill(self.words.allocate_one()?))
     }
 
@@ -35,14 +39,18 @@ impl Miniport for Keeper {
         self.words.free([device.word()])
     }
 
-    fn create_allocations(&self, _at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
-        let new = match births.resource {
+    fn create_allocations(
+        &self,
+        _at: &mut Passive,
+        args: CreateAllocationArgs<'_>,
+    ) -> DriverResult<CreatedAllocations> {
+        let new = match args.resource {
             Some(OwningResource::New(uninitialised)) => Some(uninitialised),
             Some(OwningResource::Existing(..)) | None => None,
         };
-        let mut words = self.words.allocate(births.allocations.len() + usize::from(new.is_some()))?;
+        let mut words = self.words.allocate(args.allocations.len() + usize::from(new.is_some()))?;
         let shape = AllocationInfo { size: 4096, alignment: 4096, ..AllocationInfo::default() };
-        let allocations = births.allocations.into_iter().zip(words.by_ref());
+        let allocations = args.allocations.into_iter().zip(words.by_ref());
         let allocations = allocations.map(|(birth, word)| (birth.slot.fill(word), shape)).collect();
         let resource = new.zip(words.next()).map(|(uninitialised, word)| uninitialised.fill(word));
         Ok(CreatedAllocations { allocations, resource })
@@ -51,18 +59,22 @@ impl Miniport for Keeper {
     fn destroy_allocations(
         &self,
         _at: &mut Passive,
-        doomed: DestroyAllocationArgs<'_>,
+        args: DestroyAllocationArgs<'_>,
     ) -> DriverResult<Option<DriverResource>> {
-        self.words.free(doomed.allocations.map(|it| it.word()))?;
-        if let Some(ResourceDisposition::Destroy(resource)) = doomed.resource {
+        self.words.free(args.allocations.map(|it| it.word()))?;
+        if let Some(ResourceDisposition::Destroy(resource)) = args.resource {
             self.words.free([resource.word()])?;
         }
         Ok(None)
     }
 
-    fn open_allocations(&self, _at: &mut Passive, opening: OpenAllocationArgs<'_>) -> DriverResult<Vec<DriverView>> {
-        let words = self.words.allocate(opening.views.len())?;
-        Ok(opening.views.into_iter().zip(words).map(|(view, it)| view.slot.fill(it)).collect())
+    fn open_allocations(
+        &self,
+        _at: &mut Passive,
+        args: OpenAllocationArgs<'_>,
+    ) -> DriverResult<Vec<DriverView>> {
+        let words = self.words.allocate(args.views.len())?;
+        Ok(args.views.into_iter().zip(words).map(|(view, it)| view.slot.fill(it)).collect())
     }
 
     fn close_allocations(

@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 use windtunnel::abi::hresult::E_INVALIDARG;
 use windtunnel::softgpu::format::{HARDWARE_INFO_SIZE, describe};
 use windtunnel::umd::{
-    AdapterCallbacks, NewAllocation, UmdResult, Callbacks, CreateDeviceArgs, CreateResourceArgs, OpenAdapterArgs, DeallocateRequest,
-    Resource, RuntimeResource, Surface, UserAdapter, UserDevice, UserDriver,
+    AdapterCallbacks, Callbacks, CreateDeviceArgs, CreateResourceArgs, DeallocateRequest,
+    NewAllocation, OpenAdapterArgs, Resource, RuntimeResource, Surface, UmdResult, UserAdapter,
+    UserDevice, UserDriver,
 };
 
 pub(crate) struct Maker;
 
 impl UserDriver for Maker {
-    fn open(_order: &OpenAdapterArgs, callbacks: AdapterCallbacks) -> UmdResult<Box<dyn UserAdapter>> {
+    fn open(
+        _order: &OpenAdapterArgs,
+        callbacks: AdapterCallbacks,
+    ) -> UmdResult<Box<dyn UserAdapter>> {
         let mut told = [0; HARDWARE_INFO_SIZE];
         callbacks.query_adapter_info(&mut told)?; // What the hardware is: before any device.
         Ok(Box::new(Maker))
@@ -43,7 +47,10 @@ impl UserDevice for Made {
     fn create_resource(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
         let surface = |it: &Surface| {
             let bytes = u64::from(it.width) * u64::from(it.height) * 4;
-            NewAllocation { private: describe(bytes.next_multiple_of(4096)), ..NewAllocation::default() }
+            NewAllocation {
+                private: describe(bytes.next_multiple_of(4096)),
+                ..NewAllocation::default()
+            }
         };
         let mut all: Vec<NewAllocation> = order.surfaces.iter().map(surface).collect();
         self.callbacks.allocate(order.runtime, &[], &mut all)?; // One call for all surfaces.
@@ -54,7 +61,8 @@ impl UserDevice for Made {
 
     fn destroy_resource(&mut self, resource: Resource) -> UmdResult<()> {
         let runtime = self.resources.get(&resource.number).copied().ok_or(E_INVALIDARG)?;
-        self.callbacks.deallocate(&DeallocateRequest { resource: runtime, ..DeallocateRequest::default() })?;
+        self.callbacks
+            .deallocate(&DeallocateRequest { resource: runtime, ..DeallocateRequest::default() })?;
         self.resources.remove(&resource.number);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The user-mode driver in C, flown for real: through the runtime, on the built-in GPU.
 
-use flight::{RuleId, Component};
+use flight::{Component, RuleId};
 use harness::c_umd::{FLAWS, load};
 use runtime::Umd;
 use windtunnel::{FlightResult, Outcome, SCENARIOS, Scenario, find_scenario, fly_with_umd};

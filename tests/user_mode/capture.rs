@@ -5,7 +5,7 @@
 
 use drivers::stream::{Capture, VideoMemory, pattern};
 use drivers::{ListedStream, STREAMS, find_stream};
-use flight::{Spawner, Event, Irql, Log, Passive, RuleId, WaitToken, EventKind, Component};
+use flight::{Component, Event, EventKind, Irql, Log, Passive, RuleId, Spawner, WaitToken};
 use harness::{flown, verified};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,8 +13,8 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use stream::{
-    DeviceId, Entry, FilterId, FrameMemory, Graph, MemoryKind, Minidriver, PinId, DriverSetup, DriverError,
-    PinState, Stream, SystemMemory, FramingRequest,
+    DeviceId, DriverError, DriverSetup, Entry, FilterId, FrameMemory, FramingRequest, Graph,
+    MemoryKind, Minidriver, PinId, PinState, Stream, SystemMemory,
 };
 use windtunnel::{FlightResult, HostKind, Outcome, SCENARIOS, Scenario};
 
@@ -60,7 +60,10 @@ fn good_minidrivers_fly_clean_in_many_orders() {
     for driver in good() {
         let seeds = if driver.name == "capture" { 40 } else { 8 };
         for scenario in scenarios() {
-            for on in (0..seeds).map(HostKind::Deterministic).chain((0..4).map(HostKind::DeterministicPressure)) {
+            for on in (0..seeds)
+                .map(HostKind::Deterministic)
+                .chain((0..4).map(HostKind::DeterministicPressure))
+            {
                 let flown = flown(driver.name, scenario.name, on);
                 assert_clean(&flown, &format!("{}, {}, {on:?}", driver.name, scenario.name));
             }
@@ -134,7 +137,11 @@ fn frames_come_and_go_at_both_levels_under_pressure() {
                 levels.entry(name.to_string()).or_default().insert(*level);
             }
         }
-        let waits = harness::flown("capture-waits-for-memory", "stream-states", HostKind::DeterministicPressure(seed));
+        let waits = harness::flown(
+            "capture-waits-for-memory",
+            "stream-states",
+            HostKind::DeterministicPressure(seed),
+        );
         named.extend(waits.findings.iter().map(|it| it.rule));
     }
     let (low, both) = ([Irql::Passive], [Irql::Passive, Irql::Dispatch]);
@@ -307,7 +314,11 @@ fn cut(seed: u64, plug: impl FnOnce(&Arc<Log>, Ring) -> DriverSetup, blow: Blow)
 }
 
 /// The same with frames that are allocations in video memory.
-fn cut_in_video_memory(seed: u64, plug: impl FnOnce(Ring) -> DriverSetup, blow: Blow) -> Vec<Event> {
+fn cut_in_video_memory(
+    seed: u64,
+    plug: impl FnOnce(Ring) -> DriverSetup,
+    blow: Blow,
+) -> Vec<Event> {
     let log = OnceCell::new();
     let make = |it: &Arc<Log>| {
         log.get_or_init(|| it.clone());

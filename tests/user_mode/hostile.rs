@@ -8,11 +8,11 @@
 use abi::HRESULT;
 use abi::hresult::{E_FAIL, E_INVALIDARG, E_NOTIMPL, E_OUTOFMEMORY};
 use abi::umd::{D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS};
-use flight::{Event, Passive, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, Passive, RuleId};
 use harness::asked::{CALLS, Call, text};
-use harness::raw::{Board, OpenBehaviour, state, change, is_served, start, umd};
+use harness::raw::{Board, OpenBehaviour, change, is_served, start, state, umd};
 use harness::{KernelTestbed, run, verified};
-use runtime::{Adapter, Runtime, ResourceDescription};
+use runtime::{Adapter, ResourceDescription, Runtime};
 use thunk::Client;
 use windtunnel::HostKind;
 
@@ -46,7 +46,10 @@ fn told_on(
     events
 }
 
-fn opened(wing: &KernelTestbed, at: &mut Passive) -> (Client, u32, Result<Adapter, runtime::OpenError>) {
+fn opened(
+    wing: &KernelTestbed,
+    at: &mut Passive,
+) -> (Client, u32, Result<Adapter, runtime::OpenError>) {
     let client = Client::new(&wing.kernel);
     let adapters = client.adapters(at).unwrap_or_default();
     let kernel = adapters.first().copied().unwrap_or_default();
@@ -68,7 +71,8 @@ fn absent(events: &[Event], slot: &str) -> usize {
 #[test]
 fn a_hostile_driver_is_answered_wherever_it_is() {
     let drivers = ["softgpu-listed", "softgpu-virtual", "softgpu-memory"];
-    let orders = [HostKind::Deterministic(1), HostKind::DeterministicPressure(1), HostKind::Threaded];
+    let orders =
+        [HostKind::Deterministic(1), HostKind::DeterministicPressure(1), HostKind::Threaded];
     for (driver, on) in drivers.into_iter().flat_map(|it| orders.map(|on| (it, on))) {
         let events = told_on(
             driver,
@@ -172,7 +176,8 @@ fn one_call(
             // The table is given when the device is made, so what is wrong with it is there then.
             change(&set);
             let device = adapter.create_device(at).unwrap_or_else(|why| panic!("{}", text(why)));
-            let made = device.create_resource(at, &ResourceDescription::texture(8, 8)).unwrap_or(spare);
+            let made =
+                device.create_resource(at, &ResourceDescription::texture(8, 8)).unwrap_or(spare);
             answer = called(&device, at, made);
             change(|state| state.panics = None);
             let _ = device.destroy(at); // Or it was the call.
@@ -201,7 +206,11 @@ fn a_function_that_panics_is_blamed_and_the_call_fails() {
         let crash = verifier.findings().iter().find(|it| it.rule == RuleId::WT_CRASH_001);
         let crash = crash.unwrap_or_else(|| panic!("{slot}: nobody is blamed"));
         assert_eq!(answer, Err(E_FAIL), "{slot}");
-        assert_eq!((crash.component, crash.message.contains("panicked")), (Component::Umd, true), "{slot}");
+        assert_eq!(
+            (crash.component, crash.message.contains("panicked")),
+            (Component::Umd, true),
+            "{slot}"
+        );
     }
 }
 

@@ -6,18 +6,19 @@ use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_FAIL, E_INVALIDARG, E_OUTOFMEMORY,
 use abi::ukm::D3DDDICB_LOCKFLAGS;
 use abi::umd::D3DDDI_RESOURCEFLAGS;
 use abi::{D3DKMT_HANDLE, HRESULT};
-use flight::{Event, Passive, RuleId, Component};
+use flight::{Component, Event, Passive, RuleId};
 use harness::asked::{WHOLE, text};
 use harness::{KernelTestbed, run, verified};
-use runtime::{Device, LockRequest, Runtime, ResourceDescription, Umd};
+use runtime::{Device, LockRequest, ResourceDescription, Runtime, Umd};
 use softgpu::format::{HARDWARE_INFO_SIZE, describe};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use thunk::Client;
 use umd::{
-    AdapterCallbacks, NewAllocation, UmdResult, ContextBuffers, Callbacks, ColorFillArgs, LockArgs, LockResult, CreateDeviceArgs,
-    CreateResourceArgs, OpenAdapterArgs, OpenResourceArgs, PagingQueue, DeallocateRequest, RenderRequest, Resource,
-    RuntimeContext, RuntimeResource, UnlockArgs, UserAdapter, UserDevice, UserDriver,
+    AdapterCallbacks, Callbacks, ColorFillArgs, ContextBuffers, CreateDeviceArgs,
+    CreateResourceArgs, DeallocateRequest, LockArgs, LockResult, NewAllocation, OpenAdapterArgs,
+    OpenResourceArgs, PagingQueue, RenderRequest, Resource, RuntimeContext, RuntimeResource,
+    UmdResult, UnlockArgs, UserAdapter, UserDevice, UserDriver,
 };
 use windtunnel::{Application, HostKind};
 
@@ -63,7 +64,10 @@ struct Made<const WAY: u8> {
 }
 
 impl<const WAY: u8> UserDriver for Plain<WAY> {
-    fn open(_order: &OpenAdapterArgs, callbacks: AdapterCallbacks) -> UmdResult<Box<dyn UserAdapter>> {
+    fn open(
+        _order: &OpenAdapterArgs,
+        callbacks: AdapterCallbacks,
+    ) -> UmdResult<Box<dyn UserAdapter>> {
         callbacks.query_adapter_info(&mut [0; HARDWARE_INFO_SIZE])?;
         Ok(Box::new(Self))
     }
@@ -95,7 +99,8 @@ impl<const WAY: u8> UserAdapter for Plain<WAY> {
 
 impl<const WAY: u8> Made<WAY> {
     fn release(&self, runtime: RuntimeResource) -> UmdResult<()> {
-        self.callbacks.deallocate(&DeallocateRequest { resource: runtime, ..DeallocateRequest::default() })
+        self.callbacks
+            .deallocate(&DeallocateRequest { resource: runtime, ..DeallocateRequest::default() })
     }
 
     fn one(&mut self, of: Resource, index: u32) -> UmdResult<&mut (D3DKMT_HANDLE, u32)> {
@@ -216,7 +221,8 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
             for (runtime, list) in self.resources.values_mut() {
                 let of = DeallocateRequest { resource: *runtime, ..DeallocateRequest::default() };
                 self.callbacks.deallocate(&of)?;
-                let mut all = [NewAllocation { private: describe(4096), ..NewAllocation::default() }];
+                let mut all =
+                    [NewAllocation { private: describe(4096), ..NewAllocation::default() }];
                 let made = self.callbacks.allocate(*runtime, &[], &mut all)?;
                 *list = made.allocations.into_iter().map(|it| (it, 0)).collect();
             }
@@ -427,15 +433,17 @@ fn an_application_may_drop_what_its_driver_has_no_memory_for_any_more() {
 #[test]
 fn what_a_driver_could_not_open_and_gave_back_is_not_given_back_again() {
     let umd = drivers::umd_from_rust::<Plain<GIVES_BACK>>();
-    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |wing, at, app, runtime| {
-        let other = Application::open(runtime, &Client::new(&wing.kernel), &umd, at);
-        let other = other.unwrap_or_else(|why| panic!("{}", why.0));
-        let made = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8).shared()));
-        let global = good(app.device.share(made));
-        assert_eq!(other.device.open_resource(at, global), Err(E_OUTOFMEMORY));
-        other.close(at).unwrap_or_else(|why| panic!("{}", why.0));
-        assert_eq!(app.device.destroy_resource(at, made), Ok(()));
-    });
+    let events =
+        told("softgpu-listed", HostKind::Deterministic(1), &umd, |wing, at, app, runtime| {
+            let other = Application::open(runtime, &Client::new(&wing.kernel), &umd, at);
+            let other = other.unwrap_or_else(|why| panic!("{}", why.0));
+            let made =
+                good(app.device.create_resource(at, &ResourceDescription::texture(8, 8).shared()));
+            let global = good(app.device.share(made));
+            assert_eq!(other.device.open_resource(at, global), Err(E_OUTOFMEMORY));
+            other.close(at).unwrap_or_else(|why| panic!("{}", why.0));
+            assert_eq!(app.device.destroy_resource(at, made), Ok(()));
+        });
     assert_eq!(accused(&events), NONE);
 }
 
@@ -473,7 +481,8 @@ fn what_another_thread_does_is_not_laid_to_a_call() {
                 };
                 let makes = |device: &Device, at: &mut Passive, _| {
                     for _ in 0..6 {
-                        let one = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
+                        let one =
+                            good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
                         good(device.lock_async(at, (one, 0), false));
                         good(device.unlock_async(at, (one, 0)));
                         good(device.destroy_resource(at, one));
@@ -522,15 +531,16 @@ fn what_an_application_drops_while_it_uses_it_is_not_its_drivers_fault() {
 fn whoever_waits_for_a_driver_that_never_returns_is_answered() {
     let umd = drivers::umd_from_rust::<Plain<WAITS>>();
     for seed in 0..8 {
-        let events = told("softgpu-virtual", HostKind::Deterministic(seed), &umd, |wing, at, app, _| {
-            let device = good(app.adapter.create_shared_device(at));
-            let made = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
-            let waits = |device: &Device, at: &mut Passive, _| {
-                assert_ne!(device.flush(at).err().unwrap_or(S_OK), S_OK);
-            };
-            two(wing, at, &device, [waits, waits], made);
-            good(device.destroy(at));
-        });
+        let events =
+            told("softgpu-virtual", HostKind::Deterministic(seed), &umd, |wing, at, app, _| {
+                let device = good(app.adapter.create_shared_device(at));
+                let made = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
+                let waits = |device: &Device, at: &mut Passive, _| {
+                    assert_ne!(device.flush(at).err().unwrap_or(S_OK), S_OK);
+                };
+                two(wing, at, &device, [waits, waits], made);
+                good(device.destroy(at));
+            });
         let said = accused(&events);
         assert!(said.iter().any(|it| it.1 == RuleId::WT_STUCK_001), "seed {seed}: {said:?}");
     }
@@ -543,7 +553,10 @@ static CLOSED: AtomicUsize = AtomicUsize::new(0);
 struct Slow;
 
 impl UserDriver for Slow {
-    fn open(_order: &OpenAdapterArgs, _callbacks: AdapterCallbacks) -> UmdResult<Box<dyn UserAdapter>> {
+    fn open(
+        _order: &OpenAdapterArgs,
+        _callbacks: AdapterCallbacks,
+    ) -> UmdResult<Box<dyn UserAdapter>> {
         Ok(Box::new(Self))
     }
 }

@@ -31,7 +31,8 @@ fn every_byte_is_right_under_pressure() {
     for gpu in GPUS {
         for whose in BOTH {
             for seed in 10..12 {
-                Story { on: HostKind::DeterministicPressure(seed), gpu, whose, lives: 50, seed }.tell();
+                Story { on: HostKind::DeterministicPressure(seed), gpu, whose, lives: 50, seed }
+                    .tell();
             }
         }
     }

@@ -8,13 +8,14 @@ use abi::umd::D3DDDI_LOCKFLAGS;
 use abi::{D3DKMT_HANDLE, HRESULT};
 use harness::asked::text;
 use harness::{run, verified};
-use runtime::{LockRequest, Runtime, ResourceDescription};
+use runtime::{LockRequest, ResourceDescription, Runtime};
 use softgpu::format::{HARDWARE_INFO_SIZE, describe};
 use std::collections::BTreeMap;
 use thunk::Client;
 use umd::{
-    AdapterCallbacks, NewAllocation, UmdResult, Callbacks, LockArgs, LockResult, Memory, CreateDeviceArgs, CreateResourceArgs,
-    OpenAdapterArgs, DeallocateRequest, Resource, RuntimeResource, UnlockArgs, UserAdapter, UserDevice, UserDriver,
+    AdapterCallbacks, Callbacks, CreateDeviceArgs, CreateResourceArgs, DeallocateRequest, LockArgs,
+    LockResult, Memory, NewAllocation, OpenAdapterArgs, Resource, RuntimeResource, UmdResult,
+    UnlockArgs, UserAdapter, UserDevice, UserDriver,
 };
 use windtunnel::{Application, HostKind};
 
@@ -37,7 +38,10 @@ struct Peeking {
 }
 
 impl UserDriver for Peeks {
-    fn open(_order: &OpenAdapterArgs, callbacks: AdapterCallbacks) -> UmdResult<Box<dyn UserAdapter>> {
+    fn open(
+        _order: &OpenAdapterArgs,
+        callbacks: AdapterCallbacks,
+    ) -> UmdResult<Box<dyn UserAdapter>> {
         callbacks.query_adapter_info(&mut [0; HARDWARE_INFO_SIZE])?;
         Ok(Box::new(Self))
     }
@@ -104,7 +108,8 @@ impl UserDevice for Peeking {
         if allocation == 0 {
             return Ok(());
         }
-        self.callbacks.deallocate(&DeallocateRequest { resource: runtime, ..DeallocateRequest::default() })
+        self.callbacks
+            .deallocate(&DeallocateRequest { resource: runtime, ..DeallocateRequest::default() })
     }
 
     fn lock(&mut self, order: &LockArgs) -> UmdResult<LockResult> {
@@ -168,7 +173,9 @@ fn a_driver_in_safe_rust_touches_only_what_is_shown_to_it_now() {
         elsewhere.write(&[9; 256]);
         assert_eq!((elsewhere.read(), OWN), (vec![0; 256], [5; 256]), "no driver shows that");
         good(device.unlock(at, (one, 0)));
-        let two = good(device.create_resource(at, &ResourceDescription::texture(8, 8).in_system_memory()));
+        let two = good(
+            device.create_resource(at, &ResourceDescription::texture(8, 8).in_system_memory()),
+        );
         good(device.destroy_resource(at, two));
         good(device.destroy_resource(at, one));
         assert_eq!(device.flush(at), Ok(()), "nothing is shown any more");

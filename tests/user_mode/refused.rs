@@ -2,10 +2,10 @@
 #![forbid(unsafe_code)]
 
 use abi::hresult::{D3DERR_OUTOFVIDEOMEMORY, E_INVALIDARG, E_NOTIMPL, E_OUTOFMEMORY, S_OK};
-use flight::{Passive, Component};
+use flight::{Component, Passive};
 use harness::asked::{CALLS, WHOLE, text};
 use harness::{KernelTestbed, run, verified};
-use runtime::{Device, LockRequest, Rect, Runtime, Surface, ResourceDescription};
+use runtime::{Device, LockRequest, Rect, ResourceDescription, Runtime, Surface};
 use thunk::Client;
 use windtunnel::{Application, HostKind};
 
@@ -87,7 +87,10 @@ fn an_application_that_names_what_is_over_is_refused() {
             assert_eq!(one.share(mine), Err(E_INVALIDARG), "it is not shared");
             assert_eq!(app.adapter.close(), Err(E_INVALIDARG), "it has devices");
             assert_eq!(other.destroy(at), Ok(()));
-            assert_eq!((one.live_objects() > 0, other.live_objects(), lost.live_objects()), (true, 0, 0));
+            assert_eq!(
+                (one.live_objects() > 0, other.live_objects(), lost.live_objects()),
+                (true, 0, 0)
+            );
             assert!(app.close(at).is_ok());
             assert_eq!(app.adapter.close(), Err(E_INVALIDARG), "it is closed");
             assert_eq!(app.adapter.create_device(at).err(), Some(E_INVALIDARG), "it is closed");

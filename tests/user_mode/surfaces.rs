@@ -2,7 +2,7 @@
 //! handed over, its driver releases it, its views are closed, its allocations are gone.
 #![expect(clippy::unwrap_used, reason = "an event that is not there is a failed test")]
 
-use flight::{Event, Kind, Subject, EventKind};
+use flight::{Event, EventKind, Kind, Subject};
 use harness::flown;
 use std::collections::BTreeMap;
 use windtunnel::Outcome;
@@ -67,7 +67,9 @@ impl Story {
                 self.callback.insert(thread, (seq, name.to_string()));
                 self.made.remove(&thread);
             }
-            EventKind::AllocationCreated { .. } => self.made.entry(thread).or_default().push(subject),
+            EventKind::AllocationCreated { .. } => {
+                self.made.entry(thread).or_default().push(subject)
+            }
             EventKind::SurfacesBacked { .. } => {
                 let made = self.made.remove(&thread).unwrap_or_default();
                 self.groups.entry(subject).or_default().allocations.extend(made);

@@ -40,8 +40,9 @@ pub(crate) fn check() -> Result<(), String> {
         println!("Skipped: valgrind is not on this machine, and could not be installed.");
         return Ok(());
     }
-    let text = std::fs::read_to_string(file())
-        .map_err(|why| format!("{}: {why}; 'cargo xtask bless' writes it", file().display()))?;
+    let text = std::fs::read_to_string(file()).map_err(|reason| {
+        format!("{}: {reason}; 'cargo xtask bless' writes it", file().display())
+    })?;
     let mut slower = Vec::new();
     for watch in WATCHES {
         let was = read(&text, watch)
@@ -75,7 +76,7 @@ pub(crate) fn bless() -> Result<(), String> {
         text.push_str(&line);
     }
     print!("{text}");
-    std::fs::write(file(), text).map_err(|why| format!("{}: {why}", file().display()))
+    std::fs::write(file(), text).map_err(|reason| format!("{}: {reason}", file().display()))
 }
 
 fn file() -> PathBuf {
@@ -114,7 +115,7 @@ fn collected(watch: &str, pairs: u64) -> Result<u64, String> {
     let runner = r#"target."cfg(all())".runner = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]"#;
     let mut run = cargo(&["run", "--release", "--quiet", "--config", runner]);
     run.args(["--package", "windtunnel-cost", "--bin", "pairs", "--", watch, &pairs.to_string()]);
-    let told = run.output().map_err(|why| format!("{run:?} did not start: {why}"))?;
+    let told = run.output().map_err(|reason| format!("{run:?} did not start: {reason}"))?;
     let said = String::from_utf8_lossy(&told.stderr);
     let number = said.lines().find_map(|it| it.split_once("Collected :")?.1.trim().parse().ok());
     number.filter(|_| told.status.success()).ok_or_else(|| format!("{run:?} said:\n{said}"))

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// Rewrites the headers.
 pub(crate) fn run() -> Result<(), String> {
     for (path, text) in generate()? {
-        std::fs::write(&path, text).map_err(|why| format!("{}: {why}", path.display()))?;
+        std::fs::write(&path, text).map_err(|reason| format!("{}: {reason}", path.display()))?;
         println!("wrote {}", path.display());
     }
     Ok(())

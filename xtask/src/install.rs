@@ -24,7 +24,7 @@ pub(crate) fn into(prefix: &Path) -> Result<(), String> {
     let built = target().join("release");
     let folder = |name: &str| {
         let path = prefix.join(name);
-        fs::create_dir_all(&path).map_err(|why| format!("{}: {why}", path.display()))?;
+        fs::create_dir_all(&path).map_err(|reason| format!("{}: {reason}", path.display()))?;
         Ok::<_, String>(path)
     };
     copy(&built.join(LIBRARY), &folder("lib")?.join(LIBRARY))?;
@@ -35,20 +35,22 @@ pub(crate) fn into(prefix: &Path) -> Result<(), String> {
         copy(&from.join(header), &include.join(header))?;
     }
     let template = source.join("windtunnel-d3dkmt.pc.in");
-    let text =
-        fs::read_to_string(&template).map_err(|why| format!("{}: {why}", template.display()))?;
-    let whole = fs::canonicalize(prefix).map_err(|why| format!("{}: {why}", prefix.display()))?;
+    let text = fs::read_to_string(&template)
+        .map_err(|reason| format!("{}: {reason}", template.display()))?;
+    let whole =
+        fs::canonicalize(prefix).map_err(|reason| format!("{}: {reason}", prefix.display()))?;
     let text = text
         .replace("@prefix@", &whole.display().to_string())
         .replace("@version@", env!("CARGO_PKG_VERSION"));
     let to = folder("lib/pkgconfig")?.join("windtunnel-d3dkmt.pc");
-    fs::write(&to, text).map_err(|why| format!("{}: {why}", to.display()))?;
+    fs::write(&to, text).map_err(|reason| format!("{}: {reason}", to.display()))?;
     println!("wrote {}", to.display());
     Ok(())
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
-    fs::copy(from, to).map_err(|why| format!("{} to {}: {why}", from.display(), to.display()))?;
+    fs::copy(from, to)
+        .map_err(|reason| format!("{} to {}: {reason}", from.display(), to.display()))?;
     println!("wrote {}", to.display());
     Ok(())
 }

@@ -21,7 +21,7 @@ pub(crate) fn fuzz() -> Result<(), String> {
     install_fuzzer()?;
     for name in TARGETS {
         println!("-- {name}, for {SECONDS} s");
-        let found = |why| format!("{why}\nWhat it found is in target/fuzz/{name}.");
+        let found = |reason| format!("{reason}\nWhat it found is in target/fuzz/{name}.");
         run(&mut fuzzer(name, SECONDS)?).map_err(found)?;
     }
     println!("-- planted: a door that guards nothing");
@@ -33,7 +33,7 @@ pub(crate) fn fuzz() -> Result<(), String> {
 fn fuzzer(name: &str, seconds: u32) -> Result<Command, String> {
     let work = target().join("fuzz").join(name);
     let corpus = work.join("corpus");
-    std::fs::create_dir_all(&corpus).map_err(|why| format!("{}: {why}", corpus.display()))?;
+    std::fs::create_dir_all(&corpus).map_err(|reason| format!("{}: {reason}", corpus.display()))?;
     // No sanitizer: its shadow lies where the hostile caller's addresses are to be nowhere.
     let mut fuzz = cargo(&["fuzz", "run", "--sanitizer", "none", "--target-dir"]);
     fuzz.arg(target().join("fuzz/build")).arg(name).arg(corpus);
@@ -91,14 +91,14 @@ fn build_planted(built: &Path, library: &Path) -> Result<PathBuf, String> {
 }
 
 fn output(command: &mut Command) -> Result<Output, String> {
-    command.output().map_err(|why| format!("{command:?} did not start: {why}"))
+    command.output().map_err(|reason| format!("{command:?} did not start: {reason}"))
 }
 
 /// A bug that was planted is found, and said with these words.
 fn expect(told: &Output, what: &str, words: &str) -> Result<(), String> {
-    let said = String::from_utf8_lossy(&told.stderr);
-    if told.status.success() || !said.contains(words) {
-        return Err(format!("{what} was not found: {}\n{said}", told.status));
+    let text = String::from_utf8_lossy(&told.stderr);
+    if told.status.success() || !text.contains(words) {
+        return Err(format!("{what} was not found: {}\n{text}", told.status));
     }
     println!("{what} was found: {words}");
     Ok(())

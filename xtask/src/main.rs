@@ -57,8 +57,8 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("{why}");
+        Err(reason) => {
+            eprintln!("{reason}");
             ExitCode::FAILURE
         }
     }
@@ -95,10 +95,10 @@ fn cargo(arguments: &[&str]) -> Command {
 
 /// Runs a command to its end, which must be a good one.
 fn run(command: &mut Command) -> Result<(), String> {
-    let said = format!("{command:?}");
+    let text = format!("{command:?}");
     match command.status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{said} ended with {status}")),
-        Err(why) => Err(format!("{said} did not start: {why}")),
+        Ok(status) => Err(format!("{text} ended with {status}")),
+        Err(reason) => Err(format!("{text} did not start: {reason}")),
     }
 }

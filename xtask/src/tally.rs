@@ -7,7 +7,7 @@ use std::path::Path;
 /// Reads what all flights added to the file; fails when a live rule is not in it.
 pub(crate) fn check(path: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(path)
-        .map_err(|why| format!("the flights left no tally at {}: {why}", path.display()))?;
+        .map_err(|reason| format!("the flights left no tally at {}: {reason}", path.display()))?;
     let judged = sums(&text);
     let never: Vec<&str> =
         RuleId::LIVE.iter().map(|it| it.name()).filter(|it| !judged.contains_key(it)).collect();

@@ -65,7 +65,7 @@ fn run_installed() -> Result<(), String> {
     let mut asked = Command::new("pkg-config");
     asked.args(["--cflags", "--libs", "windtunnel-d3dkmt"]);
     asked.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
-    let told = asked.output().map_err(|why| format!("pkg-config did not start: {why}"))?;
+    let told = asked.output().map_err(|reason| format!("pkg-config did not start: {reason}"))?;
     let flags = String::from_utf8_lossy(&told.stdout).into_owned();
     let example = prefix.join("allocations");
     let mut gcc = Command::new("gcc");
@@ -99,7 +99,7 @@ fn run_tests(total: &mut Total, times: &mut Times, long: bool) -> Result<(), Str
         if long {
             tests.env("WINDTUNNEL_LONG", "1");
         }
-        failed.extend(count(&mut tests, total).err().map(|why| format!("{step}: {why}")));
+        failed.extend(count(&mut tests, total).err().map(|reason| format!("{step}: {reason}")));
     }
     if !failed.is_empty() {
         return Err(failed.join("\n"));
@@ -125,13 +125,14 @@ fn run_names(total: &mut Total) -> Result<(), String> {
 /// Runs tests, and counts them.
 fn count(tests: &mut Command, total: &mut Total) -> Result<(), String> {
     let failed = total.failed;
-    let mut child = tests.spawn().map_err(|why| format!("cargo test did not start: {why}"))?;
+    let mut child =
+        tests.spawn().map_err(|reason| format!("cargo test did not start: {reason}"))?;
     let lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
     for line in lines.map_while(Result::ok) {
         println!("{line}");
         total.add(&line);
     }
-    let status = child.wait().map_err(|why| format!("cargo test did not end: {why}"))?;
+    let status = child.wait().map_err(|reason| format!("cargo test did not end: {reason}"))?;
     if !status.success() || total.failed > failed {
         return Err(format!("{} tests failed", total.failed - failed));
     }

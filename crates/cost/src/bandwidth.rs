@@ -6,7 +6,7 @@ use crate::clock::{Span, timed};
 use crate::holder::ResidencyFixture;
 use crate::memory::{MemoryRow, SPEED, nanoseconds_each};
 use crate::{BenchSize, MeasureError};
-use flight::{Spawner, Log, Passive, DeterministicHost};
+use flight::{DeterministicHost, Log, Passive, Spawner};
 use kernel::DriverSetup;
 use softgpu::{LOCAL, MemoryPlan, SoftGpu, format};
 use std::sync::Arc;
@@ -27,7 +27,10 @@ const KINDS: [(&str, usize); 3] = [
 ];
 
 /// Measures the rows.
-pub(crate) fn measure(extent: &BenchSize, said: &mut dyn FnMut(MemoryRow)) -> Result<(), MeasureError> {
+pub(crate) fn measure(
+    extent: &BenchSize,
+    said: &mut dyn FnMut(MemoryRow),
+) -> Result<(), MeasureError> {
     for (what, size) in KINDS.into_iter().filter(|it| extent.asks(it.0)) {
         let live = ALL / size;
         let (number, copied) = numbers(size, live, extent)?;
@@ -41,24 +44,25 @@ pub(crate) fn measure(extent: &BenchSize, said: &mut dyn FnMut(MemoryRow)) -> Re
 /// How fast the path is, and how fast a plain copy.
 fn numbers(size: usize, live: usize, extent: &BenchSize) -> Result<(f64, f64), MeasureError> {
     let log = Arc::new(Log::silent());
-    let flown = DeterministicHost::fly(0, &log, |host, at| {
+    let flight_result = DeterministicHost::fly(0, &log, |host, at| {
         let host: Arc<dyn Spawner> = host.clone();
         let ram = nt::Ram::new(4 * ALL as u64);
-        let ram = ram.map_err(|why| MeasureError(format!("memory for the machine: {why}")))?;
+        let ram =
+            ram.map_err(|reason| MeasureError(format!("memory for the machine: {reason}")))?;
         let plan = MemoryPlan { local: ALL as u64, visible: 1, ..MemoryPlan::default() };
         let (miniport, machine) = SoftGpu::with_memory(ram, plan);
         let gpu = machine.clone();
-        let plugged = DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) };
-        let holder = ResidencyFixture::open(&host, at, &log, plugged)?;
-        let mut wants = format::only_in(&[LOCAL]);
-        wants.flags.cpu_visible = false;
+        let setup = DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) };
+        let fixture = ResidencyFixture::open(&host, at, &log, setup)?;
+        let mut requirements = format::only_in(&[LOCAL]);
+        requirements.flags.cpu_visible = false;
         let mut list = Vec::with_capacity(live);
-        holder.fill(at, &mut list, &format::describe_in(size as u64, 0, &wants), false)?;
+        fixture.fill(at, &mut list, &format::describe_in(size as u64, 0, &requirements), false)?;
         let turn = |at: &mut Passive| {
             timed(|| {
                 for some in list.chunks(CALL / size) {
-                    holder.make_resident(at, some)?;
-                    holder.evict(at, some, false)?;
+                    fixture.make_resident(at, some)?;
+                    fixture.evict(at, some, false)?;
                 }
                 Ok(())
             })
@@ -71,7 +75,7 @@ fn numbers(size: usize, live: usize, extent: &BenchSize) -> Result<(f64, f64), M
             plain.push(copies.turn());
             ours.push(turn(at).map(Span::duration)?);
         }
-        holder.close(at);
+        fixture.close(at);
         if gpu.faults() != 0 {
             return Err(MeasureError("hardware that does not fault".to_owned()));
         }
@@ -79,7 +83,7 @@ fn numbers(size: usize, live: usize, extent: &BenchSize) -> Result<(f64, f64), M
         let speed = |it| 1.0 / nanoseconds_each(it, 2 * ALL);
         Ok((speed(ours), speed(plain)))
     });
-    flown.map_err(|why| MeasureError(format!("a flight to end: {why:?}")))?
+    flight_result.map_err(|reason| MeasureError(format!("a flight to end: {reason:?}")))?
 }
 
 /// As many bytes, which are copied to where they fit a call at a time, and back. Who comes gets

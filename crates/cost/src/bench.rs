@@ -6,7 +6,7 @@ use crate::page::{
     table_of_goals, through_line, work_line,
 };
 use crate::{
-    BenchSize, MemoryRow, MeasureError, Row, StreamRow, UmdRow, WorkRow, measure, memory,
+    BenchSize, MeasureError, MemoryRow, Row, StreamRow, UmdRow, WorkRow, measure, memory,
     streaming, through, work,
 };
 
@@ -26,7 +26,10 @@ pub struct BenchReport {
 }
 
 /// Measures what is asked for, and says the tables as they come.
-pub fn bench(extent: &BenchSize, push_row: &mut dyn FnMut(&str)) -> Result<BenchReport, MeasureError> {
+pub fn bench(
+    extent: &BenchSize,
+    push_row: &mut dyn FnMut(&str),
+) -> Result<BenchReport, MeasureError> {
     let mut first = true;
     let rows = measure::measure(extent, &mut |it| {
         if std::mem::take(&mut first) {
@@ -69,7 +72,9 @@ pub fn bench(extent: &BenchSize, push_row: &mut dyn FnMut(&str)) -> Result<Bench
         push_row(&stream_line(it));
     })?;
     if none && streams.is_empty() {
-        return Err(MeasureError("a row of that name; without --only it names them all".to_owned()));
+        return Err(MeasureError(
+            "a row of that name; without --only it names them all".to_owned(),
+        ));
     }
     if !rows.is_empty() {
         push_row(&format!("\n{}", table_of_goals(&rows)));

@@ -4,10 +4,10 @@
 use flight::Passive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stream::{
-    AllocatorId, DriverResult, HandleSlot, DeviceDescriptor, DeviceId, DriverAllocator, DriverDevice,
-    DriverFrame, Entry, ExtendedFraming, FilterDescriptor, Format, FrameId, Framing, FramingForm,
-    FramingItem, Header, MemoryKind, Minidriver, PinDescriptor, PinView, DriverError, Services, SizeRange,
-    PinState,
+    AllocatorId, DeviceDescriptor, DeviceId, DriverAllocator, DriverDevice, DriverError,
+    DriverFrame, DriverResult, Entry, ExtendedFraming, FilterDescriptor, Format, FrameId, Framing,
+    FramingForm, FramingItem, HandleSlot, Header, MemoryKind, Minidriver, PinDescriptor, PinState,
+    PinView, Services, SizeRange,
 };
 
 /// So many frames are on their way at once.
@@ -101,7 +101,13 @@ impl Minidriver for TestCamera {
         Ok(())
     }
 
-    fn set_state(&self, _at: &mut Passive, _pin: &PinView, _to: PinState, _from: PinState) -> DriverResult<()> {
+    fn set_state(
+        &self,
+        _at: &mut Passive,
+        _pin: &PinView,
+        _to: PinState,
+        _from: PinState,
+    ) -> DriverResult<()> {
         Ok(())
     }
 

@@ -7,10 +7,10 @@ use crate::site::serve;
 use crate::{MeasureError, wanted};
 use abi::D3DKMT_HANDLE;
 use abi::ukm::D3DDDI_EVICT_FLAGS;
-use flight::{Spawner, Log, Passive};
-use kernel::{AdapterId, Kernel, DriverSetup};
+use flight::{Log, Passive, Spawner};
+use kernel::{AdapterId, DriverSetup, Kernel};
 use std::sync::Arc;
-use thunk::{Client, CreateAllocation, PagingStatus, PagingQueue};
+use thunk::{Client, CreateAllocation, PagingQueue, PagingStatus};
 
 /// At most so many are named in a call while all of them come for the first time.
 const CHUNK: usize = 50;
@@ -35,7 +35,7 @@ impl ResidencyFixture {
         let kernel = Kernel::new(host.clone(), log.clone());
         let adapter = kernel
             .add_adapter(at, driver_setup)
-            .map_err(|why| MeasureError(format!("a driver that starts: {}", why.entry)))?;
+            .map_err(|reason| MeasureError(format!("a driver that starts: {}", reason.entry)))?;
         let client = Client::new(&kernel);
         let adapters = wanted("D3DKMTEnumAdapters2", client.adapters(at))?;
         let first = *adapters.first().ok_or(MeasureError("an adapter".to_owned()))?;
@@ -73,16 +73,24 @@ impl ResidencyFixture {
     }
 
     /// Has them come, and waits until they are there.
-    pub(crate) fn make_resident(&self, at: &mut Passive, list: &[D3DKMT_HANDLE]) -> Result<(), MeasureError> {
+    pub(crate) fn make_resident(
+        &self,
+        at: &mut Passive,
+        list: &[D3DKMT_HANDLE],
+    ) -> Result<(), MeasureError> {
         let made = self.client.make_resident(at, self.queue.queue, list, 0);
         match wanted("D3DKMTMakeResident", made)? {
             PagingStatus::Resident => Ok(()),
             PagingStatus::Pending(value) => {
-                while self.kernel.run_pending_work(at) | self.kernel.run_hardware_turn(at, self.adapter) {}
+                while self.kernel.run_pending_work(at)
+                    | self.kernel.run_hardware_turn(at, self.adapter)
+                {}
                 let gpu_wait = self.client.wait(at, self.device, self.queue.fence, value);
                 wanted("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)
             }
-            PagingStatus::NoMemory(bytes) => Err(MeasureError(format!("{bytes} bytes more of memory"))),
+            PagingStatus::NoMemory(bytes) => {
+                Err(MeasureError(format!("{bytes} bytes more of memory")))
+            }
         }
     }
 

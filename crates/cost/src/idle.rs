@@ -1,11 +1,11 @@
 //! A driver that does nothing but give words, so that what is measured is the kernel.
 
-use flight::{InterruptLine, HardwareModel, Passive, Pool};
+use flight::{HardwareModel, InterruptLine, Passive, Pool};
 use kernel::DriverSetup;
 use kernel::device::Device;
 use kernel::miniport::{
-    DriverResult, CreateAllocationArgs, HandleSlot, CreatedAllocations, DestroyAllocationArgs, DriverDevice, DriverResource, DriverView, Features,
-    Miniport, OpenAllocationArgs, AllocationInfo,
+    AllocationInfo, CreateAllocationArgs, CreatedAllocations, DestroyAllocationArgs, DriverDevice,
+    DriverResource, DriverResult, DriverView, Features, HandleSlot, Miniport, OpenAllocationArgs,
 };
 use kernel::services::KernelCallbacks;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const PAGE: u64 = 4096;
 /// The driver, with hardware and memory that do nothing either.
 pub(crate) fn plug() -> DriverSetup {
     let it = Arc::new(Idle::default());
-    DriverSetup { miniport: it.clone(), machine: it.clone(), pool: it }
+    DriverSetup { miniport: it.clone(), hardware: it.clone(), pool: it }
 }
 
 /// The last word it gave.
@@ -56,7 +56,11 @@ impl Miniport for Idle {
         Ok(())
     }
 
-    fn create_device(&self, _at: &mut Passive, word: HandleSlot<'_, Device>) -> DriverResult<DriverDevice> {
+    fn create_device(
+        &self,
+        _at: &mut Passive,
+        word: HandleSlot<'_, Device>,
+    ) -> DriverResult<DriverDevice> {
         Ok(word.fill(self.word()))
     }
 
@@ -64,10 +68,14 @@ impl Miniport for Idle {
         Ok(())
     }
 
-    fn create_allocations(&self, _at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
+    fn create_allocations(
+        &self,
+        _at: &mut Passive,
+        args: CreateAllocationArgs<'_>,
+    ) -> DriverResult<CreatedAllocations> {
         let shape = AllocationInfo { size: PAGE, alignment: PAGE, ..AllocationInfo::default() };
-        let born = births.allocations.into_iter().map(|it| (it.slot.fill(self.word()), shape));
-        Ok(CreatedAllocations { allocations: born.collect(), resource: None })
+        let created = args.allocations.into_iter().map(|it| (it.slot.fill(self.word()), shape));
+        Ok(CreatedAllocations { allocations: created.collect(), resource: None })
     }
 
     fn destroy_allocations(
@@ -78,8 +86,12 @@ impl Miniport for Idle {
         Ok(None)
     }
 
-    fn open_allocations(&self, _at: &mut Passive, opening: OpenAllocationArgs<'_>) -> DriverResult<Vec<DriverView>> {
-        Ok(opening.views.into_iter().map(|it| it.slot.fill(self.word())).collect())
+    fn open_allocations(
+        &self,
+        _at: &mut Passive,
+        args: OpenAllocationArgs<'_>,
+    ) -> DriverResult<Vec<DriverView>> {
+        Ok(args.views.into_iter().map(|it| it.slot.fill(self.word())).collect())
     }
 
     fn close_allocations(

@@ -15,7 +15,7 @@ use abi::ukm::{
     D3DDDI_MAPGPUVIRTUALADDRESS as Map, D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE as Protection,
 };
 use flight::{Passive, Ram as _};
-use thunk::{Client, PagingStatus, PagingQueue};
+use thunk::{Client, PagingQueue, PagingStatus};
 
 /// An allocation is as long as the longest range.
 const PAGES: u64 = 1024;
@@ -38,9 +38,12 @@ const KINDS: [Kind; 4] = [
 ];
 
 /// Measures the rows.
-pub(crate) fn measure(extent: &BenchSize, said: &mut dyn FnMut(WorkRow)) -> Result<(), MeasureError> {
+pub(crate) fn measure(
+    extent: &BenchSize,
+    text: &mut dyn FnMut(WorkRow),
+) -> Result<(), MeasureError> {
     for kind in &KINDS {
-        rows(extent, kind.what, None, |live| number(kind, live, extent), said)?;
+        rows(extent, kind.what, None, |live| number(kind, live, extent), text)?;
     }
     Ok(())
 }
@@ -48,11 +51,11 @@ pub(crate) fn measure(extent: &BenchSize, said: &mut dyn FnMut(WorkRow)) -> Resu
 /// Nanoseconds for each page.
 fn number(kind: &Kind, live: usize, extent: &BenchSize) -> Result<f64, MeasureError> {
     let ram = nt::Ram::new(MEMORY + (16 << 20));
-    let ram = ram.map_err(|why| MeasureError(format!("memory for the machine: {why}")))?;
+    let ram = ram.map_err(|reason| MeasureError(format!("memory for the machine: {reason}")))?;
     let cpu = ram.allocate(MEMORY).ok_or(MeasureError("memory that the CPU sees".to_owned()))?;
-    let fitted = AdapterConfig { ram, bytes: MEMORY, pages: PAGES, tables: Some(cpu.start) };
-    WorkFixture::fly(Watch::Off, Some(fitted), |station, at| {
-        let mapper = Mapper::new(station, at)?;
+    let config = AdapterConfig { ram, bytes: MEMORY, pages: PAGES, tables: Some(cpu.start) };
+    WorkFixture::fly(Watch::Off, Some(config), |fixture, at| {
+        let mapper = Mapper::new(fixture, at)?;
         let others = mapper.create_background(at, kind.spaces, live)?;
         let pages = usize::try_from(kind.pages).unwrap_or(1);
         let count = extent.pairs.div_ceil(pages.min(16));
@@ -72,7 +75,7 @@ fn number(kind: &Kind, live: usize, extent: &BenchSize) -> Result<f64, MeasureEr
 
 /// A client that maps what is resident.
 struct Mapper<'a> {
-    station: &'a WorkFixture,
+    fixture: &'a WorkFixture,
     queue: PagingQueue,
     /// Who is mapped and freed, and who stays mapped.
     one: D3DKMT_HANDLE,
@@ -80,12 +83,12 @@ struct Mapper<'a> {
 }
 
 impl<'a> Mapper<'a> {
-    fn new(station: &'a WorkFixture, at: &mut Passive) -> Result<Self, MeasureError> {
-        let made = station.client.create_paging_queue(at, station.device, 0);
+    fn new(fixture: &'a WorkFixture, at: &mut Passive) -> Result<Self, MeasureError> {
+        let made = fixture.client.create_paging_queue(at, fixture.device, 0);
         let queue = wanted("D3DKMTCreatePagingQueue", made)?;
-        let (one, background) = (station.allocation(at)?, station.allocation(at)?);
-        let it = Self { station, queue, one, background };
-        let resident = station.client.make_resident(at, queue.queue, &[one, background], 0);
+        let (one, background) = (fixture.allocation(at)?, fixture.allocation(at)?);
+        let it = Self { fixture, queue, one, background };
+        let resident = fixture.client.make_resident(at, queue.queue, &[one, background], 0);
         it.wait(at, wanted("D3DKMTMakeResident", resident)?)?;
         Ok(it)
     }
@@ -100,8 +103,8 @@ impl<'a> Mapper<'a> {
         let mut clients = Vec::new();
         for _ in 0..count {
             if spaces {
-                clients.push(self.station.another_client(at)?);
-                self.station.serve(at);
+                clients.push(self.fixture.another_client(at)?);
+                self.fixture.serve(at);
             } else {
                 self.map(at, self.background, 1)?;
             }
@@ -111,10 +114,10 @@ impl<'a> Mapper<'a> {
 
     fn map_and_free(&self, at: &mut Passive, pages: u64) -> Result<(), MeasureError> {
         let address = self.map(at, self.one, pages)?;
-        let WorkFixture { client, adapter, .. } = self.station;
+        let WorkFixture { client, adapter, .. } = self.fixture;
         let freed = client.free_address(at, *adapter, address, pages * PAGE);
         wanted("D3DKMTFreeGpuVirtualAddress", freed)?;
-        self.station.serve(at);
+        self.fixture.serve(at);
         Ok(())
     }
 
@@ -126,7 +129,7 @@ impl<'a> Mapper<'a> {
             Protection: Protection { Value: Protection::Write },
             ..Map::ZERO
         };
-        let mapped = self.station.client.map_address(at, &order);
+        let mapped = self.fixture.client.map_address(at, &order);
         let (address, when) = wanted("D3DKMTMapGpuVirtualAddress", mapped)?;
         self.wait(at, when)?;
         Ok(address)
@@ -136,12 +139,14 @@ impl<'a> Mapper<'a> {
         match when {
             PagingStatus::Resident => Ok(()),
             PagingStatus::Pending(value) => {
-                self.station.serve(at);
-                let WorkFixture { client, device, .. } = self.station;
+                self.fixture.serve(at);
+                let WorkFixture { client, device, .. } = self.fixture;
                 let gpu_wait = client.wait(at, *device, self.queue.fence, value);
                 wanted("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)
             }
-            PagingStatus::NoMemory(bytes) => Err(MeasureError(format!("{bytes} bytes more of memory"))),
+            PagingStatus::NoMemory(bytes) => {
+                Err(MeasureError(format!("{bytes} bytes more of memory")))
+            }
         }
     }
 }

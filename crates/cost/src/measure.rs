@@ -9,7 +9,7 @@ use crate::ring::Ring;
 use crate::site::{Part, Site};
 use crate::{BenchSize, MeasureError};
 use abi::D3DKMT_HANDLE;
-use flight::{Spawner, ThreadedHost, Passive, DeterministicHost, WaitResult};
+use flight::{DeterministicHost, Passive, Spawner, ThreadedHost, WaitResult};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -37,13 +37,13 @@ pub struct Row {
 /// Measures the table.
 pub(crate) fn measure(
     extent: &BenchSize,
-    said: &mut dyn FnMut(&Row),
+    text: &mut dyn FnMut(&Row),
 ) -> Result<Vec<Row>, MeasureError> {
     let mut rows = Vec::new();
     for live in &extent.live {
         for kind in KINDS.iter().filter(|it| extent.asks(it.what)) {
             let measured = rows_of(kind, *live, extent)?;
-            measured.iter().for_each(&mut *said);
+            measured.iter().for_each(&mut *text);
             rows.extend(measured);
         }
     }
@@ -68,31 +68,31 @@ fn rows_of(kind: &Kind, live: usize, extent: &BenchSize) -> Result<Vec<Row>, Mea
     let could_not = |why| MeasureError(format!("a flight to end: {why:?}"));
     match kind.way {
         Way::Stepped => {
-            let story = |host: &Arc<DeterministicHost>, at: &mut Passive| {
+            let body = |host: &Arc<DeterministicHost>, at: &mut Passive| {
                 let host: Arc<dyn Spawner> = host.clone();
-                let site = Site::open(&host, at, &log, kind)?;
-                let mut pairs = Alone { part: site.part(at)?, rings, at };
+                let fixture = Site::open(&host, at, &log, kind)?;
+                let mut pairs = Alone { part: fixture.part(at)?, rings, at };
                 let rows = run.rows(&mut pairs)?;
-                site.close(pairs.at, &[pairs.part])?;
+                fixture.close(pairs.at, &[pairs.part])?;
                 Ok(rows)
             };
-            DeterministicHost::fly(0, &log, story).map_err(could_not)?
+            DeterministicHost::fly(0, &log, body).map_err(could_not)?
         }
         Way::Free => {
-            let story = |host: &Arc<ThreadedHost>, at: &mut Passive| {
+            let body = |host: &Arc<ThreadedHost>, at: &mut Passive| {
                 let host: Arc<dyn Spawner> = host.clone();
-                let site = Site::open(&host, at, &log, kind)?;
+                let fixture = Site::open(&host, at, &log, kind)?;
                 let mut clients = Vec::new();
                 for ring in rings {
-                    clients.push((site.part(at)?, ring));
+                    clients.push((fixture.part(at)?, ring));
                 }
                 let mut pairs = ParallelClients { host, at, clients };
                 let rows = run.rows(&mut pairs)?;
                 let clients: Vec<Part> = pairs.clients.drain(..).map(|it| it.0).collect();
-                site.close(pairs.at, &clients)?;
+                fixture.close(pairs.at, &clients)?;
                 Ok(rows)
             };
-            ThreadedHost::fly(&log, story).map_err(could_not)?
+            ThreadedHost::fly(&log, body).map_err(could_not)?
         }
         Way::C => {
             let mut clients = Vec::new();

@@ -6,9 +6,9 @@ use abi::hresult::E_FAIL;
 use runtime::Umd;
 use std::collections::BTreeMap;
 use umd::{
-    AdapterCallbacks, NewAllocation, UmdResult, Callbacks, ColorFillArgs, CreateDeviceArgs, CreateResourceArgs,
-    OpenAdapterArgs, DeallocateRequest, Resource, RuntimeContext, RuntimeResource, UserAdapter, UserDevice,
-    UserDriver,
+    AdapterCallbacks, Callbacks, ColorFillArgs, CreateDeviceArgs, CreateResourceArgs,
+    DeallocateRequest, NewAllocation, OpenAdapterArgs, Resource, RuntimeContext, RuntimeResource,
+    UmdResult, UserAdapter, UserDevice, UserDriver,
 };
 
 /// How many bytes of private data an allocation, and a packet, has.
@@ -22,7 +22,10 @@ pub(crate) fn umd() -> Umd {
 struct MeteredUmd;
 
 impl UserDriver for MeteredUmd {
-    fn open(_order: &OpenAdapterArgs, callbacks: AdapterCallbacks) -> UmdResult<Box<dyn UserAdapter>> {
+    fn open(
+        _order: &OpenAdapterArgs,
+        callbacks: AdapterCallbacks,
+    ) -> UmdResult<Box<dyn UserAdapter>> {
         // A good driver asks; this one can do with any answer.
         let _ = callbacks.query_adapter_info(&mut [0; 4]);
         Ok(Box::new(MeteredUmd))
@@ -81,7 +84,8 @@ impl UserDevice for MeteredDevice {
         self.filled |= order.color == 0;
         for _ in 0..order.color {
             let list = vec![self.allocate(RuntimeResource::default())?];
-            self.callbacks.deallocate(&DeallocateRequest { list, ..DeallocateRequest::default() })?;
+            self.callbacks
+                .deallocate(&DeallocateRequest { list, ..DeallocateRequest::default() })?;
         }
         Ok(())
     }

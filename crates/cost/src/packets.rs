@@ -41,27 +41,30 @@ const fn kind(what: &'static str, watch: Watch, batch: usize, wanted: Option<f64
 }
 
 /// Measures the rows.
-pub(crate) fn measure(extent: &BenchSize, said: &mut dyn FnMut(WorkRow)) -> Result<(), MeasureError> {
+pub(crate) fn measure(
+    extent: &BenchSize,
+    text: &mut dyn FnMut(WorkRow),
+) -> Result<(), MeasureError> {
     for kind in &KINDS {
         let number = |live| {
-            WorkFixture::fly(kind.watch, None, |station, at| {
-                let line = Line::new(station, at, live)?;
-                turns(extent, || line.packets(station, at, kind.batch, extent.pairs))
+            WorkFixture::fly(kind.watch, None, |fixture, at| {
+                let line = Line::new(fixture, at, live)?;
+                turns(extent, || line.packets(fixture, at, kind.batch, extent.pairs))
             })
         };
-        rows(extent, kind.what, kind.wanted, number, said)?;
+        rows(extent, kind.what, kind.wanted, number, text)?;
     }
     let number = |live| fences(extent, live, Line::signal_by_cpu);
-    rows(extent, "a fence signalled and waited for by the CPU", None, number, said)?;
+    rows(extent, "a fence signalled and waited for by the CPU", None, number, text)?;
     let number = |live| fences(extent, live, Line::released);
-    rows(extent, "a packet behind a fence that the CPU signals", None, number, said)
+    rows(extent, "a packet behind a fence that the CPU signals", None, number, text)
 }
 
 /// As many packets as asked for, one after the other, and nothing else: to be counted.
 pub(crate) fn counted(watch: Watch, count: usize) -> Result<(), MeasureError> {
-    WorkFixture::fly(watch, None, |station, at| {
-        let line = Line::new(station, at, COUNTED)?;
-        line.packets(station, at, 1, count)
+    WorkFixture::fly(watch, None, |fixture, at| {
+        let line = Line::new(fixture, at, COUNTED)?;
+        line.packets(fixture, at, 1, count)
     })
 }
 
@@ -81,15 +84,15 @@ fn fences(
     live: usize,
     one: impl Fn(&Line, &WorkFixture, &mut Passive, u64) -> Result<(), MeasureError> + Send + Sync,
 ) -> Result<f64, MeasureError> {
-    WorkFixture::fly(Watch::Off, None, |station, at| {
-        let line = Line::new(station, at, live)?;
+    WorkFixture::fly(Watch::Off, None, |fixture, at| {
+        let line = Line::new(fixture, at, live)?;
         let mut next = 0;
         turns(extent, || {
             for _ in 0..extent.pairs {
                 next += 1;
-                one(&line, station, at, next)?;
+                one(&line, fixture, at, next)?;
             }
-            line.check(station, at)
+            line.check(fixture, at)
         })
     })
 }
@@ -105,25 +108,25 @@ struct Line {
 
 impl Line {
     /// So many allocations, contexts with nothing to do, and fences.
-    fn new(station: &mut WorkFixture, at: &mut Passive, live: usize) -> Result<Self, MeasureError> {
+    fn new(fixture: &mut WorkFixture, at: &mut Passive, live: usize) -> Result<Self, MeasureError> {
         let mut fences = Vec::new();
         for number in 0..live.max(1) {
-            fences.push(station.fence(at)?);
-            station.allocation(at)?;
-            station.context(at)?;
+            fences.push(fixture.fence(at)?);
+            fixture.allocation(at)?;
+            fixture.context(at)?;
             if number.is_multiple_of(BATCH) {
-                station.watch();
+                fixture.watch();
             }
         }
-        let (context, last) = (station.context(at)?, station.fence(at)?);
-        station.watch();
+        let (context, last) = (fixture.context(at)?, fixture.fence(at)?);
+        fixture.watch();
         Ok(Self { context, last, fences })
     }
 
     /// So many packets, each of them done when this returns.
     fn packets(
         &self,
-        station: &mut WorkFixture,
+        fixture: &mut WorkFixture,
         at: &mut Passive,
         batch: usize,
         count: usize,
@@ -135,28 +138,28 @@ impl Line {
                 let some = batch.min(left);
                 left -= some;
                 for _ in 0..some {
-                    self.submit(station, at)?;
+                    self.submit(fixture, at)?;
                 }
-                if some > 0 && !station.kernel.run_hardware_turn(at, station.id) {
+                if some > 0 && !fixture.kernel.run_hardware_turn(at, fixture.id) {
                     return Err(MeasureError("hardware that does packets".to_owned()));
                 }
             }
-            station.watch();
+            fixture.watch();
         }
-        self.check(station, at)
+        self.check(fixture, at)
     }
 
     /// Everything it was given is done.
-    fn check(&self, station: &WorkFixture, at: &mut Passive) -> Result<(), MeasureError> {
+    fn check(&self, fixture: &WorkFixture, at: &mut Passive) -> Result<(), MeasureError> {
         let all = [(self.last, 1)];
-        let signals = station.client.signal_gpu(at, self.context, &all);
+        let signals = fixture.client.signal_gpu(at, self.context, &all);
         wanted("D3DKMTSignalSynchronizationObjectFromGpu", signals)?;
-        let gpu_wait = station.client.wait_cpu(at, station.device, &all, CpuWait::default());
+        let gpu_wait = fixture.client.wait_cpu(at, fixture.device, &all, CpuWait::default());
         wanted("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)
     }
 
-    fn submit(&self, station: &WorkFixture, at: &mut Passive) -> Result<(), MeasureError> {
-        wanted("D3DKMTSubmitCommand", station.client.submit(at, self.context, &[0xa5; 32]))
+    fn submit(&self, fixture: &WorkFixture, at: &mut Passive) -> Result<(), MeasureError> {
+        wanted("D3DKMTSubmitCommand", fixture.client.submit(at, self.context, &[0xa5; 32]))
     }
 
     /// The fence whose turn it is, with its next value.
@@ -167,21 +170,31 @@ impl Line {
     }
 
     /// The CPU signals a fence, and waits for it.
-    fn signal_by_cpu(&self, station: &WorkFixture, at: &mut Passive, next: u64) -> Result<(), MeasureError> {
+    fn signal_by_cpu(
+        &self,
+        fixture: &WorkFixture,
+        at: &mut Passive,
+        next: u64,
+    ) -> Result<(), MeasureError> {
         let (fence, how) = (self.fence(next), CpuWait::default());
-        signal(station, at, &fence)?;
-        let gpu_wait = station.client.wait_cpu(at, station.device, &fence, how);
+        signal(fixture, at, &fence)?;
+        let gpu_wait = fixture.client.wait_cpu(at, fixture.device, &fence, how);
         wanted("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)
     }
 
     /// A context waits for a fence before its packet, and the CPU signals it.
-    fn released(&self, station: &WorkFixture, at: &mut Passive, next: u64) -> Result<(), MeasureError> {
+    fn released(
+        &self,
+        fixture: &WorkFixture,
+        at: &mut Passive,
+        next: u64,
+    ) -> Result<(), MeasureError> {
         let fence = self.fence(next);
-        let waits = station.client.wait_gpu(at, self.context, &fence);
+        let waits = fixture.client.wait_gpu(at, self.context, &fence);
         wanted("D3DKMTWaitForSynchronizationObjectFromGpu", waits)?;
-        self.submit(station, at)?;
-        signal(station, at, &fence)?;
-        if station.kernel.run_pending_work(at) && station.kernel.run_hardware_turn(at, station.id) {
+        self.submit(fixture, at)?;
+        signal(fixture, at, &fence)?;
+        if fixture.kernel.run_pending_work(at) && fixture.kernel.run_hardware_turn(at, fixture.id) {
             return Ok(());
         }
         Err(MeasureError("a signal that releases a packet".to_owned()))
@@ -189,10 +202,10 @@ impl Line {
 }
 
 fn signal(
-    station: &WorkFixture,
+    fixture: &WorkFixture,
     at: &mut Passive,
     fence: &[(D3DKMT_HANDLE, u64)],
 ) -> Result<(), MeasureError> {
-    let signalled = station.client.signal_cpu(at, station.device, fence, 0);
+    let signalled = fixture.client.signal_cpu(at, fixture.device, fence, 0);
     wanted("D3DKMTSignalSynchronizationObjectFromCpu", signalled)
 }

@@ -43,8 +43,11 @@ pub(crate) fn memory_line(it: &MemoryRow) -> String {
     let MemoryRow { what, live, which, unit, .. } = it;
     let digits = usize::from(it.least());
     let or_none = |it: Option<String>| it.unwrap_or("-".to_owned());
-    let others: Vec<String> =
-        it.beside.iter().map(|(name, background)| format!("{name} {background:.digits$}")).collect();
+    let others: Vec<String> = it
+        .beside
+        .iter()
+        .map(|(name, background)| format!("{name} {background:.digits$}"))
+        .collect();
     let beside = or_none((!others.is_empty()).then(|| others.join(", ")));
     let times = or_none(it.times().map(|it| format!("{it:.2}")));
     let sign = if it.least() { ">=" } else { "<=" };

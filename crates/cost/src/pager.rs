@@ -2,17 +2,18 @@
 //! measured is the kernel. Its adapter has memory and page tables if they are asked for.
 
 use crate::idle::Idle;
-use flight::{DeviceLevel, Dispatch, Fence, InterruptLine, HardwareModel, Passive, Ram};
+use flight::{DeviceLevel, Dispatch, Fence, HardwareModel, InterruptLine, Passive, Ram};
 use kernel::DriverSetup;
 use kernel::context::Context;
 use kernel::miniport::{
-    DriverResult, CreateAllocationArgs, HandleSlot, CreatedAllocations, CreateContextArgs, DriverContext, DriverDevice, DriverProcess,
-    Features, Miniport, DriverError, AllocationInfo, SubmitCommandVirtualArgs,
+    AllocationInfo, CreateAllocationArgs, CreateContextArgs, CreatedAllocations, DriverContext,
+    DriverDevice, DriverError, DriverProcess, DriverResult, Features, HandleSlot, Miniport,
+    SubmitCommandVirtualArgs,
 };
-use kernel::mmu::{MmuFeatures, CreateProcessArgs, Root, RootSize, UpdateMode};
+use kernel::mmu::{CreateProcessArgs, MmuFeatures, Root, RootSize, UpdateMode};
 use kernel::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
 use kernel::segment::{
-    MemoryFeatures, PagingFeatures, SegmentFlags, SegmentSet, SegmentInfo, PlacementRequirements,
+    MemoryFeatures, PagingFeatures, PlacementRequirements, SegmentFlags, SegmentInfo, SegmentSet,
 };
 use kernel::services::KernelCallbacks;
 use kernel::space::AddressSpace;
@@ -58,7 +59,7 @@ pub(crate) fn plug(ram: Arc<dyn Ram>, bytes: u64) -> DriverSetup {
 pub(crate) fn set_up_with(fitted: Option<AdapterConfig>) -> DriverSetup {
     let it = Arc::new(PagingDriver { idle: Idle::default(), fitted, state: Mutex::default() });
     let pool = Arc::new(Idle::default());
-    DriverSetup { miniport: it.clone(), machine: it, pool }
+    DriverSetup { miniport: it.clone(), hardware: it, pool }
 }
 
 struct PagingDriver {
@@ -141,27 +142,48 @@ impl Miniport for PagingDriver {
         Ok(PLAN.root_size(entries))
     }
 
-    fn set_root(&self, _at: &mut Passive, _context: &DriverContext, _root: Root) -> DriverResult<()> {
+    fn set_root(
+        &self,
+        _at: &mut Passive,
+        _context: &DriverContext,
+        _root: Root,
+    ) -> DriverResult<()> {
         Ok(())
     }
 
-    fn create_allocations(&self, at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
-        let mut born = self.idle.create_allocations(at, births)?;
-        let Some(fitted) = &self.fitted else { return Ok(born) };
+    fn create_allocations(
+        &self,
+        at: &mut Passive,
+        args: CreateAllocationArgs<'_>,
+    ) -> DriverResult<CreatedAllocations> {
+        let mut created = self.idle.create_allocations(at, args)?;
+        let Some(fitted) = &self.fitted else { return Ok(created) };
         let segments = SegmentSet::of(&[MEMORY]);
-        let wants = PlacementRequirements { segments, priority: NORMAL, ..PlacementRequirements::default() };
-        for (_, shape) in &mut born.allocations {
+        let wants = PlacementRequirements {
+            segments,
+            priority: NORMAL,
+            ..PlacementRequirements::default()
+        };
+        for (_, shape) in &mut created.allocations {
             *shape = AllocationInfo { size: fitted.pages * PAGE, requirements: wants, ..*shape };
         }
-        Ok(born)
+        Ok(created)
     }
 
-    fn submit(&self, _at: &mut Dispatch, packet: &SubmitCommandVirtualArgs<'_>) -> DriverResult<()> {
+    fn submit(
+        &self,
+        _at: &mut Dispatch,
+        packet: &SubmitCommandVirtualArgs<'_>,
+    ) -> DriverResult<()> {
         self.state().queued = Some(packet.fence);
         Ok(())
     }
 
-    fn build_paging(&self, _at: &mut Passive, _building: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
+    fn build_paging(
+        &self,
+        _at: &mut Passive,
+        _building: &mut BuildPagingBufferArgs<'_>,
+    ) -> DriverResult<()> {
         Ok(())
     }
 

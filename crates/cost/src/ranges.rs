@@ -9,7 +9,7 @@ use crate::memory::{MemoryRow, TIME, nanoseconds_each};
 use crate::ring::splitmix64;
 use crate::{BenchSize, MeasureError};
 use buddy_system_allocator::FrameAllocator;
-use kernel::{Ranges, PlacedRange};
+use kernel::{PlacedRange, Ranges};
 use offset_allocator::{Allocation, Allocator};
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,10 @@ const LONGER: usize = 10;
 const GOAL: f64 = 1.2;
 
 /// Measures the rows.
-pub(crate) fn measure(extent: &BenchSize, said: &mut dyn FnMut(MemoryRow)) -> Result<(), MeasureError> {
+pub(crate) fn measure(
+    extent: &BenchSize,
+    said: &mut dyn FnMut(MemoryRow),
+) -> Result<(), MeasureError> {
     if !extent.asks(ROW_NAME) {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use crate::pager::{self, PAGE};
 use crate::ring::splitmix64;
 use crate::{BenchSize, MeasureError};
 use abi::D3DKMT_HANDLE;
-use flight::{Spawner, Log, Passive, DeterministicHost};
+use flight::{DeterministicHost, Log, Passive, Spawner};
 use std::sync::Arc;
 
 /// A kind of row.
@@ -33,7 +33,10 @@ const KINDS: [Kind; 3] = [
 ];
 
 /// Measures the rows.
-pub(crate) fn measure(extent: &BenchSize, said: &mut dyn FnMut(MemoryRow)) -> Result<(), MeasureError> {
+pub(crate) fn measure(
+    extent: &BenchSize,
+    text: &mut dyn FnMut(MemoryRow),
+) -> Result<(), MeasureError> {
     for kind in KINDS.iter().filter(|it| extent.asks(it.what)) {
         let mut fewest: Option<Vec<f64>> = None;
         for live in extent.live.iter().filter(|it| **it <= MAX_LIVE) {
@@ -44,7 +47,7 @@ pub(crate) fn measure(extent: &BenchSize, said: &mut dyn FnMut(MemoryRow)) -> Re
                 }
             }
             fewest.get_or_insert_with(|| rows.iter().map(|it| it.number).collect());
-            rows.into_iter().for_each(&mut *said);
+            rows.into_iter().for_each(&mut *text);
         }
     }
     Ok(())
@@ -53,38 +56,38 @@ pub(crate) fn measure(extent: &BenchSize, said: &mut dyn FnMut(MemoryRow)) -> Re
 /// Both rows: the next one of the list each time, and then a random one.
 fn rows_of(kind: &Kind, live: usize, extent: &BenchSize) -> Result<Vec<MemoryRow>, MeasureError> {
     let log = Arc::new(Log::silent());
-    let flown = DeterministicHost::fly(0, &log, |host, at| {
+    let flight_result = DeterministicHost::fly(0, &log, |host, at| {
         let host: Arc<dyn Spawner> = host.clone();
         let bytes = live as u64 * PAGE;
         // For those who live, for the queue's fence, and for buffers.
         let ram = nt::Ram::new(bytes + (16 << 20));
         let ram = ram.map_err(|why| MeasureError(format!("memory for the machine: {why}")))?;
         let place = if kind.short { (live as u64).div_ceil(2) * PAGE } else { bytes };
-        let plugged = pager::plug(ram, place);
-        let holder = ResidencyFixture::open(&host, at, &log, plugged)?;
+        let setup = pager::plug(ram, place);
+        let fixture = ResidencyFixture::open(&host, at, &log, setup)?;
         let mut list = Vec::with_capacity(live.max(1));
-        let (filled, bytes) = bytes_added(|| holder.fill(at, &mut list, &[0xa5; 32], kind.lazily));
+        let (filled, bytes) = bytes_added(|| fixture.fill(at, &mut list, &[0xa5; 32], kind.lazily));
         filled?;
         #[expect(clippy::cast_precision_loss, reason = "there are not that many")]
         let bytes = bytes.map(|it| it as f64 / live as f64);
         let mut rows = Vec::new();
         for random in [false, true] {
-            let number = number(kind, &holder, at, &list, random, extent)?;
+            let number = number(kind, &fixture, at, &list, random, extent)?;
             let which = if random { "random" } else { "in turn" };
             let (what, beside) = (kind.what, Vec::new());
             let row =
                 MemoryRow { what, live, which, number, unit: TIME, beside, wanted: None, bytes };
             rows.push(row);
         }
-        holder.close(at);
+        fixture.close(at);
         Ok(rows)
     });
-    flown.map_err(|why| MeasureError(format!("a flight to end: {why:?}")))?
+    flight_result.map_err(|why| MeasureError(format!("a flight to end: {why:?}")))?
 }
 
 fn number(
     kind: &Kind,
-    holder: &ResidencyFixture,
+    fixture: &ResidencyFixture,
     at: &mut Passive,
     list: &[D3DKMT_HANDLE],
     random: bool,
@@ -97,8 +100,8 @@ fn number(
                 let drawn = if random { splitmix64(next) } else { next };
                 next += 1;
                 let one = [list[usize::try_from(drawn % list.len() as u64).unwrap_or(0)]];
-                holder.make_resident(at, &one)?;
-                holder.evict(at, &one, kind.lazily)?;
+                fixture.make_resident(at, &one)?;
+                fixture.evict(at, &one, kind.lazily)?;
             }
             Ok(())
         });

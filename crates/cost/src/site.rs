@@ -4,8 +4,8 @@ use crate::kinds::{Driver, Kind, Watch};
 use crate::ring::{Maker, Ring};
 use crate::{MeasureError, idle, wanted};
 use abi::D3DKMT_HANDLE;
-use flight::{Spawner, Log, Passive, DeterministicHost};
-use kernel::{AdapterId, Kernel, DriverSetup};
+use flight::{DeterministicHost, Log, Passive, Spawner};
+use kernel::{AdapterId, DriverSetup, Kernel};
 use softgpu::{MemoryPlan, SoftGpu, format};
 use std::sync::{Arc, Mutex, PoisonError};
 use thunk::{Client, CreateAllocation, DestroyAllocation};
@@ -54,7 +54,7 @@ impl Site {
         let kernel = Kernel::new(host.clone(), log.clone());
         let adapter = kernel
             .add_adapter(at, driver_setup(kind.driver, log)?)
-            .map_err(|why| MeasureError(format!("a driver that starts: {}", why.entry)))?;
+            .map_err(|reason| MeasureError(format!("a driver that starts: {}", reason.entry)))?;
         if kind.driver == Driver::BuiltIn {
             serve(host, &kernel, adapter);
         }
@@ -101,9 +101,10 @@ fn driver_setup(driver: Driver, log: &Arc<Log>) -> Result<DriverSetup, MeasureEr
         Driver::BuiltIn => {
             // As the C library has it.
             let ram = nt::Ram::new(4 << 30);
-            let ram = ram.map_err(|why| MeasureError(format!("memory for the machine: {why}")))?;
+            let ram =
+                ram.map_err(|reason| MeasureError(format!("memory for the machine: {reason}")))?;
             let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
-            Ok(DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) })
+            Ok(DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) })
         }
     }
 }
@@ -124,7 +125,11 @@ impl Maker<Passive> for Part {
     }
 
     fn destroy(&mut self, at: &mut Passive, handle: D3DKMT_HANDLE) -> Result<(), MeasureError> {
-        let order = DestroyAllocation { device: self.order.device, list: vec![handle], ..DestroyAllocation::default() };
+        let order = DestroyAllocation {
+            device: self.order.device,
+            list: vec![handle],
+            ..DestroyAllocation::default()
+        };
         wanted("D3DKMTDestroyAllocation2", self.client.destroy(at, &order))
     }
 
@@ -197,14 +202,14 @@ fn pairs(watch: Watch, count: usize) -> Result<(), MeasureError> {
         threads: 1,
     };
     let log = Site::log(&kind);
-    let flown = DeterministicHost::fly(0, &log, |host, at| {
+    let flight_result = DeterministicHost::fly(0, &log, |host, at| {
         let host: Arc<dyn Spawner> = host.clone();
-        let site = Site::open(&host, at, &log, &kind)?;
-        let mut part = site.part(at)?;
+        let fixture = Site::open(&host, at, &log, &kind)?;
+        let mut part = fixture.part(at)?;
         let mut ring = Ring::with_room(COUNTED);
         ring.fill(&mut part, at)?;
         ring.pairs(&mut part, at, false, count)?;
-        site.close(at, &[part])
+        fixture.close(at, &[part])
     });
-    flown.map_err(|why| MeasureError(format!("a flight to end: {why:?}")))?
+    flight_result.map_err(|reason| MeasureError(format!("a flight to end: {reason:?}")))?
 }

@@ -6,7 +6,7 @@ use crate::pager::{AdapterConfig, set_up_with};
 use crate::site::{EventWatcher, log};
 use crate::{MeasureError, wanted};
 use abi::D3DKMT_HANDLE;
-use flight::{Spawner, Log, Passive, DeterministicHost};
+use flight::{DeterministicHost, Log, Passive, Spawner};
 use kernel::{AdapterId, Kernel};
 use std::sync::Arc;
 use thunk::{Client, CreateAllocation, SyncObject};
@@ -27,18 +27,18 @@ impl WorkFixture {
     /// clean is no measurement.
     pub(crate) fn fly<T: Send>(
         watch: Watch,
-        fitted: Option<AdapterConfig>,
-        story: impl FnOnce(&mut WorkFixture, &mut Passive) -> Result<T, MeasureError> + Send,
+        config: Option<AdapterConfig>,
+        body: impl FnOnce(&mut WorkFixture, &mut Passive) -> Result<T, MeasureError> + Send,
     ) -> Result<T, MeasureError> {
         let log = log(watch);
-        let flown = DeterministicHost::fly(0, &log, |host, at| {
+        let flight_result = DeterministicHost::fly(0, &log, |host, at| {
             let host: Arc<dyn Spawner> = host.clone();
-            let mut station = Self::open(&host, at, &log, watch, fitted)?;
-            let told = story(&mut station, at)?;
-            station.close(at)?;
+            let mut fixture = Self::open(&host, at, &log, watch, config)?;
+            let told = body(&mut fixture, at)?;
+            fixture.close(at)?;
             Ok(told)
         });
-        flown.map_err(|why| MeasureError(format!("a flight to end: {why:?}")))?
+        flight_result.map_err(|reason| MeasureError(format!("a flight to end: {reason:?}")))?
     }
 
     fn open(
@@ -46,12 +46,12 @@ impl WorkFixture {
         at: &mut Passive,
         log: &Arc<Log>,
         watch: Watch,
-        fitted: Option<AdapterConfig>,
+        config: Option<AdapterConfig>,
     ) -> Result<Self, MeasureError> {
         let kernel = Kernel::new(host.clone(), log.clone());
         let id = kernel
-            .add_adapter(at, set_up_with(fitted))
-            .map_err(|why| MeasureError(format!("a driver that starts: {}", why.entry)))?;
+            .add_adapter(at, set_up_with(config))
+            .map_err(|reason| MeasureError(format!("a driver that starts: {}", reason.entry)))?;
         let watcher = EventWatcher::of(watch, log);
         let (client, adapter, device) = part(&kernel, at)?;
         Ok(Self { kernel, id, client, adapter, device, host: host.clone(), watcher })

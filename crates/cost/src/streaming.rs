@@ -3,18 +3,18 @@
 //! A driver fills it, the client takes it, reads it and gives it back. No thread takes a turn:
 //! the client itself does what the class driver's would do (`holder.rs` says why).
 
-use crate::camera::{TestCamera, FRAMES, draw};
+use crate::camera::{FRAMES, TestCamera, draw};
 use crate::clock::{Span, timed};
 use crate::kinds::Watch;
 use crate::memory::nanoseconds_each;
 use crate::site::{EventWatcher, log};
 use crate::{BenchSize, MeasureError};
-use flight::{Passive, DeterministicHost};
+use flight::{DeterministicHost, Passive};
 use std::collections::VecDeque;
 use std::fmt;
 use std::hint::black_box;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use stream::{Graph, DriverSetup, PinState, Stream, SystemMemory, FramingRequest};
+use stream::{DriverSetup, FramingRequest, Graph, PinState, Stream, SystemMemory};
 
 /// How many times the bare queue a frame may cost.
 const TIMES: f64 = 5.0;
@@ -109,7 +109,10 @@ fn fly(kind: &Kind, extent: &BenchSize) -> Result<(f64, f64), MeasureError> {
             let pin = timed(|| way.frames(at, extent.pairs))?;
             // The first is not counted: buffers grow.
             if turn > 0 {
-                times.iter_mut().zip([pin, queue]).for_each(|(all, it)| all.push(Span::duration(it)));
+                times
+                    .iter_mut()
+                    .zip([pin, queue])
+                    .for_each(|(all, it)| all.push(Span::duration(it)));
             }
         }
         Ok(times.map(|it| nanoseconds_each(it, extent.pairs)))
@@ -129,8 +132,8 @@ fn flown<T>(
         let memory = Arc::new(SystemMemory::default());
         let minidriver = Arc::new(TestCamera::new(kind.bytes));
         let device = done("a device", stream.add_device(at, DriverSetup { minidriver, memory }))?;
-        let wish = FramingRequest::default();
-        let graph = Graph::open(&stream, at, device, &TestCamera::format(), &wish);
+        let request = FramingRequest::default();
+        let graph = Graph::open(&stream, at, device, &TestCamera::format(), &request);
         let graph = done("a graph", graph)?;
         done("a pin that runs", stream.set_state(at, graph.pin, PinState::Run))?;
         let sink = Sink::new(kind.bytes);
@@ -145,7 +148,7 @@ fn flown<T>(
         }
         Ok(answer)
     });
-    flown.map_err(|why| MeasureError(format!("a flight to end: {why:?}")))?
+    flown.map_err(|reason| MeasureError(format!("a flight to end: {reason:?}")))?
 }
 
 /// The way of frames through a pin, to a client.
@@ -255,7 +258,7 @@ fn taken(queue: &Mutex<VecDeque<Vec<u8>>>) -> Result<Vec<u8>, MeasureError> {
 
 /// What has to succeed.
 fn done<T, E: fmt::Debug>(what: &str, answer: Result<T, E>) -> Result<T, MeasureError> {
-    answer.map_err(|why| MeasureError(format!("{what}; it was refused: {why:?}")))
+    answer.map_err(|reason| MeasureError(format!("{what}; it was refused: {reason:?}")))
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use crate::station::WorkFixture;
 use crate::{BenchSize, MeasureError, wanted};
 use abi::{D3DKMT_HANDLE, HRESULT};
 use flight::Passive;
-use runtime::{Device, Rect, Resource, Runtime, Surface, ResourceDescription};
-use thunk::{CreateAllocation, DestroyAllocation, AllocationSelection};
+use runtime::{Device, Rect, Resource, ResourceDescription, Runtime, Surface};
+use thunk::{AllocationSelection, CreateAllocation, DestroyAllocation};
 
 /// How many nanoseconds the runtime may add to a call.
 const ADDED: f64 = 50.0;
@@ -89,10 +89,10 @@ pub(crate) fn measure(
     let mut rows = Vec::new();
     for kind in KINDS.iter().filter(|it| extent.asks(it.what)) {
         let fitted = if kind.memory { Some(fitted()?) } else { None };
-        let (thunk, runtime) = WorkFixture::fly(Watch::Off, fitted, |station, at| {
-            let bench = UmdFixture::open(station, at)?;
+        let (thunk, runtime) = WorkFixture::fly(Watch::Off, fitted, |fixture, at| {
+            let test_client = UmdFixture::open(fixture, at)?;
             let mut turn = |body: fn(&UmdFixture, &WorkFixture, &mut Passive, usize) -> _| {
-                timed(|| body(&bench, station, at, extent.pairs)).map(Span::duration)
+                timed(|| body(&test_client, fixture, at, extent.pairs)).map(Span::duration)
             };
             // Not counted: buffers grow.
             let _ = (turn(kind.thunk)?, turn(kind.runtime)?);
@@ -101,7 +101,7 @@ pub(crate) fn measure(
                 thunk.push(turn(kind.thunk)?);
                 runtime.push(turn(kind.runtime)?);
             }
-            bench.close(at)?;
+            test_client.close(at)?;
             Ok((nanoseconds_each(thunk, extent.pairs), nanoseconds_each(runtime, extent.pairs)))
         })?;
         let Kind { what, calls, wanted, .. } = *kind;
@@ -114,14 +114,14 @@ pub(crate) fn measure(
 
 /// As many pairs of a driver that calls back as asked for, to be counted.
 pub(crate) fn counted(watch: Watch, count: usize) -> Result<(), MeasureError> {
-    WorkFixture::fly(watch, None, |station, at| {
-        let bench = UmdFixture::open(station, at)?;
-        bench.pairs_by_runtime(station, at, count)?;
+    WorkFixture::fly(watch, None, |fixture, at| {
+        let test_client = UmdFixture::open(fixture, at)?;
+        test_client.pairs_by_runtime(fixture, at, count)?;
         // What is drawn with is submitted before it goes: a watched run is clean.
-        bench.pairs_by_runtime(station, at, 0)?;
-        done("pfnFlush", bench.device.flush(at))?;
-        station.serve(at);
-        bench.close(at)
+        test_client.pairs_by_runtime(fixture, at, 0)?;
+        done("pfnFlush", test_client.device.flush(at))?;
+        fixture.serve(at);
+        test_client.close(at)
     })
 }
 
@@ -144,13 +144,13 @@ struct UmdFixture {
 const SMALL: Surface = Surface { width: 32, height: 32 };
 
 impl UmdFixture {
-    fn open(station: &WorkFixture, at: &mut Passive) -> Result<Self, MeasureError> {
-        let runtime = Runtime::new(&station.kernel);
-        let adapter = runtime.open(&station.client, station.adapter, &meter::umd());
+    fn open(fixture: &WorkFixture, at: &mut Passive) -> Result<Self, MeasureError> {
+        let runtime = Runtime::new(&fixture.kernel);
+        let adapter = runtime.open(&fixture.client, fixture.adapter, &meter::umd());
         let adapter = adapter.map_err(|it| MeasureError(format!("a driver: {}", it.reason)))?;
         let device = done("pfnCreateDevice", adapter.create_device(at))?;
         let resource = done("pfnCreateResource", device.create_resource(at, &texture()))?;
-        let (context, allocation) = (station.context(at)?, station.allocation(at)?);
+        let (context, allocation) = (fixture.context(at)?, fixture.allocation(at)?);
         Ok(Self { device, resource, context, allocation, adapter })
     }
 
@@ -170,10 +170,16 @@ impl UmdFixture {
         done("pfnColorFill", self.device.color_fill(at, place, whole, number(count)))
     }
 
-    fn asks(&self, station: &WorkFixture, at: &mut Passive, count: usize) -> Result<(), MeasureError> {
+    fn asks(
+        &self,
+        fixture: &WorkFixture,
+        at: &mut Passive,
+        count: usize,
+    ) -> Result<(), MeasureError> {
         for _ in 0..count {
-            let names = AllocationSelection::of(station.device, std::slice::from_ref(&self.allocation));
-            wanted("D3DKMTQueryAllocationResidency", station.client.residency(at, names))?;
+            let names =
+                AllocationSelection::of(fixture.device, std::slice::from_ref(&self.allocation));
+            wanted("D3DKMTQueryAllocationResidency", fixture.client.residency(at, names))?;
         }
         Ok(())
     }
@@ -188,23 +194,29 @@ impl UmdFixture {
     }
 
     /// Made, used by a packet, destroyed, and everything done.
-    fn lifecycles_by_thunk(&self, station: &WorkFixture, at: &mut Passive, count: usize) -> Result<(), MeasureError> {
+    fn lifecycles_by_thunk(
+        &self,
+        fixture: &WorkFixture,
+        at: &mut Passive,
+        count: usize,
+    ) -> Result<(), MeasureError> {
         for _ in 0..count {
-            let order = CreateAllocation::new(station.device, vec![vec![0xa5; PRIVATE]]).with_resource();
-            let made = wanted("D3DKMTCreateAllocation", station.client.create(at, &order))?;
-            let packet = station.client.submit(at, self.context, &[0xa5; PRIVATE]);
+            let order =
+                CreateAllocation::new(fixture.device, vec![vec![0xa5; PRIVATE]]).with_resource();
+            let made = wanted("D3DKMTCreateAllocation", fixture.client.create(at, &order))?;
+            let packet = fixture.client.submit(at, self.context, &[0xa5; PRIVATE]);
             wanted("D3DKMTSubmitCommand", packet)?;
-            let (device, resource) = (station.device, made.resource);
+            let (device, resource) = (fixture.device, made.resource);
             let destroy = DestroyAllocation { device, resource, ..DestroyAllocation::default() };
-            wanted("D3DKMTDestroyAllocation2", station.client.destroy(at, &destroy))?;
-            station.serve(at);
+            wanted("D3DKMTDestroyAllocation2", fixture.client.destroy(at, &destroy))?;
+            fixture.serve(at);
         }
         Ok(())
     }
 
     fn lifecycles_by_runtime(
         &self,
-        station: &WorkFixture,
+        fixture: &WorkFixture,
         at: &mut Passive,
         count: usize,
     ) -> Result<(), MeasureError> {
@@ -215,7 +227,7 @@ impl UmdFixture {
             done("pfnColorFill", filled)?;
             done("pfnFlush", self.device.flush(at))?;
             done("pfnDestroyResource", self.device.destroy_resource(at, made))?;
-            station.serve(at);
+            fixture.serve(at);
         }
         Ok(())
     }
@@ -223,15 +235,16 @@ impl UmdFixture {
 
 fn pairs(
     _bench: &UmdFixture,
-    station: &WorkFixture,
+    fixture: &WorkFixture,
     at: &mut Passive,
     count: usize,
 ) -> Result<(), MeasureError> {
-    let (client, device) = (&station.client, station.device);
+    let (client, device) = (&fixture.client, fixture.device);
     for _ in 0..count {
         let order = CreateAllocation::new(device, vec![vec![0xa5; PRIVATE]]);
         let made = wanted("D3DKMTCreateAllocation", client.create(at, &order))?;
-        let destroy = DestroyAllocation { device, list: made.allocations, ..DestroyAllocation::default() };
+        let destroy =
+            DestroyAllocation { device, list: made.allocations, ..DestroyAllocation::default() };
         wanted("D3DKMTDestroyAllocation2", client.destroy(at, &destroy))?;
     }
     Ok(())
@@ -256,8 +269,7 @@ mod tests {
 
     #[test]
     fn what_is_added_is_of_each_call() {
-        let row =
-            |wanted| UmdRow { what: "it", calls: 2, thunk: 1000.0, runtime: 1090.0, wanted };
+        let row = |wanted| UmdRow { what: "it", calls: 2, thunk: 1000.0, runtime: 1090.0, wanted };
         assert_eq!((row(Some(50.0)).added(), row(Some(50.0)).met()), (45.0, Some(true)));
         assert_eq!((row(Some(40.0)).met(), row(None).met()), (Some(false), None));
     }

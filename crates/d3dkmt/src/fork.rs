@@ -36,8 +36,8 @@ pub(crate) extern "C" fn register_fork_hook() {
 extern "C" fn in_child() {
     FORKED.store(STARTED.load(Ordering::Relaxed), Ordering::Relaxed);
     // The thread that forked may have been in the host, and would say goodbye when it ends.
-    if let Some(tunnel) = GlobalKernel::running() {
-        tunnel.host.abandon();
+    if let Some(kernel) = GlobalKernel::running() {
+        kernel.host.abandon();
     }
 }
 

@@ -6,7 +6,10 @@
 //! is never counted against the client: nothing that happens after it is judged.
 
 use crate::tunnel::GlobalKernel;
-use flight::{ThreadBody, Spawner, ThreadedHost, Host, InternalError, Log, Passive, Role, WaitToken, WaitResult};
+use flight::{
+    Host, InternalError, Log, Passive, Role, Spawner, ThreadBody, ThreadedHost, WaitResult,
+    WaitToken,
+};
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, OnceLock};

@@ -13,7 +13,7 @@
 use crate::site::CallSite;
 use crate::tunnel::GlobalKernel;
 use crate::{fork, internal, signals};
-use flight::{Kind, Log, RuleId, Subject, EventKind, Component};
+use flight::{Component, EventKind, Kind, Log, RuleId, Subject};
 use kernel::ProcessExit;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -61,8 +61,8 @@ impl Report {
     }
 
     /// A thread enters a call.
-    pub(crate) fn enter(&self, thread: u32, site: CallSite) {
-        self.state().calls.insert(thread, Arc::new(site));
+    pub(crate) fn enter(&self, thread: u32, call_site: CallSite) {
+        self.state().calls.insert(thread, Arc::new(call_site));
     }
 
     /// Watches what has happened since the last time.
@@ -78,9 +78,14 @@ impl Report {
                 EventKind::HandleClosed { handle, .. } => {
                     state.handles.remove(&handle.0);
                 }
-                EventKind::RuleBroken { rule, component: Component::Client, argument: place, .. } => {
-                    if let Some(site) = state.calls.get(&event.thread).cloned() {
-                        state.breaches.entry((rule, place.into_owned())).or_insert(site);
+                EventKind::RuleBroken {
+                    rule,
+                    component: Component::Client,
+                    argument: place,
+                    ..
+                } => {
+                    if let Some(call_site) = state.calls.get(&event.thread).cloned() {
+                        state.breaches.entry((rule, place.into_owned())).or_insert(call_site);
                     }
                 }
                 EventKind::Leave { .. } => {
@@ -130,8 +135,9 @@ extern "C" fn write_at_exit() {
         let left = describe_leaks(watch, tunnel);
         let kernel = tunnel.session.kernel();
         let process = tunnel.session.process();
-        let end =
-            || tunnel.host.adopt("exit", |at| kernel.end_process(at, process, ProcessExit::Orderly));
+        let end = || {
+            tunnel.host.adopt("exit", |at| kernel.end_process(at, process, ProcessExit::Orderly))
+        };
         internal::caught(end).ok()?;
         watch.observe(kernel.log());
         said.send(left).ok()
@@ -152,12 +158,13 @@ fn describe_leaks(watch: &Report, tunnel: &GlobalKernel) -> String {
     let state = watch.state();
     let mut text = String::new();
     for (handle, name) in &state.handles {
-        let site = match &name.created_at {
-            Some(site) => format!("{}, called by {}", site.call, site.caller()),
+        let call_site = match &name.created_at {
+            Some(call_site) => format!("{}, called by {}", call_site.call, call_site.caller()),
             None => "a call that was not seen".to_owned(),
         };
         // Writing to a String does not fail.
-        let _ = writeln!(text, "  {handle:#010x} {}: made by {site}", describe_subject(name.of));
+        let _ =
+            writeln!(text, "  {handle:#010x} {}: made by {call_site}", describe_subject(name.of));
     }
     text
 }
@@ -177,8 +184,8 @@ fn text(state: &ReportState, left: &str) -> String {
     let mut text = String::from("windtunnel: report\n");
     for it in findings {
         text.push('\n');
-        let site = state.breaches.get(&(it.rule, it.argument.clone()));
-        describe(&mut text, it, site.map(|it| it.caller()));
+        let call_site = state.breaches.get(&(it.rule, it.argument.clone()));
+        describe(&mut text, it, call_site.map(|it| it.caller()));
     }
     if !left.is_empty() {
         let _ = write!(text, "\nleft alive:\n{left}");

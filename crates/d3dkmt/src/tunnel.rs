@@ -7,8 +7,8 @@ use crate::site::CallSite;
 use crate::{fork, internal, signals};
 use abi::NTSTATUS;
 use abi::status::{STATUS_DEVICE_REMOVED, STATUS_NOT_FOUND, STATUS_UNSUCCESSFUL};
-use flight::{Spawner, ThreadedHost, Log, Passive};
-use kernel::{Kernel, DriverSetup};
+use flight::{Log, Passive, Spawner, ThreadedHost};
+use kernel::{DriverSetup, Kernel};
 use softgpu::{MemoryPlan, SoftGpu};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,16 +73,16 @@ pub(crate) fn call(
         return STATUS_UNSUCCESSFUL;
     }
     let created_at = || {
-        let Some(tunnel) = GlobalKernel::get_or_start() else { return STATUS_NOT_FOUND };
-        if tunnel.over.load(Ordering::Acquire) {
+        let Some(kernel) = GlobalKernel::get_or_start() else { return STATUS_NOT_FOUND };
+        if kernel.over.load(Ordering::Acquire) {
             return STATUS_DEVICE_REMOVED;
         }
         if LOCAL.try_with(|_| ()).is_ok() {
-            return tunnel.call(name, body);
+            return kernel.call(name, body);
         }
         let carried = SendBody(body);
         std::thread::scope(|scope| {
-            let thread = scope.spawn(move || tunnel.call(name, carried.body()));
+            let thread = scope.spawn(move || kernel.call(name, carried.body()));
             thread.join().unwrap_or_else(|panic| resume_unwind(panic))
         })
     };
@@ -104,8 +104,8 @@ impl GlobalKernel {
     }
 
     fn start() -> Option<Self> {
-        let watch = Report::from_environment();
-        let log = Arc::new(if watch.is_some() { Log::new() } else { Log::silent() });
+        let report = Report::from_environment();
+        let log = Arc::new(if report.is_some() { Log::new() } else { Log::silent() });
         let host = ThreadedHost::new(&log);
         host.expect_external_threads();
         let kernel = Kernel::new(host.clone(), log.clone());
@@ -120,7 +120,7 @@ impl GlobalKernel {
             }
         };
         let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
-        let plugged = DriverSetup { miniport, machine, pool: nt::Pool::new(log) };
+        let plugged = DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log) };
         let adapter = match host.adopt("client", |at| kernel.add_adapter(at, plugged)) {
             Ok(adapter) => adapter,
             Err(why) => {
@@ -130,7 +130,7 @@ impl GlobalKernel {
         };
         kernel.start_workers(&workers, adapter);
         let session = Session::guarded(&kernel);
-        Some(Self { host, session, report: watch, over: AtomicBool::new(false) })
+        Some(Self { host, session, report: report, over: AtomicBool::new(false) })
     }
 
     fn call(
@@ -139,10 +139,10 @@ impl GlobalKernel {
         body: impl FnOnce(&Session, &mut Passive) -> NTSTATUS,
     ) -> NTSTATUS {
         self.host.adopt("client", |at| {
-            let Some(watch) = &self.report else { return body(&self.session, at) };
-            watch.enter(flight::current_thread(), CallSite::here(name));
+            let Some(report) = &self.report else { return body(&self.session, at) };
+            report.enter(flight::current_thread(), CallSite::here(name));
             let status = body(&self.session, at);
-            watch.observe(self.session.kernel().log());
+            report.observe(self.session.kernel().log());
             status
         })
     }

@@ -1,9 +1,9 @@
 //! What both hosts can do besides making threads wait: start them.
 
-use crate::host::{Host, WaitToken, WaitResult};
+use crate::host::{Host, WaitResult, WaitToken};
 use crate::level::Passive;
 use crate::table::Role;
-use crate::{Log, Subject, EventKind};
+use crate::{EventKind, Log, Subject};
 use std::sync::Arc;
 
 /// One who serves and takes so many turns without a rest would never end: what it serves asks
@@ -40,10 +40,10 @@ impl dyn Spawner {
     pub fn spawn_worker(
         self: &Arc<Self>,
         name: &str,
-        bell: WaitToken,
+        work_available: WaitToken,
         work: impl FnMut(&mut Passive) -> bool + Send + 'static,
     ) {
-        spawn_worker(self, name, bell, work, |_, _| None);
+        spawn_worker(self, name, work_available, work, |_, _| None);
     }
 
     /// The same, and it looks at the time: `due` says until when to park at most, and is told
@@ -51,11 +51,11 @@ impl dyn Spawner {
     pub fn spawn_timed_worker(
         self: &Arc<Self>,
         name: &str,
-        bell: WaitToken,
+        work_available: WaitToken,
         work: impl FnMut(&mut Passive) -> bool + Send + 'static,
         due: impl FnMut(u64, bool) -> Option<u64> + Send + 'static,
     ) {
-        spawn_worker(self, name, bell, work, due);
+        spawn_worker(self, name, work_available, work, due);
     }
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn spawn<C: Spawner + ?Sized + 'static>(
 pub(crate) fn spawn_worker<C: Spawner + ?Sized + 'static>(
     host: &Arc<C>,
     name: &str,
-    bell: WaitToken,
+    work_available: WaitToken,
     mut work: impl FnMut(&mut Passive) -> bool + Send + 'static,
     mut due: impl FnMut(u64, bool) -> Option<u64> + Send + 'static,
 ) {
@@ -88,11 +88,13 @@ pub(crate) fn spawn_worker<C: Spawner + ?Sized + 'static>(
         loop {
             let turns = (1..=MAX_TURNS).take_while(|_| work(at)).count() as u64;
             if turns == MAX_TURNS {
-                enabled.log().emit(Subject::RUN, EventKind::ThreadRunaway { name: called.into(), turns });
+                enabled
+                    .log()
+                    .emit(Subject::RUN, EventKind::ThreadRunaway { name: called.into(), turns });
                 return;
             }
             let deadline = due(enabled.now(), false);
-            match enabled.park(at, &bell, deadline) {
+            match enabled.park(at, &work_available, deadline) {
                 WaitResult::HostEnded => return,
                 WaitResult::TimedOut => {
                     due(enabled.now(), true);

@@ -4,7 +4,7 @@
 //! of a driver. It holds numbers and text, never a pointer or a Windows type.
 
 use crate::field::{Field, Hex, Text, push_text};
-use crate::{Fence, Irql, RuleId, Subject, Component};
+use crate::{Component, Fence, Irql, RuleId, Subject};
 use std::fmt;
 
 /// Something that happened.

@@ -1,6 +1,6 @@
 //! The values events carry, and how they stand in text.
 
-use crate::{Fence, Irql, RuleId, Subject, Component};
+use crate::{Component, Fence, Irql, RuleId, Subject};
 use std::borrow::Cow;
 use std::fmt;
 use std::io::Write as _;
@@ -23,7 +23,7 @@ pub trait Field: Sized {
     /// Writes it, without spaces outside quotes.
     fn write(&self, to: &mut Vec<u8>);
     /// Reads what `write` wrote.
-    fn read(word: &str) -> Option<Self>;
+    fn read(driver_handle: &str) -> Option<Self>;
 }
 
 macro_rules! plain_field {
@@ -32,8 +32,8 @@ macro_rules! plain_field {
             fn write(&self, to: &mut Vec<u8>) {
                 $write(*self, to);
             }
-            fn read(word: &str) -> Option<Self> {
-                word.parse().ok()
+            fn read(driver_handle: &str) -> Option<Self> {
+                driver_handle.parse().ok()
             }
         }
     )*};
@@ -76,9 +76,9 @@ impl Field for Text {
         }
     }
 
-    fn read(word: &str) -> Option<Self> {
-        let Some(quoted) = word.strip_prefix('"') else {
-            return Some(Cow::Owned(word.to_owned()));
+    fn read(driver_handle: &str) -> Option<Self> {
+        let Some(quoted) = driver_handle.strip_prefix('"') else {
+            return Some(Cow::Owned(driver_handle.to_owned()));
         };
         let (mut text, mut rest) = (String::new(), quoted.strip_suffix('"')?.chars());
         while let Some(c) = rest.next() {
@@ -111,8 +111,8 @@ impl Field for Hex {
         push_text("0x", to);
         to.extend_from_slice(&digits);
     }
-    fn read(word: &str) -> Option<Self> {
-        u32::from_str_radix(word.strip_prefix("0x")?, 16).ok().map(Hex)
+    fn read(driver_handle: &str) -> Option<Self> {
+        u32::from_str_radix(driver_handle.strip_prefix("0x")?, 16).ok().map(Hex)
     }
 }
 
@@ -120,8 +120,8 @@ impl Field for Fence {
     fn write(&self, to: &mut Vec<u8>) {
         self.0.write(to);
     }
-    fn read(word: &str) -> Option<Self> {
-        word.parse().ok().map(Fence)
+    fn read(driver_handle: &str) -> Option<Self> {
+        driver_handle.parse().ok().map(Fence)
     }
 }
 
@@ -131,8 +131,8 @@ impl Field for Subject {
         to.push(b':');
         self.number.write(to);
     }
-    fn read(word: &str) -> Option<Self> {
-        word.parse().ok()
+    fn read(driver_handle: &str) -> Option<Self> {
+        driver_handle.parse().ok()
     }
 }
 
@@ -143,8 +143,8 @@ impl<F: Field> Field for Option<F> {
             None => to.push(b'-'),
         }
     }
-    fn read(word: &str) -> Option<Self> {
-        if word == "-" { Some(None) } else { F::read(word).map(Some) }
+    fn read(driver_handle: &str) -> Option<Self> {
+        if driver_handle == "-" { Some(None) } else { F::read(driver_handle).map(Some) }
     }
 }
 
@@ -152,8 +152,10 @@ impl Field for Irql {
     fn write(&self, to: &mut Vec<u8>) {
         push_text(self.name(), to);
     }
-    fn read(word: &str) -> Option<Self> {
-        [Irql::Passive, Irql::Dispatch, Irql::Device].into_iter().find(|it| it.name() == word)
+    fn read(driver_handle: &str) -> Option<Self> {
+        [Irql::Passive, Irql::Dispatch, Irql::Device]
+            .into_iter()
+            .find(|it| it.name() == driver_handle)
     }
 }
 
@@ -161,8 +163,8 @@ impl Field for RuleId {
     fn write(&self, to: &mut Vec<u8>) {
         push_text(self.name(), to);
     }
-    fn read(word: &str) -> Option<Self> {
-        RuleId::find(word)
+    fn read(driver_handle: &str) -> Option<Self> {
+        RuleId::find(driver_handle)
     }
 }
 
@@ -170,7 +172,7 @@ impl Field for Component {
     fn write(&self, to: &mut Vec<u8>) {
         push_text(self.name(), to);
     }
-    fn read(word: &str) -> Option<Self> {
-        Component::ALL.into_iter().find(|it| it.name() == word)
+    fn read(driver_handle: &str) -> Option<Self> {
+        Component::ALL.into_iter().find(|it| it.name() == driver_handle)
     }
 }

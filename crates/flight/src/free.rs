@@ -15,8 +15,8 @@
 //! 2. A thread of the operating system has one place in a host's table and keeps it: inside it
 //!    is there, outside it is away. Its place is free for another when it has ended.
 
-use crate::crew::{self, ThreadBody, Spawner};
-use crate::host::{Host, WaitToken, WaitResult};
+use crate::crew::{self, Spawner, ThreadBody};
+use crate::host::{Host, WaitResult, WaitToken};
 use crate::level::Passive;
 use crate::sync::{self, JoinHandle, Mutex, MutexGuard, thread_local};
 use crate::table::{HostError, Role, Status, ThreadTable, panic_message};
@@ -120,10 +120,10 @@ impl ThreadedHost {
     pub fn spawn_worker(
         self: &Arc<Self>,
         name: &str,
-        bell: WaitToken,
+        work_available: WaitToken,
         work: impl FnMut(&mut Passive) -> bool + Send + 'static,
     ) {
-        crew::spawn_worker(self, name, bell, work, |_, _| None);
+        crew::spawn_worker(self, name, work_available, work, |_, _| None);
     }
 
     /// Lets everything else run until nothing can.
@@ -173,7 +173,8 @@ impl ThreadedHost {
     fn registered_thread(&self) -> Option<usize> {
         let mine = |it: &&Registration| ptr::eq(it.host.as_ptr(), self);
         // A thread that is ending has forgotten its places.
-        let found = REGISTRATIONS.try_with(|it| it.borrow().0.iter().rfind(mine).map(|it| it.number));
+        let found =
+            REGISTRATIONS.try_with(|it| it.borrow().0.iter().rfind(mine).map(|it| it.number));
         found.ok().flatten()
     }
 
@@ -185,7 +186,7 @@ impl ThreadedHost {
     /// The calling thread stops being ready, until somebody makes it so again.
     fn block(mut state: MutexGuard<'_, ThreadedState>, me: usize, status: Status) -> WaitResult {
         let deadline = match &status {
-            Status::Parked(ticket, deadline) if ticket.is_for_clients() => *deadline,
+            Status::Parked(token, deadline) if token.is_for_clients() => *deadline,
             _ => None,
         };
         state.table.threads[me].status = status;
@@ -212,8 +213,11 @@ impl ThreadedHost {
         while !state.table.threads[me].is_ready() {
             let left = deadline.saturating_sub(state.now());
             // If it has passed, somebody inside runs, or who was away is back: look again soon.
-            let left =
-                if left == 0 { SHORT_WAIT } else { Duration::from_nanos(left.saturating_mul(NANOSECONDS_PER_TICK)) };
+            let left = if left == 0 {
+                SHORT_WAIT
+            } else {
+                Duration::from_nanos(left.saturating_mul(NANOSECONDS_PER_TICK))
+            };
             let waited = turn.wait_timeout(state, left.min(WAIT_SLICE));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             let over = state.now() >= deadline && state.table.any_outside();
@@ -289,22 +293,22 @@ impl Spawner for ThreadedHost {
 }
 
 impl Host for ThreadedHost {
-    fn park(&self, _at: &mut Passive, ticket: &WaitToken, deadline: Option<u64>) -> WaitResult {
+    fn park(&self, _at: &mut Passive, token: &WaitToken, deadline: Option<u64>) -> WaitResult {
         let me = self.current_thread();
         let state = self.state();
-        if ticket.take() {
+        if token.take() {
             return WaitResult::Woken;
         }
-        Self::block(state, me, Status::Parked(ticket.clone(), deadline))
+        Self::block(state, me, Status::Parked(token.clone(), deadline))
     }
 
     fn now(&self) -> u64 {
         self.state().now()
     }
 
-    fn wake(&self, ticket: &WaitToken) {
+    fn wake(&self, token: &WaitToken) {
         let mut state = self.state();
-        if let Some(number) = state.table.wake(ticket) {
+        if let Some(number) = state.table.wake(token) {
             state.table.threads[number].turn.notify_one();
         }
     }

@@ -32,11 +32,11 @@ fn threads_really_run_side_by_side() {
 #[test]
 fn a_ring_before_the_park_is_not_lost_and_is_used_once() {
     fly(|host, at| {
-        let ticket = WaitToken::new("it");
-        host.wake(&ticket);
-        host.wake(&ticket);
-        assert_eq!(host.park(at, &ticket, None), WaitResult::Woken);
-        assert_eq!(host.park(at, &ticket, Some(5)), WaitResult::TimedOut);
+        let token = WaitToken::new("it");
+        host.wake(&token);
+        host.wake(&token);
+        assert_eq!(host.park(at, &token, None), WaitResult::Woken);
+        assert_eq!(host.park(at, &token, Some(5)), WaitResult::TimedOut);
     });
 }
 
@@ -103,16 +103,16 @@ fn the_earliest_deadline_passes_first() {
 #[test]
 fn quiet_is_when_nobody_has_anything_left_to_do() {
     fly(|host, at| {
-        let (bell, count) = (WaitToken::new("work"), Arc::new(AtomicU32::new(100)));
+        let (work_available, count) = (WaitToken::new("work"), Arc::new(AtomicU32::new(100)));
         let left = count.clone();
         let one = move |_: &mut Passive| {
             left.fetch_update(SeqCst, SeqCst, |it| it.checked_sub(1)).is_ok()
         };
-        host.spawn_worker("system", bell.clone(), one);
+        host.spawn_worker("system", work_available.clone(), one);
         host.run_until_idle(at);
         assert_eq!(count.load(SeqCst), 0);
         count.store(7, SeqCst);
-        host.wake(&bell);
+        host.wake(&work_available);
         host.run_until_idle(at);
         assert_eq!(count.load(SeqCst), 0);
     });
@@ -145,10 +145,11 @@ fn each_thread_has_its_own_level() {
 
 /// A host with a server that answers each order; gone when `body` returns.
 fn serviced(body: impl FnOnce(&Arc<ThreadedHost>, &WaitToken, &WaitToken)) {
-    let (host, bell, done) = (ThreadedHost::new(&silent()), WaitToken::new("orders"), WaitToken::new("service"));
+    let (host, work_available, done) =
+        (ThreadedHost::new(&silent()), WaitToken::new("orders"), WaitToken::new("service"));
     let orders = Arc::new(AtomicU32::new(0));
     let (host2, done2) = (host.clone(), done.clone());
-    host.spawn_worker("server", bell.clone(), move |_| {
+    host.spawn_worker("server", work_available.clone(), move |_| {
         // The first look comes before any order.
         if orders.fetch_add(1, SeqCst) > 0 {
             host2.wake(&done2);
@@ -156,7 +157,7 @@ fn serviced(body: impl FnOnce(&Arc<ThreadedHost>, &WaitToken, &WaitToken)) {
         false
     });
     host.adopt("settles", |at| host.run_until_idle(at));
-    body(&host, &bell, &done);
+    body(&host, &work_available, &done);
     host.end().unwrap();
     assert!(host.state().table.threads.iter().all(|it| !it.is_ready()));
     assert_eq!(Arc::strong_count(&host), 1, "its threads are gone");
@@ -164,15 +165,15 @@ fn serviced(body: impl FnOnce(&Arc<ThreadedHost>, &WaitToken, &WaitToken)) {
 
 #[test]
 fn a_thread_from_outside_is_adopted_and_keeps_its_number() {
-    serviced(|host, bell, done| {
+    serviced(|host, work_available, done| {
         let number = || thread::current();
         let mine = host.adopt("c", |_| number());
         assert_eq!(host.adopt("c", |_| number()), mine, "the same thread");
         assert_eq!(host.adopt("c", |_| host.adopt("again", |_| number())), mine, "nested");
         let woken = host.adopt("c", |at| {
-            host.wake(bell);
+            host.wake(work_available);
             host.adopt("again", |at| host.park(at, done, None));
-            host.wake(bell);
+            host.wake(work_available);
             host.park(at, done, None)
         });
         assert_eq!(woken, WaitResult::Woken);
@@ -206,10 +207,10 @@ fn who_is_away_does_not_count_as_running() {
 
 #[test]
 fn a_body_that_panics_leaves_the_host_in_order() {
-    serviced(|host, bell, done| {
+    serviced(|host, work_available, done| {
         let panicked = catch_unwind(AssertUnwindSafe(|| host.adopt("c", |_| panic!("oh"))));
         assert!(panicked.is_err());
-        host.wake(bell);
+        host.wake(work_available);
         assert_eq!(host.adopt("c", |at| host.park(at, done, None)), WaitResult::Woken);
     });
 }
@@ -224,20 +225,24 @@ fn an_end_from_inside_comes_when_the_last_one_leaves() {
 }
 
 /// Waits on a thread that is not the host's, and answers how that ended.
-fn waits(host: &Arc<ThreadedHost>, ticket: &WaitToken, deadline: Option<u64>) -> JoinHandle<WaitResult> {
-    let (host, ticket) = (host.clone(), ticket.clone());
-    std::thread::spawn(move || host.adopt("waits", |at| host.park(at, &ticket, deadline)))
+fn waits(
+    host: &Arc<ThreadedHost>,
+    token: &WaitToken,
+    deadline: Option<u64>,
+) -> JoinHandle<WaitResult> {
+    let (host, token) = (host.clone(), token.clone());
+    std::thread::spawn(move || host.adopt("waits", |at| host.park(at, &token, deadline)))
 }
 
 #[test]
 fn a_wait_for_a_client_that_is_away_is_not_stuck() {
     let host = ThreadedHost::new(&silent());
-    let ticket = WaitToken::for_clients("a key");
+    let token = WaitToken::for_clients("a key");
     host.adopt("other", |_| ()); // It was inside, and is away.
-    let waiting = waits(&host, &ticket, None);
+    let waiting = waits(&host, &token, None);
     std::thread::sleep(Duration::from_millis(50));
     assert!(!waiting.is_finished());
-    host.wake(&ticket);
+    host.wake(&token);
     assert_eq!(waiting.join().unwrap(), WaitResult::Woken);
     assert_eq!(host.now(), 0, "nothing was due");
     host.end().unwrap();

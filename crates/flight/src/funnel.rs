@@ -4,7 +4,8 @@
 //! lock while the driver runs.
 
 use crate::{
-    DriverError, DriverResult, Host, CallGuard, Kind, Level, Log, Passive, Pool, Subject, resume_internal_error,
+    CallGuard, DriverError, DriverResult, Host, Kind, Level, Log, Passive, Pool, Subject,
+    resume_internal_error,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -75,7 +76,7 @@ impl Funnel<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Dispatch, InternalError, Irql, DeterministicHost, internal_error};
+    use crate::{DeterministicHost, Dispatch, InternalError, Irql, internal_error};
     use std::convert::Infallible;
     use std::sync::Arc;
 

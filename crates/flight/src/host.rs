@@ -10,14 +10,14 @@ pub trait Host: Send + Sync {
     /// Waits until the ticket is rung. The caller holds no lock.
     ///
     /// This is the one blocking call of the house. A ring is used up: one ring, one return.
-    fn park(&self, at: &mut Passive, ticket: &WaitToken, deadline: Option<u64>) -> WaitResult;
+    fn park(&self, at: &mut Passive, token: &WaitToken, deadline: Option<u64>) -> WaitResult;
 
     /// What time it is, in steps of 100 ns. Time is virtual: it begins at zero, and a deadline
     /// passes when nothing else can happen.
     fn now(&self) -> u64;
 
     /// Rings a ticket, from any level. Ringing twice before a park is ringing once.
-    fn wake(&self, ticket: &WaitToken);
+    fn wake(&self, token: &WaitToken);
 
     /// A place where another virtual thread may go first: before each call of a driver.
     fn yield_point(&self, at: &mut Passive);

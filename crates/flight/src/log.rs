@@ -6,7 +6,7 @@
 //!    it reports. So the order of events is the order of changes.
 //! 2. Nobody acts on what the log says: observers take events out and give nothing back.
 
-use crate::{FastMap, Event, Kind, RuleId, Subject, EventKind, Component, thread};
+use crate::{Component, Event, EventKind, FastMap, Kind, RuleId, Subject, thread};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -93,9 +93,9 @@ impl Log {
     pub fn judge(
         &self,
         rule: RuleId,
-        who: Component,
+        component: Component,
         about: Subject,
-        place: &'static str,
+        argument: &'static str,
         broken: Option<String>,
     ) {
         if !self.enabled {
@@ -103,9 +103,13 @@ impl Log {
         }
         self.rule_counts[rule.index()].fetch_add(1, Ordering::Relaxed);
         if let Some(message) = broken {
-            let who = if who == Component::Client { thread::caller() } else { who };
-            let (place, message) = (place.into(), message.into());
-            self.emit(about, EventKind::RuleBroken { rule, component: who, argument: place, message });
+            let component =
+                if component == Component::Client { thread::caller() } else { component };
+            let (argument, message) = (argument.into(), message.into());
+            self.emit(
+                about,
+                EventKind::RuleBroken { rule, component: component, argument: argument, message },
+            );
         }
     }
 
@@ -123,40 +127,41 @@ impl Log {
     }
 
     /// Numbers a driver's word: the same number while anybody holds it.
-    pub fn acquire_pointer(&self, word: usize) -> Subject {
+    pub fn acquire_pointer(&self, driver_handle: usize) -> Subject {
         if !self.enabled {
             return Kind::DriverPointer.subject(0);
         }
         let inner = &mut *self.inner();
         let next = inner.pointers.len() + inner.free_numbers.len() + 1;
-        let word = inner.pointers.entry(word).or_insert_with(|| {
+        let driver_handle = inner.pointers.entry(driver_handle).or_insert_with(|| {
             // The one that was freed last: it does not depend on where the driver's memory lies.
             let number = inner.free_numbers.pop().or(u32::try_from(next).ok()).unwrap_or(u32::MAX);
             PointerEntry { number, references: 0 }
         });
-        word.references += 1;
-        Kind::DriverPointer.subject(word.number)
+        driver_handle.references += 1;
+        Kind::DriverPointer.subject(driver_handle.number)
     }
 
     /// The number of a word that somebody holds.
-    pub fn pointer_subject(&self, word: usize) -> Subject {
+    pub fn pointer_subject(&self, driver_handle: usize) -> Subject {
         if !self.enabled {
             return Kind::DriverPointer.subject(0);
         }
-        Kind::DriverPointer.subject(self.inner().pointers.get(&word).map_or(0, |it| it.number))
+        Kind::DriverPointer
+            .subject(self.inner().pointers.get(&driver_handle).map_or(0, |it| it.number))
     }
 
     /// Ends one hold; with the last, the number is free again.
-    pub fn release_pointer(&self, word: usize) {
+    pub fn release_pointer(&self, driver_handle: usize) {
         if !self.enabled {
             return; // Nothing is held: see `acquire_pointer`.
         }
         let inner = &mut *self.inner();
-        if let Some(it) = inner.pointers.get_mut(&word) {
+        if let Some(it) = inner.pointers.get_mut(&driver_handle) {
             it.references -= 1;
             if it.references == 0 {
                 inner.free_numbers.push(it.number);
-                inner.pointers.remove(&word);
+                inner.pointers.remove(&driver_handle);
             }
         }
     }

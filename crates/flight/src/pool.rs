@@ -11,7 +11,7 @@ pub trait Pool: Send + Sync {
 
     /// Whether the live block that starts at `block` holds `word`, and `word` is itself a
     /// live block: whether one thing of the driver points at another.
-    fn refers_to(&self, block: usize, word: usize) -> bool;
+    fn refers_to(&self, block: usize, driver_handle: usize) -> bool;
 
     /// Whether the address is in a live block of paged memory (`POOL_FLAG_PAGED`).
     fn is_paged(&self, _address: usize) -> bool {

@@ -32,7 +32,8 @@ pub enum Component {
 }
 
 impl Component {
-    pub(crate) const ALL: [Component; 4] = [Component::Client, Component::Driver, Component::Umd, Component::Kernel];
+    pub(crate) const ALL: [Component; 4] =
+        [Component::Client, Component::Driver, Component::Umd, Component::Kernel];
 
     /// Its name in reports.
     pub fn name(self) -> &'static str {

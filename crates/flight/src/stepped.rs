@@ -9,9 +9,9 @@
 //! 1. At most one virtual thread runs: `running`.
 //! 2. When none is ready, the table says who goes on.
 
-use crate::crew::{self, ThreadBody, Spawner};
+use crate::crew::{self, Spawner, ThreadBody};
 use crate::draw::next_random;
-use crate::host::{Host, WaitToken, WaitResult};
+use crate::host::{Host, WaitResult, WaitToken};
 use crate::level::Passive;
 use crate::sync::{self, JoinHandle, Mutex, MutexGuard};
 use crate::table::{HostError, Role, Status, ThreadTable, panic_message};
@@ -41,8 +41,12 @@ impl DeterministicHost {
         log: &Arc<Log>,
         main: impl FnOnce(&Arc<DeterministicHost>, &mut Passive) -> R,
     ) -> Result<R, HostError> {
-        let state =
-            DeterministicState { random: seed, running: 0, table: ThreadTable::default(), handles: Vec::new() };
+        let state = DeterministicState {
+            random: seed,
+            running: 0,
+            table: ThreadTable::default(),
+            handles: Vec::new(),
+        };
         let host = Arc::new(DeterministicHost { state: Mutex::new(state), log: log.clone() });
         host.state().table.add("main", Role::Client, log);
         let before = thread::set_current(0);
@@ -71,10 +75,10 @@ impl DeterministicHost {
     pub fn spawn_worker(
         self: &Arc<Self>,
         name: &str,
-        bell: WaitToken,
+        work_available: WaitToken,
         work: impl FnMut(&mut Passive) -> bool + Send + 'static,
     ) {
-        crew::spawn_worker(self, name, bell, work, |_, _| None);
+        crew::spawn_worker(self, name, work_available, work, |_, _| None);
     }
 
     /// Lets everything else run until nothing can.
@@ -95,7 +99,10 @@ impl DeterministicHost {
     }
 
     /// Gives the baton to whoever is drawn, and comes back with it.
-    fn hand_over(mut state: MutexGuard<'_, DeterministicState>, me: usize) -> MutexGuard<'_, DeterministicState> {
+    fn hand_over(
+        mut state: MutexGuard<'_, DeterministicState>,
+        me: usize,
+    ) -> MutexGuard<'_, DeterministicState> {
         match state.choose() {
             Some(next) if next != me => {
                 state.run(next);
@@ -133,18 +140,18 @@ impl Spawner for DeterministicHost {
 }
 
 impl Host for DeterministicHost {
-    fn park(&self, _at: &mut Passive, ticket: &WaitToken, deadline: Option<u64>) -> WaitResult {
+    fn park(&self, _at: &mut Passive, token: &WaitToken, deadline: Option<u64>) -> WaitResult {
         let me = thread::current() as usize;
         let mut state = self.state();
-        if ticket.take() {
+        if token.take() {
             return WaitResult::Woken;
         }
-        state.table.threads[me].status = Status::Parked(ticket.clone(), deadline);
+        state.table.threads[me].status = Status::Parked(token.clone(), deadline);
         Self::hand_over(state, me).table.take_result(me)
     }
 
-    fn wake(&self, ticket: &WaitToken) {
-        self.state().table.wake(ticket);
+    fn wake(&self, token: &WaitToken) {
+        self.state().table.wake(token);
     }
 
     fn now(&self) -> u64 {
@@ -186,7 +193,10 @@ impl DeterministicState {
     }
 }
 
-fn wait_for_turn(mut state: MutexGuard<'_, DeterministicState>, me: usize) -> MutexGuard<'_, DeterministicState> {
+fn wait_for_turn(
+    mut state: MutexGuard<'_, DeterministicState>,
+    me: usize,
+) -> MutexGuard<'_, DeterministicState> {
     let turn = state.table.threads[me].turn.clone();
     while state.running != me {
         state = turn.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -231,19 +241,19 @@ mod tests {
     #[test]
     fn a_ring_before_the_park_is_not_lost_and_is_used_once() {
         fly(0, |host, at| {
-            let ticket = WaitToken::new("it");
-            host.wake(&ticket);
-            host.wake(&ticket);
-            assert_eq!(host.park(at, &ticket, None), WaitResult::Woken);
-            assert_eq!(host.park(at, &ticket, Some(5)), WaitResult::TimedOut);
+            let token = WaitToken::new("it");
+            host.wake(&token);
+            host.wake(&token);
+            assert_eq!(host.park(at, &token, None), WaitResult::Woken);
+            assert_eq!(host.park(at, &token, Some(5)), WaitResult::TimedOut);
         });
     }
 
     #[test]
     fn a_wait_that_nothing_can_end_is_stuck_and_says_why() {
         fly(0, |host, at| {
-            let bell = WaitToken::new("work");
-            host.spawn_worker("system", bell, |_| false);
+            let work_available = WaitToken::new("work");
+            host.spawn_worker("system", work_available, |_| false);
             let woken = host.park(at, &WaitToken::new("a fence"), None);
             let graph = "main waits for a fence; system waits for work";
             assert_eq!(woken, WaitResult::Stuck(graph.into()));
@@ -265,17 +275,17 @@ mod tests {
     #[test]
     fn one_who_serves_is_rung_and_ends_with_the_others() {
         fly(3, |host, at| {
-            let (bell, done) = (WaitToken::new("work"), WaitToken::new("the service"));
+            let (work_available, done) = (WaitToken::new("work"), WaitToken::new("the service"));
             let (host2, done2) = (host.clone(), done.clone());
             let mut orders = 1;
-            host.spawn_worker("system", bell.clone(), move |_| {
+            host.spawn_worker("system", work_available.clone(), move |_| {
                 if orders == 1 {
                     host2.wake(&done2);
                 }
                 orders -= 1;
                 orders == 0
             });
-            host.wake(&bell);
+            host.wake(&work_available);
             assert_eq!(host.park(at, &done, None), WaitResult::Woken);
         });
     }

@@ -13,9 +13,9 @@
 //! 3. While somebody is away, a wait for what clients do is neither stuck nor due: its host lets
 //!    its time pass.
 
-use crate::host::{WaitToken, WaitResult};
+use crate::host::{WaitResult, WaitToken};
 use crate::sync::Condvar;
-use crate::{Log, Subject, Text, EventKind};
+use crate::{EventKind, Log, Subject, Text};
 use std::any::Any;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -110,8 +110,9 @@ impl ThreadTable {
     }
 
     /// Whether somebody who is not here may do what is waited for.
-    fn can_be_woken(&self, ticket: &WaitToken) -> bool {
-        ticket.is_for_clients() && (self.any_outside() || (self.allows_external && ticket.is_for_external_threads()))
+    fn can_be_woken(&self, token: &WaitToken) -> bool {
+        token.is_for_clients()
+            && (self.any_outside() || (self.allows_external && token.is_for_external_threads()))
     }
 
     /// The deadline of a thread that waits has passed.
@@ -128,21 +129,26 @@ impl ThreadTable {
     }
 
     /// Rings a ticket. Answers who is ready now because of it.
-    pub(crate) fn wake(&mut self, ticket: &WaitToken) -> Option<usize> {
-        let parked = |it: &Thread| matches!(&it.status, Status::Parked(enabled, _) if enabled.same_as(ticket));
+    pub(crate) fn wake(&mut self, token: &WaitToken) -> Option<usize> {
+        let parked = |it: &Thread| matches!(&it.status, Status::Parked(enabled, _) if enabled.same_as(token));
         let found = self.threads.iter().position(parked);
         match found {
             Some(number) => self.threads[number].status = Status::Ready(WaitResult::Woken),
-            None => ticket.set(),
+            None => token.set(),
         }
         found
     }
 
     /// How the wait of a thread that is ready again ended.
     pub(crate) fn take_result(&mut self, current_thread: usize) -> WaitResult {
-        match std::mem::replace(&mut self.threads[current_thread].status, Status::Ready(WaitResult::Woken)) {
+        match std::mem::replace(
+            &mut self.threads[current_thread].status,
+            Status::Ready(WaitResult::Woken),
+        ) {
             Status::Ready(woken) => woken,
-            Status::Parked(..) | Status::WaitingForIdle | Status::Outside | Status::Done => WaitResult::HostEnded,
+            Status::Parked(..) | Status::WaitingForIdle | Status::Outside | Status::Done => {
+                WaitResult::HostEnded
+            }
         }
     }
 
@@ -171,7 +177,7 @@ impl ThreadTable {
             return true;
         }
         let due = |(index, it): (usize, &Thread)| match &it.status {
-            Status::Parked(ticket, _) if self.can_be_woken(ticket) => None,
+            Status::Parked(token, _) if self.can_be_woken(token) => None,
             Status::Parked(_, Some(deadline)) => Some((*deadline, index)),
             _ => None,
         };
@@ -181,8 +187,8 @@ impl ThreadTable {
         }
         // Whoever waits for another's end is not the one that is stuck, if there is one.
         let stuck = |it: &Thread, end: bool| match &it.status {
-            Status::Parked(ticket, _) if self.can_be_woken(ticket) => false,
-            Status::Parked(ticket, _) => it.role == Role::Client && ticket.is_thread_end() == end,
+            Status::Parked(token, _) if self.can_be_woken(token) => false,
+            Status::Parked(token, _) => it.role == Role::Client && token.is_thread_end() == end,
             _ => false,
         };
         let first = |end| self.threads.iter().position(|it| stuck(it, end));
@@ -208,10 +214,10 @@ impl ThreadTable {
     fn graph(&self) -> Text {
         let mut graph = String::new();
         for thread in &self.threads {
-            if let Status::Parked(ticket, _) = &thread.status {
+            if let Status::Parked(token, _) = &thread.status {
                 let comma = if graph.is_empty() { "" } else { "; " };
                 // Writing to a String does not fail.
-                let _ = write!(graph, "{comma}{} waits for {}", thread.name, ticket.why());
+                let _ = write!(graph, "{comma}{} waits for {}", thread.name, token.why());
             }
         }
         graph.into()

@@ -54,7 +54,7 @@ pub struct PageTableWrite<'a> {
     /// The first address that they translate.
     pub address: u64,
     /// The hardware.
-    pub machine: &'a dyn HardwareModel,
+    pub hardware: &'a dyn HardwareModel,
 }
 
 /// Translations that a driver was asked to have forgotten.
@@ -75,7 +75,7 @@ pub struct TlbFlush<'a> {
     /// See `start`.
     pub end: u64,
     /// The hardware.
-    pub machine: &'a dyn HardwareModel,
+    pub hardware: &'a dyn HardwareModel,
 }
 
 impl TableEntry {

@@ -49,8 +49,8 @@ pub struct CallerGuard(Component);
 
 impl CallerGuard {
     /// From now on it is this one.
-    pub fn of(who: Component) -> Self {
-        Self(CALLER.with(|it| it.replace(who)))
+    pub fn of(component: Component) -> Self {
+        Self(CALLER.with(|it| it.replace(component)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Somebody who looks at the bytes that paging work moves, and can do nothing about them.
 
-use crate::{TlbFlush, HardwareModel, Ram, Run, Subject, PageTableWrite};
+use crate::{HardwareModel, PageTableWrite, Ram, Run, Subject, TlbFlush};
 
 /// What an operation does to an allocation's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct PagingMove<'a> {
     /// The page that apertures show where nothing is mapped.
     pub dummy: u64,
     /// The hardware.
-    pub machine: &'a dyn HardwareModel,
+    pub hardware: &'a dyn HardwareModel,
     /// The system's memory.
     pub ram: &'a dyn Ram,
 }

@@ -22,13 +22,15 @@ impl Kernel {
         adapter: Handle,
         data: &mut [u8],
     ) -> Result<(), KernelError> {
-        let world = self.state.lock();
-        let number = world.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
+        let state = self.state.lock();
+        let number = state.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
         let zombie = KernelError::Removed(number.subject());
-        let running = |world: &KernelState| world.adapters.get(number).and_then(Adapter::running_driver);
-        let driver = running(&world).ok_or(zombie.clone())?;
-        drop(world);
-        let permit = self.acquire_permit(at, ThreadingLevel::Zero.keys(number, driver.generation, process.0))?;
+        let running =
+            |state: &KernelState| state.adapters.get(number).and_then(Adapter::running_driver);
+        let driver = running(&state).ok_or(zombie.clone())?;
+        drop(state);
+        let permit = self
+            .acquire_permit(at, ThreadingLevel::Zero.keys(number, driver.generation, process.0))?;
         // Who parked looks again.
         running(&self.state.lock()).ok_or(zombie)?;
         Ok(driver.tell_user_mode(at, &permit, process.0, data)?)

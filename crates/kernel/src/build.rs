@@ -7,26 +7,31 @@
 //! 2. `finish` makes everything live and publishes all names under one lock, or nothing.
 
 use crate::allocation::Allocation;
-use crate::create::{CreateAllocationRequest, CreateAllocationResponse, CreateScope, ResourceTarget, Sharing, lengths};
+use crate::create::{
+    CreateAllocationRequest, CreateAllocationResponse, CreateScope, ResourceTarget, Sharing,
+    lengths,
+};
 use crate::ddi::CallDetails;
 use crate::device::RundownGuard;
 use crate::end::DestroyScope;
 use crate::gate::DdiPermit;
 use crate::handle::ObjectId;
-use crate::handle::{Handle, ReservedHandles, ReservedHandle};
+use crate::handle::{Handle, ReservedHandle, ReservedHandles};
 use crate::kernel::Kernel;
 use crate::lock::StateGuard;
 use crate::memory::Extent;
 use crate::memory::Owner;
-use crate::miniport::{HandleSlot, CreatedAllocations, DriverResource, Generation, OpenAllocationArgs, NewView};
+use crate::miniport::{
+    CreatedAllocations, DriverResource, Generation, HandleSlot, NewView, OpenAllocationArgs,
+};
 use crate::process::Process;
 use crate::refused::KernelError;
 use crate::resource::{Resource, ResourceView};
 use crate::store::Id;
 use crate::store::IdList;
-use crate::view::{ViewStage, View};
+use crate::view::{View, ViewStage};
 use crate::world::KernelState;
-use flight::{Hex, Log, Passive, Subject, EventKind};
+use flight::{EventKind, Hex, Log, Passive, Subject};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
@@ -44,57 +49,59 @@ impl Kernel {
     /// Enters what the driver described.
     pub(crate) fn create_objects(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         creating: &CreateScope<'_>,
-        order: &CreateAllocationRequest,
-        born: CreatedAllocations,
+        request: &CreateAllocationRequest,
+        created: CreatedAllocations,
         (given, seen): (&[Hex], &[Hex]),
     ) -> NewObjects {
-        let CreateScope { device: inside, joins, .. } = *creating;
-        let mut built = NewObjects { resource: joins, ..NewObjects::default() };
-        if joins.is_none() && order.new_resource {
-            built.resource = Some(self.create_resource_object(world, inside, order, born.resource));
+        let CreateScope { device: guard, joins, .. } = *creating;
+        let mut objects = NewObjects { resource: joins, ..NewObjects::default() };
+        if joins.is_none() && request.new_resource {
+            objects.resource =
+                Some(self.create_resource_object(state, guard, request, created.resource));
         }
-        let home = built.resource.map(|it| it.resource);
-        for (((word, shape), private), (given, seen)) in
-            born.allocations.into_iter().zip(&order.allocations).zip(given.iter().zip(seen))
+        let home = objects.resource.map(|it| it.resource);
+        for (((driver_handle, info), private), (given, seen)) in
+            created.allocations.into_iter().zip(&request.allocations).zip(given.iter().zip(seen))
         {
-            let number = world.allocations.reserve();
+            let number = state.allocations.reserve();
             let what = EventKind::AllocationCreated {
-                adapter: inside.driver.adapter.subject(),
-                device: inside.subject(),
+                adapter: guard.driver.adapter.subject(),
+                device: guard.subject(),
                 resource: home.map(Id::subject),
-                size: shape.size,
-                pitch_size: shape.pitch_aligned_size,
-                alignment: shape.alignment,
+                size: info.size,
+                pitch_size: info.pitch_aligned_size,
+                alignment: info.alignment,
                 client_data: *given,
                 driver_data: *seen,
             };
             let subject = number.subject();
             self.log.emit(subject, what);
-            self.set_driver_handle(word.word(), subject);
-            let given = word.word();
-            let extent = world.memory(inside.adapter).is_some().then(|| {
-                let (size, alignment, wants) = (shape.size, shape.alignment, shape.requirements);
+            self.set_driver_handle(driver_handle.word(), subject);
+            let given = driver_handle.word();
+            let extent = state.memory(guard.adapter).is_some().then(|| {
+                let (size, alignment, requirements) =
+                    (info.size, info.alignment, info.requirements);
                 let owner = Owner::Allocation(number);
-                Extent::new(inside.adapter, owner, given, size, alignment, wants)
+                Extent::new(guard.adapter, owner, given, size, alignment, requirements)
             });
-            let extent = extent.map(|it| world.extents.insert(it));
+            let extent = extent.map(|it| state.extents.insert(it));
             if let Some(extent) = extent {
-                self.log_requirements(world, extent);
-                let most = shape.requirements.instances;
-                if most > 0 && inside.driver.generation == Generation::One {
-                    self.log.emit(subject, EventKind::AllocationLimited { limit: most });
+                self.log_requirements(state, extent);
+                let limit = info.requirements.instances;
+                if limit > 0 && guard.driver.generation == Generation::One {
+                    self.log.emit(subject, EventKind::AllocationLimited { limit: limit });
                 }
             }
             let allocation = Allocation {
-                adapter: inside.adapter,
-                creator: inside.device,
+                adapter: guard.adapter,
+                creator: guard.device,
                 resource: home,
-                driver_handle: Some(word),
-                size: shape.size,
-                primary: order.primaries.contains(&built.allocations.len()),
-                capture: shape.requirements.flags.capture,
+                driver_handle: Some(driver_handle),
+                size: info.size,
+                primary: request.primaries.contains(&objects.allocations.len()),
+                capture: info.requirements.flags.capture,
                 extent,
                 renames: None,
                 private: private.clone(),
@@ -102,62 +109,64 @@ impl Kernel {
                 in_transition: true,
                 decommitted: false,
             };
-            world.allocations.fill(number, allocation);
-            if let Some(it) = home.and_then(|it| world.resources.get_mut(it)) {
+            state.allocations.fill(number, allocation);
+            if let Some(it) = home.and_then(|it| state.resources.get_mut(it)) {
                 it.members.insert(number);
             }
-            built.allocations.push(number);
+            objects.allocations.push(number);
         }
-        built
+        objects
     }
 
     fn create_resource_object(
         &self,
-        world: &mut KernelState,
-        inside: &RundownGuard<'_>,
-        order: &CreateAllocationRequest,
-        word: Option<DriverResource>,
+        state: &mut KernelState,
+        guard: &RundownGuard<'_>,
+        request: &CreateAllocationRequest,
+        driver_handle: Option<DriverResource>,
     ) -> ResourceTarget {
         // A driver that gives no word has given the NULL word.
-        let word = word.unwrap_or_else(|| HandleSlot::new().fill(0));
-        let given = word.word();
-        let (shared, sharing) = (order.sharing != Sharing::None, order.sharing.name().into());
-        let resource = world.resources.insert(Resource {
-            adapter: inside.adapter,
-            driver_handle: Some(word),
+        let driver_handle = driver_handle.unwrap_or_else(|| HandleSlot::new().fill(0));
+        let given = driver_handle.word();
+        let (shared, sharing) = (request.sharing != Sharing::None, request.sharing.name().into());
+        let resource = state.resources.insert(Resource {
+            adapter: guard.adapter,
+            driver_handle: Some(driver_handle),
             handle_value: given,
             shared,
             global: None,
-            private: order.private.clone(),
-            standard: order.standard.is_some(),
-            runtime: order.runtime.clone(),
+            private: request.private.clone(),
+            standard: request.standard.is_some(),
+            runtime: request.runtime.clone(),
             members: BTreeSet::new(),
             views: BTreeSet::new(),
         });
         let subject = resource.subject();
-        let (adapter, device) = (inside.driver.adapter, inside.subject());
-        self.log
-            .emit(subject, EventKind::ResourceCreated { adapter: adapter.subject(), device, sharing });
+        let (adapter, device) = (guard.driver.adapter, guard.subject());
+        self.log.emit(
+            subject,
+            EventKind::ResourceCreated { adapter: adapter.subject(), device, sharing },
+        );
         self.set_driver_handle(given, subject);
-        self.create_resource_view(world, inside, resource)
+        self.create_resource_view(state, guard, resource)
     }
 
     /// Enters a device's view of a resource, without a name yet. The resource lives for it.
     pub(crate) fn create_resource_view(
         &self,
-        world: &mut KernelState,
-        inside: &RundownGuard<'_>,
+        state: &mut KernelState,
+        guard: &RundownGuard<'_>,
         resource: Id<Resource>,
     ) -> ResourceTarget {
-        let view = world.resource_views.insert(ResourceView {
+        let view = state.resource_views.insert(ResourceView {
             resource,
-            device: inside.device,
+            device: guard.device,
             handle: Handle(0),
             published: false,
             views: BTreeSet::new(),
         });
-        world.resources[resource].views.insert(view);
-        let (resource_subject, device) = (resource.subject(), inside.subject());
+        state.resources[resource].views.insert(view);
+        let (resource_subject, device) = (resource.subject(), guard.subject());
         let opened = EventKind::ResourceViewOpened { resource: resource_subject, device };
         self.log.emit(view.subject(), opened);
         ResourceTarget { resource, view, created: true }
@@ -169,116 +178,119 @@ impl Kernel {
         at: &mut Passive,
         permit: &DdiPermit<'_>,
         creating: &CreateScope<'_>,
-        order: &mut CreateAllocationRequest,
-        built: &NewObjects,
+        request: &mut CreateAllocationRequest,
+        objects: &NewObjects,
     ) -> Result<StateGuard<'k, KernelState>, KernelError> {
-        let inside = creating.device;
-        let device = inside.driver_handle()?;
-        let lengths = lengths(&order.allocations);
+        let guard = creating.device;
+        let device = guard.driver_handle()?;
+        let lengths = lengths(&request.allocations);
         let birth = |(private, handle)| NewView { handle, private, slot: HandleSlot::new() };
-        let views = order.allocations.iter_mut().zip(built.handles.iter().copied());
+        let views = request.allocations.iter_mut().zip(objects.handles.iter().copied());
         let views = views.map(birth).collect();
         let create = creating.shared.is_none();
-        let opening = OpenAllocationArgs { device, views, create, private: &order.private };
-        let batch = u32::try_from(built.views.len()).unwrap_or(u32::MAX);
+        let args = OpenAllocationArgs { device, views, create, private: &request.private };
+        let batch = u32::try_from(objects.views.len()).unwrap_or(u32::MAX);
         let log_arguments = |log: &Log| {
-            let (device, resource) = (inside.subject(), built.resource.map(|it| it.resource));
+            let (device, resource) = (guard.subject(), objects.resource.map(|it| it.resource));
             let resource = resource.map(Id::subject);
-            for view in &built.views {
+            for view in &objects.views {
                 let opens = EventKind::DdiOpens { device, resource, create, batch };
                 log.emit(view.subject(), opens);
             }
         };
-        let whom = CallDetails { process: Some(creating.process), log_arguments: &log_arguments };
-        let words = inside.driver.open_allocations(at, permit, whom, opening);
-        for (private, length) in order.allocations.iter_mut().zip(lengths) {
+        let details =
+            CallDetails { process: Some(creating.process), log_arguments: &log_arguments };
+        let driver_handles = guard.driver.open_allocations(at, permit, details, args);
+        for (private, length) in request.allocations.iter_mut().zip(lengths) {
             private.resize(length, 0); // A driver edits bytes; it does not change how many.
         }
-        let mut words = words?.into_iter();
-        let mut world = self.state.lock();
-        for view in &built.views {
+        let mut driver_handles = driver_handles?.into_iter();
+        let mut state = self.state.lock();
+        for view in &objects.views {
             let subject = view.subject();
-            let word = words.next().unwrap_or_else(|| HandleSlot::new().fill(0));
-            let it = &mut world.views[*view];
+            let driver_handle = driver_handles.next().unwrap_or_else(|| HandleSlot::new().fill(0));
+            let it = &mut state.views[*view];
             let opened = EventKind::ViewOpened {
                 allocation: it.allocation.subject(),
-                device: inside.subject(),
-                resource: built.resource.map(|it| it.view.subject()),
-                handle_set: word.word() != 0,
+                device: guard.subject(),
+                resource: objects.resource.map(|it| it.view.subject()),
+                handle_set: driver_handle.word() != 0,
             };
             self.log.emit(subject, opened);
-            self.set_driver_handle(word.word(), subject);
-            it.driver_handle = Some(word);
+            self.set_driver_handle(driver_handle.word(), subject);
+            it.driver_handle = Some(driver_handle);
         }
-        Ok(world)
+        Ok(state)
     }
 
     /// Makes it all live and publishes the names, all at once, if what it belongs to is still
     /// there.
     pub(crate) fn publish_objects(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         creating: &CreateScope<'_>,
-        built: &NewObjects,
-        order: &mut CreateAllocationRequest,
-        names: &mut ReservedHandles,
+        objects: &NewObjects,
+        request: &mut CreateAllocationRequest,
+        handles: &mut ReservedHandles,
     ) -> Result<CreateAllocationResponse, KernelError> {
-        check_still_valid(world, creating)?;
+        check_still_valid(state, creating)?;
         let create = creating.shared.is_none();
         let mut global = None;
-        if let Some(place) = built.resource.filter(|it| it.created) {
-            if order.sharing != Sharing::None {
-                let total = order.allocations.iter().map(|it| it.len() as u64).sum();
-                let not_offered = EventKind::ShareRecorded { runtime: order.runtime.len() as u64, total };
+        if let Some(place) = objects.resource.filter(|it| it.created) {
+            if request.sharing != Sharing::None {
+                let total = request.allocations.iter().map(|it| it.len() as u64).sum();
+                let not_offered =
+                    EventKind::ShareRecorded { runtime: request.runtime.len() as u64, total };
                 self.log.emit(place.resource.subject(), not_offered);
             }
-            if order.sharing == Sharing::Global {
-                let name = world.global_handles.reserve()?;
+            if request.sharing == Sharing::Global {
+                let name = state.global_handles.reserve()?;
                 let of = place.resource.subject();
-                let handle = world.global_handles.publish(name, place.resource.into());
+                let handle = state.global_handles.publish(name, place.resource.into());
                 let shared = EventKind::HandleShared { handle: Hex(handle.0), of };
                 self.log.emit(creating.process.subject(), shared);
                 global = Some(handle);
             }
-            if let Some(it) = world.resources.get_mut(place.resource) {
+            if let Some(it) = state.resources.get_mut(place.resource) {
                 it.global = it.global.or(global);
             }
-            if let Some(it) = world.resource_views.get_mut(place.view) {
+            if let Some(it) = state.resource_views.get_mut(place.view) {
                 it.published = true;
                 let device = it.device;
-                world.devices[device].resource_views.insert(place.view);
+                state.devices[device].resource_views.insert(place.view);
             }
         }
-        for (view, private) in built.views.iter().zip(&order.allocations) {
-            let it = &mut world.views[*view];
+        for (view, private) in objects.views.iter().zip(&request.allocations) {
+            let it = &mut state.views[*view];
             it.stage = ViewStage::Live;
             let (allocation, device) = (it.allocation, it.device);
-            if let Some(it) = built.resource.and_then(|it| world.resource_views.get_mut(it.view)) {
+            if let Some(it) = objects.resource.and_then(|it| state.resource_views.get_mut(it.view))
+            {
                 it.views.insert(*view);
-            } else if let Some(it) = world.devices.get_mut(device) {
+            } else if let Some(it) = state.devices.get_mut(device) {
                 it.standalone_views.insert(*view);
             }
             // What a plain open did to its copy stays its own.
-            if let Some(it) = world.allocations.get_mut(allocation).filter(|_| create) {
+            if let Some(it) = state.allocations.get_mut(allocation).filter(|_| create) {
                 it.private.clone_from(private);
                 it.in_transition = false;
             }
         }
-        let resource = built.resource.and_then(|it| world.resource_views.get(it.view));
+        let resource = objects.resource.and_then(|it| state.resource_views.get(it.view));
         let resource = resource.map(|it| it.handle);
-        let skip = names.len() - built.views.len();
-        let allocations = names[skip..].iter().map(ReservedHandle::handle).collect();
-        let new = built.resource.filter(|it| it.created).map(|it| ObjectId::from(it.view));
-        let views = built.views.iter().map(|view| ObjectId::from(*view));
-        for (name, to) in names.drain(..).zip(new.into_iter().chain(views)) {
-            self.publish_handle(world, creating.process, name, to);
+        let skip = handles.len() - objects.views.len();
+        let allocations = handles[skip..].iter().map(ReservedHandle::handle).collect();
+        let new = objects.resource.filter(|it| it.created).map(|it| ObjectId::from(it.view));
+        let views = objects.views.iter().map(|view| ObjectId::from(*view));
+        for (name, to) in handles.drain(..).zip(new.into_iter().chain(views)) {
+            self.publish_handle(state, creating.process, name, to);
         }
         Ok(CreateAllocationResponse {
             resource,
             global,
             allocations,
-            private: std::mem::take(&mut order.private),
-            privates: std::mem::take(&mut order.allocations),
+            private: std::mem::take(&mut request.private),
+            privates: std::mem::take(&mut request.allocations),
         })
     }
 
@@ -291,14 +303,15 @@ impl Kernel {
         at: &mut Passive,
         creating: &CreateScope<'_>,
         permit: &DdiPermit<'_>,
-        built: NewObjects,
+        objects: NewObjects,
     ) {
-        let NewObjects { resource: place, allocations, views, .. } = built;
-        let (inside, process) = (creating.device, Some(creating.process));
-        let component = DestroyScope { driver: &inside.driver, permit, process };
+        let NewObjects { resource: place, allocations, views, .. } = objects;
+        let (guard, process) = (creating.device, Some(creating.process));
+        let component = DestroyScope { driver: &guard.driver, permit, process };
         let (opened, unopened): (IdList<View>, IdList<View>) = {
-            let world = self.state.lock();
-            let opened = |it: &Id<View>| world.views.get(*it).is_some_and(|it| it.driver_handle.is_some());
+            let state = self.state.lock();
+            let opened =
+                |it: &Id<View>| state.views.get(*it).is_some_and(|it| it.driver_handle.is_some());
             views.into_iter().partition(opened)
         };
         let made = |it: &Id<Allocation>| it.subject();
@@ -308,29 +321,33 @@ impl Kernel {
         for view in &opened {
             self.log.emit(view.subject(), EventKind::ViewIdle {});
         }
-        let world = self.state.lock();
-        let (mut orphans, mut world) = self.close_views(at, &component, world, inside.device, &opened);
-        orphans.extend(unopened.into_iter().filter_map(|it| world.remove_view(it)));
+        let state = self.state.lock();
+        let (mut orphans, mut state) =
+            self.close_views(at, &component, state, guard.device, &opened);
+        orphans.extend(unopened.into_iter().filter_map(|it| state.remove_view(it)));
         if creating.shared.is_none() {
             orphans = allocations; // Also those that never had a view.
         }
         let new = place.filter(|it| it.created);
-        let ended = new.and_then(|it| self.close_resource_view(&mut world, it.view));
-        drop(self.destroy_orphans(at, &component, world, &orphans, ended));
+        let ended = new.and_then(|it| self.close_resource_view(&mut state, it.view));
+        drop(self.destroy_orphans(at, &component, state, &orphans, ended));
     }
 }
 
 /// Whether the device still works and the resource is still named: for who parked, and again
 /// for who publishes.
-pub(crate) fn check_still_valid(world: &KernelState, creating: &CreateScope<'_>) -> Result<(), KernelError> {
-    world.check_working(creating.device.device)?;
+pub(crate) fn check_still_valid(
+    state: &KernelState,
+    creating: &CreateScope<'_>,
+) -> Result<(), KernelError> {
+    state.check_working(creating.device.device)?;
     if let Some((global, resource)) = creating.shared {
         let subject = resource.subject();
-        let there = world.global_handles.lookup(global) == Ok(resource.into());
+        let there = state.global_handles.lookup(global) == Ok(resource.into());
         return if there { Ok(()) } else { Err(KernelError::ResourceDestroyed(subject)) };
     }
     let Some(place) = creating.joins else { return Ok(()) };
-    let named = world.resource_views.get(place.view).is_some_and(|it| it.published);
+    let named = state.resource_views.get(place.view).is_some_and(|it| it.published);
     if named { Ok(()) } else { Err(KernelError::ResourceDestroyed(place.resource.subject())) }
 }
 
@@ -339,25 +356,25 @@ impl KernelState {
     pub(crate) fn bind_view_handles(
         &mut self,
         creating: &CreateScope<'_>,
-        built: &mut NewObjects,
-        names: &[ReservedHandle],
+        objects: &mut NewObjects,
+        handles: &[ReservedHandle],
     ) {
         let process = creating.process;
-        let (first, rest) = match built.resource {
+        let (first, rest) = match objects.resource {
             Some(place) if place.created => {
-                names.split_first().map_or((None, names), |(a, b)| (Some(a), b))
+                handles.split_first().map_or((None, handles), |(a, b)| (Some(a), b))
             }
-            _ => (None, names),
+            _ => (None, handles),
         };
-        if let (Some(name), Some(place)) = (first, built.resource) {
+        if let (Some(name), Some(place)) = (first, objects.resource) {
             self.resource_views[place.view].handle = name.handle();
             self.bind_handle(process, name, place.view.into());
         }
-        for (name, allocation) in rest.iter().zip(&built.allocations) {
+        for (name, allocation) in rest.iter().zip(&objects.allocations) {
             let number = self.views.insert(View {
                 allocation: *allocation,
                 device: creating.device.device,
-                part_of: built.resource.map(|it| it.view),
+                part_of: objects.resource.map(|it| it.view),
                 handle: name.handle(),
                 superseded: false,
                 stage: ViewStage::Unpublished,
@@ -371,8 +388,8 @@ impl KernelState {
             });
             self.allocations[*allocation].views.push(number);
             self.bind_handle(process, name, number.into());
-            built.views.push(number);
-            built.handles.push(name.handle());
+            objects.views.push(number);
+            objects.handles.push(name.handle());
         }
     }
 

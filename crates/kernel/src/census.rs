@@ -4,21 +4,21 @@
 use crate::kernel::Kernel;
 use crate::resource::Resource;
 use crate::store::Id;
-use crate::view::{ViewStage, View};
+use crate::view::{View, ViewStage};
 use crate::world::KernelState;
-use flight::{LiveObjects, Kind, LiveObject, Subject};
+use flight::{Kind, LiveObject, LiveObjects, Subject};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 impl Kernel {
     /// Who is alive now, and why. Running adapters and processes without anything in them are
     /// part of it.
     pub fn live_objects(&self) -> LiveObjects {
-        let world = self.state.lock();
+        let state = self.state.lock();
         let mut all = Vec::new();
-        world.list_adapters(&mut all);
-        world.list_instances(&mut all);
-        world.list_processes(&mut all);
-        world.list_keyed_mutexes(&mut all);
+        state.list_adapters(&mut all);
+        state.list_instances(&mut all);
+        state.list_processes(&mut all);
+        state.list_keyed_mutexes(&mut all);
         LiveObjects { objects: sort_by_owner(all) }
     }
 }
@@ -100,7 +100,10 @@ impl KernelState {
         }
         for (number, it) in self.paging_queues.iter() {
             let owner = Some(it.device.subject());
-            let why = vec![format!("named {:#x}, {} of {} done", it.handle.0, it.last_signalled, it.last_assigned)];
+            let why = vec![format!(
+                "named {:#x}, {} of {} done",
+                it.handle.0, it.last_signalled, it.last_assigned
+            )];
             all.push(LiveObject { subject: number.subject(), owner, reasons: why });
         }
         for (number, process, why) in self.event_references() {
@@ -125,7 +128,11 @@ impl KernelState {
         }
         for (number, it) in self.retirements.iter() {
             let owner = Some(it.device.subject());
-            let why = vec![format!("ends {} views{}", it.views.len(), self.describe_retirement_waits(number))];
+            let why = vec![format!(
+                "ends {} views{}",
+                it.views.len(),
+                self.describe_retirement_waits(number)
+            )];
             all.push(LiveObject { subject: number.subject(), owner, reasons: why });
         }
     }
@@ -160,8 +167,11 @@ impl KernelState {
             ViewStage::Unpublished => why.push("being built".into()),
             ViewStage::Live => why.push(format!("named {:#x}", view.handle.0)),
             ViewStage::Retiring => {
-                let behind = view.retirement.map(|it| self.describe_retirement_waits(it)).unwrap_or_default();
-                why.push(format!("used{behind}"));
+                let waits = view
+                    .retirement
+                    .map(|it| self.describe_retirement_waits(it))
+                    .unwrap_or_default();
+                why.push(format!("used{waits}"));
             }
             ViewStage::Idle => why.push("being closed".into()),
         }

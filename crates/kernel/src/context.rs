@@ -2,13 +2,13 @@
 
 use crate::ddi::CallDetails;
 use crate::device::Device;
-use crate::device::{RundownGuard, DeviceLoss};
+use crate::device::{DeviceLoss, RundownGuard};
 use crate::gate::ThreadingLevel;
 use crate::handle::ObjectId;
 use crate::handle::{Handle, ReservedHandle};
 use crate::kernel::Kernel;
 use crate::listed::BufferSizes;
-use crate::lists::{RenderBuffers, EntrySizes, RenderLists};
+use crate::lists::{EntrySizes, RenderBuffers, RenderLists};
 use crate::miniport::{CreateContextArgs, DriverContext, DriverError};
 use crate::mmu::Root;
 use crate::process::Process;
@@ -18,7 +18,7 @@ use crate::saved::ContextAllocation;
 use crate::space::AddressSpace;
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{Kind, Log, Passive, EventKind, Component};
+use flight::{Component, EventKind, Kind, Log, Passive};
 use smallvec::smallvec;
 use std::sync::Arc;
 
@@ -84,9 +84,9 @@ impl Kernel {
         at: &mut Passive,
         process: ProcessId,
         device: Handle,
-        order: &CreateContextArgs,
+        args: &CreateContextArgs,
     ) -> Result<Handle, KernelError> {
-        self.new_context(at, process, device, order, None).map(|it| it.0)
+        self.new_context(at, process, device, args, None).map(|it| it.0)
     }
 
     /// Makes a context whose packets have lists (`D3DKMTCreateContext`), with the buffers for
@@ -96,10 +96,10 @@ impl Kernel {
         at: &mut Passive,
         process: ProcessId,
         device: Handle,
-        order: &CreateContextArgs,
+        args: &CreateContextArgs,
         entries: EntrySizes,
     ) -> Result<(Handle, RenderBuffers), KernelError> {
-        self.new_context(at, process, device, order, Some(entries))
+        self.new_context(at, process, device, args, Some(entries))
     }
 
     fn new_context(
@@ -107,61 +107,62 @@ impl Kernel {
         at: &mut Passive,
         process: ProcessId,
         device: Handle,
-        order: &CreateContextArgs,
+        args: &CreateContextArgs,
         entries: Option<EntrySizes>,
     ) -> Result<(Handle, RenderBuffers), KernelError> {
-        let inside = self.enter_device(process, device)?;
+        let guard = self.enter_device(process, device)?;
         // A driver of WDDM 1.x has contexts of the one kind only, most others of the other.
         let needs = if entries.is_some() { "DxgkDdiRender" } else { "DxgkDdiSubmitCommandVirtual" };
-        if !inside.driver.implements(needs) {
+        if !guard.driver.implements(needs) {
             return Err(KernelError::Driver(DriverError::Unsupported));
         }
-        let node = order.node as usize;
+        let node = args.node as usize;
         {
-            let world = self.state.lock();
-            let nodes = world.adapters.get(inside.adapter).map_or(0, |it| it.nodes.len());
-            if node >= nodes || order.engine != 1 {
+            let state = self.state.lock();
+            let nodes = state.adapters.get(guard.adapter).map_or(0, |it| it.nodes.len());
+            if node >= nodes || args.engine != 1 {
                 let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
-                return Err(KernelError::NoEngine { node: order.node, engine: order.engine, nodes });
+                return Err(KernelError::NoEngine { node: args.node, engine: args.engine, nodes });
             }
         }
-        let (name, own, number) = self.reserve_context(process, &inside, node)?;
+        let (name, own, number) = self.reserve_context(process, &guard, node)?;
         let subject = number.subject();
-        let made = self.call_create_context(at, process, (number, &inside), order, &own, entries);
-        let mut world = self.state.lock();
+        let made = self.call_create_context(at, process, (number, &guard), args, &own, entries);
+        let mut state = self.state.lock();
         match made {
-            Ok((word, rooted)) => {
+            Ok((driver_handle, rooted)) => {
                 let handle = name.handle();
-                let given = word.word();
-                world.kernel_handles.publish(own, number.into());
-                if let Some(it) = world.contexts.get_mut(number) {
-                    (it.driver_handle, it.root) = (Some(Arc::new(word)), rooted.map(|it| it.1));
+                let given = driver_handle.word();
+                state.kernel_handles.publish(own, number.into());
+                if let Some(it) = state.contexts.get_mut(number) {
+                    (it.driver_handle, it.root) =
+                        (Some(Arc::new(driver_handle)), rooted.map(|it| it.1));
                 }
-                world.devices[inside.device].contexts.insert(number);
-                let on = world.adapters.get(inside.adapter).and_then(|it| it.nodes.get(node));
+                state.devices[guard.device].contexts.insert(number);
+                let on = state.adapters.get(guard.adapter).and_then(|it| it.nodes.get(node));
                 let on = on.map_or(0, |it| it.number);
-                let device = inside.device.subject();
+                let device = guard.device.subject();
                 let created = EventKind::ContextCreated { device, node: Kind::Node.subject(on) };
                 self.log.emit(subject, created);
-                let lists = world.contexts.get(number).and_then(|it| it.lists.as_ref());
+                let lists = state.contexts.get(number).and_then(|it| it.lists.as_ref());
                 if let Some(sizes) = lists.map(|it| it.sizes) {
                     let BufferSizes { commands, allocation_list: list, patches, .. } = sizes;
                     self.log.emit(subject, EventKind::ContextLists { commands, list, patches });
                 }
                 self.set_driver_handle(given, subject);
-                self.publish_handle(&mut world, process.0, name, number.into());
-                let lists = world.contexts.get(number).and_then(|it| it.lists.as_ref());
+                self.publish_handle(&mut state, process.0, name, number.into());
+                let lists = state.contexts.get(number).and_then(|it| it.lists.as_ref());
                 let buffers = lists.map(RenderLists::user_buffers).unwrap_or_default();
-                drop(world);
+                drop(state);
                 self.release_space(rooted.map(|it| it.0));
                 Ok((handle, buffers))
             }
             Err(why) => {
-                self.cancel_handles(&mut world, process.0, smallvec![name]);
+                self.cancel_handles(&mut state, process.0, smallvec![name]);
                 // What the driver made for a context it then refused, it left behind.
-                self.end_owner_context_allocations(&mut world, number, "DxgkDdiCreateContext");
-                world.contexts.take(number);
-                world.kernel_handles.cancel(own);
+                self.end_owner_context_allocations(&mut state, number, "DxgkDdiCreateContext");
+                state.contexts.take(number);
+                state.kernel_handles.cancel(own);
                 Err(why)
             }
         }
@@ -171,21 +172,21 @@ impl Kernel {
     fn reserve_context(
         &self,
         process: ProcessId,
-        inside: &RundownGuard<'_>,
+        guard: &RundownGuard<'_>,
         node: usize,
     ) -> Result<(ReservedHandle, ReservedHandle, Id<Context>), KernelError> {
-        let world = &mut *self.state.lock();
-        let own = world.kernel_handles.reserve()?;
-        let name = match self.reserve_handle(world, process.0) {
+        let state = &mut *self.state.lock();
+        let own = state.kernel_handles.reserve()?;
+        let name = match self.reserve_handle(state, process.0) {
             Ok(name) => name,
             Err(why) => {
-                world.kernel_handles.cancel(own);
+                state.kernel_handles.cancel(own);
                 return Err(why);
             }
         };
-        let context = Context::new(inside.device, node, name.handle(), own.handle());
-        let number = world.contexts.insert(context);
-        world.kernel_handles.bind(&own, number.into());
+        let context = Context::new(guard.device, node, name.handle(), own.handle());
+        let number = state.contexts.insert(context);
+        state.kernel_handles.bind(&own, number.into());
         Ok((name, own, number))
     }
 
@@ -193,45 +194,54 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        (number, inside): (Id<Context>, &RundownGuard<'_>),
-        order: &CreateContextArgs,
+        (number, guard): (Id<Context>, &RundownGuard<'_>),
+        args: &CreateContextArgs,
         own: &ReservedHandle,
         entries: Option<EntrySizes>,
     ) -> Result<(DriverContext, Rooted), KernelError> {
-        let driver = &inside.driver;
+        let driver = &guard.driver;
         let name = (Some(process.0), own.handle());
-        let permit =
-            self.acquire_permit(at, ThreadingLevel::Zero.keys(inside.adapter, driver.generation, process.0))?;
-        self.recheck_device(inside)?;
+        let permit = self.acquire_permit(
+            at,
+            ThreadingLevel::Zero.keys(guard.adapter, driver.generation, process.0),
+        )?;
+        self.recheck_device(guard)?;
         let Some(entries) = entries else {
-            let made = driver.create_context(at, &permit, name, inside.driver_handle()?, order);
-            let (word, private) = made?;
+            let made = driver.create_context(at, &permit, name, guard.driver_handle()?, args);
+            let (driver_handle, private) = made?;
             if let Some(it) = self.state.lock().contexts.get_mut(number) {
                 it.private_size = private;
             }
-            return match self.set_first_root(at, &permit, driver, (process.0, number), &word) {
-                Ok(root) => Ok((word, root)),
+            return match self.set_first_root(
+                at,
+                &permit,
+                driver,
+                (process.0, number),
+                &driver_handle,
+            ) {
+                Ok(root) => Ok((driver_handle, root)),
                 Err(why) => {
                     // WINDOWS: that the driver sees this call is our decision.
-                    let whom = CallDetails { process: Some(process.0), log_arguments: &|_| () };
-                    let _ = driver.destroy_context(at, &permit, whom, word);
+                    let details = CallDetails { process: Some(process.0), log_arguments: &|_| () };
+                    let _ = driver.destroy_context(at, &permit, details, driver_handle);
                     Err(why)
                 }
             };
         };
-        let memory = |it: &KernelState| it.memory(inside.adapter).map(|it| it.1.ram.clone());
+        let memory = |it: &KernelState| it.memory(guard.adapter).map(|it| it.1.ram.clone());
         let ram = memory(&self.state.lock()).ok_or(KernelError::NoVideoMemory)?;
-        let made = driver.create_context_with_lists(at, &permit, name, inside.driver_handle()?, order);
-        let (word, sizes) = made?;
+        let made =
+            driver.create_context_with_lists(at, &permit, name, guard.driver_handle()?, args);
+        let (driver_handle, sizes) = made?;
         let Some(lists) = RenderLists::new(&*ram, sizes, entries) else {
-            let whom = CallDetails { process: Some(process.0), log_arguments: &|_| () };
-            let _ = driver.destroy_context(at, &permit, whom, word);
+            let details = CallDetails { process: Some(process.0), log_arguments: &|_| () };
+            let _ = driver.destroy_context(at, &permit, details, driver_handle);
             return Err(KernelError::NoMemory { trim: 0 });
         };
         if let Some(it) = self.state.lock().contexts.get_mut(number) {
             it.lists = Some(lists);
         }
-        Ok((word, None))
+        Ok((driver_handle, None))
     }
 
     /// Enters the system's own context, which no client names.
@@ -240,10 +250,10 @@ impl Kernel {
         device: Id<Device>,
         node: usize,
     ) -> Result<(Id<Context>, ReservedHandle), KernelError> {
-        let world = &mut *self.state.lock();
-        let own = world.kernel_handles.reserve()?;
-        let number = world.contexts.insert(Context::new(device, node, Handle(0), own.handle()));
-        world.kernel_handles.bind(&own, number.into());
+        let state = &mut *self.state.lock();
+        let own = state.kernel_handles.reserve()?;
+        let number = state.contexts.insert(Context::new(device, node, Handle(0), own.handle()));
+        state.kernel_handles.bind(&own, number.into());
         Ok((number, own))
     }
 
@@ -254,21 +264,21 @@ impl Kernel {
         process: ProcessId,
         handle: Handle,
     ) -> Result<(), KernelError> {
-        let (number, inside) = {
-            let mut world = self.state.lock();
-            let number = world.resolve_handle::<Context>(process, Argument::Context, handle)?;
-            let device = world.contexts[number].device;
-            if world.is_zombie(device) {
-                self.close_handle(&mut world, process.0, handle);
-                world.remove_context(number);
+        let (number, guard) = {
+            let mut state = self.state.lock();
+            let number = state.resolve_handle::<Context>(process, Argument::Context, handle)?;
+            let device = state.contexts[number].device;
+            if state.is_zombie(device) {
+                self.close_handle(&mut state, process.0, handle);
+                state.remove_context(number);
                 return Ok(());
             }
-            let inside = self.acquire_rundown(&mut world, device)?;
-            self.close_handle(&mut world, process.0, handle);
-            (number, inside)
+            let guard = self.acquire_rundown(&mut state, device)?;
+            self.close_handle(&mut state, process.0, handle);
+            (number, guard)
         };
         self.end_context(at, process.0, number);
-        drop(inside); // Only now: the device cannot go while this thread is inside it.
+        drop(guard); // Only now: the device cannot go while this thread is inside it.
         Ok(())
     }
 
@@ -280,45 +290,52 @@ impl Kernel {
             return;
         };
         self.drain_context(at, number, device);
-        let word = self.state.lock().contexts.get_mut(number).and_then(|it| it.driver_handle.take());
-        let told = word.and_then(|word| {
-            let (driver, given) = (self.driver_of(device)?, word.word());
-            let word = Arc::into_inner(word)?;
+        let driver_handle =
+            self.state.lock().contexts.get_mut(number).and_then(|it| it.driver_handle.take());
+        let told = driver_handle.and_then(|driver_handle| {
+            let (driver, given) = (self.driver_of(device)?, driver_handle.word());
+            let driver_handle = Arc::into_inner(driver_handle)?;
             let keys = ThreadingLevel::Zero.keys(driver.adapter, driver.generation, process);
             let permit = self.acquire_permit(at, keys).ok()?;
             // WINDOWS: after a refusal it is gone all the same (our decision).
             let log_arguments = |log: &Log| log.emit(number.subject(), EventKind::DdiEnds {});
-            let whom = CallDetails { process: Some(process), log_arguments: &log_arguments };
-            let _ = driver.destroy_context(at, &permit, whom, word);
+            let details = CallDetails { process: Some(process), log_arguments: &log_arguments };
+            let _ = driver.destroy_context(at, &permit, details, driver_handle);
             Some(given)
         });
-        let mut world = self.state.lock();
+        let mut state = self.state.lock();
         let subject = number.subject();
         if let Some(given) = told {
-            world.close_kernel_handle(number);
-            self.end_owner_context_allocations(&mut world, number, "DxgkDdiDestroyContext");
-            let adapter = world.devices[device].adapter;
-            world.release_context(adapter, number);
+            state.close_kernel_handle(number);
+            self.end_owner_context_allocations(&mut state, number, "DxgkDdiDestroyContext");
+            let adapter = state.devices[device].adapter;
+            state.release_context(adapter, number);
             self.log.emit(subject, EventKind::ContextDestroyed {});
             self.end_driver_handle(given, subject, false);
         }
-        world.end_lists(number);
-        self.abandon_mutexes(&mut world, number);
-        world.remove_context(number);
-        self.wake_all(&mut world);
+        state.end_lists(number);
+        self.abandon_mutexes(&mut state, number);
+        state.remove_context(number);
+        self.wake_all(&mut state);
     }
 
     /// Waits until nothing of the context is queued and nobody is using it. Work that nothing
     /// could end is given up: its device is lost, and what it had queued counts as done.
     fn drain_context(&self, at: &mut Passive, number: Id<Context>, device: Id<Device>) {
         let about = number.subject();
-        let in_flight = |world: &KernelState| world.contexts.get(number).map_or(0, |it| it.in_flight);
-        let what = |world: &KernelState| {
-            format!("{about}, which has {} packets{}", in_flight(world), world.describe_queue(number))
+        let in_flight =
+            |state: &KernelState| state.contexts.get(number).map_or(0, |it| it.in_flight);
+        let what = |state: &KernelState| {
+            format!(
+                "{about}, which has {} packets{}",
+                in_flight(state),
+                state.describe_queue(number)
+            )
         };
-        let empty = |world: &KernelState| {
-            let done = |it: &Context| it.in_flight == 0 && it.active_calls == 0 && it.queue.is_empty();
-            world.contexts.get(number).is_none_or(done)
+        let empty = |state: &KernelState| {
+            let done =
+                |it: &Context| it.in_flight == 0 && it.active_calls == 0 && it.queue.is_empty();
+            state.contexts.get(number).is_none_or(done)
         };
         while !self.wait_until(at, about, what, empty) {
             if !self.lose_device(device, DeviceLoss::TimedOut) {
@@ -335,7 +352,9 @@ impl KernelState {
         let Some(it) = self.contexts.get(number) else { return };
         let owner = self.devices[it.device].process.map(|process| &self.processes[process]);
         let name = ObjectId::Context(number);
-        if it.driver_handle.is_some() || owner.is_some_and(|owner| owner.handles.lookup(it.handle) == Ok(name)) {
+        if it.driver_handle.is_some()
+            || owner.is_some_and(|owner| owner.handles.lookup(it.handle) == Ok(name))
+        {
             return;
         }
         let (device, own) = (it.device, it.kernel_handle);

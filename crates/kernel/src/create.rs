@@ -4,15 +4,16 @@
 //! reverse: views that were opened are closed, what was created is destroyed, names go back.
 
 use crate::build::check_still_valid;
-use crate::ddi::{Driver, CallDetails};
+use crate::ddi::{CallDetails, Driver};
 use crate::device::Device;
 use crate::device::RundownGuard;
-use crate::gate::{ThreadingLevel, PermitKey, PermitMode, DdiPermit};
+use crate::gate::{DdiPermit, PermitKey, PermitMode, ThreadingLevel};
 use crate::handle::{Handle, ReservedHandles};
 use crate::kernel::Kernel;
 use crate::lock::StateGuard;
 use crate::miniport::{
-    NewAllocation, CreateAllocationArgs, HandleSlot, CreatedAllocations, DriverResource, OwningResource, DriverError, AllocationInfo, StandardAllocationArgs, StandardPrivateData,
+    AllocationInfo, CreateAllocationArgs, CreatedAllocations, DriverError, DriverResource,
+    HandleSlot, NewAllocation, OwningResource, StandardAllocationArgs, StandardPrivateData,
 };
 use crate::process::Process;
 use crate::process::ProcessId;
@@ -21,7 +22,7 @@ use crate::resource::Resource;
 use crate::resource::ResourceView;
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{Hex, Log, Passive, RuleId, EventKind, Component};
+use flight::{Component, EventKind, Hex, Log, Passive, RuleId};
 use smallvec::SmallVec;
 
 /// No driver has more private data for a standard allocation.
@@ -115,28 +116,29 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        mut order: CreateAllocationRequest,
+        mut request: CreateAllocationRequest,
     ) -> Result<CreateAllocationResponse, KernelError> {
-        let inside; // Before the world, so that it is dropped after it.
-        let mut world = self.state.lock();
-        let device = world.working_device(process, order.device)?;
-        if order.allocations.is_empty() {
+        let guard; // Before the world, so that it is dropped after it.
+        let mut state = self.state.lock();
+        let device = state.working_device(process, request.device)?;
+        if request.allocations.is_empty() {
             return Err(KernelError::NothingToCreate);
         }
-        let find = |it| world.find_owning_resource(process, device, it, order.standard.is_some());
-        let joins = order.resource.map(find).transpose()?;
-        inside = self.acquire_rundown(&mut world, device)?;
+        let find = |it| state.find_owning_resource(process, device, it, request.standard.is_some());
+        let joins = request.resource.map(find).transpose()?;
+        guard = self.acquire_rundown(&mut state, device)?;
         // A new resource's name comes first.
-        let count = order.allocations.len() + usize::from(order.new_resource && joins.is_none());
-        let mut names = self.reserve_handles(&mut world, process.0, count)?;
-        let creating = CreateScope { process: process.0, device: &inside, joins, shared: None };
-        match self.create_with_permit(at, world, &creating, &mut order, &mut names) {
-            Ok((made, mut world)) => {
-                inside.release(&mut world);
+        let count =
+            request.allocations.len() + usize::from(request.new_resource && joins.is_none());
+        let mut handles = self.reserve_handles(&mut state, process.0, count)?;
+        let creating = CreateScope { process: process.0, device: &guard, joins, shared: None };
+        match self.create_with_permit(at, state, &creating, &mut request, &mut handles) {
+            Ok((made, mut state)) => {
+                guard.release(&mut state);
                 Ok(made)
             }
             Err(why) => {
-                self.cancel_handles(&mut self.state.lock(), process.0, names);
+                self.cancel_handles(&mut self.state.lock(), process.0, handles);
                 Err(why)
             }
         }
@@ -147,64 +149,66 @@ impl Kernel {
     fn create_with_permit<'k>(
         &'k self,
         at: &mut Passive,
-        world: StateGuard<'k, KernelState>,
+        state: StateGuard<'k, KernelState>,
         creating: &CreateScope<'_>,
-        order: &mut CreateAllocationRequest,
-        names: &mut ReservedHandles,
+        request: &mut CreateAllocationRequest,
+        handles: &mut ReservedHandles,
     ) -> Result<(CreateAllocationResponse, StateGuard<'k, KernelState>), KernelError> {
-        let CreateScope { process, device: inside, joins, .. } = *creating;
-        let driver = &inside.driver;
-        let mut keys = ThreadingLevel::Zero.keys(inside.adapter, driver.generation, process);
+        let CreateScope { process, device: guard, joins, .. } = *creating;
+        let driver = &guard.driver;
+        let mut keys = ThreadingLevel::Zero.keys(guard.adapter, driver.generation, process);
         keys.extend(joins.map(|it| (PermitKey::Resource(it.resource), PermitMode::Exclusive)));
-        let (permit, world) = self.acquire_permit_locked(at, world, keys)?;
+        let (permit, state) = self.acquire_permit_locked(at, state, keys)?;
         // Who parked looks again.
-        check_still_valid(&world, creating)?;
-        drop(world);
-        let mut given = self.digests(&order.allocations);
-        if let Some(bytes) = order.standard {
-            standard_private(at, driver, &permit, process, bytes, order)?;
-            given = self.digests(&order.allocations);
+        check_still_valid(&state, creating)?;
+        drop(state);
+        let mut given = self.digests(&request.allocations);
+        if let Some(bytes) = request.standard {
+            standard_private(at, driver, &permit, process, bytes, request)?;
+            given = self.digests(&request.allocations);
         }
-        let described = self.call_create_allocation(at, &permit, creating, order);
-        if order.standard.is_some() {
+        let described = self.call_create_allocation(at, &permit, creating, request);
+        if request.standard.is_some() {
             let why = described.as_ref().err().filter(|it| is_data_error(it));
             let broken =
                 why.map(|it| format!("its private data was refused by its own create: {it:?}"));
             judge_standard(driver, RuleId::KMD_STD_004, broken);
         }
-        let (born, seen) = described?;
-        let crooked = born.allocations.iter().any(|(_, shape)| shape.is_misaligned());
-        let shapes: SmallVec<[AllocationInfo; 1]> = born.allocations.iter().map(|it| it.1).collect();
-        let mut world = self.state.lock();
-        let mut built = self.create_objects(&mut world, creating, order, born, (&given, &seen));
-        let astray = !self.check_requirements(&world, creating.device.adapter, &built, &shapes);
-        if built.allocations.len() != order.allocations.len() || crooked || astray {
-            drop(world);
-            self.undo_create(at, creating, &permit, built);
+        let (created, seen) = described?;
+        let crooked = created.allocations.iter().any(|(_, info)| info.is_misaligned());
+        let infos: SmallVec<[AllocationInfo; 1]> =
+            created.allocations.iter().map(|it| it.1).collect();
+        let mut state = self.state.lock();
+        let mut objects =
+            self.create_objects(&mut state, creating, request, created, (&given, &seen));
+        let astray = !self.check_requirements(&state, creating.device.adapter, &objects, &infos);
+        if objects.allocations.len() != request.allocations.len() || crooked || astray {
+            drop(state);
+            self.undo_create(at, creating, &permit, objects);
             return Err(KernelError::BadAllocationInfo);
         }
-        world.bind_view_handles(creating, &mut built, names);
-        drop(world);
-        let opened = self.open_allocations(at, &permit, creating, order, &built);
-        let described = opened.map(|world| {
-            if !order.primaries.is_empty() {
-                drop(world);
-                self.describe_primaries(at, &permit, creating, order, &built);
+        state.bind_view_handles(creating, &mut objects, handles);
+        drop(state);
+        let opened = self.open_allocations(at, &permit, creating, request, &objects);
+        let described = opened.map(|state| {
+            if !request.primaries.is_empty() {
+                drop(state);
+                self.describe_primaries(at, &permit, creating, request, &objects);
                 return self.state.lock();
             }
-            world
+            state
         });
-        let finished = described.and_then(|mut world| {
-            let made = self.publish_objects(&mut world, creating, &built, order, names)?;
-            Ok((made, world))
+        let finished = described.and_then(|mut state| {
+            let made = self.publish_objects(&mut state, creating, &objects, request, handles)?;
+            Ok((made, state))
         });
         match finished {
-            Ok((made, mut world)) => {
-                permit.release(&mut world);
-                Ok((made, world))
+            Ok((made, mut state)) => {
+                permit.release(&mut state);
+                Ok((made, state))
             }
             Err(why) => {
-                self.undo_create(at, creating, &permit, built);
+                self.undo_create(at, creating, &permit, objects);
                 Err(why)
             }
         }
@@ -216,45 +220,58 @@ impl Kernel {
         at: &mut Passive,
         permit: &DdiPermit<'_>,
         creating: &CreateScope<'_>,
-        order: &mut CreateAllocationRequest,
+        request: &mut CreateAllocationRequest,
     ) -> Result<(CreatedAllocations, Digests), KernelError> {
-        let seen = self.digests(&order.allocations);
-        let lengths = lengths(&order.allocations);
+        let seen = self.digests(&request.allocations);
+        let lengths = lengths(&request.allocations);
         let known = creating.joins.and_then(|it| self.take_resource_handle(it.resource));
         let resource = match &known {
-            Some(word) => Some(OwningResource::Existing(word, HandleSlot::new())),
-            None => order.new_resource.then(|| OwningResource::New(HandleSlot::new())),
+            Some(driver_handle) => Some(OwningResource::Existing(driver_handle, HandleSlot::new())),
+            None => request.new_resource.then(|| OwningResource::New(HandleSlot::new())),
         };
-        let primaries = &order.primaries;
+        let primaries = &request.primaries;
         let birth = |(place, private)| {
             let primary = primaries.contains(&place);
             NewAllocation { private, primary, slot: HandleSlot::new() }
         };
-        let births = CreateAllocationArgs {
-            allocations: order.allocations.iter_mut().enumerate().map(birth).collect(),
+        let args = CreateAllocationArgs {
+            allocations: request.allocations.iter_mut().enumerate().map(birth).collect(),
             resource,
-            private: &mut order.private,
+            private: &mut request.private,
         };
         let driver = &creating.device.driver;
-        let lent = creating.joins.zip(known.as_ref()).map(|(it, word)| (it.resource, word.word()));
+        let lent = creating
+            .joins
+            .zip(known.as_ref())
+            .map(|(it, driver_handle)| (it.resource, driver_handle.word()));
         let log_arguments = |log: &Log| {
-            if let Some((resource, word)) = lent {
-                let carried = EventKind::DdiResource { driver_handle: log.pointer_subject(word), destroy: false, no_allocations: false };
+            if let Some((resource, driver_handle)) = lent {
+                let carried = EventKind::DdiResource {
+                    driver_handle: log.pointer_subject(driver_handle),
+                    destroy: false,
+                    no_allocations: false,
+                };
                 log.emit(resource.subject(), carried);
             }
         };
-        let whom = CallDetails { process: Some(creating.process), log_arguments: &log_arguments };
-        let mut born = driver.create_allocations(at, permit, whom, births);
-        for (private, length) in order.allocations.iter_mut().zip(lengths) {
+        let details =
+            CallDetails { process: Some(creating.process), log_arguments: &log_arguments };
+        let mut created = driver.create_allocations(at, permit, details, args);
+        for (private, length) in request.allocations.iter_mut().zip(lengths) {
             private.resize(length, 0); // A driver edits bytes; it does not change how many.
         }
-        if let (Some(place), Some(word)) = (creating.joins, known) {
-            let changed = born.as_mut().ok().and_then(|it| it.resource.take());
-            let old = word.word();
-            let mut world = self.state.lock();
-            self.set_resource_handle(&mut world, place.resource, old, changed.unwrap_or(word));
+        if let (Some(place), Some(driver_handle)) = (creating.joins, known) {
+            let changed = created.as_mut().ok().and_then(|it| it.resource.take());
+            let old = driver_handle.word();
+            let mut state = self.state.lock();
+            self.set_resource_handle(
+                &mut state,
+                place.resource,
+                old,
+                changed.unwrap_or(driver_handle),
+            );
         }
-        Ok((born?, seen))
+        Ok((created?, seen))
     }
 
     /// The digests of private data, for events; of none where nobody listens.
@@ -316,9 +333,10 @@ fn standard_private(
     permit: &DdiPermit<'_>,
     process: Id<Process>,
     bytes: u64,
-    order: &mut CreateAllocationRequest,
+    request: &mut CreateAllocationRequest,
 ) -> Result<(), KernelError> {
-    let mut standard = StandardAllocationArgs { bytes, private: None, allocation_size: 0, resource_size: 0 };
+    let mut standard =
+        StandardAllocationArgs { bytes, private: None, allocation_size: 0, resource_size: 0 };
     driver.standard_data(at, permit, process, &mut standard)?;
     let sizes = [standard.allocation_size, standard.resource_size];
     let broken = (sizes == [0, 0]).then(|| "it gave both private data no bytes".to_owned());
@@ -339,8 +357,8 @@ fn standard_private(
         format!("it asked for {sizes:?} bytes of private data, then gave {given:?} of {again:?}")
     });
     judge_standard(driver, RuleId::KMD_STD_004, broken);
-    order.allocations = vec![private.allocation];
-    order.private = private.resource;
+    request.allocations = vec![private.allocation];
+    request.private = private.resource;
     Ok(())
 }
 

@@ -14,14 +14,15 @@ pub use table::{Miniport, NAMES, REQUIRED, TABLE, UNCALLED};
 
 use crate::context::Context;
 use crate::device::Device;
-use crate::gate::{ThreadingLevel, DdiPermit};
+use crate::gate::{DdiPermit, ThreadingLevel};
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::listed::{BufferSizes, SubmitCommandArgs};
 use crate::lock::Once;
 use crate::miniport::{
-    DriverResult, HandleSlot, CollectReason, CreateContextArgs, DestroyAllocationArgs, DriverContext, DriverDevice, DriverProcess,
-    DriverResource, EscapeArgs, Generation, SubmitCommandVirtualArgs,
+    CollectReason, CreateContextArgs, DestroyAllocationArgs, DriverContext, DriverDevice,
+    DriverProcess, DriverResource, DriverResult, EscapeArgs, Generation, HandleSlot,
+    SubmitCommandVirtualArgs,
 };
 use crate::mmu::CreateProcessArgs;
 use crate::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
@@ -32,8 +33,8 @@ use crate::space::AddressSpace;
 use crate::start::Adapter;
 use crate::store::Id;
 use flight::{
-    CallScope, Funnel, Host, CallGuard, Kind, Level, Log, HardwareModel, Passive, Pool, RuleId, Subject,
-    WaitToken, EventKind, Component, internal_error,
+    CallGuard, CallScope, Component, EventKind, Funnel, HardwareModel, Host, Kind, Level, Log,
+    Passive, Pool, RuleId, Subject, WaitToken, internal_error,
 };
 use row::Ddi;
 use std::convert::Infallible;
@@ -53,7 +54,7 @@ const GIVES_WORK: [&str; 3] = [
 /// A driver, its hardware and its memory, as the kernel calls it.
 pub(crate) struct Driver {
     pub(crate) miniport: Arc<dyn Miniport>,
-    pub(crate) machine: Arc<dyn HardwareModel>,
+    pub(crate) hardware: Arc<dyn HardwareModel>,
     pub(crate) pool: Arc<dyn Pool>,
     pub(crate) callbacks: Arc<KernelCallbacks>,
     /// Rung when the hardware may have something to do.
@@ -83,33 +84,41 @@ pub(crate) fn no_details(process: Option<Id<Process>>) -> CallDetails<'static> {
 
 impl Driver {
     pub(crate) fn add_device(&self, at: &mut Passive, permit: &DdiPermit<'_>) -> DriverResult<()> {
-        let services = &self.callbacks;
+        let callbacks = &self.callbacks;
         self.call(&ddi::DxgkDdiAddDevice, at, permit, no_details(None), |it, at| {
-            it.add_device(at, services)
+            it.add_device(at, callbacks)
         })
     }
 
-    pub(crate) fn start_device(&self, at: &mut Passive, permit: &DdiPermit<'_>) -> DriverResult<()> {
+    pub(crate) fn start_device(
+        &self,
+        at: &mut Passive,
+        permit: &DdiPermit<'_>,
+    ) -> DriverResult<()> {
         self.pool.adapter_started();
-        self.call(&ddi::DxgkDdiStartDevice, at, permit, no_details(None), |it, at| it.start_device(at))
+        self.call(&ddi::DxgkDdiStartDevice, at, permit, no_details(None), |it, at| {
+            it.start_device(at)
+        })
     }
 
     pub(crate) fn stop_device(&self, at: &mut Passive, permit: &DdiPermit<'_>) -> DriverResult<()> {
         self.call(&ddi::DxgkDdiStopDevice, at, permit, no_details(None), |it, at| {
-            let answer = it.stop_device(at);
+            let result = it.stop_device(at);
             self.pool.adapter_stopped();
-            answer
+            result
         })
     }
 
     /// There need not be anything to call: then nothing is to be done. Hardware that was pulled
     /// out meanwhile has no power.
-    pub(crate) fn set_power(&self, at: &mut Passive, permit: &DdiPermit<'_>, order: SetPowerArgs) {
-        if self.implements(ddi::DxgkDdiSetPowerState.name) && self.surprise_removed.get().is_none() {
+    pub(crate) fn set_power(&self, at: &mut Passive, permit: &DdiPermit<'_>, args: SetPowerArgs) {
+        if self.implements(ddi::DxgkDdiSetPowerState.name) && self.surprise_removed.get().is_none()
+        {
             // What it answers changes nothing: the power goes and comes all the same.
-            let _ = self.call(&ddi::DxgkDdiSetPowerState, at, permit, no_details(None), |it, at| {
-                it.set_power(at, order)
-            });
+            let _ =
+                self.call(&ddi::DxgkDdiSetPowerState, at, permit, no_details(None), |it, at| {
+                    it.set_power(at, args)
+                });
         }
     }
 
@@ -117,10 +126,13 @@ impl Driver {
     pub(crate) fn surprise_removal(&self, at: &mut Passive, permit: &DdiPermit<'_>) {
         if self.implements(ddi::DxgkDdiNotifySurpriseRemoval.name) {
             // What it answers changes nothing: the hardware is gone.
-            let _ =
-                self.call(&ddi::DxgkDdiNotifySurpriseRemoval, at, permit, no_details(None), |it, at| {
-                    it.pulled_out(at)
-                });
+            let _ = self.call(
+                &ddi::DxgkDdiNotifySurpriseRemoval,
+                at,
+                permit,
+                no_details(None),
+                |it, at| it.pulled_out(at),
+            );
         }
         let _ = self.surprise_removed.set(()); // Once is enough.
     }
@@ -134,7 +146,9 @@ impl Driver {
                     at,
                     permit,
                     no_details(None),
-                    |it, at| it.stop_and_release(at, NO_TARGET).inspect(|()| self.pool.adapter_stopped()),
+                    |it, at| {
+                        it.stop_and_release(at, NO_TARGET).inspect(|()| self.pool.adapter_stopped())
+                    },
                 )
                 .is_ok()
     }
@@ -158,9 +172,9 @@ impl Driver {
         permit: &DdiPermit<'_>,
         (process, name): (Option<Id<Process>>, Handle),
     ) -> DriverResult<DriverDevice> {
-        let word: HandleSlot<'_, Device> = HandleSlot::for_object(name.0);
+        let driver_handle: HandleSlot<'_, Device> = HandleSlot::for_object(name.0);
         self.call(&ddi::DxgkDdiCreateDevice, at, permit, no_details(process), |it, at| {
-            it.create_device(at, word)
+            it.create_device(at, driver_handle)
         })
     }
 
@@ -170,11 +184,11 @@ impl Driver {
         permit: &DdiPermit<'_>,
         (process, name): (Option<Id<Process>>, Handle),
         device: &DriverDevice,
-        order: &CreateContextArgs,
+        args: &CreateContextArgs,
     ) -> DriverResult<(DriverContext, u32)> {
-        let word: HandleSlot<'_, Context> = HandleSlot::for_object(name.0);
+        let driver_handle: HandleSlot<'_, Context> = HandleSlot::for_object(name.0);
         self.call(&ddi::DxgkDdiCreateContext, at, permit, no_details(process), |it, at| {
-            it.create_context(at, device, order, word)
+            it.create_context(at, device, args, driver_handle)
         })
     }
 
@@ -184,11 +198,11 @@ impl Driver {
         permit: &DdiPermit<'_>,
         (process, name): (Option<Id<Process>>, Handle),
         device: &DriverDevice,
-        order: &CreateContextArgs,
+        args: &CreateContextArgs,
     ) -> DriverResult<(DriverContext, BufferSizes)> {
-        let word: HandleSlot<'_, Context> = HandleSlot::for_object(name.0);
+        let driver_handle: HandleSlot<'_, Context> = HandleSlot::for_object(name.0);
         self.call(&ddi::DxgkDdiCreateContext, at, permit, no_details(process), |it, at| {
-            it.create_listed_context(at, device, order, word)
+            it.create_listed_context(at, device, args, driver_handle)
         })
     }
 
@@ -197,11 +211,11 @@ impl Driver {
         at: &mut Passive,
         permit: &DdiPermit<'_>,
         (process, name): (Option<Id<Process>>, Handle),
-        order: CreateProcessArgs,
+        args: CreateProcessArgs,
     ) -> DriverResult<DriverProcess> {
-        let word: HandleSlot<'_, AddressSpace> = HandleSlot::for_object(name.0);
+        let driver_handle: HandleSlot<'_, AddressSpace> = HandleSlot::for_object(name.0);
         self.call(&ddi::DxgkDdiCreateProcess, at, permit, no_details(process), |it, at| {
-            it.create_process(at, order, word)
+            it.create_process(at, args, driver_handle)
         })
     }
 
@@ -210,12 +224,12 @@ impl Driver {
         at: &mut Passive,
         permit: &DdiPermit<'_>,
         log_arguments: &dyn Fn(&Log),
-        doomed: DestroyAllocationArgs<'_>,
+        args: DestroyAllocationArgs<'_>,
     ) -> DriverResult<Option<DriverResource>> {
         // The allocation is the adapter's, so the call is for no process.
-        let whom = CallDetails { process: None, log_arguments };
-        self.call(&ddi::DxgkDdiDestroyAllocation, at, permit, whom, |it, at| {
-            it.destroy_allocations(at, doomed)
+        let details = CallDetails { process: None, log_arguments };
+        self.call(&ddi::DxgkDdiDestroyAllocation, at, permit, details, |it, at| {
+            it.destroy_allocations(at, args)
         })
     }
 
@@ -235,11 +249,11 @@ impl Driver {
             let call = Kind::Call.subject(CallGuard::current().map_or(0, |it| it.number));
             log.emit(call, EventKind::DdiEscapes { hardware });
         };
-        let whom = CallDetails { process: Some(process), log_arguments: &log_arguments };
-        self.call(&ddi::DxgkDdiEscape, at, permit, whom, |it, at| {
-            let answer = it.escape(at, escape);
+        let details = CallDetails { process: Some(process), log_arguments: &log_arguments };
+        self.call(&ddi::DxgkDdiEscape, at, permit, details, |it, at| {
+            let result = it.escape(at, escape);
             self.judge_hardware_access(hardware);
-            answer
+            result
         })
     }
 
@@ -251,8 +265,8 @@ impl Driver {
              needs level two"
                 .to_owned()
         });
-        let (rule, place) = (RuleId::DEV_LIFE_011, ddi::DxgkDdiEscape.name);
-        self.log.judge(rule, Component::Driver, self.adapter.subject(), place, broken);
+        let (rule, argument) = (RuleId::DEV_LIFE_011, ddi::DxgkDdiEscape.name);
+        self.log.judge(rule, Component::Driver, self.adapter.subject(), argument, broken);
     }
 
     pub(crate) fn submit_command_virtual(
@@ -262,9 +276,17 @@ impl Driver {
         process: Id<Process>,
         packet: &SubmitCommandVirtualArgs<'_>,
     ) -> DriverResult<()> {
-        self.call(&ddi::DxgkDdiSubmitCommandVirtual, at, permit, no_details(Some(process)), |it, at| {
-            self.with_submit_judged(ddi::DxgkDdiSubmitCommandVirtual.name, || it.submit(at, packet))
-        })
+        self.call(
+            &ddi::DxgkDdiSubmitCommandVirtual,
+            at,
+            permit,
+            no_details(Some(process)),
+            |it, at| {
+                self.with_submit_judged(ddi::DxgkDdiSubmitCommandVirtual.name, || {
+                    it.submit(at, packet)
+                })
+            },
+        )
     }
 
     pub(crate) fn submit_command(
@@ -284,16 +306,16 @@ impl Driver {
         &self,
         at: &mut Passive,
         permit: &DdiPermit<'_>,
-        whom: CallDetails<'_>,
-        building: &mut BuildPagingBufferArgs<'_>,
+        details: CallDetails<'_>,
+        args: &mut BuildPagingBufferArgs<'_>,
     ) -> (DriverResult<()>, bool) {
         let mut touched = false;
-        let answer = self.call(&ddi::DxgkDdiBuildPagingBuffer, at, permit, whom, |it, at| {
-            let answer = it.build_paging(at, building);
+        let result = self.call(&ddi::DxgkDdiBuildPagingBuffer, at, permit, details, |it, at| {
+            let result = it.build_paging(at, args);
             touched = CallGuard::current().is_some_and(|it| it.touched);
-            answer
+            result
         });
-        (answer, touched)
+        (result, touched)
     }
 
     pub(crate) fn submit_paging(
@@ -306,8 +328,8 @@ impl Driver {
             let call = Kind::Call.subject(CallGuard::current().map_or(0, |it| it.number));
             log.emit(call, EventKind::DdiPages { context: None });
         };
-        let whom = CallDetails { process: None, log_arguments: &log_arguments };
-        self.call(&ddi::DxgkDdiSubmitCommand, at, permit, whom, |it, at| {
+        let details = CallDetails { process: None, log_arguments: &log_arguments };
+        self.call(&ddi::DxgkDdiSubmitCommand, at, permit, details, |it, at| {
             self.with_submit_judged(ddi::DxgkDdiSubmitCommand.name, || it.submit_paging(at, packet))
         })
     }
@@ -316,15 +338,21 @@ impl Driver {
     /// what is for passive level. What it calls says so where it is called.
     fn with_submit_judged<T>(&self, name: &'static str, body: impl FnOnce() -> T) -> T {
         CallGuard::submit();
-        let answer = body();
+        let result = body();
         let misused = CallGuard::current().and_then(|it| it.misused);
         let broken = misused.map(|it| {
             format!(
                 "the driver called {it} in {name}, which runs at dispatch, but it is for passive"
             )
         });
-        self.log.judge(RuleId::KMD_SUBMIT_006, Component::Driver, self.adapter.subject(), name, broken);
-        answer
+        self.log.judge(
+            RuleId::KMD_SUBMIT_006,
+            Component::Driver,
+            self.adapter.subject(),
+            name,
+            broken,
+        );
+        result
     }
 
     /// No pass: it may come at any moment.
@@ -393,29 +421,33 @@ impl Driver {
             let process = details.process.map(Id::subject);
             let adapter = self.adapter.subject();
             let level = L::IRQL;
-            self.log.emit(call, EventKind::DdiCall { name, level, threading_level: class, adapter, process });
+            self.log.emit(
+                call,
+                EventKind::DdiCall { name, level, threading_level: class, adapter, process },
+            );
             (details.log_arguments)(&self.log);
             Ok::<(), Infallible>(())
         };
-        let after = |call: Subject, answer: &DriverResult<T>| {
+        let after = |call: Subject, result: &DriverResult<T>| {
             if self.surprise_removed.get().is_some() {
                 self.judge_surprise_removed(row.name);
             }
-            let error = answer.as_ref().err();
-            let said = error.map_or("ok".into(), |why| why.name());
+            let error = result.as_ref().err();
+            let message = error.map_or("ok".into(), |why| why.name());
             let legal = error.is_none_or(|why| row.legal.allows(*why));
-            self.log.emit(call, EventKind::DdiReturn { name: row.name.into(), result: said, legal });
+            self.log
+                .emit(call, EventKind::DdiReturn { name: row.name.into(), result: message, legal });
             if CallGuard::current().is_some_and(|it| it.marked) {
                 self.end_call(call.number);
             }
         };
         let body = |at: &mut L| body(&*self.miniport, at);
-        let Ok((answer, ())) = funnel.call(at, scope, before, body, after);
+        let Ok((result, ())) = funnel.call(at, scope, before, body, after);
         // Work that does not move is given, too: the clock has to be watched for it.
-        if GIVES_WORK.contains(&row.name) || !self.machine.idle() {
+        if GIVES_WORK.contains(&row.name) || !self.hardware.idle() {
             self.host.wake(&self.work_available);
         }
-        answer
+        result
     }
 
     /// Entry rule: hardware that is not there is left alone.
@@ -428,7 +460,13 @@ impl Driver {
                 self.adapter
             )
         });
-        self.log.judge(RuleId::KMD_PNP_010, Component::Driver, self.adapter.subject(), name, broken);
+        self.log.judge(
+            RuleId::KMD_PNP_010,
+            Component::Driver,
+            self.adapter.subject(),
+            name,
+            broken,
+        );
     }
 
     /// A call in which something was acquired has returned.

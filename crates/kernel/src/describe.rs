@@ -5,7 +5,7 @@ use crate::create::{CreateAllocationRequest, CreateScope};
 use crate::gate::DdiPermit;
 use crate::kernel::Kernel;
 use crate::miniport::{DriverResult, SurfaceInfo};
-use flight::{Passive, RuleId, Component};
+use flight::{Component, Passive, RuleId};
 
 impl Kernel {
     /// Has the driver describe the primaries of a create call.
@@ -18,18 +18,24 @@ impl Kernel {
         at: &mut Passive,
         permit: &DdiPermit<'_>,
         creating: &CreateScope<'_>,
-        order: &CreateAllocationRequest,
-        built: &NewObjects,
+        request: &CreateAllocationRequest,
+        objects: &NewObjects,
     ) {
-        for place in &order.primaries {
-            let Some(&number) = built.allocations.get(*place) else { continue };
+        for place in &request.primaries {
+            let Some(&number) = objects.allocations.get(*place) else { continue };
             // Nobody else knows it yet: it is between, and its pass is ours.
-            let word = self.state.lock().allocations.get_mut(number).and_then(|it| it.driver_handle.take());
-            let Some(word) = word else { continue };
+            let driver_handle = self
+                .state
+                .lock()
+                .allocations
+                .get_mut(number)
+                .and_then(|it| it.driver_handle.take());
+            let Some(driver_handle) = driver_handle else { continue };
             let driver = &creating.device.driver;
-            let described = driver.describe_allocation(at, permit, creating.process, &word);
+            let described =
+                driver.describe_allocation(at, permit, creating.process, &driver_handle);
             if let Some(it) = self.state.lock().allocations.get_mut(number) {
-                it.driver_handle = Some(word);
+                it.driver_handle = Some(driver_handle);
             }
             let about = number.subject();
             let (rule, place) = (RuleId::KMD_STD_001, "DxgkDdiDescribeAllocation");

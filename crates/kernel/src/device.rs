@@ -1,8 +1,8 @@
 //! Devices: a process's link to an adapter.
 
 use crate::context::Context;
-use crate::ddi::{Driver, CallDetails};
-use crate::gate::{ThreadingLevel, DdiPermit};
+use crate::ddi::{CallDetails, Driver};
+use crate::gate::{DdiPermit, ThreadingLevel};
 use crate::handle::ObjectId;
 use crate::handle::{Handle, ReservedHandle};
 use crate::kernel::Kernel;
@@ -17,11 +17,11 @@ use crate::retire::Retirement;
 use crate::saved::ContextAllocation;
 use crate::start::Adapter;
 use crate::store::Id;
-use crate::view::ViewStage;
 use crate::view::View;
+use crate::view::ViewStage;
 use crate::world::KernelState;
 use flight::invariant;
-use flight::{Log, Passive, Ram, Run, Subject, EventKind};
+use flight::{EventKind, Log, Passive, Ram, Run, Subject};
 use smallvec::smallvec;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -186,8 +186,8 @@ impl Kernel {
         let subject = device.subject();
         let made = driver.create_device(at, permit, (Some(process.0), own.handle()));
         let mut world = self.state.lock();
-        let word = match made {
-            Ok(word) => word,
+        let driver_handle = match made {
+            Ok(driver_handle) => driver_handle,
             Err(why) => {
                 // What the driver made for a device it then refused, it left behind.
                 self.end_owner_context_allocations(&mut world, device, "DxgkDdiCreateDevice");
@@ -198,7 +198,7 @@ impl Kernel {
             }
         };
         world.kernel_handles.publish(own, device.into());
-        let given = word.word();
+        let given = driver_handle.word();
         let welcome = world.check_accepts_devices(process, adapter);
         self.log.emit(
             subject,
@@ -209,8 +209,8 @@ impl Kernel {
             drop(world);
             // WINDOWS: that the driver sees this call is our decision.
             let log_arguments = |log: &Log| log.emit(subject, EventKind::DdiEnds {});
-            let whom = CallDetails { process: Some(process.0), log_arguments: &log_arguments };
-            let _ = driver.destroy_device(at, permit, whom, word);
+            let details = CallDetails { process: Some(process.0), log_arguments: &log_arguments };
+            let _ = driver.destroy_device(at, permit, details, driver_handle);
             let mut world = self.state.lock();
             self.log.emit(subject, EventKind::DeviceDestroyed {});
             self.end_driver_handle(given, subject, false);
@@ -220,7 +220,7 @@ impl Kernel {
             return Err(why);
         }
         if let Some(it) = world.devices.get_mut(device) {
-            (it.driver_handle, it.ending) = (Some(Arc::new(word)), false);
+            (it.driver_handle, it.ending) = (Some(Arc::new(driver_handle)), false);
         }
         if let Some(name) = name.take() {
             self.publish_handle(&mut world, process.0, name, device.into());
@@ -359,16 +359,17 @@ impl Kernel {
         self.end_trims(number);
         self.end_all_handle_data(|it| it.device == number);
         self.wait_device(at, number, "the ends of its views", |it| it.retiring == 0);
-        let word = self.state.lock().devices.get_mut(number).and_then(|it| it.driver_handle.take());
-        let told = word.and_then(|word| {
-            let (driver, given) = (self.driver_of(number)?, word.word());
-            let word = Arc::into_inner(word)?;
+        let driver_handle =
+            self.state.lock().devices.get_mut(number).and_then(|it| it.driver_handle.take());
+        let told = driver_handle.and_then(|driver_handle| {
+            let (driver, given) = (self.driver_of(number)?, driver_handle.word());
+            let driver_handle = Arc::into_inner(driver_handle)?;
             let keys = ThreadingLevel::Zero.keys(driver.adapter, driver.generation, process);
             let permit = self.acquire_permit(at, keys).ok()?;
             // WINDOWS: after a refusal it is gone all the same (our decision).
             let log_arguments = |log: &Log| log.emit(number.subject(), EventKind::DdiEnds {});
-            let whom = CallDetails { process: Some(process), log_arguments: &log_arguments };
-            let _ = driver.destroy_device(at, &permit, whom, word);
+            let details = CallDetails { process: Some(process), log_arguments: &log_arguments };
+            let _ = driver.destroy_device(at, &permit, details, driver_handle);
             Some(given)
         });
         let mut world = self.state.lock();
@@ -450,8 +451,8 @@ impl Kernel {
     }
 
     /// Who parked looks again: whether the device still works.
-    pub(crate) fn recheck_device(&self, inside: &RundownGuard<'_>) -> Result<(), KernelError> {
-        self.state.lock().check_working(inside.device)
+    pub(crate) fn recheck_device(&self, guard: &RundownGuard<'_>) -> Result<(), KernelError> {
+        self.state.lock().check_working(guard.device)
     }
 
     /// A device cannot work any more. What it had queued counts as done, so everything that
@@ -463,7 +464,12 @@ impl Kernel {
         self.mark_lost(&mut self.state.lock(), number, why)
     }
 
-    pub(crate) fn mark_lost(&self, world: &mut KernelState, number: Id<Device>, why: DeviceLoss) -> bool {
+    pub(crate) fn mark_lost(
+        &self,
+        world: &mut KernelState,
+        number: Id<Device>,
+        why: DeviceLoss,
+    ) -> bool {
         // Another thread may have ended it meanwhile.
         let Some(it) = world.devices.get_mut(number) else { return false };
         if it.lost.is_some() {
@@ -496,7 +502,8 @@ impl Kernel {
         let world = self.state.lock();
         let number = world.resolve_handle::<Device>(process, Argument::Device, device)?;
         let it = world.devices.get(number);
-        let loss = it.and_then(|it| if it.zombie { Some(DeviceLoss::AdapterRemoved) } else { it.lost });
+        let loss =
+            it.and_then(|it| if it.zombie { Some(DeviceLoss::AdapterRemoved) } else { it.lost });
         let state = loss.map_or("active", DeviceLoss::name).into();
         self.log.emit(number.subject(), EventKind::DeviceStateQueried { state });
         Ok(loss)
@@ -514,12 +521,15 @@ impl Kernel {
         let mut world = self.state.lock();
         let it = &world.devices[number];
         // What a client destroyed before is in retirements of its own.
-        let live =
-            |view: &&Id<View>| world.views.get(**view).is_some_and(|it| it.stage == ViewStage::Live);
+        let live = |view: &&Id<View>| {
+            world.views.get(**view).is_some_and(|it| it.stage == ViewStage::Live)
+        };
         let named =
             |it: &&Id<ResourceView>| world.resource_views.get(**it).is_some_and(|it| it.published);
-        let resources = it.resource_views.iter().filter(named).map(|it| RetireTarget::Resource(*it));
-        let standalone_views = it.standalone_views.iter().filter(live).map(|it| RetireTarget::Views(smallvec![*it]));
+        let resources =
+            it.resource_views.iter().filter(named).map(|it| RetireTarget::Resource(*it));
+        let standalone_views =
+            it.standalone_views.iter().filter(live).map(|it| RetireTarget::Views(smallvec![*it]));
         let endings: Vec<RetireTarget> = resources.chain(standalone_views).collect();
         let how = |ending| self.retire(&mut world, number, ending, false, false);
         endings.into_iter().filter_map(how).filter(|it| it.ready).map(|it| it.number).collect()
@@ -561,9 +571,9 @@ impl KernelState {
     /// does, sees it until it lets go of that: it cannot know.
     pub(crate) fn unmap_from_user(&mut self, device: Id<Device>, shown: UserMapping) {
         let it = &mut self.devices[device];
-        let names = it.process.map(|process| &self.processes[process].handles);
+        let handles = it.process.map(|process| &self.processes[process].handles);
         let name = Ok(ObjectId::Device(device));
-        if it.ending && names.is_some_and(|names| names.lookup(it.handle) == name) {
+        if it.ending && handles.is_some_and(|handles| handles.lookup(it.handle) == name) {
             it.user_mappings.push(shown);
         }
     }
@@ -575,7 +585,11 @@ impl KernelState {
     }
 
     /// Whether a process may have a device on an adapter now.
-    fn check_accepts_devices(&self, process: ProcessId, adapter: Id<Adapter>) -> Result<(), KernelError> {
+    fn check_accepts_devices(
+        &self,
+        process: ProcessId,
+        adapter: Id<Adapter>,
+    ) -> Result<(), KernelError> {
         let running = self.adapters.get(adapter).is_some_and(|it| it.is_running() && !it.fatal);
         let alive = self.processes.get(process.0).is_some_and(|it| !it.ended);
         if running && alive { Ok(()) } else { Err(KernelError::Removed(adapter.subject())) }

@@ -28,7 +28,7 @@ use crate::store::Id;
 use crate::submit::SubmittedCommands;
 use crate::sync::SyncPoints;
 use crate::world::KernelState;
-use flight::{Fence, Passive, EventKind};
+use flight::{EventKind, Fence, Passive};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -99,11 +99,11 @@ impl ContextQueue {
 
     /// What was sent and is not done, if it has no lists: the first, or one behind it.
     pub(crate) fn submitted_packet(&self, place: usize) -> Option<Arc<SubmittedCommands>> {
-        let load = |it: &QueueItem| match it {
-            QueueItem::Packet(_, load) => Some(load.resubmission()),
+        let payload = |it: &QueueItem| match it {
+            QueueItem::Packet(_, payload) => Some(payload.resubmission()),
             QueueItem::Wait(_) | QueueItem::Signal(_) => None,
         };
-        match self.submitted.iter().filter_map(load).nth(place)? {
+        match self.submitted.iter().filter_map(payload).nth(place)? {
             PacketPayload::Virtual(it) => Some(it),
             PacketPayload::Render(_) => None,
         }
@@ -157,18 +157,18 @@ impl Kernel {
         context: Handle,
         item: QueueItem,
     ) -> Result<(), KernelError> {
-        self.with_context(at, process, context, |at, number, inside| {
+        self.with_context(at, process, context, |at, number, guard| {
             {
-                let world = &mut *self.state.lock();
-                world.check_working(inside.device)?;
-                if let Some(it) = world.contexts.get_mut(number) {
+                let state = &mut *self.state.lock();
+                state.check_working(guard.device)?;
+                if let Some(it) = state.contexts.get_mut(number) {
                     it.queue.pending.push_back(item);
                 }
-                self.advance_queue(world, number);
+                self.advance_queue(state, number);
             }
             // The item is in its line. A packet that cannot be sent behind it loses its device:
             // the next call hears of that.
-            let _ = self.submit_ready(at, process.0, number, inside);
+            let _ = self.submit_ready(at, process.0, number, guard);
             Ok(())
         })
     }
@@ -181,10 +181,10 @@ impl Kernel {
         context: Handle,
         body: impl FnOnce(&mut Passive, Id<Context>, &RundownGuard<'_>) -> Result<T, KernelError>,
     ) -> Result<T, KernelError> {
-        let (number, inside) = self.enter_context(process, context)?;
-        let answer = body(at, number, &inside);
-        self.leave_context_call(number, inside);
-        answer
+        let (number, guard) = self.enter_context(process, context)?;
+        let result = body(at, number, &guard);
+        self.leave_context_call(number, guard);
+        result
     }
 
     /// Enters a context: it cannot go until its caller leaves.
@@ -193,25 +193,25 @@ impl Kernel {
         process: ProcessId,
         context: Handle,
     ) -> Result<(Id<Context>, RundownGuard<'_>), KernelError> {
-        let mut world = self.state.lock();
-        let number = world.resolve_handle::<Context>(process, Argument::Context, context)?;
-        let device = world.contexts[number].device;
-        let inside = self.acquire_rundown(&mut world, device)?;
-        if let Some(it) = world.contexts.get_mut(number) {
+        let mut state = self.state.lock();
+        let number = state.resolve_handle::<Context>(process, Argument::Context, context)?;
+        let device = state.contexts[number].device;
+        let guard = self.acquire_rundown(&mut state, device)?;
+        if let Some(it) = state.contexts.get_mut(number) {
             it.active_calls += 1;
         }
-        Ok((number, inside))
+        Ok((number, guard))
     }
 
     /// Leaves what [`Kernel::enter_context`] entered.
-    pub(crate) fn leave_context_call(&self, number: Id<Context>, inside: RundownGuard<'_>) {
-        let mut world = self.state.lock();
-        if let Some(it) = world.contexts.get_mut(number) {
+    pub(crate) fn leave_context_call(&self, number: Id<Context>, guard: RundownGuard<'_>) {
+        let mut state = self.state.lock();
+        if let Some(it) = state.contexts.get_mut(number) {
             it.active_calls -= 1;
         }
-        world.release_idle_context(inside.adapter, number);
-        self.wake_all(&mut world);
-        inside.release(&mut world);
+        state.release_idle_context(guard.adapter, number);
+        self.wake_all(&mut state);
+        guard.release(&mut state);
     }
 
     /// Puts a packet at the end of a context's line. What its engine saves into is on its way
@@ -219,54 +219,61 @@ impl Kernel {
     pub(crate) fn queue_packet(
         &self,
         number: Id<Context>,
-        inside: &RundownGuard<'_>,
-        load: PacketPayload,
+        guard: &RundownGuard<'_>,
+        payload: PacketPayload,
     ) -> Result<(), KernelError> {
-        let world = &mut *self.state.lock();
-        self.may_queue(world, number, inside, &load)?;
-        self.push_packet(world, number, load);
+        let state = &mut *self.state.lock();
+        self.may_queue(state, number, guard, &payload)?;
+        self.push_packet(state, number, payload);
         Ok(())
     }
 
     /// Whether a packet can be put in a context's line, which has then what it saves into.
     pub(crate) fn may_queue(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         number: Id<Context>,
-        inside: &RundownGuard<'_>,
-        load: &PacketPayload,
+        guard: &RundownGuard<'_>,
+        payload: &PacketPayload,
     ) -> Result<(), KernelError> {
         // Who parked looks again.
-        world.check_working(inside.device)?;
-        let zombie = KernelError::Removed(inside.subject());
-        let it = world.contexts.get(number).ok_or(zombie)?;
-        match (load, &it.lists) {
-            (PacketPayload::Virtual(_), Some(_)) => return Err(KernelError::HasLists(number.subject())),
+        state.check_working(guard.device)?;
+        let zombie = KernelError::Removed(guard.subject());
+        let it = state.contexts.get(number).ok_or(zombie)?;
+        match (payload, &it.lists) {
+            (PacketPayload::Virtual(_), Some(_)) => {
+                return Err(KernelError::HasLists(number.subject()));
+            }
             (PacketPayload::Render(_), None) => return Err(KernelError::NoLists(number.subject())),
             (PacketPayload::Virtual(given), None) => {
-                let (bytes, most) = (given.packet.private.len(), it.private_size);
-                if bytes > most as usize {
-                    return Err(KernelError::PrivateDataTooLarge { bytes, most });
+                let (bytes, limit) = (given.packet.private.len(), it.private_size);
+                if bytes > limit as usize {
+                    return Err(KernelError::PrivateDataTooLarge { bytes, limit });
                 }
             }
             (PacketPayload::Render(_), Some(_)) => (),
         }
-        self.plan_context_allocations(world, inside.adapter, number)
+        self.plan_context_allocations(state, guard.adapter, number)
     }
 
     /// Puts a packet at the end of a context's line.
-    pub(crate) fn push_packet(&self, world: &mut KernelState, number: Id<Context>, load: PacketPayload) {
-        let it = &mut world.contexts[number];
+    pub(crate) fn push_packet(
+        &self,
+        state: &mut KernelState,
+        number: Id<Context>,
+        payload: PacketPayload,
+    ) {
+        let it = &mut state.contexts[number];
         it.queue.queued += 1;
         it.in_flight += 1;
         let (packet, first) = (it.queue.queued, it.in_flight == 1);
-        it.queue.pending.push_back(QueueItem::Packet(packet, load));
+        it.queue.pending.push_back(QueueItem::Packet(packet, payload));
         if first {
-            world.mark_busy(number);
+            state.mark_busy(number);
         }
         self.log.emit(number.subject(), EventKind::PacketQueued { packet });
-        self.advance_queue(world, number);
-        self.preempt_for_priority(world, number);
+        self.advance_queue(state, number);
+        self.preempt_for_priority(state, number);
     }
 
     /// Changes how important a context is (`D3DKMTSetContextSchedulingPriority`).
@@ -276,9 +283,9 @@ impl Kernel {
         context: Handle,
         priority: i32,
     ) -> Result<(), KernelError> {
-        let world = &mut *self.state.lock();
-        let number = world.resolve_handle::<Context>(process, Argument::Context, context)?;
-        if let Some(it) = world.contexts.get_mut(number) {
+        let state = &mut *self.state.lock();
+        let number = state.resolve_handle::<Context>(process, Argument::Context, context)?;
+        if let Some(it) = state.contexts.get_mut(number) {
             it.queue.priority = priority;
         }
         Ok(())
@@ -286,39 +293,39 @@ impl Kernel {
 
     /// How important a context is (`D3DKMTGetContextSchedulingPriority`).
     pub fn priority(&self, process: ProcessId, context: Handle) -> Result<i32, KernelError> {
-        let world = self.state.lock();
-        let number = world.resolve_handle::<Context>(process, Argument::Context, context)?;
-        Ok(world.contexts.get(number).map_or(0, |it| it.queue.priority))
+        let state = self.state.lock();
+        let number = state.resolve_handle::<Context>(process, Argument::Context, context)?;
+        Ok(state.contexts.get(number).map_or(0, |it| it.queue.priority))
     }
 
     /// How many packets of a context are not over.
     pub fn unfinished(&self, process: ProcessId, context: Handle) -> Result<u32, KernelError> {
-        let world = self.state.lock();
-        let number = world.resolve_handle::<Context>(process, Argument::Context, context)?;
-        Ok(world.contexts.get(number).map_or(0, |it| it.in_flight))
+        let state = self.state.lock();
+        let number = state.resolve_handle::<Context>(process, Argument::Context, context)?;
+        Ok(state.contexts.get(number).map_or(0, |it| it.in_flight))
     }
 
     /// A packet is over, or will never be sent.
-    fn release_payload(&self, world: &mut KernelState, load: &PacketPayload) {
-        if let PacketPayload::Render(packet) = load {
-            self.end_render_packet(world, *packet);
+    fn release_payload(&self, state: &mut KernelState, payload: &PacketPayload) {
+        if let PacketPayload::Render(packet) = payload {
+            self.end_render_packet(state, *packet);
         }
     }
 
     /// Plans that everything a context saves into is there, and holds it.
     fn plan_context_allocations(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         adapter: Id<Adapter>,
         context: Id<Context>,
     ) -> Result<(), KernelError> {
-        let next_size = world.context_allocations_of(context);
+        let next_size = state.context_allocations_of(context);
         if next_size.is_empty() {
             return Ok(());
         }
         let mut plan = PagingPlan::default();
         for (number, extent) in next_size {
-            let just_reset = world.contexts.get_mut(context).is_some_and(|it| {
+            let just_reset = state.contexts.get_mut(context).is_some_and(|it| {
                 let just_reset = !it.held_extents.contains(&number);
                 if just_reset {
                     it.held_extents.push(number);
@@ -326,38 +333,38 @@ impl Kernel {
                 just_reset
             });
             if just_reset {
-                world.hold_extent(extent, true);
+                state.hold_extent(extent, true);
             }
-            if let Err(why) = self.plan_page_in(world, extent, &mut plan) {
-                self.undo_plan(world, &mut plan);
-                self.start_paging(world, adapter, plan, None);
+            if let Err(why) = self.plan_page_in(state, extent, &mut plan) {
+                self.undo_plan(state, &mut plan);
+                self.start_paging(state, adapter, plan, None);
                 return Err(KernelError::NoMemory { trim: why.missing });
             }
         }
-        self.start_paging(world, adapter, plan, None);
+        self.start_paging(state, adapter, plan, None);
         Ok(())
     }
 
     /// Goes over what a context can do without its driver. Answers whether a packet is first
     /// then.
-    fn advance_queue(&self, world: &mut KernelState, context: Id<Context>) -> bool {
+    fn advance_queue(&self, state: &mut KernelState, context: Id<Context>) -> bool {
         loop {
             // A context that was to go on may have ended meanwhile.
-            let Some(it) = world.contexts.get_mut(context) else { return false };
+            let Some(it) = state.contexts.get_mut(context) else { return false };
             match it.queue.pending.pop_front() {
                 None => return false,
                 Some(item @ QueueItem::Packet(..)) => {
                     it.queue.pending.push_front(item);
                     return true;
                 }
-                Some(QueueItem::Signal(marks)) if it.queue.submitted.is_empty() => {
-                    self.signal_points(world, context, &marks);
+                Some(QueueItem::Signal(points)) if it.queue.submitted.is_empty() => {
+                    self.signal_points(state, context, &points);
                 }
                 Some(item @ QueueItem::Signal(_)) => it.queue.submitted.push_back(item),
-                Some(QueueItem::Wait(marks)) => {
-                    if !self.try_satisfy(world, context, &marks) {
-                        if let Some(it) = world.contexts.get_mut(context) {
-                            it.queue.pending.push_front(QueueItem::Wait(marks));
+                Some(QueueItem::Wait(points)) => {
+                    if !self.try_satisfy(state, context, &points) {
+                        if let Some(it) = state.contexts.get_mut(context) {
+                            it.queue.pending.push_front(QueueItem::Wait(points));
                         }
                         return false;
                     }
@@ -370,48 +377,50 @@ impl Kernel {
     ///
     /// One that goes on may signal what others wait for, and so on: they go on one after the
     /// other, not inside one another.
-    pub(crate) fn advance(&self, world: &mut KernelState, context: Id<Context>) {
-        world.advancing.push(context);
-        if world.advancing.len() > 1 {
+    pub(crate) fn advance(&self, state: &mut KernelState, context: Id<Context>) {
+        state.advancing.push(context);
+        if state.advancing.len() > 1 {
             return;
         }
         let mut next = 0;
-        while let Some(context) = world.advancing.get(next).copied() {
-            if self.advance_queue(world, context) {
-                self.make_runnable(world, context);
+        while let Some(context) = state.advancing.get(next).copied() {
+            if self.advance_queue(state, context) {
+                self.make_runnable(state, context);
             }
             next += 1;
         }
-        world.advancing.clear();
-        self.wake_all(world);
+        state.advancing.clear();
+        self.wake_all(state);
     }
 
     /// Has somebody send what is first in a context's line.
-    fn make_runnable(&self, world: &mut KernelState, context: Id<Context>) {
+    fn make_runnable(&self, state: &mut KernelState, context: Id<Context>) {
         // A context that was to go on may have ended meanwhile.
-        let Some(it) = world.contexts.get_mut(context) else { return };
+        let Some(it) = state.contexts.get_mut(context) else { return };
         if !std::mem::replace(&mut it.queue.runnable, true) {
-            world.runnable.push(context);
+            state.runnable.push(context);
         }
         self.wake_one(&self.work_available);
     }
 
     /// Contexts of a node may be sent for again.
-    pub(crate) fn reopen_node(&self, world: &mut KernelState, adapter: Id<Adapter>, node: usize) {
+    pub(crate) fn reopen_node(&self, state: &mut KernelState, adapter: Id<Adapter>, node: usize) {
         let on =
-            |device: Id<Device>| world.devices.get(device).is_some_and(|it| it.adapter == adapter);
+            |device: Id<Device>| state.devices.get(device).is_some_and(|it| it.adapter == adapter);
         let waits = |it: &Context| it.node == node && it.queue.has_packet_first();
-        for context in world.contexts.select(|it| waits(it) && on(it.device)) {
-            self.make_runnable(world, context);
+        for context in state.contexts.select(|it| waits(it) && on(it.device)) {
+            self.make_runnable(state, context);
         }
     }
 
     /// The first packet that a context sent is done, or counts as done: what comes behind it
     /// happens.
-    pub(crate) fn complete_submitted(&self, world: &mut KernelState, context: Id<Context>) -> u64 {
-        let it = &mut world.contexts[context];
+    pub(crate) fn complete_submitted(&self, state: &mut KernelState, context: Id<Context>) -> u64 {
+        let it = &mut state.contexts[context];
         let (number, listed) = match it.queue.submitted.pop_front() {
-            Some(QueueItem::Packet(number, PacketPayload::Render(listed))) => (number, Some(listed)),
+            Some(QueueItem::Packet(number, PacketPayload::Render(listed))) => {
+                (number, Some(listed))
+            }
             Some(QueueItem::Packet(number, _)) => (number, None),
             // Its device was lost, and it counts as done already.
             _ => return 0,
@@ -419,90 +428,95 @@ impl Kernel {
         it.queue.done += 1;
         it.in_flight -= 1;
         if it.in_flight == 0 {
-            world.mark_busy(context);
+            state.mark_busy(context);
         }
         if let Some(listed) = listed {
-            self.end_render_packet(world, listed);
+            self.end_render_packet(state, listed);
         }
         number
     }
 
     /// Signals that come right behind what counts as done, of a lost device: they never happen.
-    pub(crate) fn drop_signals(&self, world: &mut KernelState, context: Id<Context>) {
-        while let Some(it) = world.contexts.get_mut(context)
+    pub(crate) fn drop_signals(&self, state: &mut KernelState, context: Id<Context>) {
+        while let Some(it) = state.contexts.get_mut(context)
             && let Some(QueueItem::Signal(_)) = it.queue.submitted.front()
         {
-            if let Some(QueueItem::Signal(marks)) = it.queue.submitted.pop_front() {
-                self.cancel_points(world, Some(context), &marks);
+            if let Some(QueueItem::Signal(points)) = it.queue.submitted.pop_front() {
+                self.cancel_points(state, Some(context), &points);
             }
         }
     }
 
     /// Signals that come right behind what is done.
-    pub(crate) fn signal_queued(&self, world: &mut KernelState, context: Id<Context>) {
-        while let Some(it) = world.contexts.get_mut(context)
+    pub(crate) fn signal_queued(&self, state: &mut KernelState, context: Id<Context>) {
+        while let Some(it) = state.contexts.get_mut(context)
             && let Some(QueueItem::Signal(_)) = it.queue.submitted.front()
         {
-            if let Some(QueueItem::Signal(marks)) = it.queue.submitted.pop_front() {
-                self.signal_points(world, context, &marks);
+            if let Some(QueueItem::Signal(points)) = it.queue.submitted.pop_front() {
+                self.signal_points(state, context, &points);
             }
         }
         // A wait may stand first, or a signal that nothing is before any more.
-        if world.contexts.get(context).is_some_and(|it| it.queue.is_waiting()) {
-            self.advance(world, context);
+        if state.contexts.get(context).is_some_and(|it| it.queue.is_waiting()) {
+            self.advance(state, context);
         }
     }
 
     /// A node gave back what it has of a context: it is first in line again.
     /// Answers the packets among it.
-    pub(crate) fn requeue_submitted(&self, world: &mut KernelState, context: Id<Context>) -> Vec<u64> {
-        let it = &mut world.contexts[context];
-        let number =
-            |it: &QueueItem| if let QueueItem::Packet(number, _) = it { Some(*number) } else { None };
+    pub(crate) fn requeue_submitted(
+        &self,
+        state: &mut KernelState,
+        context: Id<Context>,
+    ) -> Vec<u64> {
+        let it = &mut state.contexts[context];
+        let number = |it: &QueueItem| {
+            if let QueueItem::Packet(number, _) = it { Some(*number) } else { None }
+        };
         let packets = it.queue.submitted.iter().filter_map(number).collect();
         while let Some(item) = it.queue.submitted.pop_back() {
             it.queue.pending.push_front(item);
         }
-        self.make_runnable(world, context);
+        self.make_runnable(state, context);
         packets
     }
 
     /// A context's device is lost: what it was to do is over. Packets that never were sent are
     /// cancelled.
-    pub(crate) fn clear_queue(&self, world: &mut KernelState, context: Id<Context>) {
-        let it = &mut world.contexts[context];
+    pub(crate) fn clear_queue(&self, state: &mut KernelState, context: Id<Context>) {
+        let it = &mut state.contexts[context];
         let sent = std::mem::take(&mut it.queue.submitted);
-        let line = std::mem::take(&mut it.queue.pending);
+        let queue = std::mem::take(&mut it.queue.pending);
         it.queue.done = it.queue.queued;
         it.in_flight = 0;
-        world.mark_busy(context);
+        state.mark_busy(context);
         for item in sent {
             match item {
-                QueueItem::Wait(marks) | QueueItem::Signal(marks) => {
-                    self.cancel_points(world, Some(context), &marks);
+                QueueItem::Wait(points) | QueueItem::Signal(points) => {
+                    self.cancel_points(state, Some(context), &points);
                 }
-                QueueItem::Packet(_, load) => self.release_payload(world, &load),
+                QueueItem::Packet(_, payload) => self.release_payload(state, &payload),
             }
         }
-        let device = world.contexts[context].device;
-        let adapter = world.devices.get(device).and_then(|it| world.adapters.get(it.adapter));
+        let device = state.contexts[context].device;
+        let adapter = state.devices.get(device).and_then(|it| state.adapters.get(it.adapter));
         let cancellation = adapter.is_some_and(|it| it.scheduling.cancellation && it.is_running());
-        for item in line {
+        for item in queue {
             match item {
-                QueueItem::Packet(packet, load) => {
+                QueueItem::Packet(packet, payload) => {
                     self.log.emit(context.subject(), EventKind::PacketCancelled { packet });
                     if cancellation {
-                        if let Some(it) = world.contexts.get_mut(context) {
+                        if let Some(it) = state.contexts.get_mut(context) {
                             it.queue.cancelling += 1;
                         }
-                        world.cancelled.push_back((context, load));
+                        state.cancelled.push_back((context, payload));
                         self.wake_one(&self.work_available);
                     } else {
-                        self.release_payload(world, &load);
+                        self.release_payload(state, &payload);
                     }
                 }
-                QueueItem::Wait(marks) | QueueItem::Signal(marks) => {
-                    self.cancel_points(world, Some(context), &marks);
+                QueueItem::Wait(points) | QueueItem::Signal(points) => {
+                    self.cancel_points(state, Some(context), &points);
                 }
             }
         }
@@ -513,10 +527,10 @@ impl KernelState {
     /// What a device has queued that is not over.
     pub(crate) fn outstanding_work(&self, device: Id<Device>) -> Vec<QueuePoint> {
         let it = &self.devices[device];
-        let behind = |context: &Id<Context>| {
+        let waits = |context: &Id<Context>| {
             Some(QueuePoint::Context(*context, self.contexts.get(*context)?.queue.queued))
         };
-        it.busy.iter().filter_map(behind).collect()
+        it.busy.iter().filter_map(waits).collect()
     }
 
     /// A context has packets that are not over, or not any more.

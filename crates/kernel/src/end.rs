@@ -8,12 +8,15 @@
 //!    is taken out, lent or moved, and put back under the resource's key.
 
 use crate::allocation::Allocation;
-use crate::ddi::{Driver, CallDetails};
+use crate::ddi::{CallDetails, Driver};
 use crate::device::Device;
 use crate::gate::DdiPermit;
 use crate::kernel::Kernel;
 use crate::lock::StateGuard;
-use crate::miniport::{HandleSlot, DestroyAllocationArgs, DriverAllocation, DriverResource, DriverView, ResourceDisposition, DriverHandle};
+use crate::miniport::{
+    DestroyAllocationArgs, DriverAllocation, DriverHandle, DriverResource, DriverView, HandleSlot,
+    ResourceDisposition,
+};
 use crate::process::Process;
 use crate::resource::Resource;
 use crate::resource::ResourceView;
@@ -22,7 +25,7 @@ use crate::store::Id;
 use crate::store::IdList;
 use crate::view::View;
 use crate::world::KernelState;
-use flight::{Log, Passive, RuleId, Subject, EventKind, Component};
+use flight::{Component, EventKind, Log, Passive, RuleId, Subject};
 use smallvec::SmallVec;
 
 /// Who ends things: which driver is called, under which pass, on whose behalf.
@@ -43,34 +46,34 @@ impl Kernel {
         &'k self,
         at: &mut Passive,
         component: &DestroyScope<'_>,
-        mut world: StateGuard<'k, KernelState>,
+        mut state: StateGuard<'k, KernelState>,
         number: Id<Retirement>,
     ) -> StateGuard<'k, KernelState> {
-        let it = &mut world.retirements[number];
+        let it = &mut state.retirements[number];
         let (device, resource_view) = (it.device, it.resource_view);
         let views = std::mem::take(&mut it.views);
         #[cfg(shuttle)]
-        let world = {
-            drop(world);
+        let state = {
+            drop(state);
             self.destroy_too_early(at, component, &views);
             self.world.hold()
         };
-        let (orphans, mut world) = self.close_views(at, component, world, device, &views);
-        let doomed = resource_view.and_then(|it| self.close_resource_view(&mut world, it));
-        let mut world = self.destroy_orphans(at, component, world, &orphans, doomed);
+        let (orphans, mut state) = self.close_views(at, component, state, device, &views);
+        let args = resource_view.and_then(|it| self.close_resource_view(&mut state, it));
+        let mut state = self.destroy_orphans(at, component, state, &orphans, args);
         self.log.emit(number.subject(), EventKind::RetireDone {});
-        let over = world.retirements.take(number);
-        self.finish_device_retirement(&mut world, device);
-        if let Some(ticket) = over.and_then(|it| it.waiter) {
-            self.wake_one(&ticket);
+        let over = state.retirements.take(number);
+        self.finish_device_retirement(&mut state, device);
+        if let Some(token) = over.and_then(|it| it.waiter) {
+            self.wake_one(&token);
         }
-        world
+        state
     }
 
     /// A retirement of a device is done; whoever waits for the last one looks again.
-    fn finish_device_retirement(&self, world: &mut KernelState, device: Id<Device>) {
-        world.devices[device].retiring -= 1;
-        self.wake_all(world);
+    fn finish_device_retirement(&self, state: &mut KernelState, device: Id<Device>) {
+        state.devices[device].retiring -= 1;
+        self.wake_all(state);
     }
 
     /// Has the driver close views of a device, in one call; answers the allocations that no
@@ -79,20 +82,20 @@ impl Kernel {
         &'k self,
         at: &mut Passive,
         component: &DestroyScope<'_>,
-        mut world: StateGuard<'k, KernelState>,
+        mut state: StateGuard<'k, KernelState>,
         device: Id<Device>,
         views: &[Id<View>],
     ) -> (IdList<Allocation>, StateGuard<'k, KernelState>) {
         let mut closing = IdList::from(views);
         closing.sort_unstable();
-        self.decommit_allocations(&mut world, &closing, views);
-        let take = |it: &Id<View>| world.views.get_mut(*it).and_then(|it| it.driver_handle.take());
-        let mut words: Vec<DriverView> = views.iter().filter_map(take).collect();
-        let lent = world.devices.get(device).and_then(|it| it.driver_handle.clone());
-        let watched = world.surviving_allocations(device, &closing, views);
-        drop(world);
-        let given: DriverHandles = words.iter().map(DriverHandle::word).collect();
-        if let (Some(lent), false) = (&lent, words.is_empty()) {
+        self.decommit_allocations(&mut state, &closing, views);
+        let take = |it: &Id<View>| state.views.get_mut(*it).and_then(|it| it.driver_handle.take());
+        let mut driver_handles: Vec<DriverView> = views.iter().filter_map(take).collect();
+        let lent = state.devices.get(device).and_then(|it| it.driver_handle.clone());
+        let watched = state.surviving_allocations(device, &closing, views);
+        drop(state);
+        let given: DriverHandles = driver_handles.iter().map(DriverHandle::word).collect();
+        if let (Some(lent), false) = (&lent, driver_handles.is_empty()) {
             let batch = u32::try_from(views.len()).unwrap_or(u32::MAX);
             let log_arguments = |log: &Log| {
                 let device = device.subject();
@@ -100,31 +103,42 @@ impl Kernel {
                     log.emit(view.subject(), EventKind::DdiCloses { device, batch });
                 }
             };
-            let whom = CallDetails { process: component.process, log_arguments: &log_arguments };
+            let details = CallDetails { process: component.process, log_arguments: &log_arguments };
             // WINDOWS: after a refusal they are closed all the same (our decision).
-            let _ = component.driver.close_allocations(at, component.permit, whom, lent, words.drain(..));
+            let _ = component.driver.close_allocations(
+                at,
+                component.permit,
+                details,
+                lent,
+                driver_handles.drain(..),
+            );
             self.judge_references(component.driver, lent.word(), device.subject(), &watched);
         }
         drop(lent); // Before the device learns that its views are gone: it needs the only one.
-        let mut world = self.state.lock();
-        for (view, word) in views.iter().zip(given) {
+        let mut state = self.state.lock();
+        for (view, driver_handle) in views.iter().zip(given) {
             self.log.emit(view.subject(), EventKind::ViewClosed {});
-            self.end_driver_handle(word, view.subject(), false);
+            self.end_driver_handle(driver_handle, view.subject(), false);
         }
-        let orphans = views.iter().filter_map(|it| world.remove_view(*it)).collect();
-        (orphans, world)
+        let orphans = views.iter().filter_map(|it| state.remove_view(*it)).collect();
+        (orphans, state)
     }
 
     /// Allocations whose last view is idle give their memory back. `closing` are the views by
     /// number.
-    fn decommit_allocations(&self, world: &mut KernelState, closing: &[Id<View>], views: &[Id<View>]) {
+    fn decommit_allocations(
+        &self,
+        state: &mut KernelState,
+        closing: &[Id<View>],
+        views: &[Id<View>],
+    ) {
         for view in views {
-            let number = world.views[*view].allocation;
-            let it = &mut world.allocations[number];
+            let number = state.views[*view].allocation;
+            let it = &mut state.allocations[number];
             if !it.decommitted && it.views.iter().all(|it| closing.binary_search(it).is_ok()) {
                 it.decommitted = true;
                 for extent in it.take_extents() {
-                    self.release_extent(world, extent);
+                    self.release_extent(state, extent);
                 }
                 self.log.emit(number.subject(), EventKind::AllocationDecommitted {});
             }
@@ -139,9 +153,9 @@ impl Kernel {
         device: Subject,
         allocations: &[(Id<Allocation>, usize)],
     ) {
-        for (number, word) in allocations {
+        for (number, driver_handle) in allocations {
             let about = number.subject();
-            let broken = driver.pool.refers_to(*word, device_word).then(|| {
+            let broken = driver.pool.refers_to(*driver_handle, device_word).then(|| {
                 format!(
                     "the driver's data of {about} still points at its data of {device}, \
                          which has closed it: an allocation belongs to the adapter"
@@ -155,13 +169,13 @@ impl Kernel {
     /// A device's view of a resource is closed. Answers the resource if that was the last.
     pub(crate) fn close_resource_view(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         view: Id<ResourceView>,
     ) -> Option<Id<Resource>> {
-        let it = world.resource_views.remove(view);
-        world.devices[it.device].resource_views.remove(&view);
+        let it = state.resource_views.remove(view);
+        state.devices[it.device].resource_views.remove(&view);
         self.log.emit(view.subject(), EventKind::ResourceViewClosed {});
-        let resource = &mut world.resources[it.resource];
+        let resource = &mut state.resources[it.resource];
         resource.views.remove(&view);
         resource.views.is_empty().then_some(it.resource)
     }
@@ -174,19 +188,19 @@ impl Kernel {
         &'k self,
         at: &mut Passive,
         component: &DestroyScope<'_>,
-        mut world: StateGuard<'k, KernelState>,
+        mut state: StateGuard<'k, KernelState>,
         orphans: &[Id<Allocation>],
         ended: Option<Id<Resource>>,
     ) -> StateGuard<'k, KernelState> {
-        let resource = |it: &Id<Allocation>| world.allocations.get(*it).and_then(|it| it.resource);
+        let resource = |it: &Id<Allocation>| state.allocations.get(*it).and_then(|it| it.resource);
         let home = ended.or_else(|| orphans.iter().find_map(resource));
         if let Some(resource) = home {
-            return self.destroy_members(at, component, world, resource, orphans);
+            return self.destroy_members(at, component, state, resource, orphans);
         }
         for allocation in orphans {
-            world = self.call_destroy_allocation(at, component, world, &[*allocation], None);
+            state = self.call_destroy_allocation(at, component, state, &[*allocation], None);
         }
-        world
+        state
     }
 
     /// Destroys members of a resource; with the last of them the resource, if no device has a
@@ -195,20 +209,26 @@ impl Kernel {
         &'k self,
         at: &mut Passive,
         component: &DestroyScope<'_>,
-        mut world: StateGuard<'k, KernelState>,
+        mut state: StateGuard<'k, KernelState>,
         resource: Id<Resource>,
         members: &[Id<Allocation>],
     ) -> StateGuard<'k, KernelState> {
         // Another thread may have ended it meanwhile.
-        let Some(it) = world.resources.get_mut(resource) else { return world };
+        let Some(it) = state.resources.get_mut(resource) else { return state };
         // Those given are members, so all of them are when there are as many.
         let last = it.members.len() == members.len();
         let goes = it.views.is_empty() && last;
         if members.is_empty() && !goes {
-            return world; // Members that a list destroyed before hold it back.
+            return state; // Members that a list destroyed before hold it back.
         }
-        let Some(word) = it.driver_handle.take() else { return world };
-        self.call_destroy_allocation(at, component, world, members, Some((resource, word, goes)))
+        let Some(driver_handle) = it.driver_handle.take() else { return state };
+        self.call_destroy_allocation(
+            at,
+            component,
+            state,
+            members,
+            Some((resource, driver_handle, goes)),
+        )
     }
 
     /// One call of `DxgkDdiDestroyAllocation`.
@@ -216,31 +236,39 @@ impl Kernel {
         &'k self,
         at: &mut Passive,
         component: &DestroyScope<'_>,
-        mut world: StateGuard<'k, KernelState>,
+        mut state: StateGuard<'k, KernelState>,
         allocations: &[Id<Allocation>],
         home: Option<(Id<Resource>, DriverResource, bool)>,
     ) -> StateGuard<'k, KernelState> {
-        let take =
-            |it: &Id<Allocation>| world.allocations.get_mut(*it).and_then(|it| it.driver_handle.take());
+        let take = |it: &Id<Allocation>| {
+            state.allocations.get_mut(*it).and_then(|it| it.driver_handle.take())
+        };
         let mut tokens: Vec<DriverAllocation> = allocations.iter().filter_map(take).collect();
-        drop(world);
-        let words: DriverHandles = tokens.iter().map(DriverHandle::word).collect();
+        drop(state);
+        let driver_handles: DriverHandles = tokens.iter().map(DriverHandle::word).collect();
         let alone = allocations.is_empty();
-        let said = home.as_ref().map(|(number, word, goes)| (*number, word.word(), *goes));
+        let message = home
+            .as_ref()
+            .map(|(number, driver_handle, goes)| (*number, driver_handle.word(), *goes));
         let log_arguments = |log: &Log| {
             for allocation in allocations {
                 let given = EventKind::DdiDestroys { adapter: component.driver.adapter.subject() };
                 log.emit(allocation.subject(), given);
             }
-            if let Some((resource, word, goes)) = said {
-                let carried = EventKind::DdiResource { driver_handle: log.pointer_subject(word), destroy: goes, no_allocations: alone };
+            if let Some((resource, driver_handle, goes)) = message {
+                let carried = EventKind::DdiResource {
+                    driver_handle: log.pointer_subject(driver_handle),
+                    destroy: goes,
+                    no_allocations: alone,
+                };
                 log.emit(resource.subject(), carried);
             }
         };
-        let call = |at: &mut Passive, tokens: &mut Vec<_>, resource: Option<ResourceDisposition<'_>>| {
-            let doomed = DestroyAllocationArgs { allocations: tokens.drain(..), resource };
-            component.driver.destroy_allocations(at, component.permit, &log_arguments, doomed)
-        };
+        let call =
+            |at: &mut Passive, tokens: &mut Vec<_>, resource: Option<ResourceDisposition<'_>>| {
+                let args = DestroyAllocationArgs { allocations: tokens.drain(..), resource };
+                component.driver.destroy_allocations(at, component.permit, &log_arguments, args)
+            };
         // WINDOWS: after a refusal they are gone all the same, and the driver does not get
         // them again (our decision; observation is silent).
         let not_offered = match home {
@@ -248,58 +276,62 @@ impl Kernel {
                 let _ = call(at, &mut tokens, None);
                 None
             }
-            Some((_, word, true)) => {
-                let _ = call(at, &mut tokens, Some(ResourceDisposition::Destroy(word)));
+            Some((_, driver_handle, true)) => {
+                let _ = call(at, &mut tokens, Some(ResourceDisposition::Destroy(driver_handle)));
                 None
             }
-            Some((resource, word, false)) => {
-                let changed = call(at, &mut tokens, Some(ResourceDisposition::Keep(&word, HandleSlot::new())));
-                Some((resource, changed.ok().flatten().unwrap_or(word)))
+            Some((resource, driver_handle, false)) => {
+                let changed = call(
+                    at,
+                    &mut tokens,
+                    Some(ResourceDisposition::Keep(&driver_handle, HandleSlot::new())),
+                );
+                Some((resource, changed.ok().flatten().unwrap_or(driver_handle)))
             }
         };
-        let mut world = self.state.lock();
-        for (allocation, word) in allocations.iter().zip(words) {
+        let mut state = self.state.lock();
+        for (allocation, driver_handle) in allocations.iter().zip(driver_handles) {
             // One that was never opened has memory still.
-            let extents = world.allocations.get_mut(*allocation).map(Allocation::take_extents);
+            let extents = state.allocations.get_mut(*allocation).map(Allocation::take_extents);
             for extent in extents.unwrap_or_default() {
-                self.release_extent(&mut world, extent);
+                self.release_extent(&mut state, extent);
             }
-            world.remove_allocation(*allocation);
+            state.remove_allocation(*allocation);
             let subject = allocation.subject();
             self.log.emit(subject, EventKind::AllocationDestroyed {});
-            self.end_driver_handle(word, subject, false);
+            self.end_driver_handle(driver_handle, subject, false);
         }
-        match (said, not_offered) {
-            (Some((resource, old, _)), Some((_, word))) => {
-                self.set_resource_handle(&mut world, resource, old, word);
+        match (message, not_offered) {
+            (Some((resource, old, _)), Some((_, driver_handle))) => {
+                self.set_resource_handle(&mut state, resource, old, driver_handle);
             }
-            (Some((resource, word, true)), None) => {
-                world.resources.take(resource);
+            (Some((resource, driver_handle, true)), None) => {
+                state.resources.take(resource);
                 let subject = resource.subject();
                 self.log.emit(subject, EventKind::ResourceDestroyed {});
-                self.end_driver_handle(word, subject, alone);
+                self.end_driver_handle(driver_handle, subject, alone);
             }
             _ => (),
         }
-        world
+        state
     }
 
     /// Puts a resource's word back; a changed one is used from then on.
     pub(crate) fn set_resource_handle(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         resource: Id<Resource>,
         old: usize,
-        word: DriverResource,
+        driver_handle: DriverResource,
     ) {
         let subject = resource.subject();
-        if word.word() != old {
+        if driver_handle.word() != old {
             self.end_driver_handle(old, subject, false);
-            self.set_driver_handle(word.word(), subject);
+            self.set_driver_handle(driver_handle.word(), subject);
         }
-        if let Some(it) = world.resources.get_mut(resource) {
-            it.handle_value = word.word();
-            it.driver_handle = Some(word);
+        if let Some(it) = state.resources.get_mut(resource) {
+            it.handle_value = driver_handle.word();
+            it.driver_handle = Some(driver_handle);
         }
     }
 }
@@ -313,17 +345,18 @@ impl KernelState {
         closing: &[Id<View>],
         views: &[Id<View>],
     ) -> Vec<(Id<Allocation>, usize)> {
-        let word = |it: &Id<View>| {
+        let driver_handle = |it: &Id<View>| {
             let number = self.views.get(*it)?.allocation;
             let allocation = self.allocations.get(number)?;
             let stays = |it: &&Id<View>| closing.binary_search(it).is_err();
             let mut remaining = allocation.views.iter().filter(stays).peekable();
             let lives = remaining.peek().is_some();
-            let mine = remaining.any(|it| self.views.get(*it).is_some_and(|it| it.device == device));
-            let word = allocation.driver_handle.as_ref()?.word();
-            (lives && !mine).then_some((number, word))
+            let mine =
+                remaining.any(|it| self.views.get(*it).is_some_and(|it| it.device == device));
+            let driver_handle = allocation.driver_handle.as_ref()?.word();
+            (lives && !mine).then_some((number, driver_handle))
         };
-        views.iter().filter_map(word).collect()
+        views.iter().filter_map(driver_handle).collect()
     }
 
     /// Removes a closed view everywhere; answers its allocation if that was the last view.

@@ -9,8 +9,8 @@
 
 use crate::context::Context;
 use crate::device::Device;
-use crate::device::{RundownGuard, DeviceLoss};
-use crate::gate::{ThreadingLevel, DdiPermit, WaitStuck};
+use crate::device::{DeviceLoss, RundownGuard};
+use crate::gate::{DdiPermit, ThreadingLevel, WaitStuck};
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::miniport::{DriverContext, EscapeArgs, Generation};
@@ -20,7 +20,7 @@ use crate::schedule::InFlightPacket;
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{Passive, EventKind};
+use flight::{EventKind, Passive};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -63,57 +63,66 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        order: &EscapeRequest,
+        request: &EscapeRequest,
         private: &mut Vec<u8>,
     ) -> Result<(), KernelError> {
-        let not_offered = self.acquire_escape_target(process, order)?;
-        let answer = self.call_escape(at, process, order, &not_offered, private);
+        let not_offered = self.acquire_escape_target(process, request)?;
+        let result = self.call_escape(at, process, request, &not_offered, private);
         self.release_escape_target(not_offered);
-        answer
+        result
     }
 
     /// Looks at an escape that is for nobody here: whether what it names is there.
-    pub fn check_escape(&self, process: ProcessId, order: &EscapeRequest) -> Result<(), KernelError> {
-        self.resolve_escape_target(&self.state.lock(), process, order).map(|_| ())
+    pub fn check_escape(
+        &self,
+        process: ProcessId,
+        request: &EscapeRequest,
+    ) -> Result<(), KernelError> {
+        self.resolve_escape_target(&self.state.lock(), process, request).map(|_| ())
     }
 
     fn resolve_escape_target(
         &self,
-        world: &KernelState,
+        state: &KernelState,
         process: ProcessId,
-        order: &EscapeRequest,
+        request: &EscapeRequest,
     ) -> Result<EscapeTarget, KernelError> {
-        let named = world.find_escape_target(process, order);
-        let (hardware, resolved) = (order.hardware, named.is_ok());
+        let named = state.find_escape_target(process, request);
+        let (hardware, resolved) = (request.hardware, named.is_ok());
         self.log.emit(process.subject(), EventKind::EscapeRequested { hardware, resolved });
         named
     }
 
     /// Invariant 1, but for the adapter.
-    fn acquire_escape_target(&self, process: ProcessId, order: &EscapeRequest) -> Result<EscapeGuard<'_>, KernelError> {
-        let mut world = self.state.lock();
-        let EscapeTarget { adapter, device, context } = self.resolve_escape_target(&world, process, order)?;
+    fn acquire_escape_target(
+        &self,
+        process: ProcessId,
+        request: &EscapeRequest,
+    ) -> Result<EscapeGuard<'_>, KernelError> {
+        let mut state = self.state.lock();
+        let EscapeTarget { adapter, device, context } =
+            self.resolve_escape_target(&state, process, request)?;
         if let Some(device) = device {
-            world.check_working(device)?;
+            state.check_working(device)?;
         }
-        let word = context.map(|number| {
-            let word = world.contexts.get(number).and_then(|it| it.driver_handle.clone());
-            word.map(|it| (number, it)).ok_or(KernelError::Removed(number.subject()))
+        let driver_handle = context.map(|number| {
+            let driver_handle = state.contexts.get(number).and_then(|it| it.driver_handle.clone());
+            driver_handle.map(|it| (number, it)).ok_or(KernelError::Removed(number.subject()))
         });
-        let context = word.transpose()?;
-        let inside = device.map(|it| self.acquire_rundown(&mut world, it)).transpose()?;
-        if let Some(it) = context.as_ref().and_then(|(it, _)| world.contexts.get_mut(*it)) {
+        let context = driver_handle.transpose()?;
+        let guard = device.map(|it| self.acquire_rundown(&mut state, it)).transpose()?;
+        if let Some(it) = context.as_ref().and_then(|(it, _)| state.contexts.get_mut(*it)) {
             it.active_calls += 1;
         }
-        Ok(EscapeGuard { adapter, device_guard: inside, context })
+        Ok(EscapeGuard { adapter, device_guard: guard, context })
     }
 
     fn release_escape_target(&self, not_offered: EscapeGuard<'_>) {
-        if let Some((number, word)) = not_offered.context {
-            drop(word); // Before the context may go: whoever ends it needs the only one.
-            let mut world = self.state.lock();
-            world.contexts[number].active_calls -= 1;
-            self.wake_all(&mut world);
+        if let Some((number, driver_handle)) = not_offered.context {
+            drop(driver_handle); // Before the context may go: whoever ends it needs the only one.
+            let mut state = self.state.lock();
+            state.contexts[number].active_calls -= 1;
+            self.wake_all(&mut state);
         }
         drop(not_offered.device_guard);
     }
@@ -122,28 +131,37 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        order: &EscapeRequest,
+        request: &EscapeRequest,
         not_offered: &EscapeGuard<'_>,
         private: &mut Vec<u8>,
     ) -> Result<(), KernelError> {
         let zombie = KernelError::Removed(not_offered.adapter.subject());
-        let running = |world: &KernelState| world.adapters.get(not_offered.adapter).and_then(Adapter::running_driver);
+        let running = |state: &KernelState| {
+            state.adapters.get(not_offered.adapter).and_then(Adapter::running_driver)
+        };
         let driver = running(&self.state.lock()).ok_or(zombie.clone())?;
-        let permit = if order.hardware {
+        let permit = if request.hardware {
             self.acquire_idle_permit(at, not_offered.adapter, driver.generation)?
         } else {
-            self.acquire_permit(at, ThreadingLevel::Zero.keys(not_offered.adapter, driver.generation, process.0))?
+            self.acquire_permit(
+                at,
+                ThreadingLevel::Zero.keys(not_offered.adapter, driver.generation, process.0),
+            )?
         };
         // Who parked looks again.
         running(&self.state.lock()).ok_or(zombie)?;
-        if let Some(inside) = &not_offered.device_guard {
-            self.recheck_device(inside)?;
+        if let Some(guard) = &not_offered.device_guard {
+            self.recheck_device(guard)?;
         }
         let escape = EscapeArgs {
-            device: not_offered.device_guard.as_ref().map(RundownGuard::driver_handle).transpose()?,
-            context: not_offered.context.as_ref().map(|(_, word)| &**word),
-            hardware: order.hardware,
-            flags: order.flags,
+            device: not_offered
+                .device_guard
+                .as_ref()
+                .map(RundownGuard::driver_handle)
+                .transpose()?,
+            context: not_offered.context.as_ref().map(|(_, driver_handle)| &**driver_handle),
+            hardware: request.hardware,
+            flags: request.flags,
             private,
         };
         Ok(driver.escape(at, &permit, process.0, escape)?)
@@ -160,12 +178,12 @@ impl Kernel {
         loop {
             self.flush(at, adapter)?;
             let keys = ThreadingLevel::Two.keys(adapter, generation, None);
-            let (permit, mut world) = self.acquire_permit_locked(at, self.state.lock(), keys)?;
-            if world.busy_devices(adapter).is_empty() {
-                drop(world);
+            let (permit, mut state) = self.acquire_permit_locked(at, self.state.lock(), keys)?;
+            if state.busy_devices(adapter).is_empty() {
+                drop(state);
                 return Ok(permit);
             }
-            permit.release(&mut world);
+            permit.release(&mut state);
         }
     }
 
@@ -173,7 +191,7 @@ impl Kernel {
     /// its devices are lost, and what they had queued counts as done.
     fn flush(&self, at: &mut Passive, adapter: Id<Adapter>) -> Result<(), WaitStuck> {
         let about = adapter.subject();
-        let idle = |world: &KernelState| world.busy_devices(adapter).is_empty();
+        let idle = |state: &KernelState| state.busy_devices(adapter).is_empty();
         while !self.wait_until(at, about, |_| format!("the work on {about}"), idle) {
             let busy = self.state.lock().busy_devices(adapter);
             let lost = busy.into_iter().filter(|it| self.lose_device(*it, DeviceLoss::TimedOut));
@@ -187,14 +205,19 @@ impl Kernel {
 
 impl KernelState {
     /// What an order names: a context of its device, on its adapter.
-    fn find_escape_target(&self, process: ProcessId, order: &EscapeRequest) -> Result<EscapeTarget, KernelError> {
-        let adapter = self.resolve_handle::<Adapter>(process, Argument::Adapter, order.adapter)?;
-        let device = order.device.map(|it| self.resolve_handle(process, Argument::Device, it));
+    fn find_escape_target(
+        &self,
+        process: ProcessId,
+        request: &EscapeRequest,
+    ) -> Result<EscapeTarget, KernelError> {
+        let adapter =
+            self.resolve_handle::<Adapter>(process, Argument::Adapter, request.adapter)?;
+        let device = request.device.map(|it| self.resolve_handle(process, Argument::Device, it));
         let device: Option<Id<Device>> = device.transpose()?;
-        let context = order.context.map(|it| self.resolve_handle(process, Argument::Context, it));
+        let context = request.context.map(|it| self.resolve_handle(process, Argument::Context, it));
         let context: Option<Id<Context>> = context.transpose()?;
         let owner = context.map(|it| self.contexts[it].device);
-        if let (Some(device), Some(owner), Some(handle)) = (device, owner, order.context)
+        if let (Some(device), Some(owner), Some(handle)) = (device, owner, request.context)
             && device != owner
         {
             let (argument, owner) = (Argument::Context, owner.subject());

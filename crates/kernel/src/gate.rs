@@ -18,7 +18,7 @@ use crate::resource::Resource;
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{Passive, Subject, WaitToken, EventKind, WaitResult};
+use flight::{EventKind, Passive, Subject, WaitResult, WaitToken};
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
 
@@ -148,7 +148,9 @@ impl ThreadingLevel {
     /// A permit of an exclusive level excludes all other threads, so it serves every lower level,
     /// too. The scheduler's permit does not serve level zero: each of the two has its own DDIs.
     pub(crate) fn serves(self, needed: ThreadingLevel) -> bool {
-        self == needed || self == ThreadingLevel::Three || (self == ThreadingLevel::Two && !needed.is_exclusive())
+        self == needed
+            || self == ThreadingLevel::Three
+            || (self == ThreadingLevel::Two && !needed.is_exclusive())
     }
 }
 
@@ -196,7 +198,11 @@ impl PermitTable {
 
     /// Takes all keys, or none, also where others are kept out.
     fn acquire_nested(&mut self, keys: &[(PermitKey, PermitMode)]) -> bool {
-        let free = |(key, mode): &(PermitKey, PermitMode)| match self.held.iter().find(|it| it.0 == *key) {
+        let free = |(key, mode): &(PermitKey, PermitMode)| match self
+            .held
+            .iter()
+            .find(|it| it.0 == *key)
+        {
             None => true,
             Some((_, held, _)) => (*held, *mode) == (PermitMode::Shared, PermitMode::Shared),
         };
@@ -228,9 +234,13 @@ impl PermitTable {
 
 impl Kernel {
     /// Waits for a pass. The caller holds no other.
-    pub(crate) fn acquire_permit(&self, at: &mut Passive, keys: PermitKeys) -> Result<DdiPermit<'_>, WaitStuck> {
-        let (permit, world) = self.acquire_permit_locked(at, self.state.lock(), keys)?;
-        drop(world);
+    pub(crate) fn acquire_permit(
+        &self,
+        at: &mut Passive,
+        keys: PermitKeys,
+    ) -> Result<DdiPermit<'_>, WaitStuck> {
+        let (permit, state) = self.acquire_permit_locked(at, self.state.lock(), keys)?;
+        drop(state);
         Ok(permit)
     }
 
@@ -239,56 +249,68 @@ impl Kernel {
     pub(crate) fn acquire_permit_locked<'k>(
         &'k self,
         at: &mut Passive,
-        mut world: StateGuard<'k, KernelState>,
+        mut state: StateGuard<'k, KernelState>,
         keys: PermitKeys,
     ) -> Result<(DdiPermit<'k>, StateGuard<'k, KernelState>), WaitStuck> {
-        while !world.permits.acquire(&keys.list) {
-            let ticket = WaitToken::new(format!("a pass for {keys:?}"));
-            world.permits.waiting.push(ticket.clone());
-            drop(world);
-            if let WaitResult::Stuck(_) = self.park(at, Subject::RUN, &ticket) {
+        while !state.permits.acquire(&keys.list) {
+            let token = WaitToken::new(format!("a pass for {keys:?}"));
+            state.permits.waiting.push(token.clone());
+            drop(state);
+            if let WaitResult::Stuck(_) = self.park(at, Subject::RUN, &token) {
                 return Err(WaitStuck);
             }
-            world = self.state.lock();
+            state = self.state.lock();
         }
-        Ok((DdiPermit { kernel: self, keys }, world))
+        Ok((DdiPermit { kernel: self, keys }, state))
     }
 
     /// A pass if it can be had now. It has to outlive the hold, or to leave.
-    pub(crate) fn try_acquire_permit(&self, world: &mut KernelState, keys: PermitKeys) -> Option<DdiPermit<'_>> {
-        let taken = world.permits.acquire(&keys.list);
+    pub(crate) fn try_acquire_permit(
+        &self,
+        state: &mut KernelState,
+        keys: PermitKeys,
+    ) -> Option<DdiPermit<'_>> {
+        let taken = state.permits.acquire(&keys.list);
         taken.then(|| DdiPermit { kernel: self, keys }) // Only then: a dropped pass gives keys back.
     }
 
     /// The same from inside: also if its adapter is closed.
-    pub(crate) fn try_acquire_nested_permit(&self, world: &mut KernelState, keys: PermitKeys) -> Option<DdiPermit<'_>> {
-        let taken = world.permits.acquire_nested(&keys.list);
+    pub(crate) fn try_acquire_nested_permit(
+        &self,
+        state: &mut KernelState,
+        keys: PermitKeys,
+    ) -> Option<DdiPermit<'_>> {
+        let taken = state.permits.acquire_nested(&keys.list);
         taken.then(|| DdiPermit { kernel: self, keys }) // As above.
     }
 
     /// Waits for a pass from inside: also if its adapter is closed. The caller holds no other.
-    pub(crate) fn acquire_nested_permit(&self, at: &mut Passive, keys: &PermitKeys) -> Result<DdiPermit<'_>, WaitStuck> {
+    pub(crate) fn acquire_nested_permit(
+        &self,
+        at: &mut Passive,
+        keys: &PermitKeys,
+    ) -> Result<DdiPermit<'_>, WaitStuck> {
         loop {
-            let ticket = {
-                let mut world = self.state.lock();
+            let token = {
+                let mut state = self.state.lock();
                 // It has to leave, or to outlive the hold: a pass that was not had has no keys.
-                if world.permits.acquire_nested(&keys.list) {
-                    drop(world);
+                if state.permits.acquire_nested(&keys.list) {
+                    drop(state);
                     return Ok(DdiPermit { kernel: self, keys: keys.clone() });
                 }
-                let ticket = WaitToken::new(format!("a pass for {keys:?}"));
-                world.permits.waiting.push(ticket.clone());
-                ticket
+                let token = WaitToken::new(format!("a pass for {keys:?}"));
+                state.permits.waiting.push(token.clone());
+                token
             };
-            if let WaitResult::Stuck(_) = self.park(at, Subject::RUN, &ticket) {
+            if let WaitResult::Stuck(_) = self.park(at, Subject::RUN, &token) {
                 return Err(WaitStuck);
             }
         }
     }
 
     /// Waits, for ever.
-    pub(crate) fn park(&self, at: &mut Passive, about: Subject, ticket: &WaitToken) -> WaitResult {
-        self.park_until(at, about, ticket, None)
+    pub(crate) fn park(&self, at: &mut Passive, about: Subject, token: &WaitToken) -> WaitResult {
+        self.park_until(at, about, token, None)
     }
 
     /// The one place where the kernel waits: said before and after.
@@ -296,18 +318,24 @@ impl Kernel {
         &self,
         at: &mut Passive,
         about: Subject,
-        ticket: &WaitToken,
+        token: &WaitToken,
         deadline: Option<u64>,
     ) -> WaitResult {
-        self.log.emit(about, EventKind::WaitParked { why: ticket.why().to_owned().into() });
-        let satisfied = self.host.park(at, ticket, deadline);
+        self.log.emit(about, EventKind::WaitParked { why: token.why().to_owned().into() });
+        let satisfied = self.host.park(at, token, deadline);
         match &satisfied {
-            WaitResult::Stuck(graph) => self.log.emit(about, EventKind::WaitStuck { graph: graph.clone() }),
-            WaitResult::Woken => self.log.emit(about, EventKind::WaitEnded { result: "rung".into() }),
+            WaitResult::Stuck(graph) => {
+                self.log.emit(about, EventKind::WaitStuck { graph: graph.clone() })
+            }
+            WaitResult::Woken => {
+                self.log.emit(about, EventKind::WaitEnded { result: "rung".into() })
+            }
             WaitResult::TimedOut => {
                 self.log.emit(about, EventKind::WaitEnded { result: "timed-out".into() });
             }
-            WaitResult::HostEnded => self.log.emit(about, EventKind::WaitEnded { result: "over".into() }),
+            WaitResult::HostEnded => {
+                self.log.emit(about, EventKind::WaitEnded { result: "over".into() })
+            }
         }
         satisfied
     }
@@ -325,15 +353,15 @@ impl DdiPermit<'_> {
     }
 
     /// Gives the keys back in a world that is held already.
-    pub(crate) fn release(mut self, world: &mut KernelState) {
-        self.release_keys(world);
+    pub(crate) fn release(mut self, state: &mut KernelState) {
+        self.release_keys(state);
     }
 
-    fn release_keys(&mut self, world: &mut KernelState) {
-        for ticket in world.permits.release(&self.keys.list) {
-            self.kernel.wake_one(&ticket);
+    fn release_keys(&mut self, state: &mut KernelState) {
+        for token in state.permits.release(&self.keys.list) {
+            self.kernel.wake_one(&token);
         }
-        if world.has_work() {
+        if state.has_work() {
             self.kernel.wake_one(&self.kernel.work_available);
         }
         self.keys.list.clear();
@@ -357,15 +385,27 @@ mod tests {
     fn keys_are_taken_together_or_not_at_all() {
         let mut gate = PermitTable::default();
         let ([adapter], [first, second]) = (ids(), ids());
-        let one = vec![(PermitKey::Adapter(adapter), PermitMode::Shared), (PermitKey::Resource(first), PermitMode::Exclusive)];
-        let two = vec![(PermitKey::Adapter(adapter), PermitMode::Shared), (PermitKey::Resource(second), PermitMode::Exclusive)];
-        let both = vec![(PermitKey::Resource(second), PermitMode::Exclusive), (PermitKey::Resource(first), PermitMode::Exclusive)];
+        let one = vec![
+            (PermitKey::Adapter(adapter), PermitMode::Shared),
+            (PermitKey::Resource(first), PermitMode::Exclusive),
+        ];
+        let two = vec![
+            (PermitKey::Adapter(adapter), PermitMode::Shared),
+            (PermitKey::Resource(second), PermitMode::Exclusive),
+        ];
+        let both = vec![
+            (PermitKey::Resource(second), PermitMode::Exclusive),
+            (PermitKey::Resource(first), PermitMode::Exclusive),
+        ];
         assert!(gate.acquire(&one) && gate.acquire(&two));
         assert!(!gate.acquire(&one), "a resource is held alone");
         gate.release(&two);
         assert!(!gate.acquire(&both), "one of the two is held");
         assert!(gate.acquire(&two), "so the other was not taken");
-        assert!(!gate.acquire(&[(PermitKey::Adapter(adapter), PermitMode::Exclusive)]), "level three is alone");
+        assert!(
+            !gate.acquire(&[(PermitKey::Adapter(adapter), PermitMode::Exclusive)]),
+            "level three is alone"
+        );
         gate.release(&one);
         gate.release(&two);
         assert!(gate.acquire(&[(PermitKey::Adapter(adapter), PermitMode::Exclusive)]));

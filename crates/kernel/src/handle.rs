@@ -198,7 +198,11 @@ impl HandleTable {
     }
 
     /// Gives a name its object. From here on a client can use it.
-    pub(crate) fn publish(&mut self, ReservedHandle(handle): ReservedHandle, object: ObjectId) -> Handle {
+    pub(crate) fn publish(
+        &mut self,
+        ReservedHandle(handle): ReservedHandle,
+        object: ObjectId,
+    ) -> Handle {
         self.slots[handle.index()].state = SlotState::Live(object);
         self.live += 1;
         handle
@@ -239,7 +243,11 @@ impl HandleTable {
     pub(crate) fn close(&mut self, handle: Handle) -> Result<ObjectId, HandleError> {
         let object = self.lookup(handle)?;
         let slot = &mut self.slots[handle.index()];
-        *slot = Slot { reuse_count: slot.reuse_count + 1, state: SlotState::Free, last_object: Some(object.subject()) };
+        *slot = Slot {
+            reuse_count: slot.reuse_count + 1,
+            state: SlotState::Free,
+            last_object: Some(object.subject()),
+        };
         self.free.push_back(handle.0 >> 6 & 0x00ff_ffff);
         self.live -= 1;
         Ok(object)
@@ -253,7 +261,9 @@ impl HandleTable {
     /// Every live name, in the order of slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, ObjectId)> {
         let handle = |(index, slot): (u32, &Slot)| match slot.state {
-            SlotState::Live(object) => Some((Handle::new(self.form, index, slot.reuse_count), object)),
+            SlotState::Live(object) => {
+                Some((Handle::new(self.form, index, slot.reuse_count), object))
+            }
             SlotState::Free | SlotState::Reserved(_) => None,
         };
         (0..).zip(&self.slots).filter_map(handle)
@@ -297,75 +307,75 @@ mod tests {
         ObjectId::Device(device)
     }
 
-    fn open(names: &mut HandleTable) -> Handle {
-        let reserved = names.reserve().unwrap();
-        names.publish(reserved, device())
+    fn open(handles: &mut HandleTable) -> Handle {
+        let reserved = handles.reserve().unwrap();
+        handles.publish(reserved, device())
     }
 
     #[test]
     fn a_closed_number_rests_and_a_failed_call_uses_none() {
-        let mut names = HandleTable::local();
-        let a = open(&mut names);
-        let b = open(&mut names);
-        names.close(a).unwrap();
-        let (resource, allocation) = (names.reserve().unwrap(), names.reserve().unwrap());
-        names.cancel(allocation);
-        names.cancel(resource);
-        assert_eq!([a.0, b.0, open(&mut names).0], [0x4000_0000, 0x4000_0040, 0x4000_0080]);
-        assert_eq!(open(&mut names).0, 0x4000_00c0);
+        let mut handles = HandleTable::local();
+        let a = open(&mut handles);
+        let b = open(&mut handles);
+        handles.close(a).unwrap();
+        let (resource, allocation) = (handles.reserve().unwrap(), handles.reserve().unwrap());
+        handles.cancel(allocation);
+        handles.cancel(resource);
+        assert_eq!([a.0, b.0, open(&mut handles).0], [0x4000_0000, 0x4000_0040, 0x4000_0080]);
+        assert_eq!(open(&mut handles).0, 0x4000_00c0);
     }
 
     #[test]
     fn stale_is_not_made_up() {
-        let mut names = HandleTable::local();
-        let first = open(&mut names);
-        names.close(first).unwrap();
-        assert_eq!(names.lookup(first), Err(HandleError::Closed(Some(device().subject()))));
+        let mut handles = HandleTable::local();
+        let first = open(&mut handles);
+        handles.close(first).unwrap();
+        assert_eq!(handles.lookup(first), Err(HandleError::Closed(Some(device().subject()))));
         for made_up in [0, 0x8000_0000, 0xc000_0000, 0x4000_0002, 0x7fff_ffc0, u32::MAX] {
-            assert_eq!(names.lookup(Handle(made_up)), Err(HandleError::Unknown));
+            assert_eq!(handles.lookup(Handle(made_up)), Err(HandleError::Unknown));
         }
     }
 
     #[test]
     fn a_name_under_construction_is_for_its_driver_alone() {
-        let mut names = HandleTable::local();
-        let reserved = names.reserve().unwrap();
-        assert_eq!(names.lookup_for_driver(reserved.handle()), None, "nothing is promised yet");
-        names.bind(&reserved, device());
-        assert_eq!(names.lookup_for_driver(reserved.handle()), Some(device()));
-        assert_eq!(names.lookup(reserved.handle()), Err(HandleError::Unpublished));
-        assert_eq!(names.close(reserved.handle()), Err(HandleError::Unpublished));
-        let handle = names.publish(reserved, device());
-        assert_eq!(names.lookup(handle), Ok(device()));
+        let mut handles = HandleTable::local();
+        let reserved = handles.reserve().unwrap();
+        assert_eq!(handles.lookup_for_driver(reserved.handle()), None, "nothing is promised yet");
+        handles.bind(&reserved, device());
+        assert_eq!(handles.lookup_for_driver(reserved.handle()), Some(device()));
+        assert_eq!(handles.lookup(reserved.handle()), Err(HandleError::Unpublished));
+        assert_eq!(handles.close(reserved.handle()), Err(HandleError::Unpublished));
+        let handle = handles.publish(reserved, device());
+        assert_eq!(handles.lookup(handle), Ok(device()));
     }
 
     #[test]
     fn a_global_name_ends_in_two_and_is_no_local_one() {
-        let mut names = HandleTable::global();
-        let global = open(&mut names);
+        let mut handles = HandleTable::global();
+        let global = open(&mut handles);
         assert_eq!(global.0, 0x4000_0002);
-        assert_eq!(names.lookup(Handle(0x4000_0000)), Err(HandleError::Unknown));
-        assert_eq!(open(&mut names).0, 0x4000_0042);
+        assert_eq!(handles.lookup(Handle(0x4000_0000)), Err(HandleError::Unknown));
+        assert_eq!(open(&mut handles).0, 0x4000_0042);
     }
 
     #[test]
     fn the_table_fills_to_its_reserve_and_not_beyond() {
-        let mut names = HandleTable::local();
+        let mut handles = HandleTable::local();
         let mut last = None;
         for _ in 0..MAX_HANDLES - RESERVE {
-            last = Some(open(&mut names));
+            last = Some(open(&mut handles));
         }
-        assert_eq!(names.reserve().err(), Some(TableFull));
-        assert_eq!(names.live(), MAX_HANDLES - RESERVE);
-        names.close(last.unwrap()).unwrap();
-        open(&mut names);
-        assert_eq!(names.reserve().err(), Some(TableFull));
+        assert_eq!(handles.reserve().err(), Some(TableFull));
+        assert_eq!(handles.live(), MAX_HANDLES - RESERVE);
+        handles.close(last.unwrap()).unwrap();
+        open(&mut handles);
+        assert_eq!(handles.reserve().err(), Some(TableFull));
     }
 
     /// Random steps against a model that remembers every value it was given.
     #[test]
     fn no_two_live_names_are_equal_and_each_finds_its_own() {
-        let mut names = HandleTable::local();
+        let mut handles = HandleTable::local();
         let mut live: Vec<(Handle, ObjectId)> = Vec::new();
         let mut devices = Slab::default();
         let mut random = 1_u32;
@@ -373,18 +383,21 @@ mod tests {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let pick = (random >> 8) as usize % (live.len() + 1);
             if pick == live.len() || live.len() < 3 {
-                let reserved = names.reserve().unwrap();
+                let reserved = handles.reserve().unwrap();
                 let object = ObjectId::Device(devices.reserve());
-                live.push((names.publish(reserved, object), object));
+                live.push((handles.publish(reserved, object), object));
             } else {
                 let (handle, object) = live.swap_remove(pick);
-                assert_eq!(names.close(handle), Ok(object));
-                assert_eq!(names.lookup(handle), Err(HandleError::Closed(Some(object.subject()))));
+                assert_eq!(handles.close(handle), Ok(object));
+                assert_eq!(
+                    handles.lookup(handle),
+                    Err(HandleError::Closed(Some(object.subject())))
+                );
             }
             if let Some((handle, object)) = live.last() {
-                assert_eq!(names.lookup(*handle), Ok(*object));
+                assert_eq!(handles.lookup(*handle), Ok(*object));
             }
         }
-        assert_eq!(names.live(), live.len());
+        assert_eq!(handles.live(), live.len());
     }
 }

@@ -4,7 +4,7 @@
 //! Nothing is locked while a driver builds, so a name is reserved and published under two holds;
 //! what is looked at and acted upon is so under one.
 
-use crate::handle::{HandleError, Handle, HandleTable, ObjectId, Reserved};
+use crate::handle::{Handle, HandleError, HandleTable, ObjectId, Reserved};
 use crate::lock::Lock;
 use crate::store::ids;
 use loom::model;
@@ -13,7 +13,7 @@ use loom::thread::{self, JoinHandle};
 
 /// A small world: names, and what is there to be named.
 struct Desk {
-    names: HandleTable,
+    handles: HandleTable,
     there: Vec<ObjectId>,
 }
 
@@ -29,7 +29,7 @@ fn device(number: usize) -> ObjectId {
 }
 
 fn desk() -> Shared {
-    Arc::new(Lock::new(Desk { names: HandleTable::local(), there: Vec::new() }))
+    Arc::new(Lock::new(Desk { handles: HandleTable::local(), there: Vec::new() }))
 }
 
 fn spawn<T: 'static>(desk: &Shared, body: impl FnOnce(&Shared) -> T + 'static) -> JoinHandle<T> {
@@ -127,8 +127,8 @@ fn a_name_that_is_taken_back_is_given_to_one_and_was_never_live() {
         let fails = spawn(&desk, |desk| fail(desk, 2));
         look(&desk, FIRST);
         look(&desk, SECOND);
-        let (made, refused) = (creates.join().unwrap(), fails.join().unwrap());
-        assert!([FIRST, SECOND].contains(&made) && [FIRST, SECOND].contains(&refused));
+        let (made, error) = (creates.join().unwrap(), fails.join().unwrap());
+        assert!([FIRST, SECOND].contains(&made) && [FIRST, SECOND].contains(&error));
         assert_eq!(desk.hold().names.find(made), Ok(device(1)));
         // The number that was not used up is the next one, if it is another.
         let next = create(&desk, 3);

@@ -18,7 +18,7 @@ use crate::start::Adapter;
 use crate::store::Id;
 use crate::view::View;
 use crate::world::KernelState;
-use flight::{Call, Hex, CallGuard, Passive, RuleId, Subject, EventKind, Component};
+use flight::{Call, CallGuard, Component, EventKind, Hex, Passive, RuleId, Subject};
 
 /// Data that a driver has acquired.
 pub(crate) struct HandleDataReference {
@@ -49,28 +49,43 @@ impl Kernel {
         of_device: bool,
         kind: u32,
     ) -> Option<(usize, u32)> {
-        let mut world = self.state.lock();
+        let mut state = self.state.lock();
         let Call { number: call, process, .. } = CallGuard::current()?;
-        let process = world.processes.find_serial(process?)?;
-        let object = world.processes[process].handles.lookup_for_driver(handle)?;
-        let object = world.as_view(object);
+        let process = state.processes.find_serial(process?)?;
+        let object = state.processes[process].handles.lookup_for_driver(handle)?;
+        let object = state.as_view(object);
         let stray = of_device && matches!(object, ObjectId::ResourceView(_));
         let broken = stray.then(|| {
             let (handle, subject) = (Hex(handle.0), object.subject());
             format!("DeviceSpecific is set for {handle}, which names {subject} and no allocation")
         });
-        self.log.judge(RuleId::CB_HANDLE_002, Component::Driver, adapter.subject(), ACQUIRE, broken);
+        self.log.judge(
+            RuleId::CB_HANDLE_002,
+            Component::Driver,
+            adapter.subject(),
+            ACQUIRE,
+            broken,
+        );
         if stray {
             return None;
         }
-        let (of, keeps, device, word) = world.data_of(object, of_device)?;
-        world.last_handle_data += 1;
-        let number = world.last_handle_data;
-        world.handle_data.insert(number, HandleDataReference { adapter, of, keeps_alive: keeps, device, kind, call });
-        world.calls.insert(call);
+        let (of, keeps, device, driver_handle) = state.data_of(object, of_device)?;
+        state.last_handle_data += 1;
+        let number = state.last_handle_data;
+        state.handle_data.insert(
+            number,
+            HandleDataReference { adapter, of, keeps_alive: keeps, device, kind, call },
+        );
+        state.calls.insert(call);
         CallGuard::mark(); // Its end is looked at.
-        self.log.emit(of, EventKind::HandleDataAcquired { driver_handle: self.log.pointer_subject(word), reference: number });
-        Some((word, number))
+        self.log.emit(
+            of,
+            EventKind::HandleDataAcquired {
+                driver_handle: self.log.pointer_subject(driver_handle),
+                reference: number,
+            },
+        );
+        Some((driver_handle, number))
     }
 
     /// Lets go of what was acquired under that number.
@@ -81,8 +96,9 @@ impl Kernel {
         number: usize,
         kind: u32,
     ) {
-        let mut world = self.state.lock();
-        let known = u32::try_from(number).ok().and_then(|it| Some((it, world.handle_data.get(&it)?)));
+        let mut state = self.state.lock();
+        let known =
+            u32::try_from(number).ok().and_then(|it| Some((it, state.handle_data.get(&it)?)));
         let known = known.filter(|(_, it)| it.adapter == adapter);
         let broken = match known {
             None => Some(format!("{number:#x} is let go of, but nothing is held by that number")),
@@ -92,16 +108,22 @@ impl Kernel {
             )),
             Some(_) => None,
         };
-        self.log.judge(RuleId::CB_HANDLE_005, Component::Driver, adapter.subject(), RELEASE, broken);
+        self.log.judge(
+            RuleId::CB_HANDLE_005,
+            Component::Driver,
+            adapter.subject(),
+            RELEASE,
+            broken,
+        );
         if let Some((number, _)) = known {
-            self.end_handle_data(&mut world, number);
+            self.end_handle_data(&mut state, number);
         }
     }
 
-    fn end_handle_data(&self, world: &mut KernelState, number: u32) {
-        let Some(hold) = world.handle_data.remove(&number) else { return };
+    fn end_handle_data(&self, state: &mut KernelState, number: u32) {
+        let Some(hold) = state.handle_data.remove(&number) else { return };
         self.log.emit(hold.of, EventKind::HandleDataReleased { reference: number });
-        if !world.jobs.is_empty() {
+        if !state.jobs.is_empty() {
             self.wake_one(&self.work_available);
         }
     }
@@ -111,12 +133,16 @@ impl Kernel {
     ///
     /// WINDOWS: our decision; what waited for the driver would never go.
     pub(crate) fn end_all_handle_data(&self, of: impl Fn(&HandleDataReference) -> bool) {
-        let mut world = self.state.lock();
-        let forgotten = |it: &HandleDataReference| of(it) && !world.calls.contains(&it.call);
-        let numbers: Vec<u32> =
-            world.handle_data.iter().filter(|(_, it)| forgotten(it)).map(|(number, _)| *number).collect();
+        let mut state = self.state.lock();
+        let forgotten = |it: &HandleDataReference| of(it) && !state.calls.contains(&it.call);
+        let numbers: Vec<u32> = state
+            .handle_data
+            .iter()
+            .filter(|(_, it)| forgotten(it))
+            .map(|(number, _)| *number)
+            .collect();
         for number in numbers {
-            let Some(it) = world.handle_data.get(&number) else { continue };
+            let Some(it) = state.handle_data.get(&number) else { continue };
             let broken = format!("the data of {} was acquired and never let go of", it.of);
             self.log.judge(
                 RuleId::CB_HANDLE_005,
@@ -125,7 +151,7 @@ impl Kernel {
                 RELEASE,
                 Some(broken),
             );
-            self.end_handle_data(&mut world, number);
+            self.end_handle_data(&mut state, number);
         }
     }
 
@@ -134,12 +160,12 @@ impl Kernel {
     /// whoever lets go finds the job.
     pub(crate) fn defer_retirement(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         adapter: Id<Adapter>,
         retirement: Id<Retirement>,
     ) -> bool {
-        let holds = world.handle_data_of(retirement);
-        let mut forgotten = holds.iter().filter(|it| !world.calls.contains(&it.call));
+        let holds = state.handle_data_of(retirement);
+        let mut forgotten = holds.iter().filter(|it| !state.calls.contains(&it.call));
         let broken = forgotten.next().map(|it| {
             format!(
                 "{} is to be destroyed, but its driver acquired its data in a call that has \
@@ -147,11 +173,17 @@ impl Kernel {
                 it.keeps_alive
             )
         });
-        let place = "DxgkCbAcquireHandleData";
-        self.log.judge(RuleId::CB_HANDLE_007, Component::Driver, adapter.subject(), place, broken);
+        let argument = "DxgkCbAcquireHandleData";
+        self.log.judge(
+            RuleId::CB_HANDLE_007,
+            Component::Driver,
+            adapter.subject(),
+            argument,
+            broken,
+        );
         let held = !holds.is_empty();
         if held {
-            world.jobs.push_back(retirement);
+            state.jobs.push_back(retirement);
         }
         held
     }
@@ -168,16 +200,20 @@ impl KernelState {
             ObjectId::View(number) => {
                 let view = &self.views[number];
                 let keeps = view.allocation.subject();
-                let own = self.allocations[view.allocation].driver_handle.as_ref().map(DriverHandle::word);
+                let own = self.allocations[view.allocation]
+                    .driver_handle
+                    .as_ref()
+                    .map(DriverHandle::word);
                 let theirs = view.driver_handle.as_ref().map(DriverHandle::word);
-                let (of, word) = if of_device { (number.subject(), theirs) } else { (keeps, own) };
-                Some((of, keeps, view.device, word?))
+                let (of, driver_handle) =
+                    if of_device { (number.subject(), theirs) } else { (keeps, own) };
+                Some((of, keeps, view.device, driver_handle?))
             }
             ObjectId::ResourceView(number) => {
                 let view = &self.resource_views[number];
                 let keeps = view.resource.subject();
-                let word = self.resources[view.resource].handle_value;
-                Some((keeps, keeps, view.device, word))
+                let driver_handle = self.resources[view.resource].handle_value;
+                Some((keeps, keeps, view.device, driver_handle))
             }
             _ => None,
         }
@@ -186,7 +222,8 @@ impl KernelState {
     /// What a driver holds that a retirement would end. What it acquired by another device's
     /// view holds back that device's view, and so the allocation or resource, but not this one.
     pub(crate) fn handle_data_of(&self, retirement: Id<Retirement>) -> Vec<&HandleDataReference> {
-        let Some(it) = self.retirements.get(retirement).filter(|_| !self.handle_data.is_empty()) else {
+        let Some(it) = self.retirements.get(retirement).filter(|_| !self.handle_data.is_empty())
+        else {
             return Vec::new();
         };
         let allocation = |it: &Id<View>| Some((self.views.get(*it)?.allocation).subject());
@@ -195,7 +232,8 @@ impl KernelState {
         let views = it.views.iter().filter_map(allocation);
         let ends: Vec<Subject> = views.chain(it.resource_view.and_then(resource)).collect();
         let device = it.device;
-        let held = |it: &&HandleDataReference| it.device == device && ends.contains(&it.keeps_alive);
+        let held =
+            |it: &&HandleDataReference| it.device == device && ends.contains(&it.keeps_alive);
         self.handle_data.values().filter(held).collect()
     }
 }

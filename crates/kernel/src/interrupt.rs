@@ -10,12 +10,12 @@ use crate::ddi::Driver;
 use crate::gate::ThreadingLevel;
 use crate::kernel::Kernel;
 use crate::memory::resident::FaultTarget;
-use crate::miniport::{DriverResult, Generation, Interrupt, DriverError};
+use crate::miniport::{DriverError, DriverResult, Generation, Interrupt};
 use crate::services::KernelCallbacks;
 use crate::start::{Adapter, AdapterId};
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{DeviceLevel, Fence, CallGuard, Passive, RuleId, EventKind, Component};
+use flight::{CallGuard, Component, DeviceLevel, EventKind, Fence, Passive, RuleId};
 use smallvec::SmallVec;
 
 /// Of an adapter: what its driver does about interrupts.
@@ -68,9 +68,9 @@ impl KernelCallbacks {
     /// Reports a packet done (`DxgkCbNotifyInterrupt`). It is recorded, nothing more.
     pub fn notify_interrupt(&self, at: &mut DeviceLevel, node: u32, fence: Fence) {
         let Some(kernel) = self.kernel.upgrade() else { return };
-        let world = &mut *kernel.state.lock();
-        if kernel.note_report_locked(world, self.adapter, InterruptCause::Node(node)) {
-            kernel.report_fence(world, at, self.adapter, node, fence);
+        let state = &mut *kernel.state.lock();
+        if kernel.note_report_locked(state, self.adapter, InterruptCause::Node(node)) {
+            kernel.report_fence(state, at, self.adapter, node, fence);
         }
     }
 
@@ -87,7 +87,13 @@ impl KernelCallbacks {
         if let Some(kernel) = self.kernel.upgrade()
             && kernel.note_report(self.adapter, InterruptCause::Node(node))
         {
-            kernel.report_fault(at, self.adapter, node, fence, FaultTarget::DriverHandle(allocation));
+            kernel.report_fault(
+                at,
+                self.adapter,
+                node,
+                fence,
+                FaultTarget::DriverHandle(allocation),
+            );
         }
     }
 
@@ -110,8 +116,8 @@ impl KernelCallbacks {
             return;
         }
         let oldest = {
-            let world = kernel.state.lock();
-            let it = world.adapters.get(self.adapter);
+            let state = kernel.state.lock();
+            let it = state.adapters.get(self.adapter);
             let it = it.and_then(|it| it.nodes.get(node as usize));
             it.filter(|it| it.reported != it.submitted).map(|it| it.reported.next())
         };
@@ -146,8 +152,8 @@ impl KernelCallbacks {
     /// The driver model that its driver was written for.
     pub fn generation(&self) -> Option<Generation> {
         let kernel = self.kernel.upgrade()?;
-        let world = kernel.state.lock();
-        world.adapters.get(self.adapter).map(|it| it.driver.generation)
+        let state = kernel.state.lock();
+        state.adapters.get(self.adapter).map(|it| it.driver.generation)
     }
 
     /// Whether the call that runs here is one of the interrupt routine.
@@ -155,8 +161,8 @@ impl KernelCallbacks {
         let kernel = self.kernel.upgrade();
         let call = CallGuard::current().map(|it| it.number);
         let Some((kernel, call)) = kernel.zip(call) else { return false };
-        let world = kernel.state.lock();
-        world.adapters.get(self.adapter).is_some_and(|it| {
+        let state = kernel.state.lock();
+        state.adapters.get(self.adapter).is_some_and(|it| {
             let mut runs = it.interrupts.runs.iter();
             runs.any(|(number, run)| *number == call && matches!(run, InterruptRun::Isr(_)))
         })
@@ -168,13 +174,16 @@ impl Driver {
     ///
     /// WINDOWS: a line is shared. A driver that claims what is not its own keeps it from
     /// another, and one that leaves its source asserted is called for ever (documented).
-    pub(crate) fn run_interrupt(&self, routine: impl FnOnce() -> DriverResult<bool>) -> DriverResult<bool> {
-        let own = self.machine.interrupt_asserted();
+    pub(crate) fn run_interrupt(
+        &self,
+        routine: impl FnOnce() -> DriverResult<bool>,
+    ) -> DriverResult<bool> {
+        let own = self.hardware.interrupt_asserted();
         let listed = self.begin_interrupt_run(|_| InterruptRun::Isr(InterruptReport::default()));
-        let answer = routine();
+        let result = routine();
         let run = listed.and_then(InterruptRunGuard::finish);
-        if let (Some(own), Ok(claimed)) = (own, &answer) {
-            let remaining = self.machine.interrupt_asserted() == Some(true);
+        if let (Some(own), Ok(claimed)) = (own, &result) {
+            let remaining = self.hardware.interrupt_asserted() == Some(true);
             let broken = match (own, *claimed) {
                 (false, true) => Some("that was not its own: its hardware asked for none"),
                 (true, true) if remaining => Some("and left its hardware asking for it"),
@@ -191,7 +200,7 @@ impl Driver {
             });
             self.judge(RuleId::KMD_ISR_006, "DxgkDdiInterruptRoutine", broken);
         }
-        answer
+        result
     }
 
     /// The DPC, inside its call.
@@ -200,28 +209,33 @@ impl Driver {
             it.pending = false;
             InterruptRun::Dpc { follows: std::mem::take(&mut it.dpc_unhandled), notified: false }
         });
-        let answer = routine();
-        if let Some(InterruptRun::Dpc { follows: true, notified }) = listed.and_then(InterruptRunGuard::finish) {
+        let result = routine();
+        if let Some(InterruptRun::Dpc { follows: true, notified }) =
+            listed.and_then(InterruptRunGuard::finish)
+        {
             let broken = (!notified).then(|| {
                 "the DPC behind a reported interrupt returned, but did not call DxgkCbNotifyDpc"
                     .to_owned()
             });
             self.judge(RuleId::KMD_ISR_006, "DxgkDdiDpcRoutine", broken);
         }
-        answer
+        result
     }
 
-    fn begin_interrupt_run(&self, run: impl FnOnce(&mut Interrupts) -> InterruptRun) -> Option<InterruptRunGuard<'_>> {
+    fn begin_interrupt_run(
+        &self,
+        run: impl FnOnce(&mut Interrupts) -> InterruptRun,
+    ) -> Option<InterruptRunGuard<'_>> {
         let (kernel, call) = (self.kernel.upgrade()?, CallGuard::current()?);
-        let mut world = kernel.state.lock();
-        let it = &mut world.adapters.get_mut(self.adapter)?.interrupts;
+        let mut state = kernel.state.lock();
+        let it = &mut state.adapters.get_mut(self.adapter)?.interrupts;
         let run = run(it);
         it.runs.push((call.number, run));
         Some(InterruptRunGuard(self, Some(call.number)))
     }
 
-    fn judge(&self, rule: RuleId, place: &'static str, broken: Option<String>) {
-        self.log.judge(rule, Component::Driver, self.adapter.subject(), place, broken);
+    fn judge(&self, rule: RuleId, argument: &'static str, broken: Option<String>) {
+        self.log.judge(rule, Component::Driver, self.adapter.subject(), argument, broken);
     }
 }
 
@@ -234,10 +248,10 @@ impl InterruptRunGuard<'_> {
     fn remove(&mut self) -> Option<InterruptRun> {
         let number = self.1.take()?;
         let kernel = self.0.kernel.upgrade()?;
-        let mut world = kernel.state.lock();
-        let runs = &mut world.adapters.get_mut(self.0.adapter)?.interrupts.runs;
-        let place = runs.iter().position(|it| it.0 == number)?;
-        Some(runs.remove(place).1)
+        let mut state = kernel.state.lock();
+        let runs = &mut state.adapters.get_mut(self.0.adapter)?.interrupts.runs;
+        let argument = runs.iter().position(|it| it.0 == number)?;
+        Some(runs.remove(argument).1)
     }
 }
 
@@ -276,10 +290,15 @@ impl Kernel {
         self.note_report_locked(&mut self.state.lock(), adapter, cause)
     }
 
-    fn note_report_locked(&self, world: &mut KernelState, adapter: Id<Adapter>, cause: InterruptCause) -> bool {
-        let place = "DxgkCbNotifyInterrupt";
+    fn note_report_locked(
+        &self,
+        state: &mut KernelState,
+        adapter: Id<Adapter>,
+        cause: InterruptCause,
+    ) -> bool {
+        let argument = "DxgkCbNotifyInterrupt";
         // A driver may still report after its adapter has stopped.
-        let Some(it) = world.adapters.get_mut(adapter) else { return false };
+        let Some(it) = state.adapters.get_mut(adapter) else { return false };
         it.interrupts.dpc_unhandled = true;
         if let Some(InterruptRun::Isr(run)) = it.interrupts.current_run() {
             let late = run.vsync && cause != InterruptCause::Vsync;
@@ -290,7 +309,13 @@ impl Kernel {
                  nodes did comes first"
                     .to_owned()
             });
-            self.log.judge(RuleId::KMD_ISR_007, Component::Driver, adapter.subject(), place, broken);
+            self.log.judge(
+                RuleId::KMD_ISR_007,
+                Component::Driver,
+                adapter.subject(),
+                argument,
+                broken,
+            );
         }
         let InterruptCause::Node(node) = cause else {
             if let Some(seen) = &mut it.interrupts.vsync {
@@ -303,8 +328,8 @@ impl Kernel {
         let there = (node as usize) < nodes;
         let broken =
             (!there).then(|| format!("node {node} reported, but {adapter} has {nodes} nodes"));
-        let place = "DxgkCbNotifyInterrupt.NodeOrdinal";
-        self.log.judge(RuleId::KMD_ISR_009, Component::Driver, adapter.subject(), place, broken);
+        let argument = "DxgkCbNotifyInterrupt.NodeOrdinal";
+        self.log.judge(RuleId::KMD_ISR_009, Component::Driver, adapter.subject(), argument, broken);
         there
     }
 
@@ -312,8 +337,11 @@ impl Kernel {
     /// adapter's own is at rest.
     pub fn shared_line_interrupt(&self, at: &mut Passive, adapter: AdapterId) {
         let driver = {
-            let mut world = self.state.lock();
-            let it = world.adapters.get_mut(adapter.0).filter(|it| it.is_running() && !it.interrupts_disabled);
+            let mut state = self.state.lock();
+            let it = state
+                .adapters
+                .get_mut(adapter.0)
+                .filter(|it| it.is_running() && !it.interrupts_disabled);
             let Some(it) = it else { return };
             it.interrupting += 1; // From here on a stop waits.
             it.driver.clone()
@@ -323,11 +351,11 @@ impl Kernel {
         if self.take_dpc(adapter.0) {
             let _ = driver.dpc(at);
         }
-        let mut world = self.state.lock();
-        if let Some(it) = world.adapters.get_mut(adapter.0) {
+        let mut state = self.state.lock();
+        if let Some(it) = state.adapters.get_mut(adapter.0) {
             it.interrupting -= 1;
         }
-        self.wake_all(&mut world);
+        self.wake_all(&mut state);
     }
 
     /// Has the driver report vsyncs, or not any more (`DxgkDdiControlInterrupt`); what else it
@@ -339,7 +367,8 @@ impl Kernel {
         of: Interrupt,
         on: bool,
     ) -> DriverResult<()> {
-        let running = |world: &KernelState| world.adapters.get(adapter.0).and_then(Adapter::running_driver);
+        let running =
+            |state: &KernelState| state.adapters.get(adapter.0).and_then(Adapter::running_driver);
         let driver = running(&self.state.lock()).ok_or(DriverError::Absent)?;
         let keys = ThreadingLevel::Zero.keys(adapter.0, driver.generation, None);
         let permit = self.acquire_permit(at, keys).map_err(|_| DriverError::Busy)?;
@@ -348,32 +377,32 @@ impl Kernel {
         if of == Interrupt::Vsync {
             self.expect_vsync(adapter, on, None);
         }
-        let answer = driver.control_interrupt(at, &permit, of, on);
+        let result = driver.control_interrupt(at, &permit, of, on);
         drop(permit);
         match of {
-            Interrupt::Vsync => self.expect_vsync(adapter, on, Some(answer)),
-            Interrupt::Completed if answer == Err(DriverError::Absent) => {}
+            Interrupt::Vsync => self.expect_vsync(adapter, on, Some(result)),
+            Interrupt::Completed if result == Err(DriverError::Absent) => {}
             Interrupt::Completed => {
-                let said = answer.err().map_or("success".into(), DriverError::name);
-                let broken = (answer != Err(DriverError::Unimplemented)).then(|| {
+                let message = result.err().map_or("success".into(), DriverError::name);
+                let broken = (result != Err(DriverError::Unimplemented)).then(|| {
                     format!(
                         "the driver was told to switch DXGK_INTERRUPT_DMA_COMPLETED and answered \
-                         {said}, but only vsync is switched, the rest is not implemented"
+                         {message}, but only vsync is switched, the rest is not implemented"
                     )
                 });
-                let place = "DxgkDdiControlInterrupt.InterruptType";
-                driver.judge(RuleId::KMD_ISR_014, place, broken);
+                let argument = "DxgkDdiControlInterrupt.InterruptType";
+                driver.judge(RuleId::KMD_ISR_014, argument, broken);
             }
         }
-        answer
+        result
     }
 
     /// Before the driver is told, nothing has been reported; after it, what it refused is off.
-    fn expect_vsync(&self, adapter: AdapterId, on: bool, answer: Option<DriverResult<()>>) {
-        let mut world = self.state.lock();
+    fn expect_vsync(&self, adapter: AdapterId, on: bool, result: Option<DriverResult<()>>) {
+        let mut state = self.state.lock();
         // A driver may still report after its adapter has stopped.
-        let Some(it) = world.adapters.get_mut(adapter.0) else { return };
-        match answer {
+        let Some(it) = state.adapters.get_mut(adapter.0) else { return };
+        match result {
             None => it.interrupts.vsync = on.then_some(false),
             Some(Ok(())) => self.log.emit(adapter.subject(), EventKind::VsyncSwitched { on: on }),
             Some(Err(_)) => it.interrupts.vsync = None,
@@ -383,14 +412,14 @@ impl Kernel {
     /// Judges that vsyncs that are switched on were reported. All is quiet: what did not come
     /// will not.
     pub fn judge_vsync(&self, adapter: AdapterId) {
-        let world = self.state.lock();
-        let vsync = world.adapters.get(adapter.0).and_then(|it| it.interrupts.vsync);
+        let state = self.state.lock();
+        let vsync = state.adapters.get(adapter.0).and_then(|it| it.interrupts.vsync);
         let Some(seen) = vsync else { return };
         let broken = (!seen).then(|| {
             "vsync was switched on, but the driver has reported none, and nothing moves any more"
                 .to_owned()
         });
-        let (place, about) = ("DxgkDdiControlInterrupt.EnableInterrupt", adapter.subject());
-        self.log.judge(RuleId::KMD_ISR_014, Component::Driver, about, place, broken);
+        let (argument, about) = ("DxgkDdiControlInterrupt.EnableInterrupt", adapter.subject());
+        self.log.judge(RuleId::KMD_ISR_014, Component::Driver, about, argument, broken);
     }
 }

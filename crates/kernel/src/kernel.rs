@@ -3,7 +3,10 @@
 use crate::lock::{Lock, Once};
 use crate::miniport::Miniport;
 use crate::world::KernelState;
-use flight::{Host, Log, HardwareModel, Passive, Pool, Subject, WaitToken, EventKind, MemoryObserver, WaitResult};
+use flight::{
+    EventKind, HardwareModel, Host, Log, MemoryObserver, Passive, Pool, Subject, WaitResult,
+    WaitToken,
+};
 use std::sync::Arc;
 
 /// A graphics kernel.
@@ -26,7 +29,7 @@ pub struct DriverSetup {
     /// The driver.
     pub miniport: Arc<dyn Miniport>,
     /// Its hardware.
-    pub machine: Arc<dyn HardwareModel>,
+    pub hardware: Arc<dyn HardwareModel>,
     /// Its memory.
     pub pool: Arc<dyn Pool>,
 }
@@ -45,15 +48,21 @@ pub(crate) enum WaitOutcome<T> {
 impl Kernel {
     /// A kernel with nothing in it.
     pub fn new(host: Arc<dyn Host>, log: Arc<Log>) -> Arc<Self> {
-        let bell = WaitToken::new("a job");
-        let world = Lock::new(KernelState::new());
-        let witness = Once::new();
-        Arc::new(Self { state: world, host, log, work_available: bell, observer: witness })
+        let work_available = WaitToken::new("a job");
+        let state = Lock::new(KernelState::new());
+        let observer = Once::new();
+        Arc::new(Self {
+            state: state,
+            host,
+            log,
+            work_available: work_available,
+            observer: observer,
+        })
     }
 
     /// Has somebody look at the bytes that paging work moves. The first one stays.
-    pub fn set_observer(&self, witness: Arc<dyn MemoryObserver>) {
-        let _ = self.observer.set(witness); // A second one is not needed.
+    pub fn set_observer(&self, observer: Arc<dyn MemoryObserver>) {
+        let _ = self.observer.set(observer); // A second one is not needed.
     }
 
     /// What rings when [`Kernel::work`] may find something.
@@ -95,16 +104,16 @@ impl Kernel {
         self.state.lock().validate()
     }
 
-    pub(crate) fn wake_one(&self, ticket: &WaitToken) {
-        self.host.wake(ticket);
+    pub(crate) fn wake_one(&self, token: &WaitToken) {
+        self.host.wake(token);
     }
 
     /// Something ended or left: whoever waits for such looks again.
-    pub(crate) fn wake_all(&self, world: &mut KernelState) {
-        for ticket in world.waiters.drain(..) {
-            self.host.wake(&ticket);
+    pub(crate) fn wake_all(&self, state: &mut KernelState) {
+        for token in state.waiters.drain(..) {
+            self.host.wake(&token);
         }
-        if !world.runnable.is_empty() {
+        if !state.runnable.is_empty() {
             self.host.wake(&self.work_available);
         }
     }
@@ -119,16 +128,16 @@ impl Kernel {
         done: impl Fn(&KernelState) -> bool,
     ) -> bool {
         loop {
-            let ticket = {
-                let mut world = self.state.lock();
-                if done(&world) {
+            let token = {
+                let mut state = self.state.lock();
+                if done(&state) {
                     return true;
                 }
-                let ticket = WaitToken::new(what(&world));
-                world.waiters.push(ticket.clone());
-                ticket
+                let token = WaitToken::new(what(&state));
+                state.waiters.push(token.clone());
+                token
             };
-            if let WaitResult::Stuck(_) = self.park(at, about, &ticket) {
+            if let WaitResult::Stuck(_) = self.park(at, about, &token) {
                 return false;
             }
         }
@@ -146,22 +155,22 @@ impl Kernel {
         mut act: impl FnMut(&mut KernelState) -> Option<T>,
     ) -> WaitOutcome<T> {
         loop {
-            let ticket = {
-                let mut world = self.state.lock();
-                if let Some(done) = act(&mut world) {
+            let token = {
+                let mut state = self.state.lock();
+                if let Some(done) = act(&mut state) {
                     return WaitOutcome::Done(done);
                 }
                 if deadline.is_some_and(|it| it <= self.host.now()) {
                     return WaitOutcome::TimedOut;
                 }
-                let ticket = WaitToken::for_clients(what(&world));
-                world.waiters.push(ticket.clone());
-                ticket
+                let token = WaitToken::for_clients(what(&state));
+                state.waiters.push(token.clone());
+                token
             };
-            let satisfied = self.park_until(at, about, &ticket, deadline);
+            let satisfied = self.park_until(at, about, &token, deadline);
             if satisfied != WaitResult::Woken {
                 // Nobody is to ring for one who has left.
-                self.state.lock().waiters.retain(|it| !it.same_as(&ticket));
+                self.state.lock().waiters.retain(|it| !it.same_as(&token));
             }
             match satisfied {
                 WaitResult::Woken => (),
@@ -172,22 +181,29 @@ impl Kernel {
     }
 
     /// Says which word a driver gave for something.
-    pub(crate) fn set_driver_handle(&self, word: usize, to: Subject) {
-        let subject = self.pointer_subject(word);
+    pub(crate) fn set_driver_handle(&self, driver_handle: usize, to: Subject) {
+        let subject = self.pointer_subject(driver_handle);
         self.log.emit(subject, EventKind::DriverHandleSet { of: to });
     }
 
     /// Says that what a word was for is gone.
-    pub(crate) fn end_driver_handle(&self, word: usize, of: Subject, alone: bool) {
-        if word == 0 {
+    pub(crate) fn end_driver_handle(&self, driver_handle: usize, of: Subject, alone: bool) {
+        if driver_handle == 0 {
             return;
         }
-        self.log.emit(self.log.pointer_subject(word), EventKind::DriverHandleEnded { of, only_object: alone });
-        self.log.release_pointer(word);
+        self.log.emit(
+            self.log.pointer_subject(driver_handle),
+            EventKind::DriverHandleEnded { of, only_object: alone },
+        );
+        self.log.release_pointer(driver_handle);
     }
 
     /// A NULL word has no number of its own: it names nothing.
-    pub(crate) fn pointer_subject(&self, word: usize) -> Subject {
-        if word == 0 { flight::Kind::DriverPointer.subject(0) } else { self.log.acquire_pointer(word) }
+    pub(crate) fn pointer_subject(&self, driver_handle: usize) -> Subject {
+        if driver_handle == 0 {
+            flight::Kind::DriverPointer.subject(0)
+        } else {
+            self.log.acquire_pointer(driver_handle)
+        }
     }
 }

@@ -10,14 +10,14 @@
 //! WINDOWS: all of them are observed.
 
 use crate::handle::ObjectId;
-use crate::handle::{HandleError, Handle};
+use crate::handle::{Handle, HandleError};
 use crate::kernel::{Kernel, WaitOutcome};
 use crate::process::Process;
 use crate::process::ProcessId;
 use crate::refused::{Argument, KernelError};
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{Hex, LiveObject, Passive, Subject, EventKind};
+use flight::{EventKind, Hex, LiveObject, Passive, Subject};
 use smallvec::smallvec;
 
 /// A keyed mutex.
@@ -105,10 +105,14 @@ impl KeyedMutexHandle {
 
 impl Kernel {
     /// Makes a keyed mutex (`D3DKMTCreateKeyedMutex2`).
-    pub fn create_keyed_mutex(&self, process: ProcessId, order: CreateKeyedMutexRequest) -> Result<CreateKeyedMutexResponse, KernelError> {
+    pub fn create_keyed_mutex(
+        &self,
+        process: ProcessId,
+        request: CreateKeyedMutexRequest,
+    ) -> Result<CreateKeyedMutexResponse, KernelError> {
         let world = &mut *self.state.lock();
         let local = self.reserve_handle(world, process.0)?;
-        let shared = if order.nt { Ok(None) } else { world.global_handles.reserve().map(Some) };
+        let shared = if request.nt { Ok(None) } else { world.global_handles.reserve().map(Some) };
         let shared = match shared {
             Ok(it) => it,
             Err(why) => {
@@ -120,7 +124,7 @@ impl Kernel {
         let subject = number.subject();
         let name = KeyedMutexHandle { process: process.0, handle: local.handle() };
         let global = shared.map(|it| world.global_handles.publish(it, number.into()));
-        let CreateKeyedMutexRequest { key, runtime, nt } = order;
+        let CreateKeyedMutexRequest { key, runtime, nt } = request;
         let (owner, handle) = name.event_fields();
         self.log.emit(
             subject,
@@ -134,7 +138,9 @@ impl Kernel {
             },
         );
         let state = KeyedMutexState::Free { key, fence: 0 };
-        world.keyed_mutexes.fill(number, KeyedMutex { state, handles: vec![name], global, runtime });
+        world
+            .keyed_mutexes
+            .fill(number, KeyedMutex { state, handles: vec![name], global, runtime });
         self.publish_handle(world, process.0, local, number.into());
         if let Some(it) = global {
             self.log.emit(owner, EventKind::HandleShared { handle: Hex(it.0), of: subject });
@@ -148,13 +154,16 @@ impl Kernel {
         &self,
         process: ProcessId,
         global: Handle,
-        room: usize,
+        capacity: usize,
     ) -> Result<(Subject, Handle), KernelError> {
         let world = &mut *self.state.lock();
         let number = world.find_shared_keyed_mutex(global)?;
         let subject = number.subject();
-        if let Err(why) = world.check_runtime_buffer(number, room) {
-            let unopened = EventKind::KeyedMutexOpenFailed { process: process.subject(), capacity: room as u64 };
+        if let Err(why) = world.check_runtime_buffer(number, capacity) {
+            let unopened = EventKind::KeyedMutexOpenFailed {
+                process: process.subject(),
+                capacity: capacity as u64,
+            };
             self.log.emit(subject, unopened);
             return Err(why);
         }
@@ -163,12 +172,19 @@ impl Kernel {
         world.keyed_mutexes[number].handles.push(name);
         self.publish_handle(world, process.0, local, number.into());
         let (process, handle) = name.event_fields();
-        self.log.emit(subject, EventKind::KeyedMutexOpened { process, handle, capacity: room as u64 });
+        self.log.emit(
+            subject,
+            EventKind::KeyedMutexOpened { process, handle, capacity: capacity as u64 },
+        );
         Ok((subject, name.handle))
     }
 
     /// Ends a name of a keyed mutex (`D3DKMTDestroyKeyedMutex`).
-    pub fn destroy_keyed_mutex(&self, process: ProcessId, handle: Handle) -> Result<(), KernelError> {
+    pub fn destroy_keyed_mutex(
+        &self,
+        process: ProcessId,
+        handle: Handle,
+    ) -> Result<(), KernelError> {
         let world = &mut *self.state.lock();
         let number = world.resolve_handle::<KeyedMutex>(process, Argument::KeyedMutex, handle)?;
         self.close_handle(world, process.0, handle);
@@ -216,19 +232,25 @@ impl Kernel {
         handle: Handle,
         key: u64,
         timeout: Option<u64>,
-        room: usize,
+        capacity: usize,
     ) -> Result<(Subject, AcquireKeyedMutexResponse), KernelError> {
-        let number = self.state.lock().resolve_handle::<KeyedMutex>(process, Argument::KeyedMutex, handle)?;
+        let number = self.state.lock().resolve_handle::<KeyedMutex>(
+            process,
+            Argument::KeyedMutex,
+            handle,
+        )?;
         let (about, name) = (number.subject(), KeyedMutexHandle { process: process.0, handle });
         let deadline = timeout.map(|it| self.host.now().saturating_add(it));
         let what = |_: &KernelState| format!("key {key} of {about}");
-        let act = |world: &mut KernelState| self.try_acquire_keyed_mutex(world, process, name, key, room);
+        let act = |world: &mut KernelState| {
+            self.try_acquire_keyed_mutex(world, process, name, key, capacity)
+        };
         let ended = match self.try_until(at, about, deadline, what, act) {
             WaitOutcome::Done(ended) => ended?,
             WaitOutcome::Stuck => return Err(KernelError::Stuck),
             WaitOutcome::TimedOut => {
                 let world = &mut *self.state.lock();
-                let late = self.try_acquire_keyed_mutex(world, process, name, key, room);
+                let late = self.try_acquire_keyed_mutex(world, process, name, key, capacity);
                 late.unwrap_or_else(|| {
                     self.log_keyed_mutex_not_acquired(about, name, key, "timed-out");
                     Ok(AcquireKeyedMutexResponse::TimedOut)
@@ -245,13 +267,14 @@ impl Kernel {
         process: ProcessId,
         name: KeyedMutexHandle,
         key: u64,
-        room: usize,
+        capacity: usize,
     ) -> Option<Result<AcquireKeyedMutexResponse, KernelError>> {
         // Who parked looks again: the name may have been closed.
-        let number = match world.resolve_handle::<KeyedMutex>(process, Argument::KeyedMutex, name.handle) {
-            Ok(it) => it,
-            Err(why) => return Some(Err(why)),
-        };
+        let number =
+            match world.resolve_handle::<KeyedMutex>(process, Argument::KeyedMutex, name.handle) {
+                Ok(it) => it,
+                Err(why) => return Some(Err(why)),
+            };
         let subject = number.subject();
         let fence = match world.keyed_mutexes.get(number)?.state {
             KeyedMutexState::Free { key: for_key, fence } if for_key == key => fence,
@@ -261,20 +284,29 @@ impl Kernel {
                 return Some(Ok(AcquireKeyedMutexResponse::Abandoned));
             }
         };
-        if let Err(why) = world.check_runtime_buffer(number, room) {
+        if let Err(why) = world.check_runtime_buffer(number, capacity) {
             return Some(Err(why));
         }
         let it = world.keyed_mutexes.get_mut(number)?;
         it.state = KeyedMutexState::Owned(name);
-        let runtime = if room == 0 { Vec::new() } else { it.runtime.clone() };
+        let runtime = if capacity == 0 { Vec::new() } else { it.runtime.clone() };
         let (process, handle) = name.event_fields();
         self.log.emit(subject, EventKind::KeyedMutexAcquired { process, handle, key, fence });
         Some(Ok(AcquireKeyedMutexResponse::Owned { fence, runtime }))
     }
 
-    fn log_keyed_mutex_not_acquired(&self, subject: Subject, name: KeyedMutexHandle, key: u64, how: &'static str) {
+    fn log_keyed_mutex_not_acquired(
+        &self,
+        subject: Subject,
+        name: KeyedMutexHandle,
+        key: u64,
+        how: &'static str,
+    ) {
         let (process, handle) = name.event_fields();
-        self.log.emit(subject, EventKind::KeyedMutexNotAcquired { process, handle, key, result: how.into() });
+        self.log.emit(
+            subject,
+            EventKind::KeyedMutexNotAcquired { process, handle, key, result: how.into() },
+        );
     }
 
     /// Releases a keyed mutex to the next key (`D3DKMTReleaseKeyedMutex2`).
@@ -289,14 +321,18 @@ impl Kernel {
         let world = &mut *self.state.lock();
         let number = world.resolve_handle::<KeyedMutex>(process, Argument::KeyedMutex, handle)?;
         let (subject, name) = (number.subject(), KeyedMutexHandle { process: process.0, handle });
-        let it = world.keyed_mutexes.get_mut(number).filter(|it| it.state == KeyedMutexState::Owned(name));
+        let it = world
+            .keyed_mutexes
+            .get_mut(number)
+            .filter(|it| it.state == KeyedMutexState::Owned(name));
         let it = it.ok_or(KernelError::NotOwner(subject))?;
         let ReleaseKeyedMutexRequest { key, fence, runtime } = release;
         it.state = KeyedMutexState::Free { key, fence };
         it.runtime = runtime.unwrap_or_else(|| std::mem::take(&mut it.runtime));
         let runtime = it.runtime.len() as u64;
         let (process, handle) = name.event_fields();
-        self.log.emit(subject, EventKind::KeyedMutexReleased { process, handle, key, fence, runtime });
+        self.log
+            .emit(subject, EventKind::KeyedMutexReleased { process, handle, key, fence, runtime });
         self.wake_all(world);
         Ok(())
     }
@@ -305,30 +341,36 @@ impl Kernel {
 impl KernelState {
     /// The keyed mutex a global name means.
     fn find_shared_keyed_mutex(&self, global: Handle) -> Result<Id<KeyedMutex>, KernelError> {
-        let refused = |why| KernelError::Handle { argument: Argument::SharedKeyedMutex, handle: global, why };
-        match self.global_handles.lookup(global).map_err(refused)? {
+        let error =
+            |why| KernelError::Handle { argument: Argument::SharedKeyedMutex, handle: global, why };
+        match self.global_handles.lookup(global).map_err(error)? {
             ObjectId::KeyedMutex(keyed) => Ok(keyed),
-            other => Err(refused(HandleError::WrongKind(other.subject()))),
+            other => Err(error(HandleError::WrongKind(other.subject()))),
         }
     }
 
     /// Whether a buffer, if there is one, has room for the runtime's data.
-    fn check_runtime_buffer(&self, number: Id<KeyedMutex>, room: usize) -> Result<(), KernelError> {
+    fn check_runtime_buffer(
+        &self,
+        number: Id<KeyedMutex>,
+        capacity: usize,
+    ) -> Result<(), KernelError> {
         let there = self.keyed_mutexes.get(number).map_or(0, |it| it.runtime.len());
-        let short = room != 0 && room < there;
-        let refused = KernelError::BufferTooSmall { of: number.subject(), size: room, required: there };
-        if short { Err(refused) } else { Ok(()) }
+        let short = capacity != 0 && capacity < there;
+        let error =
+            KernelError::BufferTooSmall { of: number.subject(), size: capacity, required: there };
+        if short { Err(error) } else { Ok(()) }
     }
 
     /// Checks the invariants of all keyed mutexes.
     pub(crate) fn validate_keyed_mutexes(&self) -> Result<(), String> {
         for (number, it) in self.keyed_mutexes.iter() {
             let subject = number.subject();
-            let names = |it: &KeyedMutexHandle| {
-                let names = self.processes.get(it.process).map(|it| &it.handles);
-                names.is_some_and(|names| names.lookup(it.handle) == Ok(number.into()))
+            let handles = |it: &KeyedMutexHandle| {
+                let handles = self.processes.get(it.process).map(|it| &it.handles);
+                handles.is_some_and(|handles| handles.lookup(it.handle) == Ok(number.into()))
             };
-            if it.handles.is_empty() || !it.handles.iter().all(names) {
+            if it.handles.is_empty() || !it.handles.iter().all(handles) {
                 return Err(format!("{subject} lives with names {:?}", it.handles));
             }
             if let KeyedMutexState::Owned(name) = it.state

@@ -4,13 +4,13 @@
 use crate::handle::{Handle, HasHandle, ObjectId};
 use crate::kernel::Kernel;
 use crate::memory::Location;
-use crate::miniport::{DriverResult, DriverError};
+use crate::miniport::{DriverError, DriverResult};
 use crate::resource::ResourceView;
 use crate::start::Adapter;
 use crate::store::Id;
-use crate::view::{ViewStage, View};
+use crate::view::{View, ViewStage};
 use crate::world::KernelState;
-use flight::{Call, Hex, CallGuard, Passive, RuleId, Component};
+use flight::{Call, CallGuard, Component, Hex, Passive, RuleId};
 
 const PARENT: &str = "DxgkCbGetHandleParent.hAllocation";
 const CAPTURE: &str = "DxgkCbGetCaptureAddress.hAllocation";
@@ -23,8 +23,8 @@ impl Kernel {
         adapter: Id<Adapter>,
         handle: Handle,
     ) -> Option<Handle> {
-        let world = self.state.lock();
-        let named = world.find_object(handle);
+        let state = self.state.lock();
+        let named = state.find_object(handle);
         let broken = match named {
             Some(ObjectId::View(_)) => None,
             Some(it) => Some(format!("{} names {} and no allocation", Hex(handle.0), it.subject())),
@@ -32,15 +32,15 @@ impl Kernel {
         };
         self.log.judge(RuleId::CB_HANDLE_008, Component::Driver, adapter.subject(), PARENT, broken);
         let Some(ObjectId::View(view)) = named else { return None };
-        let part_of = world.views[view].part_of?;
-        Some(world.resource_views[part_of].handle)
+        let part_of = state.views[view].part_of?;
+        Some(state.resource_views[part_of].handle)
     }
 
     /// The name of a member of a resource, counted from zero in the order they were made.
     pub(crate) fn child_of(&self, _at: &mut Passive, handle: Handle, index: u32) -> Option<Handle> {
-        let world = self.state.lock();
-        let resource = ResourceView::named_by(world.find_object(handle)?)?;
-        world.member_handle(resource, index as usize)
+        let state = self.state.lock();
+        let resource = ResourceView::named_by(state.find_object(handle)?)?;
+        state.member_handle(resource, index as usize)
     }
 }
 
@@ -53,21 +53,23 @@ impl Kernel {
         adapter: Id<Adapter>,
         handle: Handle,
     ) -> DriverResult<(u32, u64)> {
-        let world = self.state.lock();
-        let view = world.find_object(handle).and_then(View::named_by);
-        let it = view.map(|view| &world.allocations[world.views[view].allocation]);
+        let state = self.state.lock();
+        let view = state.find_object(handle).and_then(View::named_by);
+        let it = view.map(|view| &state.allocations[state.views[view].allocation]);
         let broken = match it {
             Some(it) if it.capture => None,
             Some(_) => Some(format!("{} was not created with Capture", Hex(handle.0))),
             None => Some(format!("{} names no allocation here", Hex(handle.0))),
         };
-        let refused = broken.is_some();
+        let error = broken.is_some();
         self.log.judge(RuleId::CB_MEM_010, Component::Driver, adapter.subject(), CAPTURE, broken);
-        let extent = it.filter(|_| !refused).ok_or(DriverError::Invalid)?.extent;
+        let extent = it.filter(|_| !error).ok_or(DriverError::Invalid)?.extent;
         // WINDOWS: nobody says what is answered where it is in no segment.
-        let extent = extent.and_then(|it| world.extents.get(it)).ok_or(DriverError::Unsupported)?;
-        let Location::Segment { segment, .. } = extent.location else { return Err(DriverError::Unsupported) };
-        let (_, memory) = world.memory(adapter).ok_or(DriverError::Unsupported)?;
+        let extent = extent.and_then(|it| state.extents.get(it)).ok_or(DriverError::Unsupported)?;
+        let Location::Segment { segment, .. } = extent.location else {
+            return Err(DriverError::Unsupported);
+        };
+        let (_, memory) = state.memory(adapter).ok_or(DriverError::Unsupported)?;
         let address = memory.address(extent).ok_or(DriverError::Unsupported)?;
         Ok((u32::try_from(segment + 1).map_err(|_| DriverError::Unsupported)?, address))
     }

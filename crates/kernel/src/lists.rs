@@ -152,17 +152,20 @@ impl MappedBuffer {
 impl RenderLists {
     /// Buffers as a driver wants them, or none if the machine has not so much memory.
     pub(crate) fn new(ram: &dyn Ram, sizes: BufferSizes, entries: EntrySizes) -> Option<Self> {
-        let wants = [
+        let requirements = [
             ("command buffer", 1, sizes.commands),
             ("allocation list", entries.list, sizes.allocation_list),
             ("patch location list", entries.patches, sizes.patches),
         ];
         let mut shelves = Vec::new();
-        for (name, entry, next_size) in wants {
+        for (name, entry, next_size) in requirements {
             let bytes = entry.saturating_mul(next_size);
-            let leaves = MappedBuffer::new(ram, bytes).map(|now| (now, MappedBuffer::new(ram, bytes)));
+            let leaves =
+                MappedBuffer::new(ram, bytes).map(|now| (now, MappedBuffer::new(ram, bytes)));
             match leaves {
-                Some((now, Some(spare))) => shelves.push(BufferPair { name, entry, next_size, current: now, spare }),
+                Some((now, Some(spare))) => {
+                    shelves.push(BufferPair { name, entry, next_size, current: now, spare })
+                }
                 Some((now, None)) => now.end(ram),
                 None => (),
             }
@@ -180,7 +183,11 @@ impl RenderLists {
 
     pub(crate) fn user_buffers(&self) -> RenderBuffers {
         let [commands, list, patches] = &self.shelves;
-        RenderBuffers { commands: commands.user_buffer(), list: list.user_buffer(), patches: patches.user_buffer() }
+        RenderBuffers {
+            commands: commands.user_buffer(),
+            list: list.user_buffer(),
+            patches: patches.user_buffer(),
+        }
     }
 
     /// Reads what the client has written: so many bytes of commands, so many entries.
@@ -216,8 +223,8 @@ impl RenderLists {
             shelf.spare.poison(ram);
             let before = shelf.spare.bytes;
             let bytes = asked.map_or(before, |it| {
-                let most = shelf.next_size.saturating_mul(MAX_SIZE_FACTOR);
-                it.clamp(1, most.max(1)).saturating_mul(shelf.entry)
+                let limit = shelf.next_size.saturating_mul(MAX_SIZE_FACTOR);
+                it.clamp(1, limit.max(1)).saturating_mul(shelf.entry)
             });
             if u64::from(bytes) > shelf.current.run.bytes {
                 let Some(larger) = MappedBuffer::new(ram, bytes) else { continue };
@@ -239,7 +246,11 @@ impl BufferPair {
 
 impl Kernel {
     /// The buffers that a client writes a context's next packet into.
-    pub fn render_buffers(&self, process: ProcessId, context: Handle) -> Result<RenderBuffers, KernelError> {
+    pub fn render_buffers(
+        &self,
+        process: ProcessId,
+        context: Handle,
+    ) -> Result<RenderBuffers, KernelError> {
         self.with_lists(process, context, |_, lists| lists.user_buffers())
     }
 
@@ -269,15 +280,15 @@ impl Kernel {
         context: Handle,
         body: impl FnOnce(&dyn Ram, &mut RenderLists) -> T,
     ) -> Result<T, KernelError> {
-        let world = &mut *self.state.lock();
-        let number = world.resolve_handle::<Context>(process, Argument::Context, context)?;
-        let device = world.contexts[number].device;
-        if world.is_zombie(device) {
+        let state = &mut *self.state.lock();
+        let number = state.resolve_handle::<Context>(process, Argument::Context, context)?;
+        let device = state.contexts[number].device;
+        if state.is_zombie(device) {
             return Err(KernelError::Removed(device.subject()));
         }
         let none = KernelError::NoLists(number.subject());
-        let ram = world.ram_of_context(number).ok_or(none.clone())?;
-        let lists = world.contexts.get_mut(number).and_then(|it| it.lists.as_mut());
+        let ram = state.ram_of_context(number).ok_or(none.clone())?;
+        let lists = state.contexts.get_mut(number).and_then(|it| it.lists.as_mut());
         Ok(body(&*ram, lists.ok_or(none)?))
     }
 }

@@ -33,16 +33,16 @@ use crate::kernel::Kernel;
 use crate::memory::pressure::Pressure;
 use crate::memory::queue::PagingQueue;
 use crate::operation::PAGE;
-use crate::range::{Ranges, PlacedRange};
+use crate::range::{PlacedRange, Ranges};
 use crate::renamed::InstanceRecord;
 use crate::saved::ContextAllocation;
 use crate::schedule::QueuePoint;
-use crate::segment::{MemoryFeatures, PagingFeatures, SegmentInfo, PlacementRequirements};
+use crate::segment::{MemoryFeatures, PagingFeatures, PlacementRequirements, SegmentInfo};
 use crate::space::AddressSpace;
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{Fence, Kind, Passive, Ram, Run, Subject, EventKind};
+use flight::{EventKind, Fence, Kind, Passive, Ram, Run, Subject};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -221,19 +221,19 @@ impl Extent {
     pub(crate) fn new(
         adapter: Id<Adapter>,
         owner: Owner,
-        word: usize,
+        driver_handle: usize,
         bytes: u64,
         alignment: u64,
-        wants: PlacementRequirements,
+        requirements: PlacementRequirements,
     ) -> Self {
         Self {
             adapter,
             owner,
-            driver_handle: word,
+            driver_handle: driver_handle,
             // One of absurd size finds no place, and is refused there.
             bytes: bytes.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX / PAGE * PAGE),
             alignment: alignment.max(PAGE),
-            requirements: wants,
+            requirements: requirements,
             backing: Vec::new(),
             discarded_pages: Vec::new(),
             location: Location::Unbacked,
@@ -243,7 +243,7 @@ impl Extent {
             moving: 0,
             holds: 0,
             uses: Vec::new(),
-            priority: wants.priority,
+            priority: requirements.priority,
             last_used: 0,
             rank: None,
             lock: None,
@@ -289,8 +289,8 @@ impl Memory {
     /// Where an extent is in the GPU's addresses.
     pub(crate) fn address(&self, extent: &Extent) -> Option<u64> {
         match &extent.location {
-            Location::Segment { segment, range: spot } => {
-                Some(self.segments.get(*segment)?.info.base + spot.start())
+            Location::Segment { segment, range } => {
+                Some(self.segments.get(*segment)?.info.base + range.start())
             }
             Location::Unbacked | Location::System => None,
         }
@@ -301,17 +301,17 @@ impl Kernel {
     /// Enters the memory an adapter has.
     pub(crate) fn add_memory(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         adapter: Id<Adapter>,
         features: MemoryFeatures,
         ram: Arc<dyn Ram>,
     ) {
-        let (mut segments, mut pressure) = (Vec::new(), world.pressure);
-        for (number, shape) in (1..).zip(features.segments) {
-            world.last_segment += 1;
-            let subject = Kind::Segment.subject(world.last_segment);
-            let (base, size, aperture) = (shape.base, shape.size, shape.flags.aperture);
-            let target = shape.flags.application_target;
+        let (mut segments, mut pressure) = (Vec::new(), state.pressure);
+        for (number, info) in (1..).zip(features.segments) {
+            state.last_segment += 1;
+            let subject = Kind::Segment.subject(state.last_segment);
+            let (base, size, aperture) = (info.base, info.size, info.flags.aperture);
+            let target = info.flags.application_target;
             let found = EventKind::SegmentFound {
                 adapter: adapter.subject(),
                 number,
@@ -321,13 +321,21 @@ impl Kernel {
                 target,
             };
             self.log.emit(subject, found);
-            let limit = pressure.as_mut().map(|it| it.limit(shape.commit_limit));
-            let limit = limit.unwrap_or(shape.commit_limit);
-            let granule = if shape.flags.large_pages { LARGE_PAGE } else { PAGE };
+            let limit = pressure.as_mut().map(|it| it.limit(info.commit_limit));
+            let limit = limit.unwrap_or(info.commit_limit);
+            let granule = if info.flags.large_pages { LARGE_PAGE } else { PAGE };
             let ranges = Ranges::new(size, granule);
             let idle = BTreeSet::new();
             let (committed, evictable_bytes) = (0, 0);
-            let segment = Segment { subject, info: shape, ranges, limit, committed, evictable: idle, evictable_bytes };
+            let segment = Segment {
+                subject,
+                info: info,
+                ranges,
+                limit,
+                committed,
+                evictable: idle,
+                evictable_bytes,
+            };
             segments.push(segment);
         }
         let dummy = ram.allocate(PAGE);
@@ -345,7 +353,7 @@ impl Kernel {
             stale_mappings: VecDeque::new(),
             mmu: None,
         };
-        if let Some(it) = world.adapters.get_mut(adapter) {
+        if let Some(it) = state.adapters.get_mut(adapter) {
             it.memory = Some(memory);
         }
     }
@@ -372,8 +380,8 @@ impl Kernel {
 
     /// Gives back what the kernel took for an adapter's memory.
     pub(crate) fn abandon_memory(&self, number: Id<Adapter>) {
-        let mut world = self.state.lock();
-        let memory = world.adapters.get_mut(number).and_then(|it| it.memory.as_mut());
+        let mut state = self.state.lock();
+        let memory = state.adapters.get_mut(number).and_then(|it| it.memory.as_mut());
         if let Some(memory) = memory {
             let buffers = memory.buffers.drain(..).map(|it| it.run);
             let late = memory.unfreed_buffers.drain(..).map(|it| it.2);
@@ -397,7 +405,9 @@ impl KernelState {
 
     /// Whether paging work of an adapter waits for packets that are not over.
     pub(crate) fn pages_after_packets(&self, adapter: Id<Adapter>) -> bool {
-        let open = |it: &QueuePoint| matches!(it, QueuePoint::Context(..)) && !self.is_work_done(adapter, *it);
+        let open = |it: &QueuePoint| {
+            matches!(it, QueuePoint::Context(..)) && !self.is_work_done(adapter, *it)
+        };
         self.pagings.iter().any(|(_, it)| it.adapter == adapter && it.waits.iter().any(open))
     }
 }

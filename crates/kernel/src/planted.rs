@@ -16,17 +16,22 @@ impl Kernel {
     }
 
     /// Destroys, if the bug is planted, what these views are the last views of.
-    pub(crate) fn destroy_too_early(&self, at: &mut Passive, component: &DestroyScope<'_>, views: &[Id<View>]) {
-        let world = self.world.hold();
-        if !world.planted_reversal || component.process.is_some() {
+    pub(crate) fn destroy_too_early(
+        &self,
+        at: &mut Passive,
+        component: &DestroyScope<'_>,
+        views: &[Id<View>],
+    ) {
+        let state = self.world.hold();
+        if !state.planted_reversal || component.process.is_some() {
             return;
         }
         let last = |it: &Id<View>| {
-            let number = world.views.get(*it)?.allocation;
-            let all = &world.allocations.get(number)?.views;
+            let number = state.views.get(*it)?.allocation;
+            let all = &state.allocations.get(number)?.views;
             all.iter().all(|it| views.contains(it)).then_some(number)
         };
         let orphans: IdList<Allocation> = views.iter().filter_map(last).collect();
-        drop(self.destroy_orphans(at, component, world, &orphans, None));
+        drop(self.destroy_orphans(at, component, state, &orphans, None));
     }
 }

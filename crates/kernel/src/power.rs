@@ -11,7 +11,7 @@
 //!    for nothing: that is looked at under the pass its driver is told with.
 
 use crate::ddi::Driver;
-use crate::gate::{ThreadingLevel, PermitKeys, DdiPermit};
+use crate::gate::{DdiPermit, PermitKeys, ThreadingLevel};
 use crate::kernel::Kernel;
 use crate::memory::Extent;
 use crate::memory::place::PagingPlan;
@@ -20,7 +20,7 @@ use crate::schedule::Node;
 use crate::start::{Adapter, AdapterId};
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{Passive, EventKind};
+use flight::{EventKind, Passive};
 use std::sync::Arc;
 
 /// What a driver is told of power.
@@ -116,20 +116,20 @@ impl Kernel {
         if let Some((permit, driver)) = &entered {
             self.call_set_power(at, driver, permit, PowerState::D3, action);
         }
-        let world = &mut *self.state.lock();
-        world.change_power(number, PowerStatus::Off(remaining));
+        let state = &mut *self.state.lock();
+        state.change_power(number, PowerStatus::Off(remaining));
         if let Some((permit, _)) = entered {
-            permit.release(world);
+            permit.release(state);
         }
-        self.wake_all(world);
+        self.wake_all(state);
         true
     }
 
     /// Gives an adapter its power back, and everything its place. Answers whether it slept.
     pub fn power_up(&self, at: &mut Passive, adapter: AdapterId) -> bool {
         let (remaining, driver) = {
-            let mut world = self.state.lock();
-            let Some(it) = world.adapters.get_mut(adapter.0) else { return false };
+            let mut state = self.state.lock();
+            let Some(it) = state.adapters.get_mut(adapter.0) else { return false };
             let PowerStatus::Off(remaining) = &mut it.power else { return false };
             let remaining = std::mem::take(remaining);
             it.power = PowerStatus::Notifying;
@@ -142,12 +142,12 @@ impl Kernel {
             self.restore_tables(at, permit, &driver);
         }
         {
-            let world = &mut *self.state.lock();
-            world.change_power(adapter.0, PowerStatus::Changing);
-            let nodes = world.adapters.get_mut(adapter.0).into_iter().flat_map(|it| &mut it.nodes);
+            let state = &mut *self.state.lock();
+            state.change_power(adapter.0, PowerStatus::Changing);
+            let nodes = state.adapters.get_mut(adapter.0).into_iter().flat_map(|it| &mut it.nodes);
             nodes.for_each(|it| it.watch = None); // Its time begins anew.
             if let Ok(permit) = permit {
-                permit.release(world);
+                permit.release(state);
             }
         }
         self.plan_power_up(adapter.0, remaining);
@@ -167,21 +167,22 @@ impl Kernel {
         let sent = |it: &KernelState| !it.pages_after_packets(number);
         loop {
             let Some(generation) = awake(&self.state.lock()) else { return false };
-            let what = |_: &KernelState| format!("the packets that paging work of {about} waits for");
+            let what =
+                |_: &KernelState| format!("the packets that paging work of {about} waits for");
             if !self.wait_until(at, about, what, sent) {
                 return false;
             }
             let Ok(permit) = self.acquire_idle_permit(at, number, generation) else { return false };
-            let world = &mut *self.state.lock();
+            let state = &mut *self.state.lock();
             // While this waited for its pass, too.
-            let closes = awake(world).is_some() && sent(world);
+            let closes = awake(state).is_some() && sent(state);
             if closes {
-                if let Some(it) = world.adapters.get_mut(number) {
+                if let Some(it) = state.adapters.get_mut(number) {
                     it.power = PowerStatus::Changing;
                 }
-                world.permits.close(number);
+                state.permits.close(number);
             }
-            permit.release(world);
+            permit.release(state);
             if closes {
                 return true;
             }
@@ -191,37 +192,38 @@ impl Kernel {
     /// Waits until nobody changes an adapter's power; then it has some again.
     pub(crate) fn complete_power(&self, at: &mut Passive, adapter: AdapterId) {
         let about = adapter.subject();
-        let over = |it: &KernelState| it.adapters.get(adapter.0).is_none_or(|it| !it.power.is_changing());
+        let over =
+            |it: &KernelState| it.adapters.get(adapter.0).is_none_or(|it| !it.power.is_changing());
         self.wait_until(at, about, |_| format!("the power of {about}"), over);
         self.power_up(at, adapter);
     }
 
     /// An adapter works again, or never will: who waited for it looks.
     pub(crate) fn reopen_permits(&self, adapter: AdapterId) {
-        let mut world = self.state.lock();
-        if let Some(it) = world.adapters.get_mut(adapter.0) {
+        let mut state = self.state.lock();
+        if let Some(it) = state.adapters.get_mut(adapter.0) {
             it.power = PowerStatus::On;
         }
-        for ticket in world.permits.open(adapter.0) {
-            self.wake_one(&ticket);
+        for token in state.permits.open(adapter.0) {
+            self.wake_one(&token);
         }
         self.wake_one(&self.work_available);
-        self.wake_all(&mut world);
+        self.wake_all(&mut state);
     }
 
     /// A pass for paging work, and for what that takes, if it can be had now: also while the
     /// power of its adapter changes.
     pub(crate) fn try_acquire_work_permit(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         adapter: Id<Adapter>,
         keys: PermitKeys,
     ) -> Option<DdiPermit<'_>> {
-        let power = world.adapters.get(adapter).map(|it| &it.power);
+        let power = state.adapters.get(adapter).map(|it| &it.power);
         if matches!(power, Some(PowerStatus::Changing)) {
-            self.try_acquire_nested_permit(world, keys)
+            self.try_acquire_nested_permit(state, keys)
         } else {
-            self.try_acquire_permit(world, keys)
+            self.try_acquire_permit(state, keys)
         }
     }
 
@@ -245,18 +247,18 @@ impl Kernel {
             let driver = self.state.lock().adapters.get(number).map(|it| it.driver.clone())?;
             let keys = ThreadingLevel::Three.keys(number, driver.generation, None);
             let permit = self.acquire_nested_permit(at, &keys).ok()?;
-            let world = &mut *self.state.lock();
+            let state = &mut *self.state.lock();
             let changing = |it: &Adapter| matches!(it.power, PowerStatus::Changing);
-            if !world.adapters.get(number).is_some_and(changing) {
-                permit.release(world);
+            if !state.adapters.get(number).is_some_and(changing) {
+                permit.release(state);
                 return None;
             }
             // While this waited for its pass, too. What did not end goes with the power.
-            if !drained || (world.is_paging_idle(number) && world.are_nodes_quiesced(number)) {
-                world.change_power(number, PowerStatus::Notifying);
+            if !drained || (state.is_paging_idle(number) && state.are_nodes_quiesced(number)) {
+                state.change_power(number, PowerStatus::Notifying);
                 return Some((permit, driver));
             }
-            permit.release(world);
+            permit.release(state);
         }
     }
 
@@ -275,24 +277,26 @@ impl Kernel {
         action: PowerAction,
     ) {
         driver.set_power(at, permit, SetPowerArgs { of: PowerTarget::Adapter, state, action });
-        self.log
-            .emit(driver.adapter.subject(), EventKind::AdapterPowered { state: state.name().into() });
+        self.log.emit(
+            driver.adapter.subject(),
+            EventKind::AdapterPowered { state: state.name().into() },
+        );
     }
 
     /// No node has a context current any more: what they save into is at rest.
     fn quiesce_nodes(&self, adapter: Id<Adapter>) {
-        let world = &mut *self.state.lock();
+        let state = &mut *self.state.lock();
         let number = adapter;
-        if world.memory(number).is_none() {
+        if state.memory(number).is_none() {
             return;
         }
-        let nodes = world.adapters.get_mut(number).into_iter().flat_map(|it| &mut it.nodes);
+        let nodes = state.adapters.get_mut(number).into_iter().flat_map(|it| &mut it.nodes);
         let current =
             |it: &mut Node| it.may_save(|_, _| true) && !std::mem::replace(&mut it.switching, true);
         let places: Vec<usize> =
             nodes.enumerate().filter_map(|(place, it)| current(it).then_some(place)).collect();
         for place in places {
-            self.start_switch(world, number, place);
+            self.start_switch(state, number, place);
         }
     }
 
@@ -303,46 +307,50 @@ impl Kernel {
         action: PowerAction,
         remaining: &mut Vec<(Id<Extent>, SegmentLocation)>,
     ) -> bool {
-        let world = &mut *self.state.lock();
-        let placed = world.extents_lost_on_power_down(adapter, action);
+        let state = &mut *self.state.lock();
+        let placed = state.extents_lost_on_power_down(adapter, action);
         let mut plan = PagingPlan::default();
         let mut any = false;
         for (extent, at) in placed {
-            let used = world.extents.get(extent).map(|it| it.uses.clone());
-            if self.plan_page_out(world, extent, "the power goes", &mut plan) {
+            let used = state.extents.get(extent).map(|it| it.uses.clone());
+            if self.plan_page_out(state, extent, "the power goes", &mut plan) {
                 remaining.push((extent, at));
                 any = true;
                 // Packets that use it were not sent, and are when it is back: it does not wait
                 // for them here, but when it leaves for another.
-                if let Some((it, used)) = world.extents.get_mut(extent).zip(used) {
+                if let Some((it, used)) = state.extents.get_mut(extent).zip(used) {
                     it.uses = used;
                 }
             }
         }
         plan.waits.clear();
-        self.start_paging(world, adapter, plan, None);
+        self.start_paging(state, adapter, plan, None);
         any
     }
 
     /// Has everything come back to where it was, or to another place of the same kind.
     fn plan_power_up(&self, adapter: Id<Adapter>, remaining: Vec<(Id<Extent>, SegmentLocation)>) {
-        let world = &mut *self.state.lock();
+        let state = &mut *self.state.lock();
         let mut plan = PagingPlan::default();
         for (extent, at) in remaining {
             // What was thrown away or has ended meanwhile does not come back.
-            if world.extents.get(extent).is_none_or(|it| it.location != Location::System || it.ending) {
+            if state
+                .extents
+                .get(extent)
+                .is_none_or(|it| it.location != Location::System || it.ending)
+            {
                 continue;
             }
-            if world.allocate_at(extent, at) {
-                if !self.plan_page_in_at(world, extent, at, &mut plan) {
-                    world.release_location(extent, Location::System);
+            if state.allocate_at(extent, at) {
+                if !self.plan_page_in_at(state, extent, at, &mut plan) {
+                    state.release_location(extent, Location::System);
                 }
             } else {
                 // Who finds no place is where it was when it slept: in the system's memory.
-                let _ = self.plan_page_in(world, extent, &mut plan);
+                let _ = self.plan_page_in(state, extent, &mut plan);
             }
         }
-        self.start_paging(world, adapter, plan, None);
+        self.start_paging(state, adapter, plan, None);
     }
 }
 
@@ -378,12 +386,12 @@ impl KernelState {
         let table = |it: &Extent| it.owner.is_table();
         let mine = |it: &Extent| it.adapter == adapter && !it.ending && !table(it);
         let placed = extents.iter().filter(|(_, it)| mine(it));
-        let spotted = placed.filter_map(|(number, it)| match &it.location {
-            Location::Segment { segment, range: spot } if !keeps(*segment) => {
-                Some((number, SegmentLocation { segment: *segment, offset: spot.start() }))
+        let location = placed.filter_map(|(number, it)| match &it.location {
+            Location::Segment { segment, range } if !keeps(*segment) => {
+                Some((number, SegmentLocation { segment: *segment, offset: range.start() }))
             }
             Location::Segment { .. } | Location::Unbacked | Location::System => None,
         });
-        spotted.collect()
+        location.collect()
     }
 }

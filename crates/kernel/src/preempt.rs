@@ -14,7 +14,7 @@ use crate::schedule::InFlightPacket;
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{DeviceLevel, Fence, Kind, Passive, RuleId, Subject, EventKind, Component};
+use flight::{Component, DeviceLevel, EventKind, Fence, Kind, Passive, RuleId, Subject};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Why a node is to give back what it has.
@@ -60,13 +60,19 @@ impl Preemption {
     /// its time.
     pub(crate) fn judge_unreported(&self, log: &flight::Log, adapter: Id<Adapter>, node: Subject) {
         if self.asked && self.idle && self.last.is_none() {
-            let said = format!(
+            let message = format!(
                 "{node} was asked with fence {} to give back what it has, when all it was given was \
                  done and reported, and its driver has not reported that it did",
                 self.fence
             );
             let place = "DxgkDdiPreemptCommand";
-            log.judge(RuleId::KMD_PREEMPT_002, Component::Driver, adapter.subject(), place, Some(said));
+            log.judge(
+                RuleId::KMD_PREEMPT_002,
+                Component::Driver,
+                adapter.subject(),
+                place,
+                Some(message),
+            );
         }
     }
 }
@@ -76,8 +82,11 @@ impl Kernel {
     ///
     /// WINDOWS: the scheduler does so whenever it likes (documented).
     pub fn preempt_node(&self, adapter: crate::start::AdapterId, node: usize) {
-        let world = &mut *self.state.lock();
-        let it = world.adapters.get_mut(adapter.0).filter(|it| it.is_running() && it.scheduling.preempts);
+        let state = &mut *self.state.lock();
+        let it = state
+            .adapters
+            .get_mut(adapter.0)
+            .filter(|it| it.is_running() && it.scheduling.preempts);
         let Some(node) = it.and_then(|it| it.nodes.get_mut(node)) else { return };
         if node.preemption.is_none() {
             node.preempted = node.preempted.next();
@@ -89,12 +98,12 @@ impl Kernel {
     /// Has a node give back what it has, if it has something and its driver can.
     pub(crate) fn request_preemption(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         adapter: Id<Adapter>,
         node: usize,
         why: PreemptionReason,
     ) {
-        let Some(it) = world.adapters.get_mut(adapter).filter(|it| it.scheduling.preempts) else {
+        let Some(it) = state.adapters.get_mut(adapter).filter(|it| it.scheduling.preempts) else {
             return;
         };
         let Some(node) = it.nodes.get_mut(node) else { return };
@@ -107,18 +116,18 @@ impl Kernel {
     }
 
     /// A packet was given to a context: who is before it, with less right, gives way.
-    pub(crate) fn preempt_for_priority(&self, world: &mut KernelState, context: Id<Context>) {
-        let it = &world.contexts[context];
+    pub(crate) fn preempt_for_priority(&self, state: &mut KernelState, context: Id<Context>) {
+        let it = &state.contexts[context];
         let (node, priority, device) = (it.node, it.queue.priority, it.device);
-        let adapter = world.devices[device].adapter;
-        let queue = world.adapters.get(adapter).and_then(|it| it.nodes.get(node));
+        let adapter = state.devices[device].adapter;
+        let queue = state.adapters.get(adapter).and_then(|it| it.nodes.get(node));
         // What is first may be under way.
-        let behind = queue.into_iter().flat_map(|it| it.queue.iter().skip(1));
+        let waits = queue.into_iter().flat_map(|it| it.queue.iter().skip(1));
         let less = |it: &InFlightPacket| {
-            it.context().is_some_and(|it| world.contexts[it].queue.priority < priority)
+            it.context().is_some_and(|it| state.contexts[it].queue.priority < priority)
         };
-        if behind.filter(|it| it.batch.is_none()).any(less) {
-            self.request_preemption(world, adapter, node, PreemptionReason::Priority);
+        if waits.filter(|it| it.batch.is_none()).any(less) {
+            self.request_preemption(state, adapter, node, PreemptionReason::Priority);
         }
     }
 
@@ -126,9 +135,9 @@ impl Kernel {
     /// whether it did something.
     pub(crate) fn try_preempt(&self, at: &mut Passive) -> bool {
         let next_size = {
-            let world = &mut *self.state.lock();
-            world.held_back = false;
-            world.preemptions()
+            let state = &mut *self.state.lock();
+            state.held_back = false;
+            state.preemptions()
         };
         next_size.into_iter().any(|(adapter, node)| self.preempt(at, adapter, node))
     }
@@ -136,17 +145,17 @@ impl Kernel {
     fn preempt(&self, at: &mut Passive, adapter: Id<Adapter>, index: usize) -> bool {
         let permit; // Before the world, so that it is dropped after it.
         let (driver, asked) = {
-            let world = &mut *self.state.lock();
-            let Some(driver) = world.adapters.get(adapter).map(|it| it.driver.clone()) else {
+            let state = &mut *self.state.lock();
+            let Some(driver) = state.adapters.get(adapter).map(|it| it.driver.clone()) else {
                 return false;
             };
             let keys = ThreadingLevel::OneScheduler.keys(adapter, driver.generation, None);
-            let Some(taken) = self.try_acquire_work_permit(world, adapter, keys) else {
-                world.held_back = true;
+            let Some(taken) = self.try_acquire_work_permit(state, adapter, keys) else {
+                state.held_back = true;
                 return false;
             };
             permit = taken;
-            let node = world.adapters.get_mut(adapter).and_then(|it| it.nodes.get_mut(index));
+            let node = state.adapters.get_mut(adapter).and_then(|it| it.nodes.get_mut(index));
             let Some(node) = node else { return false };
             let subject = node.subject();
             let idle = node.queue.is_empty() && node.lost_packets.is_empty();
@@ -164,17 +173,17 @@ impl Kernel {
             if driver.preempt(at, &permit, node, fence).is_err() {
                 // WINDOWS: a refusal stops the system (observed); here the node keeps what it
                 // has, and the answer is judged.
-                let world = &mut *self.state.lock();
-                if let Some(it) = world.node_mut(adapter, index) {
+                let state = &mut *self.state.lock();
+                if let Some(it) = state.node_mut(adapter, index) {
                     it.preemption = None;
                 }
-                self.reopen_node(world, adapter, index);
+                self.reopen_node(state, adapter, index);
             }
             return true;
         }
         self.resubmit_paging(at, &driver, &permit, index);
-        let world = &mut *self.state.lock();
-        self.reopen_node(world, adapter, index);
+        let state = &mut *self.state.lock();
+        self.reopen_node(state, adapter, index);
         true
     }
 
@@ -189,8 +198,8 @@ impl Kernel {
         let adapter = driver.adapter;
         loop {
             let (fence, commands, length, private, switch) = {
-                let world = &mut *self.state.lock();
-                let Some(node) = world.node_mut(adapter, index) else { return };
+                let state = &mut *self.state.lock();
+                let Some(node) = state.node_mut(adapter, index) else { return };
                 let Some(in_flight) = node.resubmit.pop_front() else { return };
                 let (subject, fence) = (node.subject(), in_flight.fence);
                 let Some(batch) = &in_flight.batch else { continue };
@@ -223,16 +232,17 @@ impl Kernel {
         preemption: Fence,
         last: Fence,
     ) {
-        let world = &mut *self.state.lock();
-        let Some(it) = world.node_mut(adapter, node as usize) else {
-            let said = format!("node {node} was reported as preempted, and there is no such node");
+        let state = &mut *self.state.lock();
+        let Some(it) = state.node_mut(adapter, node as usize) else {
+            let message =
+                format!("node {node} was reported as preempted, and there is no such node");
             let place = "DxgkCbNotifyInterrupt.NodeOrdinal";
             self.log.judge(
                 RuleId::KMD_PREEMPT_003,
                 Component::Driver,
                 adapter.subject(),
                 place,
-                Some(said),
+                Some(message),
             );
             return;
         };
@@ -266,13 +276,25 @@ impl Kernel {
         };
         let right = broken.is_none() && (done || !just_reset);
         let place = "DxgkCbNotifyInterrupt.DmaPreempted";
-        self.log.judge(RuleId::KMD_PREEMPT_003, Component::Driver, adapter.subject(), place, broken);
+        self.log.judge(
+            RuleId::KMD_PREEMPT_003,
+            Component::Driver,
+            adapter.subject(),
+            place,
+            broken,
+        );
         if just_reset {
             self.judge_reset_complete(adapter, it, last, place);
         }
         if idle && expected == Some(preemption) {
             let place = "DxgkDdiPreemptCommand";
-            self.log.judge(RuleId::KMD_PREEMPT_002, Component::Driver, adapter.subject(), place, None);
+            self.log.judge(
+                RuleId::KMD_PREEMPT_002,
+                Component::Driver,
+                adapter.subject(),
+                place,
+                None,
+            );
         }
         if expected.is_some() {
             let last = if right { last } else { it.reported };
@@ -284,28 +306,28 @@ impl Kernel {
     }
 
     /// A driver has reported what it took back: it is in line again.
-    pub(crate) fn complete_preemption(&self, world: &mut KernelState, adapter: Id<Adapter>) {
-        let count = world.adapters.get(adapter).map_or(0, |it| it.nodes.len());
+    pub(crate) fn complete_preemption(&self, state: &mut KernelState, adapter: Id<Adapter>) {
+        let count = state.adapters.get(adapter).map_or(0, |it| it.nodes.len());
         for index in 0..count {
-            let Some(node) = world.node_mut(adapter, index) else { continue };
+            let Some(node) = state.node_mut(adapter, index) else { continue };
             if node.preemption.and_then(|it| it.last).is_none() {
                 continue;
             }
             node.preemption = None;
             let back = std::mem::take(&mut node.queue);
-            self.requeue_packets(world, adapter, index, back);
+            self.requeue_packets(state, adapter, index, back);
         }
     }
 
     /// What a node has lost is first in line again.
     pub(crate) fn requeue_packets(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         adapter: Id<Adapter>,
         index: usize,
         back: VecDeque<InFlightPacket>,
     ) {
-        let Some(node) = world.node_mut(adapter, index) else { return };
+        let Some(node) = state.node_mut(adapter, index) else { return };
         let subject = node.subject();
         let mut contexts: BTreeMap<Id<Context>, Vec<Fence>> = BTreeMap::new();
         for in_flight in back {
@@ -316,12 +338,12 @@ impl Kernel {
             }
         }
         for (context, fences) in contexts {
-            for (packet, fence) in self.requeue_submitted(world, context).into_iter().zip(fences) {
+            for (packet, fence) in self.requeue_submitted(state, context).into_iter().zip(fences) {
                 let returned = EventKind::PacketReturned { packet, node: subject, fence };
                 self.log.emit(context.subject(), returned);
             }
         }
-        self.reopen_node(world, adapter, index);
+        self.reopen_node(state, adapter, index);
         self.wake_one(&self.work_available);
     }
 }

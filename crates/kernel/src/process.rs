@@ -2,7 +2,7 @@
 
 use crate::handle::HasHandle;
 use crate::handle::ObjectId;
-use crate::handle::{HandleError, Handle, HandleTable, ReservedHandles, ReservedHandle};
+use crate::handle::{Handle, HandleError, HandleTable, ReservedHandle, ReservedHandles};
 use crate::kernel::Kernel;
 use crate::memory::budget::SegmentGroup;
 use crate::memory::queue::PagingQueue;
@@ -11,7 +11,7 @@ use crate::start::Adapter;
 use crate::store::Id;
 use crate::view::View;
 use crate::world::KernelState;
-use flight::{Hex, Passive, Subject, EventKind};
+use flight::{EventKind, Hex, Passive, Subject};
 
 /// A client process.
 pub struct Process {
@@ -62,8 +62,8 @@ impl ProcessId {
 impl Kernel {
     /// A process begins.
     pub fn open_process(&self) -> ProcessId {
-        let mut world = self.state.lock();
-        let number = world.processes.insert(Process::new());
+        let mut state = self.state.lock();
+        let number = state.processes.insert(Process::new());
         self.log.emit(number.subject(), EventKind::ProcessOpened {});
         ProcessId(number)
     }
@@ -71,17 +71,20 @@ impl Kernel {
     /// A process ends, with everything in it: devices with all they have, then adapters.
     pub fn end_process(&self, at: &mut Passive, process: ProcessId, manner: ProcessExit) {
         {
-            let mut world = self.state.lock();
-            let Some(it) = world.processes.get_mut(process.0) else { return };
+            let mut state = self.state.lock();
+            let Some(it) = state.processes.get_mut(process.0) else { return };
             if std::mem::replace(&mut it.ended, true) {
                 return;
             }
             if manner == ProcessExit::Orderly {
                 for (_, object) in it.handles.iter() {
-                    self.log.emit(process.subject(), EventKind::ProcessLeaked { object: object.subject() });
+                    self.log.emit(
+                        process.subject(),
+                        EventKind::ProcessLeaked { object: object.subject() },
+                    );
                 }
             }
-            self.end_events(&mut world, process.0);
+            self.end_events(&mut state, process.0);
         }
         // From here on nobody gets in: calls that are inside leave, and find no way back.
         self.end_devices(at, process.subject(), Some(process.0), |_| true);
@@ -89,29 +92,31 @@ impl Kernel {
         let over = |it: &KernelState| it.processes.get(process.0).is_none_or(|it| it.creating == 0);
         self.wait_until(at, about, |_| format!("what is being made for {about}"), over);
         let adapters = {
-            let mut world = self.state.lock();
-            self.close_handles(&mut world, process.0);
-            world.adapters.iter().map(|it| it.0).collect::<Vec<Id<Adapter>>>()
+            let mut state = self.state.lock();
+            self.close_handles(&mut state, process.0);
+            state.adapters.iter().map(|it| it.0).collect::<Vec<Id<Adapter>>>()
         };
         for adapter in adapters {
             self.end_unused_space(at, process.0, adapter);
         }
-        let mut world = self.state.lock();
-        world.processes.take(process.0);
+        let mut state = self.state.lock();
+        state.processes.take(process.0);
         self.log.emit(process.subject(), EventKind::ProcessEnded {});
-        self.wake_all(&mut world);
+        self.wake_all(&mut state);
     }
 
     /// Closes what names an ended process still has: of adapters, husks and keyed mutexes.
-    fn close_handles(&self, world: &mut KernelState, process: Id<Process>) {
-        let names = world.processes.get(process).map(|it| it.handles.iter().collect::<Vec<_>>());
-        for (handle, object) in names.unwrap_or_default() {
-            self.close_handle(world, process, handle);
+    fn close_handles(&self, state: &mut KernelState, process: Id<Process>) {
+        let handles = state.processes.get(process).map(|it| it.handles.iter().collect::<Vec<_>>());
+        for (handle, object) in handles.unwrap_or_default() {
+            self.close_handle(state, process, handle);
             match object {
-                ObjectId::Adapter(adapter) => world.close_adapter(adapter),
-                ObjectId::Device(device) => self.remove_device_object(world, device),
-                ObjectId::SyncObject(sync) => self.close_sync(world, process, sync),
-                ObjectId::KeyedMutex(keyed) => self.close_keyed_mutex(world, keyed, process, handle),
+                ObjectId::Adapter(adapter) => state.close_adapter(adapter),
+                ObjectId::Device(device) => self.remove_device_object(state, device),
+                ObjectId::SyncObject(sync) => self.close_sync(state, process, sync),
+                ObjectId::KeyedMutex(keyed) => {
+                    self.close_keyed_mutex(state, keyed, process, handle)
+                }
                 _ => (),
             }
         }
@@ -120,10 +125,10 @@ impl Kernel {
     /// Reserves the next name of a process, and says so.
     pub(crate) fn reserve_handle(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         process: Id<Process>,
     ) -> Result<ReservedHandle, KernelError> {
-        let it = world.processes.get_mut(process).filter(|it| !it.ended);
+        let it = state.processes.get_mut(process).filter(|it| !it.ended);
         let reserved = it.ok_or(KernelError::HandleTableFull)?.handles.reserve()?;
         let handle = Hex(reserved.handle().0);
         self.log.emit(process.subject(), EventKind::HandleReserved { handle });
@@ -133,31 +138,31 @@ impl Kernel {
     /// Reserves so many names, or none.
     pub(crate) fn reserve_handles(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         process: Id<Process>,
         count: usize,
     ) -> Result<ReservedHandles, KernelError> {
-        let mut names = ReservedHandles::with_capacity(count);
+        let mut handles = ReservedHandles::with_capacity(count);
         for _ in 0..count {
-            match self.reserve_handle(world, process) {
-                Ok(name) => names.push(name),
+            match self.reserve_handle(state, process) {
+                Ok(name) => handles.push(name),
                 Err(why) => {
-                    self.cancel_handles(world, process, names);
+                    self.cancel_handles(state, process, handles);
                     return Err(why);
                 }
             }
         }
-        Ok(names)
+        Ok(handles)
     }
 
     /// Gives reserved names back, the last one first.
     pub(crate) fn cancel_handles(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         process: Id<Process>,
         reserved: ReservedHandles,
     ) {
-        let process_names = &mut world.processes[process];
+        let process_names = &mut state.processes[process];
         for name in reserved.into_iter().rev() {
             let handle = Hex(name.handle().0);
             process_names.handles.cancel(name);
@@ -168,19 +173,24 @@ impl Kernel {
     /// Publishes a reserved name.
     pub(crate) fn publish_handle(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         process: Id<Process>,
         reserved: ReservedHandle,
         to: ObjectId,
     ) {
-        let it = &mut world.processes[process];
+        let it = &mut state.processes[process];
         let handle = Hex(it.handles.publish(reserved, to).0);
         self.log.emit(process.subject(), EventKind::HandlePublished { handle, of: to.subject() });
     }
 
     /// Ends a name that is known to be live.
-    pub(crate) fn close_handle(&self, world: &mut KernelState, process: Id<Process>, handle: Handle) {
-        let it = &mut world.processes[process];
+    pub(crate) fn close_handle(
+        &self,
+        state: &mut KernelState,
+        process: Id<Process>,
+        handle: Handle,
+    ) {
+        let it = &mut state.processes[process];
         if let Ok(of) = it.handles.close(handle) {
             let handle = Hex(handle.0);
             self.log.emit(process.subject(), EventKind::HandleClosed { handle, of: of.subject() });

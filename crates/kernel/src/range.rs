@@ -141,8 +141,8 @@ impl Ranges {
         let holds = |node: &u32| {
             let it = self.nodes[*node as usize];
             let before = start.checked_sub(it.start);
-            let room = before.and_then(|it_is| it.length.checked_sub(it_is));
-            it.previous != PLACED && room.is_some_and(|it| it >= length)
+            let capacity = before.and_then(|it_is| it.length.checked_sub(it_is));
+            it.previous != PLACED && capacity.is_some_and(|it| it >= length)
         };
         let node = self.in_order().find(holds)?;
         let node = self.carve(node, start, length);
@@ -151,23 +151,23 @@ impl Ranges {
 
     /// Frees a range.
     #[expect(clippy::needless_pass_by_value, reason = "to free a spot is to move it")]
-    pub fn free(&mut self, spot: PlacedRange) {
-        let PlacedRange { node, start, length, .. } = spot;
+    pub fn free(&mut self, range: PlacedRange) {
+        let PlacedRange { node, start, length, .. } = range;
         let it = self.nodes[node as usize];
         debug_assert!(it.is(start, length), "a spot of another memory");
         self.free += length;
         // Both are far away in memory: asked for at once, they come at once.
-        let (ahead, behind) = (self.free_length(it.before), self.free_length(it.after));
-        if behind > 0 {
+        let (ahead, waits) = (self.free_length(it.before), self.free_length(it.after));
+        if waits > 0 {
             self.unlink(it.after);
-            self.nodes[node as usize].length += behind;
+            self.nodes[node as usize].length += waits;
             self.remove_node(it.after);
         }
         if ahead == 0 {
             self.link(node);
         } else {
             self.remove_node(node);
-            self.resize(it.before, ahead + length + behind);
+            self.resize(it.before, ahead + length + waits);
         }
     }
 
@@ -189,8 +189,8 @@ impl Ranges {
         self.in_order().map(|node| {
             let it = self.nodes[node as usize];
             let (start, size) = (u64::from(it.start) << self.shift, u64::from(it.length));
-            let spot = (it.previous == PLACED).then_some(node);
-            RangePiece { start, size: size << self.shift, placed: spot }
+            let range = (it.previous == PLACED).then_some(node);
+            RangePiece { start, size: size << self.shift, placed: range }
         })
     }
 
@@ -251,9 +251,9 @@ impl Ranges {
     /// Takes a part out of a free piece: what is in front of it and behind it stays free.
     fn carve(&mut self, node: u32, start: u32, length: u32) -> u32 {
         let it = self.nodes[node as usize];
-        let (ahead, behind) = (start - it.start, it.length - length - (start - it.start));
+        let (ahead, waits) = (start - it.start, it.length - length - (start - it.start));
         self.free -= length;
-        if ahead == 0 && behind == 0 {
+        if ahead == 0 && waits == 0 {
             self.unlink(node);
             self.nodes[node as usize].previous = PLACED;
             return node;
@@ -262,13 +262,13 @@ impl Ranges {
         if ahead == 0 {
             // What is left keeps the node, and mostly its place in the list.
             self.nodes[node as usize].start += length;
-            self.resize(node, behind);
+            self.resize(node, waits);
             return self.insert(placed, it.before, node);
         }
         self.resize(node, ahead);
         let placed = self.insert(placed, node, it.after);
-        if behind > 0 {
-            let rest = Node { start: start + length, length: behind, ..Node::ALONE };
+        if waits > 0 {
+            let rest = Node { start: start + length, length: waits, ..Node::ALONE };
             let rest = self.insert(rest, placed, it.after);
             self.link(rest);
         }

@@ -12,7 +12,7 @@
 use crate::ddi::Driver;
 use crate::device::Device;
 use crate::device::DeviceLoss;
-use crate::gate::{ThreadingLevel, DdiPermit};
+use crate::gate::{DdiPermit, ThreadingLevel};
 use crate::kernel::Kernel;
 use crate::memory::Owner;
 use crate::miniport::{CollectReason, DriverError};
@@ -22,7 +22,7 @@ use crate::start::{Adapter, AdapterId};
 use crate::store::Id;
 use crate::view::View;
 use crate::world::KernelState;
-use flight::{Fence, Passive, RuleId, Subject, EventKind, Component};
+use flight::{Component, EventKind, Fence, Passive, RuleId, Subject};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -106,7 +106,9 @@ impl Adapter {
 impl RecoveryAction {
     fn adapter(self) -> Id<Adapter> {
         match self {
-            RecoveryAction::QueryFence(it, _) | RecoveryAction::ResetNode(it, _) | RecoveryAction::ResetAdapter(it, _) => it,
+            RecoveryAction::QueryFence(it, _)
+            | RecoveryAction::ResetNode(it, _)
+            | RecoveryAction::ResetAdapter(it, _) => it,
         }
     }
 
@@ -118,15 +120,15 @@ impl RecoveryAction {
 impl Kernel {
     /// Until when somebody has to look again, if a node of the adapter has something to do.
     pub fn deadline(&self, adapter: AdapterId, now: u64) -> Option<u64> {
-        let world = &mut *self.state.lock();
+        let state = &mut *self.state.lock();
         // Who is to be reset needs no more looking at: whoever holds that up may be stuck.
-        if world.is_reset_pending(adapter.0) {
+        if state.is_reset_pending(adapter.0) {
             return None;
         }
         // Nor does a node about which something is to be done: time that passes does not help.
-        let late = &world.recoveries;
-        let known = |node: usize| late.iter().any(|it| it.is_about(adapter.0, node));
-        let it = world.adapters.get_mut(adapter.0).filter(|it| it.is_watched())?;
+        let action = &state.recoveries;
+        let known = |node: usize| action.iter().any(|it| it.is_about(adapter.0, node));
+        let it = state.adapters.get_mut(adapter.0).filter(|it| it.is_watched())?;
         let nodes = it.nodes.iter_mut().enumerate().filter(|(node, _)| !known(*node));
         let since = nodes.filter_map(|(_, it)| it.update_watch(now).map(|it| it.since));
         since.min().map(|it| it.saturating_add(TDR_DELAY))
@@ -134,45 +136,49 @@ impl Kernel {
 
     /// Looks which nodes do not move.
     pub fn check_timeouts(&self, adapter: AdapterId, now: u64) {
-        let world = &mut *self.state.lock();
-        let Some(it) = world.adapters.get_mut(adapter.0).filter(|it| it.is_watched()) else {
+        let state = &mut *self.state.lock();
+        let Some(it) = state.adapters.get_mut(adapter.0).filter(|it| it.is_watched()) else {
             return;
         };
-        let mut late = Vec::new();
+        let mut action = Vec::new();
         for (index, node) in it.nodes.iter_mut().enumerate() {
             let Some(watch) = node.update_watch(now) else { continue };
             if now.saturating_sub(watch.since) < TDR_DELAY {
                 continue;
             }
             let front = watch.front;
-            let (next, said) = match watch.stage {
+            let (next, message) = match watch.stage {
                 TimeoutStage::Watching => (RecoveryAction::QueryFence(adapter.0, index), "asked"),
                 TimeoutStage::Preempting => (RecoveryAction::ResetNode(adapter.0, index), "reset"),
-                TimeoutStage::Resetting => (RecoveryAction::ResetAdapter(adapter.0, Some(index)), "reset with all"),
+                TimeoutStage::Resetting => {
+                    (RecoveryAction::ResetAdapter(adapter.0, Some(index)), "reset with all")
+                }
             };
             watch.since = now;
             let fence = front.unwrap_or(node.reported);
-            let stage = said.into();
+            let stage = message.into();
             self.log.emit(node.subject(), EventKind::NodeTimedOut { fence, stage, now });
-            late.push(next);
+            action.push(next);
         }
-        for next in late {
-            self.request_recovery(world, next);
+        for next in action {
+            self.request_recovery(state, next);
         }
     }
 
     /// Has something done about a node, once: a reset of the adapter is for all its nodes, and
     /// whoever waits for them inside a call looks again.
-    fn request_recovery(&self, world: &mut KernelState, late: RecoveryAction) {
-        let known = match late {
-            RecoveryAction::ResetAdapter(adapter, _) => world.is_reset_pending(adapter),
-            RecoveryAction::QueryFence(..) | RecoveryAction::ResetNode(..) => world.recoveries.contains(&late),
+    fn request_recovery(&self, state: &mut KernelState, action: RecoveryAction) {
+        let known = match action {
+            RecoveryAction::ResetAdapter(adapter, _) => state.is_reset_pending(adapter),
+            RecoveryAction::QueryFence(..) | RecoveryAction::ResetNode(..) => {
+                state.recoveries.contains(&action)
+            }
         };
         if !known {
-            world.recoveries.push_back(late);
+            state.recoveries.push_back(action);
         }
-        if matches!(late, RecoveryAction::ResetAdapter(..)) {
-            self.wake_all(world);
+        if matches!(action, RecoveryAction::ResetAdapter(..)) {
+            self.wake_all(state);
         }
         self.wake_one(&self.work_available);
     }
@@ -184,32 +190,40 @@ impl Kernel {
         all.into_iter().any(|it| self.recover(at, it))
     }
 
-    fn recover(&self, at: &mut Passive, late: RecoveryAction) -> bool {
+    fn recover(&self, at: &mut Passive, action: RecoveryAction) -> bool {
         let permit; // Before the world, so that it is dropped after it.
         let driver = {
-            let world = &mut *self.state.lock();
-            let Some(place) = world.recoveries.iter().position(|it| *it == late) else { return false };
-            let driver = world.adapters.get(late.adapter()).filter(|it| it.is_running());
+            let state = &mut *self.state.lock();
+            let Some(argument) = state.recoveries.iter().position(|it| *it == action) else {
+                return false;
+            };
+            let driver = state.adapters.get(action.adapter()).filter(|it| it.is_running());
             let Some(driver) = driver.map(|it| it.driver.clone()) else {
-                world.recoveries.remove(place);
+                state.recoveries.remove(argument);
                 return true;
             };
-            let class = match late {
-                RecoveryAction::QueryFence(..) | RecoveryAction::ResetNode(..) => ThreadingLevel::OneScheduler,
+            let class = match action {
+                RecoveryAction::QueryFence(..) | RecoveryAction::ResetNode(..) => {
+                    ThreadingLevel::OneScheduler
+                }
                 // WINDOWS: no other thread is inside the driver (documented).
                 RecoveryAction::ResetAdapter(..) => ThreadingLevel::Three,
             };
             let keys = class.keys(driver.adapter, driver.generation, None);
-            let taken = self.try_acquire_work_permit(world, late.adapter(), keys);
+            let taken = self.try_acquire_work_permit(state, action.adapter(), keys);
             let Some(taken) = taken else { return false };
             permit = taken;
-            world.recoveries.remove(place);
+            state.recoveries.remove(argument);
             driver
         };
-        match late {
-            RecoveryAction::QueryFence(_, node) => self.query_current_fence(at, &driver, &permit, node),
+        match action {
+            RecoveryAction::QueryFence(_, node) => {
+                self.query_current_fence(at, &driver, &permit, node)
+            }
             RecoveryAction::ResetNode(_, node) => self.reset_node(at, &driver, &permit, node),
-            RecoveryAction::ResetAdapter(_, node) => self.reset_timed_out_adapter(at, &driver, &permit, node),
+            RecoveryAction::ResetAdapter(_, node) => {
+                self.reset_timed_out_adapter(at, &driver, &permit, node)
+            }
         }
         // Somebody looks at the time again.
         self.wake_one(&driver.work_available);
@@ -217,14 +231,20 @@ impl Kernel {
     }
 
     /// A driver may have missed an interrupt: it says what its node has done.
-    fn query_current_fence(&self, at: &mut Passive, driver: &Arc<Driver>, permit: &DdiPermit<'_>, index: usize) {
+    fn query_current_fence(
+        &self,
+        at: &mut Passive,
+        driver: &Arc<Driver>,
+        permit: &DdiPermit<'_>,
+        index: usize,
+    ) {
         let adapter = driver.adapter;
         let node = u32::try_from(index).unwrap_or(u32::MAX);
         let offers = |name: &str| driver.miniport.offers().contains(&name);
         if offers("DxgkDdiQueryCurrentFence")
-            && let Ok(said) = driver.current_fence(at, permit, node)
+            && let Ok(message) = driver.current_fence(at, permit, node)
         {
-            self.judge_current_fence(driver.adapter, index, said);
+            self.judge_current_fence(driver.adapter, index, message);
         }
         let engines =
             self.state.lock().adapters.get(adapter).is_some_and(|it| it.scheduling.engine_reset);
@@ -232,8 +252,8 @@ impl Kernel {
             let answered = driver.engine_answers(at, permit, node);
             self.judge_status(driver.adapter, "DxgkDdiQueryEngineStatus", answered.err());
         }
-        let world = &mut *self.state.lock();
-        let Some(it) = world.node_mut(adapter, index) else { return };
+        let state = &mut *self.state.lock();
+        let Some(it) = state.node_mut(adapter, index) else { return };
         let moved = it.reported != it.passed;
         let Some(watch) = it.watch.as_mut() else { return };
         watch.stage = TimeoutStage::Preempting;
@@ -241,31 +261,37 @@ impl Kernel {
             return; // The rest is the DPC's, if it comes.
         }
         let waits = it.preemption.is_some();
-        let asks = world.adapters.get(adapter).is_some_and(|it| it.scheduling.preempts);
+        let asks = state.adapters.get(adapter).is_some_and(|it| it.scheduling.preempts);
         if asks && !waits {
-            self.request_preemption(world, adapter, index, PreemptionReason::TimedOut);
+            self.request_preemption(state, adapter, index, PreemptionReason::TimedOut);
         } else {
-            self.request_recovery(world, RecoveryAction::ResetNode(adapter, index));
+            self.request_recovery(state, RecoveryAction::ResetNode(adapter, index));
         }
     }
 
     /// Entry rule: what the hardware has done was reported before the driver says so.
-    fn judge_current_fence(&self, adapter: Id<Adapter>, index: usize, said: Fence) {
-        let mut world = self.state.lock();
-        let Some(it) = world.node_mut(adapter, index) else { return };
-        let place = "DxgkDdiQueryCurrentFence";
+    fn judge_current_fence(&self, adapter: Id<Adapter>, index: usize, message: Fence) {
+        let mut state = self.state.lock();
+        let Some(it) = state.node_mut(adapter, index) else { return };
+        let argument = "DxgkDdiQueryCurrentFence";
         if it.just_reset {
-            self.judge_reset_complete(adapter, it, said, place);
+            self.judge_reset_complete(adapter, it, message, argument);
         }
         // It may report more before this looks.
-        let broken = (!it.just_reset && !it.reported.covers(said)).then(|| {
+        let broken = (!it.just_reset && !it.reported.covers(message)).then(|| {
             format!(
-                "{} has done fence {said}, the driver says, and it has reported {}",
+                "{} has done fence {message}, the driver says, and it has reported {}",
                 it.subject(),
                 it.reported
             )
         });
-        self.log.judge(RuleId::KMD_PREEMPT_005, Component::Driver, adapter.subject(), place, broken);
+        self.log.judge(
+            RuleId::KMD_PREEMPT_005,
+            Component::Driver,
+            adapter.subject(),
+            argument,
+            broken,
+        );
     }
 
     /// Entry rule: a reset of the adapter ended everything that its nodes were given.
@@ -273,40 +299,52 @@ impl Kernel {
         &self,
         adapter: Id<Adapter>,
         node: &crate::schedule::Node,
-        said: Fence,
-        place: &'static str,
+        message: Fence,
+        argument: &'static str,
     ) {
-        let done = said == node.reported || node.queue.iter().any(|it| it.fence == said);
+        let done = message == node.reported || node.queue.iter().any(|it| it.fence == message);
         let broken = (!done).then(|| {
             format!(
-                "{} has done fence {said}, the driver says, but everything up to {} was over when \
+                "{} has done fence {message}, the driver says, but everything up to {} was over when \
                  its adapter was reset, and it has reported none since",
                 node.subject(),
                 node.reported
             )
         });
-        self.log.judge(RuleId::KMD_TDR_010, Component::Driver, adapter.subject(), place, broken);
+        self.log.judge(RuleId::KMD_TDR_010, Component::Driver, adapter.subject(), argument, broken);
     }
 
     /// Entry rule: these always succeed.
-    fn judge_status(&self, adapter: Id<Adapter>, place: &'static str, refusal: Option<DriverError>) {
-        let broken = refusal.map(|why| format!("the driver answered {}", why.name()));
-        self.log.judge(RuleId::KMD_TDR_011, Component::Driver, adapter.subject(), place, broken);
+    fn judge_status(
+        &self,
+        adapter: Id<Adapter>,
+        argument: &'static str,
+        error: Option<DriverError>,
+    ) {
+        let broken = error.map(|why| format!("the driver answered {}", why.name()));
+        self.log.judge(RuleId::KMD_TDR_011, Component::Driver, adapter.subject(), argument, broken);
     }
 
     /// Resets a node, and those that a reset of it hits.
-    fn reset_node(&self, at: &mut Passive, driver: &Arc<Driver>, permit: &DdiPermit<'_>, index: usize) {
+    fn reset_node(
+        &self,
+        at: &mut Passive,
+        driver: &Arc<Driver>,
+        permit: &DdiPermit<'_>,
+        index: usize,
+    ) {
         let adapter = driver.adapter;
         let count = {
-            let world = &mut *self.state.lock();
+            let state = &mut *self.state.lock();
             // The adapter may have stopped since this was queued.
-            let Some(it) = world.adapters.get(adapter) else { return };
+            let Some(it) = state.adapters.get(adapter) else { return };
             // While this waited for its pass, the node may have moved on.
             if it.nodes.get(index).is_none_or(|it| !it.is_stalled()) {
                 return;
             }
             if !it.scheduling.engine_reset {
-                return self.request_recovery(world, RecoveryAction::ResetAdapter(adapter, Some(index)));
+                return self
+                    .request_recovery(state, RecoveryAction::ResetAdapter(adapter, Some(index)));
             }
             it.nodes.len()
         };
@@ -316,7 +354,10 @@ impl Kernel {
         let mask = mask.unwrap_or(0) | 1_u64.checked_shl(node).unwrap_or(0);
         for index in (0..count.min(64)).filter(|it| mask >> it & 1 == 1) {
             if !self.call_reset_engine(at, driver, permit, index) {
-                return self.request_recovery(&mut self.state.lock(), RecoveryAction::ResetAdapter(adapter, Some(index)));
+                return self.request_recovery(
+                    &mut self.state.lock(),
+                    RecoveryAction::ResetAdapter(adapter, Some(index)),
+                );
             }
         }
     }
@@ -330,8 +371,8 @@ impl Kernel {
             )),
             Ok(_) => None,
         };
-        let place = "DxgkDdiQueryDependentEngineGroup";
-        self.log.judge(RuleId::KMD_TDR_011, Component::Driver, adapter.subject(), place, broken);
+        let argument = "DxgkDdiQueryDependentEngineGroup";
+        self.log.judge(RuleId::KMD_TDR_011, Component::Driver, adapter.subject(), argument, broken);
     }
 
     /// Resets one engine. Answers whether that is all there is to do.
@@ -349,9 +390,9 @@ impl Kernel {
         }
         self.judge_unreported(driver, index);
         let Ok(aborted) = driver.reset_engine(at, permit, node) else { return false };
-        let remaining = driver.machine.holds_work(Some(node)) == Some(true);
-        let world = &mut *self.state.lock();
-        let Some(it) = world.node_mut(adapter, index) else { return true };
+        let remaining = driver.hardware.holds_work(Some(node)) == Some(true);
+        let state = &mut *self.state.lock();
+        let Some(it) = state.node_mut(adapter, index) else { return true };
         let (subject, done, given) = (it.subject(), it.reported, it.submitted);
         let right = self.judge_aborted(driver.adapter, it, aborted, remaining);
         let aborted = if right { aborted } else { given };
@@ -361,14 +402,15 @@ impl Kernel {
         it.faults.clear();
         let (over, back): (VecDeque<InFlightPacket>, VecDeque<InFlightPacket>) =
             std::mem::take(&mut it.queue).into_iter().partition(|it| aborted.covers(it.fence));
-        it.fruitless_resets = if over.is_empty() && !back.is_empty() { it.fruitless_resets + 1 } else { 0 };
+        it.fruitless_resets =
+            if over.is_empty() && !back.is_empty() { it.fruitless_resets + 1 } else { 0 };
         // What did not move comes back and will not move again: only more helps.
         let fruitless_resets = it.fruitless_resets >= MAX_FRUITLESS_RESETS;
         let paging = over.iter().any(|it| it.batch.is_some());
         let mut hit: Vec<Id<Device>> = Vec::new();
         for packet in over {
             if let Some(batch) = &packet.batch {
-                for (device, of) in world.owners_of(batch) {
+                for (device, of) in state.owners_of(batch) {
                     let paging = batch.paging.subject();
                     self.log.emit(device.subject(), EventKind::DevicePagingLost { of, paging });
                     if !hit.contains(&device) {
@@ -376,7 +418,7 @@ impl Kernel {
                     }
                 }
                 // Whoever comes after it has to know: its adapter is reset.
-                if let Some(it) = world.node_mut(adapter, index) {
+                if let Some(it) = state.node_mut(adapter, index) {
                     it.resubmit.push_back(packet);
                 }
                 continue;
@@ -385,29 +427,29 @@ impl Kernel {
             if !done.covers(packet.fence) && !hit.contains(&packet.client().1) {
                 hit.push(packet.client().1);
             }
-            self.finish_packet(world, subject, &packet);
+            self.finish_packet(state, subject, &packet);
         }
-        self.switch_context(world, adapter, subject, None);
-        self.requeue_packets(world, adapter, index, back);
+        self.switch_context(state, adapter, subject, None);
+        self.requeue_packets(state, adapter, index, back);
         for device in hit {
-            self.mark_lost(world, device, DeviceLoss::TimedOut);
+            self.mark_lost(state, device, DeviceLoss::TimedOut);
         }
-        let idle: BTreeSet<Id<Device>> = world.devices.iter().map(|it| it.0).collect();
+        let idle: BTreeSet<Id<Device>> = state.devices.iter().map(|it| it.0).collect();
         for device in idle {
-            let ready = world.retire_ready(device);
-            self.start_retirements(world, ready);
+            let ready = state.retire_ready(device);
+            self.start_retirements(state, ready);
         }
-        self.wake_all(world);
+        self.wake_all(state);
         !paging && !fruitless_resets
     }
 
     /// Entry rules: what the hardware has done or given back was reported. What it still has, it
     /// did not; that is nobody's fault here.
     fn judge_unreported(&self, driver: &Arc<Driver>, index: usize) {
-        let holds = driver.machine.holds_work(Some(u32::try_from(index).unwrap_or(u32::MAX)));
-        let mut world = self.state.lock();
+        let holds = driver.hardware.holds_work(Some(u32::try_from(index).unwrap_or(u32::MAX)));
+        let mut state = self.state.lock();
         // The adapter may have stopped since this was queued.
-        let Some(it) = world.adapters.get_mut(driver.adapter) else { return };
+        let Some(it) = state.adapters.get_mut(driver.adapter) else { return };
         // An interrupt routine that runs may be about to report.
         let quiet = it.interrupting == 0 && holds == Some(false);
         let Some(node) = it.nodes.get_mut(index) else { return };
@@ -425,12 +467,12 @@ impl Kernel {
                 first.fence
             )
         });
-        let place = "DxgkCbNotifyInterrupt";
+        let argument = "DxgkCbNotifyInterrupt";
         self.log.judge(
             RuleId::KMD_SUBMIT_008,
             Component::Driver,
             driver.adapter.subject(),
-            place,
+            argument,
             broken,
         );
     }
@@ -439,9 +481,9 @@ impl Kernel {
     ///
     /// WINDOWS: what a debugger asks for (documented as `D3DKMT_TDRDBGCTRLTYPE_FORCETDR`).
     pub fn force_reset(&self, adapter: AdapterId) {
-        let world = &mut *self.state.lock();
-        if world.adapters.get(adapter.0).is_some_and(Adapter::is_running) {
-            self.request_recovery(world, RecoveryAction::ResetAdapter(adapter.0, None));
+        let state = &mut *self.state.lock();
+        if state.adapters.get(adapter.0).is_some_and(Adapter::is_running) {
+            self.request_recovery(state, RecoveryAction::ResetAdapter(adapter.0, None));
         }
     }
 
@@ -454,7 +496,7 @@ impl Kernel {
         remaining: bool,
     ) -> bool {
         let (done, given) = (node.reported, node.submitted);
-        let place = "DxgkDdiResetEngine.LastAbortedFenceId";
+        let argument = "DxgkDdiResetEngine.LastAbortedFenceId";
         // What a lost device had given counts as done, and the hardware has it still.
         if node.queue.iter().chain(&node.lost_packets).all(|it| done.covers(it.fence)) {
             let broken = (aborted != done).then(|| {
@@ -464,7 +506,13 @@ impl Kernel {
                     node.subject()
                 )
             });
-            self.log.judge(RuleId::KMD_TDR_008, Component::Driver, adapter.subject(), place, broken);
+            self.log.judge(
+                RuleId::KMD_TDR_008,
+                Component::Driver,
+                adapter.subject(),
+                argument,
+                broken,
+            );
         }
         let right = aborted.distance_from(done) <= given.distance_from(done);
         let broken = (!right).then(|| {
@@ -474,7 +522,7 @@ impl Kernel {
                 node.subject()
             )
         });
-        self.log.judge(RuleId::KMD_TDR_007, Component::Driver, adapter.subject(), place, broken);
+        self.log.judge(RuleId::KMD_TDR_007, Component::Driver, adapter.subject(), argument, broken);
         let broken = remaining.then(|| {
             format!("the reset of {} has returned, and its engine still has work", node.subject())
         });
@@ -498,10 +546,10 @@ impl Kernel {
     ) {
         let (adapter, number) = (driver.adapter, driver.adapter);
         let (count, fatal) = {
-            let world = &mut *self.state.lock();
+            let state = &mut *self.state.lock();
             let now = self.host.now();
             // The adapter may have stopped since this was queued.
-            let Some(it) = world.adapters.get_mut(number) else { return };
+            let Some(it) = state.adapters.get_mut(number) else { return };
             it.resets.retain(|it| now.saturating_sub(*it) < TDR_LIMIT_TIME);
             it.resets.push(now);
             let count = it.resets.len();
@@ -522,39 +570,41 @@ impl Kernel {
             self.judge_unreported(driver, node);
         }
         let reset = driver.reset(at, permit);
-        let remaining = driver.machine.holds_work(None) == Some(true);
+        let remaining = driver.hardware.holds_work(None) == Some(true);
         self.judge_reset(adapter, reset.err(), remaining);
         self.fail_all_work(number, fault);
         self.discard_locations(at, driver, permit);
         let restarted = driver.restart(at, permit);
         let broken =
             restarted.as_ref().err().map(|why| format!("the driver answered {}", why.name()));
-        let place = "DxgkDdiRestartFromTimeout";
-        self.log.judge(RuleId::KMD_TDR_005, Component::Driver, adapter.subject(), place, broken);
+        let argument = "DxgkDdiRestartFromTimeout";
+        self.log.judge(RuleId::KMD_TDR_005, Component::Driver, adapter.subject(), argument, broken);
         if reset.is_err() || restarted.is_err() {
             // WINDOWS: either stops the system (documented).
             self.stop_system(number, "its GPU could not be reset");
             return;
         }
         self.restore_tables(at, permit, driver);
-        let world = &mut *self.state.lock();
+        let state = &mut *self.state.lock();
         self.log.emit(adapter.subject(), EventKind::AdapterRestarted {});
         for node in 0..nodes {
-            self.reopen_node(world, number, node);
+            self.reopen_node(state, number, node);
         }
         self.wake_one(&self.work_available);
-        self.wake_all(world);
+        self.wake_all(state);
     }
 
     /// Entry rule: when a reset has returned, the GPU touches no memory any more.
-    fn judge_reset(&self, adapter: Id<Adapter>, refusal: Option<DriverError>, remaining: bool) {
-        let broken = match refusal {
+    fn judge_reset(&self, adapter: Id<Adapter>, error: Option<DriverError>, remaining: bool) {
+        let broken = match error {
             Some(why) => Some(format!("the driver answered {}", why.name())),
-            None if remaining => Some("the reset has returned, and engines still have work".to_owned()),
+            None if remaining => {
+                Some("the reset has returned, and engines still have work".to_owned())
+            }
             None => None,
         };
-        let place = "DxgkDdiResetFromTimeout";
-        self.log.judge(RuleId::KMD_TDR_001, Component::Driver, adapter.subject(), place, broken);
+        let argument = "DxgkDdiResetFromTimeout";
+        self.log.judge(RuleId::KMD_TDR_001, Component::Driver, adapter.subject(), argument, broken);
     }
 
     /// Has a driver write down what it knows.
@@ -564,53 +614,62 @@ impl Kernel {
         }
         let mut notes = vec![0; DEBUG_REPORT_SIZE];
         let wrote = driver.collect(at, reason, &mut notes);
-        let broken = wrote
-            .ok()
-            .filter(|it| *it > DEBUG_REPORT_SIZE)
-            .map(|it| format!("the driver wrote up to byte {it} where {DEBUG_REPORT_SIZE} were free"));
-        let place = "DxgkDdiCollectDbgInfo.BufferSize";
-        self.log.judge(RuleId::KMD_TDR_012, Component::Driver, driver.adapter.subject(), place, broken);
+        let broken = wrote.ok().filter(|it| *it > DEBUG_REPORT_SIZE).map(|it| {
+            format!("the driver wrote up to byte {it} where {DEBUG_REPORT_SIZE} were free")
+        });
+        let argument = "DxgkDdiCollectDbgInfo.BufferSize";
+        self.log.judge(
+            RuleId::KMD_TDR_012,
+            Component::Driver,
+            driver.adapter.subject(),
+            argument,
+            broken,
+        );
     }
 
     /// Everything on an adapter was lost with its GPU.
     fn fail_all_work(&self, adapter: Id<Adapter>, fault: Option<usize>) {
         {
-            let world = &mut *self.state.lock();
+            let state = &mut *self.state.lock();
             // What else was to be done about its nodes is done with it.
-            world.recoveries.retain(|it| it.adapter() != adapter);
-            let first = |node| world.node_mut(adapter, node)?.queue.front()?.device();
+            state.recoveries.retain(|it| it.adapter() != adapter);
+            let first = |node| state.node_mut(adapter, node)?.queue.front()?.device();
             let culprit = fault.and_then(first);
-            let mine = world.devices.iter().filter(|(_, it)| it.adapter == adapter);
+            let mine = state.devices.iter().filter(|(_, it)| it.adapter == adapter);
             let devices: Vec<Id<Device>> = mine.map(|(number, _)| number).collect();
             for device in devices {
-                let why = if culprit == Some(device) { DeviceLoss::TimedOut } else { DeviceLoss::Reset };
-                self.mark_lost(world, device, why);
+                let why =
+                    if culprit == Some(device) { DeviceLoss::TimedOut } else { DeviceLoss::Reset };
+                self.mark_lost(state, device, why);
             }
         }
         self.fail_paging(adapter);
         let planned = {
-            let world = &mut *self.state.lock();
+            let state = &mut *self.state.lock();
             let mut again = Vec::new();
-            for node in world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
+            for node in state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
                 let (subject, done, given) = (node.subject(), node.reported, node.submitted);
                 (node.reported, node.passed, node.just_reset) = (given, given, true);
                 (node.watch, node.preemption, node.fruitless_resets) = (None, None, 0);
                 node.lost_packets.clear();
                 node.faults.clear();
-                again.extend(std::mem::take(&mut node.resubmit).into_iter().filter_map(|it| it.batch));
-                self.log.emit(subject, EventKind::NodeReset { done, aborted: given, submitted: given });
+                again.extend(
+                    std::mem::take(&mut node.resubmit).into_iter().filter_map(|it| it.batch),
+                );
+                self.log
+                    .emit(subject, EventKind::NodeReset { done, aborted: given, submitted: given });
             }
             for batch in again {
-                self.complete_batch(world, adapter, batch, true);
+                self.complete_batch(state, adapter, batch, true);
             }
-            let nodes = world
+            let nodes = state
                 .adapters
                 .get(adapter)
                 .map(|it| it.nodes.iter().map(crate::schedule::Node::subject).collect::<Vec<_>>());
             for node in nodes.unwrap_or_default() {
-                self.switch_context(world, adapter, node, None);
+                self.switch_context(state, adapter, node, None);
             }
-            let memory = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut());
+            let memory = state.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut());
             memory.map(|it| std::mem::take(&mut it.planned)).unwrap_or_default()
         };
         for paging in planned {
@@ -622,10 +681,10 @@ impl Kernel {
     /// The system stops: nothing on the adapter works any more.
     fn stop_system(&self, adapter: Id<Adapter>, why: &str) {
         {
-            let world = &mut *self.state.lock();
+            let state = &mut *self.state.lock();
             let subject = adapter.subject();
             self.log.emit(subject, EventKind::AdapterFatal { why: why.to_owned().into() });
-            if let Some(it) = world.adapters.get_mut(adapter) {
+            if let Some(it) = state.adapters.get_mut(adapter) {
                 it.fatal = true;
             }
         }
@@ -636,7 +695,9 @@ impl Kernel {
 impl KernelState {
     /// Whether an adapter is about to be reset.
     pub(crate) fn is_reset_pending(&self, adapter: Id<Adapter>) -> bool {
-        self.recoveries.iter().any(|it| matches!(it, RecoveryAction::ResetAdapter(number, _) if *number == adapter))
+        self.recoveries
+            .iter()
+            .any(|it| matches!(it, RecoveryAction::ResetAdapter(number, _) if *number == adapter))
     }
 
     /// The devices that have opened an allocation, or own a context, which paging commands name.

@@ -1,7 +1,7 @@
 //! Why the kernel did not do as a client asked, in plain words.
 
 use crate::gate::WaitStuck;
-use crate::handle::{HandleError, Handle, TableFull};
+use crate::handle::{Handle, HandleError, TableFull};
 use crate::miniport::DriverError;
 use flight::Subject;
 use std::fmt;
@@ -109,7 +109,7 @@ pub enum KernelError {
         /// How many bytes.
         bytes: usize,
         /// How many it may have.
-        most: u32,
+        limit: u32,
     },
     /// A packet lists an instance, and one that is newer was listed before it.
     InstanceSuperseded {
@@ -282,13 +282,19 @@ impl fmt::Display for KernelError {
                     |of: &Option<Subject>| of.map_or("no resource".to_owned(), |of| of.to_string());
                 write!(f, "the list mixes members of {} and {}", name(first), name(other))
             }
-            KernelError::Duplicate(handle) => write!(f, "the list has handle {:#x} twice", handle.0),
+            KernelError::Duplicate(handle) => {
+                write!(f, "the list has handle {:#x} twice", handle.0)
+            }
             KernelError::SharedMember(of) => {
                 write!(f, "the list has a member of {of}, which is shared")
             }
             KernelError::OtherAdapter(of) => write!(f, "{of} is on another adapter"),
-            KernelError::SharedResourceSealed(of) => write!(f, "{of} is shared and takes no more members"),
-            KernelError::StandardInResource(of) => write!(f, "an allocation of existing memory cannot join {of}"),
+            KernelError::SharedResourceSealed(of) => {
+                write!(f, "{of} is shared and takes no more members")
+            }
+            KernelError::StandardInResource(of) => {
+                write!(f, "an allocation of existing memory cannot join {of}")
+            }
             KernelError::ResourceDestroyed(of) => write!(f, "{of} was destroyed meanwhile"),
             KernelError::Removed(of) => write!(f, "{of} is lost or stopped"),
             KernelError::NoEngine { node, engine, nodes } => {
@@ -296,7 +302,9 @@ impl fmt::Display for KernelError {
             }
             KernelError::NothingToCreate => f.write_str("the call creates nothing"),
             KernelError::HandleTableFull => f.write_str("the process has no handle left"),
-            KernelError::BadAllocationInfo => f.write_str("the driver gave no size, or an invalid alignment"),
+            KernelError::BadAllocationInfo => {
+                f.write_str("the driver gave no size, or an invalid alignment")
+            }
             KernelError::Driver(why) => why.fmt(f),
             KernelError::NoVideoMemory => f.write_str("there is no video memory for this"),
             KernelError::NoMemory { trim } => write!(f, "memory is short by {trim} bytes"),
@@ -305,10 +313,16 @@ impl fmt::Display for KernelError {
             KernelError::NotCpuVisible(of) => write!(f, "the CPU may not access {of}"),
             KernelError::NotCreator(of) => write!(f, "only the creator of {of} may lock it"),
             KernelError::LockModeConflict(of) => write!(f, "{of} is locked in another way"),
-            KernelError::AlternateAddressConflict(of) => write!(f, "{of} cannot be shown at another address"),
-            KernelError::UnsupportedByDriverModel(of) => write!(f, "the driver model of {of} has no such thing"),
+            KernelError::AlternateAddressConflict(of) => {
+                write!(f, "{of} cannot be shown at another address")
+            }
+            KernelError::UnsupportedByDriverModel(of) => {
+                write!(f, "the driver model of {of} has no such thing")
+            }
             KernelError::OnlyApertures(of) => write!(f, "{of} can only be in apertures"),
-            KernelError::IgnoreSyncNotAllowed(of) => write!(f, "{of} cannot be locked without waiting"),
+            KernelError::IgnoreSyncNotAllowed(of) => {
+                write!(f, "{of} cannot be locked without waiting")
+            }
             KernelError::WouldEvict(of) => write!(f, "{of} would have to be moved"),
             KernelError::Pinned(of) => write!(f, "{of} is pinned and would have to be moved"),
             KernelError::InUse(of) => write!(f, "{of} is in use"),
@@ -316,13 +330,15 @@ impl fmt::Display for KernelError {
             KernelError::NotOffered(of) => write!(f, "{of} is not offered"),
             KernelError::NoLists(of) => write!(f, "{of} takes packets without allocation lists"),
             KernelError::HasLists(of) => write!(f, "{of} takes packets with allocation lists"),
-            KernelError::PrivateDataTooLarge { bytes, most } => {
-                write!(f, "the packet has {bytes} bytes of private data, and may have {most}")
+            KernelError::PrivateDataTooLarge { bytes, limit } => {
+                write!(f, "the packet has {bytes} bytes of private data, and may have {limit}")
             }
             KernelError::InstanceSuperseded { handle, view } => {
                 write!(f, "handle {:#x} is an older instance of {view} than one listed", handle.0)
             }
-            KernelError::LockedOutsideAperture(of) => write!(f, "{of} is locked and can be in no aperture"),
+            KernelError::LockedOutsideAperture(of) => {
+                write!(f, "{of} is locked and can be in no aperture")
+            }
             KernelError::EventNotFound(number) => write!(f, "the client has no event {number}"),
             KernelError::NotMonitored(of) => write!(f, "{of} is no monitored fence"),
             KernelError::AccessDenied(of) => write!(f, "the device may not do that with {of}"),
@@ -332,7 +348,9 @@ impl fmt::Display for KernelError {
             KernelError::FenceTooFar { sync, value, current } => {
                 write!(f, "{value} is too far from the value of {sync}, {current}")
             }
-            KernelError::NoAddressSpace => f.write_str("the process has no GPU addresses on the adapter"),
+            KernelError::NoAddressSpace => {
+                f.write_str("the process has no GPU addresses on the adapter")
+            }
             KernelError::NoFreeAddresses => f.write_str("no addresses are free within the bounds"),
             KernelError::AddressesInUse { start, bytes } => {
                 write!(f, "of {bytes:#x} bytes at {start:#x} some are taken")
@@ -353,8 +371,8 @@ impl fmt::Display for KernelError {
                 write!(f, "the range at {start:#x} is of another reservation, or of none")
             }
             KernelError::NotOwner(of) => write!(f, "{of} is not owned through this handle"),
-            KernelError::BufferTooSmall { of, size: room, required: there } => {
-                write!(f, "the buffer for the data of {of} has {room} bytes, and needs {there}")
+            KernelError::BufferTooSmall { of, size: capacity, required: there } => {
+                write!(f, "the buffer for the data of {of} has {capacity} bytes, and needs {there}")
             }
             KernelError::Stuck => f.write_str("a wait was given up, because nothing could end it"),
         }

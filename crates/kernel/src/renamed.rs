@@ -17,7 +17,7 @@ use crate::allocation::Allocation;
 use crate::device::Device;
 use crate::device::RundownGuard;
 use crate::handle::ObjectId;
-use crate::handle::{HandleError, Handle};
+use crate::handle::{Handle, HandleError};
 use crate::kernel::Kernel;
 use crate::memory::Extent;
 use crate::memory::Owner;
@@ -30,7 +30,7 @@ use crate::render::RenderRequest;
 use crate::store::Id;
 use crate::view::View;
 use crate::world::KernelState;
-use flight::{Passive, Subject, EventKind};
+use flight::{EventKind, Passive, Subject};
 
 /// So many instances an allocation has at most, if its driver does not say.
 ///
@@ -91,19 +91,22 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        inside: &RundownGuard<'_>,
+        guard: &RundownGuard<'_>,
         view: Id<View>,
-        (order, grows): (&LockRequest, bool),
+        (request, grows): (&LockRequest, bool),
     ) -> Result<Id<Extent>, KernelError> {
         let about = view.subject();
         loop {
             let behind = {
-                let world = &mut *self.state.lock();
-                world.views_of(process, inside.device, &[order.view])?;
-                match self.choose_instance(world, view, order.no_existing_reference, grows) {
+                let state = &mut *self.state.lock();
+                state.views_of(process, guard.device, &[request.view])?;
+                match self.choose_instance(state, view, request.no_existing_reference, grows) {
                     InstanceChoice::Found(extent) => {
-                        let asked = EventKind::LockRequested { do_not_wait: false, do_not_evict: order.do_not_evict };
-                        self.log.emit(world.lock_subject(view, extent), asked);
+                        let asked = EventKind::LockRequested {
+                            do_not_wait: false,
+                            do_not_evict: request.do_not_evict,
+                        };
+                        self.log.emit(state.lock_subject(view, extent), asked);
                         return Ok(extent);
                     }
                     InstanceChoice::MustSubmitFirst => return Err(KernelError::InUse(about)),
@@ -111,7 +114,9 @@ impl Kernel {
                 }
             };
             let free = |it: &KernelState| {
-                behind.iter().any(|extent| it.extents.get(*extent).is_none_or(|it| it.packet_references == 0))
+                behind.iter().any(|extent| {
+                    it.extents.get(*extent).is_none_or(|it| it.packet_references == 0)
+                })
             };
             let what = |_: &KernelState| format!("packets that use instances of {about}");
             if !self.wait_until(at, about, what, free) {
@@ -120,22 +125,32 @@ impl Kernel {
         }
     }
 
-    fn choose_instance(&self, world: &mut KernelState, view: Id<View>, no_existing_reference: bool, grows: bool) -> InstanceChoice {
-        let Some(number) = world.views.get(view).map(|it| it.allocation) else {
+    fn choose_instance(
+        &self,
+        state: &mut KernelState,
+        view: Id<View>,
+        no_existing_reference: bool,
+        grows: bool,
+    ) -> InstanceChoice {
+        let Some(number) = state.views.get(view).map(|it| it.allocation) else {
             return InstanceChoice::MustSubmitFirst;
         };
-        let handle = world.views.get(view).map(|it| it.handle);
-        let it = &mut world.allocations[number];
+        let handle = state.views.get(view).map(|it| it.handle);
+        let it = &mut state.allocations[number];
         let Some(extent) = it.extent else { return InstanceChoice::MustSubmitFirst };
         let renames = it.renames.get_or_insert_with(|| Box::new(Instances::first(extent, handle)));
-        let extents = &world.extents;
+        let extents = &state.extents;
         let quiet = |it: &Instance| {
             let unlocked = |it: &Extent| it.lock.is_none() && it.offer.is_none() && !it.ending;
-            !it.claimed && (grows || it.renamed_at > 0) && extents.get(it.extent).is_some_and(unlocked)
+            !it.claimed
+                && (grows || it.renamed_at > 0)
+                && extents.get(it.extent).is_some_and(unlocked)
         };
         let listed = renames.listed_at;
-        let closed_adapters = |it: &Instance| no_existing_reference || it.renamed_at == 0 || it.renamed_at < listed;
-        let used = |it: &Instance| extents.get(it.extent).is_some_and(|it| it.packet_references > 0);
+        let closed_adapters =
+            |it: &Instance| no_existing_reference || it.renamed_at == 0 || it.renamed_at < listed;
+        let used =
+            |it: &Instance| extents.get(it.extent).is_some_and(|it| it.packet_references > 0);
         let may = |it: &(usize, &Instance)| quiet(it.1) && closed_adapters(it.1) && !used(it.1);
         let newest = renames.newest;
         let free = renames.instances.iter().enumerate().filter(may);
@@ -145,33 +160,37 @@ impl Kernel {
             it.claimed = true;
             return InstanceChoice::Found(it.extent);
         }
-        let most = extents.get(extent).map_or(0, |it| it.requirements.instances);
-        let most = if most == 0 { MAX_INSTANCES } else { most };
-        if grows && renames.instances.len() < most as usize {
-            return self.create_instance(world, number, view, extent);
+        let limit = extents.get(extent).map_or(0, |it| it.requirements.instances);
+        let limit = if limit == 0 { MAX_INSTANCES } else { limit };
+        if grows && renames.instances.len() < limit as usize {
+            return self.create_instance(state, number, view, extent);
         }
         let waits = |it: &&Instance| quiet(it) && closed_adapters(it) && used(it);
         let behind: Vec<Id<Extent>> =
             renames.instances.iter().filter(waits).map(|it| it.extent).collect();
-        if behind.is_empty() { InstanceChoice::MustSubmitFirst } else { InstanceChoice::WaitFor(behind) }
+        if behind.is_empty() {
+            InstanceChoice::MustSubmitFirst
+        } else {
+            InstanceChoice::WaitFor(behind)
+        }
     }
 
     /// Makes an instance like the newest, without a place and without a name.
     fn create_instance(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         number: Id<Allocation>,
         view: Id<View>,
         like: Id<Extent>,
     ) -> InstanceChoice {
-        let of = &world.extents[like];
-        let (adapter, word, bytes) = (of.adapter, of.driver_handle, of.bytes);
-        let (alignment, wants, priority) = (of.alignment, of.requirements, of.priority);
-        let instance = world.instances.insert(InstanceRecord { allocation: number });
+        let of = &state.extents[like];
+        let (adapter, driver_handle, bytes) = (of.adapter, of.driver_handle, of.bytes);
+        let (alignment, requirements, priority) = (of.alignment, of.requirements, of.priority);
+        let instance = state.instances.insert(InstanceRecord { allocation: number });
         let owner = Owner::Instance(instance);
-        let extent = Extent::new(adapter, owner, word, bytes, alignment, wants);
-        let extent = world.extents.insert(Extent { priority, ..extent });
-        let it = &mut world.allocations[number];
+        let extent = Extent::new(adapter, owner, driver_handle, bytes, alignment, requirements);
+        let extent = state.extents.insert(Extent { priority, ..extent });
+        let it = &mut state.allocations[number];
         let renames = it.renames.get_or_insert_default();
         renames.instances.push(Instance {
             number: Some(instance),
@@ -183,36 +202,36 @@ impl Kernel {
         let made = EventKind::InstanceCreated {
             of: number.subject(),
             view: view.subject(),
-            driver_handle: self.log.pointer_subject(word),
+            driver_handle: self.log.pointer_subject(driver_handle),
             count: u32::try_from(renames.instances.len()).unwrap_or(u32::MAX),
         };
         self.log.emit(owner.subject(), made);
-        self.log_requirements(world, extent);
+        self.log_requirements(state, extent);
         InstanceChoice::Found(extent)
     }
 
     /// An instance that was claimed is the newest from here on, and has a name. Answers it.
     pub(crate) fn select_instance(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         process: ProcessId,
         view: Id<View>,
         extent: Id<Extent>,
         no_existing_reference: bool,
     ) -> Result<Handle, KernelError> {
         let zombie = KernelError::Removed(view.subject());
-        let number = world.views.get(view).map(|it| it.allocation).ok_or(zombie.clone())?;
-        let it = world.allocations.get(number).ok_or(zombie.clone())?;
+        let number = state.views.get(view).map(|it| it.allocation).ok_or(zombie.clone())?;
+        let it = state.allocations.get(number).ok_or(zombie.clone())?;
         let renames = it.renames.as_ref().ok_or(zombie.clone())?;
         let place = renames.index_of(extent).ok_or(zombie.clone())?;
         let it = renames.instances.get(place).ok_or(zombie.clone())?;
         let (instance, mut handle, same) = (it.number, it.handle, place == renames.newest);
         if let (None, Some(instance)) = (handle, instance) {
-            let name = self.reserve_handle(world, process.0)?;
+            let name = self.reserve_handle(state, process.0)?;
             handle = Some(name.handle());
-            self.publish_handle(world, process.0, name, ObjectId::Instance(instance));
+            self.publish_handle(state, process.0, name, ObjectId::Instance(instance));
         }
-        let it = world.allocations.get_mut(number).ok_or(zombie.clone())?;
+        let it = state.allocations.get_mut(number).ok_or(zombie.clone())?;
         let before = it.extent.replace(extent);
         let renames = it.renames.as_mut().ok_or(zombie.clone())?;
         let turn = if same { renames.rename_count } else { renames.rename_count + 1 };
@@ -223,7 +242,7 @@ impl Kernel {
         if no_existing_reference {
             renames.listed_at = turn; // As its client promised: nothing older comes.
         }
-        if let Some(it) = world.views.get_mut(view) {
+        if let Some(it) = state.views.get_mut(view) {
             it.superseded = instance.is_some();
         }
         if !same {
@@ -231,12 +250,12 @@ impl Kernel {
             let to = instance.map_or(owner, Id::subject);
             self.log.emit(view.subject(), EventKind::LockRenamed { to, turn });
             // What is said of an allocation is said of the newest.
-            let priority = before.and_then(|it| world.extents.get(it)).map(|it| it.priority);
-            if let (Some(priority), Some(it)) = (priority, world.extents.get_mut(extent)) {
+            let priority = before.and_then(|it| state.extents.get(it)).map(|it| it.priority);
+            if let (Some(priority), Some(it)) = (priority, state.extents.get_mut(extent)) {
                 it.priority = priority;
             }
             if let Some(before) = before {
-                world.rank(before);
+                state.rank(before);
             }
         }
         handle.ok_or(zombie)
@@ -244,9 +263,9 @@ impl Kernel {
 
     /// Whoever claimed an instance has it, or gives it back. Answers whether it never was filled.
     pub(crate) fn release_instance(&self, view: Id<View>, extent: Id<Extent>) -> bool {
-        let world = &mut *self.state.lock();
-        let number = world.views[view].allocation;
-        let renames = world.allocations.get_mut(number).and_then(|it| it.renames.as_mut());
+        let state = &mut *self.state.lock();
+        let number = state.views[view].allocation;
+        let renames = state.allocations.get_mut(number).and_then(|it| it.renames.as_mut());
         let it = renames.and_then(|it| it.instances.iter_mut().find(|it| it.extent == extent));
         it.is_some_and(|it| {
             it.claimed = false;
@@ -255,30 +274,44 @@ impl Kernel {
     }
 
     /// Closes the names of instances: their view ends.
-    pub(crate) fn close_instance_handles(&self, world: &mut KernelState, process: Id<Process>, view: Id<View>) {
-        let allocation = world.views.get(view).and_then(|it| world.allocations.get(it.allocation));
+    pub(crate) fn close_instance_handles(
+        &self,
+        state: &mut KernelState,
+        process: Id<Process>,
+        view: Id<View>,
+    ) {
+        let allocation = state.views.get(view).and_then(|it| state.allocations.get(it.allocation));
         let renames = allocation.and_then(|it| it.renames.as_ref());
         let named = |it: &Instance| it.handle.filter(|_| it.number.is_some());
-        let names: Vec<Handle> =
+        let handles: Vec<Handle> =
             renames.map(|it| it.instances.iter().filter_map(named).collect()).unwrap_or_default();
-        for handle in names {
-            self.close_handle(world, process, handle);
+        for handle in handles {
+            self.close_handle(state, process, handle);
         }
     }
 
     /// Packets that name these extents have come or gone.
-    pub(crate) fn count_packet_references(&self, world: &mut KernelState, extents: &[Id<Extent>], page_in: bool) {
+    pub(crate) fn count_packet_references(
+        &self,
+        state: &mut KernelState,
+        extents: &[Id<Extent>],
+        page_in: bool,
+    ) {
         let mut free = false;
         for extent in extents {
             // What a packet lists may have ended before it.
-            let Some(it) = world.extents.get_mut(*extent) else { continue };
-            it.packet_references = if page_in { it.packet_references + 1 } else { it.packet_references.saturating_sub(1) };
+            let Some(it) = state.extents.get_mut(*extent) else { continue };
+            it.packet_references = if page_in {
+                it.packet_references + 1
+            } else {
+                it.packet_references.saturating_sub(1)
+            };
             let (over, owner) = (it.packet_references == 0, it.owner);
             // A lock may wait for it.
-            free |= over && !world.waiters.is_empty() && world.instances_of_owner(owner).is_some();
+            free |= over && !state.waiters.is_empty() && state.instances_of_owner(owner).is_some();
         }
         if free {
-            self.wake_all(world);
+            self.wake_all(state);
         }
     }
 }
@@ -402,31 +435,34 @@ impl KernelState {
         &self,
         process: ProcessId,
         device: Id<Device>,
-        order: &RenderRequest,
+        request: &RenderRequest,
     ) -> Result<ListedInstances, KernelError> {
-        let mut all = Vec::with_capacity(order.list.len());
-        let mut rename_count = Vec::with_capacity(order.list.len());
-        for (place, (handle, _)) in order.list.iter().enumerate() {
+        let mut all = Vec::with_capacity(request.list.len());
+        let mut rename_count = Vec::with_capacity(request.list.len());
+        for (place, (handle, _)) in request.list.iter().enumerate() {
             let argument = Argument::Allocation(place);
             let (view, extent) = self.instance_of(process, device, argument, *handle)?;
             let renames = self.instances_of_view(view);
             let of = renames.and_then(|it| it.instances.get(it.index_of(extent)?));
             let turn = of.map_or(0, |it| it.renamed_at);
             if renames.is_some_and(|it| turn < it.listed_at) {
-                return Err(KernelError::InstanceSuperseded { handle: *handle, view: view.subject() });
+                return Err(KernelError::InstanceSuperseded {
+                    handle: *handle,
+                    view: view.subject(),
+                });
             }
             all.push((view, extent));
             rename_count.push(turn);
         }
         let mut behind: Vec<(Id<View>, u64)> = Vec::new();
-        for it in &order.patches {
+        for it in &request.patches {
             let place = it.allocation_index as usize;
             let (Some((view, _)), Some(turn)) = (all.get(place), rename_count.get(place)) else {
                 continue;
             };
             match behind.iter_mut().find(|it| it.0 == *view) {
                 Some((_, last)) if turn < last => {
-                    let handle = order.list.get(place).map(|it| it.0).unwrap_or_default();
+                    let handle = request.list.get(place).map(|it| it.0).unwrap_or_default();
                     return Err(KernelError::InstanceSuperseded { handle, view: view.subject() });
                 }
                 Some((_, last)) => *last = *turn,
@@ -443,7 +479,8 @@ impl KernelState {
             let it = self.allocations.get_mut(number).and_then(|it| it.renames.as_mut());
             let Some(it) = it else { continue };
             let place = it.index_of(extent);
-            let turn = place.and_then(|place| it.instances.get(place)).map_or(0, |it| it.renamed_at);
+            let turn =
+                place.and_then(|place| it.instances.get(place)).map_or(0, |it| it.renamed_at);
             it.listed_at = it.listed_at.max(turn);
         }
     }

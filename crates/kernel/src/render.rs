@@ -11,14 +11,14 @@ mod sent;
 use crate::context::Context;
 use crate::ddi::Driver;
 use crate::device::Device;
-use crate::device::{RundownGuard, DeviceLoss};
+use crate::device::{DeviceLoss, RundownGuard};
 use crate::dispatch::PacketPayload;
 use crate::gate::ThreadingLevel;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::listed::{AllocationListEntry, PatchLocation, RenderArgs, UserMemory};
 use crate::memory::Extent;
-use crate::miniport::{Generation, DriverError, DriverHandle};
+use crate::miniport::{DriverError, DriverHandle, Generation};
 use crate::operation::PAGE;
 use crate::process::ProcessId;
 use crate::refused::{Argument, KernelError};
@@ -26,7 +26,7 @@ use crate::start::Adapter;
 use crate::store::Id;
 use crate::view::View;
 use crate::world::KernelState;
-use flight::{Fence, Passive, Ram, RuleId, Run, Subject, EventKind, Component};
+use flight::{Component, EventKind, Fence, Passive, Ram, RuleId, Run, Subject};
 use std::sync::Arc;
 
 /// A driver that needs more buffers than this for one call does not get on.
@@ -105,16 +105,16 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        order: &RenderRequest,
+        request: &RenderRequest,
     ) -> Result<u32, KernelError> {
-        self.with_context(at, process, order.context, |at, context, inside| {
-            self.recheck_device(inside)?;
-            let uses = self.allocation_uses(process, inside.device, order)?;
+        self.with_context(at, process, request.context, |at, context, guard| {
+            self.recheck_device(guard)?;
+            let uses = self.allocation_uses(process, guard.device, request)?;
             let named = distinct_extents(&uses);
-            let queued = self.create_render_packets(at, process, context, inside, order, &uses);
+            let queued = self.create_render_packets(at, process, context, guard, request, &uses);
             self.count_packet_references(&mut self.state.lock(), &named, false);
             let count = queued?;
-            self.submit_ready(at, process.0, context, inside)?;
+            self.submit_ready(at, process.0, context, guard)?;
             Ok(count)
         })
     }
@@ -125,38 +125,38 @@ impl Kernel {
         at: &mut Passive,
         process: ProcessId,
         context: Id<Context>,
-        inside: &RundownGuard<'_>,
-        order: &RenderRequest,
+        guard: &RundownGuard<'_>,
+        request: &RenderRequest,
         uses: &[AllocationUse],
     ) -> Result<u32, KernelError> {
-        if inside.driver.generation == Generation::Two {
-            self.judge_resident(context, inside, uses)?;
+        if guard.driver.generation == Generation::Two {
+            self.judge_resident(context, guard, uses)?;
         }
-        let packets = self.render_to_packets(at, process, context, inside, order, uses)?;
+        let packets = self.render_to_packets(at, process, context, guard, request, uses)?;
         let count = u32::try_from(packets.len()).unwrap_or(u32::MAX);
         self.state.lock().record_listed(uses.iter().map(|it| (it.view, it.extent)));
-        let mut refused = Ok(());
+        let mut error = Ok(());
         for packet in packets {
             let number = {
-                let world = &mut *self.state.lock();
-                self.count_packet_references(world, &packet.extents(), true);
-                world.render_packets.insert(packet)
+                let state = &mut *self.state.lock();
+                self.count_packet_references(state, &packet.extents(), true);
+                state.render_packets.insert(packet)
             };
-            refused =
-                refused.and_then(|()| self.queue_packet(context, inside, PacketPayload::Render(number)));
-            if refused.is_err() {
+            error = error
+                .and_then(|()| self.queue_packet(context, guard, PacketPayload::Render(number)));
+            if error.is_err() {
                 self.end_render_packet(&mut self.state.lock(), number);
             }
         }
-        refused.map(|()| count)
+        error.map(|()| count)
     }
 
     /// Whether the kernel brings what packets list, for a device's driver: from WDDM 2 on its
     /// client has it resident before.
     pub fn pages_in_listed(&self, process: ProcessId, device: Handle) -> bool {
-        let world = self.state.lock();
-        let number = world.resolve_handle::<Device>(process, Argument::Device, device);
-        number.is_ok_and(|it| world.pages_in_listed(it))
+        let state = self.state.lock();
+        let number = state.resolve_handle::<Device>(process, Argument::Device, device);
+        number.is_ok_and(|it| state.pages_in_listed(it))
     }
 
     /// What a client's list names: counted as named, until its call is over.
@@ -164,16 +164,16 @@ impl Kernel {
         &self,
         process: ProcessId,
         device: Id<Device>,
-        order: &RenderRequest,
+        request: &RenderRequest,
     ) -> Result<Vec<AllocationUse>, KernelError> {
         let mut guard = self.state.lock();
-        let world = &mut *guard;
-        let views = world.listed_instances(process, device, order)?;
+        let state = &mut *guard;
+        let views = state.listed_instances(process, device, request)?;
         let mut uses = Vec::with_capacity(views.len());
-        for ((view, extent), (_, write)) in views.into_iter().zip(&order.list) {
+        for ((view, extent), (_, write)) in views.into_iter().zip(&request.list) {
             let subject = view.subject();
-            let it = world.extents.get(extent).ok_or(KernelError::NoVideoMemory)?;
-            let memory = world.memory(it.adapter).ok_or(KernelError::NoVideoMemory)?.1;
+            let it = state.extents.get(extent).ok_or(KernelError::NoVideoMemory)?;
+            let memory = state.memory(it.adapter).ok_or(KernelError::NoVideoMemory)?.1;
             if it.offer.is_some() {
                 return Err(KernelError::Offered(subject));
             }
@@ -182,12 +182,19 @@ impl Kernel {
             if it.lock.is_some() && !memory.is_aperture_mappable(it) {
                 return Err(KernelError::LockedOutsideAperture(subject));
             }
-            let word = world.views.get(view).and_then(|it| it.driver_handle.as_ref());
-            let word = word.map_or(0, DriverHandle::word);
+            let driver_handle = state.views.get(view).and_then(|it| it.driver_handle.as_ref());
+            let driver_handle = driver_handle.map_or(0, DriverHandle::word);
             let bytes = it.bytes;
-            uses.push(AllocationUse { view, driver_handle: word, extent, write: *write, bytes, rendered_at: None });
+            uses.push(AllocationUse {
+                view,
+                driver_handle: driver_handle,
+                extent,
+                write: *write,
+                bytes,
+                rendered_at: None,
+            });
         }
-        self.count_packet_references(world, &distinct_extents(&uses), true);
+        self.count_packet_references(state, &distinct_extents(&uses), true);
         Ok(uses)
     }
 
@@ -195,27 +202,27 @@ impl Kernel {
     fn judge_resident(
         &self,
         context: Id<Context>,
-        inside: &RundownGuard<'_>,
+        guard: &RundownGuard<'_>,
         uses: &[AllocationUse],
     ) -> Result<(), KernelError> {
         let missing = {
-            let world = self.state.lock();
+            let state = self.state.lock();
             let there = |it: &&AllocationUse| {
-                let listed = world.views.get(it.view).is_some_and(|it| it.resident > 0);
-                listed && world.current_location(it.extent).is_some()
+                let listed = state.views.get(it.view).is_some_and(|it| it.resident > 0);
+                listed && state.current_location(it.extent).is_some()
             };
             uses.iter().find(|it| !there(it)).map(|it| it.view.subject())
         };
         let about = context.subject();
         let broken =
             missing.map(|it| format!("a packet of {about} lists {it}: it is not resident"));
-        let refused = broken.is_some();
+        let error = broken.is_some();
         let (rule, place) = (RuleId::RESID_MAKE_011, "D3DKMTRender.AllocationCount");
         self.log.judge(rule, Component::Client, about, place, broken);
-        if refused {
+        if error {
             // WINDOWS: it is refused, and its device is in error (documented).
-            self.lose_device(inside.device, DeviceLoss::PageFault);
-            return Err(KernelError::Removed(inside.subject()));
+            self.lose_device(guard.device, DeviceLoss::PageFault);
+            return Err(KernelError::Removed(guard.subject()));
         }
         Ok(())
     }
@@ -226,24 +233,24 @@ impl Kernel {
         at: &mut Passive,
         process: ProcessId,
         context: Id<Context>,
-        inside: &RundownGuard<'_>,
-        order: &RenderRequest,
+        guard: &RundownGuard<'_>,
+        request: &RenderRequest,
         uses: &[AllocationUse],
     ) -> Result<Vec<RenderPacket>, KernelError> {
         let (mut packets, mut multipass, mut permit) = (Vec::new(), 0, 0);
-        let refused = loop {
+        let error = loop {
             permit += 1;
-            let mut packet = match self.new_render_packet(context, inside, order, uses) {
+            let mut packet = match self.new_render_packet(context, guard, request, uses) {
                 Ok(it) => it,
                 Err(why) => break Err(why),
             };
-            let (room, before) = (packet.size, multipass);
-            let answer = self.render_pass(at, process, inside, order, &mut packet, &mut multipass);
-            let full = matches!(answer, Err(KernelError::Driver(DriverError::NoRoom)));
+            let (capacity, before) = (packet.size, multipass);
+            let result = self.render_pass(at, process, guard, request, &mut packet, &mut multipass);
+            let full = matches!(result, Err(KernelError::Driver(DriverError::NoRoom)));
             let stays = full && multipass == before;
             let stuck = stays || permit > MAX_PASSES;
             self.judge_pass(context, full, stuck, packet.written > 0);
-            let said = match &answer {
+            let message = match &result {
                 Ok(()) => "ok".into(),
                 Err(KernelError::Driver(why)) => why.name(),
                 Err(_) => "refused".into(),
@@ -251,32 +258,32 @@ impl Kernel {
             let small = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
             let rendered = EventKind::PacketRendered {
                 pass: permit,
-                commands: small(order.commands.len()),
-                capacity: room,
+                commands: small(request.commands.len()),
+                capacity: capacity,
                 bytes: packet.written,
                 uses: small(packet.uses.len()),
                 patches: small(packet.patches.len()),
-                result: said,
+                result: message,
             };
             self.log.emit(context.subject(), rendered);
             // What a driver wrote before it found no room is a packet as well.
-            if answer.is_ok() || (full && packet.written > 0) {
+            if result.is_ok() || (full && packet.written > 0) {
                 packets.push(packet);
             } else {
                 self.state.lock().free_dma_buffer(packet.adapter, packet.run);
             }
-            match answer {
+            match result {
                 Ok(()) => break Ok(()),
                 Err(_) if full && !stuck && permit <= MAX_PASSES => (),
                 Err(why) => break Err(why),
             }
         };
-        match refused {
+        match error {
             Ok(()) => Ok(packets),
             Err(why) => {
-                let world = &mut *self.state.lock();
+                let state = &mut *self.state.lock();
                 for it in packets {
-                    world.free_dma_buffer(it.adapter, it.run);
+                    state.free_dma_buffer(it.adapter, it.run);
                 }
                 Err(why)
             }
@@ -287,25 +294,28 @@ impl Kernel {
     fn new_render_packet(
         &self,
         context: Id<Context>,
-        inside: &RundownGuard<'_>,
-        order: &RenderRequest,
+        guard: &RundownGuard<'_>,
+        request: &RenderRequest,
         uses: &[AllocationUse],
     ) -> Result<RenderPacket, KernelError> {
-        let world = &mut *self.state.lock();
-        world.check_working(inside.device)?;
-        let lists = world.contexts.get_mut(context).and_then(|it| it.lists.as_mut());
+        let state = &mut *self.state.lock();
+        state.check_working(guard.device)?;
+        let lists = state.contexts.get_mut(context).and_then(|it| it.lists.as_mut());
         let lists = lists.ok_or(KernelError::NoLists(context.subject()))?;
         lists.renders = lists.renders.wrapping_add(1);
         let sizes = lists.sizes;
         // A driver that guarantees so has as much room as its client.
-        let length = u32::try_from(order.commands.len()).unwrap_or(u32::MAX);
+        let length = u32::try_from(request.commands.len()).unwrap_or(u32::MAX);
         let size = if sizes.guaranteed { sizes.commands.max(length) } else { sizes.commands };
-        let memory = world.memory(inside.adapter).ok_or(KernelError::NoVideoMemory)?.1;
+        let memory = state.memory(guard.adapter).ok_or(KernelError::NoVideoMemory)?.1;
         let bytes = u64::from(size).max(1).next_multiple_of(PAGE);
         let run = memory.ram.allocate(bytes).ok_or(KernelError::NoMemory { trim: bytes })?;
-        let uses = uses.iter().map(|it| AllocationUse { rendered_at: world.current_location(it.extent), ..it.clone() });
+        let uses = uses.iter().map(|it| AllocationUse {
+            rendered_at: state.current_location(it.extent),
+            ..it.clone()
+        });
         Ok(RenderPacket {
-            adapter: inside.adapter,
+            adapter: guard.adapter,
             context,
             run,
             size,
@@ -313,7 +323,7 @@ impl Kernel {
             private: vec![0; sizes.private as usize],
             uses: uses.collect(),
             patches: Vec::new(),
-            null: order.null,
+            null: request.null,
             holds_extents: false,
             submission: None,
         })
@@ -324,34 +334,35 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        inside: &RundownGuard<'_>,
-        order: &RenderRequest,
+        guard: &RundownGuard<'_>,
+        request: &RenderRequest,
         packet: &mut RenderPacket,
         multipass: &mut u32,
     ) -> Result<(), KernelError> {
-        let (driver, room) = (&inside.driver, packet.size);
-        let keys = ThreadingLevel::Zero.keys(inside.adapter, driver.generation, process.0);
+        let (driver, capacity) = (&guard.driver, packet.size);
+        let keys = ThreadingLevel::Zero.keys(guard.adapter, driver.generation, process.0);
         let permit = self.acquire_permit(at, keys)?;
-        self.recheck_device(inside)?;
-        let (word, ram, most) = {
-            let world = self.state.lock();
-            let zombie = KernelError::Removed(inside.subject());
-            let it = world.contexts.get(packet.context).ok_or(zombie.clone())?;
-            let most = it.lists.as_ref().map_or(0, |it| it.sizes.patches);
-            let word = it.driver_handle.clone().ok_or(zombie)?;
-            let ram = world.memory(inside.adapter).ok_or(KernelError::NoVideoMemory)?.1.ram.clone();
-            (word, ram, most)
+        self.recheck_device(guard)?;
+        let (driver_handle, ram, limit) = {
+            let state = self.state.lock();
+            let zombie = KernelError::Removed(guard.subject());
+            let it = state.contexts.get(packet.context).ok_or(zombie.clone())?;
+            let limit = it.lists.as_ref().map_or(0, |it| it.sizes.patches);
+            let driver_handle = it.driver_handle.clone().ok_or(zombie)?;
+            let ram = state.memory(guard.adapter).ok_or(KernelError::NoVideoMemory)?.1.ram.clone();
+            (driver_handle, ram, limit)
         };
-        let list: Vec<AllocationListEntry> = packet.uses.iter().map(AllocationUse::list_entry).collect();
-        let commands = UserMemory::commands(order.commands.clone());
-        let named = UserMemory::locations(order.patches.clone());
-        let mut answer = Err(DriverError::NoMemory);
-        let rest = Run { start: packet.run.start, bytes: u64::from(room) };
+        let list: Vec<AllocationListEntry> =
+            packet.uses.iter().map(AllocationUse::list_entry).collect();
+        let commands = UserMemory::commands(request.commands.clone());
+        let named = UserMemory::locations(request.patches.clone());
+        let mut result = Err(DriverError::NoMemory);
+        let rest = Run { start: packet.run.start, bytes: u64::from(capacity) };
         let mut private = std::mem::take(&mut packet.private);
         let mut wrote = (0, Vec::new());
         ram.with_slice(rest, &mut |buffer| {
-            let mut rendering = RenderArgs {
-                context: &word,
+            let mut args = RenderArgs {
+                context: &driver_handle,
                 commands: &commands,
                 allocation_list: &list,
                 patch_locations: &named,
@@ -360,24 +371,24 @@ impl Kernel {
                 private: &mut private,
                 written: 0,
                 patches: Vec::new(),
-                max_patches: most,
+                max_patches: limit,
                 multipass,
             };
-            answer = driver.render(at, &permit, process.0, &mut rendering);
-            wrote = (rendering.written, std::mem::take(&mut rendering.patches));
+            result = driver.render(at, &permit, process.0, &mut args);
+            wrote = (args.written, std::mem::take(&mut args.patches));
         });
-        drop(word);
+        drop(driver_handle);
         packet.private = private;
         let about = packet.context.subject();
         self.judge_fetches(about, &commands, &named);
         let (written, patches) = wrote;
-        if answer.is_ok() || answer == Err(DriverError::NoRoom) {
-            self.judge_written(about, (written, room), (patches.len(), most));
-            self.judge_patches(about, &patches, written.min(room), list.len());
+        if result.is_ok() || result == Err(DriverError::NoRoom) {
+            self.judge_written(about, (written, capacity), (patches.len(), limit));
+            self.judge_patches(about, &patches, written.min(capacity), list.len());
         }
-        (packet.written, packet.patches) = (written.min(room), patches);
+        (packet.written, packet.patches) = (written.min(capacity), patches);
         packet.patches.retain(|it| (it.allocation_index as usize) < list.len());
-        Ok(answer?)
+        Ok(result?)
     }
 }
 
@@ -407,13 +418,13 @@ impl Kernel {
     fn judge_written(
         &self,
         about: Subject,
-        (written, room): (u32, u32),
-        (patches, most): (usize, u32),
+        (written, capacity): (u32, u32),
+        (patches, limit): (usize, u32),
     ) {
-        let broken = if written > room {
-            Some(format!("the driver says it wrote {written} bytes of commands, into {room}"))
-        } else if patches > most as usize {
-            Some(format!("the driver says it wrote {patches} patch locations, into {most}"))
+        let broken = if written > capacity {
+            Some(format!("the driver says it wrote {written} bytes of commands, into {capacity}"))
+        } else if patches > limit as usize {
+            Some(format!("the driver says it wrote {patches} patch locations, into {limit}"))
         } else {
             None
         };
@@ -427,7 +438,9 @@ impl Kernel {
     fn judge_patches(&self, about: Subject, patches: &[PatchLocation], written: u32, list: usize) {
         let falls = patches.windows(2).position(|it| it[1].split_offset < it[0].split_offset);
         let outside = |it: &PatchLocation| {
-            it.split_offset > written || it.patch_offset >= written || it.allocation_index as usize >= list
+            it.split_offset > written
+                || it.patch_offset >= written
+                || it.allocation_index as usize >= list
         };
         let broken = if let Some(at) = falls {
             Some(format!(

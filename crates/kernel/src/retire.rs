@@ -13,7 +13,7 @@
 use crate::ddi::Driver;
 use crate::device::Device;
 use crate::end::DestroyScope;
-use crate::gate::{ThreadingLevel, PermitKey, PermitKeys, PermitMode};
+use crate::gate::{PermitKey, PermitKeys, PermitMode, ThreadingLevel};
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::lock::StateGuard;
@@ -23,14 +23,14 @@ use crate::process::ProcessId;
 use crate::refused::{Argument, KernelError};
 use crate::resource::Resource;
 use crate::resource::ResourceView;
-use crate::schedule::{QueuePoint, Node};
+use crate::schedule::{Node, QueuePoint};
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::store::IdList;
-use crate::view::ViewStage;
 use crate::view::View;
+use crate::view::ViewStage;
 use crate::world::KernelState;
-use flight::{Kind, Passive, Subject, WaitToken, EventKind, WaitResult};
+use flight::{EventKind, Kind, Passive, Subject, WaitResult, WaitToken};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -91,47 +91,50 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        order: &DestroyAllocationRequest,
+        request: &DestroyAllocationRequest,
     ) -> Result<(), KernelError> {
-        let inside; // Before the world, so that it is dropped after it.
-        let mut world = self.state.lock();
-        let device = world.resolve_handle::<Device>(process, Argument::Device, order.device)?;
-        if world.is_zombie(device) {
+        let guard; // Before the world, so that it is dropped after it.
+        let mut state = self.state.lock();
+        let device = state.resolve_handle::<Device>(process, Argument::Device, request.device)?;
+        if state.is_zombie(device) {
             // WINDOWS: destroy calls on a lost device succeed (our decision); it is all gone.
             return Ok(());
         }
         // Also a lost one is entered: what ends things always works.
-        inside = self.acquire_rundown(&mut world, device)?;
-        let ending = match &order.target {
+        guard = self.acquire_rundown(&mut state, device)?;
+        let ending = match &request.target {
             DestroyTarget::Nothing => return Ok(()),
-            DestroyTarget::Resource(handle) => world.resource_retire_target(process, device, *handle)?,
-            DestroyTarget::List(list) => world.list_retire_target(process, device, list)?,
+            DestroyTarget::Resource(handle) => {
+                state.resource_retire_target(process, device, *handle)?
+            }
+            DestroyTarget::List(list) => state.list_retire_target(process, device, list)?,
         };
-        let asked = self.retire(&mut world, device, ending, order.assume_not_in_use, order.synchronous);
+        let asked =
+            self.retire(&mut state, device, ending, request.assume_not_in_use, request.synchronous);
         let Some(asked) = asked else { return Ok(()) };
         let subject = asked.number.subject();
-        let ticket = order.synchronous.then(|| world.wait_token(asked.number)).flatten();
+        let token = request.synchronous.then(|| state.wait_token(asked.number)).flatten();
         // WINDOWS: on the caller's thread when it can be done at once, else on a system
         // worker (our decision).
         if asked.ready {
-            world = self.run_retirement(at, world, asked.number, process.0);
+            state = self.run_retirement(at, state, asked.number, process.0);
         }
         let mut done = true;
         // One that ran on this thread has rung already.
-        if let Some(ticket) = ticket.filter(|_| world.retirements.get(asked.number).is_some()) {
-            drop(world);
-            done = !matches!(self.park(at, subject, &ticket), WaitResult::Stuck(_));
-            world = self.state.lock();
+        if let Some(token) = token.filter(|_| state.retirements.get(asked.number).is_some()) {
+            drop(state);
+            done = !matches!(self.park(at, subject, &token), WaitResult::Stuck(_));
+            state = self.state.lock();
         }
         self.log.emit(subject, EventKind::RetireReturned { done });
-        inside.release(&mut world);
+        guard.release(&mut state);
         if done { Ok(()) } else { Err(KernelError::Stuck) }
     }
 
     /// Closes the names of views and asks for their end. `None` when there is nothing to end.
     pub(crate) fn retire(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         device: Id<Device>,
         ending: RetireTarget,
         assume: bool,
@@ -140,48 +143,59 @@ impl Kernel {
         let (resource_view, views) = match ending {
             RetireTarget::Views(views) => (None, views),
             RetireTarget::Resource(it) => {
-                let view = world.resource_views.get(it)?;
+                let view = state.resource_views.get(it)?;
                 // Members that a list destroyed before are in retirements of their own.
                 let live = |it: &&Id<View>| {
-                    world.views.get(**it).is_some_and(|it| it.stage == ViewStage::Live)
+                    state.views.get(**it).is_some_and(|it| it.stage == ViewStage::Live)
                 };
                 (Some(it), view.views.iter().filter(live).copied().collect())
             }
         };
-        let it = world.devices.get_mut(device)?;
+        let it = state.devices.get_mut(device)?;
         it.retiring += 1;
         let (process, lost) = (it.owner(), it.lost.is_some());
-        let behind = if assume || lost { Vec::new() } else { world.outstanding_work(device) };
-        let number = world.retirements.reserve();
+        let waits = if assume || lost { Vec::new() } else { state.outstanding_work(device) };
+        let number = state.retirements.reserve();
         let (subject, component) = (number.subject(), device.subject());
         let count = u32::try_from(views.len()).unwrap_or(u32::MAX);
-        self.log.emit(subject, EventKind::RetireRequested { device: component, views: count, assume_not_in_use: assume, synchronous: sync });
-        for work in &behind {
+        self.log.emit(
+            subject,
+            EventKind::RetireRequested {
+                device: component,
+                views: count,
+                assume_not_in_use: assume,
+                synchronous: sync,
+            },
+        );
+        for work in &waits {
             if let QueuePoint::Context(context, packet) = *work {
                 let context = context.subject();
                 self.log.emit(subject, EventKind::RetireWaits { context, packet });
             }
         }
         if let Some(view) = resource_view {
-            self.retire_resource_view(world, process, view, component, subject);
+            self.retire_resource_view(state, process, view, component, subject);
         }
         for view in &views {
-            let it = &mut world.views[*view];
+            let it = &mut state.views[*view];
             it.stage = ViewStage::Retiring;
             it.retirement = Some(number);
             let handle = it.handle;
-            self.close_handle(world, process, handle);
-            self.close_instance_handles(world, process, *view);
-            self.log.emit(view.subject(), EventKind::ViewRetiring { by: component, retirement: subject });
-            self.drop_locks(world, *view);
-            world.clear_residency(*view, assume);
+            self.close_handle(state, process, handle);
+            self.close_instance_handles(state, process, *view);
+            self.log.emit(
+                view.subject(),
+                EventKind::ViewRetiring { by: component, retirement: subject },
+            );
+            self.drop_locks(state, *view);
+            state.clear_residency(*view, assume);
         }
-        let ready = behind.is_empty();
-        let retirement = Retirement { device, resource_view, views, waits: behind, waiter: None };
-        world.retirements.fill(number, retirement);
+        let ready = waits.is_empty();
+        let retirement = Retirement { device, resource_view, views, waits: waits, waiter: None };
+        state.retirements.fill(number, retirement);
         if ready {
-            self.mark_idle(world, number);
-        } else if let Some(it) = world.devices.get_mut(device) {
+            self.mark_idle(state, number);
+        } else if let Some(it) = state.devices.get_mut(device) {
             it.retirements.push_back(number);
         }
         Some(StartedRetirement { number, ready })
@@ -189,32 +203,33 @@ impl Kernel {
 
     fn retire_resource_view(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         process: Id<Process>,
         view: Id<ResourceView>,
         component: Subject,
         retirement: Subject,
     ) {
-        let it = &mut world.resource_views[view];
+        let it = &mut state.resource_views[view];
         it.published = false;
         let (handle, resource) = (it.handle, it.resource);
-        self.close_handle(world, process, handle);
-        self.log.emit(view.subject(), EventKind::ResourceViewRetiring { by: component, retirement });
+        self.close_handle(state, process, handle);
+        self.log
+            .emit(view.subject(), EventKind::ResourceViewRetiring { by: component, retirement });
         // WINDOWS: a global name holds nothing, and dies with the last local one (observed).
-        let others = world.resources.get(resource).map(|it| it.views.clone()).unwrap_or_default();
+        let others = state.resources.get(resource).map(|it| it.views.clone()).unwrap_or_default();
         let named =
-            |it: &Id<ResourceView>| world.resource_views.get(*it).is_some_and(|it| it.published);
+            |it: &Id<ResourceView>| state.resource_views.get(*it).is_some_and(|it| it.published);
         if !others.iter().any(named)
-            && let Some(global) = world.resources.get_mut(resource).and_then(|it| it.global.take())
+            && let Some(global) = state.resources.get_mut(resource).and_then(|it| it.global.take())
         {
-            let _ = world.global_handles.close(global); // It was live: it was the resource's.
+            let _ = state.global_handles.close(global); // It was live: it was the resource's.
         }
     }
 
-    fn mark_idle(&self, world: &mut KernelState, number: Id<Retirement>) {
-        let it = &world.retirements[number];
+    fn mark_idle(&self, state: &mut KernelState, number: Id<Retirement>) {
+        let it = &state.retirements[number];
         for view in &it.views {
-            if let Some(it) = world.views.get_mut(*view) {
+            if let Some(it) = state.views.get_mut(*view) {
                 it.stage = ViewStage::Idle;
                 self.log.emit(view.subject(), EventKind::ViewIdle {});
             }
@@ -223,10 +238,10 @@ impl Kernel {
     }
 
     /// Retirements that have become ready go idle and become jobs.
-    pub(crate) fn start_retirements(&self, world: &mut KernelState, ready: Vec<Id<Retirement>>) {
+    pub(crate) fn start_retirements(&self, state: &mut KernelState, ready: Vec<Id<Retirement>>) {
         for number in ready {
-            self.mark_idle(world, number);
-            world.jobs.push_back(number);
+            self.mark_idle(state, number);
+            state.jobs.push_back(number);
             self.wake_one(&self.work_available);
         }
     }
@@ -234,18 +249,18 @@ impl Kernel {
     /// Runs a job if its pass can be had. Answers whether it ran.
     pub(crate) fn try_retirement(&self, at: &mut Passive, number: Id<Retirement>) -> bool {
         let permit; // Before the world, so that it is dropped after it.
-        let mut world = self.state.lock();
-        let Some((driver, keys)) = world.retirement_keys(number, None) else { return false };
-        if !world.handle_data_of(number).is_empty() || self.defer_for_paging(&mut world, number) {
+        let mut state = self.state.lock();
+        let Some((driver, keys)) = state.retirement_keys(number, None) else { return false };
+        if !state.handle_data_of(number).is_empty() || self.defer_for_paging(&mut state, number) {
             return false;
         }
-        let Some(place) = world.jobs.iter().position(|it| *it == number) else { return false };
-        let Some(taken) = self.try_acquire_permit(&mut world, keys) else { return false };
+        let Some(place) = state.jobs.iter().position(|it| *it == number) else { return false };
+        let Some(taken) = self.try_acquire_permit(&mut state, keys) else { return false };
         permit = taken;
-        world.jobs.remove(place);
+        state.jobs.remove(place);
         let component = DestroyScope { driver: &driver, permit: &permit, process: None };
-        let mut world = self.finish_retirement(at, &component, world, number);
-        permit.release(&mut world);
+        let mut state = self.finish_retirement(at, &component, state, number);
+        permit.release(&mut state);
         true
     }
 
@@ -253,51 +268,51 @@ impl Kernel {
     pub(crate) fn run_retirement<'k>(
         &'k self,
         at: &mut Passive,
-        mut world: StateGuard<'k, KernelState>,
+        mut state: StateGuard<'k, KernelState>,
         number: Id<Retirement>,
         process: Id<Process>,
     ) -> StateGuard<'k, KernelState> {
-        let Some((driver, keys)) = world.retirement_keys(number, Some(process)) else {
-            return world;
+        let Some((driver, keys)) = state.retirement_keys(number, Some(process)) else {
+            return state;
         };
-        if self.defer_retirement(&mut world, driver.adapter, number) {
-            return world;
+        if self.defer_retirement(&mut state, driver.adapter, number) {
+            return state;
         }
-        if self.defer_for_paging(&mut world, number) {
-            world.jobs.push_back(number);
-            return world;
+        if self.defer_for_paging(&mut state, number) {
+            state.jobs.push_back(number);
+            return state;
         }
-        let Ok((permit, world)) = self.acquire_permit_locked(at, world, keys) else {
+        let Ok((permit, state)) = self.acquire_permit_locked(at, state, keys) else {
             // Whoever holds the pass cannot go on. The job runs if it ever does.
-            let mut world = self.state.lock();
-            world.jobs.push_back(number);
+            let mut state = self.state.lock();
+            state.jobs.push_back(number);
             self.wake_one(&self.work_available);
-            return world;
+            return state;
         };
-        let mut world = world;
+        let mut state = state;
         // Who parked looks again: somebody may have wanted the memory meanwhile.
-        if self.defer_for_paging(&mut world, number) {
-            world.jobs.push_back(number);
-            permit.release(&mut world);
-            return world;
+        if self.defer_for_paging(&mut state, number) {
+            state.jobs.push_back(number);
+            permit.release(&mut state);
+            return state;
         }
         let component = DestroyScope { driver: &driver, permit: &permit, process: Some(process) };
-        let mut world = self.finish_retirement(at, &component, world, number);
-        permit.release(&mut world);
-        world
+        let mut state = self.finish_retirement(at, &component, state, number);
+        permit.release(&mut state);
+        state
     }
 }
 
 impl Kernel {
     /// Whether paging work of what a retirement ends is not done. Memory that must be unmapped
     /// is unmapped from here on.
-    fn defer_for_paging(&self, world: &mut KernelState, number: Id<Retirement>) -> bool {
-        if world.extents.is_empty() {
+    fn defer_for_paging(&self, state: &mut KernelState, number: Id<Retirement>) -> bool {
+        if state.extents.is_empty() {
             return false;
         }
-        let mut pages = self.defer_for_mappings(world, number);
-        for extent in world.retiring_extents(number) {
-            pages |= !self.empty_extent(world, extent);
+        let mut pages = self.defer_for_mappings(state, number);
+        for extent in state.retiring_extents(number) {
+            pages |= !self.empty_extent(state, extent);
         }
         pages
     }
@@ -306,16 +321,16 @@ impl Kernel {
 impl Kernel {
     /// Whether addresses still lead to what the views of a retirement show. They do not any more
     /// from here on.
-    fn defer_for_mappings(&self, world: &mut KernelState, number: Id<Retirement>) -> bool {
-        let it = &world.retirements[number];
+    fn defer_for_mappings(&self, state: &mut KernelState, number: Id<Retirement>) -> bool {
+        let it = &state.retirements[number];
         let views = it.views.clone();
-        if self.unmap_views(world, &views) {
+        if self.unmap_views(state, &views) {
             return true;
         }
         // Of one that others have open as well only this part has to be done.
         let pending = |it: &Id<View>| {
-            let extent = world.extent_of(*it).and_then(|it| world.extents.get(it));
-            extent.is_some_and(|it| it.pending > 0 && world.mmu(it.adapter).is_some())
+            let extent = state.extent_of(*it).and_then(|it| state.extents.get(it));
+            extent.is_some_and(|it| it.pending > 0 && state.mmu(it.adapter).is_some())
         };
         views.iter().any(pending)
     }
@@ -323,11 +338,11 @@ impl Kernel {
 
 impl KernelState {
     fn wait_token(&mut self, number: Id<Retirement>) -> Option<WaitToken> {
-        let behind = self.describe_retirement_waits(number);
+        let waits = self.describe_retirement_waits(number);
         let it = self.retirements.get_mut(number)?;
-        let ticket = WaitToken::new(format!("{number}{behind}"));
-        it.waiter = Some(ticket.clone());
-        Some(ticket)
+        let token = WaitToken::new(format!("{number}{waits}"));
+        it.waiter = Some(token.clone());
+        Some(token)
     }
 
     /// Whom a retirement calls, and under which keys.
@@ -388,14 +403,17 @@ impl KernelState {
             if list.len() > 1 && !seen.insert(number) {
                 return Err(KernelError::Duplicate(*handle));
             }
-            let home = self.allocations.get(view.allocation).ok_or(zombie)?.resource;
-            if let Some(home) = home.filter(|home| self.resources[*home].shared) {
-                return Err(KernelError::SharedMember(home.subject()));
+            let resource = self.allocations.get(view.allocation).ok_or(zombie)?.resource;
+            if let Some(resource) = resource.filter(|resource| self.resources[*resource].shared) {
+                return Err(KernelError::SharedMember(resource.subject()));
             }
-            let first = *first.get_or_insert(home);
-            if first != home {
+            let first = *first.get_or_insert(resource);
+            if first != resource {
                 let subject = |it: Option<Id<Resource>>| it.map(Id::subject);
-                return Err(KernelError::MixedList { first: subject(first), other: subject(home) });
+                return Err(KernelError::MixedList {
+                    first: subject(first),
+                    other: subject(resource),
+                });
             }
             views.push(number);
         }
@@ -428,14 +446,14 @@ impl KernelState {
     }
 
     fn is_retirement_idle(&self, adapter: Id<Adapter>, retirement: Id<Retirement>) -> bool {
-        let behind = self.retirements.get(retirement).map(|it| it.waits.as_slice());
-        behind.unwrap_or_default().iter().all(|it| self.is_work_done(adapter, *it))
+        let waits = self.retirements.get(retirement).map(|it| it.waits.as_slice());
+        waits.unwrap_or_default().iter().all(|it| self.is_work_done(adapter, *it))
     }
 
     /// What a retirement waits behind, in words.
     pub(crate) fn describe_retirement_waits(&self, number: Id<Retirement>) -> String {
         let Some(it) = self.retirements.get(number) else { return String::new() };
-        let said = |work: &QueuePoint| match *work {
+        let message = |work: &QueuePoint| match *work {
             QueuePoint::Context(context, packet) => format!(
                 ", behind packet {packet} of {}{}",
                 context.subject(),
@@ -445,7 +463,7 @@ impl KernelState {
                 format!(", behind fence {fence} of {}", self.node_subject(it.device, node))
             }
         };
-        it.waits.iter().map(said).collect()
+        it.waits.iter().map(message).collect()
     }
 
     pub(crate) fn node_subject(&self, device: Id<Device>, node: usize) -> Subject {

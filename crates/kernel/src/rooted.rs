@@ -3,7 +3,7 @@
 use crate::kernel::Kernel;
 use crate::start::Adapter;
 use crate::store::Id;
-use flight::{Fence, RuleId, TableRoot, Component};
+use flight::{Component, Fence, RuleId, TableRoot};
 
 impl Kernel {
     /// Entry rules: an engine begins a packet with the root that its driver was told last for the
@@ -15,12 +15,12 @@ impl Kernel {
         fence: Fence,
         root: Option<TableRoot>,
     ) {
-        let world = self.state.lock();
-        let nodes = world.adapters.get(adapter).map(|it| it.nodes.as_slice());
+        let state = self.state.lock();
+        let nodes = state.adapters.get(adapter).map(|it| it.nodes.as_slice());
         let Some(on) = nodes.and_then(|it| it.get(node as usize)) else { return };
         let Some(packet) = on.queue.iter().find(|it| it.fence == fence) else { return };
         let Some(context) = packet.context() else { return };
-        let Some(told) = world.contexts[context].root else { return };
+        let Some(told) = state.contexts[context].root else { return };
         let place = "DxgkDdiSubmitCommandVirtual";
         let context = context.subject();
         let right = root.is_some_and(|it| (it.segment, it.offset) == (told.segment, told.offset));

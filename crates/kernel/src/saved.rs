@@ -16,12 +16,12 @@ use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::memory::Extent;
 use crate::memory::Owner;
-use crate::miniport::{DriverResult, DriverError};
+use crate::miniport::{DriverError, DriverResult};
 use crate::operation::{CreateContextAllocationArgs, PAGE};
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{Passive, EventKind};
+use flight::{EventKind, Passive};
 
 const DESTROY: &str = "DxgkCbDestroyContextAllocation";
 
@@ -44,46 +44,55 @@ impl Kernel {
         &self,
         _at: &mut Passive,
         adapter: Id<Adapter>,
-        order: &CreateContextAllocationArgs,
+        args: &CreateContextAllocationArgs,
     ) -> DriverResult<usize> {
-        let world = &mut *self.state.lock();
-        world.memory(adapter).ok_or(DriverError::Unsupported)?;
-        let (device, context) = self.judge_context_allocation_owner(world, adapter, order)?;
-        self.judge_context_allocation_args(world, adapter, order)?;
-        let name = world.kernel_handles.reserve().map_err(|_| DriverError::NoMemory)?;
+        let state = &mut *self.state.lock();
+        state.memory(adapter).ok_or(DriverError::Unsupported)?;
+        let (device, context) = self.judge_context_allocation_owner(state, adapter, args)?;
+        self.judge_context_allocation_args(state, adapter, args)?;
+        let name = state.kernel_handles.reserve().map_err(|_| DriverError::NoMemory)?;
         let handle = name.handle();
-        let number = world.context_allocations.reserve();
+        let number = state.context_allocations.reserve();
         let subject = number.subject();
-        let extent = world.extents.insert(Extent::new(
+        let extent = state.extents.insert(Extent::new(
             adapter,
             Owner::Saved(number),
-            order.driver_handle,
-            order.size,
-            order.alignment,
-            order.requirements,
+            args.driver_handle,
+            args.size,
+            args.alignment,
+            args.requirements,
         ));
-        let saved = ContextAllocation {
+        let context_allocation = ContextAllocation {
             adapter,
             device,
             context,
             extent,
-            driver_handle: order.driver_handle,
+            driver_handle: args.driver_handle,
             kernel_handle: handle,
             freed: false,
         };
-        world.context_allocations.fill(number, saved);
-        match context.and_then(|it| world.contexts.get_mut(it)) {
+        state.context_allocations.fill(number, context_allocation);
+        match context.and_then(|it| state.contexts.get_mut(it)) {
             Some(it) => it.context_allocations.push(number),
-            None => world.devices.get_mut(device).into_iter().for_each(|it| it.context_allocations.push(number)),
+            None => state
+                .devices
+                .get_mut(device)
+                .into_iter()
+                .for_each(|it| it.context_allocations.push(number)),
         }
-        world.kernel_handles.publish(name, number.into());
-        let (of, bytes) = (device.subject(), order.size.next_multiple_of(PAGE));
+        state.kernel_handles.publish(name, number.into());
+        let (of, bytes) = (device.subject(), args.size.next_multiple_of(PAGE));
         let for_context = context.map(Id::subject);
-        let (word, context) = (self.pointer_subject(order.driver_handle), for_context);
-        let created =
-            EventKind::ContextAllocationCreated { adapter: adapter.subject(), device: of, context, bytes, driver_handle: word };
+        let (driver_handle, context) = (self.pointer_subject(args.driver_handle), for_context);
+        let created = EventKind::ContextAllocationCreated {
+            adapter: adapter.subject(),
+            device: of,
+            context,
+            bytes,
+            driver_handle: driver_handle,
+        };
         self.log.emit(subject, created);
-        self.log_requirements(world, extent);
+        self.log_requirements(state, extent);
         Ok(handle.0 as usize)
     }
 
@@ -93,58 +102,69 @@ impl Kernel {
         adapter: Id<Adapter>,
         name: usize,
     ) -> DriverResult<()> {
-        let world = &mut *self.state.lock();
-        let number = self.judge_kernel_handle(world, adapter, name, DESTROY)?;
-        self.free_context_allocation(world, number, false);
+        let state = &mut *self.state.lock();
+        let number = self.judge_kernel_handle(state, adapter, name, DESTROY)?;
+        self.free_context_allocation(state, number, false);
         Ok(())
     }
 
     /// Ends a name. The memory goes when nobody can save into it.
-    pub(crate) fn free_context_allocation(&self, world: &mut KernelState, number: Id<ContextAllocation>, forgotten: bool) {
-        self.close_context_allocation(world, number, forgotten);
-        self.complete_context_allocations(world);
+    pub(crate) fn free_context_allocation(
+        &self,
+        state: &mut KernelState,
+        number: Id<ContextAllocation>,
+        forgotten: bool,
+    ) {
+        self.close_context_allocation(state, number, forgotten);
+        self.complete_context_allocations(state);
     }
 
-    fn close_context_allocation(&self, world: &mut KernelState, number: Id<ContextAllocation>, forgotten: bool) {
-        let it = &mut world.context_allocations[number];
+    fn close_context_allocation(
+        &self,
+        state: &mut KernelState,
+        number: Id<ContextAllocation>,
+        forgotten: bool,
+    ) {
+        let it = &mut state.context_allocations[number];
         if std::mem::replace(&mut it.freed, true) {
             return;
         }
         let (name, context, device) = (it.kernel_handle, it.context, it.device);
-        if let Some(it) = context.and_then(|it| world.contexts.get_mut(it)) {
+        if let Some(it) = context.and_then(|it| state.contexts.get_mut(it)) {
             it.context_allocations.retain(|it| *it != number);
-        } else if let Some(it) = world.devices.get_mut(device) {
+        } else if let Some(it) = state.devices.get_mut(device) {
             it.context_allocations.retain(|it| *it != number);
         }
-        let _ = world.kernel_handles.close(name); // It was live: it was this one's.
-        self.log.emit(number.subject(), EventKind::ContextAllocationFreed { owner_ended: forgotten });
-        world.freed_context_allocations.push(number);
+        let _ = state.kernel_handles.close(name); // It was live: it was this one's.
+        self.log
+            .emit(number.subject(), EventKind::ContextAllocationFreed { owner_ended: forgotten });
+        state.freed_context_allocations.push(number);
     }
 
     /// Freed ones that no node can save into any more give their memory back. Where a context is
     /// current with nothing to do, a switch is asked for.
-    pub(crate) fn complete_context_allocations(&self, world: &mut KernelState) {
+    pub(crate) fn complete_context_allocations(&self, state: &mut KernelState) {
         let mut waiting = Vec::new();
-        for number in std::mem::take(&mut world.freed_context_allocations) {
-            match world.context_allocation_use(number) {
+        for number in std::mem::take(&mut state.freed_context_allocations) {
+            match state.context_allocation_use(number) {
                 ContextAllocationUse::None => {
-                    let extent = world.context_allocations.get(number).map(|it| it.extent);
+                    let extent = state.context_allocations.get(number).map(|it| it.extent);
                     if let Some(extent) = extent {
-                        self.release_extent(world, extent);
+                        self.release_extent(state, extent);
                     }
                 }
                 ContextAllocationUse::Queued => waiting.push(number),
                 ContextAllocationUse::Current { adapter, node } => {
                     waiting.push(number);
-                    let place =
-                        world.adapters.get_mut(adapter).and_then(|it| it.nodes.get_mut(node));
-                    if place.is_some_and(|it| !std::mem::replace(&mut it.switching, true)) {
-                        self.start_switch(world, adapter, node);
+                    let argument =
+                        state.adapters.get_mut(adapter).and_then(|it| it.nodes.get_mut(node));
+                    if argument.is_some_and(|it| !std::mem::replace(&mut it.switching, true)) {
+                        self.start_switch(state, adapter, node);
                     }
                 }
             }
         }
-        world.freed_context_allocations.append(&mut waiting);
+        state.freed_context_allocations.append(&mut waiting);
     }
 
     /// An owner is gone: what its driver forgot is said, and reclaimed.
@@ -153,36 +173,47 @@ impl Kernel {
     /// then reclaimed (our decision).
     pub(crate) fn end_owner_context_allocations(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         owner: impl Into<SavedOwner>,
-        place: &'static str,
+        argument: &'static str,
     ) {
         let (owner, remaining) = match owner.into() {
-            SavedOwner::Context(id) => (id.subject(), world.contexts[id].context_allocations.clone()),
-            SavedOwner::Device(id) => (id.subject(), world.devices[id].context_allocations.clone()),
+            SavedOwner::Context(id) => {
+                (id.subject(), state.contexts[id].context_allocations.clone())
+            }
+            SavedOwner::Device(id) => (id.subject(), state.devices[id].context_allocations.clone()),
         };
-        self.judge_leaked_context_allocations(owner, place, &remaining);
+        self.judge_leaked_context_allocations(owner, argument, &remaining);
         for number in remaining {
-            self.free_context_allocation(world, number, true);
+            self.free_context_allocation(state, number, true);
         }
     }
 
     /// An adapter has stopped, and with it its engines: what its driver forgot is said, and all
     /// that is left is reclaimed.
-    pub(crate) fn end_adapter_context_allocations(&self, world: &mut KernelState, adapter: Id<Adapter>) {
+    pub(crate) fn end_adapter_context_allocations(
+        &self,
+        state: &mut KernelState,
+        adapter: Id<Adapter>,
+    ) {
         let mine = |it: &ContextAllocation| it.adapter == adapter;
-        let all: Vec<(Id<ContextAllocation>, bool)> =
-            world.context_allocations.iter().filter(|it| mine(it.1)).map(|it| (it.0, it.1.freed)).collect();
-        let remaining: Vec<Id<ContextAllocation>> = all.iter().filter(|it| !it.1).map(|it| it.0).collect();
+        let all: Vec<(Id<ContextAllocation>, bool)> = state
+            .context_allocations
+            .iter()
+            .filter(|it| mine(it.1))
+            .map(|it| (it.0, it.1.freed))
+            .collect();
+        let remaining: Vec<Id<ContextAllocation>> =
+            all.iter().filter(|it| !it.1).map(|it| it.0).collect();
         self.judge_leaked_context_allocations(adapter.subject(), "DxgkDdiStopDevice", &remaining);
         for number in remaining {
-            self.close_context_allocation(world, number, true);
+            self.close_context_allocation(state, number, true);
         }
         for (number, _) in all {
-            world.freed_context_allocations.retain(|it| *it != number);
-            let extent = world.context_allocations.get(number).map(|it| it.extent);
+            state.freed_context_allocations.retain(|it| *it != number);
+            let extent = state.context_allocations.get(number).map(|it| it.extent);
             if let Some(extent) = extent {
-                self.drop_extent(world, extent);
+                self.drop_extent(state, extent);
             }
         }
     }
@@ -228,7 +259,7 @@ impl KernelState {
 
     /// Whether it is an allocation for contexts that its driver has freed.
     pub(crate) fn is_context_allocation_freed(&self, owner: Owner) -> bool {
-        matches!(owner, Owner::Saved(saved) if self.context_allocations[saved].freed)
+        matches!(owner, Owner::Saved(context_allocation) if self.context_allocations[context_allocation].freed)
     }
 
     fn context_allocation_use(&self, number: Id<ContextAllocation>) -> ContextAllocationUse {
@@ -247,6 +278,9 @@ impl KernelState {
             return ContextAllocationUse::Queued;
         }
         let current = nodes.iter().position(|it| it.may_save(mine));
-        current.map_or(ContextAllocationUse::None, |node| ContextAllocationUse::Current { adapter: it.adapter, node })
+        current.map_or(ContextAllocationUse::None, |node| ContextAllocationUse::Current {
+            adapter: it.adapter,
+            node,
+        })
     }
 }

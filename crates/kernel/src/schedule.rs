@@ -21,7 +21,10 @@ use crate::store::Id;
 use crate::store::IdList;
 use crate::world::KernelState;
 use flight::invariant;
-use flight::{DeviceLevel, Dispatch, Fence, Kind, HardwareModel, Passive, RuleId, Subject, EventKind, Component};
+use flight::{
+    Component, DeviceLevel, Dispatch, EventKind, Fence, HardwareModel, Kind, Passive, RuleId,
+    Subject,
+};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -196,19 +199,26 @@ impl Kernel {
     /// Records what a driver reports. One that it was not given is said and forgotten.
     pub(crate) fn report_fence(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         _at: &mut DeviceLevel,
         adapter: Id<Adapter>,
         node: u32,
         fence: Fence,
     ) {
         // A driver may still report after its adapter has stopped.
-        let Some(it) = world.adapters.get_mut(adapter) else { return };
+        let Some(it) = state.adapters.get_mut(adapter) else { return };
         let nodes = it.nodes.len();
         let Some(node) = it.nodes.get_mut(node as usize) else {
-            let said = format!("node {node} reported fence {fence}, but there are {nodes} nodes");
+            let message =
+                format!("node {node} reported fence {fence}, but there are {nodes} nodes");
             let place = "DxgkCbNotifyInterrupt.NodeOrdinal";
-            self.log.judge(RuleId::KMD_ISR_008, Component::Driver, adapter.subject(), place, Some(said));
+            self.log.judge(
+                RuleId::KMD_ISR_008,
+                Component::Driver,
+                adapter.subject(),
+                place,
+                Some(message),
+            );
             return;
         };
         self.log.emit(node.subject(), EventKind::FenceReported { fence });
@@ -226,9 +236,9 @@ impl Kernel {
         fence: Fence,
         touched: FaultTarget,
     ) {
-        let world = &mut *self.state.lock();
-        let touched = world.find_faulted_access(adapter, node as usize, fence, touched);
-        let it = world.adapters.get_mut(adapter);
+        let state = &mut *self.state.lock();
+        let touched = state.find_faulted_access(adapter, node as usize, fence, touched);
+        let it = state.adapters.get_mut(adapter);
         let it = it.and_then(|it| it.nodes.get_mut(node as usize));
         // Of the kernel's own work, and of what was never given, there is nobody to blame.
         let known =
@@ -236,15 +246,16 @@ impl Kernel {
         if let Some(it) = it.filter(known) {
             it.faults.push((fence, touched));
         }
-        self.report_fence(world, at, adapter, node, fence);
+        self.report_fence(state, at, adapter, node, fence);
     }
 
     /// Asks for the DPC. Answers whether it was not yet queued.
     pub(crate) fn queue_dpc(&self, adapter: Id<Adapter>) -> bool {
-        let mut world = self.state.lock();
+        let mut state = self.state.lock();
         // A driver may still report after its adapter has stopped.
-        let Some(it) = world.adapters.get_mut(adapter) else { return false };
-        let just_reset = it.interrupts.request_dpc() && !it.interrupts_disabled && it.dpcs < MAX_DPCS;
+        let Some(it) = state.adapters.get_mut(adapter) else { return false };
+        let just_reset =
+            it.interrupts.request_dpc() && !it.interrupts_disabled && it.dpcs < MAX_DPCS;
         self.log.emit(adapter.subject(), EventKind::DpcQueued { inserted: just_reset });
         if just_reset {
             it.dpc = true;
@@ -255,10 +266,10 @@ impl Kernel {
 
     /// Turns what was reported into passed fences; what waited for them wakes.
     pub(crate) fn complete_fences(&self, _at: &mut Dispatch, adapter: Id<Adapter>) {
-        let world = &mut *self.state.lock();
+        let state = &mut *self.state.lock();
         let mut done: SmallList<(Subject, InFlightPacket)> = SmallList::new();
         // A driver may still report after its adapter has stopped.
-        let Some(it) = world.adapters.get_mut(adapter) else { return };
+        let Some(it) = state.adapters.get_mut(adapter) else { return };
         it.interrupts.note_dpc_notified();
         for node in &mut it.nodes {
             if node.passed == node.reported {
@@ -274,38 +285,38 @@ impl Kernel {
         for (node, mut packet) in done {
             if let Some(batch) = packet.batch.take() {
                 if batch.switch {
-                    self.switch_context(world, adapter, node, None);
+                    self.switch_context(state, adapter, node, None);
                 }
-                self.complete_batch(world, adapter, batch, false);
+                self.complete_batch(state, adapter, batch, false);
                 continue;
             }
             let (context, device) = packet.client();
             if packet.lost {
-                self.switch_context(world, adapter, node, Some((context, device)));
+                self.switch_context(state, adapter, node, Some((context, device)));
                 continue;
             }
             push_distinct(&mut devices, device);
-            if self.complete_faulted(world, adapter, node, &packet) {
+            if self.complete_faulted(state, adapter, node, &packet) {
                 push_distinct(&mut faulted, device);
             }
-            self.switch_context(world, adapter, node, Some((context, device)));
-            self.finish_packet(world, node, &packet);
+            self.switch_context(state, adapter, node, Some((context, device)));
+            self.finish_packet(state, node, &packet);
         }
         // Only now: everything that has passed counts as done by itself.
         for device in faulted {
-            self.mark_lost(world, device, DeviceLoss::PageFault);
+            self.mark_lost(state, device, DeviceLoss::PageFault);
         }
-        self.complete_failed_batches(world, adapter);
-        self.complete_preemption(world, adapter);
-        self.complete_offers(world, adapter);
-        self.complete_context_allocations(world);
-        world.free_deferred_buffers(adapter);
-        if world.has_unbuilt_paging(adapter) {
+        self.complete_failed_batches(state, adapter);
+        self.complete_preemption(state, adapter);
+        self.complete_offers(state, adapter);
+        self.complete_context_allocations(state);
+        state.free_deferred_buffers(adapter);
+        if state.has_unbuilt_paging(adapter) {
             self.wake_one(&self.work_available);
         }
         for device in devices {
-            let idle = world.retire_ready(device);
-            self.start_retirements(world, idle);
+            let idle = state.retire_ready(device);
+            self.start_retirements(state, idle);
         }
     }
 
@@ -314,35 +325,35 @@ impl Kernel {
     /// WINDOWS: documented; the engine reset before it is not modelled yet.
     fn complete_faulted(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         adapter: Id<Adapter>,
         node: Subject,
         packet: &InFlightPacket,
     ) -> bool {
-        if world.memory(adapter).is_none() {
+        if state.memory(adapter).is_none() {
             return false;
         }
-        let nodes = world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
+        let nodes = state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
         let it = nodes.into_iter().find(|it| it.subject() == node);
         let fault = it.and_then(|it| {
             let place = it.faults.iter().position(|it| it.0 == packet.fence)?;
             Some(it.faults.swap_remove(place).1)
         });
         let (context, device) = packet.client();
-        self.judge_fault(world, device, context, fault.as_ref());
+        self.judge_fault(state, device, context, fault.as_ref());
         fault.is_some()
     }
 
     /// A node has another context current: the one before is at rest.
     pub(crate) fn switch_context(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         adapter: Id<Adapter>,
         node: Subject,
         to: Option<(Id<Context>, Id<Device>)>,
     ) {
-        let has_memory = world.memory(adapter).is_some();
-        let nodes = world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
+        let has_memory = state.memory(adapter).is_some();
+        let nodes = state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
         let Some(it) = nodes.into_iter().find(|it| it.subject() == node) else { return };
         if to.is_none() {
             it.switching = false;
@@ -357,32 +368,37 @@ impl Kernel {
         it.held_extents = not_offered;
         let to = to.map(|it| it.0.subject());
         self.log.emit(node, EventKind::NodeSwitched { to });
-        world.release_extents(held.into_iter().map(|it| it.1));
+        state.release_extents(held.into_iter().map(|it| it.1));
         if let Some((context, _)) = before {
-            world.release_idle_context(adapter, context);
+            state.release_idle_context(adapter, context);
         }
     }
 
     /// A packet is done, or counts as done.
-    pub(crate) fn finish_packet(&self, world: &mut KernelState, node: Subject, packet: &InFlightPacket) {
+    pub(crate) fn finish_packet(
+        &self,
+        state: &mut KernelState,
+        node: Subject,
+        packet: &InFlightPacket,
+    ) {
         let (context, _) = packet.client();
-        let number = self.complete_submitted(world, context);
+        let number = self.complete_submitted(state, context);
         let done = EventKind::PacketDone { packet: number, node, fence: packet.fence };
         self.log.emit(context.subject(), done);
-        self.signal_queued(world, context);
-        self.wake_all(world);
+        self.signal_queued(state, context);
+        self.wake_all(state);
     }
 
     /// What a lost device had queued counts as done.
     pub(crate) fn forget_packets(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         adapter: Id<Adapter>,
         device: Id<Device>,
     ) {
         let mut done = Vec::new();
-        let remembers = world.memory(adapter).is_some();
-        for node in world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
+        let remembers = state.memory(adapter).is_some();
+        for node in state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
             let (mine, others): (VecDeque<InFlightPacket>, VecDeque<InFlightPacket>) =
                 std::mem::take(&mut node.queue)
                     .into_iter()
@@ -396,26 +412,28 @@ impl Kernel {
         for (node, packet) in done {
             // What it was to signal before that one, it never does.
             let (context, _) = packet.client();
-            self.drop_signals(world, context);
-            let number = self.complete_submitted(world, context);
+            self.drop_signals(state, context);
+            let number = self.complete_submitted(state, context);
             let done = EventKind::PacketDone { packet: number, node, fence: packet.fence };
             self.log.emit(context.subject(), done);
         }
-        let contexts = world.devices.get(device).map(|it| it.contexts.clone());
+        let contexts = state.devices.get(device).map(|it| it.contexts.clone());
         for context in contexts.unwrap_or_default() {
-            self.clear_queue(world, context);
+            self.clear_queue(state, context);
         }
-        self.complete_context_allocations(world);
+        self.complete_context_allocations(state);
     }
 
     /// One turn of an adapter's hardware: a DPC that was asked for, or a step of the machine.
     /// Answers whether it did something.
     pub fn run_hardware_turn(&self, at: &mut Passive, adapter: AdapterId) -> bool {
         let (driver, line, dpc, pressed) = {
-            let mut world = self.state.lock();
-            let pressed = world.pressure.is_some();
-            let Some(it) = world.adapters.get_mut(adapter.0) else { return false };
-            let Some(line) = it.interrupt_line.clone().filter(|_| !it.interrupts_disabled) else { return false };
+            let mut state = self.state.lock();
+            let pressed = state.pressure.is_some();
+            let Some(it) = state.adapters.get_mut(adapter.0) else { return false };
+            let Some(line) = it.interrupt_line.clone().filter(|_| !it.interrupts_disabled) else {
+                return false;
+            };
             let dpc = std::mem::replace(&mut it.dpc, false);
             it.interrupting += 1; // From here on a stop waits.
             it.dpcs = if dpc {
@@ -431,36 +449,41 @@ impl Kernel {
             (it.driver.clone(), line, dpc, pressed)
         };
         // The hardware has locks of its own: it is asked while the world is not held.
-        let busy = dpc || !driver.machine.idle();
-        let late = pressed && self.is_out_of_turn(&driver.machine, dpc, adapter);
+        let busy = dpc || !driver.hardware.idle();
+        let late = pressed && self.is_out_of_turn(&driver.hardware, dpc, adapter);
         if dpc {
             let _ = driver.dpc(at); // A failed DPC is an event; there is nobody to tell.
         } else if busy && !late {
-            driver.machine.step(at, &*line);
+            driver.hardware.step(at, &*line);
         }
-        let mut world = self.state.lock();
-        if let Some(it) = world.adapters.get_mut(adapter.0) {
+        let mut state = self.state.lock();
+        if let Some(it) = state.adapters.get_mut(adapter.0) {
             it.interrupting -= 1;
         }
-        self.wake_all(&mut world);
+        self.wake_all(&mut state);
         busy
     }
 }
 
 impl Kernel {
     /// Under pressure, says which node's turn it is. Answers whether it is nobody's.
-    fn is_out_of_turn(&self, machine: &Arc<dyn HardwareModel>, dpc: bool, adapter: AdapterId) -> bool {
+    fn is_out_of_turn(
+        &self,
+        hardware: &Arc<dyn HardwareModel>,
+        dpc: bool,
+        adapter: AdapterId,
+    ) -> bool {
         if dpc {
             return false;
         }
         let node = {
-            let world = &mut *self.state.lock();
-            let nodes = world.adapters.get(adapter.0).map_or(0, |it| it.nodes.len());
-            let Some(pressure) = &mut world.pressure else { return false };
+            let state = &mut *self.state.lock();
+            let nodes = state.adapters.get(adapter.0).map_or(0, |it| it.nodes.len());
+            let Some(pressure) = &mut state.pressure else { return false };
             pressure.preempted_node(nodes)
         };
         if let Some(node) = node {
-            machine.prefer_node(node);
+            hardware.prefer_node(node);
         }
         node.is_none()
     }
@@ -468,11 +491,11 @@ impl Kernel {
     /// A driver that asks for its DPC in its DPC never lets its hardware move. It is not heard
     /// any more.
     fn judge_endless(&self, adapter: AdapterId) {
-        let said = format!(
+        let message = format!(
             "the driver's DPC asked for itself {MAX_DPCS} times in a row, and would for ever"
         );
         let (place, about) = ("DxgkDdiDpcRoutine", adapter.subject());
-        self.log.judge(RuleId::WT_CRASH_001, Component::Driver, about, place, Some(said));
+        self.log.judge(RuleId::WT_CRASH_001, Component::Driver, about, place, Some(message));
     }
 }
 

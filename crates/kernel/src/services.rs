@@ -2,7 +2,7 @@
 
 use crate::handle::Handle;
 use crate::kernel::Kernel;
-use crate::miniport::{DriverResult, DriverError};
+use crate::miniport::{DriverError, DriverResult};
 use crate::mmu::ReserveAddressArgs;
 use crate::operation::CreateContextAllocationArgs;
 use crate::start::Adapter;
@@ -61,9 +61,9 @@ impl KernelCallbacks {
     /// The same word, acquired and let go of at once: for a driver that keeps it only while
     /// what it is of cannot end, as in the call that opens it.
     pub fn handle_data(&self, at: &mut Passive, handle: Handle, of_device: bool) -> Option<usize> {
-        let (word, number) = self.acquire_handle_data(at, handle, of_device, 0)?;
+        let (driver_handle, number) = self.acquire_handle_data(at, handle, of_device, 0)?;
         self.release_handle_data(at, number as usize, 0);
-        Some(word)
+        Some(driver_handle)
     }
 
     /// The name of the resource that an allocation belongs to (`DxgkCbGetHandleParent`), in the
@@ -80,7 +80,11 @@ impl KernelCallbacks {
 
     /// Where an allocation is that video is captured into (`DxgkCbGetCaptureAddress`): its
     /// segment, from one on, and its address there.
-    pub fn capture_address(&self, at: &mut Passive, allocation: Handle) -> DriverResult<(u32, u64)> {
+    pub fn capture_address(
+        &self,
+        at: &mut Passive,
+        allocation: Handle,
+    ) -> DriverResult<(u32, u64)> {
         let kernel = self.kernel.upgrade().ok_or(DriverError::Invalid)?;
         kernel.capture_address(at, self.adapter, allocation)
     }
@@ -90,10 +94,10 @@ impl KernelCallbacks {
     pub fn create_context_allocation(
         &self,
         at: &mut Passive,
-        order: &CreateContextAllocationArgs,
+        args: &CreateContextAllocationArgs,
     ) -> DriverResult<usize> {
         let kernel = self.kernel.upgrade().ok_or(DriverError::Invalid)?;
-        kernel.create_context_allocation(at, self.adapter, order)
+        kernel.create_context_allocation(at, self.adapter, args)
     }
 
     /// Ends one (`DxgkCbDestroyContextAllocation`): its name is gone when this returns, its
@@ -130,22 +134,22 @@ impl KernelCallbacks {
     /// Keeps addresses of a process for the driver
     /// (`DxgkCbReserveGpuVirtualAddressRange`), while it is told of that process. Answers the
     /// first.
-    pub fn reserve_range(&self, at: &mut Passive, order: &ReserveAddressArgs) -> DriverResult<u64> {
+    pub fn reserve_range(&self, at: &mut Passive, args: &ReserveAddressArgs) -> DriverResult<u64> {
         let kernel = self.kernel.upgrade().ok_or(DriverError::Invalid)?;
-        kernel.reserve_range(at, self.adapter, order)
+        kernel.reserve_range(at, self.adapter, args)
     }
 
     /// Says which word the driver gave for its adapter (`MiniportDeviceContext`).
-    pub fn set_driver_handle(&self, word: usize) {
+    pub fn set_driver_handle(&self, driver_handle: usize) {
         if let Some(kernel) = self.kernel.upgrade() {
-            kernel.set_driver_handle(word, self.adapter.subject());
+            kernel.set_driver_handle(driver_handle, self.adapter.subject());
         }
     }
 
     /// Says that the driver was told to forget its adapter, and has returned.
-    pub fn end_driver_handle(&self, word: usize) {
+    pub fn end_driver_handle(&self, driver_handle: usize) {
         if let Some(kernel) = self.kernel.upgrade() {
-            kernel.end_driver_handle(word, self.adapter.subject(), false);
+            kernel.end_driver_handle(driver_handle, self.adapter.subject(), false);
         }
     }
 

@@ -11,9 +11,9 @@ use crate::allocation::Allocation;
 use crate::build::{NewObjects, check_still_valid};
 use crate::create::{CreateAllocationRequest, CreateScope};
 use crate::device::RundownGuard;
-use crate::gate::{ThreadingLevel, PermitKey, PermitMode};
+use crate::gate::{PermitKey, PermitMode, ThreadingLevel};
 use crate::handle::ObjectId;
-use crate::handle::{HandleError, Handle, ReservedHandles};
+use crate::handle::{Handle, HandleError, ReservedHandles};
 use crate::kernel::Kernel;
 use crate::lock::StateGuard;
 use crate::process::ProcessId;
@@ -22,7 +22,7 @@ use crate::resource::Resource;
 use crate::store::Id;
 use crate::store::IdList;
 use crate::world::KernelState;
-use flight::{Passive, RuleId, Subject, Component};
+use flight::{Component, Passive, RuleId, Subject};
 
 /// What an opener has to know (`D3DKMTQueryResourceInfo`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +63,10 @@ impl Kernel {
         device: Handle,
         global: Handle,
     ) -> Result<ShareInfo, KernelError> {
-        let inside = self.enter_device(process, device)?;
-        let world = self.state.lock();
-        let (number, it) = world.find_shared_resource(&inside, global)?;
-        let members = it.members.iter().filter_map(|it| world.allocations.get(*it));
+        let guard = self.enter_device(process, device)?;
+        let state = self.state.lock();
+        let (number, it) = state.find_shared_resource(&guard, global)?;
+        let members = it.members.iter().filter_map(|it| state.allocations.get(*it));
         Ok(ShareInfo {
             resource: number.subject(),
             runtime: it.runtime.len(),
@@ -84,21 +84,22 @@ impl Kernel {
         device: Handle,
         global: Handle,
     ) -> Result<OpenResourceResponse, KernelError> {
-        let inside = self.enter_device(process, device)?;
+        let guard = self.enter_device(process, device)?;
         let (resource, members) = {
-            let world = self.state.lock();
-            let (resource, it) = world.find_shared_resource(&inside, global)?;
+            let state = self.state.lock();
+            let (resource, it) = state.find_shared_resource(&guard, global)?;
             (resource, it.members.len())
         };
-        let mut names = {
-            let mut world = self.state.lock();
-            self.reserve_handles(&mut world, process.0, members + 1)?
+        let mut handles = {
+            let mut state = self.state.lock();
+            self.reserve_handles(&mut state, process.0, members + 1)?
         };
         let opens = Some((global, resource));
-        let creating = CreateScope { process: process.0, device: &inside, joins: None, shared: opens };
-        let opened = self.open_with_permit(at, &creating, resource, &mut names);
+        let creating =
+            CreateScope { process: process.0, device: &guard, joins: None, shared: opens };
+        let opened = self.open_with_permit(at, &creating, resource, &mut handles);
         if opened.is_err() {
-            self.cancel_handles(&mut self.state.lock(), process.0, names);
+            self.cancel_handles(&mut self.state.lock(), process.0, handles);
         }
         opened
     }
@@ -109,39 +110,44 @@ impl Kernel {
         at: &mut Passive,
         creating: &CreateScope<'_>,
         resource: Id<Resource>,
-        names: &mut ReservedHandles,
+        handles: &mut ReservedHandles,
     ) -> Result<OpenResourceResponse, KernelError> {
-        let inside = creating.device;
-        let generation = inside.driver.generation;
-        let mut keys = ThreadingLevel::Zero.keys(inside.adapter, generation, creating.process);
+        let guard = creating.device;
+        let generation = guard.driver.generation;
+        let mut keys = ThreadingLevel::Zero.keys(guard.adapter, generation, creating.process);
         keys.push((PermitKey::Resource(resource), PermitMode::Exclusive));
         let permit = self.acquire_permit(at, keys)?;
-        let (mut built, mut order, (runtime, private)) = {
-            let world = &mut *self.state.lock();
+        let (mut objects, mut request, (runtime, private)) = {
+            let state = &mut *self.state.lock();
             // Who parked looks again.
-            check_still_valid(world, creating)?;
+            check_still_valid(state, creating)?;
             let zombie = KernelError::ResourceDestroyed(resource.subject());
-            let it = world.resources.get(resource).ok_or(zombie)?;
+            let it = state.resources.get(resource).ok_or(zombie)?;
             let allocations: IdList<Allocation> = it.members.iter().copied().collect();
             let private =
-                |it: &Id<Allocation>| world.allocations.get(*it).map(|it| it.private.clone());
-            let order = CreateAllocationRequest {
+                |it: &Id<Allocation>| state.allocations.get(*it).map(|it| it.private.clone());
+            let request = CreateAllocationRequest {
                 allocations: allocations.iter().filter_map(private).collect(),
                 private: it.private.clone(),
                 ..CreateAllocationRequest::default()
             };
             let runtime = it.runtime.clone();
             let told = if it.standard { Vec::new() } else { it.private.clone() };
-            let place = Some(self.create_resource_view(world, inside, resource));
-            (NewObjects { resource: place, allocations, ..NewObjects::default() }, order, (runtime, told))
+            let place = Some(self.create_resource_view(state, guard, resource));
+            (
+                NewObjects { resource: place, allocations, ..NewObjects::default() },
+                request,
+                (runtime, told),
+            )
         };
-        self.state.lock().bind_view_handles(creating, &mut built, names);
-        let before = order.allocations.clone();
-        let opened = self.open_allocations(at, &permit, creating, &mut order, &built);
-        self.judge_edits(&built, &before, &order.allocations);
-        order.allocations = before;
-        let finish =
-            |mut world: StateGuard<'_, KernelState>| self.publish_objects(&mut world, creating, &built, &mut order, names);
+        self.state.lock().bind_view_handles(creating, &mut objects, handles);
+        let before = request.allocations.clone();
+        let opened = self.open_allocations(at, &permit, creating, &mut request, &objects);
+        self.judge_edits(&objects, &before, &request.allocations);
+        request.allocations = before;
+        let finish = |mut state: StateGuard<'_, KernelState>| {
+            self.publish_objects(&mut state, creating, &objects, &mut request, handles)
+        };
         match opened.and_then(finish) {
             Ok(made) => Ok(OpenResourceResponse {
                 resource: made.resource.unwrap_or_default(),
@@ -151,15 +157,15 @@ impl Kernel {
                 privates: made.privates,
             }),
             Err(why) => {
-                self.undo_create(at, creating, &permit, built);
+                self.undo_create(at, creating, &permit, objects);
                 Err(why)
             }
         }
     }
 
     /// A plain open may read private data, not write it.
-    fn judge_edits(&self, built: &NewObjects, before: &[Vec<u8>], after: &[Vec<u8>]) {
-        for ((view, before), after) in built.views.iter().zip(before).zip(after) {
+    fn judge_edits(&self, objects: &NewObjects, before: &[Vec<u8>], after: &[Vec<u8>]) {
+        for ((view, before), after) in objects.views.iter().zip(before).zip(after) {
             let about = view.subject();
             let broken = (before != after).then(|| {
                 format!(
@@ -176,16 +182,17 @@ impl KernelState {
     /// The shared resource a global name means, if it is on the device's adapter.
     fn find_shared_resource(
         &self,
-        inside: &RundownGuard<'_>,
+        guard: &RundownGuard<'_>,
         global: Handle,
     ) -> Result<(Id<Resource>, &Resource), KernelError> {
-        let refused = |why| KernelError::Handle { argument: Argument::SharedResource, handle: global, why };
-        let found = self.global_handles.lookup(global).map_err(refused)?;
+        let error =
+            |why| KernelError::Handle { argument: Argument::SharedResource, handle: global, why };
+        let found = self.global_handles.lookup(global).map_err(error)?;
         let ObjectId::Resource(resource) = found else {
-            return Err(refused(HandleError::WrongKind(found.subject())));
+            return Err(error(HandleError::WrongKind(found.subject())));
         };
         let it = &self.resources[resource];
-        if it.adapter != inside.adapter {
+        if it.adapter != guard.adapter {
             return Err(KernelError::OtherAdapter(resource.subject()));
         }
         Ok((resource, it))

@@ -36,7 +36,7 @@ use crate::mmu::{MmuFeatures, Root, RootSize};
 use crate::operation::PAGE;
 use crate::process::Process;
 use crate::space::addresses::AddressRanges;
-use crate::space::fault::{PendingRange, FreedRange};
+use crate::space::fault::{FreedRange, PendingRange};
 use crate::space::geometry::Geometry;
 use crate::start::Adapter;
 use crate::store::Id;
@@ -96,9 +96,14 @@ pub(crate) struct Mmu {
 
 impl KernelState {
     /// The space of a process on an adapter.
-    pub(crate) fn space_of(&self, process: Id<Process>, adapter: Id<Adapter>) -> Option<Id<AddressSpace>> {
-        let live =
-            |it: &&Id<AddressSpace>| self.spaces.get(**it).is_some_and(|it| it.stage != SpaceStage::Ending);
+    pub(crate) fn space_of(
+        &self,
+        process: Id<Process>,
+        adapter: Id<Adapter>,
+    ) -> Option<Id<AddressSpace>> {
+        let live = |it: &&Id<AddressSpace>| {
+            self.spaces.get(**it).is_some_and(|it| it.stage != SpaceStage::Ending)
+        };
         self.spaces_of.get(&(process, adapter))?.iter().find(live).copied()
     }
 
@@ -151,8 +156,8 @@ impl KernelState {
     /// The driver's number of the segment an extent is in, and where it is there.
     pub(crate) fn location_of(&self, extent: Id<Extent>) -> Option<(u32, u64)> {
         match &self.extents.get(extent)?.location {
-            crate::memory::Location::Segment { segment, range: spot } => {
-                Some((crate::memory::segment_number(*segment), spot.start()))
+            crate::memory::Location::Segment { segment, range } => {
+                Some((crate::memory::segment_number(*segment), range.start()))
             }
             crate::memory::Location::Unbacked | crate::memory::Location::System => None,
         }

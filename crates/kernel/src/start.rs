@@ -3,13 +3,13 @@
 use crate::ddi::Driver;
 use crate::device::Device;
 use crate::device::DeviceLoss;
-use crate::gate::{ThreadingLevel, DdiPermit, WaitStuck};
+use crate::gate::{DdiPermit, ThreadingLevel, WaitStuck};
 use crate::handle::Handle;
 use crate::interrupt::Interrupts;
-use crate::kernel::{Kernel, DriverSetup};
+use crate::kernel::{DriverSetup, Kernel};
 use crate::lock::Once;
 use crate::memory::Memory;
-use crate::miniport::{Features, DriverError, SchedulingFeatures};
+use crate::miniport::{DriverError, Features, SchedulingFeatures};
 use crate::power::PowerStatus;
 use crate::process::ProcessId;
 use crate::refused::{Argument, KernelError};
@@ -17,7 +17,9 @@ use crate::schedule::Node;
 use crate::services::KernelCallbacks;
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{Fence, InterruptLine, Passive, Ram, Subject, TableRoot, WaitToken, EventKind, MemoryWrite};
+use flight::{
+    EventKind, Fence, InterruptLine, MemoryWrite, Passive, Ram, Subject, TableRoot, WaitToken,
+};
 use std::fmt;
 use std::sync::{Arc, Weak};
 
@@ -174,9 +176,9 @@ impl Kernel {
     pub fn add_adapter(
         self: &Arc<Self>,
         at: &mut Passive,
-        plugged: DriverSetup,
+        setup: DriverSetup,
     ) -> Result<AdapterId, StartError> {
-        let driver = self.new_driver(plugged);
+        let driver = self.new_driver(setup);
         let started = self.start(at, &driver);
         self.finish_start(&driver, started)
     }
@@ -194,7 +196,8 @@ impl Kernel {
         let busy = StartError { entry: "DxgkDdiStartDevice", why: DriverError::Busy };
         let driver = {
             let mut world = self.state.lock();
-            let it = world.adapters.get_mut(adapter.0).filter(|it| it.state == AdapterState::Halted);
+            let it =
+                world.adapters.get_mut(adapter.0).filter(|it| it.state == AdapterState::Halted);
             let Some(it) = it else { return Err(busy) };
             it.state = AdapterState::Starting;
             it.driver.clone()
@@ -222,7 +225,8 @@ impl Kernel {
                 crate::miniport::Generation::One => 1,
                 crate::miniport::Generation::Two => 2,
             };
-            self.log.emit(driver.adapter.subject(), EventKind::AdapterStarted { nodes, generation });
+            self.log
+                .emit(driver.adapter.subject(), EventKind::AdapterStarted { nodes, generation });
             for (ordinal, node) in (0..).zip(&it.nodes) {
                 let adapter = driver.adapter;
                 self.log.emit(
@@ -232,7 +236,8 @@ impl Kernel {
             }
             it.state = AdapterState::Running;
             (it.interrupts_disabled, it.dpc, it.dpcs) = (false, false, 0);
-            let wire = AdapterInterruptLine { kernel: Arc::downgrade(self), driver: driver.clone() };
+            let wire =
+                AdapterInterruptLine { kernel: Arc::downgrade(self), driver: driver.clone() };
             it.interrupt_line = Some(Arc::new(wire));
         } else {
             it.state = AdapterState::Stopped;
@@ -244,22 +249,22 @@ impl Kernel {
         started
     }
 
-    fn new_driver(self: &Arc<Self>, plugged: DriverSetup) -> Arc<Driver> {
+    fn new_driver(self: &Arc<Self>, setup: DriverSetup) -> Arc<Driver> {
         let mut world = self.state.lock();
         let adapter = world.adapters.reserve();
-        let services = Arc::new(KernelCallbacks {
+        let callbacks = Arc::new(KernelCallbacks {
             kernel: Arc::downgrade(self),
             adapter,
             host: self.host.clone(),
             log: self.log.clone(),
-            pool: plugged.pool.clone(),
+            pool: setup.pool.clone(),
         });
         let driver = Arc::new(Driver {
-            generation: plugged.miniport.generation(),
-            miniport: plugged.miniport,
-            machine: plugged.machine,
-            pool: plugged.pool,
-            callbacks: services,
+            generation: setup.miniport.generation(),
+            miniport: setup.miniport,
+            hardware: setup.hardware,
+            pool: setup.pool,
+            callbacks: callbacks,
             work_available: WaitToken::new(format!("work for the hardware of {adapter}")),
             kernel: Arc::downgrade(self),
             host: self.host.clone(),
@@ -291,8 +296,9 @@ impl Kernel {
     fn start(&self, at: &mut Passive, driver: &Driver) -> Result<AdapterId, StartError> {
         let number = driver.adapter;
         let stuck = |WaitStuck| StartError { entry: "DxgkDdiAddDevice", why: DriverError::Busy };
-        let permit =
-            self.acquire_permit(at, ThreadingLevel::Three.keys(number, driver.generation, None)).map_err(stuck)?;
+        let permit = self
+            .acquire_permit(at, ThreadingLevel::Three.keys(number, driver.generation, None))
+            .map_err(stuck)?;
         if let Err(why) = driver.add_device(at, &permit) {
             // It never met the adapter, so it has none to remove.
             let _ = driver.unload(at, &permit);
@@ -315,7 +321,7 @@ impl Kernel {
             return Err(StartError { entry: "DxgkDdiStartDevice", why });
         }
         let features = driver.query_adapter(at, permit);
-        let ram = driver.machine.ram();
+        let ram = driver.hardware.ram();
         let sane = |it: &Features| {
             let passed = self.check_features(driver.adapter.subject(), it);
             let passed = crate::space::check::check_mmu(it) && passed;
@@ -420,8 +426,10 @@ impl Kernel {
                 }
             }
             let about = adapter.subject();
-            let in_transition = |it: &Adapter| matches!(it.state, AdapterState::Starting | AdapterState::Stopping);
-            let over = |it: &KernelState| it.adapters.get(adapter.0).is_none_or(|it| !in_transition(it));
+            let in_transition =
+                |it: &Adapter| matches!(it.state, AdapterState::Starting | AdapterState::Stopping);
+            let over =
+                |it: &KernelState| it.adapters.get(adapter.0).is_none_or(|it| !in_transition(it));
             if !self.wait_until(at, about, |_| format!("the end of {about}"), over) {
                 return None;
             }
@@ -461,7 +469,11 @@ impl Kernel {
             self.log.emit(adapter.subject(), EventKind::AdapterStopped {});
         }
         if let Some(it) = world.adapters.get_mut(adapter.0) {
-            let over = if ending == AdapterEnding::Halted { AdapterState::Halted } else { AdapterState::Stopped };
+            let over = if ending == AdapterEnding::Halted {
+                AdapterState::Halted
+            } else {
+                AdapterState::Stopped
+            };
             (it.interrupt_line, it.state, it.memory) = (None, over, None);
             it.nodes.clear();
             if it.opens == 0 && over == AdapterState::Stopped {
@@ -511,14 +523,18 @@ impl Kernel {
         if let Some(it) = self.state.lock().adapters.get_mut(adapter.0) {
             (it.interrupts_disabled, it.dpc) = (true, false);
         }
-        let over = |it: &KernelState| it.adapters.get(adapter.0).is_none_or(|it| it.interrupting == 0);
+        let over =
+            |it: &KernelState| it.adapters.get(adapter.0).is_none_or(|it| it.interrupting == 0);
         let about = adapter.subject();
         self.wait_until(at, about, |_| format!("the interrupts of {about}"), over);
     }
 
     pub(crate) fn take_dpc(&self, adapter: Id<Adapter>) -> bool {
         let mut world = self.state.lock();
-        world.adapters.get_mut(adapter).is_some_and(|it| std::mem::take(&mut it.dpc) && !it.interrupts_disabled)
+        world
+            .adapters
+            .get_mut(adapter)
+            .is_some_and(|it| std::mem::take(&mut it.dpc) && !it.interrupts_disabled)
     }
 
     /// What rings when [`Kernel::turn`] may find something.
@@ -528,15 +544,20 @@ impl Kernel {
 
     /// Has a host move an adapter's hardware, and look at the time for it.
     pub fn start_workers(self: &Arc<Self>, host: &Arc<dyn flight::Spawner>, adapter: AdapterId) {
-        let Some(bell) = self.hardware_work_available(adapter) else { return };
-        let (machine, watch) = (self.clone(), self.clone());
+        let Some(work_available) = self.hardware_work_available(adapter) else { return };
+        let (hardware, watch) = (self.clone(), self.clone());
         let due = move |now, late| {
             if late {
                 watch.check_timeouts(adapter, now);
             }
             watch.deadline(adapter, now)
         };
-        host.spawn_timed_worker("hardware", bell, move |at| machine.run_hardware_turn(at, adapter), due);
+        host.spawn_timed_worker(
+            "hardware",
+            work_available,
+            move |at| hardware.run_hardware_turn(at, adapter),
+            due,
+        );
     }
 
     /// The adapters that run.
@@ -547,7 +568,11 @@ impl Kernel {
     }
 
     /// Names an adapter for a process (`D3DKMTOpenAdapterFromLuid`).
-    pub fn open_adapter(&self, process: ProcessId, adapter: AdapterId) -> Result<Handle, KernelError> {
+    pub fn open_adapter(
+        &self,
+        process: ProcessId,
+        adapter: AdapterId,
+    ) -> Result<Handle, KernelError> {
         let mut world = self.state.lock();
         if world.processes.get(process.0).is_none_or(|it| it.ended) {
             return Err(KernelError::HandleTableFull); // An ended process gets no more names.

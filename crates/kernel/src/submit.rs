@@ -12,7 +12,7 @@ use crate::space::addresses::Backing;
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{Fence, Passive, RuleId, Component, MemoryWrite};
+use flight::{Component, Fence, MemoryWrite, Passive, RuleId};
 use std::sync::Arc;
 
 /// Work for a context.
@@ -64,17 +64,17 @@ impl Kernel {
             Ok(())
         });
         let queued = all.and_then(|()| self.queue_all(process, &entered, packet));
-        let mut answer = queued;
-        if answer.is_ok() {
-            for (number, inside) in &entered {
-                let sent = self.submit_ready(at, process.0, *number, inside);
-                answer = answer.and(sent);
+        let mut result = queued;
+        if result.is_ok() {
+            for (number, guard) in &entered {
+                let sent = self.submit_ready(at, process.0, *number, guard);
+                result = result.and(sent);
             }
         }
-        for (number, inside) in entered {
-            self.leave_context_call(number, inside);
+        for (number, guard) in entered {
+            self.leave_context_call(number, guard);
         }
-        answer
+        result
     }
 
     fn queue_all(
@@ -83,25 +83,31 @@ impl Kernel {
         entered: &[(Id<Context>, RundownGuard<'_>)],
         packet: Packet,
     ) -> Result<(), KernelError> {
-        let world = &mut *self.state.lock();
-        let load = PacketPayload::Virtual(Arc::new(world.check_packet(process, packet)?));
-        for (number, inside) in entered {
-            self.may_queue(world, *number, inside, &load)?;
+        let state = &mut *self.state.lock();
+        let payload = PacketPayload::Virtual(Arc::new(state.check_packet(process, packet)?));
+        for (number, guard) in entered {
+            self.may_queue(state, *number, guard, &payload)?;
         }
         for (number, _) in entered {
-            self.push_packet(world, *number, load.resubmission());
+            self.push_packet(state, *number, payload.resubmission());
         }
         Ok(())
     }
 
     /// Entry rule: commands of a packet wrote to memory, and its client has named the primaries
     /// among what is there.
-    pub(crate) fn judge_write(&self, adapter: Id<Adapter>, node: u32, fence: Fence, to: MemoryWrite) {
-        let world = self.state.lock();
-        let Some((context, packet)) = world.packet_of(adapter, node, fence) else { return };
+    pub(crate) fn judge_write(
+        &self,
+        adapter: Id<Adapter>,
+        node: u32,
+        fence: Fence,
+        to: MemoryWrite,
+    ) {
+        let state = self.state.lock();
+        let Some((context, packet)) = state.packet_of(adapter, node, fence) else { return };
         let about = context.subject();
-        for number in world.written_allocations(adapter, context, to) {
-            if world.allocations.get(number).is_none_or(|it| !it.primary) {
+        for number in state.written_allocations(adapter, context, to) {
+            if state.allocations.get(number).is_none_or(|it| !it.primary) {
                 continue;
             }
             let broken = (!packet.primaries.contains(&number)).then(|| {
@@ -120,7 +126,11 @@ impl Kernel {
 }
 
 impl KernelState {
-    fn check_packet(&self, process: ProcessId, packet: Packet) -> Result<SubmittedCommands, KernelError> {
+    fn check_packet(
+        &self,
+        process: ProcessId,
+        packet: Packet,
+    ) -> Result<SubmittedCommands, KernelError> {
         let named = packet.primaries.iter().enumerate().map(|(place, handle)| {
             let argument = Argument::Allocation(place);
             let view = self.resolve_view(process, argument, *handle)?;
@@ -140,7 +150,8 @@ impl KernelState {
         let queue = &self.adapters.get(adapter)?.nodes.get(node as usize)?.queue;
         let place = queue.iter().position(|it| it.fence == fence)?;
         let in_flight = queue.get(place).filter(|it| !it.lost && it.batch.is_none())?;
-        let before = queue.iter().take(place).filter(|it| it.context() == in_flight.context()).count();
+        let before =
+            queue.iter().take(place).filter(|it| it.context() == in_flight.context()).count();
         let (context, _) = in_flight.client();
         let given = self.contexts[context].queue.submitted_packet(before)?;
         Some((context, given))

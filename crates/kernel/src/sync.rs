@@ -34,9 +34,9 @@ use crate::store::Slab;
 use crate::world::KernelState;
 use event::Event;
 use flight::invariant;
-use flight::{Hex, RuleId, Run, Subject, EventKind, Component};
+use flight::{Component, EventKind, Hex, RuleId, Run, Subject};
 pub(crate) use marks::SyncPoints;
-use marks::{GpuWait, Broadcast, SyncPoint};
+use marks::{Broadcast, GpuWait, SyncPoint};
 use smallvec::smallvec;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -93,7 +93,7 @@ pub(crate) enum SyncValue {
     },
     Semaphore {
         count: u32,
-        most: u32,
+        limit: u32,
     },
     Fence {
         value: u64,
@@ -128,7 +128,7 @@ pub enum SyncKind {
         /// How many pass at once.
         count: u32,
         /// No more than this are ever left; zero is no limit.
-        most: u32,
+        limit: u32,
     },
     /// A value that contexts raise and wait for (`D3DDDI_FENCE`).
     Fence {
@@ -192,8 +192,10 @@ impl SyncKind {
     /// How a new object stands; `event` is the one that a notification sets.
     fn state(self, event: Option<Id<Event>>) -> SyncValue {
         match self {
-            SyncKind::Mutex { held } => SyncValue::Mutex { held: held.then_some(MutexOwner::Creator) },
-            SyncKind::Semaphore { count, most } => SyncValue::Semaphore { count, most },
+            SyncKind::Mutex { held } => {
+                SyncValue::Mutex { held: held.then_some(MutexOwner::Creator) }
+            }
+            SyncKind::Semaphore { count, limit } => SyncValue::Semaphore { count, limit },
             SyncKind::Fence { value } => SyncValue::Fence { value },
             SyncKind::Monitored { value } => SyncValue::Monitored { value },
             SyncKind::Notification { .. } => {
@@ -230,17 +232,22 @@ impl SyncObject {
 
 impl Kernel {
     /// Makes an object (`D3DKMTCreateSynchronizationObject2`).
-    pub fn create_sync(&self, process: ProcessId, order: &CreateSyncRequest) -> Result<CreateSyncResponse, KernelError> {
-        let inside = self.enter_device(process, order.device)?;
+    pub fn create_sync(
+        &self,
+        process: ProcessId,
+        request: &CreateSyncRequest,
+    ) -> Result<CreateSyncResponse, KernelError> {
+        let guard = self.enter_device(process, request.device)?;
         let world = &mut *self.state.lock();
-        let event = match order.kind {
+        let event = match request.kind {
             SyncKind::Notification { event } => Some(world.event(process.0, event)?),
             _ => None,
         };
-        let narrow = world.adapters.get(inside.adapter).is_some_and(|it| it.scheduling.fences_32_bit);
+        let narrow =
+            world.adapters.get(guard.adapter).is_some_and(|it| it.scheduling.fences_32_bit);
         let name = self.reserve_handle(world, process.0)?;
-        let shown = match order.kind {
-            SyncKind::Monitored { .. } => match world.map_value(inside.adapter) {
+        let shown = match request.kind {
+            SyncKind::Monitored { .. } => match world.map_value(guard.adapter) {
                 Ok(shown) => shown,
                 Err(why) => {
                     self.cancel_handles(world, process.0, smallvec![name]);
@@ -250,22 +257,22 @@ impl Kernel {
             _ => None,
         };
         let mut made = SyncObject {
-            device: inside.device,
-            adapter: inside.adapter,
+            device: guard.device,
+            adapter: guard.adapter,
             process: Some(process.0),
             handle: name.handle(),
-            state: order.kind.state(event),
+            state: request.kind.state(event),
             handles: 1,
             global: None,
             uses: 0,
-            no_signal: order.no_signal,
-            no_wait: order.no_wait,
-            no_tdr_signal: order.no_tdr_signal,
+            no_signal: request.no_signal,
+            no_wait: request.no_wait,
+            no_tdr_signal: request.no_tdr_signal,
             is_32_bit: narrow,
             cpu_mapping: shown,
             last_shown: [0; 8],
         };
-        let global = if order.sharing == Sharing::Global {
+        let global = if request.sharing == Sharing::Global {
             match world.global_handles.reserve() {
                 Ok(global) => Some(global),
                 Err(why) => {
@@ -283,10 +290,10 @@ impl Kernel {
         self.log.emit(
             subject,
             EventKind::SyncCreated {
-                device: inside.subject(),
-                kind: order.kind.name().into(),
+                device: guard.subject(),
+                kind: request.kind.name().into(),
                 value: made.state.value(),
-                sharing: order.sharing.name().into(),
+                sharing: request.sharing.name().into(),
                 no_signal: made.no_signal,
                 no_wait: made.no_wait,
                 no_tdr_signal: made.no_tdr_signal,
@@ -296,7 +303,7 @@ impl Kernel {
             world.retain_event(event);
             world.count_notice(event, true);
         }
-        let answer = CreateSyncResponse {
+        let result = CreateSyncResponse {
             handle: made.handle,
             global: made.global,
             value: made.cpu_mapping.map_or(0, |it| it.1),
@@ -307,22 +314,23 @@ impl Kernel {
         }
         world.sync.objects.fill(number, made);
         self.show_value(world, number);
-        if let Some(global) = answer.global {
+        if let Some(global) = result.global {
             let shared = EventKind::HandleShared { handle: Hex(global.0), of: subject };
             self.log.emit(process.subject(), shared);
         }
         self.publish_handle(world, process.0, name, number.into());
-        inside.release(world);
-        Ok(answer)
+        guard.release(world);
+        Ok(result)
     }
 
     /// Opens a shared object (`D3DKMTOpenSynchronizationObject`).
     pub fn open_sync(&self, process: ProcessId, global: Handle) -> Result<Handle, KernelError> {
         let world = &mut *self.state.lock();
-        let refused = |why| KernelError::Handle { argument: Argument::SharedSync, handle: global, why };
-        let found = world.global_handles.lookup(global).map_err(refused)?;
+        let error =
+            |why| KernelError::Handle { argument: Argument::SharedSync, handle: global, why };
+        let found = world.global_handles.lookup(global).map_err(error)?;
         let ObjectId::SyncObject(number) = found else {
-            return Err(refused(crate::handle::HandleError::WrongKind(found.subject())));
+            return Err(error(crate::handle::HandleError::WrongKind(found.subject())));
         };
         let name = self.reserve_handle(world, process.0)?;
         let handle = name.handle();
@@ -343,7 +351,12 @@ impl Kernel {
     }
 
     /// A name of an object has ended.
-    pub(crate) fn close_sync(&self, world: &mut KernelState, process: Id<Process>, number: Id<SyncObject>) {
+    pub(crate) fn close_sync(
+        &self,
+        world: &mut KernelState,
+        process: Id<Process>,
+        number: Id<SyncObject>,
+    ) {
         self.judge_shown_value(world, number);
         let it = &mut world.sync.objects[number];
         it.handles -= 1;
@@ -351,9 +364,9 @@ impl Kernel {
             SyncValue::Notification { event } if it.handles == 0 => Some(event),
             _ => None,
         };
-        let (process, names) = (process.subject(), it.handles);
-        let global = if names == 0 { it.global.take() } else { None };
-        self.log.emit(number.subject(), EventKind::SyncClosed { process, handles: names });
+        let (process, handles) = (process.subject(), it.handles);
+        let global = if handles == 0 { it.global.take() } else { None };
+        self.log.emit(number.subject(), EventKind::SyncClosed { process, handles: handles });
         if let Some(global) = global {
             let _ = world.global_handles.close(global); // It was live: it was the object's.
         }
@@ -413,7 +426,8 @@ impl Kernel {
             fence && it.device == device && !it.no_signal && !it.no_tdr_signal
         };
         let all = world.sync.objects.iter().filter(|(_, it)| could(it));
-        let all: Vec<(Id<SyncObject>, u64)> = all.map(|(number, it)| (number, it.maximum())).collect();
+        let all: Vec<(Id<SyncObject>, u64)> =
+            all.map(|(number, it)| (number, it.maximum())).collect();
         for (number, value) in all {
             if let Some(it) = world.sync.objects.get_mut(number) {
                 it.state = SyncValue::Monitored { value };
@@ -459,7 +473,12 @@ impl Kernel {
     }
 
     /// An object has changed: the CPU sees it, and whoever waited for it looks.
-    fn sync_changed(&self, world: &mut KernelState, number: Id<SyncObject>, component: &'static str) {
+    fn sync_changed(
+        &self,
+        world: &mut KernelState,
+        number: Id<SyncObject>,
+        component: &'static str,
+    ) {
         let shown = self.show_value(world, number);
         let it = &world.sync.objects[number];
         let (value, subject) = (it.state.value(), number.subject());

@@ -6,7 +6,7 @@ use crate::kernel::Kernel;
 use crate::memory::segment_number;
 use crate::miniport::Features;
 use crate::mmu::MapHostApertureArgs;
-use flight::{Passive, RuleId, Component};
+use flight::{Component, Passive, RuleId};
 
 impl Kernel {
     /// Has a driver map a page of each window, and unmap it, as soon as its segments are known.
@@ -23,13 +23,14 @@ impl Kernel {
         let segments = features.memory.iter().flat_map(|it| &it.segments).enumerate();
         for (place, _) in segments.filter(|it| it.1.flags.host_aperture && it.1.window > 0) {
             let segment = segment_number(place);
-            let map = MapHostApertureArgs { segment, driver_handle: None, memory: &[0], window: &[0] };
+            let map =
+                MapHostApertureArgs { segment, driver_handle: None, memory: &[0], window: &[0] };
             let mapped = driver.map_window(at, permit, map);
-            let (asked, answer) = match mapped {
+            let (asked, result) = match mapped {
                 Ok(()) => ("unmap", driver.unmap_window(at, permit, segment, &[0])),
                 Err(_) => ("map", mapped),
             };
-            let broken = answer.err().map(|why| {
+            let broken = result.err().map(|why| {
                 format!(
                     "asked to {asked} the first page of segment {segment} in its CPU host \
                      aperture, for no allocation and before any is made, the driver answered {}",

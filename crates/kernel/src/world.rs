@@ -32,7 +32,7 @@ use crate::space::update::CheckedUpdate;
 use crate::start::Adapter;
 use crate::store::{Id, IdList, Slab};
 use crate::sync::SyncState;
-use crate::view::{ViewStage, View};
+use crate::view::{View, ViewStage};
 use flight::WaitToken;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -175,9 +175,9 @@ impl KernelState {
             self.validate_view(number, view)?;
         }
         for (number, allocation) in self.allocations.iter() {
-            let home = allocation.resource.map(|it| self.resources.get(it));
+            let resource = allocation.resource.map(|it| self.resources.get(it));
             let member = |it: Option<&Resource>| it.is_some_and(|it| it.members.contains(&number));
-            if home.is_some_and(|it| !member(it)) {
+            if resource.is_some_and(|it| !member(it)) {
                 return Err(format!("{number} is no member of its resource"));
             }
             self.validate_instances(number, allocation)?;
@@ -201,12 +201,13 @@ impl KernelState {
         if !listed || device.is_none() {
             return Err(format!("{number} is not listed where it belongs"));
         }
-        if (view.stage == ViewStage::Live) == view.retirement.is_some() && view.stage != ViewStage::Unpublished
+        if (view.stage == ViewStage::Live) == view.retirement.is_some()
+            && view.stage != ViewStage::Unpublished
         {
             return Err(format!("{number} is {:?} with {:?}", view.stage, view.retirement));
         }
-        let names = device.and_then(|it| self.processes.get(it.process?)).map(|it| &it.handles);
-        let named = names.is_some_and(|it| it.lookup(view.handle) == Ok(number.into()));
+        let handles = device.and_then(|it| self.processes.get(it.process?)).map(|it| &it.handles);
+        let named = handles.is_some_and(|it| it.lookup(view.handle) == Ok(number.into()));
         if (view.stage == ViewStage::Live) != named {
             return Err(format!("{number} is {:?}, named: {named}", view.stage));
         }
@@ -225,7 +226,9 @@ impl KernelState {
             ObjectId::SyncObject(id) => self.sync.objects.contains(id),
             ObjectId::KeyedMutex(id) => self.keyed_mutexes.contains(id),
             // No process has handles of these.
-            ObjectId::Resource(_) | ObjectId::ContextAllocation(_) | ObjectId::AddressSpace(_) => false,
+            ObjectId::Resource(_) | ObjectId::ContextAllocation(_) | ObjectId::AddressSpace(_) => {
+                false
+            }
         }
     }
 }

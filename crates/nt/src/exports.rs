@@ -14,7 +14,7 @@ use crate::ke::{
 use crate::processor::current;
 use crate::waits::current_call;
 use abi::PVOID;
-use flight::{CallGuard, Irql, RuleId, Support, Component, resume_internal_error};
+use flight::{CallGuard, Component, Irql, RuleId, Support, resume_internal_error};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
@@ -150,7 +150,7 @@ fn free_pool(block: PVOID, tag: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flight::{Log, EventKind};
+    use flight::{EventKind, Log};
     use std::sync::Arc;
 
     const TAG: u32 = u32::from_le_bytes(*b"Wind");

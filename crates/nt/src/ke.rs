@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "a driver calls these as C")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::processor::{release_spin_lock, level, set_level, acquire_spin_lock};
+use crate::processor::{acquire_spin_lock, level, release_spin_lock, set_level};
 use crate::waits::{self, WaitEnd};
 use abi::status::{STATUS_SUCCESS, STATUS_TIMEOUT, STATUS_UNSUCCESSFUL};
 use abi::{BOOLEAN, NTSTATUS, PVOID};
@@ -130,14 +130,14 @@ pub unsafe extern "win64-unwind" fn KeDelayExecutionThread(
 mod tests {
     use super::*;
     use crate::processor::run_driver;
-    use flight::{Host, Log, DeterministicHost};
+    use flight::{DeterministicHost, Host, Log};
     use std::ptr;
     use std::sync::Arc;
 
     #[test]
     fn levels_have_windowss_numbers() {
         let log = Arc::new(Log::silent());
-        let flown = DeterministicHost::fly(0, &log, |host, _| {
+        let flight_result = DeterministicHost::fly(0, &log, |host, _| {
             let host: Arc<dyn Host> = host.clone();
             let lock: *mut usize = ptr::without_provenance_mut(0x100);
             let ((), left) = run_driver(&host, &log, || {
@@ -151,7 +151,7 @@ mod tests {
             });
             assert_eq!((left.level, left.locks), (Irql::Passive, 0));
         });
-        flown.unwrap();
+        flight_result.unwrap();
     }
 
     #[test]

@@ -13,7 +13,7 @@
 //! 4. Events are emitted while the lock of the change is held.
 
 use crate::memory::{InitialContents, Memory};
-use flight::{Log, Subject, Text, EventKind};
+use flight::{EventKind, Log, Subject, Text};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -174,7 +174,11 @@ impl Pool {
         if tag == 0 {
             return None;
         }
-        let fresh = if zeroed { InitialContents::Zeroed } else { InitialContents::Filled(UNINITIALIZED_BYTE) };
+        let fresh = if zeroed {
+            InitialContents::Zeroed
+        } else {
+            InitialContents::Filled(UNINITIALIZED_BYTE)
+        };
         let memory = Memory::new(bytes, fresh)?;
         let address = memory.address();
         let mut blocks = self.blocks();
@@ -183,7 +187,9 @@ impl Pool {
         }
         let number = blocks.allocated_count;
         blocks.allocated_count += 1;
-        blocks.by_address.insert(address, BlockState::Live(LiveBlock { memory, tag, number, paged }));
+        blocks
+            .by_address
+            .insert(address, BlockState::Live(LiveBlock { memory, tag, number, paged }));
         let word = self.log.acquire_pointer(address);
         self.log.emit(word, EventKind::PoolAllocated { bytes: bytes as u64, tag: tag_text(tag) });
         Some(address)
@@ -206,7 +212,9 @@ impl Pool {
         memory.fill(FREED_BYTE);
         blocks.quarantine_bytes += memory.size();
         blocks.quarantine.push_back(FreedBlock { memory, damaged: false });
-        while blocks.quarantine.len() > MAX_QUARANTINE_BLOCKS || blocks.quarantine_bytes > MAX_QUARANTINE_BYTES {
+        while blocks.quarantine.len() > MAX_QUARANTINE_BLOCKS
+            || blocks.quarantine_bytes > MAX_QUARANTINE_BYTES
+        {
             self.release_oldest(&mut blocks);
         }
     }
@@ -254,7 +262,9 @@ impl flight::Pool for Pool {
     fn refers_to(&self, block: usize, word: usize) -> bool {
         let blocks = self.blocks();
         match (blocks.by_address.get(&block), blocks.by_address.get(&word)) {
-            (Some(BlockState::Live(from)), Some(BlockState::Live(_))) => from.memory.contains_word(word),
+            (Some(BlockState::Live(from)), Some(BlockState::Live(_))) => {
+                from.memory.contains_word(word)
+            }
             _ => false,
         }
     }

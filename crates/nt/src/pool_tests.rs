@@ -40,7 +40,10 @@ fn a_block_comes_and_goes() {
     pool.free(block, TAG);
     pool.inspect();
     pool.close();
-    assert_eq!(log_text(&log), ["driver-pointer:1 pool.allocated bytes=24 tag=Wind", "driver-pointer:1 pool.freed"]);
+    assert_eq!(
+        log_text(&log),
+        ["driver-pointer:1 pool.allocated bytes=24 tag=Wind", "driver-pointer:1 pool.freed"]
+    );
     assert_eq!(log.pointer_subject(block).number, 0, "the word was released");
 }
 
@@ -98,7 +101,8 @@ fn a_write_after_the_free_is_named_once() {
 #[test]
 fn an_inspection_sees_the_newest_and_the_end_sees_all() {
     let (log, pool) = pool();
-    let blocks: Vec<_> = (0..=INSPECTED_BLOCKS).map(|_| pool.allocate_pool(16, TAG).unwrap()).collect();
+    let blocks: Vec<_> =
+        (0..=INSPECTED_BLOCKS).map(|_| pool.allocate_pool(16, TAG).unwrap()).collect();
     for block in &blocks {
         pool.free(*block, TAG);
         write(*block, 0, 1);
@@ -106,7 +110,10 @@ fn an_inspection_sees_the_newest_and_the_end_sees_all() {
     log_text(&log);
     pool.inspect();
     let seen = log_text(&log);
-    assert_eq!((seen.len(), &*seen[0]), (INSPECTED_BLOCKS, "driver-pointer:2 pool.corrupted offset=0"));
+    assert_eq!(
+        (seen.len(), &*seen[0]),
+        (INSPECTED_BLOCKS, "driver-pointer:2 pool.corrupted offset=0")
+    );
     pool.close();
     assert_eq!(log_text(&log), ["driver-pointer:1 pool.corrupted offset=0"]);
 }
@@ -129,7 +136,8 @@ fn what_is_left_is_named_in_the_order_it_was_taken() {
 fn a_run_repeats() {
     let run = || {
         let (log, pool) = pool();
-        let mut blocks: Vec<_> = (1..200).map(|it| pool.allocate_pool(it * 7 % 300 + 1, TAG)).collect();
+        let mut blocks: Vec<_> =
+            (1..200).map(|it| pool.allocate_pool(it * 7 % 300 + 1, TAG)).collect();
         for at in (0..150).map(|it| it * 31 % blocks.len()).collect::<Vec<_>>() {
             let Some(block) = blocks[at].take() else { continue };
             pool.free(block, TAG);
@@ -153,12 +161,18 @@ fn the_quarantine_is_bounded_and_looks_before_it_lets_go() {
         pool.free(block, TAG);
     }
     assert_eq!(log_text(&log).last().unwrap(), "driver-pointer:1 pool.corrupted offset=3");
-    assert_eq!((pool.blocks().quarantine.len(), log.pointer_subject(first).number), (MAX_QUARANTINE_BLOCKS, 0));
+    assert_eq!(
+        (pool.blocks().quarantine.len(), log.pointer_subject(first).number),
+        (MAX_QUARANTINE_BLOCKS, 0)
+    );
 
     let large = pool.allocate_pool(MAX_QUARANTINE_BYTES + 1, TAG).unwrap();
     pool.free(large, TAG);
     let blocks = pool.blocks();
-    assert_eq!((blocks.quarantine.len(), blocks.quarantine_bytes, blocks.by_address.len()), (0, 0, 0));
+    assert_eq!(
+        (blocks.quarantine.len(), blocks.quarantine_bytes, blocks.by_address.len()),
+        (0, 0, 0)
+    );
 }
 
 #[test]
@@ -208,7 +222,8 @@ fn what_is_taken_between_start_and_stop_is_missed() {
     let before = pool.allocate_pool(8, TAG).unwrap();
     pool.adapter_stopped();
     pool.adapter_started();
-    let (given_back, kept) = (pool.allocate_pool(8, TAG).unwrap(), pool.allocate_pool(8, TAG).unwrap());
+    let (given_back, kept) =
+        (pool.allocate_pool(8, TAG).unwrap(), pool.allocate_pool(8, TAG).unwrap());
     pool.free(given_back, TAG);
     pool.adapter_stopped();
     let word = log.pointer_subject(kept);

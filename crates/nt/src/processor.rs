@@ -45,9 +45,19 @@ pub struct ExitState {
 }
 
 /// Runs code of a driver; answers how it left. What it changed is put back, also if it unwinds.
-pub fn run_driver<R>(host: &Arc<dyn Host>, log: &Arc<Log>, body: impl FnOnce() -> R) -> (R, ExitState) {
+pub fn run_driver<R>(
+    host: &Arc<dyn Host>,
+    log: &Arc<Log>,
+    body: impl FnOnce() -> R,
+) -> (R, ExitState) {
     let entered = host.irql();
-    let now = RunningDriver { host: host.clone(), log: log.clone(), entered, level: entered, locks: vec![] };
+    let now = RunningDriver {
+        host: host.clone(),
+        log: log.clone(),
+        entered,
+        level: entered,
+        locks: vec![],
+    };
     let back = RunningDriverGuard { previous: NOW.replace(Some(now)), restored: false };
     let answer = body();
     (answer, back.restore())
@@ -113,7 +123,11 @@ struct RunningDriverGuard {
 
 impl RunningDriverGuard {
     fn restore(mut self) -> ExitState {
-        self.restore_once().unwrap_or(ExitState { entered: Irql::Passive, level: Irql::Passive, locks: 0 })
+        self.restore_once().unwrap_or(ExitState {
+            entered: Irql::Passive,
+            level: Irql::Passive,
+            locks: 0,
+        })
     }
 
     fn restore_once(&mut self) -> Option<ExitState> {
@@ -139,15 +153,15 @@ impl Drop for RunningDriverGuard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flight::{Passive, DeterministicHost};
+    use flight::{DeterministicHost, Passive};
 
     fn fly(body: impl FnOnce(&Arc<dyn Host>, &Arc<Log>, &mut Passive)) {
         let log = Arc::new(Log::silent());
-        let flown = DeterministicHost::fly(0, &log, |host, at| {
+        let flight_result = DeterministicHost::fly(0, &log, |host, at| {
             let host: Arc<dyn Host> = host.clone();
             body(&host, &log, at);
         });
-        flown.unwrap();
+        flight_result.unwrap();
     }
 
     #[test]

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{io, thread};
-use store::{Span, BackingStore, AddressWindow, round_to_pages};
+use store::{AddressWindow, BackingStore, Span, round_to_pages};
 
 const PAGE: u64 = 4096;
 
@@ -194,7 +194,9 @@ impl flight::Ram for Ram {
     fn with_slice(&self, run: Run, body: &mut dyn FnMut(&mut [u8])) -> bool {
         let (span, loan) = {
             let mut state = self.state();
-            let Some(span) = self.allocated_span(run).filter(|_| !state.is_lent(run)) else { return false };
+            let Some(span) = self.allocated_span(run).filter(|_| !state.is_lent(run)) else {
+                return false;
+            };
             state.loans.push(run);
             self.loan_count.fetch_add(1, Ordering::SeqCst);
             (span, LoanGuard(self, run))
@@ -221,7 +223,9 @@ impl flight::Ram for Ram {
     fn remap(&self, view: usize, runs: &[Run]) -> bool {
         let Some(pieces) = self.page_spans(runs) else { return false };
         let mut state = self.state();
-        let Some(MappedView { window, visible_bytes }) = state.views.get_mut(&view) else { return false };
+        let Some(MappedView { window, visible_bytes }) = state.views.get_mut(&view) else {
+            return false;
+        };
         let bytes: u64 = runs.iter().map(|it| it.bytes).sum();
         let fits = runs.is_empty() || bytes == window.length() as u64;
         if !fits {

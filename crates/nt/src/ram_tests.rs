@@ -76,7 +76,11 @@ fn what_is_not_taken_is_not_there() {
     }
     assert!(ram.map(&[gap]).is_none() && ram.map(&[one, gap]).is_none());
     assert_eq!(bytes(&ram, one.start + PAGE - 1, 1), Some(vec![0]), "and nothing was written");
-    assert!(ram.allocate(SIZE).is_none() && ram.allocate(0).is_none() && ram.allocate(u64::MAX).is_none());
+    assert!(
+        ram.allocate(SIZE).is_none()
+            && ram.allocate(0).is_none()
+            && ram.allocate(u64::MAX).is_none()
+    );
 }
 
 #[test]
@@ -155,7 +159,9 @@ fn what_is_lent_is_nobody_elses() {
         bytes[..3].copy_from_slice(b"abc");
         assert!(!ram.write(run.start, b"x"));
         assert!(!ram.copy(run.start + 2048, run.start + 2047, 1));
-        assert!(!ram.with_slice(Run { start: run.start + 2047, bytes: 2 }, &mut |_| panic!("twice")));
+        assert!(
+            !ram.with_slice(Run { start: run.start + 2047, bytes: 2 }, &mut |_| panic!("twice"))
+        );
         assert!(ram.write(run.start + 2048, b"x"), "beside it");
         assert!(ram.with_slice(Run { start: run.start + 2048, bytes: 2 }, &mut |it| it[0] += 1));
         ram.free(run);

@@ -2,7 +2,9 @@
 //! else can happen.
 
 use crate::processor::{current, level};
-use flight::{At, Host, CallGuard, Irql, Kind, Log, RuleId, WaitToken, EventKind, Component, WaitResult};
+use flight::{
+    At, CallGuard, Component, EventKind, Host, Irql, Kind, Log, RuleId, WaitResult, WaitToken,
+};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -43,8 +45,8 @@ pub(crate) fn set(event: usize) -> bool {
         None => return false,
     };
     if let Some((host, _)) = current() {
-        for ticket in &waiters {
-            host.wake(ticket);
+        for token in &waiters {
+            host.wake(token);
         }
     }
     before
@@ -56,7 +58,7 @@ pub(crate) fn wait(event: usize, deadline: Option<u64>) -> WaitEnd {
     let Some((host, log)) = current() else { return WaitEnd::Failed };
     let mut waited = false;
     loop {
-        let ticket = match event_state(event) {
+        let token = match event_state(event) {
             EventState::Set(by) => {
                 if waited {
                     log_wait(&log, NAME, &format!("set at {by}"));
@@ -64,14 +66,15 @@ pub(crate) fn wait(event: usize, deadline: Option<u64>) -> WaitEnd {
                 return WaitEnd::Set;
             }
             EventState::NoEvent => {
-                let absent = EventKind::EntryMissing { name: "KeWaitForSingleObject of no event".into() };
+                let absent =
+                    EventKind::EntryMissing { name: "KeWaitForSingleObject of no event".into() };
                 log.emit(current_call(), absent);
                 return WaitEnd::Failed;
             }
             EventState::Unset if deadline == Some(0) => return WaitEnd::TimedOut,
             EventState::Unset => enqueue_waiter(event),
         };
-        match park(&host, &log, NAME, &ticket, deadline) {
+        match park(&host, &log, NAME, &token, deadline) {
             Some(WaitResult::Woken) => waited = true,
             Some(WaitResult::TimedOut) => {
                 log_wait(&log, NAME, "timed out");
@@ -90,8 +93,8 @@ pub(crate) fn wait(event: usize, deadline: Option<u64>) -> WaitEnd {
 pub(crate) fn delay(until: u64) -> WaitEnd {
     const NAME: &str = "KeDelayExecutionThread";
     let Some((host, log)) = current() else { return WaitEnd::Failed };
-    let ticket = WaitToken::new("time to pass");
-    if park(&host, &log, NAME, &ticket, Some(until)).is_none() {
+    let token = WaitToken::new("time to pass");
+    if park(&host, &log, NAME, &token, Some(until)).is_none() {
         return WaitEnd::Failed;
     }
     log_wait(&log, NAME, "timed out");
@@ -108,7 +111,9 @@ fn event_state(event: usize) -> EventState {
     match events().get_mut(&event) {
         None => EventState::NoEvent,
         Some(Event { set_level: None, .. }) => EventState::Unset,
-        Some(Event { auto_reset: true, set_level: set, .. }) => set.take().map_or(EventState::Unset, EventState::Set),
+        Some(Event { auto_reset: true, set_level: set, .. }) => {
+            set.take().map_or(EventState::Unset, EventState::Set)
+        }
         Some(Event { set_level: Some(by), .. }) => EventState::Set(*by),
     }
 }
@@ -116,18 +121,18 @@ fn event_state(event: usize) -> EventState {
 /// A ticket for the event; if it was set meanwhile, a rung one would be missed, so it is looked
 /// at once more under the lock.
 fn enqueue_waiter(event: usize) -> WaitToken {
-    let ticket = WaitToken::new("an event of the driver's");
+    let token = WaitToken::new("an event of the driver's");
     let set = match events().get_mut(&event) {
         Some(it) if it.set_level.is_none() => {
-            it.waiters.push(ticket.clone());
+            it.waiters.push(token.clone());
             false
         }
         _ => true,
     };
     if let (true, Some((host, _))) = (set, current()) {
-        host.wake(&ticket);
+        host.wake(&token);
     }
-    ticket
+    token
 }
 
 /// Parks at passive level; above it nobody waits, which is judged.
@@ -135,7 +140,7 @@ fn park(
     host: &Arc<dyn Host>,
     log: &Log,
     name: &'static str,
-    ticket: &WaitToken,
+    token: &WaitToken,
     deadline: Option<u64>,
 ) -> Option<WaitResult> {
     let at = host.irql();
@@ -144,13 +149,16 @@ fn park(
         log.judge(RuleId::WT_LEVEL_001, Component::Driver, current_call(), name, broken);
     }
     At::at_current_irql(&**host, |at| match at {
-        At::Passive(at) => Some(host.park(at, ticket, deadline)),
+        At::Passive(at) => Some(host.park(at, token, deadline)),
         At::Dispatch(_) | At::Device(_) => None,
     })
 }
 
 fn log_wait(log: &Log, what: &'static str, ended: &str) {
-    log.emit(current_call(), EventKind::DriverWaited { object: what.into(), ended: ended.to_owned().into() });
+    log.emit(
+        current_call(),
+        EventKind::DriverWaited { object: what.into(), ended: ended.to_owned().into() },
+    );
 }
 
 /// The call the driver is in, for events.
@@ -166,7 +174,7 @@ fn events() -> MutexGuard<'static, BTreeMap<usize, Event>> {
 mod tests {
     use super::*;
     use crate::processor::{run_driver, set_level};
-    use flight::{Passive, DeterministicHost};
+    use flight::{DeterministicHost, Passive};
 
     fn fly(body: impl FnOnce(&Arc<DeterministicHost>, &Arc<Log>, &mut Passive)) -> Vec<String> {
         let log = Arc::new(Log::new());
@@ -185,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_wait_ends_when_another_thread_sets_the_event() {
-        let said = fly(|host, log, at| {
+        let text = fly(|host, log, at| {
             initialize(0x1000, true, false);
             let (there, logged) = (host.clone(), log.clone());
             let end = host.spawn("dpc", move |_| {
@@ -200,12 +208,12 @@ mod tests {
             });
             host.park(at, &end, None);
         });
-        assert_eq!(said, ["KeWaitForSingleObject set at dispatch"]);
+        assert_eq!(text, ["KeWaitForSingleObject set at dispatch"]);
     }
 
     #[test]
     fn what_is_set_is_not_waited_for() {
-        let said = fly(|host, log, _| {
+        let text = fly(|host, log, _| {
             initialize(0x2000, false, true);
             driver(host, log, || {
                 assert_eq!(wait(0x2000, None), WaitEnd::Set);
@@ -213,12 +221,12 @@ mod tests {
                 assert!(set(0x2000));
             });
         });
-        assert!(said.is_empty(), "{said:?}");
+        assert!(text.is_empty(), "{text:?}");
     }
 
     #[test]
     fn time_passes_and_a_wait_for_nothing_ends() {
-        let said = fly(|host, log, _| {
+        let text = fly(|host, log, _| {
             initialize(0x3000, false, false);
             driver(host, log, || {
                 assert_eq!(delay(10), WaitEnd::Set);
@@ -229,12 +237,12 @@ mod tests {
         });
         let (delay, wait) = ("KeDelayExecutionThread", "KeWaitForSingleObject");
         let expected = [(delay, "timed out"), (wait, "timed out"), (wait, "stuck")];
-        assert_eq!(said, expected.map(|(what, ended)| format!("{what} {ended}")));
+        assert_eq!(text, expected.map(|(what, ended)| format!("{what} {ended}")));
     }
 
     #[test]
     fn above_passive_nobody_waits() {
-        let said = fly(|host, log, _| {
+        let text = fly(|host, log, _| {
             initialize(0x4000, false, false);
             driver(host, log, || {
                 set_level(Irql::Dispatch);
@@ -242,6 +250,6 @@ mod tests {
                 assert_eq!(wait(0x4000, Some(0)), WaitEnd::TimedOut, "to look is no wait");
             });
         });
-        assert!(said.is_empty(), "{said:?}");
+        assert!(text.is_empty(), "{text:?}");
     }
 }

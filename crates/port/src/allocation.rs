@@ -14,18 +14,22 @@ use abi::display::{
     DXGKARG_CREATEALLOCATION, DXGKARG_DESCRIBEALLOCATION, DXGKARG_DESTROYALLOCATION,
     DXGKARG_OPENALLOCATION,
 };
-use flight::{RuleId, Component};
+use flight::{Component, RuleId};
 use kernel::miniport::{
-    DriverResult, CreateAllocationArgs, CreatedAllocations, DestroyAllocationArgs, DriverAllocation, DriverDevice, DriverResource, DriverView, ResourceDisposition,
-    OwningResource, OpenAllocationArgs, DriverError, AllocationInfo, SurfaceInfo,
+    AllocationInfo, CreateAllocationArgs, CreatedAllocations, DestroyAllocationArgs,
+    DriverAllocation, DriverDevice, DriverError, DriverResource, DriverResult, DriverView,
+    OpenAllocationArgs, OwningResource, ResourceDisposition, SurfaceInfo,
 };
 use std::vec::Drain;
 
 impl TableDriver {
-    pub(crate) fn call_create_allocation(&self, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
+    pub(crate) fn call_create_allocation(
+        &self,
+        create_args: CreateAllocationArgs<'_>,
+    ) -> DriverResult<CreatedAllocations> {
         let call = self.table.DxgkDdiCreateAllocation.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        let CreateAllocationArgs { allocations, resource, private: common } = births;
+        let CreateAllocationArgs { allocations, resource, private: common } = create_args;
         let mut shared = PrivateData::copy(common)?;
         let copies = allocations.iter().map(|it| PrivateData::copy(it.private));
         let mut own = copies.collect::<DriverResult<Vec<_>>>()?;
@@ -37,8 +41,8 @@ impl TableDriver {
         let mut infos: Vec<_> = own.iter_mut().map(info).collect();
         let (before, home) = match resource {
             None => (0, None),
-            Some(OwningResource::New(blank)) => (0, Some((blank, true))),
-            Some(OwningResource::Existing(word, blank)) => (word.word(), Some((blank, false))),
+            Some(OwningResource::New(slot)) => (0, Some((slot, true))),
+            Some(OwningResource::Existing(word, slot)) => (word.word(), Some((slot, false))),
         };
         let flags = if home.is_some() { DXGK_CREATEALLOCATIONFLAGS::Resource } else { 0 };
         let mut args = DXGKARG_CREATEALLOCATION {
@@ -61,26 +65,32 @@ impl TableDriver {
         *common = shared.bytes();
         let primaries = allocations.iter().map(|it| it.primary);
         flags::judge(door.services(), infos.iter().zip(primaries));
-        let born = allocations.into_iter().zip(own).zip(infos).map(|((birth, private), info)| {
-            *birth.private = private.bytes();
-            (birth.slot.fill(info.hAllocation.expose_provenance()), allocation_info(&info))
-        });
+        let created =
+            allocations.into_iter().zip(own).zip(infos).map(|((birth, private), info)| {
+                *birth.private = private.bytes();
+                (birth.slot.fill(info.hAllocation.expose_provenance()), allocation_info(&info))
+            });
         let after = args.hResource.expose_provenance();
         let changed = home.filter(|(_, new)| *new || after != before);
         Ok(CreatedAllocations {
-            allocations: born.collect(),
-            resource: changed.map(|(blank, _)| blank.fill(after)),
+            allocations: created.collect(),
+            resource: changed.map(|(slot, _)| slot.fill(after)),
         })
     }
 
-    pub(crate) fn call_destroy_allocation(&self, doomed: DestroyAllocationArgs<'_>) -> DriverResult<Option<DriverResource>> {
+    pub(crate) fn call_destroy_allocation(
+        &self,
+        destroy_args: DestroyAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
         let call = self.table.DxgkDdiDestroyAllocation.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        let list: Vec<HANDLE> = doomed.allocations.map(|it| pointer(it.word())).collect();
-        let (before, blank, flags) = match doomed.resource {
+        let list: Vec<HANDLE> = destroy_args.allocations.map(|it| pointer(it.word())).collect();
+        let (before, slot, flags) = match destroy_args.resource {
             None => (0, None, 0),
-            Some(ResourceDisposition::Keep(it, blank)) => (it.word(), Some(blank), 0),
-            Some(ResourceDisposition::Destroy(it)) => (it.word(), None, DXGK_DESTROYALLOCATIONFLAGS::DestroyResource),
+            Some(ResourceDisposition::Keep(it, slot)) => (it.word(), Some(slot), 0),
+            Some(ResourceDisposition::Destroy(it)) => {
+                (it.word(), None, DXGK_DESTROYALLOCATIONFLAGS::DestroyResource)
+            }
         };
         // WINDOWS: `hResource` is documented as in and out, although the parameter points to
         // const. A driver may write it: so a mutable place, read back below.
@@ -99,10 +109,13 @@ impl TableDriver {
 
         result_from_status(status)?;
         let after = args.hResource.expose_provenance();
-        Ok(blank.filter(|_| after != before).map(|it| it.fill(after)))
+        Ok(slot.filter(|_| after != before).map(|it| it.fill(after)))
     }
 
-    pub(crate) fn call_describe_allocation(&self, allocation: &DriverAllocation) -> DriverResult<SurfaceInfo> {
+    pub(crate) fn call_describe_allocation(
+        &self,
+        allocation: &DriverAllocation,
+    ) -> DriverResult<SurfaceInfo> {
         let call = self.table.DxgkDdiDescribeAllocation.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let mut args = DXGKARG_DESCRIBEALLOCATION {
@@ -120,10 +133,13 @@ impl TableDriver {
         Ok(SurfaceInfo { width: args.Width, height: args.Height, format: args.Format })
     }
 
-    pub(crate) fn call_open_allocation(&self, opening: OpenAllocationArgs<'_>) -> DriverResult<Vec<DriverView>> {
+    pub(crate) fn call_open_allocation(
+        &self,
+        open_args: OpenAllocationArgs<'_>,
+    ) -> DriverResult<Vec<DriverView>> {
         let call = self.table.DxgkDdiOpenAllocation.ok_or(DriverError::Absent)?;
         let door = self.adapter()?.door;
-        let OpenAllocationArgs { device, views, create, private: common } = opening;
+        let OpenAllocationArgs { device, views, create, private: common } = open_args;
         let mut shared = PrivateData::copy(common)?;
         let copies = views.iter().map(|it| PrivateData::copy(it.private));
         let mut own = copies.collect::<DriverResult<Vec<_>>>()?;

@@ -40,22 +40,27 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbAcquireHandleData(
 ) -> PVOID {
     // SAFETY: The caller promises the same.
     let data = unsafe { read(data) };
-    let word = row::DxgkCbAcquireHandleData.answer(Door::running, None, |door, at| {
+    let driver_handle = row::DxgkCbAcquireHandleData.answer(Door::running, None, |door, at| {
         let data = data?;
         let of_device = data.Flags.has(DXGKCB_GETHANDLEDATAFLAGS::DeviceSpecific);
         let kind = data.Type.cast_unsigned();
         door.services().acquire_handle_data(at, Handle(data.hObject), of_device, kind)
     });
-    let (word, number) = word.map_or((None, 0), |(word, number)| (Some(word), number as usize));
+    let (driver_handle, number) = driver_handle
+        .map_or((None, 0), |(driver_handle, number)| (Some(driver_handle), number as usize));
     // SAFETY: The caller promises the same.
     unsafe { write(release, ptr::without_provenance_mut(number)) };
-    word.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
+    driver_handle.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
 }
 
 /// Lets go of what was acquired.
 pub(crate) extern "win64-unwind" fn DxgkCbReleaseHandleData(data: DXGKARGCB_RELEASEHANDLEDATA) {
     row::DxgkCbReleaseHandleData.answer(Door::running, (), |door, at| {
-        door.services().release_handle_data(at, data.ReleaseHandle.addr(), data.Type.cast_unsigned());
+        door.services().release_handle_data(
+            at,
+            data.ReleaseHandle.addr(),
+            data.Type.cast_unsigned(),
+        );
     });
 }
 

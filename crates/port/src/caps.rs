@@ -19,7 +19,9 @@ pub(crate) struct CapsClaims<'a> {
 /// The rules, in the order of their numbers. The claims of later versions lie behind the end of
 /// the structure, or in bits that mean nothing at 2.0.
 pub(crate) const RULES: &[CapsRule] = &[
-    (RuleId::KMD_CAPS_001, |it| it.requires(Scheduling::PreemptionAware, "PreemptionAware", ENGINES)),
+    (RuleId::KMD_CAPS_001, |it| {
+        it.requires(Scheduling::PreemptionAware, "PreemptionAware", ENGINES)
+    }),
     (RuleId::KMD_CAPS_002, |it| {
         let both = &[("PreemptionAware", Scheduling::PreemptionAware), ENGINES[0]];
         it.requires(Scheduling::NoDmaPatching, "NoDmaPatching", both)
@@ -49,8 +51,8 @@ impl CapsClaims<'_> {
         let caps = self.caps.SchedulingCaps;
         let lacks = others.iter().filter(|it| caps.has(claim) && !caps.has(it.1));
         let lacks: Vec<&str> = lacks.map(|it| it.0).collect();
-        let said = || format!("SchedulingCaps has {name} without {}", lacks.join(" and "));
-        (!lacks.is_empty()).then(said)
+        let text = || format!("SchedulingCaps has {name} without {}", lacks.join(" and "));
+        (!lacks.is_empty()).then(text)
     }
 }
 

@@ -12,12 +12,16 @@ use abi::display::{
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    DriverResult, HandleSlot, CreateContextArgs, DriverContext, DriverDevice, DriverError, SubmitCommandVirtualArgs,
+    CreateContextArgs, DriverContext, DriverDevice, DriverError, DriverResult, HandleSlot,
+    SubmitCommandVirtualArgs,
 };
 use std::ptr;
 
 impl TableDriver {
-    pub(crate) fn call_create_device(&self, word: HandleSlot<'_, Device>) -> DriverResult<DriverDevice> {
+    pub(crate) fn call_create_device(
+        &self,
+        word: HandleSlot<'_, Device>,
+    ) -> DriverResult<DriverDevice> {
         let call = self.table.DxgkDdiCreateDevice.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         // WINDOWS: `hDevice` goes in as the kernel's handle, for callbacks, and comes out as the
@@ -55,7 +59,8 @@ impl TableDriver {
         let name = kernel_handle(&word); // In and out, as that of a device.
         // Its packets come by `DxgkDdiSubmitCommandVirtual`.
         let flags = DXGK_CREATECONTEXTFLAGS::VirtualAddressing;
-        let system = if context_allocation_args.system { DXGK_CREATECONTEXTFLAGS::SystemContext } else { 0 };
+        let system =
+            if context_allocation_args.system { DXGK_CREATECONTEXTFLAGS::SystemContext } else { 0 };
         let mut args = DXGKARG_CREATECONTEXT {
             hContext: name,
             NodeOrdinal: context_allocation_args.node,
@@ -85,7 +90,10 @@ impl TableDriver {
         result_from_status(status)
     }
 
-    pub(crate) fn call_submit_command_virtual(&self, packet: &SubmitCommandVirtualArgs<'_>) -> DriverResult<()> {
+    pub(crate) fn call_submit_command_virtual(
+        &self,
+        packet: &SubmitCommandVirtualArgs<'_>,
+    ) -> DriverResult<()> {
         let call = self.table.DxgkDdiSubmitCommandVirtual.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let mut private = PrivateData::copy(packet.private)?;

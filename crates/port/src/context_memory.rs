@@ -18,7 +18,7 @@ use abi::display::{
 };
 use abi::{HANDLE, NTSTATUS};
 use flight::RuleId;
-use kernel::miniport::{DriverResult, DriverError};
+use kernel::miniport::{DriverError, DriverResult};
 use kernel::operation::CreateContextAllocationArgs;
 use std::sync::Arc;
 use std::{ptr, slice};
@@ -37,9 +37,11 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbCreateContextAllocation(
     // SAFETY: The caller promises the same.
     let given = unsafe { read(args) };
     let door = || match given {
-        Some(it) => {
-            adapter_door(it.hAdapter, RuleId::CB_CTXALLOC_003, row::DxgkCbCreateContextAllocation.name)
-        }
+        Some(it) => adapter_door(
+            it.hAdapter,
+            RuleId::CB_CTXALLOC_003,
+            row::DxgkCbCreateContextAllocation.name,
+        ),
         None => Door::running(),
     };
     let made = row::DxgkCbCreateContextAllocation.answer(door, Err(BAD_ARGUMENT), |door, at| {
@@ -59,10 +61,13 @@ pub(crate) extern "win64-unwind" fn DxgkCbDestroyContextAllocation(
     adapter: HANDLE,
     allocation: HANDLE,
 ) -> NTSTATUS {
-    let door = || adapter_door(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbDestroyContextAllocation.name);
-    status_from_result(row::DxgkCbDestroyContextAllocation.answer(door, Err(BAD_ARGUMENT), |door, at| {
-        door.services().destroy_context_allocation(at, allocation.addr())
-    }))
+    let door =
+        || adapter_door(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbDestroyContextAllocation.name);
+    status_from_result(row::DxgkCbDestroyContextAllocation.answer(
+        door,
+        Err(BAD_ARGUMENT),
+        |door, at| door.services().destroy_context_allocation(at, allocation.addr()),
+    ))
 }
 
 /// Has one brought up to date, and waits for it.
@@ -76,14 +81,20 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbUpdateContextAllocation(
 ) -> NTSTATUS {
     // SAFETY: The caller promises the same.
     let args = unsafe { read(args) };
-    let door = || adapter_door(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbUpdateContextAllocation.name);
-    status_from_result(row::DxgkCbUpdateContextAllocation.answer(door, Err(BAD_ARGUMENT), |door, at| {
-        let Some(args) = args else { return Err(BAD_ARGUMENT) };
-        // SAFETY: The caller promises the same.
-        let private = unsafe { copy_bytes(args.pPrivateDriverData.cast(), args.PrivateDriverDataSize) };
-        let name = args.hAllocation.addr();
-        private.and_then(|bytes| door.services().update_context_allocation(at, name, &bytes))
-    }))
+    let door =
+        || adapter_door(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbUpdateContextAllocation.name);
+    status_from_result(row::DxgkCbUpdateContextAllocation.answer(
+        door,
+        Err(BAD_ARGUMENT),
+        |door, at| {
+            let Some(args) = args else { return Err(BAD_ARGUMENT) };
+            // SAFETY: The caller promises the same.
+            let private =
+                unsafe { copy_bytes(args.pPrivateDriverData.cast(), args.PrivateDriverDataSize) };
+            let name = args.hAllocation.addr();
+            private.and_then(|bytes| door.services().update_context_allocation(at, name, &bytes))
+        },
+    ))
 }
 
 /// Answers where one is in the GPU's addresses; zero is nowhere.
@@ -97,7 +108,8 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbMapContextAllocation(
 ) -> u64 {
     // SAFETY: The caller promises the same.
     let args = unsafe { read(args) };
-    let door = || adapter_door(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbMapContextAllocation.name);
+    let door =
+        || adapter_door(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbMapContextAllocation.name);
     row::DxgkCbMapContextAllocation.answer(door, 0, |door, at| {
         let Some(args) = args else { return 0 };
         let (name, first, pages) = (args.hAllocation.addr(), args.OffsetInPages, args.SizeInPages);
@@ -116,7 +128,9 @@ fn adapter_door(handle: HANDLE, rule: RuleId, name: &'static str) -> Option<Arc<
     found
 }
 
-fn context_allocation_args(args: &DXGKARGCB_CREATECONTEXTALLOCATION) -> CreateContextAllocationArgs {
+fn context_allocation_args(
+    args: &DXGKARGCB_CREATECONTEXTALLOCATION,
+) -> CreateContextAllocationArgs {
     CreateContextAllocationArgs {
         device: args.hDevice.addr(),
         context: args.hContext.addr(),
@@ -172,7 +186,10 @@ mod tests {
         assert_eq!((order.size, order.alignment, order.driver_handle), (12_288, 8192, 0xd00d));
         assert_eq!(order.requirements.segments, SegmentSet::of(&[1, 2]));
         assert_eq!(order.requirements.evict, SegmentSet::of(&[2]));
-        assert_eq!(order.requirements.preferred[0], Some(SegmentPreference { segment: 2, from_top: false }));
+        assert_eq!(
+            order.requirements.preferred[0],
+            Some(SegmentPreference { segment: 2, from_top: false })
+        );
         assert!(order.requirements.flags.cpu_visible);
     }
 
@@ -194,15 +211,15 @@ mod tests {
         let mut args = DXGKARGCB_CREATECONTEXTALLOCATION::ZERO;
         args.hAdapter = nobody;
         // SAFETY: It is a structure.
-        let refused = unsafe { DxgkCbCreateContextAllocation(&raw mut args) };
-        assert_eq!((refused, args.hAllocation), (STATUS_INVALID_PARAMETER, ptr::null_mut()));
+        let error = unsafe { DxgkCbCreateContextAllocation(&raw mut args) };
+        assert_eq!((error, args.hAllocation), (STATUS_INVALID_PARAMETER, ptr::null_mut()));
         // SAFETY: Null is allowed.
-        let refused = unsafe { DxgkCbCreateContextAllocation(ptr::null_mut()) };
-        assert_eq!(refused, STATUS_INVALID_PARAMETER);
+        let error = unsafe { DxgkCbCreateContextAllocation(ptr::null_mut()) };
+        assert_eq!(error, STATUS_INVALID_PARAMETER);
         assert_eq!(DxgkCbDestroyContextAllocation(nobody, nobody), STATUS_INVALID_PARAMETER);
         // SAFETY: Null is allowed.
-        let refused = unsafe { DxgkCbUpdateContextAllocation(nobody, ptr::null()) };
-        assert_eq!(refused, STATUS_INVALID_PARAMETER);
+        let error = unsafe { DxgkCbUpdateContextAllocation(nobody, ptr::null()) };
+        assert_eq!(error, STATUS_INVALID_PARAMETER);
         // SAFETY: Null is allowed.
         assert_eq!(unsafe { DxgkCbMapContextAllocation(nobody, ptr::null()) }, 0);
     }

@@ -14,7 +14,7 @@ use abi::status::{
     STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_SUCCESS,
 };
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PHYSICAL_ADDRESS, PVOID};
-use flight::{Hex, CallGuard, Passive, RuleId, EventKind};
+use flight::{CallGuard, EventKind, Hex, Passive, RuleId};
 use std::{ptr, slice};
 
 /// What is wrong with an argument or a level is an invalid parameter (D-55).
@@ -195,7 +195,9 @@ impl DeviceSpaceAccess {
                 if ![DXGK_WHICHSPACE_CONFIG, DXGK_WHICHSPACE_ROM].contains(&self.kind) {
                     let absent = format!("{name} of space {}", Hex(self.kind));
                     let services = door.services();
-                    services.log().emit(services.adapter(), EventKind::EntryMissing { name: absent.into() });
+                    services
+                        .log()
+                        .emit(services.adapter(), EventKind::EntryMissing { name: absent.into() });
                 }
                 let done = door.hardware().with_config(self.offset, |config| {
                     let there = if self.kind == DXGK_WHICHSPACE_CONFIG { config.len() } else { 0 };
@@ -252,7 +254,9 @@ pub(crate) extern "win64-unwind" fn DxgkCbExcludeAdapterAccess(
         BAD_ARGUMENT,
         |door, _| {
             let services = door.services();
-            services.log().emit(services.adapter(), EventKind::EntryMissing { name: row.name.into() });
+            services
+                .log()
+                .emit(services.adapter(), EventKind::EntryMissing { name: row.name.into() });
             STATUS_NOT_SUPPORTED
         },
     )

@@ -8,16 +8,20 @@ use crate::door::Door;
 use crate::hardware::Hardware;
 use crate::table::{self, TableError};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
-use flight::{DeviceLevel, Dispatch, Fence, CallGuard, Kind, Passive, RuleId, EventKind, Component};
+use flight::{
+    CallGuard, Component, DeviceLevel, Dispatch, EventKind, Fence, Kind, Passive, RuleId,
+};
 use kernel::context::Context;
 use kernel::device::Device;
-use kernel::listed::{BufferSizes, SubmitCommandArgs, PatchArgs, RenderArgs};
+use kernel::listed::{BufferSizes, PatchArgs, RenderArgs, SubmitCommandArgs};
 use kernel::miniport::{
-    DriverResult, CreateAllocationArgs, HandleSlot, CreatedAllocations, CancelCommandArgs, CollectReason, CreateContextArgs, DestroyAllocationArgs, DriverAllocation,
-    DriverContext, DriverDevice, DriverProcess, DriverResource, DriverView, EscapeArgs, Features,
-    Interrupt, Miniport, OpenAllocationArgs, DriverError, StandardAllocationArgs, SubmitCommandVirtualArgs, SurfaceInfo,
+    CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
+    DestroyAllocationArgs, DriverAllocation, DriverContext, DriverDevice, DriverError,
+    DriverProcess, DriverResource, DriverResult, DriverView, EscapeArgs, Features, HandleSlot,
+    Interrupt, Miniport, OpenAllocationArgs, StandardAllocationArgs, SubmitCommandVirtualArgs,
+    SurfaceInfo,
 };
-use kernel::mmu::{CreateProcessArgs, Root, RootSize, MapHostApertureArgs};
+use kernel::mmu::{CreateProcessArgs, MapHostApertureArgs, Root, RootSize};
 use kernel::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
 use kernel::power::SetPowerArgs;
 use kernel::services::KernelCallbacks;
@@ -192,7 +196,11 @@ impl Miniport for TableDriver {
         Ok(())
     }
 
-    fn set_power(&self, _at: &mut Passive, context_allocation_args: SetPowerArgs) -> DriverResult<()> {
+    fn set_power(
+        &self,
+        _at: &mut Passive,
+        context_allocation_args: SetPowerArgs,
+    ) -> DriverResult<()> {
         self.call_set_power_state(context_allocation_args)
     }
 
@@ -208,7 +216,11 @@ impl Miniport for TableDriver {
         self.call_reset_device()
     }
 
-    fn create_device(&self, _at: &mut Passive, word: HandleSlot<'_, Device>) -> DriverResult<DriverDevice> {
+    fn create_device(
+        &self,
+        _at: &mut Passive,
+        word: HandleSlot<'_, Device>,
+    ) -> DriverResult<DriverDevice> {
         self.call_create_device(word)
     }
 
@@ -259,20 +271,28 @@ impl Miniport for TableDriver {
         self.call_unmap_cpu_host_aperture(segment, window)
     }
 
-    fn standard_data(&self, _at: &mut Passive, standard: &mut StandardAllocationArgs) -> DriverResult<()> {
+    fn standard_data(
+        &self,
+        _at: &mut Passive,
+        standard: &mut StandardAllocationArgs,
+    ) -> DriverResult<()> {
         self.call_get_standard_allocation(standard)
     }
 
-    fn create_allocations(&self, _at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
-        self.call_create_allocation(births)
+    fn create_allocations(
+        &self,
+        _at: &mut Passive,
+        args: CreateAllocationArgs<'_>,
+    ) -> DriverResult<CreatedAllocations> {
+        self.call_create_allocation(args)
     }
 
     fn destroy_allocations(
         &self,
         _at: &mut Passive,
-        doomed: DestroyAllocationArgs<'_>,
+        args: DestroyAllocationArgs<'_>,
     ) -> DriverResult<Option<DriverResource>> {
-        self.call_destroy_allocation(doomed)
+        self.call_destroy_allocation(args)
     }
 
     fn describe_allocation(
@@ -283,8 +303,12 @@ impl Miniport for TableDriver {
         self.call_describe_allocation(allocation)
     }
 
-    fn open_allocations(&self, _at: &mut Passive, opening: OpenAllocationArgs<'_>) -> DriverResult<Vec<DriverView>> {
-        self.call_open_allocation(opening)
+    fn open_allocations(
+        &self,
+        _at: &mut Passive,
+        args: OpenAllocationArgs<'_>,
+    ) -> DriverResult<Vec<DriverView>> {
+        self.call_open_allocation(args)
     }
 
     fn close_allocations(
@@ -300,7 +324,11 @@ impl Miniport for TableDriver {
         self.call_escape(&mut escape)
     }
 
-    fn submit(&self, _at: &mut Dispatch, packet: &SubmitCommandVirtualArgs<'_>) -> DriverResult<()> {
+    fn submit(
+        &self,
+        _at: &mut Dispatch,
+        packet: &SubmitCommandVirtualArgs<'_>,
+    ) -> DriverResult<()> {
         self.call_submit_command_virtual(packet)
     }
 
@@ -322,12 +350,20 @@ impl Miniport for TableDriver {
         self.call_patch(patching)
     }
 
-    fn submit_listed(&self, _at: &mut Dispatch, packet: &SubmitCommandArgs<'_>) -> DriverResult<()> {
+    fn submit_listed(
+        &self,
+        _at: &mut Dispatch,
+        packet: &SubmitCommandArgs<'_>,
+    ) -> DriverResult<()> {
         self.call_submit_command(packet)
     }
 
-    fn build_paging(&self, _at: &mut Passive, building: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
-        self.call_build_paging_buffer(building)
+    fn build_paging(
+        &self,
+        _at: &mut Passive,
+        args: &mut BuildPagingBufferArgs<'_>,
+    ) -> DriverResult<()> {
+        self.call_build_paging_buffer(args)
     }
 
     fn submit_paging(&self, _at: &mut Dispatch, packet: &SubmitPagingArgs<'_>) -> DriverResult<()> {
@@ -366,7 +402,12 @@ impl Miniport for TableDriver {
         self.call_restart_from_timeout()
     }
 
-    fn collect(&self, _at: &mut Passive, reason: CollectReason, into: &mut [u8]) -> DriverResult<usize> {
+    fn collect(
+        &self,
+        _at: &mut Passive,
+        reason: CollectReason,
+        into: &mut [u8],
+    ) -> DriverResult<usize> {
         self.call_collect_dbg_info(reason, into)
     }
 
@@ -394,7 +435,7 @@ mod tests {
     use abi::miniport::{DXGK_START_INFO, DXGKRNL_INTERFACE};
     use abi::status::{STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
     use abi::{HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID};
-    use flight::{Log, DeterministicHost};
+    use flight::{DeterministicHost, Log};
 
     extern "win64-unwind" fn add(_: PDEVICE_OBJECT, _: *mut PVOID) -> NTSTATUS {
         STATUS_SUCCESS
@@ -498,8 +539,12 @@ mod tests {
             assert_eq!(driver.unload(at), Ok(()));
             at.raised(host, |at| assert_eq!(driver.dpc(at), Err(DriverError::Absent)));
             at.raised(host, |at| assert_eq!(driver.interrupt(at), Err(DriverError::Absent)));
-            let mut standard =
-                StandardAllocationArgs { bytes: 1, private: None, allocation_size: 0, resource_size: 0 };
+            let mut standard = StandardAllocationArgs {
+                bytes: 1,
+                private: None,
+                allocation_size: 0,
+                resource_size: 0,
+            };
             assert_eq!(driver.standard_data(at, &mut standard), Err(DriverError::Absent));
         });
     }
@@ -518,10 +563,10 @@ mod tests {
     fn a_panic_of_the_driver_passes_through() {
         let table = DRIVER_INITIALIZATION_DATA { DxgkDdiUnload: Some(unload), ..table() };
         let driver = driver(&table).unwrap();
-        let said = fly(|_, at| {
+        let text = fly(|_, at| {
             let unload = std::panic::AssertUnwindSafe(|| driver.unload(at));
             std::panic::catch_unwind(unload).unwrap_err()
         });
-        assert_eq!(said.downcast_ref(), Some(&"unload"));
+        assert_eq!(text.downcast_ref(), Some(&"unload"));
     }
 }

@@ -7,8 +7,8 @@ use crate::private::{PrivateData, pointer};
 use crate::status::result_from_status;
 use abi::display::DXGKARG_ESCAPE;
 use abi::ukm::D3DDDI_ESCAPEFLAGS;
-use flight::{RuleId, Component};
-use kernel::miniport::{DriverResult, DriverContext, DriverDevice, EscapeArgs, DriverError};
+use flight::{Component, RuleId};
+use kernel::miniport::{DriverContext, DriverDevice, DriverError, DriverResult, EscapeArgs};
 use std::sync::Arc;
 
 impl TableDriver {

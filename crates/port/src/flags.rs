@@ -1,7 +1,7 @@
 //! Entry rules on `DXGK_ALLOCATIONINFO.FlagsWddm2`: which flags go together.
 
 use abi::display::{DXGK_ALLOCATIONINFO, DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 as FlagsWddm2};
-use flight::{RuleId, Component};
+use flight::{Component, RuleId};
 use kernel::services::KernelCallbacks;
 
 /// The bits that mean nothing at WDDM 2.0: two got their names later.

@@ -4,7 +4,9 @@
 use crate::door::Door;
 use crate::query::judge;
 use abi::HANDLE;
-use flight::{At, DeviceLevel, Dispatch, CallGuard, Irql, Passive, RuleId, EventKind, resume_internal_error};
+use flight::{
+    At, CallGuard, DeviceLevel, Dispatch, EventKind, Irql, Passive, RuleId, resume_internal_error,
+};
 use kernel::services::KernelCallbacks;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -113,8 +115,8 @@ impl<L: CallbackLevel> CallbackRow<L> {
             let Some(door) = door() else { return otherwise };
             let (services, name) = (door.services(), self.name);
             services.log().emit(services.adapter(), EventKind::Callback { name: name.into() });
-            let said = || format!("{name} was called for an adapter that is not started");
-            let broken = (!door.is_started()).then(said);
+            let text = || format!("{name} was called for an adapter that is not started");
+            let broken = (!door.is_started()).then(text);
             if !judge(services, RuleId::CB_IRQL_002, name, broken) {
                 return otherwise;
             }
@@ -160,7 +162,11 @@ pub(crate) fn door_from_handle(handle: HANDLE, name: &'static str) -> Option<Arc
 }
 
 /// As [`of`], for a callback that has its own rule on the handle.
-pub(crate) fn door_from_handle_with_rule(handle: HANDLE, rule: RuleId, name: &'static str) -> Option<Arc<Door>> {
+pub(crate) fn door_from_handle_with_rule(
+    handle: HANDLE,
+    rule: RuleId,
+    name: &'static str,
+) -> Option<Arc<Door>> {
     let door = Door::find(handle);
     if let (None, Some(running)) = (&door, Door::running()) {
         let broken =

@@ -162,8 +162,11 @@ mod tests {
         let ram = HardwareModel::new(1 << 20).unwrap();
         let run = ram.allocate(4 * PAGE).unwrap();
         let memory: Arc<dyn Ram> = ram.clone();
-        let it =
-            HardwareState::new(&Hardware { memory: Some((memory, run)), config: vec![1, 2, 3], ram: None });
+        let it = HardwareState::new(&Hardware {
+            memory: Some((memory, run)),
+            config: vec![1, 2, 3],
+            ram: None,
+        });
         (ram, run, it)
     }
 
@@ -171,8 +174,12 @@ mod tests {
     fn a_range_is_in_the_resources_with_every_byte() {
         let (_ram, run, it) = in_use();
         let start = run.start.cast_signed();
-        assert!(it.contains(start, 1) && it.contains(start, 0x4000) && it.contains(start + 0x3fff, 1));
-        assert!(!it.contains(start, 0) && !it.contains(start, 0x4001) && !it.contains(start - 1, 2));
+        assert!(
+            it.contains(start, 1) && it.contains(start, 0x4000) && it.contains(start + 0x3fff, 1)
+        );
+        assert!(
+            !it.contains(start, 0) && !it.contains(start, 0x4001) && !it.contains(start - 1, 2)
+        );
         assert!(!it.contains(-1, 4) && !it.contains(0, u32::MAX));
         assert!(!HardwareState::new(&Hardware::default()).contains(0, 1));
     }
@@ -191,7 +198,11 @@ mod tests {
     #[test]
     fn what_is_written_to_hardware_that_is_gone_is_seen() {
         let (ram, run, it) = in_use();
-        assert!(ram.write(run.start, &[7]) && !it.is_surprise_removed() && !it.is_written_after_removal());
+        assert!(
+            ram.write(run.start, &[7])
+                && !it.is_surprise_removed()
+                && !it.is_written_after_removal()
+        );
         it.surprise_remove();
         assert!(it.is_surprise_removed() && !it.is_written_after_removal());
         assert_eq!(it.with_config(0, |it| it.to_vec()), [0xff; 3]);

@@ -18,7 +18,7 @@ use abi::display::{
 use abi::miniport::KSYNCHRONIZE_ROUTINE;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
-use flight::{DeviceLevel, Fence, Host, RuleId, Text, EventKind, resume_internal_error};
+use flight::{DeviceLevel, EventKind, Fence, Host, RuleId, Text, resume_internal_error};
 use kernel::miniport::Generation;
 use kernel::services::KernelCallbacks;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -37,7 +37,11 @@ const UNHANDLED_INTERRUPTS: &[(i32, &str)] = named! {
 /// Asks for the DPC, at any level.
 pub(crate) extern "win64-unwind" fn DxgkCbQueueDpc(handle: HANDLE) -> BOOLEAN {
     let row = row::DxgkCbQueueDpc;
-    row.answer(|| door_from_handle(handle, row.name), 0, |door, _| door.services().queue_dpc().into())
+    row.answer(
+        || door_from_handle(handle, row.name),
+        0,
+        |door, _| door.services().queue_dpc().into(),
+    )
 }
 
 /// Reports what an interrupt was for.
@@ -70,7 +74,11 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbNotifyInterrupt(
 }
 
 /// Tells the kernel what a driver reports.
-fn notify_kernel(services: &KernelCallbacks, at: &mut DeviceLevel, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) {
+fn notify_kernel(
+    services: &KernelCallbacks,
+    at: &mut DeviceLevel,
+    data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA,
+) {
     match data.InterruptType {
         DXGK_INTERRUPT_DMA_COMPLETED => {
             let done = data.dma_completed();
@@ -134,9 +142,9 @@ fn notify_kernel(services: &KernelCallbacks, at: &mut DeviceLevel, data: &DXGKAR
 
 /// Entry rule: there are no links of adapters here, so a node has one engine.
 fn judge_engine(services: &KernelCallbacks, engine: u32) {
-    let said = || format!("EngineOrdinal is {engine}, but the adapter is in no link: it is 0");
+    let text = || format!("EngineOrdinal is {engine}, but the adapter is in no link: it is 0");
     let place = "DxgkCbNotifyInterrupt.EngineOrdinal";
-    judge(services, RuleId::KMD_ISR_009, place, (engine != 0).then(said));
+    judge(services, RuleId::KMD_ISR_009, place, (engine != 0).then(text));
 }
 
 fn judge_fault(services: &KernelCallbacks, place: &'static str, broken: Option<String>) {
@@ -146,7 +154,11 @@ fn judge_fault(services: &KernelCallbacks, place: &'static str, broken: Option<S
 /// Says that the interrupt's work is done, so that the kernel acts on what was reported.
 pub(crate) extern "win64-unwind" fn DxgkCbNotifyDpc(handle: HANDLE) {
     let row = row::DxgkCbNotifyDpc;
-    row.answer(|| door_from_handle(handle, row.name), (), |door, at| door.services().notify_dpc(at));
+    row.answer(
+        || door_from_handle(handle, row.name),
+        (),
+        |door, at| door.services().notify_dpc(at),
+    );
 }
 
 /// Runs a routine of the driver's with the interrupt held back.
@@ -169,9 +181,9 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbSynchronizeExecution(
         STATUS_INVALID_PARAMETER,
         |door, at| {
             let services = door.services();
-            let said = || format!("MessageNumber is {message}, but a line interrupt has 0");
+            let text = || format!("MessageNumber is {message}, but a line interrupt has 0");
             let place = "DxgkCbSynchronizeExecution.MessageNumber";
-            if !judge(services, RuleId::KMD_ISR_013, place, (message != 0).then(said)) {
+            if !judge(services, RuleId::KMD_ISR_013, place, (message != 0).then(text)) {
                 return STATUS_INVALID_PARAMETER;
             }
             let Some(routine) = routine else { return STATUS_INVALID_PARAMETER };

@@ -39,9 +39,9 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbReserveGpuVirtualAddressRange(
         door.services().reserve_range(at, &order)
     });
     if let (Ok(StartVirtualAddress), Some(given)) = (kept, given) {
-        let said = DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE { StartVirtualAddress, ..given };
+        let text = DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE { StartVirtualAddress, ..given };
         // SAFETY: The caller promises the same.
-        unsafe { write(args, said) };
+        unsafe { write(args, text) };
     }
     status_from_result(kept.map(|_| ()))
 }

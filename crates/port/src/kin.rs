@@ -54,9 +54,9 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbGetCaptureAddress(
     });
     if let (Ok((segment, address)), Some(given)) = (found, given) {
         let PhysicalAddress = address.cast_signed();
-        let said = DXGKARGCB_GETCAPTUREADDRESS { SegmentId: segment, PhysicalAddress, ..given };
+        let text = DXGKARGCB_GETCAPTUREADDRESS { SegmentId: segment, PhysicalAddress, ..given };
         // SAFETY: The caller promises the same.
-        unsafe { write(data, said) };
+        unsafe { write(data, text) };
     }
     status_from_result(found.map(|_| ()))
 }

@@ -2,7 +2,7 @@
 
 use abi::{MDL, MDL_PAGES_LOCKED, PVOID};
 use flight::Run;
-use kernel::miniport::{DriverResult, DriverError};
+use kernel::miniport::{DriverError, DriverResult};
 use kernel::operation::{PAGE, Pages};
 use std::mem::offset_of;
 

@@ -15,8 +15,10 @@ use abi::display::{
     DXGKQAITYPE_GPUMMUCAPS, DXGKQAITYPE_PAGETABLELEVELDESC,
 };
 use abi::ukm::D3DGPU_PHYSICAL_ADDRESS;
-use kernel::miniport::{DriverResult, HandleSlot, DriverContext, DriverProcess, DriverError};
-use kernel::mmu::{MmuFeatures, CreateProcessArgs, Root, RootSize, TableLevel, UpdateMode, MapHostApertureArgs};
+use kernel::miniport::{DriverContext, DriverError, DriverProcess, DriverResult, HandleSlot};
+use kernel::mmu::{
+    CreateProcessArgs, MapHostApertureArgs, MmuFeatures, Root, RootSize, TableLevel, UpdateMode,
+};
 use kernel::space::AddressSpace;
 use std::ptr;
 
@@ -39,7 +41,8 @@ impl TableDriver {
         let mut input = DXGK_QUERYGPUMMUCAPSIN { PhysicalAdapterIndex: 0 };
         let mut out = GuardedOutput::new(DXGK_GPUMMUCAPS::ZERO);
         let at = (&raw mut input).cast();
-        let status = self.call_query_adapter_info(adapter, DXGKQAITYPE_GPUMMUCAPS, at, 4, &mut out)?;
+        let status =
+            self.call_query_adapter_info(adapter, DXGKQAITYPE_GPUMMUCAPS, at, 4, &mut out)?;
         if result_from_status(status).is_err() {
             return Ok(None);
         }
@@ -54,7 +57,13 @@ impl TableDriver {
                 DXGK_QUERYPAGETABLELEVELDESCIN { LevelIndex: level, PhysicalAdapterIndex: 0 };
             let mut out = GuardedOutput::new(DXGK_PAGE_TABLE_LEVEL_DESC::ZERO);
             let at = (&raw mut input).cast();
-            result_from_status(self.call_query_adapter_info(adapter, DXGKQAITYPE_PAGETABLELEVELDESC, at, 4, &mut out)?)?;
+            result_from_status(self.call_query_adapter_info(
+                adapter,
+                DXGKQAITYPE_PAGETABLELEVELDESC,
+                at,
+                4,
+                &mut out,
+            )?)?;
             levels.push(TableLevel {
                 index_bits: out.value.PageTableIndexBitCount,
                 segment: out.value.PageTableSegmentId,
@@ -128,7 +137,11 @@ impl TableDriver {
         Ok(RootSize { entries: args.NumberOfPte, bytes: bytes as u64 })
     }
 
-    pub(crate) fn call_set_root_page_table(&self, of: &DriverContext, root: Root) -> DriverResult<()> {
+    pub(crate) fn call_set_root_page_table(
+        &self,
+        of: &DriverContext,
+        root: Root,
+    ) -> DriverResult<()> {
         let call = self.table.DxgkDdiSetRootPageTable.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let args = DXGKARG_SETROOTPAGETABLE {
@@ -145,7 +158,10 @@ impl TableDriver {
         Ok(())
     }
 
-    pub(crate) fn call_map_cpu_host_aperture(&self, map: &MapHostApertureArgs<'_>) -> DriverResult<()> {
+    pub(crate) fn call_map_cpu_host_aperture(
+        &self,
+        map: &MapHostApertureArgs<'_>,
+    ) -> DriverResult<()> {
         let call = self.table.DxgkDdiMapCpuHostAperture.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let mut window = page_numbers(map.window)?;
@@ -168,7 +184,11 @@ impl TableDriver {
         result_from_status(status)
     }
 
-    pub(crate) fn call_unmap_cpu_host_aperture(&self, segment: u32, window: &[u64]) -> DriverResult<()> {
+    pub(crate) fn call_unmap_cpu_host_aperture(
+        &self,
+        segment: u32,
+        window: &[u64],
+    ) -> DriverResult<()> {
         let call = self.table.DxgkDdiUnmapCpuHostAperture.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let mut window = page_numbers(window)?;

@@ -18,8 +18,8 @@ use abi::display::{
 };
 use abi::ukm::D3DGPU_PHYSICAL_ADDRESS;
 use abi::{HANDLE, PVOID};
-use kernel::miniport::{DriverResult, DriverError};
-use kernel::operation::{TransferEnd, Operation, Pages, Transfer};
+use kernel::miniport::{DriverError, DriverResult};
+use kernel::operation::{Operation, Pages, Transfer, TransferEnd};
 use std::ptr;
 
 /// The operation's number, and what it is about. What it points at is `carried`; `bases` is
@@ -29,10 +29,10 @@ use std::ptr;
 /// and drivers have to take null (documented for primaries).
 pub(crate) fn operation_args(
     operation: &Operation<'_>,
-    carried: &mut OperationData,
+    data: &mut OperationData,
     bases: &[u64],
 ) -> DriverResult<(DXGK_BUILDPAGINGBUFFER_OPERATION, About)> {
-    let list = carried.list.as_mut().map_or(ptr::null_mut(), Mdl::pointer);
+    let list = data.list.as_mut().map_or(ptr::null_mut(), Mdl::pointer);
     Ok(match operation {
         Operation::Transfer(it) if it.special_lock => {
             (DXGK_OPERATION_SPECIAL_LOCK_TRANSFER, special_lock_args(it, list)?)
@@ -82,7 +82,7 @@ pub(crate) fn operation_args(
             (DXGK_OPERATION_UNMAP_APERTURE_SEGMENT, About { UnmapApertureSegment: unmap })
         }
         Operation::InitContext { driver_handle: word, location: place, cpu, .. } => {
-            let PagingPlace { SegmentId, pMdl } = self::transfer_end(place, list)?;
+            let PagingPlace { SegmentId, pMdl } = transfer_end(place, list)?;
             let to = PagingInitContextResourceDestination {
                 SegmentId,
                 pMdl,
@@ -94,8 +94,10 @@ pub(crate) fn operation_args(
         }
         Operation::UpdateContext { location: place, bytes, .. } => {
             // It has an address of the GPU's, and no place for a list.
-            let TransferEnd::Segment { address, .. } = place else { return Err(DriverError::Invalid) };
-            let private = carried.private.as_mut();
+            let TransferEnd::Segment { address, .. } = place else {
+                return Err(DriverError::Invalid);
+            };
+            let private = data.private.as_mut();
             let update = DXGK_BUILDPAGINGBUFFER_UPDATECONTEXTALLOCATION {
                 ContextAllocation: *address,
                 ContextAllocationSize: *bytes,
@@ -120,7 +122,9 @@ pub(crate) fn operation_args(
         | Operation::FlushTlb { .. }
         | Operation::CopyEntries(_)
         | Operation::VirtualTransfer { .. }
-        | Operation::VirtualFill { .. } => return tables::table_operation_args(operation, carried, bases),
+        | Operation::VirtualFill { .. } => {
+            return tables::table_operation_args(operation, data, bases);
+        }
     })
 }
 
@@ -163,7 +167,9 @@ fn transfer_end(end: &TransferEnd<'_>, list: PVOID) -> DriverResult<PagingPlace>
     match end {
         // A segment zero would be taken for a list.
         TransferEnd::Segment { number: 0, .. } => Err(DriverError::Invalid),
-        TransferEnd::Segment { number, address } => Ok(PagingPlace::in_segment(*number, to_u32(*address)?)),
+        TransferEnd::Segment { number, address } => {
+            Ok(PagingPlace::in_segment(*number, to_u32(*address)?))
+        }
         TransferEnd::System(_) => Ok(PagingPlace { SegmentId: 0, pMdl: list }),
     }
 }

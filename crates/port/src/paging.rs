@@ -16,37 +16,41 @@ use abi::display::{
 };
 use abi::status::STATUS_GRAPHICS_ALLOCATION_BUSY;
 use flight::RuleId;
-use kernel::miniport::{DriverResult, DriverError};
+use kernel::miniport::{DriverError, DriverResult};
 use kernel::mmu::{TableAddress, TableUpdate};
-use kernel::operation::{BuildPagingBufferArgs, TransferEnd, Operation, SubmitPagingArgs};
+use kernel::operation::{BuildPagingBufferArgs, Operation, SubmitPagingArgs, TransferEnd};
 use std::ptr;
 
 impl TableDriver {
-    pub(crate) fn call_build_paging_buffer(&self, building: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
+    pub(crate) fn call_build_paging_buffer(
+        &self,
+        paging_args: &mut BuildPagingBufferArgs<'_>,
+    ) -> DriverResult<()> {
         let call = self.table.DxgkDdiBuildPagingBuffer.ok_or(DriverError::Absent)?;
         let Adapter { door, context, bases, .. } = self.adapter()?;
-        let mut carried = OperationData::new(&building.operation)?;
-        if let Operation::UpdateTable(it) = &building.operation {
-            carried.entries = Some(tables::entry_bytes(it)?);
-            carried.seen = self.map_page_table(it);
+        let mut data = OperationData::new(&paging_args.operation)?;
+        if let Operation::UpdateTable(it) = &paging_args.operation {
+            data.entries = Some(tables::entry_bytes(it)?);
+            data.seen = self.map_page_table(it);
         }
-        let (kind, about) = crate::operation::operation_args(&building.operation, &mut carried, &bases)?;
-        let mut sheet = GuardedBuffer::copy(building.buffer, building.used);
-        let mut private = PrivateData::copy(building.private)?;
-        let by_cpu = carried.seen.is_some();
+        let (kind, about) =
+            crate::operation::operation_args(&paging_args.operation, &mut data, &bases)?;
+        let mut sheet = GuardedBuffer::copy(paging_args.buffer, paging_args.used);
+        let mut private = PrivateData::copy(paging_args.private)?;
+        let by_cpu = data.seen.is_some();
         // WINDOWS: there is no buffer where the CPU writes (documented).
         let start = if by_cpu { ptr::null_mut() } else { sheet.pointer() };
         // WINDOWS: the system context would be the one that pages; there is none, and the
         // buffer's address is the one the hardware knows it by.
         let mut args = DXGKARG_BUILDPAGINGBUFFER {
             pDmaBuffer: start,
-            DmaSize: count(building.buffer.len())?,
+            DmaSize: count(paging_args.buffer.len())?,
             pDmaBufferPrivateData: private.pointer(),
             DmaBufferPrivateDataSize: private.size(),
             Operation: kind,
-            MultipassOffset: *building.multipass,
+            MultipassOffset: *paging_args.multipass,
             About: about,
-            DmaBufferGpuVirtualAddress: building.address,
+            DmaBufferGpuVirtualAddress: paging_args.address,
             ..DXGKARG_BUILDPAGINGBUFFER::ZERO
         };
         let room = args.DmaSize;
@@ -57,17 +61,17 @@ impl TableDriver {
             unsafe { call(pointer(context), &raw mut args) }
         });
 
-        judge_busy(&door, &building.operation, status);
+        judge_busy(&door, &paging_args.operation, status);
         let written = args.pDmaBuffer.addr().wrapping_sub(start.addr()).cast_signed();
         if by_cpu {
             judge_no_buffer(&door, written);
         }
         judge_room(&door, room, if by_cpu { 0 } else { written }, &sheet);
-        building.buffer.copy_from_slice(sheet.bytes());
-        building.private.copy_from_slice(&private.bytes());
-        *building.multipass = args.MultipassOffset;
+        paging_args.buffer.copy_from_slice(sheet.bytes());
+        paging_args.private.copy_from_slice(&private.bytes());
+        *paging_args.multipass = args.MultipassOffset;
         let answer = result_from_status(status);
-        building.written = match answer {
+        paging_args.written = match answer {
             // One that went too far filled it.
             Ok(()) | Err(DriverError::NoRoom) => {
                 u32::try_from(written.max(0)).unwrap_or(room).min(room)

@@ -5,7 +5,7 @@
 //! that a driver that writes a little too far is seen and harms nothing.
 
 use abi::PVOID;
-use kernel::miniport::{DriverResult, DriverError};
+use kernel::miniport::{DriverError, DriverResult};
 use std::ptr;
 
 /// More private data than this is a number nobody meant.
@@ -27,13 +27,13 @@ impl PrivateData {
     /// A copy of these bytes.
     pub(crate) fn copy(bytes: &[u8]) -> DriverResult<Self> {
         let size = count(bytes.len())?;
-        let word = |chunk: &[u8]| {
-            let mut word = [GUARD_BYTE; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            u64::from_ne_bytes(word)
+        let driver_handle = |chunk: &[u8]| {
+            let mut driver_handle = [GUARD_BYTE; 8];
+            driver_handle[..chunk.len()].copy_from_slice(chunk);
+            u64::from_ne_bytes(driver_handle)
         };
         let guard = std::iter::repeat_n(u64::from_ne_bytes([GUARD_BYTE; 8]), GUARD_WORDS);
-        Ok(Self { words: bytes.chunks(8).map(word).chain(guard).collect(), size })
+        Ok(Self { words: bytes.chunks(8).map(driver_handle).chain(guard).collect(), size })
     }
 
     /// So many zeroes.
@@ -74,8 +74,8 @@ impl PrivateData {
 }
 
 /// A driver's word, back as the pointer it was.
-pub(crate) fn pointer(word: usize) -> PVOID {
-    ptr::with_exposed_provenance_mut(word)
+pub(crate) fn pointer(driver_handle: usize) -> PVOID {
+    ptr::with_exposed_provenance_mut(driver_handle)
 }
 
 /// A length as a driver counts it.
@@ -103,8 +103,8 @@ mod tests {
         for length in [1, 3, 8, 9] {
             let mut private = PrivateData::copy(&vec![7; length]).unwrap();
             assert_eq!(private.overrun(), None, "{length}");
-            let (word, byte) = (length / 8, length % 8);
-            private.words[word] ^=
+            let (driver_handle, byte) = (length / 8, length % 8);
+            private.words[driver_handle] ^=
                 u64::from_ne_bytes(std::array::from_fn(|at| (at == byte).into()));
             assert_eq!((private.overrun(), private.bytes()), (Some(1), vec![7; length]));
         }

@@ -14,8 +14,8 @@ use abi::display::{
     DXGKQAITYPE_UMDRIVERPRIVATE,
 };
 use abi::{NTSTATUS, PVOID};
-use flight::{RuleId, EventKind, Component};
-use kernel::miniport::{DriverResult, Features, DriverError};
+use flight::{Component, EventKind, RuleId};
+use kernel::miniport::{DriverError, DriverResult, Features};
 use kernel::services::KernelCallbacks;
 use std::ptr;
 use std::sync::Arc;
@@ -52,7 +52,13 @@ impl TableDriver {
         let adapter = self.adapter_with_log()?;
         let services = adapter.door.services();
         let mut caps = GuardedOutput::new(DXGK_DRIVERCAPS::ZERO);
-        result_from_status(self.call_query_adapter_info(&adapter, DXGKQAITYPE_DRIVERCAPS, ptr::null_mut(), 0, &mut caps)?)?;
+        result_from_status(self.call_query_adapter_info(
+            &adapter,
+            DXGKQAITYPE_DRIVERCAPS,
+            ptr::null_mut(),
+            0,
+            &mut caps,
+        )?)?;
         let caps = caps.value;
         let claims = CapsClaims { caps: &caps, table: &self.table };
         let mut sound = true;

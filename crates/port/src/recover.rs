@@ -10,7 +10,7 @@ use abi::display::{
     DXGKARG_QUERYENGINESTATUS, DXGKARG_RESETENGINE, VIDEO_TDR_FAILURE, VIDEO_TDR_TIMEOUT_DETECTED,
 };
 use flight::Fence;
-use kernel::miniport::{DriverResult, CancelCommandArgs, CollectReason, DriverError};
+use kernel::miniport::{CancelCommandArgs, CollectReason, DriverError, DriverResult};
 
 /// A reason that is none of the two which are about recovery: no bug check has the number zero.
 const OTHER_REASON: u32 = 0;
@@ -143,7 +143,11 @@ impl TableDriver {
 
     /// A driver does not say how much it wrote: all of the buffer, or as far behind it as the
     /// guard shows.
-    pub(crate) fn call_collect_dbg_info(&self, reason: CollectReason, into: &mut [u8]) -> DriverResult<usize> {
+    pub(crate) fn call_collect_dbg_info(
+        &self,
+        reason: CollectReason,
+        into: &mut [u8],
+    ) -> DriverResult<usize> {
         let call = self.table.DxgkDdiCollectDbgInfo.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let mut notes = PrivateData::copy(into)?;

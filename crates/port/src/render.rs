@@ -16,8 +16,12 @@ use abi::display::{
 use abi::ukm::D3DDDI_PATCHLOCATIONLIST;
 use flight::RuleId;
 use kernel::context::Context;
-use kernel::listed::{BufferSizes, SubmitCommandArgs, AllocationListEntry, PatchLocation, PatchArgs, RenderArgs};
-use kernel::miniport::{DriverResult, HandleSlot, CreateContextArgs, DriverContext, DriverDevice, DriverError};
+use kernel::listed::{
+    AllocationListEntry, BufferSizes, PatchArgs, PatchLocation, RenderArgs, SubmitCommandArgs,
+};
+use kernel::miniport::{
+    CreateContextArgs, DriverContext, DriverDevice, DriverError, DriverResult, HandleSlot,
+};
 
 /// `SlotId` of a patch location.
 const SLOT: u32 = 0xff_ffff;
@@ -68,9 +72,13 @@ impl TableDriver {
         let door = self.adapter()?.door;
         let commands = rendering.commands.fetch(0..rendering.commands.len());
         let mut commands = PrivateData::copy(&commands.ok_or(DriverError::UserMemory)?)?;
-        let named = rendering.patch_locations.fetch(0..rendering.patch_locations.len()).ok_or(DriverError::UserMemory)?;
+        let named = rendering
+            .patch_locations
+            .fetch(0..rendering.patch_locations.len())
+            .ok_or(DriverError::UserMemory)?;
         let mut named: Vec<_> = named.iter().map(patch_location).collect();
-        let mut list: Vec<_> = rendering.allocation_list.iter().map(allocation_list_entry).collect();
+        let mut list: Vec<_> =
+            rendering.allocation_list.iter().map(allocation_list_entry).collect();
         let most = rendering.max_patches as usize;
         let mut out = GuardedBuffer::copy(&vec![0; most * ENTRY], 0);
         let mut sheet = GuardedBuffer::copy(rendering.buffer, 0);
@@ -106,8 +114,8 @@ impl TableDriver {
         let answer = result_from_status(status);
         if matches!(answer, Ok(()) | Err(DriverError::NoRoom)) {
             let changed = changed_length(rendering.buffer, sheet.bytes());
-            let said = (room, written, changed);
-            judge_room(&door, said, &sheet, (far, most), &out);
+            let text = (room, written, changed);
+            judge_room(&door, text, &sheet, (far, most), &out);
         }
         rendering.buffer.copy_from_slice(sheet.bytes());
         rendering.private.copy_from_slice(&private.bytes());
@@ -257,7 +265,14 @@ fn read_patch_location(bytes: &[u8]) -> PatchLocation {
         *word = u32::from_ne_bytes(*bytes);
     }
     let [allocation, value, driver, offset, place, split] = words;
-    PatchLocation { allocation_index: allocation, slot_id: value & SLOT, driver_id: driver, allocation_offset: offset, patch_offset: place, split_offset: split }
+    PatchLocation {
+        allocation_index: allocation,
+        slot_id: value & SLOT,
+        driver_id: driver,
+        allocation_offset: offset,
+        patch_offset: place,
+        split_offset: split,
+    }
 }
 
 #[cfg(test)]
@@ -266,7 +281,14 @@ mod tests {
 
     #[test]
     fn a_patch_location_reads_back() {
-        let it = PatchLocation { allocation_index: 1, slot_id: 2, driver_id: 3, allocation_offset: 4, patch_offset: 5, split_offset: 6 };
+        let it = PatchLocation {
+            allocation_index: 1,
+            slot_id: 2,
+            driver_id: 3,
+            allocation_offset: 4,
+            patch_offset: 5,
+            split_offset: 6,
+        };
         let there = patch_location(&it);
         let words = [
             there.AllocationIndex,
@@ -282,7 +304,8 @@ mod tests {
 
     #[test]
     fn a_listing_has_its_segment_above_the_write_bit() {
-        let it = AllocationListEntry { view_handle: 0x1000, write: true, segment: 3, address: 0x20 };
+        let it =
+            AllocationListEntry { view_handle: 0x1000, write: true, segment: 3, address: 0x20 };
         let there = allocation_list_entry(&it);
         assert_eq!((there.write_operation(), there.segment_id()), (true, 3));
         assert_eq!((there.hDeviceSpecificAllocation.addr(), there.PhysicalAddress), (0x1000, 0x20));

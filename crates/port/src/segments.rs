@@ -13,8 +13,8 @@ use abi::display::{
     DXGK_SEGMENTFLAGS as Flags, DXGKQAITYPE_QUERYSEGMENT4,
 };
 use abi::{NTSTATUS, PVOID};
-use flight::{RuleId, EventKind};
-use kernel::miniport::{DriverResult, DriverError};
+use flight::{EventKind, RuleId};
+use kernel::miniport::{DriverError, DriverResult};
 use kernel::segment::{MemoryFeatures, PagingFeatures, SegmentFlags, SegmentInfo};
 use std::ptr;
 
@@ -99,7 +99,8 @@ impl TableDriver {
         if out.PagingBufferSize > MAX_SIZE || out.PagingBufferPrivateDataSize > MAX_SIZE {
             return Err(DriverError::NoMemory);
         }
-        let segments = (0..count as usize).map(|at| segment_info(&read_descriptor(&mut list, at))).collect();
+        let segments =
+            (0..count as usize).map(|at| segment_info(&read_descriptor(&mut list, at))).collect();
         let paging = PagingFeatures {
             node: caps.MemoryManagementCaps.PagingNode,
             buffer: out.PagingBufferSize,
@@ -118,7 +119,8 @@ impl TableDriver {
         let mut input = DXGK_QUERYSEGMENTIN4 { PhysicalAdapterIndex: 0 };
         let at: PVOID = (&raw mut input).cast();
         let mut out = GuardedOutput::new(question);
-        let status = self.call_query_adapter_info(adapter, DXGKQAITYPE_QUERYSEGMENT4, at, 4, &mut out)?;
+        let status =
+            self.call_query_adapter_info(adapter, DXGKQAITYPE_QUERYSEGMENT4, at, 4, &mut out)?;
         Ok((status, out.value))
     }
 }

@@ -62,22 +62,22 @@ mod tests {
     fn a_copy_lies_where_the_buffer_lies_in_its_page() {
         for before in [0, 1, 12, 4090, 4096, 10_001] {
             let bytes: Vec<u8> = (0..200).collect();
-            let mut sheet = GuardedBuffer::copy(&bytes, before);
-            assert_eq!(sheet.pointer().addr() % PAGE, before as usize % PAGE);
-            assert_eq!((sheet.bytes(), sheet.overrun()), (&bytes[..], None));
+            let mut buffer = GuardedBuffer::copy(&bytes, before);
+            assert_eq!(buffer.pointer().addr() % PAGE, before as usize % PAGE);
+            assert_eq!((buffer.bytes(), buffer.overrun()), (&bytes[..], None));
         }
         assert_eq!(GuardedBuffer::copy(&[], 5).overrun(), None);
     }
 
     #[test]
     fn who_writes_around_it_is_seen() {
-        let mut sheet = GuardedBuffer::copy(&[7; 20], 100);
-        let Range { start, end } = sheet.buffer;
-        sheet.memory[end - 1] = 1;
-        assert_eq!((sheet.overrun(), sheet.bytes()[19]), (None, 1));
-        sheet.memory[start - 1] = 1;
-        assert_eq!(sheet.overrun(), Some(-1));
-        sheet.memory[end] = 1;
-        assert_eq!(sheet.overrun(), Some(20));
+        let mut buffer = GuardedBuffer::copy(&[7; 20], 100);
+        let Range { start, end } = buffer.buffer;
+        buffer.memory[end - 1] = 1;
+        assert_eq!((buffer.overrun(), buffer.bytes()[19]), (None, 1));
+        buffer.memory[start - 1] = 1;
+        assert_eq!(buffer.overrun(), Some(-1));
+        buffer.memory[end] = 1;
+        assert_eq!(buffer.overrun(), Some(20));
     }
 }

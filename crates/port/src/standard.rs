@@ -9,12 +9,15 @@ use abi::display::{
     DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 };
 use abi::ukm::D3DDDIFMT_A8;
-use flight::{RuleId, Component};
-use kernel::miniport::{DriverResult, DriverError, StandardAllocationArgs};
+use flight::{Component, RuleId};
+use kernel::miniport::{DriverError, DriverResult, StandardAllocationArgs};
 
 impl TableDriver {
     /// One question: without private data it is for sizes, with it for bytes.
-    pub(crate) fn call_get_standard_allocation(&self, standard: &mut StandardAllocationArgs) -> DriverResult<()> {
+    pub(crate) fn call_get_standard_allocation(
+        &self,
+        standard: &mut StandardAllocationArgs,
+    ) -> DriverResult<()> {
         let call = self.table.DxgkDdiGetStandardAllocationDriverData.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         // Our reading of "so many bytes": a row of them.

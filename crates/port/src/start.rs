@@ -14,9 +14,9 @@ use abi::miniport::{
     PowerActionHibernate, PowerActionNone, PowerActionSleep, PowerDeviceD0, PowerDeviceD3,
 };
 use abi::{GUID, LUID};
-use flight::{RuleId, EventKind};
-use kernel::miniport::{DriverResult, Interrupt, DriverError};
-use kernel::power::{PowerAction, SetPowerArgs, PowerState, PowerTarget};
+use flight::{EventKind, RuleId};
+use kernel::miniport::{DriverError, DriverResult, Interrupt};
+use kernel::power::{PowerAction, PowerState, PowerTarget, SetPowerArgs};
 use kernel::services::KernelCallbacks;
 use std::ptr;
 use std::sync::Arc;
@@ -110,7 +110,10 @@ impl TableDriver {
         judge_counts(services, sources, children);
         let counted = |it: u32| it != 0 && it != UNSET;
         if counted(sources) || counted(children) {
-            services.log().emit(services.adapter(), EventKind::EntryMissing { name: "display output".into() });
+            services.log().emit(
+                services.adapter(),
+                EventKind::EntryMissing { name: "display output".into() },
+            );
         }
         Ok(())
     }
@@ -142,7 +145,10 @@ impl TableDriver {
         Ok(())
     }
 
-    pub(crate) fn call_set_power_state(&self, context_allocation_args: SetPowerArgs) -> DriverResult<()> {
+    pub(crate) fn call_set_power_state(
+        &self,
+        context_allocation_args: SetPowerArgs,
+    ) -> DriverResult<()> {
         let call = self.table.DxgkDdiSetPowerState.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         let of = match context_allocation_args.of {
@@ -159,7 +165,8 @@ impl TableDriver {
             PowerAction::Hibernate => PowerActionHibernate,
         };
         // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
-        let status = self.run_driver(&door, || unsafe { call(pointer(context), of, state, action) });
+        let status =
+            self.run_driver(&door, || unsafe { call(pointer(context), of, state, action) });
         result_from_status(status)
     }
 
@@ -231,6 +238,8 @@ impl TableDriver {
             Interrupt::Completed => DXGK_INTERRUPT_DMA_COMPLETED,
         };
         // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
-        result_from_status(self.run_driver(&door, || unsafe { call(pointer(context), kind, on.into()) }))
+        result_from_status(
+            self.run_driver(&door, || unsafe { call(pointer(context), kind, on.into()) }),
+        )
     }
 }

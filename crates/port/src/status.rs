@@ -7,7 +7,7 @@ use abi::status::{
     STATUS_INVALID_PARAMETER, STATUS_INVALID_USER_BUFFER, STATUS_NO_MEMORY, STATUS_NOT_IMPLEMENTED,
     STATUS_NOT_SUPPORTED, STATUS_PRIVILEGED_INSTRUCTION, STATUS_SUCCESS,
 };
-use kernel::miniport::{DriverResult, DriverError};
+use kernel::miniport::{DriverError, DriverResult};
 
 /// What a driver answered. Only success itself is success: another code that does not fail
 /// says something, and is passed on.
@@ -63,8 +63,8 @@ mod tests {
     #[test]
     fn a_refused_callback_fails() {
         assert_eq!(status_from_result(Ok(())), STATUS_SUCCESS);
-        for why in [DriverError::NoMemory, DriverError::Busy, DriverError::Unsupported] {
-            assert_eq!(result_from_status(status_from_result(Err(why))), Err(why));
+        for reason in [DriverError::NoMemory, DriverError::Busy, DriverError::Unsupported] {
+            assert_eq!(result_from_status(status_from_result(Err(reason))), Err(reason));
         }
         assert_eq!(status_from_result(Err(DriverError::NoHandle)), STATUS_INVALID_PARAMETER);
     }

@@ -111,20 +111,23 @@ mod tests {
 
     #[test]
     fn a_version_is_named() {
-        let said = TableError::Version(0x300E).to_string();
-        assert!(said.starts_with("the table's Version is 0x300e, which is WDDM 1.2 and not flown"));
-        assert!(said.ends_with("0xf003, 0x10004"), "{said}");
+        let text = TableError::Version(0x300E).to_string();
+        assert!(text.starts_with("the table's Version is 0x300e, which is WDDM 1.2 and not flown"));
+        assert!(text.ends_with("0xf003, 0x10004"), "{text}");
         assert!(TableError::Version(7).to_string().contains("0x7, which is no version of WDDM; "));
     }
 
     #[test]
     fn everything_that_is_missing_is_said_at_once() {
-        let table =
-            DRIVER_INITIALIZATION_DATA { Version: SUPPORTED_VERSION, ..DRIVER_INITIALIZATION_DATA::ZERO };
+        let table = DRIVER_INITIALIZATION_DATA {
+            Version: SUPPORTED_VERSION,
+            ..DRIVER_INITIALIZATION_DATA::ZERO
+        };
         assert_eq!(check(&table), Err(TableError::Missing(REQUIRED.to_vec())));
-        let said = TableError::Missing(vec!["DxgkDdiStopDevice", "DxgkDdiCreateDevice"]).to_string();
+        let text =
+            TableError::Missing(vec!["DxgkDdiStopDevice", "DxgkDdiCreateDevice"]).to_string();
         let names = "DxgkDdiStopDevice, DxgkDdiCreateDevice";
-        assert_eq!(said, format!("the table lacks what every driver has: {names}"));
+        assert_eq!(text, format!("the table lacks what every driver has: {names}"));
     }
 
     #[test]

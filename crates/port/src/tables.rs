@@ -16,8 +16,8 @@ use abi::display::{
     DXGK_UPDATEPAGETABLEFLAGS as Flags,
 };
 use flight::{Ram, Run};
-use kernel::miniport::{DriverResult, DriverError};
-use kernel::mmu::{PageTableEntry, EntryCopy, TableAddress, TableUpdate};
+use kernel::miniport::{DriverError, DriverResult};
+use kernel::mmu::{EntryCopy, PageTableEntry, TableAddress, TableUpdate};
 use kernel::operation::{Operation, PAGE};
 use std::ptr;
 use std::sync::Arc;
@@ -53,12 +53,12 @@ impl Drop for MappedPageTable {
 /// What an operation on page tables, or at virtual addresses, is about.
 pub(crate) fn table_operation_args(
     operation: &Operation<'_>,
-    carried: &mut OperationData,
+    data: &mut OperationData,
     bases: &[u64],
 ) -> DriverResult<(DXGK_BUILDPAGINGBUFFER_OPERATION, About)> {
     Ok(match operation {
         Operation::UpdateTable(it) => {
-            let update = update(it, carried, bases)?;
+            let update = update(it, data, bases)?;
             (DXGK_OPERATION_UPDATE_PAGE_TABLE, About { UpdatePageTable: update })
         }
         Operation::FlushTlb { process, root, start, end } => {
@@ -71,7 +71,7 @@ pub(crate) fn table_operation_args(
             (DXGK_OPERATION_FLUSH_TLB, About { FlushTlb: flush })
         }
         Operation::CopyEntries(copies) => {
-            let list = carried.entries.as_mut().map_or(ptr::null_mut(), PrivateData::pointer);
+            let list = data.entries.as_mut().map_or(ptr::null_mut(), PrivateData::pointer);
             let copy = DXGK_BUILDPAGINGBUFFER_COPYPAGETABLEENTRIES {
                 NumRanges: to_u32(copies.len() as u64)?,
                 pRanges: list.cast(),
@@ -108,12 +108,12 @@ pub(crate) fn table_operation_args(
 /// The update, with what it points at in `carried`.
 fn update(
     it: &TableUpdate<'_>,
-    carried: &mut OperationData,
+    data: &mut OperationData,
     bases: &[u64],
 ) -> DriverResult<DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE> {
     let (address, mode) = match it.table {
         TableAddress::Cpu(_) => {
-            let seen = carried.seen.as_ref().ok_or(DriverError::Invalid)?;
+            let seen = data.seen.as_ref().ok_or(DriverError::Invalid)?;
             (Address::at(seen.address as u64), DXGK_PAGETABLEUPDATE_CPU_VIRTUAL)
         }
         TableAddress::Virtual(address) => (Address::at(address), DXGK_PAGETABLEUPDATE_GPU_VIRTUAL),
@@ -125,7 +125,7 @@ fn update(
     let flags = bit(it.repeat, Flags::Repeat)
         | bit(it.initial, Flags::InitialUpdate)
         | bit(it.evicts, Flags::NotifyEviction);
-    let entries = carried.entries.as_mut().map_or(ptr::null_mut(), PrivateData::pointer);
+    let entries = data.entries.as_mut().map_or(ptr::null_mut(), PrivateData::pointer);
     Ok(DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE {
         PageTableLevel: it.level,
         hAllocation: handle_or_null(it.driver_handle),
@@ -211,7 +211,13 @@ mod tests {
 
     #[test]
     fn an_entry_to_repeat_has_a_guard_behind_it() {
-        let all = [PageTableEntry { valid: true, read_only: true, segment: 3, page: 7, ..PageTableEntry::default() }];
+        let all = [PageTableEntry {
+            valid: true,
+            read_only: true,
+            segment: 3,
+            page: 7,
+            ..PageTableEntry::default()
+        }];
         let bytes = entry_bytes(&update(&all, true, 4)).unwrap().bytes();
         let (words, _) = bytes.as_chunks::<8>();
         let words: Vec<u64> = words.iter().map(|it| u64::from_ne_bytes(*it)).collect();
@@ -224,17 +230,17 @@ mod tests {
 
     #[test]
     fn an_update_says_where_its_table_is() {
-        let mut carried = OperationData { list: None, private: None, entries: None, seen: None };
+        let mut data = OperationData { list: None, private: None, entries: None, seen: None };
         let physical = update(&[], false, 0);
-        let said = super::update(&physical, &mut carried, &[0, 0xf000]).unwrap();
-        let place = said.PageTableAddress.GpuPhysical;
+        let text = super::update(&physical, &mut data, &[0, 0xf000]).unwrap();
+        let place = text.PageTableAddress.GpuPhysical;
         assert_eq!((place.SegmentId, place.SegmentOffset), (2, 0x1000), "from its base on");
-        assert_eq!(said.Flags.Value, Flags::InitialUpdate);
+        assert_eq!(text.Flags.Value, Flags::InitialUpdate);
         let table = TableAddress::Virtual(0x12_3456_7000);
-        let said = super::update(&TableUpdate { table, ..physical }, &mut carried, &[]).unwrap();
-        assert_eq!(said.PageTableAddress.gpu_virtual(), 0x12_3456_7000);
+        let text = super::update(&TableUpdate { table, ..physical }, &mut data, &[]).unwrap();
+        assert_eq!(text.PageTableAddress.gpu_virtual(), 0x12_3456_7000);
         let table = TableAddress::Cpu(0x1000);
-        let unseen = super::update(&TableUpdate { table, ..physical }, &mut carried, &[]);
+        let unseen = super::update(&TableUpdate { table, ..physical }, &mut data, &[]);
         assert_eq!(unseen.err(), Some(DriverError::Invalid), "the CPU does not see it");
     }
 

@@ -8,7 +8,7 @@ use crate::gate::{AnyLevel, CallbackLevel, CallbackRow};
 use abi::NTSTATUS;
 use abi::miniport::DXGKRNL_INTERFACE;
 use abi::status::STATUS_NOT_SUPPORTED;
-use flight::{RuleId, EventKind};
+use flight::{EventKind, RuleId};
 use std::marker::PhantomData;
 
 /// The number of a slot. A name that is not there does not compile, for all uses are constant.
@@ -34,7 +34,8 @@ const fn same(a: &str, b: &str) -> bool {
 
 /// What slot `SLOT` holds. Its arguments are not read: not every callback begins with a handle,
 /// and the caller cleans the stack. So its door is the one whose driver is running.
-pub(crate) extern "win64-unwind" fn missing_callback<const SLOT: usize, L: CallbackLevel>() -> NTSTATUS {
+pub(crate) extern "win64-unwind" fn missing_callback<const SLOT: usize, L: CallbackLevel>()
+-> NTSTATUS {
     let name = DXGKRNL_INTERFACE::SLOTS[SLOT];
     let rule = Some(RuleId::CB_IRQL_001).filter(|_| L::NEEDS != AnyLevel::NEEDS);
     let row = CallbackRow::<L> { name, rule, from_interrupt: false, level: PhantomData };
@@ -59,6 +60,9 @@ mod tests {
 
     #[test]
     fn outside_a_driver_it_only_refuses() {
-        assert_eq!(missing_callback::<{ slot_index("DxgkCbEvalAcpiMethod") }, AnyLevel>(), STATUS_NOT_SUPPORTED);
+        assert_eq!(
+            missing_callback::<{ slot_index("DxgkCbEvalAcpiMethod") }, AnyLevel>(),
+            STATUS_NOT_SUPPORTED
+        );
     }
 }

@@ -4,7 +4,7 @@ use abi::display::{
     DXGK_ALLOCATIONINFO, DXGK_ALLOCATIONINFOFLAGS, DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 as FlagsWddm2,
     DXGK_SEGMENTPREFERENCE, DXGKARGCB_CREATECONTEXTALLOCATION,
 };
-use kernel::segment::{SegmentPreference, SegmentSet, PlacementRequirements, PlacementFlags};
+use kernel::segment::{PlacementFlags, PlacementRequirements, SegmentPreference, SegmentSet};
 
 /// What `DXGK_ALLOCATIONINFO` says.
 ///
@@ -34,7 +34,9 @@ pub(crate) fn allocation_requirements(info: &DXGK_ALLOCATIONINFO) -> PlacementRe
 }
 
 /// What `DXGKARGCB_CREATECONTEXTALLOCATION` says. It has the older flags, and no priority.
-pub(crate) fn context_allocation_requirements(args: &DXGKARGCB_CREATECONTEXTALLOCATION) -> PlacementRequirements {
+pub(crate) fn context_allocation_requirements(
+    args: &DXGKARGCB_CREATECONTEXTALLOCATION,
+) -> PlacementRequirements {
     type Flags = DXGK_ALLOCATIONINFOFLAGS;
     let flags = args.Flags;
     PlacementRequirements {
@@ -84,14 +86,25 @@ mod tests {
             ..DXGK_ALLOCATIONINFO::ZERO
         };
         info.FlagsWddm2.Value = FlagsWddm2::CpuVisible | FlagsWddm2::Capture;
-        let wants = allocation_requirements(&info);
-        assert_eq!(wants.segments, SegmentSet::of(&[1, 2, 3]), "the read set does not count");
-        assert_eq!((wants.evict, wants.priority), (SegmentSet::of(&[3]), 0x7800_0000));
+        let requirements = allocation_requirements(&info);
+        assert_eq!(
+            requirements.segments,
+            SegmentSet::of(&[1, 2, 3]),
+            "the read set does not count"
+        );
+        assert_eq!(
+            (requirements.evict, requirements.priority),
+            (SegmentSet::of(&[3]), 0x7800_0000)
+        );
         let at = |segment, from_top| Some(SegmentPreference { segment, from_top });
-        assert_eq!(wants.preferred, [at(2, true), at(1, false), None, None, at(7, false)]);
-        let flags =
-            PlacementFlags { cpu_visible: true, pinned: true, capture: true, ..PlacementFlags::default() };
-        assert_eq!(wants.flags, flags);
+        assert_eq!(requirements.preferred, [at(2, true), at(1, false), None, None, at(7, false)]);
+        let flags = PlacementFlags {
+            cpu_visible: true,
+            pinned: true,
+            capture: true,
+            ..PlacementFlags::default()
+        };
+        assert_eq!(requirements.flags, flags);
         info.FlagsWddm2.Value = FlagsWddm2::FromEndOfSegment;
         assert_eq!(allocation_requirements(&info).preferred[1], at(1, true));
     }

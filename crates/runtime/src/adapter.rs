@@ -12,7 +12,9 @@ use abi::umd::{
     D3DDDIARG_OPENADAPTER,
 };
 use abi::{D3DKMT_HANDLE, HANDLE, HRESULT};
-use flight::{Hex, Host, Kind, Log, Passive, RuleId, Subject, EventKind, Component, resume_internal_error};
+use flight::{
+    Component, EventKind, Hex, Host, Kind, Log, Passive, RuleId, Subject, resume_internal_error,
+};
 use kernel::Kernel;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -75,7 +75,7 @@ use crate::result::{DRIVER_CRASHED, hresult_from_status};
 use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_FAIL, E_INVALIDARG, S_OK, succeeded};
 use abi::umd::{D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS};
 use abi::{HANDLE, HRESULT, NTSTATUS};
-use flight::{At, Hex, Passive, RuleId, EventKind, Component, resume_internal_error};
+use flight::{At, Component, EventKind, Hex, Passive, RuleId, resume_internal_error};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use thunk::claims;
@@ -188,7 +188,9 @@ fn with_device(
     let answer = || {
         let within = called::device_in_call(handle.addr());
         let outside = within.is_none();
-        let Some(device) = within.or_else(|| find_device(handle, name)) else { return E_INVALIDARG };
+        let Some(device) = within.or_else(|| find_device(handle, name)) else {
+            return E_INVALIDARG;
+        };
         let log = device.log();
         let broken = outside.then(|| {
             format!("{name} was called on a thread that is not in the driver for this device")
@@ -205,13 +207,14 @@ fn with_device(
             log.emit(device.subject, EventKind::UmdCallback { name: name.into() });
         }
         // A lock is judged before it is refused.
-        let refused = if name == lock::LOCK { None } else { device.failure_injection.take_failure(name) };
-        let answer = match refused {
-            Some(refused) => {
+        let error =
+            if name == lock::LOCK { None } else { device.failure_injection.take_failure(name) };
+        let answer = match error {
+            Some(error) => {
                 if matches!(name, "pfnRenderCb" | "pfnSubmitCommandCb") {
                     work::discard_commands(&device);
                 }
-                Err(refused)
+                Err(error)
             }
             None => At::at_current_irql(device.host(), |at| match at {
                 At::Passive(at) => device.session().with_trust(|| body(&device, at)),
@@ -296,7 +299,7 @@ unsafe fn adapter_callback<A: Copy>(
 fn check_status(status: NTSTATUS) -> Result<(), HRESULT> {
     match hresult_from_status(status) {
         S_OK => Ok(()),
-        refused => Err(refused),
+        error => Err(error),
     }
 }
 
@@ -349,7 +352,8 @@ impl DeviceState {
         let ledger = self.ledger();
         let found = ledger.resources.get(&handle.addr()).map(|it| it.kernel_handle);
         let driver = ledger.find_by_driver_handle(handle.addr()).is_some();
-        let (destroyed, dead_handles) = (ledger.was_resource(handle.addr()), ledger.is_handle_dead(handle.addr()));
+        let (destroyed, dead_handles) =
+            (ledger.was_resource(handle.addr()), ledger.is_handle_dead(handle.addr()));
         drop(ledger);
         let lost = found.is_none();
         let mixed = self.judge_mixed(lost, name, |it| it.resources.contains_key(&handle.addr()));

@@ -82,7 +82,8 @@ pub(crate) fn current_frame() -> Option<CallFrame> {
 pub(crate) fn device_in_call(handle: usize) -> Option<Arc<DeviceState>> {
     FRAMES.with_borrow(|it| {
         let (frame, device) = it.last()?;
-        let device = device.as_ref().filter(|it| frame.handle == handle && !it.is_handle_closed())?;
+        let device =
+            device.as_ref().filter(|it| frame.handle == handle && !it.is_handle_closed())?;
         Some(device.clone())
     })
 }

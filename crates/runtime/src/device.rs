@@ -18,7 +18,7 @@ use abi::umd::{
     D3DDDI_DEVICEFUNCS, D3DDDIARG_CREATEDEVICE,
 };
 use abi::{D3DKMT_HANDLE, HANDLE, HRESULT};
-use flight::{Host, Kind, Log, Passive, Ram, RuleId, Subject, EventKind};
+use flight::{EventKind, Host, Kind, Log, Passive, Ram, RuleId, Subject};
 use kernel::Handle;
 use std::fmt;
 use std::ptr;
@@ -115,7 +115,7 @@ impl DeviceState {
     ) -> HRESULT {
         match self.enter(at, (name, resource)) {
             Ok(inside) => inside.call(at, slot, body),
-            Err(refused) => refused,
+            Err(error) => error,
         }
     }
 
@@ -312,10 +312,10 @@ impl Device {
         const ALLOWED: [HRESULT; 3] =
             [E_OUTOFMEMORY, D3DERR_OUTOFVIDEOMEMORY, D3DDDIERR_DEVICEREMOVED];
         let others = self.0.adapter.devices.load(Relaxed).saturating_sub(1);
-        let refused = answer.filter(|it| !ALLOWED.contains(it) && others > 0);
+        let error = answer.filter(|it| !ALLOWED.contains(it) && others > 0);
         // One that was refused itself hands that on.
-        let refused = refused.filter(|_| self.0.ledger().callback_errors.is_empty());
-        let broken = refused.map(|it| {
+        let error = error.filter(|_| self.0.ledger().callback_errors.is_empty());
+        let broken = error.map(|it| {
             let it = result::hresult_name(it);
             format!("the adapter has {others} devices, and the next one is answered {it}")
         });

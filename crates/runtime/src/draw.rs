@@ -70,7 +70,8 @@ impl Device {
         // Into memory that it keeps mapped the CPU may have drawn: nothing says that work is due.
         for (handle, _) in &drawing.before {
             let Some(group) = ledger.resources.get_mut(handle) else { continue };
-            let mapped = |it: &D3DKMT_HANDLE| ledger.allocations.get(it).is_some_and(|it| it.locks > 0);
+            let mapped =
+                |it: &D3DKMT_HANDLE| ledger.allocations.get(it).is_some_and(|it| it.locks > 0);
             if group.members.iter().any(mapped) {
                 group.drawn = None;
             }
@@ -191,7 +192,8 @@ impl Device {
     /// Whether resources are resident (`QueryResourceResidency`): `S_OK` if all are,
     /// `S_RESIDENT_IN_SHARED_MEMORY` if the system's memory has some, `S_NOT_RESIDENT` else.
     pub fn residency(&self, at: &mut Passive, list: &[Resource]) -> Result<HRESULT, HRESULT> {
-        let handles = list.iter().map(|it| self.driver_handle(*it)).collect::<Result<Vec<_>, _>>()?;
+        let handles =
+            list.iter().map(|it| self.driver_handle(*it)).collect::<Result<Vec<_>, _>>()?;
         let args = D3DDDIARG_QUERYRESOURCERESIDENCY {
             pHandleList: handles.as_ptr(),
             NumResources: u32::try_from(handles.len()).unwrap_or(u32::MAX),

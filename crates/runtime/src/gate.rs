@@ -1,6 +1,6 @@
 //! Who is inside a driver for a device: one thread at a time.
 
-use flight::{Host, Passive, Text, WaitToken, WaitResult};
+use flight::{Host, Passive, Text, WaitResult, WaitToken};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -23,18 +23,18 @@ impl DriverLock {
         let me = flight::current_thread();
         let mut other = None;
         loop {
-            let ticket = {
+            let token = {
                 let mut inside = self.lock();
                 let Some(thread) = inside.thread else {
                     inside.thread = Some(me);
                     return Ok(other);
                 };
                 other = other.or(Some(thread));
-                let ticket = WaitToken::new("the way into a user-mode driver");
-                inside.waiters.push_back((me, ticket.clone()));
-                ticket
+                let token = WaitToken::new("the way into a user-mode driver");
+                inside.waiters.push_back((me, token.clone()));
+                token
             };
-            if let WaitResult::Stuck(graph) = host.park(at, &ticket, None) {
+            if let WaitResult::Stuck(graph) = host.park(at, &token, None) {
                 // Nobody is to ring for one who has gone.
                 self.lock().waiters.retain(|it| it.0 != me);
                 return Err(graph);

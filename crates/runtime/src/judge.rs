@@ -2,7 +2,7 @@
 
 use crate::adapter::AdapterState;
 use crate::device::DeviceState;
-use flight::{RuleId, Component};
+use flight::{Component, RuleId};
 
 impl DeviceState {
     /// Judges a rule that binds the driver. Answers whether it was kept.

@@ -271,7 +271,8 @@ impl Ledger {
     pub(crate) fn remove_listed(&mut self, list: &[D3DKMT_HANDLE]) {
         let mut resources = BTreeSet::new();
         for allocation in list {
-            let Some(handle) = self.allocations.remove(allocation).and_then(|it| it.resource) else {
+            let Some(handle) = self.allocations.remove(allocation).and_then(|it| it.resource)
+            else {
                 continue;
             };
             if let Some(it) = self.resources.get_mut(&handle) {
@@ -289,7 +290,9 @@ impl Ledger {
             if piece.locks > 0 {
                 going.locked = going.locked.or(Some(*allocation));
             }
-            let Some(group) = piece.resource.and_then(|it| self.resources.get(&it)) else { continue };
+            let Some(group) = piece.resource.and_then(|it| self.resources.get(&it)) else {
+                continue;
+            };
             let about = group.subject;
             going.grouped = going.grouped.or(Some(about));
             if group.is_shared() {
@@ -461,7 +464,10 @@ mod tests {
         let part = FreedAllocations { locked: Some(0xc0), shared: None, drawn: second, ..all };
         assert_eq!(ledger.freed_allocations(&[0xc0, 0x40]), part);
         ledger.note_submission();
-        assert_eq!(ledger.freed_allocations(&[0x80]), FreedAllocations { locked: None, drawn: None, ..part });
+        assert_eq!(
+            ledger.freed_allocations(&[0x80]),
+            FreedAllocations { locked: None, drawn: None, ..part }
+        );
     }
 
     #[test]
@@ -470,8 +476,14 @@ mod tests {
         ledger.remove_listed(&[0x80, 0xc0, 0x40, 0x80, 7]);
         let left: Vec<D3DKMT_HANDLE> = ledger.allocations.keys().copied().collect();
         assert_eq!(left, [0x100]);
-        assert_eq!((ledger.resources[&16].list_free_count, ledger.resources[&16].members.len()), (1, 0));
-        assert_eq!((ledger.resources[&32].list_free_count, ledger.resources[&32].members.len()), (0, 1));
+        assert_eq!(
+            (ledger.resources[&16].list_free_count, ledger.resources[&16].members.len()),
+            (1, 0)
+        );
+        assert_eq!(
+            (ledger.resources[&32].list_free_count, ledger.resources[&32].members.len()),
+            (0, 1)
+        );
     }
 
     #[test]
@@ -485,18 +497,30 @@ mod tests {
             ledger.set_driver_handle(handle, 7);
             ledger.add(Some(handle), [0x40 * u32::from(handle == 16) + 0x40].into_iter());
         }
-        assert_eq!((ledger.find_by_driver_handle(7), ledger.find_by_driver_handle(0)), (Some(16), None));
+        assert_eq!(
+            (ledger.find_by_driver_handle(7), ledger.find_by_driver_handle(0)),
+            (Some(16), None)
+        );
         assert_eq!((ledger.note_draw(32), ledger.note_draw(8)), (Some((32, None)), None));
         ledger.note_write(32, 0);
         assert!(ledger.has_drawn() && ledger.written_resources().count() == 1);
-        assert!(ledger.has_system_memory(address + 4, 4).is_some() && ledger.has_system_memory(address + 4, 5).is_none());
+        assert!(
+            ledger.has_system_memory(address + 4, 4).is_some()
+                && ledger.has_system_memory(address + 4, 5).is_none()
+        );
         ledger.mark_destroyed(16);
-        assert_eq!((ledger.find_by_driver_handle(7), ledger.destroyed_not_freed().count()), (Some(32), 1));
+        assert_eq!(
+            (ledger.find_by_driver_handle(7), ledger.destroyed_not_freed().count()),
+            (Some(32), 1)
+        );
         ledger.note_submission();
         assert!(!ledger.has_drawn() && ledger.written_resources().count() == 0);
         assert!(ledger.resources[&32].written.is_empty());
         assert!(ledger.mark_freed(16), "it was dropped before");
-        assert!(ledger.has_system_memory(address, 1).is_none() && ledger.destroyed_not_freed().count() == 0);
+        assert!(
+            ledger.has_system_memory(address, 1).is_none()
+                && ledger.destroyed_not_freed().count() == 0
+        );
         ledger.mark_freed(32);
         ledger.add(Some(32), [0x80].into_iter());
         assert_eq!(ledger.resources[&32].stage, ResourceStage::Live, "it is made anew");

@@ -1,7 +1,7 @@
 //! What a driver owes when its device goes.
 
 use crate::device::DeviceState;
-use crate::ledger::{ResourceEntry, Ledger};
+use crate::ledger::{Ledger, ResourceEntry};
 use flight::RuleId;
 
 impl DeviceState {

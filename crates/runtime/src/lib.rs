@@ -40,5 +40,5 @@ pub use library::LoadError;
 pub use lock::{LockRequest, MappedSurface};
 pub use result::hresult_from_status as result_of;
 pub use shown::{read_visible, write_visible};
-pub use surfaces::{Rect, Resource, Surface, ResourceDescription};
+pub use surfaces::{Rect, Resource, ResourceDescription, Surface};
 pub use umd::Umd;

@@ -12,7 +12,7 @@ use abi::umd::{
     D3DDDIARG_LOCKASYNC, D3DDDIARG_RENAME, D3DDDIARG_UNLOCK, D3DDDIARG_UNLOCKASYNC,
 };
 use abi::{HANDLE, HRESULT};
-use flight::{Passive, RuleId, EventKind};
+use flight::{EventKind, Passive, RuleId};
 use std::ptr;
 
 /// How to lock. `Default` waits for whatever uses the surface.
@@ -63,10 +63,18 @@ impl MappedSurface {
                 shown::read_for_device(device, self.line(row).addr(), to);
                 continue;
             }
-            let (here, there) = (memory_slice(to.as_mut_ptr(), line), memory_slice(self.line(row), line));
+            let (here, there) =
+                (memory_slice(to.as_mut_ptr(), line), memory_slice(self.line(row), line));
             // SAFETY: The system copies into `to`, which is that long; what cannot be read is not.
             unsafe {
-                libc::process_vm_readv(current_process(), &raw const here, 1, &raw const there, 1, 0)
+                libc::process_vm_readv(
+                    current_process(),
+                    &raw const here,
+                    1,
+                    &raw const there,
+                    1,
+                    0,
+                )
             };
         }
         bytes
@@ -88,7 +96,14 @@ impl MappedSurface {
             // SAFETY: The system copies out of `from`; the surface is the application's to write
             // to, and what cannot be written to is not.
             unsafe {
-                libc::process_vm_writev(current_process(), &raw const here, 1, &raw const there, 1, 0)
+                libc::process_vm_writev(
+                    current_process(),
+                    &raw const here,
+                    1,
+                    &raw const there,
+                    1,
+                    0,
+                )
             };
         }
     }
@@ -124,8 +139,11 @@ impl Device {
         let Some(group) = ledger.resources.get_mut(&resource.0) else { return };
         let Some(locks) = group.locks.get_mut(index as usize) else { return };
         *locks = if locked { *locks + 1 } else { locks.saturating_sub(1) };
-        let what =
-            if locked { EventKind::SurfaceLocked { index } } else { EventKind::SurfaceUnlocked { index } };
+        let what = if locked {
+            EventKind::SurfaceLocked { index }
+        } else {
+            EventKind::SurfaceUnlocked { index }
+        };
         self.0.log().emit(group.subject, what);
     }
 
@@ -181,7 +199,13 @@ impl Device {
         }
         self.note_lock(resource, index, true);
         let address = args.pSurfData.expose_provenance();
-        Ok(MappedSurface { address, pitch: args.Pitch, surface, cookie: 0, trusted: self.trusted_handle() })
+        Ok(MappedSurface {
+            address,
+            pitch: args.Pitch,
+            surface,
+            cookie: 0,
+            trusted: self.trusted_handle(),
+        })
     }
 
     /// Ends a lock of a surface (`Unlock`).
@@ -213,7 +237,10 @@ impl Device {
                 result::hresult_name(answer)
             )),
             _ if succeeded(answer) => None,
-            _ => Some(format!("the surface is locked, and the answer is {}", result::hresult_name(answer))),
+            _ => Some(format!(
+                "the surface is locked, and the answer is {}",
+                result::hresult_name(answer)
+            )),
         };
         self.0.judge(RuleId::UMD_LOCK_002, NAME, broken);
         check_result(answer)
@@ -257,7 +284,13 @@ impl Device {
         }
         self.note_lock(resource, index, true);
         let (address, cookie) = (args.pSurfData.expose_provenance(), args.hCookie.addr());
-        Ok(MappedSurface { address, pitch: args.Pitch, surface, cookie, trusted: self.trusted_handle() })
+        Ok(MappedSurface {
+            address,
+            pitch: args.Pitch,
+            surface,
+            cookie,
+            trusted: self.trusted_handle(),
+        })
     }
 
     /// Ends such a lock (`UnlockAsync`).

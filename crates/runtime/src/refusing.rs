@@ -39,9 +39,9 @@ impl FailureInjection {
     #[cold]
     fn take_if_named(&self, name: &str) -> Option<HRESULT> {
         let mut callback = self.lock();
-        let refused = callback.take_if(|it| it.0 == name)?;
+        let error = callback.take_if(|it| it.0 == name)?;
         self.armed.store(false, Ordering::Release);
-        Some(refused.1)
+        Some(error.1)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<(&'static str, HRESULT)>> {

@@ -6,7 +6,7 @@ use crate::device::{Device, DriverCallGuard};
 use crate::ledger::{ResourceEntry, ResourceStage};
 use crate::result::{self, hresult_from_status};
 use crate::same::set_reserved_members;
-use crate::surfaces::{Resource, Surface, ResourceDescription};
+use crate::surfaces::{Resource, ResourceDescription, Surface};
 use abi::hresult::{
     D3DDDIERR_DEVICEREMOVED, D3DERR_NOTAVAILABLE, D3DERR_OUTOFVIDEOMEMORY, E_INVALIDARG,
     E_OUTOFMEMORY, succeeded,
@@ -18,7 +18,7 @@ use abi::umd::{
     D3DDDIPOOL_SYSTEMMEM,
 };
 use abi::{D3DKMT_HANDLE, HRESULT};
-use flight::{Kind, Passive, RuleId, EventKind};
+use flight::{EventKind, Kind, Passive, RuleId};
 use std::collections::BTreeSet;
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
@@ -102,7 +102,8 @@ impl Device {
             let buffer = ledger.resources.get(&handle).is_some_and(ResourceEntry::is_buffer);
             let told = failed.contains(&answer) || (buffer && answer == D3DERR_NOTAVAILABLE);
             let broken = failed.last().filter(|_| !told).map(|it| {
-                let (private_data, answer) = (result::hresult_name(*it), result::hresult_name(answer));
+                let (private_data, answer) =
+                    (result::hresult_name(*it), result::hresult_name(answer));
                 format!("a callback answered {private_data}, and {name} makes {answer} of it")
             });
             inner.judge(RuleId::UMD_RES_010, name, broken);
@@ -131,7 +132,8 @@ impl Device {
         let mut ledger = inner.ledger();
         ledger.set_driver_handle(handle, driver);
         let Some(group) = ledger.resources.get(&handle) else { return Err(E_INVALIDARG) };
-        let (count, shared) = (group.surfaces.surfaces.len(), group.surfaces.has_flag(Flags::SharedResource));
+        let (count, shared) =
+            (group.surfaces.surfaces.len(), group.surfaces.has_flag(Flags::SharedResource));
         let made = EventKind::SurfacesCreated {
             device: inner.subject,
             count: u32::try_from(count).unwrap_or(u32::MAX),
@@ -179,7 +181,8 @@ impl Device {
     ) -> Result<Resource, HRESULT> {
         let inner = &self.0;
         let client = &inner.adapter.client;
-        let shared = client.open_resource(at, inner.kernel_handle, global).map_err(hresult_from_status)?;
+        let shared =
+            client.open_resource(at, inner.kernel_handle, global).map_err(hresult_from_status)?;
         let surfaces = ResourceDescription::from_bytes(&shared.runtime);
         let Some(surfaces) = surfaces else {
             self.destroy_kernel_resource(at, shared.resource);
@@ -241,7 +244,7 @@ impl Device {
                 });
                 (answer, inside.callback_errors())
             }
-            Err(refused) => (*refused, Vec::new()),
+            Err(error) => (*error, Vec::new()),
         };
         if !succeeded(answer) {
             let mut ledger = inner.ledger();
@@ -262,7 +265,8 @@ impl Device {
     /// Ends a resource of the kernel's that no driver has.
     fn destroy_kernel_resource(&self, at: &mut Passive, resource: D3DKMT_HANDLE) {
         let device = self.0.kernel_handle;
-        let destroy = thunk::DestroyAllocation { device, resource, ..thunk::DestroyAllocation::default() };
+        let destroy =
+            thunk::DestroyAllocation { device, resource, ..thunk::DestroyAllocation::default() };
         let _ = self.0.adapter.client.destroy(at, &destroy); // It goes with the device at last.
     }
 
@@ -275,7 +279,8 @@ impl Device {
             let ledger = inner.ledger();
             let group = ledger.resources.get(&resource.0).filter(|it| it.is_application_owned());
             let broken = group.is_none().then(|| {
-                let destroyed = ledger.was_resource(resource.0) || ledger.resources.contains_key(&resource.0);
+                let destroyed =
+                    ledger.was_resource(resource.0) || ledger.resources.contains_key(&resource.0);
                 let destroyed = if destroyed { ": it was dropped before" } else { "" };
                 format!("the resource is none of the device's{destroyed}")
             });
@@ -287,7 +292,9 @@ impl Device {
         let inside = inner.enter(at, (NAME, Some(resource.0)))?;
         let (driver, locks) = {
             let mut ledger = inner.ledger();
-            let Some(group) = ledger.resources.get_mut(&resource.0) else { return Err(E_INVALIDARG) };
+            let Some(group) = ledger.resources.get_mut(&resource.0) else {
+                return Err(E_INVALIDARG);
+            };
             // What the application has locked of it is the driver's to unlock.
             let none = vec![0; group.locks.len()];
             (group.driver_handle, std::mem::replace(&mut group.locks, none))

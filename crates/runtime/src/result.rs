@@ -51,6 +51,9 @@ mod tests {
         assert_eq!(hresult_from_status(0x0000_0102), S_OK, "one that only informs");
         let other = hresult_from_status(abi::status::STATUS_ACCESS_DENIED);
         assert_eq!(other.cast_unsigned(), 0xD000_0022);
-        assert_eq!((hresult_name(E_FAIL).as_str(), hresult_name(other).as_str()), ("E_FAIL", "0xd0000022"));
+        assert_eq!(
+            (hresult_name(E_FAIL).as_str(), hresult_name(other).as_str()),
+            ("E_FAIL", "0xd0000022")
+        );
     }
 }

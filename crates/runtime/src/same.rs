@@ -16,7 +16,10 @@ use std::sync::PoisonError;
 ///
 /// WINDOWS: the page of `CreateResource` lists them, by flags (documented); the `Output` it names
 /// is `VidPnSourceId` (our reading).
-pub(crate) fn set_reserved_members(wanted: &ResourceDescription, args: &mut D3DDDIARG_CREATERESOURCE2) {
+pub(crate) fn set_reserved_members(
+    wanted: &ResourceDescription,
+    args: &mut D3DDDIARG_CREATERESOURCE2,
+) {
     let noise = wanted.reserved_values;
     if !wanted.has_flag(Flags::Primary) {
         args.RefreshRate = D3DDDI_RATIONAL { Numerator: noise, Denominator: noise };
@@ -44,9 +47,17 @@ impl Device {
         const NAME: &str = "pfnCreateResource";
         let ledger = &mut *self.0.ledger();
         let Some(group) = ledger.resources.get(&handle) else { return };
-        let (about, noise, private_data) = (group.subject, group.surfaces.reserved_values, group.private_data.clone());
+        let (about, noise, private_data) =
+            (group.subject, group.surfaces.reserved_values, group.private_data.clone());
         let (asked, shared) = (group.surfaces.to_bytes(), group.is_shared());
-        let (first, mut again) = (Description { reserved_values: noise, private_data: private_data.clone(), repeatable: None }, true);
+        let (first, mut again) = (
+            Description {
+                reserved_values: noise,
+                private_data: private_data.clone(),
+                repeatable: None,
+            },
+            true,
+        );
         let before = ledger.descriptions.entry(asked.clone()).or_insert_with(|| {
             again = false;
             first
@@ -88,8 +99,14 @@ impl Device {
     }
 
     /// A resource in the application's memory needs none of the kernel's.
-    pub(crate) fn judge_system_memory(&self, wanted: &ResourceDescription, callback_errors: &[HRESULT], answer: HRESULT) {
-        let last = callback_errors.last().filter(|_| !callback_errors.contains(&D3DDDIERR_DEVICEREMOVED));
+    pub(crate) fn judge_system_memory(
+        &self,
+        wanted: &ResourceDescription,
+        callback_errors: &[HRESULT],
+        answer: HRESULT,
+    ) {
+        let last =
+            callback_errors.last().filter(|_| !callback_errors.contains(&D3DDDIERR_DEVICEREMOVED));
         let Some(last) = last.filter(|_| wanted.pool == D3DDDIPOOL_SYSTEMMEM) else { return };
         let broken = (!succeeded(answer)).then(|| {
             let (last, answer) = (result::hresult_name(*last), result::hresult_name(answer));
@@ -102,7 +119,12 @@ impl Device {
     }
 
     /// A driver that was refused memory for a resource, and has none for it, says so.
-    pub(crate) fn judge_ignored_error(&self, name: &'static str, handle: usize, callback_errors: &[HRESULT]) {
+    pub(crate) fn judge_ignored_error(
+        &self,
+        name: &'static str,
+        handle: usize,
+        callback_errors: &[HRESULT],
+    ) {
         let Some(last) = callback_errors.last().copied() else { return };
         let ledger = self.0.ledger();
         let Some(group) = ledger.resources.get(&handle) else { return };
@@ -144,6 +166,9 @@ mod tests {
         let private_data = |other: &[Vec<u8>]| describe_difference(&all, other).unwrap_or_default();
         assert_eq!(private_data(&[vec![1, 2]]), "2 pieces of private data, not 1");
         assert_eq!(private_data(&[vec![1, 2], vec![]]), "private data 1 has 1 bytes, not 0");
-        assert_eq!(private_data(&[vec![1, 9], vec![3]]), "byte 1 of private data 0 is 0x02, not 0x09");
+        assert_eq!(
+            private_data(&[vec![1, 9], vec![3]]),
+            "byte 1 of private data 0 is 0x02, not 0x09"
+        );
     }
 }

@@ -30,12 +30,18 @@ pub(crate) fn write_for_device(device: usize, address: usize, bytes: &[u8]) -> b
 
 impl DeviceState {
     fn read_visible(&self, address: usize, bytes: &mut [u8]) -> bool {
-        let own = self.ledger().has_system_memory(address, bytes.len()).map(|it| bytes.copy_from_slice(it));
+        let own = self
+            .ledger()
+            .has_system_memory(address, bytes.len())
+            .map(|it| bytes.copy_from_slice(it));
         own.is_some() || self.memory().is_some_and(|it| it.read_mapped(address, bytes))
     }
 
     fn write_visible(&self, address: usize, bytes: &[u8]) -> bool {
-        let own = self.ledger().has_system_memory(address, bytes.len()).map(|it| it.copy_from_slice(bytes));
+        let own = self
+            .ledger()
+            .has_system_memory(address, bytes.len())
+            .map(|it| it.copy_from_slice(bytes));
         own.is_some() || self.memory().is_some_and(|it| it.write_mapped(address, bytes))
     }
 }

@@ -20,13 +20,22 @@ pub(crate) struct Allocation {
 
 impl Allocation {
     /// One with memory of the driver's own.
-    pub(crate) fn with_memory(word: usize, size: u64) -> Self {
-        Self { own_memory: Some(Arc::new(Memory::new(size))), ..Self::without_memory(word, size) }
+    pub(crate) fn with_memory(driver_handle: usize, size: u64) -> Self {
+        Self {
+            own_memory: Some(Arc::new(Memory::new(size))),
+            ..Self::without_memory(driver_handle, size)
+        }
     }
 
     /// One that is nowhere yet.
-    pub(crate) fn without_memory(word: usize, size: u64) -> Self {
-        Self { driver_handle: word, size, own_memory: None, address: Mutex::default(), was_resident: AtomicBool::new(false) }
+    pub(crate) fn without_memory(driver_handle: usize, size: u64) -> Self {
+        Self {
+            driver_handle: driver_handle,
+            size,
+            own_memory: None,
+            address: Mutex::default(),
+            was_resident: AtomicBool::new(false),
+        }
     }
 
     /// How many bytes it has.

@@ -28,8 +28,8 @@ impl Registers {
         let mut bytes = [0; REGISTERS_SIZE];
         let handles = [self.packets, self.commands, self.fence].map(u64::to_le_bytes);
         let (all, _) = bytes.as_chunks_mut();
-        for (to, word) in all.iter_mut().zip([MARK].into_iter().chain(handles)) {
-            *to = word;
+        for (to, driver_handle) in all.iter_mut().zip([MARK].into_iter().chain(handles)) {
+            *to = driver_handle;
         }
         bytes
     }

@@ -1,7 +1,7 @@
 //! Pool blocks: one for each thing the driver makes, and its address is the thing's word.
 
 use flight::Pool;
-use kernel::miniport::{DriverResult, DriverError};
+use kernel::miniport::{DriverError, DriverResult};
 
 const SIZE: usize = 64;
 const TAG: u32 = u32::from_le_bytes(*b"Wtsg");

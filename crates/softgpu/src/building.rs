@@ -12,9 +12,9 @@ use crate::mmu::{ENTRY_SIZE, encode_entry};
 use crate::paging::{MAX_WRITE, PagingCommand, WRITE_HEAD};
 use crate::plan::PAGE;
 use flight::{Run, TableRoot};
-use kernel::miniport::{DriverResult, DriverError};
+use kernel::miniport::{DriverError, DriverResult};
 use kernel::mmu::{EntryCopy, TableAddress, TableUpdate};
-use kernel::operation::{BuildPagingBufferArgs, TransferEnd, Operation, Pages, Transfer};
+use kernel::operation::{BuildPagingBufferArgs, Operation, Pages, Transfer, TransferEnd};
 
 /// The most entries one command writes, and how many bytes one has.
 const MAX_ENTRIES: usize = MAX_WRITE / ENTRY_BYTES;
@@ -27,17 +27,20 @@ const TRANSFER_PART: u64 = 16 << 20;
 const MAX_JOINED: usize = 64;
 
 /// Writes the commands of an operation, or as many of them as there is room for.
-pub fn build_paging_buffer(building: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
-    build_paging_buffer_in(building, None)
+pub fn build_paging_buffer(args: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
+    build_paging_buffer_in(args, None)
 }
 
 /// The same, for a driver that knows the root of the system's own address space.
-pub fn build_paging_buffer_in(building: &mut BuildPagingBufferArgs<'_>, system: Option<TableRoot>) -> DriverResult<()> {
-    let done = u64::from(*building.multipass);
-    let mut writer = Writer { room: building.buffer, written: 0, done, system };
-    let all = writer.operation(&building.operation);
-    building.written = u32::try_from(writer.written).unwrap_or(u32::MAX);
-    *building.multipass = u32::try_from(writer.done).unwrap_or(u32::MAX);
+pub fn build_paging_buffer_in(
+    args: &mut BuildPagingBufferArgs<'_>,
+    system: Option<TableRoot>,
+) -> DriverResult<()> {
+    let done = u64::from(*args.multipass);
+    let mut writer = Writer { room: args.buffer, written: 0, done, system };
+    let all = writer.operation(&args.operation);
+    args.written = u32::try_from(writer.written).unwrap_or(u32::MAX);
+    *args.multipass = u32::try_from(writer.done).unwrap_or(u32::MAX);
     all.ok_or(DriverError::NoRoom)
 }
 
@@ -63,7 +66,9 @@ impl Writer<'_> {
                 self.put(&PagingCommand::Unmap { page, count: pages, dummy })
             }
             Operation::InitContext { location: place, bytes, .. } => self.init(place, bytes),
-            Operation::UpdateContext { location: place, private, .. } => self.update(place, private),
+            Operation::UpdateContext { location: place, private, .. } => {
+                self.update(place, private)
+            }
             // What is thrown away may stay as it is, and who comes and goes moves no byte.
             Operation::Discard { .. } | Operation::Notify { .. } => Some(()),
             Operation::UpdateTable(ref it) => self.entries(it),
@@ -176,12 +181,12 @@ impl Writer<'_> {
             start.offset_by(offset)
         };
         if it.repeat {
-            let word = it.entries.first().map_or(0, encode_entry);
+            let driver_handle = it.entries.first().map_or(0, encode_entry);
             while self.done < u64::from(it.count) {
                 let count = (u64::from(it.count) - self.done).min(MAX_ENTRIES as u64);
                 let to = place(self.done);
                 let count = u32::try_from(count).ok()?;
-                self.put(&PagingCommand::Repeat { to, word, count })?;
+                self.put(&PagingCommand::Repeat { to, driver_handle, count })?;
                 self.done += u64::from(count);
             }
             return Some(());
@@ -261,7 +266,9 @@ impl<'a> Cursor<'a> {
     /// allocation's address, in system memory at the first page that is meant.
     fn new(end: TransferEnd<'a>, offset: u64) -> Self {
         match end {
-            TransferEnd::Segment { address, .. } => Self { runs: None, at: address.saturating_add(offset) },
+            TransferEnd::Segment { address, .. } => {
+                Self { runs: None, at: address.saturating_add(offset) }
+            }
             TransferEnd::System(pages) => Self::pages(pages),
         }
     }

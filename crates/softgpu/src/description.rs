@@ -5,8 +5,8 @@
 
 use crate::format::{self, LARGEST};
 use crate::plan::{APERTURE, LOCAL, PAGE, VISIBLE};
-use kernel::miniport::{DriverError, AllocationInfo};
-use kernel::segment::{SegmentPreference, SegmentSet, PlacementRequirements, PlacementFlags};
+use kernel::miniport::{AllocationInfo, DriverError};
+use kernel::segment::{PlacementFlags, PlacementRequirements, SegmentPreference, SegmentSet};
 
 /// How many bytes a long description has.
 pub const LONG_DESCRIPTION_SIZE: u32 = 60;
@@ -34,7 +34,11 @@ pub fn anywhere() -> PlacementRequirements {
 
 /// Only in these segments, the best first.
 pub fn only_in(insertion_order: &[u32]) -> PlacementRequirements {
-    PlacementRequirements { segments: SegmentSet::of(insertion_order), preferred: prefer(insertion_order), ..anywhere() }
+    PlacementRequirements {
+        segments: SegmentSet::of(insertion_order),
+        preferred: prefer(insertion_order),
+        ..anywhere()
+    }
 }
 
 fn prefer(insertion_order: &[u32]) -> [Option<SegmentPreference>; 5] {
@@ -49,34 +53,45 @@ fn prefer(insertion_order: &[u32]) -> [Option<SegmentPreference>; 5] {
 ///
 /// Of the flags a client chooses `cpu_visible`, `cached` and `pinned`; an alignment of zero is
 /// a page; there can be at most 2^24 - 1 instances.
-pub fn describe_in(size: u64, alignment: u64, wants: &PlacementRequirements) -> Vec<u8> {
+pub fn describe_in(size: u64, alignment: u64, requirements: &PlacementRequirements) -> Vec<u8> {
     let mut bytes = START.to_vec();
     bytes.extend(size.to_le_bytes());
     bytes.extend(alignment.to_le_bytes());
-    let preferred = wants.preferred.map(|it| {
+    let preferred = requirements.preferred.map(|it| {
         it.map_or(0, |it| it.segment & !FROM_TOP | if it.from_top { FROM_TOP } else { 0 })
     });
-    let PlacementFlags { cpu_visible, cached, pinned, .. } = wants.flags;
+    let PlacementFlags { cpu_visible, cached, pinned, .. } = requirements.flags;
     let flags = u32::from(cpu_visible) | u32::from(cached) << 1 | u32::from(pinned) << 2;
-    let handles = [wants.segments.0, wants.evict.0, wants.priority, flags | wants.instances << 8];
+    let handles = [
+        requirements.segments.0,
+        requirements.evict.0,
+        requirements.priority,
+        flags | requirements.instances << 8,
+    ];
     bytes.extend(handles.into_iter().chain(preferred).flat_map(u32::to_le_bytes));
     bytes
 }
 
 /// What the driver says of the allocation that a short or a long description is of.
 pub fn read_allocation_info(bytes: &[u8]) -> Result<AllocationInfo, DriverError> {
-    let (size, alignment, mut wants) = if bytes.starts_with(&START) {
+    let (size, alignment, mut requirements) = if bytes.starts_with(&START) {
         read_long(bytes.get(START.len()..).unwrap_or_default())?
     } else {
         (format::read_description(bytes)?, 0, anywhere())
     };
     let alignment = alignment.max(PAGE);
-    if !alignment.is_power_of_two() || alignment > LARGEST_ALIGNMENT || !is_plausible(&wants) {
+    if !alignment.is_power_of_two() || alignment > LARGEST_ALIGNMENT || !is_plausible(&requirements)
+    {
         return Err(DriverError::Invalid);
     }
-    wants.flags.physical = true;
-    wants.flags.notify = true;
-    Ok(AllocationInfo { size: size.next_multiple_of(PAGE), alignment, pitch_aligned_size: 0, requirements: wants })
+    requirements.flags.physical = true;
+    requirements.flags.notify = true;
+    Ok(AllocationInfo {
+        size: size.next_multiple_of(PAGE),
+        alignment,
+        pitch_aligned_size: 0,
+        requirements: requirements,
+    })
 }
 
 fn read_long(bytes: &[u8]) -> Result<(u64, u64, PlacementRequirements), DriverError> {
@@ -97,8 +112,9 @@ fn read_long(bytes: &[u8]) -> Result<(u64, u64, PlacementRequirements), DriverEr
     if flags & 0xf8 != 0 {
         return Err(DriverError::Invalid);
     }
-    let preference = |it| SegmentPreference { segment: it & !FROM_TOP, from_top: it & FROM_TOP != 0 };
-    let wants = PlacementRequirements {
+    let preference =
+        |it| SegmentPreference { segment: it & !FROM_TOP, from_top: it & FROM_TOP != 0 };
+    let requirements = PlacementRequirements {
         segments: SegmentSet(*segments),
         preferred: preferred.map(|it| (it != 0).then(|| preference(it))),
         evict: SegmentSet(*evict),
@@ -111,50 +127,51 @@ fn read_long(bytes: &[u8]) -> Result<(u64, u64, PlacementRequirements), DriverEr
             ..PlacementFlags::default()
         },
     };
-    Ok((size, alignment, wants))
+    Ok((size, alignment, requirements))
 }
 
 /// Whether a driver that keeps the rules can say this of an allocation.
-fn is_plausible(wants: &PlacementRequirements) -> bool {
+fn is_plausible(requirements: &PlacementRequirements) -> bool {
     let all = SegmentSet::of(&[APERTURE, VISIBLE, LOCAL]);
-    let known = !wants.segments.is_empty() && wants.segments.0 & !all.0 == 0;
-    let preferred = wants.preferred.iter().flatten().all(|it| wants.segments.has(it.segment));
-    let evict = wants.evict.0 & !SegmentSet::of(&[APERTURE]).0 == 0;
+    let known = !requirements.segments.is_empty() && requirements.segments.0 & !all.0 == 0;
+    let preferred =
+        requirements.preferred.iter().flatten().all(|it| requirements.segments.has(it.segment));
+    let evict = requirements.evict.0 & !SegmentSet::of(&[APERTURE]).0 == 0;
     // What the CPU can lock must have somewhere to go where the CPU sees it.
-    let sees = wants.segments.has(APERTURE) || !wants.segments.has(LOCAL);
-    let was_resident = !wants.flags.cpu_visible || sees;
-    let cached = wants.flags.cpu_visible || !wants.flags.cached;
-    known && preferred && evict && was_resident && cached && wants.priority != 0
+    let sees = requirements.segments.has(APERTURE) || !requirements.segments.has(LOCAL);
+    let was_resident = !requirements.flags.cpu_visible || sees;
+    let cached = requirements.flags.cpu_visible || !requirements.flags.cached;
+    known && preferred && evict && was_resident && cached && requirements.priority != 0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn driven(wants: PlacementRequirements) -> PlacementRequirements {
-        let flags = PlacementFlags { physical: true, notify: true, ..wants.flags };
-        PlacementRequirements { flags, ..wants }
+    fn driven(requirements: PlacementRequirements) -> PlacementRequirements {
+        let flags = PlacementFlags { physical: true, notify: true, ..requirements.flags };
+        PlacementRequirements { flags, ..requirements }
     }
 
     #[test]
     fn a_short_description_is_anywhere() {
-        let shape = read_allocation_info(&format::describe(5000)).unwrap();
-        assert_eq!((shape.size, shape.alignment), (8192, 4096));
-        assert_eq!(shape.requirements, driven(anywhere()));
+        let info = read_allocation_info(&format::describe(5000)).unwrap();
+        assert_eq!((info.size, info.alignment), (8192, 4096));
+        assert_eq!(info.requirements, driven(anywhere()));
     }
 
     #[test]
     fn a_long_description_reads_back() {
-        let mut wants = only_in(&[VISIBLE, APERTURE]);
-        wants.preferred[0] = Some(SegmentPreference { segment: VISIBLE, from_top: true });
-        wants.evict = SegmentSet::of(&[APERTURE]);
-        wants.priority = 0xa000_0000;
-        wants.flags.cached = true;
-        let bytes = describe_in(1, 65536, &wants);
+        let mut requirements = only_in(&[VISIBLE, APERTURE]);
+        requirements.preferred[0] = Some(SegmentPreference { segment: VISIBLE, from_top: true });
+        requirements.evict = SegmentSet::of(&[APERTURE]);
+        requirements.priority = 0xa000_0000;
+        requirements.flags.cached = true;
+        let bytes = describe_in(1, 65536, &requirements);
         assert_eq!(bytes.len(), LONG_DESCRIPTION_SIZE as usize);
-        let shape = read_allocation_info(&bytes).unwrap();
-        assert_eq!((shape.size, shape.alignment), (4096, 65536));
-        assert_eq!(shape.requirements, driven(wants));
+        let info = read_allocation_info(&bytes).unwrap();
+        assert_eq!((info.size, info.alignment), (4096, 65536));
+        assert_eq!(info.requirements, driven(requirements));
         for length in 0..bytes.len() {
             assert!(read_allocation_info(&bytes[..length]).is_err(), "{length}");
         }
@@ -164,9 +181,9 @@ mod tests {
     #[test]
     fn what_no_good_driver_says_is_refused() {
         let refused = |size, alignment, change: fn(&mut PlacementRequirements)| {
-            let mut wants = anywhere();
-            change(&mut wants);
-            read_allocation_info(&describe_in(size, alignment, &wants)).err()
+            let mut requirements = anywhere();
+            change(&mut requirements);
+            read_allocation_info(&describe_in(size, alignment, &requirements)).err()
         };
         assert_eq!(refused(4096, 0, |_| ()), None);
         assert_eq!(refused(0, 0, |_| ()), Some(DriverError::Invalid));

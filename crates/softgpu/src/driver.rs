@@ -19,11 +19,11 @@ use crate::gpu::Gpu;
 use crate::listed::SIZES;
 use crate::mmu::MmuPlan;
 use crate::plan::MemoryPlan;
-use crate::records::{RemovedHandles, Records};
+use crate::records::{Records, RemovedHandles};
 use flight::Ram;
 use kernel::handle::Handle;
 use kernel::listed::BufferSizes;
-use kernel::miniport::{DriverResult, DriverError};
+use kernel::miniport::{DriverError, DriverResult};
 use kernel::services::KernelCallbacks;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -118,11 +118,14 @@ impl SoftGpu {
     }
 
     /// Ends things: their records under the lock, then their blocks without it.
-    pub(crate) fn remove_handles(&self, body: impl FnOnce(&mut Records, &mut RemovedHandles)) -> DriverResult<()> {
-        let services = self.callbacks()?;
+    pub(crate) fn remove_handles(
+        &self,
+        body: impl FnOnce(&mut Records, &mut RemovedHandles),
+    ) -> DriverResult<()> {
+        let callbacks = self.callbacks()?;
         let mut completions = RemovedHandles::default();
         body(&mut self.state().records, &mut completions);
-        free(&**services.pool(), &completions.handles);
+        free(&**callbacks.pool(), &completions.handles);
         if completions.unknown { Err(DriverError::Invalid) } else { Ok(()) }
     }
 
@@ -135,8 +138,10 @@ impl SoftGpu {
 mod tests {
     use super::*;
     use crate::format;
-    use flight::{Log, Passive, DeterministicHost};
-    use kernel::miniport::{Features, Miniport, SchedulingFeatures, StandardAllocationArgs, StandardPrivateData};
+    use flight::{DeterministicHost, Log, Passive};
+    use kernel::miniport::{
+        Features, Miniport, SchedulingFeatures, StandardAllocationArgs, StandardPrivateData,
+    };
 
     fn fly(body: impl FnOnce(&SoftGpu, &mut Passive)) {
         let (driver, _gpu) = SoftGpu::new();
@@ -146,8 +151,12 @@ mod tests {
     #[test]
     fn a_standard_allocation_is_sized_first_and_filled_then() {
         fly(|driver, at| {
-            let mut standard =
-                StandardAllocationArgs { bytes: 8192, private: None, allocation_size: 0, resource_size: 0 };
+            let mut standard = StandardAllocationArgs {
+                bytes: 8192,
+                private: None,
+                allocation_size: 0,
+                resource_size: 0,
+            };
             driver.standard_data(at, &mut standard).unwrap();
             assert_eq!((standard.allocation_size, standard.resource_size), (16, 8));
             standard.private = Some(StandardPrivateData::default());

@@ -10,14 +10,14 @@
 //!    area, and those of the new one are the ones from its own.
 
 use crate::area::{REGISTERS_SIZE, Registers, SAVED_AT};
-use crate::controller::{Controller, Address};
+use crate::controller::{Address, Controller};
 use crate::format::{Command, decode};
 use crate::gpu::Packet;
 use crate::memory::Memory;
 use crate::mmu::Virtual;
 use crate::paging::{HEAD, MAX_WRITE, PagingCommand};
 use crate::plan::PAGE;
-use flight::{Fence, TableRoot, MemoryWrite};
+use flight::{Fence, MemoryWrite, TableRoot};
 use kernel::miniport::DriverError;
 use std::collections::VecDeque;
 use std::sync::Weak;
@@ -227,7 +227,7 @@ impl Engine {
                 None
             }
             Outcome::Done => Some(Completion::Done(fence)),
-            Outcome::Fault(word) => Some(Completion::Faulted(fence, word)),
+            Outcome::Fault(driver_handle) => Some(Completion::Faulted(fence, driver_handle)),
             Outcome::PageFault(address) => Some(Completion::PageFaulted(fence, address)),
         };
         step.faults += u64::from(!matches!(outcome, Outcome::Continue | Outcome::Done));
@@ -238,10 +238,10 @@ impl Engine {
     }
 
     fn draw(&mut self, it: &mut RenderWork, memory: &Controller, step: &mut Step) -> Outcome {
-        if let SaveTarget::NotResident(word) = it.area {
+        if let SaveTarget::NotResident(driver_handle) = it.area {
             // The one before makes room all the same.
             self.leave(memory, step);
-            return Outcome::Fault(Some(word));
+            return Outcome::Fault(Some(driver_handle));
         }
         self.enter((it.context, it.area), memory, step);
         if !it.started {
@@ -286,16 +286,17 @@ impl Engine {
     /// Saves the context that is current; then none is.
     fn leave(&mut self, memory: &Controller, step: &mut Step) {
         if let Some(Current { area: Some(area), registers, .. }) = self.current.take() {
-            let saved = memory.write(Address::Local(area.saturating_add(SAVED_AT)), &registers.encode());
+            let saved =
+                memory.write(Address::Local(area.saturating_add(SAVED_AT)), &registers.encode());
             step.faults += u64::from(!saved);
             step.saved = Some(area);
         }
     }
 
     fn stream(&mut self, it: &mut Stream, memory: &Controller, step: &mut Step) -> Outcome {
-        if let SaveTarget::NotResident(word) = it.area {
+        if let SaveTarget::NotResident(driver_handle) = it.area {
             self.leave(memory, step);
-            return Outcome::Fault(Some(word));
+            return Outcome::Fault(Some(driver_handle));
         }
         self.enter((it.context, it.area), memory, step);
         let mut unkept = Registers::default();
@@ -385,9 +386,9 @@ fn page(bytes: &[u8], memory: &Controller, system: &mut Option<TableRoot>) -> Op
         PagingCommand::Unmap { page, count, dummy } => memory.aperture().unmap(page, count, dummy),
         PagingCommand::Hang => true,
         PagingCommand::Write { to, bytes } => write(memory, to, place(to), bytes),
-        PagingCommand::Repeat { to, word, count } => {
+        PagingCommand::Repeat { to, driver_handle, count } => {
             let count = usize::try_from(count).ok().filter(|it| *it <= MAX_WRITE / 8)?;
-            write(memory, to, place(to), &word.to_le_bytes().repeat(count))
+            write(memory, to, place(to), &driver_handle.to_le_bytes().repeat(count))
         }
         PagingCommand::Flush { root, start, end } => {
             memory.mmu()?.tlb().forget(root, &(start / PAGE..end.div_ceil(PAGE)));
@@ -433,9 +434,14 @@ fn command_on(command: &Command<Target>, memory: &Controller, root: Option<Table
     let find = |target: &Target, offset: u64, length: u64| {
         let inside = offset.checked_add(length).is_some_and(|end| end <= target.size);
         let address = target.address.ok_or(Outcome::Fault(target.driver_handle))?;
-        if inside { Ok(Address::Local(address.saturating_add(offset))) } else { Err(Outcome::Skipped) }
+        if inside {
+            Ok(Address::Local(address.saturating_add(offset)))
+        } else {
+            Err(Outcome::Skipped)
+        }
     };
-    let did = |done: bool, word| if done { Ok(()) } else { Err(Outcome::Fault(word)) };
+    let did =
+        |done: bool, driver_handle| if done { Ok(()) } else { Err(Outcome::Fault(driver_handle)) };
     let done = match command {
         Command::Hang => Ok(()),
         Command::Fill { target, offset, length, value } => {
@@ -448,8 +454,12 @@ fn command_on(command: &Command<Target>, memory: &Controller, root: Option<Table
             let ends = find(from, *from_offset, *length)
                 .and_then(|source| Ok((source, find(to, *to_offset, *length)?)));
             ends.and_then(|(source, target)| {
-                let word = if memory.contains(source, *length) { to.driver_handle } else { from.driver_handle };
-                did(memory.copy(source, target, *length), word)
+                let driver_handle = if memory.contains(source, *length) {
+                    to.driver_handle
+                } else {
+                    from.driver_handle
+                };
+                did(memory.copy(source, target, *length), driver_handle)
             })
         }
         Command::FillAt { address, length, value } => {

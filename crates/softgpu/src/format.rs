@@ -475,7 +475,8 @@ mod tests {
 
     #[test]
     fn a_name_that_is_not_found_refuses_the_command() {
-        let find = |handle: Handle| if handle.0 == 0 { Err(DriverError::Busy) } else { Ok(handle.0) };
+        let find =
+            |handle: Handle| if handle.0 == 0 { Err(DriverError::Busy) } else { Ok(handle.0) };
         let filled =
             Command::Fill { target: 0x4000_0040, offset: 1, length: u64::MAX, value: 0xab };
         assert_eq!(COMMANDS[0].resolve(find), Ok(filled));

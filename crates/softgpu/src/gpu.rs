@@ -7,13 +7,13 @@
 //! 3. The lock is not held while the line is raised, for the driver answers with calls of ours.
 //! 4. What a driver does to the registers is said to the call it does it in.
 
-use crate::controller::{Controller, Address};
-use crate::engine::{RenderWork, Completion, Engine, Paging, Step, Stream, Work};
+use crate::controller::{Address, Controller};
+use crate::engine::{Completion, Engine, Paging, RenderWork, Step, Stream, Work};
 use crate::format::Command;
 use crate::memory::Memory;
 use crate::mmu::Virtual;
 use crate::plan::MemoryPlan;
-use flight::{Fence, CallGuard, InterruptLine, HardwareModel, Passive, Ram, TableEntry, TableRoot};
+use flight::{CallGuard, Fence, HardwareModel, InterruptLine, Passive, Ram, TableEntry, TableRoot};
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -316,7 +316,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flight::{Log, DeterministicHost};
+    use flight::{DeterministicHost, Log};
     use std::sync::atomic::{AtomicU32, Ordering};
 
     #[derive(Default)]

@@ -35,9 +35,11 @@ mod virtual_driver;
 
 pub use area::{AREA_SIZE, REGISTERS_SIZE, Registers, SAVED_AT};
 /// The paging commands of this hardware, for a driver of another kind.
-pub use building::{build_paging_buffer as build_paging, build_paging_buffer_in as build_paging_in};
+pub use building::{
+    build_paging_buffer as build_paging, build_paging_buffer_in as build_paging_in,
+};
 pub use driver::SoftGpu;
-pub use engine::{SaveTarget, RenderWork, Completion, Paging, Stream, Target};
+pub use engine::{Completion, Paging, RenderWork, SaveTarget, Stream, Target};
 pub use gpu::{Gpu, NODES, Packet};
 /// Packets with lists of this hardware, for a driver of another kind.
 pub use listed::{RenderOutput, patch, translate};

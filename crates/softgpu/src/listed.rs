@@ -15,8 +15,12 @@ use crate::paging::PagingCommand;
 use flight::Passive;
 use kernel::context::Context;
 use kernel::handle::Handle;
-use kernel::listed::{BufferSizes, SubmitCommandArgs, AllocationListEntry, PatchLocation, PatchArgs, RenderArgs};
-use kernel::miniport::{DriverResult, HandleSlot, CreateContextArgs, DriverContext, DriverDevice, DriverError};
+use kernel::listed::{
+    AllocationListEntry, BufferSizes, PatchArgs, PatchLocation, RenderArgs, SubmitCommandArgs,
+};
+use kernel::miniport::{
+    CreateContextArgs, DriverContext, DriverDevice, DriverError, DriverResult, HandleSlot,
+};
 use std::ops::Range;
 
 /// How large the buffers of its contexts are.
@@ -55,36 +59,36 @@ impl SoftGpu {
         at: &mut Passive,
         device: &DriverDevice,
         insertion_order: &CreateContextArgs,
-        word: HandleSlot<'_, Context>,
+        driver_handle: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, BufferSizes)> {
         let sizes = self.lists.ok_or(DriverError::Absent)?;
         if !self.accepts_context(device, insertion_order) {
             return Err(DriverError::Invalid);
         }
-        let services = self.callbacks()?;
-        build(&**services.pool(), |blocks| {
+        let callbacks = self.callbacks()?;
+        build(&**callbacks.pool(), |blocks| {
             let block = blocks.allocate()?;
-            let views_by_handle = (device.word(), word.kernel_name());
-            let area = self.make_area(at, &services, blocks, views_by_handle)?;
+            let views_by_handle = (device.word(), driver_handle.kernel_name());
+            let area = self.make_area(at, &callbacks, blocks, views_by_handle)?;
             self.state().records.add_context(block, device.word(), area);
-            Ok((word.fill(block), sizes))
+            Ok((driver_handle.fill(block), sizes))
         })
     }
 
     /// Writes the hardware's commands. All of the client's are read once, and checked as they
     /// were then.
-    pub(crate) fn translate_commands(&self, rendering: &mut RenderArgs<'_>) -> DriverResult<()> {
+    pub(crate) fn translate_commands(&self, args: &mut RenderArgs<'_>) -> DriverResult<()> {
         self.lists.ok_or(DriverError::Absent)?;
-        let bytes = rendering.commands.fetch(0..rendering.commands.len());
+        let bytes = args.commands.fetch(0..args.commands.len());
         let mut writing = RenderOutput {
-            buffer: rendering.buffer,
-            written: &mut rendering.written,
-            patches: &mut rendering.patches,
-            max_patches: rendering.max_patches,
-            multipass: rendering.multipass,
+            buffer: args.buffer,
+            written: &mut args.written,
+            patches: &mut args.patches,
+            max_patches: args.max_patches,
+            multipass: args.multipass,
         };
-        let context = rendering.context.word();
-        let list = rendering.allocation_list;
+        let context = args.context.word();
+        let list = args.allocation_list;
         let find = |handle| match format::list_index(handle) {
             Some(place) => {
                 let view = list.get(place).ok_or(DriverError::Invalid)?.view_handle;
@@ -92,13 +96,13 @@ impl SoftGpu {
             }
             None => self.state().records.view_of(context, handle),
         };
-        translate(&bytes.ok_or(DriverError::UserMemory)?, rendering.allocation_list, &mut writing, find)
+        translate(&bytes.ok_or(DriverError::UserMemory)?, args.allocation_list, &mut writing, find)
     }
 
     /// Writes where things are, as often as it is asked. Paging commands have their addresses.
-    pub(crate) fn patch_commands(&self, patching: &mut PatchArgs<'_>) -> DriverResult<()> {
+    pub(crate) fn patch_commands(&self, args: &mut PatchArgs<'_>) -> DriverResult<()> {
         self.lists.ok_or(DriverError::Absent)?;
-        patch(patching.buffer, patching.allocation_list, patching.patches, &patching.submitted);
+        patch(args.buffer, args.allocation_list, args.patches, &args.submitted);
         Ok(())
     }
 
@@ -129,7 +133,8 @@ pub fn translate(
     mut find: impl FnMut(Handle) -> DriverResult<(usize, u64)>,
 ) -> DriverResult<()> {
     let commands = format::decode_stream(bytes)?;
-    let all = commands.iter().map(|it| write(list, it, &mut find)).collect::<DriverResult<Vec<_>>>()?;
+    let all =
+        commands.iter().map(|it| write(list, it, &mut find)).collect::<DriverResult<Vec<_>>>()?;
     let done = usize::try_from(*writing.multipass).unwrap_or(usize::MAX);
     for EncodedCommand { bytes, addresses } in all.into_iter().skip(done) {
         let start = *writing.written as usize;
@@ -139,7 +144,13 @@ pub fn translate(
         let split = *writing.written;
         let locations = addresses.into_iter().map(|(place, allocation, offset)| {
             let place = split + place;
-            PatchLocation { allocation_index: allocation, allocation_offset: offset, patch_offset: place, split_offset: split, ..PatchLocation::default() }
+            PatchLocation {
+                allocation_index: allocation,
+                allocation_offset: offset,
+                patch_offset: place,
+                split_offset: split,
+                ..PatchLocation::default()
+            }
         });
         writing.patches.extend(locations);
         *writing.written += u32::try_from(bytes.len()).unwrap_or(u32::MAX);
@@ -195,8 +206,8 @@ pub fn patch(
         let Some(listing) = list.get(it.allocation_index as usize) else { continue };
         let place = it.patch_offset as usize;
         let address = listing.address.saturating_add(u64::from(it.allocation_offset));
-        if let Some(word) = buffer.get_mut(place..place + 8) {
-            word.copy_from_slice(&address.to_le_bytes());
+        if let Some(driver_handle) = buffer.get_mut(place..place + 8) {
+            driver_handle.copy_from_slice(&address.to_le_bytes());
         }
     }
 }

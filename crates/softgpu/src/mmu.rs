@@ -9,11 +9,11 @@
 //! 1. An access is done whole or not at all: all its pages are found before the first byte.
 //! 2. What engines remember of a translation they do not look up again (`tlb.rs`).
 
-use crate::controller::{Controller, Address};
+use crate::controller::{Address, Controller};
 use crate::plan::{LOCAL, PAGE, VISIBLE, segment_base};
 use crate::tlb::Tlb;
 use flight::{Run, TableEntry, TableRoot};
-use kernel::mmu::{PageTableEntry, MmuFeatures, RootSize, TableLevel, UpdateMode};
+use kernel::mmu::{MmuFeatures, PageTableEntry, RootSize, TableLevel, UpdateMode};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

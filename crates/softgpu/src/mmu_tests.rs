@@ -4,10 +4,12 @@ use crate::engine::Completion;
 use crate::format::{Command, encode};
 use crate::plan::{LOCAL_BASE, PAGE, VISIBLE_BASE};
 use crate::{Gpu, LOCAL, MemoryPlan, MmuPlan, SoftGpu, VISIBLE};
-use flight::{Dispatch, Fence, Host, InterruptLine, Log, HardwareModel, Passive, Ram, Run, DeterministicHost};
+use flight::{
+    DeterministicHost, Dispatch, Fence, HardwareModel, Host, InterruptLine, Log, Passive, Ram, Run,
+};
 use flight::{TableEntry, TableRoot};
-use kernel::miniport::{DriverResult, Miniport, DriverError};
-use kernel::mmu::{PageTableEntry, EntryCopy, RootSize, TableAddress, TableUpdate, UpdateMode};
+use kernel::miniport::{DriverError, DriverResult, Miniport};
+use kernel::mmu::{EntryCopy, PageTableEntry, RootSize, TableAddress, TableUpdate, UpdateMode};
 use kernel::operation::{BuildPagingBufferArgs, Operation, SubmitPagingArgs};
 use std::sync::{Arc, Mutex};
 
@@ -120,7 +122,7 @@ impl Bench<'_> {
         let mut told = None;
         let place = Run { start: self.buffer.start, bytes: room };
         let mut build = |bytes: &mut [u8]| {
-            let mut building = BuildPagingBufferArgs {
+            let mut args = BuildPagingBufferArgs {
                 operation: operation.clone(),
                 buffer: bytes,
                 address: place.start,
@@ -129,8 +131,8 @@ impl Bench<'_> {
                 multipass,
                 private: &mut [],
             };
-            let answer = self.driver.build_paging(self.at, &mut building);
-            told = Some((answer, building.written));
+            let answer = self.driver.build_paging(self.at, &mut args);
+            told = Some((answer, args.written));
         };
         if room == 0 {
             build(&mut []);
@@ -392,9 +394,9 @@ fn paging_works_at_addresses_of_the_system() {
         }
         let root = TableRoot { segment: LOCAL, offset: top, entries: 512 };
         assert!(bench.driver.state().records.set_root(SYSTEM, root));
-        let word = Some(30);
+        let driver_handle = Some(30);
         bench.page(&Operation::VirtualFill {
-            driver_handle: word,
+            driver_handle: driver_handle,
             offset: PAGE,
             address: 100,
             bytes: PAGE,
@@ -406,15 +408,20 @@ fn paging_works_at_addresses_of_the_system() {
         );
         assert_eq!([0, 99, 100].map(|it| bench.byte(VISIBLE_BASE + 6 * PAGE + it)), [1, 4, 0]);
         bench.page(&Operation::VirtualTransfer {
-            driver_handle: word,
+            driver_handle: driver_handle,
             offset: 3 * PAGE,
             from: 100,
             to: 4 * PAGE,
             bytes: PAGE,
         });
         assert_eq!(bench.byte(VISIBLE_BASE + 3 * PAGE + 4095), 4, "the offset counts for nothing");
-        let outside =
-            Operation::VirtualFill { driver_handle: word, offset: 0, address: 8 * PAGE, bytes: 1, pattern: 0 };
+        let outside = Operation::VirtualFill {
+            driver_handle: driver_handle,
+            offset: 0,
+            address: 8 * PAGE,
+            bytes: 1,
+            pattern: 0,
+        };
         assert_eq!(bench.page_in(&outside, PAGE).1, Completion::Faulted(Fence(bench.fence), None));
 
         // Entries are bytes like others: here the pages themselves serve as tables.

@@ -6,12 +6,12 @@ use crate::area::{AREA_SIZE, REGISTERS_SIZE, Registers, SAVED_AT};
 use crate::blocks::{Blocks, build};
 use crate::description::anywhere;
 use crate::driver::SoftGpu;
-use crate::engine::{SaveTarget, RenderWork, Completion, Target};
+use crate::engine::{Completion, RenderWork, SaveTarget, Target};
 use crate::plan::{APERTURE_BASE, PAGE};
 use crate::records::{Commands, Records, SaveArea};
 use flight::{DeviceLevel, Fence, HardwareModel, Passive};
-use kernel::miniport::{DriverResult, DriverError};
-use kernel::operation::{CreateContextAllocationArgs, TransferEnd, Operation};
+use kernel::miniport::{DriverError, DriverResult};
+use kernel::operation::{CreateContextAllocationArgs, Operation, TransferEnd};
 use kernel::segment::PlacementFlags;
 use kernel::services::KernelCallbacks;
 use std::ops::Range;
@@ -48,20 +48,22 @@ impl SoftGpu {
     /// A driver may do that at any moment. What was saved in an old area is lost; what an engine
     /// has not saved yet goes into the new one, if a packet comes before it does.
     pub fn change_areas(&self, at: &mut Passive, again: bool) -> DriverResult<()> {
-        let services = self.callbacks()?;
+        let callbacks = self.callbacks()?;
         let _areas = self.areas.lock().unwrap_or_else(PoisonError::into_inner);
         let all = self.state().records.with_areas();
         for (context, before) in all {
             let area = if again {
-                let area = build(&**services.pool(), |blocks| {
-                    self.request_area(at, &services, blocks, before.owner)
+                let area = build(&**callbacks.pool(), |blocks| {
+                    self.request_area(at, &callbacks, blocks, before.owner)
                 })?;
                 area.map(|it| SaveArea { replacement: true, ..it })
             } else {
                 None
             };
-            services.destroy_context_allocation(at, before.kernel_handle)?;
-            self.remove_handles(|records, completions| records.change_area(context, area, completions))?;
+            callbacks.destroy_context_allocation(at, before.kernel_handle)?;
+            self.remove_handles(|records, completions| {
+                records.change_area(context, area, completions)
+            })?;
         }
         Ok(())
     }
@@ -71,45 +73,51 @@ impl SoftGpu {
     pub(crate) fn make_area(
         &self,
         at: &mut Passive,
-        services: &KernelCallbacks,
+        callbacks: &KernelCallbacks,
         blocks: &mut Blocks<'_>,
         (device, context): (usize, usize),
     ) -> DriverResult<Option<SaveArea>> {
         let device = self.state().records.kernel_handle(device).ok_or(DriverError::Invalid)?;
-        self.request_area(at, services, blocks, (device, context))
+        self.request_area(at, callbacks, blocks, (device, context))
     }
 
     /// As above, by what the kernel calls both.
     fn request_area(
         &self,
         at: &mut Passive,
-        services: &KernelCallbacks,
+        callbacks: &KernelCallbacks,
         blocks: &mut Blocks<'_>,
         (device, context): (usize, usize),
     ) -> DriverResult<Option<SaveArea>> {
-        let word = blocks.allocate()?;
+        let driver_handle = blocks.allocate()?;
         // The kernel may ask for its first bytes before it has answered.
-        self.state().records.add_area(word, AREA_SIZE);
-        let mut wants = anywhere();
+        self.state().records.add_area(driver_handle, AREA_SIZE);
+        let mut requirements = anywhere();
         // Where an area is, a driver of WDDM 1.x sees from the operations on it.
         let told = self.lists.is_none();
-        wants.flags = PlacementFlags { physical: told, notify: told, ..PlacementFlags::default() };
+        requirements.flags =
+            PlacementFlags { physical: told, notify: told, ..PlacementFlags::default() };
         let insertion_order = CreateContextAllocationArgs {
             device,
             context,
             size: AREA_SIZE,
-            requirements: wants,
-            driver_handle: word,
+            requirements: requirements,
+            driver_handle: driver_handle,
             ..CreateContextAllocationArgs::default()
         };
-        let made = services.create_context_allocation(at, &insertion_order);
+        let made = callbacks.create_context_allocation(at, &insertion_order);
         if made.is_err() {
-            self.state().records.remove_area(word);
+            self.state().records.remove_area(driver_handle);
         }
         match made {
-            Ok(name) => Ok(Some(SaveArea { driver_handle: word, kernel_handle: name, owner: (device, context), replacement: false })),
+            Ok(name) => Ok(Some(SaveArea {
+                driver_handle: driver_handle,
+                kernel_handle: name,
+                owner: (device, context),
+                replacement: false,
+            })),
             Err(DriverError::Unsupported) => {
-                blocks.free(word);
+                blocks.free(driver_handle);
                 Ok(None)
             }
             Err(refusal) => Err(refusal),
@@ -126,45 +134,52 @@ impl SoftGpu {
     ) -> DriverResult<()> {
         let gone = Target { driver_handle: None, address: None, size: u64::MAX };
         let find = |it: Weak<Allocation>| Ok(it.upgrade().map_or(gone, |it| it.target()));
-        let commands = commands.into_iter().map(|it| it.resolve(find)).collect::<DriverResult<_>>()?;
+        let commands =
+            commands.into_iter().map(|it| it.resolve(find)).collect::<DriverResult<_>>()?;
         let saving = self.state().records.save_target(context_word);
         let (context, area) = saving.ok_or(DriverError::Invalid)?;
         let root = self.state().records.root(context_word);
-        let drawing = RenderWork { node, fence, context, area, commands, root, fetch, started: false };
+        let drawing =
+            RenderWork { node, fence, context, area, commands, root, fetch, started: false };
         self.gpu.push_render(drawing);
         Ok(())
     }
 
     /// Tells the kernel of what ended on a node, in order; an engine ends packets in theirs, so
     /// the last one stands for those before it. Answers whether anything did.
-    pub(crate) fn report(&self, at: &mut DeviceLevel, services: &KernelCallbacks, node: u32) -> bool {
+    pub(crate) fn report(
+        &self,
+        at: &mut DeviceLevel,
+        callbacks: &KernelCallbacks,
+        node: u32,
+    ) -> bool {
         let completions = self.gpu.take_completions(node);
         let mut newest = None;
         for it in &completions {
             match *it {
                 Completion::Done(fence) => newest = Some(fence),
-                Completion::Faulted(fence, word) => {
+                Completion::Faulted(fence, driver_handle) => {
                     if let Some(done) = newest.take() {
-                        services.notify_interrupt(at, node, done);
+                        callbacks.notify_interrupt(at, node, done);
                     }
-                    services.notify_fault(at, node, fence, word);
+                    callbacks.notify_fault(at, node, fence, driver_handle);
                 }
                 Completion::PageFaulted(fence, address) => {
                     if let Some(done) = newest.take() {
-                        services.notify_interrupt(at, node, done);
+                        callbacks.notify_interrupt(at, node, done);
                     }
-                    services.notify_page_fault(at, node, fence, address);
+                    callbacks.notify_page_fault(at, node, fence, address);
                 }
                 Completion::Preempted(preemption) => {
                     if let Some(done) = newest.take() {
-                        services.notify_interrupt(at, node, done);
+                        callbacks.notify_interrupt(at, node, done);
                     }
-                    services.notify_preempted(at, node, preemption, self.gpu.done(node));
+                    callbacks.notify_preempted(at, node, preemption, self.gpu.done(node));
                 }
             }
         }
         if let Some(done) = newest {
-            services.notify_interrupt(at, node, done);
+            callbacks.notify_interrupt(at, node, done);
         }
         !completions.is_empty()
     }
@@ -176,13 +191,19 @@ impl SoftGpu {
 /// operation on it.
 pub(crate) fn note_residency(records: &Records, operation: &Operation<'_>) {
     match *operation {
-        Operation::Notify { driver_handle: word, address, resident, .. } => {
-            for it in [records.allocation(word), records.area(word)].into_iter().flatten() {
+        Operation::Notify { driver_handle, address, resident, .. } => {
+            for it in [records.allocation(driver_handle), records.area(driver_handle)]
+                .into_iter()
+                .flatten()
+            {
                 if resident { it.set_resident(address) } else { it.set_evicted(address) }
             }
         }
         Operation::Transfer(ref it) => {
-            let Some(area) = it.driver_handle.and_then(|word| records.area(word)) else { return };
+            let Some(area) = it.driver_handle.and_then(|driver_handle| records.area(driver_handle))
+            else {
+                return;
+            };
             if let TransferEnd::Segment { address, .. } = it.from {
                 area.set_evicted(address);
             }
@@ -190,18 +211,22 @@ pub(crate) fn note_residency(records: &Records, operation: &Operation<'_>) {
                 area.set_resident(address);
             }
         }
-        Operation::InitContext { driver_handle: word, location: TransferEnd::Segment { address, .. }, .. } => {
-            if let Some(area) = records.area(word) {
+        Operation::InitContext {
+            driver_handle,
+            location: TransferEnd::Segment { address, .. },
+            ..
+        } => {
+            if let Some(area) = records.area(driver_handle) {
                 area.set_resident(address);
             }
         }
-        Operation::MapAperture { driver_handle: Some(word), page, .. } => {
-            if let Some(area) = records.area(word) {
+        Operation::MapAperture { driver_handle: Some(driver_handle), page, .. } => {
+            if let Some(area) = records.area(driver_handle) {
                 area.set_resident(APERTURE_BASE.saturating_add(page.saturating_mul(PAGE)));
             }
         }
-        Operation::UnmapAperture { driver_handle: Some(word), page, .. } => {
-            if let Some(area) = records.area(word) {
+        Operation::UnmapAperture { driver_handle: Some(driver_handle), page, .. } => {
+            if let Some(area) = records.area(driver_handle) {
                 area.set_evicted(APERTURE_BASE.saturating_add(page.saturating_mul(PAGE)));
             }
         }
@@ -215,13 +240,13 @@ impl Records {
         let (number, area) = self.context(context)?;
         let area = match area {
             None => SaveTarget::None,
-            Some(SaveArea { driver_handle: word, replacement, .. }) => {
-                let area = self.area(word)?;
+            Some(SaveArea { driver_handle, replacement, .. }) => {
+                let area = self.area(driver_handle)?;
                 match area.address() {
                     Some(address) => SaveTarget::At(address),
                     // The kernel has it there for the packets that come after it.
                     None if replacement && !area.was_resident() => SaveTarget::None,
-                    None => SaveTarget::NotResident(word),
+                    None => SaveTarget::NotResident(driver_handle),
                 }
             }
         };

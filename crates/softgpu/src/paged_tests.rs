@@ -6,10 +6,14 @@ use crate::format::Command;
 use crate::plan::{APERTURE_BASE, LOCAL_BASE, PAGE, VISIBLE_BASE};
 use crate::records::{SaveArea, View};
 use crate::{APERTURE, AREA_SIZE, Gpu, LOCAL, MemoryPlan, Registers, SoftGpu, VISIBLE};
-use flight::{Fence, Host, InterruptLine, Log, HardwareModel, Passive, Ram, Run, DeterministicHost};
+use flight::{
+    DeterministicHost, Fence, HardwareModel, Host, InterruptLine, Log, Passive, Ram, Run,
+};
 use kernel::handle::Handle;
-use kernel::miniport::{DriverResult, Miniport, DriverError};
-use kernel::operation::{BuildPagingBufferArgs, TransferEnd, Operation, Pages, SubmitPagingArgs, Transfer};
+use kernel::miniport::{DriverError, DriverResult, Miniport};
+use kernel::operation::{
+    BuildPagingBufferArgs, Operation, Pages, SubmitPagingArgs, Transfer, TransferEnd,
+};
 use std::sync::Arc;
 
 const PLAN: MemoryPlan = MemoryPlan {
@@ -74,7 +78,7 @@ impl Bench<'_> {
         let place = Run { start: self.buffer.start + offset, bytes: room };
         let mut told = None;
         let lent = self.ram.with_slice(place, &mut |bytes| {
-            let mut building = BuildPagingBufferArgs {
+            let mut args = BuildPagingBufferArgs {
                 operation: operation.clone(),
                 buffer: bytes,
                 address: place.start,
@@ -83,8 +87,8 @@ impl Bench<'_> {
                 multipass,
                 private: &mut [],
             };
-            let answer = self.driver.build_paging(self.at, &mut building);
-            told = Some((answer, building.written));
+            let answer = self.driver.build_paging(self.at, &mut args);
+            told = Some((answer, args.written));
         });
         assert!(lent);
         told.unwrap()
@@ -137,7 +141,8 @@ impl Bench<'_> {
     }
 
     fn notify(&mut self, address: u64, resident: bool) {
-        let notice = Operation::Notify { driver_handle: ALLOCATION, segment: LOCAL, address, resident };
+        let notice =
+            Operation::Notify { driver_handle: ALLOCATION, segment: LOCAL, address, resident };
         assert_eq!(self.build(&notice, (0, 0), &mut 0), (Ok(()), 0));
     }
 
@@ -163,10 +168,25 @@ fn in_segment<'a>(number: u32, address: u64) -> TransferEnd<'a> {
     TransferEnd::Segment { number, address }
 }
 
-fn transfer<'a>(word: usize, bytes: u64, from: TransferEnd<'a>, to: TransferEnd<'a>) -> Operation<'a> {
+fn transfer<'a>(
+    driver_handle: usize,
+    bytes: u64,
+    from: TransferEnd<'a>,
+    to: TransferEnd<'a>,
+) -> Operation<'a> {
     let (offset, start, end, idle, special) = (0, true, true, true, false);
-    let word = Some(word);
-    Operation::Transfer(Transfer { driver_handle: word, offset, bytes, from, to, start, end, idle, special_lock: special })
+    let driver_handle = Some(driver_handle);
+    Operation::Transfer(Transfer {
+        driver_handle: driver_handle,
+        offset,
+        bytes,
+        from,
+        to,
+        start,
+        end,
+        idle,
+        special_lock: special,
+    })
 }
 
 #[test]
@@ -256,7 +276,8 @@ fn without_room_for_a_command_none_is_written() {
         let mut multipass = 0;
         let told = bench.build(&operation, (7, 31), &mut multipass);
         assert_eq!((told, multipass), ((Err(DriverError::NoRoom), 0), 0));
-        let discard = Operation::Discard { driver_handle: 1, segment: LOCAL, address: 0, idle: true };
+        let discard =
+            Operation::Discard { driver_handle: 1, segment: LOCAL, address: 0, idle: true };
         assert_eq!(bench.build(&discard, (7, 0), &mut multipass), (Ok(()), 0));
     });
 }
@@ -268,15 +289,26 @@ fn an_aperture_shows_pages_until_the_dummy_is_shown() {
             let runs = bench.scattered();
             let dummy = bench.ram.allocate(PAGE).unwrap().start;
             let pages = Pages { runs: &runs, first: 1, count: 4 };
-            let word = Some(ALLOCATION);
+            let driver_handle = Some(ALLOCATION);
             bench.page(
-                &Operation::MapAperture { driver_handle: word, segment: APERTURE, page: 2, pages, coherent: true },
+                &Operation::MapAperture {
+                    driver_handle: driver_handle,
+                    segment: APERTURE,
+                    page: 2,
+                    pages,
+                    coherent: true,
+                },
                 room,
             );
             let address = APERTURE_BASE + 2 * PAGE;
             let (bytes, pattern) = (4 * PAGE, 0x4433_2211);
-            let fill =
-                Operation::Fill { driver_handle: ALLOCATION, segment: APERTURE, address, bytes, pattern };
+            let fill = Operation::Fill {
+                driver_handle: ALLOCATION,
+                segment: APERTURE,
+                address,
+                bytes,
+                pattern,
+            };
             bench.page(&fill, room);
             assert_eq!(bench.system(runs[0].start + PAGE - 4, 8), [0, 0, 0, 0, 17, 34, 51, 68]);
             for run in &runs[1..] {
@@ -284,8 +316,13 @@ fn an_aperture_shows_pages_until_the_dummy_is_shown() {
             }
             assert_eq!(bench.peek(address + 4 * PAGE, 1), None, "not mapped");
 
-            let unmap =
-                Operation::UnmapAperture { driver_handle: word, segment: APERTURE, page: 2, pages: 3, dummy };
+            let unmap = Operation::UnmapAperture {
+                driver_handle: driver_handle,
+                segment: APERTURE,
+                page: 2,
+                pages: 3,
+                dummy,
+            };
             bench.page(&unmap, room);
             let fill = Operation::Fill {
                 driver_handle: ALLOCATION,
@@ -325,7 +362,10 @@ fn garbage_in_a_paging_buffer_is_a_fault() {
             bench.submit(start, good, false);
             bench.run();
             let (bad, fine) = (Fence(bench.fence - 1), Fence(bench.fence));
-            assert_eq!(bench.gpu.take_completions(0), [Completion::Faulted(bad, None), Completion::Done(fine)]);
+            assert_eq!(
+                bench.gpu.take_completions(0),
+                [Completion::Faulted(bad, None), Completion::Done(fine)]
+            );
             assert_eq!(bench.gpu.faults(), faults);
         }
         assert_eq!(bench.peek(LOCAL_BASE, 1), Some(vec![255]));
@@ -353,8 +393,13 @@ fn who_touches_what_is_not_there_faults() {
         bench.notify(VISIBLE_BASE, true);
         bench.draw(CONTEXT, &[(1, 5)]);
         bench.run();
-        let completions = [Completion::Faulted(Fence(2), Some(ALLOCATION)), Completion::Done(Fence(3))];
-        assert_eq!(bench.gpu.take_completions(0), completions, "where it was when the packet came counts");
+        let completions =
+            [Completion::Faulted(Fence(2), Some(ALLOCATION)), Completion::Done(Fence(3))];
+        assert_eq!(
+            bench.gpu.take_completions(0),
+            completions,
+            "where it was when the packet came counts"
+        );
         assert_eq!((read(bench), bench.gpu.faults()), (Some(vec![0, 5, 0]), 1));
     });
 }
@@ -382,12 +427,22 @@ fn with_areas(bench: &mut Bench<'_>) {
         records.add_context(
             context,
             10,
-            Some(SaveArea { driver_handle: area, kernel_handle: 0, owner: (0, 0), replacement: false }),
+            Some(SaveArea {
+                driver_handle: area,
+                kernel_handle: 0,
+                owner: (0, 0),
+                replacement: false,
+            }),
         );
     }
     for (area, address) in [(70, LOCAL_BASE), (71, LOCAL_BASE + PAGE)] {
         let place = in_segment(LOCAL, address);
-        let init = Operation::InitContext { driver_handle: area, location: place, cpu: None, bytes: AREA_SIZE };
+        let init = Operation::InitContext {
+            driver_handle: area,
+            location: place,
+            cpu: None,
+            bytes: AREA_SIZE,
+        };
         bench.page(&init, 64);
     }
 }
@@ -442,8 +497,13 @@ fn a_saved_context_goes_on_where_its_area_has_moved() {
         };
         bench.page(&fill, 64);
         let private: Vec<u8> = (0..=255).cycle().take(3000).collect();
-        let (word, bytes) = (70, AREA_SIZE);
-        let update = Operation::UpdateContext { driver_handle: word, location: away, bytes, private: &private };
+        let (driver_handle, bytes) = (70, AREA_SIZE);
+        let update = Operation::UpdateContext {
+            driver_handle: driver_handle,
+            location: away,
+            bytes,
+            private: &private,
+        };
         assert_eq!(bench.page(&update, 64), 2048_u32.div_ceil(48));
         bench.fence = 200;
         bench.draw(12, &[(2, 1)]);

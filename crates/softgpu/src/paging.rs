@@ -56,7 +56,7 @@ pub(crate) enum PagingCommand<'a> {
     /// Never ends.
     Hang,
     /// Writes the same eight bytes so many times.
-    Repeat { to: Address, word: u64, count: u32 },
+    Repeat { to: Address, driver_handle: u64, count: u32 },
     /// Forgets translations of a root, from an address up to before another.
     Flush { root: (u32, u64), start: u64, end: u64 },
     /// Has virtual addresses of the commands behind it mean this address space.
@@ -83,8 +83,8 @@ impl<'a> PagingCommand<'a> {
                 all.extend(bytes);
                 all
             }
-            Self::Repeat { to, word, count } => {
-                numbers(REPEAT, to_flags(to), count, &[address(to), word])
+            Self::Repeat { to, driver_handle, count } => {
+                numbers(REPEAT, to_flags(to), count, &[address(to), driver_handle])
             }
             Self::Flush { root: (segment, offset), start, end } => {
                 numbers(FLUSH, 0, segment, &[offset, start, end])
@@ -129,8 +129,8 @@ impl<'a> PagingCommand<'a> {
         };
         let (handles, _) = rest.get(..count * 8)?.as_chunks::<8>();
         let mut all = [0; 3];
-        for (word, it) in handles.iter().zip(&mut all) {
-            *it = u64::from_le_bytes(*word);
+        for (driver_handle, it) in handles.iter().zip(&mut all) {
+            *it = u64::from_le_bytes(*driver_handle);
         }
         let [one, two, three] = all;
         let side = |address, system, virtual_| match flags & (system | virtual_) {
@@ -153,7 +153,7 @@ impl<'a> PagingCommand<'a> {
             MAP => Self::Map { page: one, start: two, count: three },
             UNMAP => Self::Unmap { page: one, count: two, dummy: three },
             HANG => Self::Hang,
-            REPEAT => Self::Repeat { to: to(one)?, word: two, count: number },
+            REPEAT => Self::Repeat { to: to(one)?, driver_handle: two, count: number },
             FLUSH => Self::Flush { root: (number, one), start: two, end: three },
             ROOT => {
                 let entries = u32::try_from(two).ok()?;
@@ -202,7 +202,7 @@ mod tests {
         PagingCommand::Write { to: Address::System(9), bytes: b"hello" },
         PagingCommand::Hang,
         PagingCommand::Copy { from: Address::Virtual(1), to: Address::Virtual(2), bytes: 3 },
-        PagingCommand::Repeat { to: Address::Virtual(7), word: u64::MAX, count: 512 },
+        PagingCommand::Repeat { to: Address::Virtual(7), driver_handle: u64::MAX, count: 512 },
         PagingCommand::Flush { root: (3, 4096), start: 1, end: u64::MAX },
         PagingCommand::Root(TableRoot { segment: 2, offset: 8192, entries: 512 }),
     ];

@@ -73,7 +73,7 @@ impl MemoryPlan {
 
     /// What the driver says of it; `cpu` is where the CPU sees what it sees.
     pub fn features(&self, cpu: u64) -> MemoryFeatures {
-        let shape = |base, size, flags| SegmentInfo {
+        let info = |base, size, flags| SegmentInfo {
             base,
             size,
             commit_limit: size,
@@ -86,9 +86,9 @@ impl MemoryPlan {
         let window = self.mmu.map_or(0, |it| u64::from(it.window));
         let hidden = SegmentFlags { host_aperture: window > 0, ..local };
         let segments = vec![
-            shape(APERTURE_BASE, self.aperture, aperture),
-            SegmentInfo { cpu_address: Some(cpu), ..shape(VISIBLE_BASE, self.visible, visible) },
-            SegmentInfo { window, ..shape(LOCAL_BASE, self.local, hidden) },
+            info(APERTURE_BASE, self.aperture, aperture),
+            SegmentInfo { cpu_address: Some(cpu), ..info(VISIBLE_BASE, self.visible, visible) },
+            SegmentInfo { window, ..info(LOCAL_BASE, self.local, hidden) },
         ];
         let (node, buffer) = (self.paging_node, self.paging_buffer);
         let paging = PagingFeatures { node, buffer, ..PagingFeatures::default() };

@@ -12,7 +12,7 @@ use crate::allocation::Allocation;
 use crate::format::Command;
 use flight::TableRoot;
 use kernel::handle::Handle;
-use kernel::miniport::{DriverResult, DriverError};
+use kernel::miniport::{DriverError, DriverResult};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Weak};
 
@@ -88,9 +88,9 @@ pub(crate) struct RemovedHandles {
 
 impl RemovedHandles {
     /// Notes the end of `word`, if it was known.
-    fn note(&mut self, word: usize, known: bool) {
+    fn note(&mut self, driver_handle: usize, known: bool) {
         if known {
-            self.handles.push(word);
+            self.handles.push(driver_handle);
         } else {
             self.unknown = true;
         }
@@ -98,8 +98,8 @@ impl RemovedHandles {
 }
 
 impl Records {
-    pub(crate) fn add_device(&mut self, word: usize, kernel: usize) {
-        self.devices.insert(word, Device { kernel_handle: kernel, ..Device::default() });
+    pub(crate) fn add_device(&mut self, driver_handle: usize, kernel: usize) {
+        self.devices.insert(driver_handle, Device { kernel_handle: kernel, ..Device::default() });
     }
 
     /// What the kernel calls a device.
@@ -107,31 +107,40 @@ impl Records {
         self.devices.get(&device).map(|it| it.kernel_handle)
     }
 
-    pub(crate) fn has_device(&self, word: usize) -> bool {
-        self.devices.contains_key(&word)
+    pub(crate) fn has_device(&self, driver_handle: usize) -> bool {
+        self.devices.contains_key(&driver_handle)
     }
 
-    pub(crate) fn remove_device(&mut self, word: usize, completions: &mut RemovedHandles) {
-        completions.note(word, self.devices.remove(&word).is_some());
+    pub(crate) fn remove_device(&mut self, driver_handle: usize, completions: &mut RemovedHandles) {
+        completions.note(driver_handle, self.devices.remove(&driver_handle).is_some());
     }
 
-    pub(crate) fn add_context(&mut self, word: usize, device: usize, area: Option<SaveArea>) {
+    pub(crate) fn add_context(
+        &mut self,
+        driver_handle: usize,
+        device: usize,
+        area: Option<SaveArea>,
+    ) {
         self.numbers += 1;
         self.contexts.insert(
-            word,
+            driver_handle,
             Context { device, number: self.numbers, area, root: None, system: false },
         );
     }
 
     /// The number of a context, and its save area if it has one.
-    pub(crate) fn context(&self, word: usize) -> Option<(u64, Option<SaveArea>)> {
-        self.contexts.get(&word).map(|it| (it.number, it.area))
+    pub(crate) fn context(&self, driver_handle: usize) -> Option<(u64, Option<SaveArea>)> {
+        self.contexts.get(&driver_handle).map(|it| (it.number, it.area))
     }
 
     /// Ends a context, and with it its save area.
-    pub(crate) fn remove_context(&mut self, word: usize, completions: &mut RemovedHandles) {
-        let context = self.contexts.remove(&word);
-        completions.note(word, context.is_some());
+    pub(crate) fn remove_context(
+        &mut self,
+        driver_handle: usize,
+        completions: &mut RemovedHandles,
+    ) {
+        let context = self.contexts.remove(&driver_handle);
+        completions.note(driver_handle, context.is_some());
         if let Some(Context { area: Some(area), .. }) = context {
             completions.note(area.driver_handle, self.remove_area(area.driver_handle));
         }
@@ -142,10 +151,10 @@ impl Records {
         let mut found: Vec<_> = self
             .contexts
             .iter()
-            .filter_map(|(word, it)| Some((*word, it.number, it.area?)))
+            .filter_map(|(driver_handle, it)| Some((*driver_handle, it.number, it.area?)))
             .collect();
         found.sort_by_key(|it| it.1);
-        found.into_iter().map(|(word, _, area)| (word, area)).collect()
+        found.into_iter().map(|(driver_handle, _, area)| (driver_handle, area)).collect()
     }
 
     /// Gives a context another save area, or none, and ends the one it had.
@@ -161,22 +170,25 @@ impl Records {
         }
     }
 
-    pub(crate) fn add_area(&mut self, word: usize, size: u64) {
-        self.areas.insert(word, Arc::new(Allocation::without_memory(word, size)));
+    pub(crate) fn add_area(&mut self, driver_handle: usize, size: u64) {
+        self.areas.insert(driver_handle, Arc::new(Allocation::without_memory(driver_handle, size)));
     }
 
-    pub(crate) fn area(&self, word: usize) -> Option<&Arc<Allocation>> {
-        self.areas.get(&word)
+    pub(crate) fn area(&self, driver_handle: usize) -> Option<&Arc<Allocation>> {
+        self.areas.get(&driver_handle)
     }
 
     /// Ends a save area. Answers whether there was one.
-    pub(crate) fn remove_area(&mut self, word: usize) -> bool {
-        self.areas.remove(&word).is_some()
+    pub(crate) fn remove_area(&mut self, driver_handle: usize) -> bool {
+        self.areas.remove(&driver_handle).is_some()
     }
 
     /// Where the save areas are, by the age of their contexts.
     pub(crate) fn area_addresses(&self) -> Vec<Option<u64>> {
-        self.with_areas().into_iter().map(|(_, it)| self.area(it.driver_handle)?.address()).collect()
+        self.with_areas()
+            .into_iter()
+            .map(|(_, it)| self.area(it.driver_handle)?.address())
+            .collect()
     }
 
     /// A context is the one that pages.
@@ -197,12 +209,16 @@ impl Records {
         self.contexts.get(&context)?.root
     }
 
-    pub(crate) fn add_process(&mut self, word: usize) {
-        self.processes.insert(word);
+    pub(crate) fn add_process(&mut self, driver_handle: usize) {
+        self.processes.insert(driver_handle);
     }
 
-    pub(crate) fn remove_process(&mut self, word: usize, completions: &mut RemovedHandles) {
-        completions.note(word, self.processes.remove(&word));
+    pub(crate) fn remove_process(
+        &mut self,
+        driver_handle: usize,
+        completions: &mut RemovedHandles,
+    ) {
+        completions.note(driver_handle, self.processes.remove(&driver_handle));
     }
 
     /// The address space that paging commands are of.
@@ -210,47 +226,60 @@ impl Records {
         self.contexts.values().find(|it| it.system)?.root
     }
 
-    pub(crate) fn add_resource(&mut self, word: usize) {
-        self.resources.insert(word);
+    pub(crate) fn add_resource(&mut self, driver_handle: usize) {
+        self.resources.insert(driver_handle);
     }
 
-    pub(crate) fn has_resource(&self, word: usize) -> bool {
-        self.resources.contains(&word)
+    pub(crate) fn has_resource(&self, driver_handle: usize) -> bool {
+        self.resources.contains(&driver_handle)
     }
 
-    pub(crate) fn remove_resource(&mut self, word: usize, completions: &mut RemovedHandles) {
-        completions.note(word, self.resources.remove(&word));
+    pub(crate) fn remove_resource(
+        &mut self,
+        driver_handle: usize,
+        completions: &mut RemovedHandles,
+    ) {
+        completions.note(driver_handle, self.resources.remove(&driver_handle));
     }
 
-    pub(crate) fn add_allocation(&mut self, word: usize, allocation: Allocation) {
-        self.allocations.insert(word, Arc::new(allocation));
+    pub(crate) fn add_allocation(&mut self, driver_handle: usize, allocation: Allocation) {
+        self.allocations.insert(driver_handle, Arc::new(allocation));
     }
 
-    pub(crate) fn allocation(&self, word: usize) -> Option<&Arc<Allocation>> {
-        self.allocations.get(&word)
+    pub(crate) fn allocation(&self, driver_handle: usize) -> Option<&Arc<Allocation>> {
+        self.allocations.get(&driver_handle)
     }
 
-    pub(crate) fn remove_allocation(&mut self, word: usize, completions: &mut RemovedHandles) {
-        completions.note(word, self.allocations.remove(&word).is_some());
+    pub(crate) fn remove_allocation(
+        &mut self,
+        driver_handle: usize,
+        completions: &mut RemovedHandles,
+    ) {
+        completions.note(driver_handle, self.allocations.remove(&driver_handle).is_some());
     }
 
-    pub(crate) fn add_view(&mut self, word: usize, view: View) {
+    pub(crate) fn add_view(&mut self, driver_handle: usize, view: View) {
         if let Some(device) = self.devices.get_mut(&view.device) {
-            device.views_by_handle.insert(view.handle.0, word);
+            device.views_by_handle.insert(view.handle.0, driver_handle);
         }
-        self.views.insert(word, view);
+        self.views.insert(driver_handle, view);
     }
 
     /// Ends a view of this device.
-    pub(crate) fn remove_view(&mut self, word: usize, device: usize, completions: &mut RemovedHandles) {
-        let of_device = self.views.get(&word).is_some_and(|it| it.device == device);
-        let view = if of_device { self.views.remove(&word) } else { None };
+    pub(crate) fn remove_view(
+        &mut self,
+        driver_handle: usize,
+        device: usize,
+        completions: &mut RemovedHandles,
+    ) {
+        let of_device = self.views.get(&driver_handle).is_some_and(|it| it.device == device);
+        let view = if of_device { self.views.remove(&driver_handle) } else { None };
         if let (Some(view), Some(device)) = (&view, self.devices.get_mut(&device))
-            && device.views_by_handle.get(&view.handle.0) == Some(&word)
+            && device.views_by_handle.get(&view.handle.0) == Some(&driver_handle)
         {
             device.views_by_handle.remove(&view.handle.0);
         }
-        completions.note(word, view.is_some());
+        completions.note(driver_handle, view.is_some());
     }
 
     /// The commands of a packet, with what this context's device means by the names.
@@ -265,8 +294,8 @@ impl Records {
     pub(crate) fn view_of(&self, context: usize, handle: Handle) -> DriverResult<(usize, u64)> {
         let context = self.contexts.get(&context).ok_or(DriverError::Invalid)?;
         let device = self.devices.get(&context.device).ok_or(DriverError::Invalid)?;
-        let word = *device.views_by_handle.get(&handle.0).ok_or(DriverError::NoHandle)?;
-        Ok((word, self.size_of(word)?))
+        let driver_handle = *device.views_by_handle.get(&handle.0).ok_or(DriverError::NoHandle)?;
+        Ok((driver_handle, self.size_of(driver_handle)?))
     }
 
     /// How many bytes a view shows.
@@ -306,9 +335,9 @@ mod tests {
         records
     }
 
-    fn open(records: &mut Records, word: usize, device: usize, allocation: usize) {
+    fn open(records: &mut Records, driver_handle: usize, device: usize, allocation: usize) {
         let allocation = Arc::downgrade(records.allocation(allocation).unwrap());
-        records.add_view(word, View { device, handle: NAME, allocation });
+        records.add_view(driver_handle, View { device, handle: NAME, allocation });
     }
 
     /// How many bytes the memory has that a context means by the name.
@@ -365,7 +394,12 @@ mod tests {
         records.add_context(
             12,
             10,
-            Some(SaveArea { driver_handle: 70, kernel_handle: 7, owner: (0, 0), replacement: false }),
+            Some(SaveArea {
+                driver_handle: 70,
+                kernel_handle: 7,
+                owner: (0, 0),
+                replacement: false,
+            }),
         );
         let (number, area) = records.context(12).unwrap();
         assert_ne!(Some(number), records.context(11).map(|it| it.0));

@@ -4,8 +4,8 @@ use crate::driver::SoftGpu;
 use crate::engine::{Engine, Work};
 use crate::format::Command;
 use crate::gpu::{Gpu, NODES};
-use flight::{Fence, CallGuard, Passive};
-use kernel::miniport::{DriverResult, DriverError};
+use flight::{CallGuard, Fence, Passive};
+use kernel::miniport::{DriverError, DriverResult};
 
 impl Work {
     fn fence(&self) -> Fence {
@@ -109,10 +109,10 @@ impl Gpu {
 impl SoftGpu {
     /// Reports what has ended and was not reported, then says what is done.
     pub(crate) fn report_progress(&self, at: &mut Passive, node: u32) -> DriverResult<Fence> {
-        let services = self.callbacks()?;
-        let host = services.host().clone();
-        if at.raised(&*host, |at| self.report(at, &services, node)) {
-            services.queue_dpc();
+        let callbacks = self.callbacks()?;
+        let host = callbacks.host().clone();
+        if at.raised(&*host, |at| self.report(at, &callbacks, node)) {
+            callbacks.queue_dpc();
         }
         if node < NODES { Ok(self.gpu.done(node)) } else { Err(DriverError::Invalid) }
     }

@@ -3,13 +3,16 @@
 use crate::driver::SoftGpu;
 use crate::mmu::{ENTRY_SIZE, encode_entry};
 use flight::{HardwareModel, TableRoot};
-use kernel::miniport::{DriverResult, DriverError};
+use kernel::miniport::{DriverError, DriverResult};
 use kernel::mmu::{TableAddress, TableUpdate};
 use kernel::operation::Operation;
 
 impl SoftGpu {
     /// Does what the CPU does, and answers the root of the system's own addresses.
-    pub(crate) fn prepare_tables(&self, operation: &Operation<'_>) -> DriverResult<Option<TableRoot>> {
+    pub(crate) fn prepare_tables(
+        &self,
+        operation: &Operation<'_>,
+    ) -> DriverResult<Option<TableRoot>> {
         if let Operation::UpdateTable(it) = operation
             && let TableAddress::Cpu(start) = it.table
         {

@@ -15,7 +15,7 @@ use crate::pin::Connection;
 use crate::refused::StreamError;
 use crate::stream::Stream;
 use crate::words::{AllocatorId, DeviceId, FrameId, PinId};
-use flight::{Kind, Passive, RuleId, Subject, EventKind, next_random, invariant};
+use flight::{EventKind, Kind, Passive, RuleId, Subject, invariant, next_random};
 use std::sync::Arc;
 
 /// Where frames come from.
@@ -43,8 +43,8 @@ pub(crate) enum AllocatorOwner {
 impl AllocatorOwner {
     /// WINDOWS: a kernel-mode allocator serves no user-mode filter, and one that is not chosen is
     /// never called (documented).
-    pub(crate) fn choose(has_own: bool, wish: &FramingRequest) -> Self {
-        match (wish.user_mode || wish.client_frames, has_own) {
+    pub(crate) fn choose(has_own: bool, request: &FramingRequest) -> Self {
+        match (request.user_mode || request.client_frames, has_own) {
             (true, _) => AllocatorOwner::Client,
             (false, true) => AllocatorOwner::Driver,
             (false, false) => AllocatorOwner::Default,
@@ -91,12 +91,18 @@ impl Stream {
         let Connection { framing, allocator_owner: by, half_size: short, user_mode } = connection;
         let allocator = self.state.lock().allocators.reserve();
         let subject = allocator.subject();
-        let chosen = EventKind::AllocatorChosen { pin: pin.subject(), by: by.name().into(), user: user_mode };
+        let chosen = EventKind::AllocatorChosen {
+            pin: pin.subject(),
+            by: by.name().into(),
+            user: user_mode,
+        };
         self.log.emit(subject, chosen);
         let word = match by {
-            AllocatorOwner::Driver => self.initialize(at, allocator, pin, &framing).inspect_err(|_| {
-                self.state.lock().allocators.cancel(allocator);
-            })?,
+            AllocatorOwner::Driver => {
+                self.initialize(at, allocator, pin, &framing).inspect_err(|_| {
+                    self.state.lock().allocators.cancel(allocator);
+                })?
+            }
             AllocatorOwner::Default => {
                 let broken = (!framing.system_memory).then(|| {
                     format!(
@@ -110,11 +116,14 @@ impl Stream {
             }
             AllocatorOwner::Client => 0,
         };
-        let mut world = self.state.lock();
-        let device = |pin: PinId| world.pins[pin].device;
+        let mut state = self.state.lock();
+        let device = |pin: PinId| state.pins[pin].device;
         let of = device(pin);
-        let shared = world.allocators.iter().find(|(_, it)| {
-            it.owner == AllocatorOwner::Driver && by == AllocatorOwner::Driver && it.driver_handle == word && device(it.pin) == of
+        let shared = state.allocators.iter().find(|(_, it)| {
+            it.owner == AllocatorOwner::Driver
+                && by == AllocatorOwner::Driver
+                && it.driver_handle == word
+                && device(it.pin) == of
         });
         let shared = shared.map(|(other, _)| other.serial());
         if by == AllocatorOwner::Driver {
@@ -128,12 +137,18 @@ impl Stream {
             let place = Entry::InitializeAllocator.name();
             self.judge(RuleId::KS_ALLOC_003, subject, place, broken);
         }
-        world.allocators.fill(allocator, Allocator { pin, owner: by, framing, half_size: short, driver_handle: word });
-        world.pins[pin].allocator = Some(allocator);
+        state.allocators.fill(
+            allocator,
+            Allocator { pin, owner: by, framing, half_size: short, driver_handle: word },
+        );
+        state.pins[pin].allocator = Some(allocator);
         let word = self.acquire_pointer(word);
         let Framing { frames, bytes, alignment, .. } = framing;
         let (pin, by) = (pin.subject(), by.name().into());
-        self.log.emit(subject, EventKind::AllocatorReady { pin, driver_handle: word, frames, bytes, alignment, by });
+        self.log.emit(
+            subject,
+            EventKind::AllocatorReady { pin, driver_handle: word, frames, bytes, alignment, by },
+        );
         Ok(())
     }
 
@@ -149,7 +164,7 @@ impl Stream {
         let answer = driver.initialize_allocator(at, allocator, &view, framing);
         let (subject, place) = (allocator.subject(), Entry::InitializeAllocator.name());
         match answer {
-            Ok(token) => Ok(token.value()),
+            Ok(driver_handle) => Ok(driver_handle.value()),
             Err(why) => {
                 let left = self.blocks_of(pin, allocator);
                 let broken = (!left.is_empty()).then(|| {
@@ -167,19 +182,19 @@ impl Stream {
     }
 
     fn blocks_of(&self, pin: PinId, allocator: AllocatorId) -> Vec<usize> {
-        let world = self.state.lock();
-        let device = world.pins[pin].device;
-        world.blocks_where(device, |block| block.allocator == Some(allocator))
+        let state = self.state.lock();
+        let device = state.pins[pin].device;
+        state.blocks_where(device, |block| block.allocator == Some(allocator))
     }
 
     fn free_blocks(&self, pin: PinId, words: &[usize]) {
         let memory = {
-            let mut world = self.state.lock();
-            let device = world.pins[pin].device;
+            let mut state = self.state.lock();
+            let device = state.pins[pin].device;
             for word in words {
-                world.blocks.remove(&(device, *word));
+                state.blocks.remove(&(device, *word));
             }
-            world.devices[device].memory.clone()
+            state.devices[device].memory.clone()
         };
         for word in words {
             memory.free(*word);
@@ -188,11 +203,12 @@ impl Stream {
 
     /// The allocator of a connected pin.
     fn allocator_info(&self, pin: PinId) -> AllocatorInfo {
-        let world = self.state.lock();
-        let it = &world.pins[pin];
+        let state = self.state.lock();
+        let it = &state.pins[pin];
         let allocator = invariant(it.allocator, "a connected pin has an allocator");
-        let device = &world.devices[it.device];
-        let Allocator { owner: by, framing, half_size: short, driver_handle: word, .. } = world.allocators[allocator];
+        let device = &state.devices[it.device];
+        let Allocator { owner: by, framing, half_size: short, driver_handle: word, .. } =
+            state.allocators[allocator];
         AllocatorInfo {
             allocator,
             device: it.device,
@@ -213,13 +229,14 @@ impl Stream {
             let Some(word) = self.allocate_one_frame(at, &source) else { break };
             let Some(bytes) = self.validate_frame(&source, word) else { continue };
             had += 1;
-            let mut world = self.state.lock();
+            let mut state = self.state.lock();
             let allocator = Some(source.allocator);
-            let frame = world.add_frame(Frame::new(pin, allocator, word, bytes));
-            world.freed_frames.remove(&(source.device, word));
+            let frame = state.add_frame(Frame::new(pin, allocator, word, bytes));
+            state.freed_frames.remove(&(source.device, word));
             let (word, allocator) = (self.acquire_pointer(word), source.allocator.subject());
             let pin = pin.subject();
-            let blocks_allocated = EventKind::FrameCreated { allocator: Some(allocator), pin, pointer: word, bytes };
+            let blocks_allocated =
+                EventKind::FrameCreated { allocator: Some(allocator), pin, pointer: word, bytes };
             self.log.emit(frame.subject(), blocks_allocated);
         }
         if had == 0 {
@@ -247,7 +264,9 @@ impl Stream {
             }
             AllocatorOwner::Default => source.memory.allocate(bytes, alignment, kind),
             // WINDOWS: framing is a request (documented): a user's buffers need not be aligned.
-            AllocatorOwner::Client => source.memory.allocate(source.frame_size(), 0, MemoryKind::User),
+            AllocatorOwner::Client => {
+                source.memory.allocate(source.frame_size(), 0, MemoryKind::User)
+            }
         }
     }
 
@@ -257,9 +276,9 @@ impl Stream {
     /// are called no page says. Our decision (D-18): at passive level, and under pressure at both,
     /// if the framing asks for memory that is there at both.
     fn uses_dispatch_level(&self, source: &AllocatorInfo) -> bool {
-        let mut world = self.state.lock();
+        let mut state = self.state.lock();
         let pressure =
-            world.pressure.as_mut().filter(|_| source.framing.kind == MemoryKind::NonPaged);
+            state.pressure.as_mut().filter(|_| source.framing.kind == MemoryKind::NonPaged);
         pressure.is_some_and(|it| next_random(it, 2) == 0)
     }
 
@@ -286,8 +305,8 @@ impl Stream {
             _ => None,
         };
         self.judge(RuleId::KS_ALLOC_006, subject, place, broken);
-        let world = self.state.lock();
-        let broken = world
+        let state = self.state.lock();
+        let broken = state
             .frame_at(source.device, word)
             .map(FrameId::serial)
             .map(|frame| format!("{subject} handed out frame {frame} again, which is outstanding"));
@@ -302,10 +321,10 @@ impl Stream {
         let source = self.allocator_info(pin);
         loop {
             let next = {
-                let mut world = self.state.lock();
-                let next = world.pins[pin].frames.first().copied();
+                let mut state = self.state.lock();
+                let next = state.pins[pin].frames.first().copied();
                 next.map(|frame| {
-                    let it = &mut world.frames[frame];
+                    let it = &mut state.frames[frame];
                     it.location = FrameLocation::Idle;
                     (frame, it.address, it.injected)
                 })
@@ -325,14 +344,14 @@ impl Stream {
                     }
                 }
             }
-            let mut world = self.state.lock();
-            world.remove_frame(frame);
+            let mut state = self.state.lock();
+            state.remove_frame(frame);
             if injected.is_none() {
-                world.freed_frames.insert((source.device, word));
+                state.freed_frames.insert((source.device, word));
             }
             self.log.emit(frame.subject(), EventKind::FrameFreed {});
             self.release_pointer(word);
-            drop(world);
+            drop(state);
             source.driver.object_removed(frame.into());
         }
     }
@@ -342,10 +361,10 @@ impl Stream {
         let source = self.allocator_info(pin);
         let subject = source.allocator.subject();
         {
-            let mut world = self.state.lock();
-            world.allocators.remove(source.allocator);
-            world.pins[pin].allocator = None;
-            let mut frames = world.frames_of(pin);
+            let mut state = self.state.lock();
+            state.allocators.remove(source.allocator);
+            state.pins[pin].allocator = None;
+            let mut frames = state.frames_of(pin);
             let home = !frames.any(|(_, it)| it.allocator == Some(source.allocator));
             drop(frames);
             self.log.emit(subject, EventKind::AllocatorEnding { frames_returned: home });
@@ -358,15 +377,20 @@ impl Stream {
             });
             let place = Entry::DeleteAllocator.name();
             self.judge(RuleId::KS_ALLOC_014, subject, place, broken);
-            let mut world = self.state.lock();
+            let mut state = self.state.lock();
             for word in left {
                 // The driver may have freed it on another thread meanwhile.
-                if let Some(it) = world.blocks.get_mut(&(source.device, word)) {
+                if let Some(it) = state.blocks.get_mut(&(source.device, word)) {
                     it.allocator_deleted = true;
                 }
             }
         }
-        self.log.emit(subject, EventKind::AllocatorDeleted { driver_handle: self.pointer_subject(source.driver_handle) });
+        self.log.emit(
+            subject,
+            EventKind::AllocatorDeleted {
+                driver_handle: self.pointer_subject(source.driver_handle),
+            },
+        );
         self.release_pointer(source.driver_handle);
     }
 

@@ -7,9 +7,9 @@
 use crate::mutex::KsMutex;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{DriverResult, BagId, DeviceId, FilterId, ObjectId, PinId, DriverError};
+use crate::words::{BagId, DeviceId, DriverError, DriverResult, FilterId, ObjectId, PinId};
 use crate::world::StreamState;
-use flight::{At, Irql, Passive, RuleId, Slab, Subject, EventKind, current_thread};
+use flight::{At, EventKind, Irql, Passive, RuleId, Slab, Subject, current_thread};
 use std::collections::BTreeMap;
 
 /// Whose bag.
@@ -87,9 +87,10 @@ impl StreamState {
             BagOwner::Pin(it) => {
                 (self.pins.get(it).map(|it| it.device), self.pins.has_issued(it.serial()))
             }
-            BagOwner::Allocated(it) => {
-                (self.bags.allocated.get(it).map(|bag| bag.device), self.bags.allocated.has_issued(it.serial()))
-            }
+            BagOwner::Allocated(it) => (
+                self.bags.allocated.get(it).map(|bag| bag.device),
+                self.bags.allocated.has_issued(it.serial()),
+            ),
         };
         match owner {
             Some(of) if of == device => None,
@@ -119,23 +120,23 @@ impl Stream {
         let of = owner.subject();
         loop {
             let (item, freed_frames, driver, memory) = {
-                let mut world = self.state.lock();
-                let Some(list) = world.bags.items.get_mut(&bag).filter(|it| !it.is_empty()) else {
-                    world.bags.items.remove(&bag);
+                let mut state = self.state.lock();
+                let Some(list) = state.bags.items.get_mut(&bag).filter(|it| !it.is_empty()) else {
+                    state.bags.items.remove(&bag);
                     if let BagOwner::Allocated(bag) = bag {
                         // A driver may free its bag on two threads at once.
-                        world.bags.allocated.take(bag);
+                        state.bags.allocated.take(bag);
                     }
                     return;
                 };
                 let item = list.remove(0);
-                let freed_frames = !world.bags.holds(device, item.pointer);
+                let freed_frames = !state.bags.holds(device, item.pointer);
                 self.log_bag_removal(of, item.pointer, freed_frames);
                 // A driver may still have a bag of its own after its device was removed.
-                let Some(it) = world.devices.get(device) else { return };
+                let Some(it) = state.devices.get(device) else { return };
                 let (driver, memory) = (it.driver.clone(), it.memory.clone());
                 if freed_frames && !item.has_free_routine {
-                    world.blocks.remove(&(device, item.pointer));
+                    state.blocks.remove(&(device, item.pointer));
                 }
                 (item, freed_frames, driver, memory)
             };
@@ -155,17 +156,17 @@ impl Stream {
 
     fn judge_bag(
         &self,
-        world: &StreamState,
+        state: &StreamState,
         bag: BagOwner,
         device: DeviceId,
         place: &'static str,
     ) -> DriverResult<()> {
         let level = self.host.irql();
-        let mutex = world.bag_mutex(bag, device);
+        let mutex = state.bag_mutex(bag, device);
         let of = owner(bag, device).subject();
-        let held = mutex.is_none_or(|it| world.holds_mutex(current_thread(), it));
-        let broken = if let Some(why) = world.missing_bag_reason(bag, device) {
-            Some(format!("the bag of {of} was used, and it {why}"))
+        let held = mutex.is_none_or(|it| state.holds_mutex(current_thread(), it));
+        let broken = if let Some(reason) = state.missing_bag_reason(bag, device) {
+            Some(format!("the bag of {of} was used, and it {reason}"))
         } else if level == Irql::Passive {
             mutex
                 .filter(|_| !held)
@@ -173,22 +174,27 @@ impl Stream {
         } else {
             Some(format!("the bag of {of} was used at {level} level, not at passive"))
         };
-        let refused = broken.is_some();
+        let error = broken.is_some();
         self.judge(RuleId::KS_BAG_001, of, place, broken);
-        if refused { Err(DriverError::Invalid) } else { Ok(()) }
+        if error { Err(DriverError::Invalid) } else { Ok(()) }
     }
 }
 
 impl Services {
     /// Puts an item into a bag (`KsAddItemToObjectBag`). It is freed by the driver's routine, or
     /// is pool memory.
-    pub fn add_to_bag(&self, bag: BagOwner, item: usize, has_free_routine: bool) -> DriverResult<()> {
+    pub fn add_to_bag(
+        &self,
+        bag: BagOwner,
+        item: usize,
+        has_free_routine: bool,
+    ) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.state.lock();
+        let mut state = stream.state.lock();
         let (device, place) = (self.device, "KsAddItemToObjectBag");
-        stream.judge_bag(&world, bag, device, place)?;
+        stream.judge_bag(&state, bag, device, place)?;
         let of = owner(bag, device).subject();
-        let client_frames = !has_free_routine && !world.blocks.contains_key(&(device, item));
+        let client_frames = !has_free_routine && !state.blocks.contains_key(&(device, item));
         let broken = client_frames.then(|| {
             format!("an item of the bag of {of} has no free routine, and is no pool memory")
         });
@@ -196,7 +202,11 @@ impl Services {
         if client_frames {
             return Err(DriverError::Invalid);
         }
-        world.bags.items.entry(bag).or_default().push(BagItem { device, pointer: item, has_free_routine });
+        state.bags.items.entry(bag).or_default().push(BagItem {
+            device,
+            pointer: item,
+            has_free_routine,
+        });
         let item = stream.log.acquire_pointer(item);
         stream.log.emit(of, EventKind::KsBagged { item });
         Ok(())
@@ -209,12 +219,12 @@ impl Services {
         let owner = owner(bag, device);
         let of = owner.subject();
         let (it, driver, memory) = {
-            let mut world = stream.state.lock();
-            stream.judge_bag(&world, bag, device, place)?;
-            let list = world.bags.items.get_mut(&bag).ok_or(DriverError::Invalid)?;
+            let mut state = stream.state.lock();
+            stream.judge_bag(&state, bag, device, place)?;
+            let list = state.bags.items.get_mut(&bag).ok_or(DriverError::Invalid)?;
             let at = list.iter().position(|it| it.pointer == item).ok_or(DriverError::Invalid)?;
             let it = list.remove(at);
-            let shared = world.bags.holds(device, item);
+            let shared = state.bags.holds(device, item);
             let broken = (free && shared).then(|| {
                 format!("an item of the bag of {of} was to be freed, but another bag holds it")
             });
@@ -225,10 +235,10 @@ impl Services {
                 return if free { Err(DriverError::Busy) } else { Ok(()) };
             }
             if !it.has_free_routine {
-                world.blocks.remove(&(device, item));
+                state.blocks.remove(&(device, item));
             }
             // As in `empty_bag`.
-            let device = world.devices.get(device).ok_or(DriverError::Invalid)?;
+            let device = state.devices.get(device).ok_or(DriverError::Invalid)?;
             (it, device.driver.clone(), device.memory.clone())
         };
         if it.has_free_routine {
@@ -246,25 +256,25 @@ impl Services {
     /// The bags that hold an item, each as often as it does.
     pub fn bags_containing(&self, item: usize) -> Vec<BagOwner> {
         let Ok(stream) = self.stream() else { return Vec::new() };
-        let world = stream.state.lock();
+        let state = stream.state.lock();
         let mine = |it: &&BagItem| (it.device, it.pointer) == (self.device, item);
-        let all = world.bags.items.iter();
+        let all = state.bags.items.iter();
         all.flat_map(|(bag, items)| items.iter().filter(mine).map(|_| *bag)).collect()
     }
 
     /// What is in a bag, in order, and whether a routine of the driver's frees it.
     pub fn items_of(&self, bag: BagOwner) -> Vec<(usize, bool)> {
         let Ok(stream) = self.stream() else { return Vec::new() };
-        let world = stream.state.lock();
-        let items = world.bags.items.get(&bag);
+        let state = stream.state.lock();
+        let items = state.bags.items.get(&bag);
         items.into_iter().flatten().map(|it| (it.pointer, it.has_free_routine)).collect()
     }
 
     /// Makes a bag (`KsAllocateObjectBag`): the driver frees it.
     pub fn create_bag(&self) -> DriverResult<BagOwner> {
         let stream = self.stream()?;
-        let mut world = stream.state.lock();
-        Ok(BagOwner::Allocated(world.bags.allocated.insert(DriverBag { device: self.device })))
+        let mut state = stream.state.lock();
+        Ok(BagOwner::Allocated(state.bags.allocated.insert(DriverBag { device: self.device })))
     }
 
     /// Frees a bag that the driver made, with all in it (`KsFreeObjectBag`).

@@ -10,15 +10,15 @@ use crate::refused::StreamError;
 use crate::stream::Stream;
 use crate::words::{FrameId, PinId, PointerId};
 use crate::world::StreamState;
-use flight::{Passive, RuleId, EventKind};
+use flight::{EventKind, Passive, RuleId};
 use std::sync::Arc;
 
 /// The first pointer that keeps a frame from being cancelled, edges before clones.
-pub(crate) fn first_locked_pointer(world: &StreamState, frame: FrameId) -> Option<PointerId> {
-    let pin = &world.pins[world.frames[frame].pin];
+pub(crate) fn first_locked_pointer(state: &StreamState, frame: FrameId) -> Option<PointerId> {
+    let pin = &state.pins[state.frames[frame].pin];
     let mut all = [pin.leading].into_iter().chain(pin.trailing).chain(pin.clones.iter().copied());
     let locks = |pointer: &PointerId| {
-        let it = &world.pointers[*pointer];
+        let it = &state.pointers[*pointer];
         it.locked && it.frame == Some(frame)
     };
     all.find(locks)
@@ -28,10 +28,12 @@ impl Stream {
     /// Cancels every frame in the queue of a pin, holding no mutex. Answers how many there were.
     pub fn cancel_frames(&self, at: &mut Passive, pin: PinId) -> Result<usize, StreamError> {
         let frames: Vec<FrameId> = {
-            let world = self.state.lock();
-            world.pin(pin)?;
-            let all = world.frames_of(pin);
-            let mine = all.filter(|(_, it)| matches!(it.location, FrameLocation::Queued | FrameLocation::Cloned));
+            let state = self.state.lock();
+            state.pin(pin)?;
+            let all = state.frames_of(pin);
+            let mine = all.filter(|(_, it)| {
+                matches!(it.location, FrameLocation::Queued | FrameLocation::Cloned)
+            });
             mine.map(|(number, _)| number).collect()
         };
         for frame in &frames {
@@ -41,12 +43,16 @@ impl Stream {
     }
 
     /// Queues the frames of a pin again that were cancelled.
-    pub fn requeue_cancelled_frames(&self, at: &mut Passive, pin: PinId) -> Result<(), StreamError> {
+    pub fn requeue_cancelled_frames(
+        &self,
+        at: &mut Passive,
+        pin: PinId,
+    ) -> Result<(), StreamError> {
         let _control = self.acquire_control(at, self.filter_of(pin)?)?;
-        let mut world = self.state.lock();
+        let mut state = self.state.lock();
         // The pin may have been closed while this thread waited for the mutex.
-        if world.pins.contains(pin) {
-            self.queue_idle_frames(&mut world, pin);
+        if state.pins.contains(pin) {
+            self.queue_idle_frames(&mut state, pin);
         }
         Ok(())
     }
@@ -54,26 +60,26 @@ impl Stream {
     /// Cancels a frame, now or when its last lock goes.
     pub(crate) fn cancel_frame(&self, at: &mut Passive, frame: FrameId) {
         let has_cancel_callback = {
-            let mut world = self.state.lock();
-            self.dequeue_frame(&mut world, frame)
+            let mut state = self.state.lock();
+            self.dequeue_frame(&mut state, frame)
         };
         let Some((pin, driver, has_cancel_callback)) = has_cancel_callback else { return };
         for clone in has_cancel_callback {
             driver.pointer_cancelled(at, pin, clone);
-            let mut world = self.state.lock();
+            let mut state = self.state.lock();
             // The driver deletes the clone in the callback, as it must, or another thread did.
-            let there = world.pointers.contains(clone);
+            let there = state.pointers.contains(clone);
             let subject = clone.subject();
             let broken = there.then(|| format!("{subject} was not deleted in its cancel callback"));
             self.judge(RuleId::KS_PTR_007, subject, "AVStrMiniCancelCallback", broken);
             if there {
-                self.remove_clone(&mut world, clone, true);
+                self.remove_clone(&mut state, clone, true);
             }
         }
-        let mut world = self.state.lock();
+        let mut state = self.state.lock();
         // The pin may have stopped during the callbacks, and its frames were freed.
-        if world.frames.contains(frame) {
-            self.complete_if_unreferenced(&mut world, frame);
+        if state.frames.contains(frame) {
+            self.complete_if_unreferenced(&mut state, frame);
         }
     }
 
@@ -81,31 +87,31 @@ impl Stream {
     /// freed since it was chosen, or is not in flight.
     fn dequeue_frame(
         &self,
-        world: &mut StreamState,
+        state: &mut StreamState,
         frame: FrameId,
     ) -> Option<(PinId, Arc<Driver>, Vec<PointerId>)> {
-        let it = world.frames.get_mut(frame)?;
+        let it = state.frames.get_mut(frame)?;
         if !matches!(it.location, FrameLocation::Queued | FrameLocation::Cloned) {
             return None;
         }
         it.cancel_requested = true;
         let pin = it.pin;
-        let of = &world.pins[pin];
+        let of = &state.pins[pin];
         let place = of.queue.iter().position(|it| *it == frame);
         let next = place.and_then(|it| of.queue.get(it + 1)).copied();
         let edges = [Some(of.leading), of.trailing];
         let clones = of.clones.clone();
-        let driver = world.devices[of.device].driver.clone();
-        let locked = first_locked_pointer(world, frame);
+        let driver = state.devices[of.device].driver.clone();
+        let locked = first_locked_pointer(state, frame);
         // A clone that is locked keeps the frame, but not its place: an edge does.
         if locked.is_none_or(|it| clones.contains(&it)) {
             for edge in edges.into_iter().flatten() {
-                if world.pointers[edge].frame == Some(frame) {
-                    self.set_pointer_frame(world, edge, next);
+                if state.pointers[edge].frame == Some(frame) {
+                    self.set_pointer_frame(state, edge, next);
                 }
             }
-            world.pins[pin].dequeue(frame);
-            world.frames[frame].location = FrameLocation::Cloned;
+            state.pins[pin].dequeue(frame);
+            state.frames[frame].location = FrameLocation::Cloned;
         }
         if let Some(by) = locked {
             let by = by.subject();
@@ -114,7 +120,7 @@ impl Stream {
         }
         let mut has_cancel_callback = Vec::new();
         for clone in clones {
-            let it = &mut world.pointers[clone];
+            let it = &mut state.pointers[clone];
             if it.frame != Some(frame) || it.kind != PointerKind::Clone {
                 continue;
             }
@@ -125,7 +131,7 @@ impl Stream {
                 it.frame = None;
                 let moved = EventKind::PointerMoved { frame: None };
                 self.log.emit(clone.subject(), moved);
-                world.frames[frame].clones -= 1;
+                state.frames[frame].clones -= 1;
             }
         }
         Some((pin, driver, has_cancel_callback))

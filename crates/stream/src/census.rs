@@ -4,7 +4,7 @@ use crate::bag::BagOwner;
 use crate::stream::Stream;
 use crate::words::{DeviceId, FilterId, PinId};
 use crate::world::StreamState;
-use flight::{LiveObjects, LiveObject};
+use flight::{LiveObject, LiveObjects};
 
 impl Stream {
     /// The live device with this serial number, as events print it.
@@ -24,22 +24,22 @@ impl Stream {
 
     /// The live objects, and what keeps each alive.
     pub fn live_objects(&self) -> LiveObjects {
-        let world = self.state.lock();
+        let stream_state = self.state.lock();
         let mut live = Vec::new();
-        for (number, it) in world.devices.iter() {
-            let blocks = world.blocks_of(number).count();
+        for (number, it) in stream_state.devices.iter() {
+            let blocks = stream_state.blocks_of(number).count();
             let mut why = vec![format!("{:?}", it.set_phase).to_lowercase()];
             if blocks > 0 {
                 why.push(format!("its driver has {blocks} pieces of memory"));
             }
-            add_bag_references(&world, BagOwner::Device(number), &mut why);
+            add_bag_references(&stream_state, BagOwner::Device(number), &mut why);
             let subject = number.subject();
             live.push(LiveObject { subject, owner: None, reasons: why });
-            for (filter, _) in world.filters.iter().filter(|(_, it)| it.device == number) {
-                world.list_filter(filter, &mut live);
+            for (filter, _) in stream_state.filters.iter().filter(|(_, it)| it.device == number) {
+                stream_state.list_filter(filter, &mut live);
             }
         }
-        for (mutex, owner) in world.mutexes.iter() {
+        for (mutex, owner) in stream_state.mutexes.iter() {
             let why = vec![format!("{} mutex of thread {}", mutex.name(), owner.thread)];
             live.push(LiveObject { subject: mutex.owner(), owner: None, reasons: why });
         }
@@ -47,8 +47,8 @@ impl Stream {
     }
 }
 
-fn add_bag_references(world: &StreamState, bag: BagOwner, why: &mut Vec<String>) {
-    let count = world.bags.count(bag);
+fn add_bag_references(stream_state: &StreamState, bag: BagOwner, why: &mut Vec<String>) {
+    let count = stream_state.bags.count(bag);
     if count > 0 {
         why.push(format!("{count} items in its bag"));
     }
@@ -73,7 +73,11 @@ impl StreamState {
             why.push("connected".to_owned());
         }
         add_bag_references(self, BagOwner::Pin(pin), &mut why);
-        live.push(LiveObject { subject: pin.subject(), owner: Some(it.filter.subject()), reasons: why });
+        live.push(LiveObject {
+            subject: pin.subject(),
+            owner: Some(it.filter.subject()),
+            reasons: why,
+        });
         let owner = Some(pin.subject());
         if let Some(allocator) = it.allocator {
             let it = &self.allocators[allocator];

@@ -176,7 +176,9 @@ impl PinDescriptor {
     }
 
     fn judge(&self, filter: &FilterDescriptor, all: &mut Vec<RuleCheck>) {
-        let both = EXCLUSIVE_FLAGS.iter().find(|(one, other)| self.has_flag(*one) && self.has_flag(*other));
+        let both = EXCLUSIVE_FLAGS
+            .iter()
+            .find(|(one, other)| self.has_flag(*one) && self.has_flag(*other));
         let broken = both.map(|(one, other)| {
             format!("a pin has both {one:?} and {other:?}, which exclude each other")
         });

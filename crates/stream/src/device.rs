@@ -8,9 +8,9 @@ use crate::mutex::KsMutex;
 use crate::refused::StreamError;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{DriverResult, DeviceId, FilterId, DriverError};
+use crate::words::{DeviceId, DriverError, DriverResult, FilterId};
 use crate::world::StreamState;
-use flight::{Passive, RuleId, Subject, EventKind, current_thread};
+use flight::{EventKind, Passive, RuleId, Subject, current_thread};
 use std::sync::Arc;
 
 /// A minidriver and the memory its frames are in.
@@ -64,7 +64,8 @@ impl StreamState {
     /// A device that is started.
     pub(crate) fn started_device(&self, device: DeviceId) -> Result<&Device, StreamError> {
         let it = self.device(device)?;
-        let started = matches!(it.set_phase, DevicePhase::Started | DevicePhase::Querying) && !it.surprise_removed;
+        let started = matches!(it.set_phase, DevicePhase::Started | DevicePhase::Querying)
+            && !it.surprise_removed;
         if started { Ok(it) } else { Err(StreamError::NotStarted(device.subject())) }
     }
 }
@@ -81,10 +82,10 @@ impl Stream {
     pub fn add_device(
         self: &Arc<Self>,
         at: &mut Passive,
-        plugged: DriverSetup,
+        setup: DriverSetup,
     ) -> Result<DeviceId, StreamError> {
         let device = self.state.lock().devices.reserve();
-        let driver = self.new_driver(device, &plugged);
+        let driver = self.new_driver(device, &setup);
         let descriptor = driver.describe();
         for filter in &descriptor.filters {
             self.check_descriptor(device.subject(), filter).inspect_err(|_| {
@@ -96,7 +97,7 @@ impl Stream {
         let count = u32::try_from(factories.len()).unwrap_or(u32::MAX);
         let it = Device {
             driver: driver.clone(),
-            memory: plugged.memory,
+            memory: setup.memory,
             set_phase: DevicePhase::Starting,
             dispatch,
             factories,
@@ -105,19 +106,19 @@ impl Stream {
             surprise_removed: false,
         };
         {
-            let mut world = self.state.lock();
-            world.devices.fill(device, it);
+            let mut state = self.state.lock();
+            state.devices.fill(device, it);
             self.log.emit(device.subject(), EventKind::KsAdded { factories: count });
         }
         driver.attach();
-        if let Err(why) = self.call_add_device(at, device, &driver) {
+        if let Err(reason) = self.call_add_device(at, device, &driver) {
             self.remove_device_object(at, device);
-            return Err(why);
+            return Err(reason);
         }
-        if let Err(why) = self.call_start_device(at, device) {
+        if let Err(reason) = self.call_start_device(at, device) {
             // It has no filters yet.
             let _ = self.end_device(at, device, &driver, EndReason::Remove);
-            return Err(why);
+            return Err(reason);
         }
         Ok(device)
     }
@@ -125,8 +126,8 @@ impl Stream {
     /// Starts a device that was stopped.
     pub fn start_device(&self, at: &mut Passive, device: DeviceId) -> Result<(), StreamError> {
         {
-            let mut world = self.state.lock();
-            let it = world.devices.get_mut(device);
+            let mut state = self.state.lock();
+            let it = state.devices.get_mut(device);
             let it = it.ok_or(StreamError::NotFound(device.subject()))?;
             if it.set_phase != DevicePhase::Stopped {
                 return Err(StreamError::Driver(DriverError::Busy));
@@ -159,7 +160,11 @@ impl Stream {
     }
 
     /// Pulls a device out: its driver hears of it first, then all that is open of it is closed.
-    pub fn surprise_remove_device(&self, at: &mut Passive, device: DeviceId) -> Result<(), StreamError> {
+    pub fn surprise_remove_device(
+        &self,
+        at: &mut Passive,
+        device: DeviceId,
+    ) -> Result<(), StreamError> {
         let (driver, _) = self.begin_end(at, device, DevicePhase::EndReason)?;
         self.end_device(at, device, &driver, EndReason::SurpriseRemoval)
     }
@@ -169,12 +174,12 @@ impl Stream {
         Some(self.state.lock().devices.get(device)?.driver.services.clone())
     }
 
-    fn new_driver(self: &Arc<Self>, device: DeviceId, plugged: &DriverSetup) -> Arc<Driver> {
+    fn new_driver(self: &Arc<Self>, device: DeviceId, setup: &DriverSetup) -> Arc<Driver> {
         let (stream, host, log) = (Arc::downgrade(self), self.host.clone(), self.log.clone());
-        let memory = plugged.memory.clone();
+        let memory = setup.memory.clone();
         let services = Services { stream: stream.clone(), device, memory, host, log };
         Arc::new(Driver {
-            minidriver: plugged.minidriver.clone(),
+            minidriver: setup.minidriver.clone(),
             services: Arc::new(services),
             stream,
             host: self.host.clone(),
@@ -184,17 +189,26 @@ impl Stream {
     }
 
     /// Whether what a driver says of a filter can be.
-    pub(crate) fn check_descriptor(&self, about: Subject, filter: &FilterDescriptor) -> Result<(), StreamError> {
+    pub(crate) fn check_descriptor(
+        &self,
+        about: Subject,
+        filter: &FilterDescriptor,
+    ) -> Result<(), StreamError> {
         let mut first = None;
         for (request_rule, broken) in filter.judge() {
             first = first.or_else(|| broken.clone());
             self.judge(request_rule, about, "KSPIN_DESCRIPTOR_EX", broken);
         }
         let error = first.map(DescriptorError).or_else(|| filter.descriptor_error());
-        error.map_or(Ok(()), |why| Err(why.into()))
+        error.map_or(Ok(()), |reason| Err(reason.into()))
     }
 
-    fn call_add_device(&self, at: &mut Passive, device: DeviceId, driver: &Driver) -> Result<(), StreamError> {
+    fn call_add_device(
+        &self,
+        at: &mut Passive,
+        device: DeviceId,
+        driver: &Driver,
+    ) -> Result<(), StreamError> {
         let _held = self.acquire_guard(at, KsMutex::Device(device.subject()))?;
         if !self.has_entry(device, Entry::DeviceAdd) {
             return Ok(());
@@ -212,16 +226,16 @@ impl Stream {
             let _held = self.acquire_guard(at, KsMutex::Device(device.subject()))?;
             self.device_call_locked(at, device, &driver, Entry::DeviceStart)?;
         }
-        if let Err(why) = self.device_call_locked(at, device, &driver, Entry::DevicePostStart) {
+        if let Err(reason) = self.device_call_locked(at, device, &driver, Entry::DevicePostStart) {
             let _held = self.acquire_guard(at, KsMutex::Device(device.subject()))?;
             // What it answers changes nothing: it has stopped.
             let _ = self.device_call_locked(at, device, &driver, Entry::DeviceStop);
-            return Err(why.into());
+            return Err(reason.into());
         }
-        let mut world = self.state.lock();
-        world.devices[device].set_phase = DevicePhase::Started;
+        let mut state = self.state.lock();
+        state.devices[device].set_phase = DevicePhase::Started;
         self.log.emit(device.subject(), EventKind::KsStarted {});
-        self.wake_all(&mut world);
+        self.wake_all(&mut state);
         Ok(())
     }
 
@@ -256,16 +270,16 @@ impl Stream {
         answer
     }
 
-    fn judge_pending(&self, device: DeviceId, entry: Entry, why: Option<DriverError>) {
-        let broken = (why == Some(DriverError::Pending))
+    fn judge_pending(&self, device: DeviceId, entry: Entry, reason: Option<DriverError>) {
+        let broken = (reason == Some(DriverError::Pending))
             .then(|| format!("{} answered that it is pending, which it may not", entry.name()));
         self.judge(RuleId::KS_DEV_001, device.subject(), entry.name(), broken);
     }
 
     fn set_phase(&self, device: DeviceId, set_phase: DevicePhase) {
-        let mut world = self.state.lock();
-        world.devices[device].set_phase = set_phase;
-        self.wake_all(&mut world);
+        let mut state = self.state.lock();
+        state.devices[device].set_phase = set_phase;
+        self.wake_all(&mut state);
     }
 
     /// Asks a driver whether its device may end. If it refuses, the device is as it was.
@@ -276,9 +290,9 @@ impl Stream {
         driver: &Driver,
         (entry, from): (Entry, DevicePhase),
     ) -> Result<(), StreamError> {
-        if let Err(why) = self.device_call(at, device, driver, entry) {
+        if let Err(reason) = self.device_call(at, device, driver, entry) {
             self.set_phase(device, from);
-            return Err(why.into());
+            return Err(reason.into());
         }
         self.set_phase(device, DevicePhase::EndReason);
         Ok(())
@@ -293,14 +307,15 @@ impl Stream {
         to: DevicePhase,
     ) -> Result<(Arc<Driver>, DevicePhase), StreamError> {
         let what = |_: &StreamState| format!("the start or the end of {}", device.subject());
-        self.wait_until(at, device.subject(), None, what, |world| {
-            let Some(it) = world.devices.get_mut(device) else {
+        self.wait_until(at, device.subject(), None, what, |state| {
+            let Some(it) = state.devices.get_mut(device) else {
                 return Some(Err(StreamError::NotFound(device.subject())));
             };
             match it.set_phase {
                 DevicePhase::Starting | DevicePhase::Querying | DevicePhase::EndReason => None,
                 from @ (DevicePhase::Started | DevicePhase::Stopped) => {
-                    it.set_phase = if from == DevicePhase::Started { to } else { DevicePhase::EndReason };
+                    it.set_phase =
+                        if from == DevicePhase::Started { to } else { DevicePhase::EndReason };
                     Some(Ok((it.driver.clone(), from)))
                 }
             }
@@ -318,10 +333,10 @@ impl Stream {
     ) -> Result<(), StreamError> {
         let subject = device.subject();
         if ending == EndReason::SurpriseRemoval {
-            let mut world = self.state.lock();
-            world.devices[device].surprise_removed = true;
+            let mut state = self.state.lock();
+            state.devices[device].surprise_removed = true;
             self.log.emit(subject, EventKind::KsSurpriseRemoved {});
-            self.wake_all(&mut world);
+            self.wake_all(&mut state);
         }
         // Nothing helps a device whose driver refuses to end: it ends all the same.
         if ending == EndReason::SurpriseRemoval {
@@ -346,13 +361,13 @@ impl Stream {
     fn end_filters(&self, at: &mut Passive, device: DeviceId) -> Result<(), StreamError> {
         loop {
             let next = {
-                let world = self.state.lock();
-                world.filters.iter().find(|(_, it)| it.device == device).map(|(it, _)| it)
+                let state = self.state.lock();
+                state.filters.iter().find(|(_, it)| it.device == device).map(|(it, _)| it)
             };
             let Some(filter) = next else { return Ok(()) };
-            let held = self
-                .acquire_guard(at, KsMutex::Device(device.subject()))
-                .and_then(|of| Ok((self.acquire_guard(at, KsMutex::Control(filter.subject()))?, of)));
+            let held = self.acquire_guard(at, KsMutex::Device(device.subject())).and_then(|of| {
+                Ok((self.acquire_guard(at, KsMutex::Control(filter.subject()))?, of))
+            });
             let Ok(_held) = held else {
                 self.set_phase(device, DevicePhase::Started);
                 return Err(StreamError::Stuck);
@@ -367,11 +382,11 @@ impl Stream {
     /// Its driver was told to forget it: nothing of it may be left.
     fn judge_leaks(&self, at: &mut Passive, device: DeviceId) {
         let (blocks, bags) = {
-            let world = self.state.lock();
-            let mine = world.blocks_of(device).filter(|(_, it)| !it.allocator_deleted);
+            let state = self.state.lock();
+            let mine = state.blocks_of(device).filter(|(_, it)| !it.allocator_deleted);
             // What is in its bag goes with that.
-            let blocks = mine.filter(|(word, _)| !world.bags.holds(device, *word));
-            (blocks.count(), world.bags.allocated_by(device))
+            let blocks = mine.filter(|(word, _)| !state.bags.holds(device, *word));
+            (blocks.count(), state.bags.allocated_by(device))
         };
         let broken = (blocks > 0).then(|| {
             format!("{blocks} pieces of memory of the driver are left when its device is removed")
@@ -390,15 +405,15 @@ impl Stream {
     fn remove_device_object(&self, at: &mut Passive, device: DeviceId) {
         self.empty_bag(at, device, crate::bag::BagOwner::Device(device));
         let (memory, left, driver) = {
-            let mut world = self.state.lock();
-            let it = world.devices.remove(device);
-            let left = world.blocks_where(device, |_| true);
+            let mut state = self.state.lock();
+            let it = state.devices.remove(device);
+            let left = state.blocks_where(device, |_| true);
             for word in &left {
-                world.blocks.remove(&(device, *word));
+                state.blocks.remove(&(device, *word));
             }
-            world.freed_frames.retain(|(of, _)| *of != device);
+            state.freed_frames.retain(|(of, _)| *of != device);
             self.log.emit(device.subject(), EventKind::KsRemoved {});
-            self.wake_all(&mut world);
+            self.wake_all(&mut state);
             (it.memory, left, it.driver)
         };
         for word in left {
@@ -415,8 +430,8 @@ impl Services {
         let stream = self.stream()?;
         let subject = self.device.subject();
         let held = {
-            let world = stream.state.lock();
-            world.holds_mutex(current_thread(), KsMutex::Device(subject))
+            let state = stream.state.lock();
+            state.holds_mutex(current_thread(), KsMutex::Device(subject))
         };
         let broken = (!held)
             .then(|| format!("a filter factory of {subject} was made without the device mutex"));
@@ -424,8 +439,8 @@ impl Services {
         if !held || stream.check_descriptor(subject, &descriptor).is_err() {
             return Err(DriverError::Invalid);
         }
-        let mut world = stream.state.lock();
-        let device = world.devices.get_mut(self.device).ok_or(DriverError::Invalid)?;
+        let mut state = stream.state.lock();
+        let device = state.devices.get_mut(self.device).ok_or(DriverError::Invalid)?;
         device.factories.push(Arc::new(descriptor));
         u32::try_from(device.factories.len() - 1).map_err(|_| DriverError::NoMemory)
     }
@@ -433,17 +448,21 @@ impl Services {
     /// The filters of the device (`KsGetFirstChild`), with the device mutex held.
     pub fn filters(&self) -> DriverResult<Vec<FilterId>> {
         let stream = self.stream()?;
-        let world = stream.state.lock();
-        stream.judge_enumeration(&world, KsMutex::Device(self.device.subject()))?;
-        let mine = world.filters.iter().filter(|(_, it)| it.device == self.device);
+        let state = stream.state.lock();
+        stream.judge_enumeration(&state, KsMutex::Device(self.device.subject()))?;
+        let mine = state.filters.iter().filter(|(_, it)| it.device == self.device);
         Ok(mine.map(|(number, _)| number).collect())
     }
 }
 
 impl Stream {
     /// Entry rule: the hierarchy is walked with its mutex.
-    pub(crate) fn judge_enumeration(&self, world: &StreamState, mutex: KsMutex) -> DriverResult<()> {
-        let held = world.holds_mutex(current_thread(), mutex);
+    pub(crate) fn judge_enumeration(
+        &self,
+        state: &StreamState,
+        mutex: KsMutex,
+    ) -> DriverResult<()> {
+        let held = state.holds_mutex(current_thread(), mutex);
         let broken = (!held).then(|| {
             format!("what is below {} was walked without the {} mutex", mutex.owner(), mutex.name())
         });

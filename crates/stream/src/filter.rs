@@ -4,13 +4,13 @@ use crate::bag::BagOwner;
 use crate::describe::{FilterDescriptor, PinDescriptor};
 use crate::funnel::{Driver, Entry};
 use crate::minidriver::FilterView;
-use crate::mutex::{KsMutexGuard, KsMutex};
+use crate::mutex::{KsMutex, KsMutexGuard};
 use crate::refused::StreamError;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{DriverResult, DeviceId, FilterId, PinId, DriverError, DriverHandle};
+use crate::words::{DeviceId, DriverError, DriverHandle, DriverResult, FilterId, PinId};
 use crate::world::StreamState;
-use flight::{Passive, RuleId, EventKind, Component};
+use flight::{Component, EventKind, Passive, RuleId};
 use std::sync::Arc;
 
 /// A filter.
@@ -39,7 +39,12 @@ impl StreamState {
 
     pub(crate) fn filter_view(&self, filter: FilterId) -> FilterView {
         let it = &self.filters[filter];
-        FilterView { filter, device: it.device, factory: it.factory, driver_handle: it.driver_handle }
+        FilterView {
+            filter,
+            device: it.device,
+            factory: it.factory,
+            driver_handle: it.driver_handle,
+        }
     }
 
     pub(crate) fn driver_of(&self, filter: FilterId) -> Arc<Driver> {
@@ -62,13 +67,13 @@ impl Stream {
         // WINDOWS: D-20. One page names the device mutex, another the control mutex: both.
         let _device = self.acquire_guard(at, KsMutex::Device(device.subject()))?;
         let (filter, driver, asks) = {
-            let mut world = self.state.lock();
-            let it = world.started_device(device)?;
+            let mut state = self.state.lock();
+            let it = state.started_device(device)?;
             let descriptor = it.factories.get(factory as usize).cloned();
             let descriptor = descriptor.ok_or(StreamError::NoFactory(factory))?;
             let (word, driver) = (it.driver_handle, it.driver.clone());
             let asks = descriptor.dispatch.contains(&Entry::FilterCreate);
-            let filter = world.filters.insert(Filter {
+            let filter = state.filters.insert(Filter {
                 device,
                 factory,
                 descriptor,
@@ -83,27 +88,27 @@ impl Stream {
         };
         let _control = match self.acquire_guard(at, KsMutex::Control(filter.subject())) {
             Ok(held) => held,
-            Err(why) => {
+            Err(reason) => {
                 self.state.lock().filters.remove(filter);
-                return Err(why);
+                return Err(reason);
             }
         };
         let own = match asks.then(|| self.call_create_filter(at, &driver, filter)) {
             None => None,
             Some(Ok(word)) => (word != 0).then_some(word),
-            Some(Err(why)) => {
+            Some(Err(reason)) => {
                 self.empty_bag(at, device, BagOwner::Filter(filter));
-                let mut world = self.state.lock();
-                world.filters.remove(filter);
+                let mut state = self.state.lock();
+                state.filters.remove(filter);
                 self.log.emit(filter.subject(), EventKind::FilterCreateFailed {});
-                self.wake_all(&mut world);
-                drop(world);
+                self.wake_all(&mut state);
+                drop(state);
                 driver.object_removed(filter.into());
-                return Err(why);
+                return Err(reason);
             }
         };
-        let mut world = self.state.lock();
-        let it = &mut world.filters[filter];
+        let mut state = self.state.lock();
+        let it = &mut state.filters[filter];
         it.created = true;
         it.own_handle = own;
         it.driver_handle = own.unwrap_or(it.driver_handle);
@@ -111,7 +116,8 @@ impl Stream {
         let needs = it.descriptor.pins.iter().map(|it| it.instances_necessary);
         let needs = needs.fold(0, u32::saturating_add);
         let device = device.subject();
-        let blocks_allocated = EventKind::FilterCreated { device, factory, has_context: own, dispatch, needs };
+        let blocks_allocated =
+            EventKind::FilterCreated { device, factory, has_context: own, dispatch, needs };
         self.log.emit(filter.subject(), blocks_allocated);
         Ok(filter)
     }
@@ -135,9 +141,9 @@ impl Stream {
         let _device = self.acquire_guard(at, KsMutex::Device(device.subject()))?;
         let _control = self.acquire_guard(at, KsMutex::Control(filter.subject()))?;
         {
-            let world = self.state.lock();
-            world.filter(filter)?;
-            let pins = world.pins_of(filter).len();
+            let state = self.state.lock();
+            state.filter(filter)?;
+            let pins = state.pins_of(filter).len();
             let broken = (pins > 0)
                 .then(|| format!("{} was closed with {pins} of its pins open", filter.subject()));
             let refused = broken.is_some();
@@ -152,15 +158,20 @@ impl Stream {
     }
 
     /// Takes the control mutex of a filter that is made, and whose device is started.
-    pub(crate) fn acquire_control(&self, at: &mut Passive, filter: FilterId) -> Result<KsMutexGuard<'_>, StreamError> {
+    pub(crate) fn acquire_control(
+        &self,
+        at: &mut Passive,
+        filter: FilterId,
+    ) -> Result<KsMutexGuard<'_>, StreamError> {
         let held = self.acquire_guard(at, KsMutex::Control(filter.subject()))?;
         let answer = {
-            let world = self.state.lock();
-            let it = world.filter(filter);
+            let state = self.state.lock();
+            let it = state.filter(filter);
             // One that is being made has no pins yet.
-            let it = it
-                .and_then(|it| it.created.then_some(it).ok_or(StreamError::NotFound(filter.subject())));
-            it.and_then(|it| world.started_device(it.device).map(|_| ()))
+            let it = it.and_then(|it| {
+                it.created.then_some(it).ok_or(StreamError::NotFound(filter.subject()))
+            });
+            it.and_then(|it| state.started_device(it.device).map(|_| ()))
         };
         answer.map(|()| held)
     }
@@ -172,25 +183,26 @@ impl Stream {
             self.destroy_pin(at, pin);
         }
         let (view, driver, own, asks, device) = {
-            let world = self.state.lock();
-            let (view, driver) = (world.filter_view(filter), world.driver_of(filter));
-            let it = &world.filters[filter];
+            let state = self.state.lock();
+            let (view, driver) = (state.filter_view(filter), state.driver_of(filter));
+            let it = &state.filters[filter];
             let asks = it.created && it.descriptor.dispatch.contains(&Entry::FilterClose);
             (view, driver, it.own_handle, asks, it.device)
         };
         if asks {
             self.begin_request(filter.subject());
-            let answer = driver.close_filter(at, &view, own.map(DriverHandle::duplicate)).map(|()| 0);
+            let answer =
+                driver.close_filter(at, &view, own.map(DriverHandle::duplicate)).map(|()| 0);
             // What it answers changes nothing: the filter is closed.
             let _ = self.end_request(at, filter.subject(), Entry::FilterClose, answer);
         }
         self.empty_bag(at, device, BagOwner::Filter(filter));
-        let mut world = self.state.lock();
-        world.filters.remove(filter);
-        world.jobs.retain(|it| !it.is_of_filter(filter));
+        let mut state = self.state.lock();
+        state.filters.remove(filter);
+        state.jobs.retain(|it| !it.is_of_filter(filter));
         self.log.emit(filter.subject(), EventKind::FilterClosed {});
-        self.wake_all(&mut world);
-        drop(world);
+        self.wake_all(&mut state);
+        drop(state);
         driver.object_removed(filter.into());
     }
 }
@@ -199,9 +211,9 @@ impl Services {
     /// A filter of the device, as it is now.
     pub fn filter_view(&self, filter: FilterId) -> Option<FilterView> {
         let stream = self.stream().ok()?;
-        let world = stream.state.lock();
-        world.filters.get(filter).filter(|it| it.device == self.device)?;
-        Some(world.filter_view(filter))
+        let state = stream.state.lock();
+        state.filters.get(filter).filter(|it| it.device == self.device)?;
+        Some(state.filter_view(filter))
     }
 
     /// Makes another kind of pin of one filter (`KsFilterCreatePinFactory`), with the control
@@ -209,18 +221,18 @@ impl Services {
     pub fn create_pin_factory(&self, filter: FilterId, pin: PinDescriptor) -> DriverResult<u32> {
         let stream = self.stream()?;
         let mut whole = {
-            let world = stream.state.lock();
-            let it = world.filters.get(filter).filter(|it| it.device == self.device);
+            let state = stream.state.lock();
+            let it = state.filters.get(filter).filter(|it| it.device == self.device);
             let whole = FilterDescriptor::clone(&it.ok_or(DriverError::Invalid)?.descriptor);
-            stream.judge_enumeration(&world, KsMutex::Control(filter.subject()))?;
+            stream.judge_enumeration(&state, KsMutex::Control(filter.subject()))?;
             whole
         };
         whole.pins.push(pin);
         let number = u32::try_from(whole.pins.len() - 1).map_err(|_| DriverError::NoMemory)?;
         stream.check_descriptor(filter.subject(), &whole).map_err(|_| DriverError::Invalid)?;
-        let mut world = stream.state.lock();
+        let mut state = stream.state.lock();
         // It may have been closed since: the world was not held while the descriptor was judged.
-        let it = world.filters.get_mut(filter).ok_or(DriverError::Invalid)?;
+        let it = state.filters.get_mut(filter).ok_or(DriverError::Invalid)?;
         it.descriptor = Arc::new(whole);
         Ok(number)
     }

@@ -9,9 +9,9 @@ use crate::describe::{Flow, PinFlag};
 use crate::pointer::PointerKind;
 use crate::refused::StreamError;
 use crate::stream::Stream;
-use crate::words::{AllocatorId, DeviceId, FrameId, Header, PinId, PointerId, PinState};
+use crate::words::{AllocatorId, DeviceId, FrameId, Header, PinId, PinState, PointerId};
 use crate::world::StreamState;
-use flight::{Passive, RuleId, EventKind, WaitResult};
+use flight::{EventKind, Passive, RuleId, WaitResult};
 
 /// A frame.
 #[derive(Debug)]
@@ -110,13 +110,13 @@ impl StreamState {
 
 impl Stream {
     /// A frame arrives in its pin's queue.
-    pub(crate) fn enqueue_frame(&self, world: &mut StreamState, frame: FrameId) {
-        let it = &mut world.frames[frame];
+    pub(crate) fn enqueue_frame(&self, stream_state: &mut StreamState, frame: FrameId) {
+        let it = &mut stream_state.frames[frame];
         it.location = FrameLocation::Queued;
         it.cancel_requested = false;
         it.written = false;
         let (pin, fresh) = (it.pin, it.header);
-        let at = &mut world.pins[pin];
+        let at = &mut stream_state.pins[pin];
         if at.descriptor.flow == Flow::Out {
             it.header = Header::default();
         } else {
@@ -129,23 +129,28 @@ impl Stream {
         self.log_event(frame.subject(), || EventKind::FrameQueued { pin: pin.subject() });
         let mut fell = false;
         for edge in [Some(leading), trailing].into_iter().flatten() {
-            if world.pointers[edge].frame.is_none() {
+            if stream_state.pointers[edge].frame.is_none() {
                 fell |= edge == leading;
-                self.set_pointer_frame(world, edge, Some(frame));
+                self.set_pointer_frame(stream_state, edge, Some(frame));
             }
         }
         if initiates && (fell || every) {
-            Self::request_processing(world, pin);
+            Self::request_processing(stream_state, pin);
         }
     }
 
     /// Has a pointer point to a frame, from its beginning on.
-    pub(crate) fn set_pointer_frame(&self, world: &mut StreamState, pointer: PointerId, frame: Option<FrameId>) {
-        let it = &mut world.pointers[pointer];
-        let pin = &mut world.pins[it.pin];
+    pub(crate) fn set_pointer_frame(
+        &self,
+        stream_state: &mut StreamState,
+        pointer: PointerId,
+        frame: Option<FrameId>,
+    ) {
+        let it = &mut stream_state.pointers[pointer];
+        let pin = &mut stream_state.pins[it.pin];
         pin.move_count += 1;
         let out = pin.descriptor.flow == Flow::Out;
-        let of = frame.map(|frame| &world.frames[frame]);
+        let of = frame.map(|frame| &stream_state.frames[frame]);
         let room = of.map_or(0, |it| if out { it.bytes } else { it.header.data_used });
         it.frame = frame;
         it.offset = 0;
@@ -158,9 +163,14 @@ impl Stream {
     }
 
     /// An edge has left a frame: if it was the last that had to, the frame leaves the queue.
-    pub(crate) fn leave_frame(&self, world: &mut StreamState, frame: FrameId, edge: PointerKind) {
-        let it = &mut world.frames[frame];
-        let pin = &mut world.pins[it.pin];
+    pub(crate) fn leave_frame(
+        &self,
+        stream_state: &mut StreamState,
+        frame: FrameId,
+        edge: PointerKind,
+    ) {
+        let it = &mut stream_state.frames[frame];
+        let pin = &mut stream_state.pins[it.pin];
         let name = if edge == PointerKind::Leading { "leading" } else { "trailing" };
         self.log_event(frame.subject(), || EventKind::FramePassed { edge: name.into() });
         if edge == PointerKind::Leading && pin.trailing.is_some() {
@@ -168,24 +178,24 @@ impl Stream {
         }
         pin.dequeue(frame);
         it.location = FrameLocation::Cloned;
-        self.complete_if_unreferenced(world, frame);
+        self.complete_if_unreferenced(stream_state, frame);
     }
 
     /// A frame that nothing refers to is done.
-    pub(crate) fn complete_if_unreferenced(&self, world: &mut StreamState, frame: FrameId) {
-        let it = &mut world.frames[frame];
+    pub(crate) fn complete_if_unreferenced(&self, stream_state: &mut StreamState, frame: FrameId) {
+        let it = &mut stream_state.frames[frame];
         if it.location != FrameLocation::Cloned || it.clones > 0 {
             return;
         }
         let subject = frame.subject();
-        let of = &mut world.pins[it.pin];
+        let of = &mut stream_state.pins[it.pin];
         let client = of.client_state;
         let stops = client == PinState::Stop;
         // What is given up on the way to stop carries nothing.
         if it.cancel_requested || stops {
             it.location = FrameLocation::Idle;
             self.log.emit(subject, EventKind::FrameCancelled {});
-            self.wake_all(world);
+            self.wake_all(stream_state);
             return;
         }
         it.location = FrameLocation::Completed;
@@ -193,7 +203,10 @@ impl Stream {
         if of.descriptor.flow == Flow::Out {
             let maps = of.descriptor.has_flag(PinFlag::GenerateMappings);
             let broken = if header.data_used > bytes {
-                Some(format!("{subject} says that {} of its {bytes} bytes are used", header.data_used))
+                Some(format!(
+                    "{subject} says that {} of its {bytes} bytes are used",
+                    header.data_used
+                ))
             } else if header.data_used == 0 && written && !maps && client >= PinState::Pause {
                 Some(format!("{subject} was written, and says that no byte of it is used"))
             } else {
@@ -207,20 +220,20 @@ impl Stream {
             let now = self.host.now();
             EventKind::FrameDone { used, time, duration, end, discontinuity, now }
         });
-        self.wake_all(world);
+        self.wake_all(stream_state);
     }
 
     /// Queues the frames of a pin that are home: there is work again. Those of a pin that data goes
     /// into are free, and so are not queued; those that were injected are their driver's.
-    pub(crate) fn queue_idle_frames(&self, world: &mut StreamState, pin: PinId) {
-        let out = world.pins[pin].descriptor.flow == Flow::Out;
+    pub(crate) fn queue_idle_frames(&self, stream_state: &mut StreamState, pin: PinId) {
+        let out = stream_state.pins[pin].descriptor.flow == Flow::Out;
         let empty = |it: &Frame| it.location == FrameLocation::Idle && it.injected.is_none();
-        let home = world.frames_of(pin).filter(|(_, it)| out && empty(it));
+        let home = stream_state.frames_of(pin).filter(|(_, it)| out && empty(it));
         let home: Vec<FrameId> = home.map(|(frame, _)| frame).collect();
         for frame in home {
-            self.enqueue_frame(world, frame);
+            self.enqueue_frame(stream_state, frame);
         }
-        self.wake_all(world);
+        self.wake_all(stream_state);
     }
 
     /// Takes the next frame that is done, and waits for it until a time at most.
@@ -233,16 +246,16 @@ impl Stream {
         deadline: Option<u64>,
     ) -> Result<ClientFrame, StreamError> {
         let what = |_: &StreamState| format!("a frame of {}", pin.subject());
-        let done = self.wait_for(at, deadline, what, |world| {
-            let Some(it) = world.pins.get_mut(pin) else {
+        let done = self.wait_for(at, deadline, what, |stream_state| {
+            let Some(it) = stream_state.pins.get_mut(pin) else {
                 return Some(Err(StreamError::NotFound(pin.subject())));
             };
             let (client, device) = (it.client_state, it.device);
             let Some(frame) = it.completed.pop_front() else {
-                let over = client == PinState::Stop || world.started_device(device).is_err();
+                let over = client == PinState::Stop || stream_state.started_device(device).is_err();
                 return over.then_some(Err(StreamError::Stopped));
             };
-            let it = &mut world.frames[frame];
+            let it = &mut stream_state.frames[frame];
             it.location = FrameLocation::Delivered;
             self.log_event(frame.subject(), || EventKind::FrameTaken {});
             Some(Ok(ClientFrame { frame, header: it.header }))
@@ -262,12 +275,18 @@ impl Stream {
     }
 
     /// Reads from a frame that the client has.
-    pub fn read_frame(&self, frame: FrameId, offset: u32, into: &mut [u8]) -> Result<(), StreamError> {
+    pub fn read_frame(
+        &self,
+        frame: FrameId,
+        offset: u32,
+        into: &mut [u8],
+    ) -> Result<(), StreamError> {
         let (word, memory) = {
-            let world = self.state.lock();
-            let it = world.frames.get(frame).filter(|it| it.location == FrameLocation::Delivered);
+            let stream_state = self.state.lock();
+            let it =
+                stream_state.frames.get(frame).filter(|it| it.location == FrameLocation::Delivered);
             let it = it.ok_or_else(|| StreamError::NotFound(frame.subject()))?;
-            (it.address, world.devices[world.pins[it.pin].device].memory.clone())
+            (it.address, stream_state.devices[stream_state.pins[it.pin].device].memory.clone())
         };
         let read = memory.read(word, offset, into);
         if read { Ok(()) } else { Err(StreamError::NotFound(frame.subject())) }
@@ -276,18 +295,21 @@ impl Stream {
     /// Gives a frame back: it is filled again, while its pin has frames to fill.
     pub fn return_frame(&self, at: &mut Passive, frame: FrameId) -> Result<(), StreamError> {
         let injected = {
-            let mut world = self.state.lock();
-            let it = world.frames.get_mut(frame).filter(|it| it.location == FrameLocation::Delivered);
+            let mut stream_state = self.state.lock();
+            let it = stream_state
+                .frames
+                .get_mut(frame)
+                .filter(|it| it.location == FrameLocation::Delivered);
             let it = it.ok_or_else(|| StreamError::NotFound(frame.subject()))?;
             it.location = FrameLocation::Idle;
             self.log_event(frame.subject(), || EventKind::FrameReturned {});
             let (pin, injected) = (it.pin, it.injected.is_some());
-            let of = &world.pins[pin];
+            let of = &stream_state.pins[pin];
             let flows = of.client_state >= PinState::Pause && of.device_state >= PinState::Pause;
             if flows && of.descriptor.flow == Flow::Out && !injected {
-                self.enqueue_frame(&mut world, frame);
+                self.enqueue_frame(&mut stream_state, frame);
             }
-            self.wake_all(&mut world);
+            self.wake_all(&mut stream_state);
             injected.then_some(pin)
         };
         if let Some(pin) = injected {
@@ -305,41 +327,44 @@ impl Stream {
         header: Header,
     ) -> Result<FrameId, StreamError> {
         let what = |_: &StreamState| format!("a free frame of {}", pin.subject());
-        let found = self.wait_until(at, pin.subject(), None, what, |world| {
-            let Some(it) = world.pins.get(pin) else {
+        let found = self.wait_until(at, pin.subject(), None, what, |stream_state| {
+            let Some(it) = stream_state.pins.get(pin) else {
                 return Some(Err(StreamError::NotFound(pin.subject())));
             };
             if it.descriptor.flow == Flow::Out {
                 return Some(Err(StreamError::WrongDirection));
             }
-            if it.client_state < PinState::Acquire || world.started_device(it.device).is_err() {
+            if it.client_state < PinState::Acquire
+                || stream_state.started_device(it.device).is_err()
+            {
                 return Some(Err(StreamError::Stopped));
             }
             let device = it.device;
             let home = |(_, it): &(FrameId, &Frame)| it.location == FrameLocation::Idle;
-            let found = world.frames_of(pin).find(home).map(|(frame, _)| frame);
+            let found = stream_state.frames_of(pin).find(home).map(|(frame, _)| frame);
             // A buffer that the driver has read is free, too.
             let frame = found.or_else(|| it.completed.front().copied())?;
-            world.pins[pin].completed.retain(|done| *done != frame);
-            let it = &mut world.frames[frame];
+            stream_state.pins[pin].completed.retain(|done| *done != frame);
+            let it = &mut stream_state.frames[frame];
             it.location = FrameLocation::Delivered;
             Some(Ok((frame, it.address, device)))
         })?;
         let (frame, word, device) = found?;
         let memory = self.memory_of(device).ok_or(StreamError::Stopped)?;
         let written = memory.write(word, 0, bytes);
-        let mut world = self.state.lock();
-        let it = world.frames.get_mut(frame).filter(|it| it.location == FrameLocation::Delivered);
+        let mut stream_state = self.state.lock();
+        let it =
+            stream_state.frames.get_mut(frame).filter(|it| it.location == FrameLocation::Delivered);
         let it = it.ok_or(StreamError::Stopped)?; // The pin stopped meanwhile.
         if !written {
             it.location = FrameLocation::Idle;
-            self.wake_all(&mut world); // Another thread may wait for it.
+            self.wake_all(&mut stream_state); // Another thread may wait for it.
             return Err(StreamError::NoFrames);
         }
         let used = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         it.header = Header { data_used: used, ..header };
-        self.enqueue_frame(&mut world, frame);
-        self.wake_all(&mut world);
+        self.enqueue_frame(&mut stream_state, frame);
+        self.wake_all(&mut stream_state);
         Ok(frame)
     }
 }

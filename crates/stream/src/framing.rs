@@ -226,7 +226,11 @@ pub(crate) fn negotiate(
         return Err(format!("the other side wants alignment {:#x}", other.alignment));
     }
     match pin {
-        None => merge_framing(&SimpleFraming { system_memory: true, ..SimpleFraming::default() }, other, sample_size),
+        None => merge_framing(
+            &SimpleFraming { system_memory: true, ..SimpleFraming::default() },
+            other,
+            sample_size,
+        ),
         Some(FramingForm::Simple(it)) => {
             if !it.kind.satisfies(other.kind) {
                 return Err(format!(
@@ -239,7 +243,8 @@ pub(crate) fn negotiate(
         }
         Some(FramingForm::Extended(it)) => {
             let fits = |item: &&FramingItem| {
-                item.kind.satisfies(other.kind) && item.max_size().is_none_or(|it| other.bytes <= it)
+                item.kind.satisfies(other.kind)
+                    && item.max_size().is_none_or(|it| other.bytes <= it)
             };
             let Some(item) = it.items.iter().find(fits) else {
                 let wanted = match other.bytes {
@@ -265,7 +270,11 @@ pub(crate) fn negotiate(
 }
 
 /// The larger wish of each: masks have the smaller ones in them.
-fn merge_framing(pin: &SimpleFraming, other: &FramingRequest, sample_size: u32) -> Result<Framing, String> {
+fn merge_framing(
+    pin: &SimpleFraming,
+    other: &FramingRequest,
+    sample_size: u32,
+) -> Result<Framing, String> {
     let frames = pin.frames.max(other.frames);
     let bytes = pin.bytes.max(other.bytes);
     if frames > MAX_FRAMES {
@@ -285,7 +294,11 @@ mod tests {
     use super::*;
 
     fn item(least: u32, most: u32) -> FramingItem {
-        FramingItem { framing: SizeRange { min: least, max: most }, frames: 3, ..FramingItem::default() }
+        FramingItem {
+            framing: SizeRange { min: least, max: most },
+            frames: 3,
+            ..FramingItem::default()
+        }
     }
 
     #[test]
@@ -294,11 +307,12 @@ mod tests {
             alignment: 15,
             ..item(64, 256)
         }]));
-        let wish = FramingRequest { frames: 5, bytes: 100, alignment: 3, ..FramingRequest::default() };
-        let agreed = negotiate(Some(&framing), &wish, 64).unwrap();
+        let request =
+            FramingRequest { frames: 5, bytes: 100, alignment: 3, ..FramingRequest::default() };
+        let agreed = negotiate(Some(&framing), &request, 64).unwrap();
         assert_eq!((agreed.frames, agreed.bytes, agreed.alignment), (5, 256, 15));
-        let wish = FramingRequest { bytes: 300, ..FramingRequest::default() };
-        assert!(negotiate(Some(&framing), &wish, 64).unwrap_err().contains("300 bytes"));
+        let request = FramingRequest { bytes: 300, ..FramingRequest::default() };
+        assert!(negotiate(Some(&framing), &request, 64).unwrap_err().contains("300 bytes"));
     }
 
     #[test]
@@ -306,8 +320,8 @@ mod tests {
         let framing =
             |least, most| FramingForm::Extended(ExtendedFraming::new(vec![item(least, most)]));
         let bytes = |framing: &FramingForm, wanted| {
-            let wish = FramingRequest { bytes: wanted, ..FramingRequest::default() };
-            negotiate(Some(framing), &wish, 64).unwrap().bytes
+            let request = FramingRequest { bytes: wanted, ..FramingRequest::default() };
+            negotiate(Some(framing), &request, 64).unwrap().bytes
         };
         let unlimited = framing(32, u32::MAX);
         assert_eq!([0, 16, 100].map(|it| bytes(&unlimited, it)), [64, 64, 100]);
@@ -320,8 +334,8 @@ mod tests {
     fn nobody_makes_frames_without_end() {
         let many = FramingItem { frames: u32::MAX, ..item(64, 64) };
         let framing = FramingForm::Extended(ExtendedFraming::new(vec![many]));
-        let refused = negotiate(Some(&framing), &FramingRequest::default(), 64).unwrap_err();
-        assert!(refused.contains("4294967295 frames are wanted"));
+        let error = negotiate(Some(&framing), &FramingRequest::default(), 64).unwrap_err();
+        assert!(error.contains("4294967295 frames are wanted"));
     }
 
     #[test]

@@ -10,12 +10,13 @@ use crate::minidriver::{FilterView, Minidriver, PinView, ProcessPin};
 use crate::services::Services;
 use crate::stream::Stream;
 use crate::words::{
-    AllocatorId, DriverResult, HandleSlot, DeviceId, DriverAllocator, DriverDevice, DriverFilter, DriverFrame,
-    DriverPin, FilterId, FrameId, ObjectId, PinId, PointerId, DriverError, PinState, DriverHandle,
+    AllocatorId, DeviceId, DriverAllocator, DriverDevice, DriverError, DriverFilter, DriverFrame,
+    DriverHandle, DriverPin, DriverResult, FilterId, FrameId, HandleSlot, ObjectId, PinId,
+    PinState, PointerId,
 };
 use crate::world::StreamState;
 use flight::{
-    Dispatch, Host, CallGuard, Irql, Kind, Level, Log, Passive, Subject, Support, EventKind,
+    CallGuard, Dispatch, EventKind, Host, Irql, Kind, Level, Log, Passive, Subject, Support,
     current_thread, resume_internal_error,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -221,7 +222,11 @@ impl Driver {
         });
     }
 
-    pub(crate) fn create_pin(&self, at: &mut Passive, pin: &PinView) -> DriverResult<Option<DriverPin>> {
+    pub(crate) fn create_pin(
+        &self,
+        at: &mut Passive,
+        pin: &PinView,
+    ) -> DriverResult<Option<DriverPin>> {
         self.call(Entry::PinCreate, at, pin.pin, |it, at: &mut Passive| {
             it.create_pin(at, pin, HandleSlot::new())
         })
@@ -333,14 +338,14 @@ impl Driver {
         dispatch: bool,
     ) {
         let lent = DriverAllocator::duplicate(word);
-        let carried = self.number(frame);
+        let data = self.number(frame);
         let frame: DriverFrame = DriverHandle::duplicate(frame);
         // It returns nothing.
         let _ = self.call_at(Entry::FreeFrame, at, allocator, dispatch, |it| {
             self.log_arguments(Entry::FreeFrame, allocator, word);
             self.log.emit(
                 number.subject(),
-                EventKind::FrameFreeing { allocator: allocator.subject(), pointer: carried },
+                EventKind::FrameFreeing { allocator: allocator.subject(), pointer: data },
             );
             it.free_frame(&lent, frame);
             Ok(())
@@ -348,11 +353,11 @@ impl Driver {
     }
 
     pub(crate) fn delete_allocator(&self, at: &mut Passive, allocator: AllocatorId, word: usize) {
-        let token = DriverAllocator::duplicate(word);
+        let driver_handle = DriverAllocator::duplicate(word);
         // It returns nothing.
         let _ = self.call(Entry::DeleteAllocator, at, allocator, |it, at: &mut Passive| {
             self.log_arguments(Entry::DeleteAllocator, allocator, word);
-            it.delete_allocator(at, token);
+            it.delete_allocator(at, driver_handle);
             Ok(())
         });
     }
@@ -451,18 +456,19 @@ impl Driver {
         let inside = CallGuard::enter(number, None, false);
         let subject = Kind::Call.subject(number);
         {
-            let mut world = stream.state.lock();
+            let mut stream_state = stream.state.lock();
             let pin = match about {
-                ObjectId::Pointer(pointer) => match world.pointers.get(pointer) {
+                ObjectId::Pointer(pointer) => match stream_state.pointers.get(pointer) {
                     Some(pointer) => Some(pointer.pin),
                     // Another thread deleted the pointer first: there is nothing to tell.
-                    None => return then(&mut world, Err(DriverError::NotReady)),
+                    None => return then(&mut stream_state, Err(DriverError::NotReady)),
                 },
                 _ => None,
             };
-            world.active_calls.push(ActiveCall { thread, id: number, entry, about, pin });
+            stream_state.active_calls.push(ActiveCall { thread, id: number, entry, about, pin });
             stream.log_event(subject, || {
-                let (name, locks) = (entry.name().into(), world.describe_held_mutexes(thread).into());
+                let (name, locks) =
+                    (entry.name().into(), stream_state.describe_held_mutexes(thread).into());
                 EventKind::KsCall {
                     name,
                     level: L::IRQL,
@@ -476,16 +482,16 @@ impl Driver {
         let call = |at: &mut L| guarded(|| body(&*self.minidriver, at));
         let answer = at.raised(&*self.host, call).unwrap_or(Err(DriverError::Crashed));
 
-        let mut world = stream.state.lock();
-        stream.end_call(&mut world, thread, number, entry);
+        let mut stream_state = stream.state.lock();
+        stream.end_call(&mut stream_state, thread, number, entry);
         stream.log_event(subject, || {
-            let refused = answer.as_ref().err();
-            let said = refused.map_or("ok".into(), |why| why.name());
-            let legal = refused.is_none_or(|why| entry.row().legal.allows(*why));
-            EventKind::KsReturn { name: entry.name().into(), result: said, legal }
+            let error = answer.as_ref().err();
+            let text = error.map_or("ok".into(), |why| why.name());
+            let legal = error.is_none_or(|why| entry.row().legal.allows(*why));
+            EventKind::KsReturn { name: entry.name().into(), result: text, legal }
         });
         drop(inside);
-        then(&mut world, answer)
+        then(&mut stream_state, answer)
     }
 }
 

@@ -31,7 +31,11 @@ pub struct ReceivedFrame {
 
 impl ReceivedFrame {
     /// Takes the next frame of a pin that runs, and gives it back.
-    pub fn receive(stream: &Stream, at: &mut Passive, pin: PinId) -> Result<ReceivedFrame, StreamError> {
+    pub fn receive(
+        stream: &Stream,
+        at: &mut Passive,
+        pin: PinId,
+    ) -> Result<ReceivedFrame, StreamError> {
         let ClientFrame { frame, header } = stream.take_frame(at, pin, None)?;
         // What is said to be used may be more than there is.
         let there = stream.state.lock().frames.get(frame).map_or(0, |it| it.bytes);
@@ -50,11 +54,11 @@ impl Graph {
         at: &mut Passive,
         device: DeviceId,
         format: &Format,
-        wish: &FramingRequest,
+        request: &FramingRequest,
     ) -> Result<Graph, StreamError> {
         let filter = stream.open_filter(at, device, 0)?;
         let connected = stream.create_pin(at, filter, 0, format).and_then(|pin| {
-            let framing = stream.connect(at, pin, wish).inspect_err(|_| {
+            let framing = stream.connect(at, pin, request).inspect_err(|_| {
                 // It may be gone already, with its device.
                 let _ = stream.close_pin(at, pin);
             })?;
@@ -62,10 +66,10 @@ impl Graph {
         });
         match connected {
             Ok((pin, framing)) => Ok(Graph { stream: stream.clone(), filter, pin, framing }),
-            Err(why) => {
+            Err(reason) => {
                 // Likewise.
                 let _ = stream.close_filter(at, filter);
-                Err(why)
+                Err(reason)
             }
         }
     }
@@ -75,9 +79,9 @@ impl Graph {
         self.stream.set_state(at, self.pin, PinState::Run)?;
         let mut pictures = Vec::new();
         while pictures.len() < frames {
-            let picture = ReceivedFrame::receive(&self.stream, at, self.pin)?;
-            let end = picture.header.end_of_stream;
-            pictures.push(picture);
+            let frame_bytes = ReceivedFrame::receive(&self.stream, at, self.pin)?;
+            let end = frame_bytes.header.end_of_stream;
+            pictures.push(frame_bytes);
             if end {
                 break;
             }

@@ -3,17 +3,17 @@
 use crate::frame::{Frame, FrameLocation};
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{DriverResult, FrameId, Header, PinId, DriverError, PinState};
-use flight::{Passive, RuleId, EventKind, invariant};
+use crate::words::{DriverError, DriverResult, FrameId, Header, PinId, PinState};
+use flight::{EventKind, Passive, RuleId, invariant};
 
 impl Services {
     /// Has a pin's frames come from the driver (`KsPinRegisterFrameReturnCallback`), before it
     /// leaves stop.
     pub fn inject_frames(&self, pin: PinId) -> DriverResult<()> {
         let (stream, place) = (self.stream()?, "KsPinRegisterFrameReturnCallback");
-        let mut world = stream.state.lock();
-        self.find_pin(&world, pin, place)?;
-        let it = &mut world.pins[pin];
+        let mut stream_state = stream.state.lock();
+        self.find_pin(&stream_state, pin, place)?;
+        let it = &mut stream_state.pins[pin];
         let stopped = it.client_state == PinState::Stop && it.device_state == PinState::Stop;
         let broken = (!stopped).then(|| {
             format!("{} was to inject frames in state {}", pin.subject(), it.client_state.name())
@@ -37,9 +37,9 @@ impl Services {
         context: usize,
     ) -> DriverResult<()> {
         let (stream, place) = (self.stream()?, "KsPinSubmitFrame");
-        let mut world = stream.state.lock();
-        self.find_pin(&world, pin, place)?;
-        let it = &world.pins[pin];
+        let mut stream_state = stream.state.lock();
+        self.find_pin(&stream_state, pin, place)?;
+        let it = &stream_state.pins[pin];
         let broken = if !it.injects_frames {
             Some(format!("a frame was submitted to {}, which does not inject", pin.subject()))
         } else if (word == 0) != (bytes == 0) {
@@ -49,9 +49,9 @@ impl Services {
         } else {
             None
         };
-        let refused = broken.is_some();
+        let error = broken.is_some();
         stream.judge(RuleId::KS_STATE_009, pin.subject(), place, broken);
-        if refused {
+        if error {
             return Err(DriverError::Invalid);
         }
         if it.client_state < PinState::Acquire {
@@ -61,11 +61,12 @@ impl Services {
         frame.header = header;
         frame.location = FrameLocation::Cloned;
         frame.injected = Some(context);
-        let frame = world.add_frame(frame);
+        let frame = stream_state.add_frame(frame);
         let (word, pin) = (stream.acquire_pointer(word), pin.subject());
-        let blocks_allocated = EventKind::FrameCreated { allocator: None, pin, pointer: word, bytes };
+        let blocks_allocated =
+            EventKind::FrameCreated { allocator: None, pin, pointer: word, bytes };
         stream.log.emit(frame.subject(), blocks_allocated);
-        stream.complete_if_unreferenced(&mut world, frame);
+        stream.complete_if_unreferenced(&mut stream_state, frame);
         Ok(())
     }
 }
@@ -80,15 +81,17 @@ impl Stream {
         self.host.yield_point(at);
         let Ok(_held) = self.acquire_guard(at, processing) else { return };
         let (word, context, driver) = {
-            let mut world = self.state.lock();
+            let mut stream_state = self.state.lock();
             // The pin may have stopped or been closed meanwhile: then the frame has gone back.
-            let Some(of) = world.pins.get(pin).filter(|pin| pin.device_state != PinState::Stop) else {
+            let Some(of) =
+                stream_state.pins.get(pin).filter(|pin| pin.device_state != PinState::Stop)
+            else {
                 return;
             };
-            let Some(it) = world.frames.get(frame) else { return };
+            let Some(it) = stream_state.frames.get(frame) else { return };
             let context = invariant(it.injected, "only injected frames go back to their driver");
-            let (word, driver) = (it.address, world.devices[of.device].driver.clone());
-            world.remove_frame(frame);
+            let (word, driver) = (it.address, stream_state.devices[of.device].driver.clone());
+            stream_state.remove_frame(frame);
             (word, context, driver)
         };
         driver.frame_returned(at, pin, word, context);

@@ -48,7 +48,7 @@ mod tests;
 
 // The kernel, and what clients do with it.
 pub use device::DriverSetup;
-pub use flight::{LiveObjects, LiveObject};
+pub use flight::{LiveObject, LiveObjects};
 pub use frame::ClientFrame;
 pub use framing::FramingRequest;
 pub use graph::{Graph, ReceivedFrame};
@@ -58,15 +58,15 @@ pub use stream::Stream;
 
 // The ids of objects, and the state of pins and frames.
 pub use words::{
-    AllocatorId, BagId, DeviceId, FilterId, FrameId, Header, ObjectId, PinId, PointerId, PinState,
+    AllocatorId, BagId, DeviceId, FilterId, FrameId, Header, ObjectId, PinId, PinState, PointerId,
 };
 
 // What a minidriver implements, and the table of its entry points.
-pub use funnel::{Entry, LegalResults, KsRow, TABLE};
+pub use funnel::{Entry, KsRow, LegalResults, TABLE};
 pub use minidriver::{FilterView, Minidriver, PinView, ProcessPin};
 pub use words::{
-    DriverResult, HandleSlot, DriverAllocator, DriverDevice, DriverFilter, DriverFrame, DriverPin, DriverError,
-    DriverHandle,
+    DriverAllocator, DriverDevice, DriverError, DriverFilter, DriverFrame, DriverHandle, DriverPin,
+    DriverResult, HandleSlot,
 };
 
 // What a minidriver describes.

@@ -48,16 +48,16 @@ pub trait FrameMemory: Send + Sync {
     fn allocate(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize>;
 
     /// Frees it. Answers whether it was there.
-    fn free(&self, word: usize) -> bool;
+    fn free(&self, driver_handle: usize) -> bool;
 
     /// Reads. Answers whether all of it was there.
-    fn read(&self, word: usize, offset: u32, into: &mut [u8]) -> bool;
+    fn read(&self, driver_handle: usize, offset: u32, into: &mut [u8]) -> bool;
 
     /// Writes. Answers whether all of it was there; then all of it is written, else nothing.
-    fn write(&self, word: usize, offset: u32, bytes: &[u8]) -> bool;
+    fn write(&self, driver_handle: usize, offset: u32, bytes: &[u8]) -> bool;
 
     /// How many bytes there are from there on, and of which kind; none where that is not known.
-    fn extent(&self, word: usize) -> Option<(u32, MemoryKind)>;
+    fn extent(&self, driver_handle: usize) -> Option<(u32, MemoryKind)>;
 
     /// How many pieces there are.
     fn allocation_count(&self) -> usize;
@@ -97,35 +97,36 @@ impl FrameMemory for SystemMemory {
             *left = left.checked_sub(1)?;
         }
         let mask = alignment as usize;
-        let word = pieces.next.checked_add(GUARD + mask)? & !mask;
-        pieces.next = word.checked_add(bytes as usize)?;
-        pieces.blocks.insert(word, (kind, vec![0; bytes as usize]));
-        Some(word)
+        let driver_handle = pieces.next.checked_add(GUARD + mask)? & !mask;
+        pieces.next = driver_handle.checked_add(bytes as usize)?;
+        pieces.blocks.insert(driver_handle, (kind, vec![0; bytes as usize]));
+        Some(driver_handle)
     }
 
-    fn free(&self, word: usize) -> bool {
-        self.0.lock().blocks.remove(&word).is_some()
+    fn free(&self, driver_handle: usize) -> bool {
+        self.0.lock().blocks.remove(&driver_handle).is_some()
     }
 
-    fn read(&self, word: usize, offset: u32, into: &mut [u8]) -> bool {
+    fn read(&self, driver_handle: usize, offset: u32, into: &mut [u8]) -> bool {
         let pieces = self.0.lock();
-        let from = pieces.blocks.get(&word).and_then(|(_, it)| it.get(offset as usize..));
+        let from = pieces.blocks.get(&driver_handle).and_then(|(_, it)| it.get(offset as usize..));
         let Some(from) = from.and_then(|it| it.get(..into.len())) else { return false };
         into.copy_from_slice(from);
         true
     }
 
-    fn write(&self, word: usize, offset: u32, bytes: &[u8]) -> bool {
+    fn write(&self, driver_handle: usize, offset: u32, bytes: &[u8]) -> bool {
         let mut pieces = self.0.lock();
-        let to = pieces.blocks.get_mut(&word).and_then(|(_, it)| it.get_mut(offset as usize..));
+        let to =
+            pieces.blocks.get_mut(&driver_handle).and_then(|(_, it)| it.get_mut(offset as usize..));
         let Some(to) = to.and_then(|it| it.get_mut(..bytes.len())) else { return false };
         to.copy_from_slice(bytes);
         true
     }
 
-    fn extent(&self, word: usize) -> Option<(u32, MemoryKind)> {
+    fn extent(&self, driver_handle: usize) -> Option<(u32, MemoryKind)> {
         let pieces = self.0.lock();
-        let (kind, bytes) = pieces.blocks.get(&word)?;
+        let (kind, bytes) = pieces.blocks.get(&driver_handle)?;
         Some((u32::try_from(bytes.len()).unwrap_or(u32::MAX), *kind))
     }
 
@@ -145,12 +146,18 @@ mod tests {
     #[test]
     fn memory_is_aligned_and_ends_where_it_ends() {
         let memory = SystemMemory::default();
-        let word = memory.allocate(100, 0xff, MemoryKind::NonPaged).unwrap();
-        assert_eq!(word & 0xff, 0);
-        assert!(memory.write(word, 96, &[1; 4]) && !memory.write(word, 97, &[1; 4]));
+        let driver_handle = memory.allocate(100, 0xff, MemoryKind::NonPaged).unwrap();
+        assert_eq!(driver_handle & 0xff, 0);
+        assert!(
+            memory.write(driver_handle, 96, &[1; 4]) && !memory.write(driver_handle, 97, &[1; 4])
+        );
         let mut read = [0; 4];
-        assert!(memory.read(word, 96, &mut read) && read == [1; 4]);
-        assert!(memory.free(word) && !memory.free(word) && !memory.write(word, 0, &[1]));
+        assert!(memory.read(driver_handle, 96, &mut read) && read == [1; 4]);
+        assert!(
+            memory.free(driver_handle)
+                && !memory.free(driver_handle)
+                && !memory.write(driver_handle, 0, &[1])
+        );
     }
 
     #[test]

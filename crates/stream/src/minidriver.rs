@@ -7,8 +7,8 @@ use crate::describe::{DeviceDescriptor, Format};
 use crate::framing::Framing;
 use crate::services::Services;
 use crate::words::{
-    DriverResult, HandleSlot, DeviceId, DriverAllocator, DriverDevice, DriverFilter, DriverFrame, DriverPin,
-    FilterId, ObjectId, PinId, PointerId, DriverError, PinState,
+    DeviceId, DriverAllocator, DriverDevice, DriverError, DriverFilter, DriverFrame, DriverPin,
+    DriverResult, FilterId, HandleSlot, ObjectId, PinId, PinState, PointerId,
 };
 use flight::{Dispatch, Passive};
 use std::sync::Arc;
@@ -187,7 +187,12 @@ pub trait Minidriver: Send + Sync {
     }
 
     /// It is closed (`AVStrMiniPinClose`). The word comes back, if the driver gave one.
-    fn close_pin(&self, at: &mut Passive, pin: &PinView, word: Option<DriverPin>) -> DriverResult<()> {
+    fn close_pin(
+        &self,
+        at: &mut Passive,
+        pin: &PinView,
+        word: Option<DriverPin>,
+    ) -> DriverResult<()> {
         self.delegate().ok_or(DriverError::NoEntryPoint)?.close_pin(at, pin, word)
     }
 
@@ -218,7 +223,13 @@ pub trait Minidriver: Send + Sync {
     }
 
     /// A pin changes its state (`AVStrMiniPinSetDeviceState`).
-    fn set_state(&self, at: &mut Passive, pin: &PinView, to: PinState, from: PinState) -> DriverResult<()> {
+    fn set_state(
+        &self,
+        at: &mut Passive,
+        pin: &PinView,
+        to: PinState,
+        from: PinState,
+    ) -> DriverResult<()> {
         self.delegate().ok_or(DriverError::NoEntryPoint)?.set_state(at, pin, to, from)
     }
 
@@ -243,7 +254,9 @@ pub trait Minidriver: Send + Sync {
         framing: &Framing,
         word: HandleSlot<'_, crate::words::AllocatorId>,
     ) -> DriverResult<DriverAllocator> {
-        self.delegate().ok_or(DriverError::NoEntryPoint)?.initialize_allocator(at, pin, framing, word)
+        self.delegate()
+            .ok_or(DriverError::NoEntryPoint)?
+            .initialize_allocator(at, pin, framing, word)
     }
 
     /// Allocates a frame, or none at once (`AVStrMiniAllocate`), at passive or dispatch level.

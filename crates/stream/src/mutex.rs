@@ -12,9 +12,9 @@ use crate::funnel::Entry;
 use crate::refused::StreamError;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{DriverResult, DriverError};
+use crate::words::{DriverError, DriverResult};
 use crate::world::StreamState;
-use flight::{At, Irql, Passive, RuleId, Subject, EventKind, current_thread};
+use flight::{At, EventKind, Irql, Passive, RuleId, Subject, current_thread};
 
 /// A mutex: whose it is says which of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,8 +110,8 @@ pub(crate) struct KsMutexGuard<'a> {
 
 impl Drop for KsMutexGuard<'_> {
     fn drop(&mut self) {
-        let mut world = self.stream.state.lock();
-        self.stream.release(&mut world, self.mutex);
+        let mut state = self.stream.state.lock();
+        self.stream.release(&mut state, self.mutex);
     }
 }
 
@@ -141,18 +141,22 @@ impl StreamState {
 impl Stream {
     /// Takes a mutex, for us. One that a driver keeps outside its calls, so that nothing could go
     /// on any more, is taken from it.
-    pub(crate) fn acquire_guard(&self, at: &mut Passive, mutex: KsMutex) -> Result<KsMutexGuard<'_>, StreamError> {
+    pub(crate) fn acquire_guard(
+        &self,
+        at: &mut Passive,
+        mutex: KsMutex,
+    ) -> Result<KsMutexGuard<'_>, StreamError> {
         match self.acquire(at, mutex, None) {
             Ok(()) => (),
             Err(StreamError::Stuck) if self.acquire_for_class_driver(mutex) => (),
-            Err(why) => return Err(why),
+            Err(reason) => return Err(reason),
         }
         Ok(KsMutexGuard { stream: self, mutex })
     }
 
     fn acquire_for_class_driver(&self, mutex: KsMutex) -> bool {
-        let mut world = self.state.lock();
-        let owner = world.mutexes.get(mutex).copied();
+        let mut state = self.state.lock();
+        let owner = state.mutexes.get(mutex).copied();
         let kept = owner.is_some_and(|it| it.call == Some(NO_CALL));
         if kept {
             let broken = format!(
@@ -161,50 +165,63 @@ impl Stream {
                 mutex.owner()
             );
             self.judge(RuleId::KS_MUTEX_005, mutex.owner(), "KsAcquireControl", Some(broken));
-            self.release(&mut world, mutex);
+            self.release(&mut state, mutex);
             let owner = Owner { thread: current_thread(), call: None };
-            self.try_acquire(&mut world, mutex, owner);
+            self.try_acquire(&mut state, mutex, owner);
         }
         kept
     }
 
     /// Waits for a mutex, and takes it. Fails with [`Refused::Stuck`] if no thread can release it,
     /// and with [`Refused::Over`] if the run ended first, which is no fault.
-    fn acquire(&self, at: &mut Passive, mutex: KsMutex, call: Option<u32>) -> Result<(), StreamError> {
+    fn acquire(
+        &self,
+        at: &mut Passive,
+        mutex: KsMutex,
+        call: Option<u32>,
+    ) -> Result<(), StreamError> {
         let owner = Owner { thread: current_thread(), call };
         let what = |_: &StreamState| format!("the {} mutex of {}", mutex.name(), mutex.owner());
-        self.wait_until(at, mutex.owner(), None, what, |world| {
-            self.try_acquire(world, mutex, owner).then_some(())
+        self.wait_until(at, mutex.owner(), None, what, |state| {
+            self.try_acquire(state, mutex, owner).then_some(())
         })
     }
 
     /// Takes a mutex if it is free. Returns whether it did.
-    pub(crate) fn try_acquire(&self, world: &mut StreamState, mutex: KsMutex, owner: Owner) -> bool {
-        if world.mutexes.get(mutex).is_some() {
+    pub(crate) fn try_acquire(
+        &self,
+        state: &mut StreamState,
+        mutex: KsMutex,
+        owner: Owner,
+    ) -> bool {
+        if state.mutexes.get(mutex).is_some() {
             return false;
         }
-        world.mutexes.insert(mutex, owner);
+        state.mutexes.insert(mutex, owner);
         let (lock, by) = (mutex.name(), owner.name());
         self.log_event(mutex.owner(), || EventKind::KsLocked { lock: lock.into(), by: by.into() });
         true
     }
 
-    pub(crate) fn release(&self, world: &mut StreamState, mutex: KsMutex) {
-        if let Some(owner) = world.mutexes.remove(mutex) {
+    pub(crate) fn release(&self, state: &mut StreamState, mutex: KsMutex) {
+        if let Some(owner) = state.mutexes.remove(mutex) {
             let (lock, by) = (mutex.name(), owner.name());
-            self.log_event(mutex.owner(), || EventKind::KsUnlocked { lock: lock.into(), by: by.into() });
-            self.wake_all(world);
+            self.log_event(mutex.owner(), || EventKind::KsUnlocked {
+                lock: lock.into(),
+                by: by.into(),
+            });
+            self.wake_all(state);
         }
     }
 
     /// A call of a driver has returned.
-    pub(crate) fn end_call(&self, world: &mut StreamState, thread: u32, number: u32, entry: Entry) {
-        let last = world.active_calls.iter().rposition(|it| it.thread == thread);
-        let over = last.map(|it| world.active_calls.remove(it));
+    pub(crate) fn end_call(&self, state: &mut StreamState, thread: u32, number: u32, entry: Entry) {
+        let last = state.active_calls.iter().rposition(|it| it.thread == thread);
+        let over = last.map(|it| state.active_calls.remove(it));
         if over.is_some_and(|it| it.pin.is_some()) {
-            self.wake_all(world); // A thread that stops the pin may wait for that.
+            self.wake_all(state); // A thread that stops the pin may wait for that.
         }
-        while let Some(mutex) = world.mutexes.acquired_in_call(number) {
+        while let Some(mutex) = state.mutexes.acquired_in_call(number) {
             let broken = format!(
                 "{} returned without releasing the {} mutex of {} that it had acquired",
                 entry.name(),
@@ -212,7 +229,7 @@ impl Stream {
                 mutex.owner()
             );
             self.judge(RuleId::KS_MUTEX_005, mutex.owner(), "KsAcquireControl", Some(broken));
-            self.release(world, mutex);
+            self.release(state, mutex);
         }
     }
 }
@@ -225,8 +242,8 @@ impl Services {
         let (thread, place) = (current_thread(), "KsAcquireControl");
         let level = self.host.irql();
         let call = {
-            let world = stream.state.lock();
-            let inside = world.active_call(thread);
+            let state = stream.state.lock();
+            let inside = state.active_call(thread);
             let name = inside.map_or("the driver", |it| it.entry.name());
             let (lock, of) = (mutex.name(), mutex.owner());
             let late = (level != Irql::Passive).then(|| {
@@ -238,10 +255,10 @@ impl Services {
                     format!("{name} acquired the {lock} mutex of {of}, under the queue's lock");
                 stream.judge(RuleId::KS_PTR_007, of, "AVStrMiniCancelCallback", Some(broken));
             }
-            let again = world.holds_mutex(thread, mutex).then(|| {
+            let again = state.holds_mutex(thread, mutex).then(|| {
                 format!("{name} acquired the {lock} mutex of {of}, which its thread has already")
             });
-            let mine = world.mutexes.iter().filter(|(_, it)| it.thread == thread);
+            let mine = state.mutexes.iter().filter(|(_, it)| it.thread == thread);
             let above = mine.map(|(it, _)| *it).find(|it| it.rank() > mutex.rank());
             let crossed = above.filter(|_| again.is_none()).map(|it| {
                 format!(
@@ -278,9 +295,9 @@ impl Services {
     /// Releases it (`KsReleaseDevice`, `KsReleaseControl`).
     pub fn release(&self, mutex: KsMutex) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.state.lock();
+        let mut state = stream.state.lock();
         let (thread, of) = (current_thread(), mutex.owner());
-        let owner = world.mutexes.get(mutex);
+        let owner = state.mutexes.get(mutex);
         let mine = owner.is_some_and(|it| it.thread == thread && it.call.is_some());
         let broken = (!mine).then(|| {
             format!(
@@ -292,7 +309,7 @@ impl Services {
         if !mine {
             return Err(DriverError::Invalid);
         }
-        stream.release(&mut world, mutex);
+        stream.release(&mut state, mutex);
         Ok(())
     }
 

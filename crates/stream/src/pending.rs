@@ -6,7 +6,7 @@
 use crate::funnel::Entry;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{DriverResult, DriverError};
+use crate::words::{DriverError, DriverResult};
 use crate::world::StreamState;
 use flight::{Kind, Passive, RuleId, Subject, invariant};
 
@@ -38,12 +38,14 @@ impl Stream {
     ) -> DriverResult<usize> {
         let pending = answer == Err(DriverError::Pending);
         let marked = {
-            let world = self.state.lock();
-            invariant(world.pending.get(&of), "`begin_request` came first").marked
+            let state = self.state.lock();
+            invariant(state.pending.get(&of), "`begin_request` came first").marked
         };
         let broken = (pending != marked).then(|| {
-            let [marks, answers] = [(marked, "marked"), (pending, "answered")]
-                .map(|(it, word)| if it { word.to_owned() } else { format!("not {word}") });
+            let [marks, answers] =
+                [(marked, "marked"), (pending, "answered")].map(|(it, driver_handle)| {
+                    if it { driver_handle.to_owned() } else { format!("not {driver_handle}") }
+                });
             format!("a request of {of} was {marks} as pending, and {answers} as pending")
         });
         self.judge(request_rule(of), of, entry.name(), broken);
@@ -52,8 +54,8 @@ impl Stream {
             return answer;
         }
         let what = |_: &StreamState| format!("the completion of {} for {of}", entry.name());
-        let done = self.wait_until(at, of, None, what, |world| {
-            world.pending.get_mut(&of).and_then(|it| it.result.take())
+        let done = self.wait_until(at, of, None, what, |state| {
+            state.pending.get_mut(&of).and_then(|it| it.result.take())
         });
         self.state.lock().pending.remove(&of);
         let broken = done.is_err().then(|| {
@@ -64,8 +66,8 @@ impl Stream {
         });
         self.judge(request_rule(of), of, "KsCompletePendingRequest", broken);
         match done {
-            Ok((Ok(()), word)) => Ok(word),
-            Ok((Err(why), _)) => Err(why),
+            Ok((Ok(()), driver_handle)) => Ok(driver_handle),
+            Ok((Err(reason), _)) => Err(reason),
             Err(_) => Err(DriverError::Pending),
         }
     }
@@ -75,24 +77,29 @@ impl Services {
     /// Says that the request of a filter or pin will be answered later (`IoMarkIrpPending`).
     pub fn mark_pending(&self, of: Subject) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.state.lock();
-        world.pending.get_mut(&of).ok_or(DriverError::Invalid)?.marked = true;
+        let mut state = stream.state.lock();
+        state.pending.get_mut(&of).ok_or(DriverError::Invalid)?.marked = true;
         Ok(())
     }
 
     /// Answers it (`KsCompletePendingRequest`), with the word for what was created or zero.
-    pub fn complete_pending(&self, of: Subject, answer: DriverResult<()>, word: usize) -> DriverResult<()> {
+    pub fn complete_pending(
+        &self,
+        of: Subject,
+        answer: DriverResult<()>,
+        driver_handle: usize,
+    ) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.state.lock();
-        let it = world.pending.get_mut(&of).filter(|it| it.marked && it.result.is_none());
+        let mut state = stream.state.lock();
+        let it = state.pending.get_mut(&of).filter(|it| it.marked && it.result.is_none());
         let broken =
             it.is_none().then(|| format!("a request of {of} was completed, but none is pending"));
-        let refused = broken.is_some();
+        let error = broken.is_some();
         if let Some(it) = it {
-            it.result = Some((answer, word));
+            it.result = Some((answer, driver_handle));
         }
         stream.judge(request_rule(of), of, "KsCompletePendingRequest", broken);
-        stream.wake_all(&mut world);
-        if refused { Err(DriverError::Invalid) } else { Ok(()) }
+        stream.wake_all(&mut state);
+        if error { Err(DriverError::Invalid) } else { Ok(()) }
     }
 }

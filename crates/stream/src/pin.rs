@@ -7,15 +7,16 @@ use crate::framing::{Framing, FramingForm, FramingItem, FramingRequest, negotiat
 use crate::funnel::{Driver, Entry};
 use crate::minidriver::PinView;
 use crate::mutex::KsMutex;
-use crate::pointer::{StreamPointer, PointerKind};
+use crate::pointer::{PointerKind, StreamPointer};
 use crate::refused::StreamError;
 use crate::services::Services;
 use crate::stream::Stream;
 use crate::words::{
-    AllocatorId, DriverResult, DeviceId, FilterId, FrameId, PinId, PointerId, DriverError, PinState, DriverHandle,
+    AllocatorId, DeviceId, DriverError, DriverHandle, DriverResult, FilterId, FrameId, PinId,
+    PinState, PointerId,
 };
 use crate::world::StreamState;
-use flight::{Passive, RuleId, EventKind, current_thread};
+use flight::{EventKind, Passive, RuleId, current_thread};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -122,12 +123,13 @@ impl Stream {
     ) -> Result<PinId, StreamError> {
         let _control = self.acquire_control(at, filter)?;
         let pin = self.reserve_pin(filter, factory, format)?;
-        let blocks_allocated = self.choose_format(at, pin, None).and_then(|()| self.call_create_pin(at, pin));
+        let blocks_allocated =
+            self.choose_format(at, pin, None).and_then(|()| self.call_create_pin(at, pin));
         match blocks_allocated {
             Ok(own) => {
                 self.judge_frame_size(pin);
-                let mut world = self.state.lock();
-                let it = &mut world.pins[pin];
+                let mut stream_state = self.state.lock();
+                let it = &mut stream_state.pins[pin];
                 it.created = true;
                 it.own_handle = own;
                 it.driver_handle = own.unwrap_or(it.driver_handle);
@@ -151,13 +153,19 @@ impl Stream {
         }
     }
 
-    fn reserve_pin(&self, filter: FilterId, factory: u32, format: &Format) -> Result<PinId, StreamError> {
-        let mut world = self.state.lock();
-        let of = &world.filters[filter];
-        let (device, word, filter_centric) = (of.device, of.driver_handle, of.descriptor.is_filter_centric());
+    fn reserve_pin(
+        &self,
+        filter: FilterId,
+        factory: u32,
+        format: &Format,
+    ) -> Result<PinId, StreamError> {
+        let mut stream_state = self.state.lock();
+        let of = &stream_state.filters[filter];
+        let (device, word, filter_centric) =
+            (of.device, of.driver_handle, of.descriptor.is_filter_centric());
         let descriptor = of.descriptor.pins.get(factory as usize).cloned();
         let descriptor = Arc::new(descriptor.ok_or(StreamError::NoFactory(factory))?);
-        let same = |pin: &&PinId| world.pins[**pin].factory == factory;
+        let same = |pin: &&PinId| stream_state.pins[**pin].factory == factory;
         let there = of.pins.iter().filter(same).count();
         if there >= descriptor.instances_possible as usize {
             return Err(StreamError::TooMany { most: descriptor.instances_possible });
@@ -165,11 +173,13 @@ impl Stream {
         if !descriptor.formats.iter().any(|it| it.contains(format)) {
             return Err(StreamError::NoFormat);
         }
-        let pin = world.pins.reserve();
+        let pin = stream_state.pins.reserve();
         let trailing = descriptor.has_flag(PinFlag::DistinctTrailingEdge);
-        let leading = world.pointers.insert(StreamPointer::new_edge(pin, PointerKind::Leading));
-        let trailing =
-            trailing.then(|| world.pointers.insert(StreamPointer::new_edge(pin, PointerKind::Trailing)));
+        let leading =
+            stream_state.pointers.insert(StreamPointer::new_edge(pin, PointerKind::Leading));
+        let trailing = trailing.then(|| {
+            stream_state.pointers.insert(StreamPointer::new_edge(pin, PointerKind::Trailing))
+        });
         let it = Pin {
             device,
             filter,
@@ -198,8 +208,8 @@ impl Stream {
             injects_frames: false,
             runs_after_power_up: false,
         };
-        world.pins.fill(pin, it);
-        world.filters[filter].pins.push(pin);
+        stream_state.pins.fill(pin, it);
+        stream_state.filters[filter].pins.push(pin);
         Ok(pin)
     }
 
@@ -211,14 +221,15 @@ impl Stream {
         old: Option<&Format>,
     ) -> Result<(), StreamError> {
         let (call, ranges) = {
-            let world = self.state.lock();
-            let it = &world.pins[pin];
+            let stream_state = self.state.lock();
+            let it = &stream_state.pins[pin];
             let ranges = it.descriptor.formats.iter().filter(|range| range.contains(&it.format));
             let ranges: Vec<Format> = ranges.cloned().collect();
             let (filter, sample_size) = (it.filter.subject(), it.format.sample_size);
             let first = old.is_none();
-            self.log.emit(pin.subject(), EventKind::PinFormat { filter, sample: sample_size, first });
-            (world.pin_call(pin, Entry::PinSetDataFormat), ranges)
+            self.log
+                .emit(pin.subject(), EventKind::PinFormat { filter, sample: sample_size, first });
+            (stream_state.pin_call(pin, Entry::PinSetDataFormat), ranges)
         };
         let (driver, view, asks) = call;
         if !asks {
@@ -246,8 +257,8 @@ impl Stream {
 
     /// Entry rule: frames have room for the format that was set.
     fn judge_frame_size(&self, pin: PinId) {
-        let world = self.state.lock();
-        let it = &world.pins[pin];
+        let stream_state = self.state.lock();
+        let it = &stream_state.pins[pin];
         let most = match &it.framing {
             None => return,
             Some(FramingForm::Simple(simple)) if simple.bytes == 0 => return,
@@ -288,11 +299,16 @@ impl Stream {
     }
 
     /// Changes the format of a pin that is stopped. If its driver refuses, it has the old one.
-    pub fn set_format(&self, at: &mut Passive, pin: PinId, format: &Format) -> Result<(), StreamError> {
+    pub fn set_format(
+        &self,
+        at: &mut Passive,
+        pin: PinId,
+        format: &Format,
+    ) -> Result<(), StreamError> {
         let _control = self.acquire_control(at, self.filter_of(pin)?)?;
         let old = {
-            let mut world = self.state.lock();
-            let it = world.pins.get_mut(pin).ok_or(StreamError::NotFound(pin.subject()))?;
+            let mut stream_state = self.state.lock();
+            let it = stream_state.pins.get_mut(pin).ok_or(StreamError::NotFound(pin.subject()))?;
             if it.device_state != PinState::Stop {
                 return Err(StreamError::InvalidState(it.device_state));
             }
@@ -307,44 +323,56 @@ impl Stream {
 
     /// What a pin asks of frames (`KSPROPERTY_CONNECTION_ALLOCATORFRAMING_EX`); none, if nothing.
     pub fn framing(&self, pin: PinId) -> Result<Option<FramingForm>, StreamError> {
-        let world = self.state.lock();
-        let framing = world.pin(pin)?.framing.clone();
+        let stream_state = self.state.lock();
+        let framing = stream_state.pin(pin)?.framing.clone();
         let there = framing.is_some();
-        let has_cancel_callback = EventKind::PinFraming { set: false, available: there, succeeded: there };
+        let has_cancel_callback =
+            EventKind::PinFraming { set: false, available: there, succeeded: there };
         self.log.emit(pin.subject(), has_cancel_callback);
         Ok(framing)
     }
 
     /// Always fails: clients cannot change what a pin asks of frames.
     pub fn set_framing(&self, pin: PinId, _framing: &FramingForm) -> Result<(), StreamError> {
-        let world = self.state.lock();
-        let there = world.pin(pin)?.framing.is_some();
-        let has_cancel_callback = EventKind::PinFraming { set: true, available: there, succeeded: false };
+        let stream_state = self.state.lock();
+        let there = stream_state.pin(pin)?.framing.is_some();
+        let has_cancel_callback =
+            EventKind::PinFraming { set: true, available: there, succeeded: false };
         self.log.emit(pin.subject(), has_cancel_callback);
         Err(StreamError::Driver(DriverError::Unsupported))
     }
 
     /// Where a pin is: what its client wants, and where its driver is.
     pub fn state(&self, pin: PinId) -> Result<(PinState, PinState), StreamError> {
-        let world = self.state.lock();
-        let it = world.pin(pin)?;
+        let stream_state = self.state.lock();
+        let it = stream_state.pin(pin)?;
         Ok((it.client_state, it.device_state))
     }
 
     /// Connects a pin to a sink or source of ours, which has wishes about frames: what frames
     /// there are is agreed on, whose allocator is used is chosen, and that is initialised.
-    pub fn connect(&self, at: &mut Passive, pin: PinId, wish: &FramingRequest) -> Result<Framing, StreamError> {
+    pub fn connect(
+        &self,
+        at: &mut Passive,
+        pin: PinId,
+        request: &FramingRequest,
+    ) -> Result<Framing, StreamError> {
         let _control = self.acquire_control(at, self.filter_of(pin)?)?;
         let connection = {
-            let mut world = self.state.lock();
-            let it = world.pins.get_mut(pin).ok_or(StreamError::NotFound(pin.subject()))?;
+            let mut stream_state = self.state.lock();
+            let it = stream_state.pins.get_mut(pin).ok_or(StreamError::NotFound(pin.subject()))?;
             if it.connection.is_some() {
                 return Err(StreamError::Connected(pin.subject()));
             }
-            let framing = negotiate(it.framing.as_ref(), wish, it.format.sample_size);
+            let framing = negotiate(it.framing.as_ref(), request, it.format.sample_size);
             let framing = framing.map_err(StreamError::Framing)?;
-            let by = AllocatorOwner::choose(it.descriptor.allocator.is_some(), wish);
-            let connection = Connection { framing, allocator_owner: by, half_size: wish.half_size, user_mode: wish.user_mode };
+            let by = AllocatorOwner::choose(it.descriptor.allocator.is_some(), request);
+            let connection = Connection {
+                framing,
+                allocator_owner: by,
+                half_size: request.half_size,
+                user_mode: request.user_mode,
+            };
             it.connection = Some(connection);
             connection
         };
@@ -353,9 +381,9 @@ impl Stream {
                 self.call_disconnect(at, pin);
             })
         });
-        let mut world = self.state.lock();
+        let mut stream_state = self.state.lock();
         if let Err(why) = blocks_allocated {
-            world.pins[pin].connection = None;
+            stream_state.pins[pin].connection = None;
             return Err(why);
         }
         let Framing { frames, bytes, alignment, .. } = connection.framing;
@@ -411,8 +439,8 @@ impl Stream {
     fn undo_connection(&self, at: &mut Passive, pin: PinId) {
         self.delete_allocator(at, pin);
         self.call_disconnect(at, pin);
-        let mut world = self.state.lock();
-        world.pins[pin].connection = None;
+        let mut stream_state = self.state.lock();
+        stream_state.pins[pin].connection = None;
         self.log.emit(pin.subject(), EventKind::PinDisconnected {});
     }
 
@@ -425,9 +453,9 @@ impl Stream {
             self.undo_connection(at, pin);
         }
         let (call, own, created) = {
-            let world = self.state.lock();
-            let it = &world.pins[pin];
-            (world.pin_call(pin, Entry::PinClose), it.own_handle, it.created)
+            let stream_state = self.state.lock();
+            let it = &stream_state.pins[pin];
+            (stream_state.pin_call(pin, Entry::PinClose), it.own_handle, it.created)
         };
         let (driver, view, asks) = call;
         if asks && created {
@@ -443,24 +471,24 @@ impl Stream {
     /// The pin is gone, with its bag and its pointers.
     fn remove_pin(&self, at: &mut Passive, pin: PinId) {
         let (device, driver) = {
-            let world = self.state.lock();
-            let device = world.pins[pin].device;
-            (device, world.devices[device].driver.clone())
+            let stream_state = self.state.lock();
+            let device = stream_state.pins[pin].device;
+            (device, stream_state.devices[device].driver.clone())
         };
         self.empty_bag(at, device, BagOwner::Pin(pin));
-        let mut world = self.state.lock();
-        let it = world.pins.remove(pin);
-        world.filters[it.filter].pins.retain(|other| *other != pin);
+        let mut stream_state = self.state.lock();
+        let it = stream_state.pins.remove(pin);
+        stream_state.filters[it.filter].pins.retain(|other| *other != pin);
         let pointers = it.clones.iter().copied().chain([it.leading]).chain(it.trailing);
         for pointer in pointers {
-            world.unschedule(pointer);
-            world.pointers.remove(pointer);
+            stream_state.unschedule(pointer);
+            stream_state.pointers.remove(pointer);
         }
-        world.jobs.retain(|job| !job.is_of_pin(pin));
+        stream_state.jobs.retain(|job| !job.is_of_pin(pin));
         let gone = if it.created { EventKind::PinClosed {} } else { EventKind::PinCreateFailed {} };
         self.log.emit(pin.subject(), gone);
-        self.wake_all(&mut world);
-        drop(world);
+        self.wake_all(&mut stream_state);
+        drop(stream_state);
         driver.object_removed(pin.into());
     }
 }
@@ -470,14 +498,14 @@ impl Services {
     /// another device never was.
     pub(crate) fn find_pin<'a>(
         &self,
-        world: &'a StreamState,
+        stream_state: &'a StreamState,
         pin: PinId,
         place: &'static str,
     ) -> DriverResult<&'a Pin> {
         let (rule, subject) = (RuleId::KS_PIN_004, pin.subject());
-        let live = world.pins.get(pin);
+        let live = stream_state.pins.get(pin);
         let found = live.filter(|it| it.device == self.device);
-        if live.is_some() || world.pins.has_issued(pin.serial()) {
+        if live.is_some() || stream_state.pins.has_issued(pin.serial()) {
             let broken = match (live, found) {
                 (_, Some(_)) => None,
                 (Some(_), None) => {
@@ -493,28 +521,28 @@ impl Services {
     /// A pin of the device, as it is now.
     pub fn pin_view(&self, pin: PinId) -> Option<PinView> {
         let stream = self.stream().ok()?;
-        let world = stream.state.lock();
-        world.pins.get(pin).filter(|it| it.device == self.device)?;
-        Some(world.pin_view(pin))
+        let stream_state = stream.state.lock();
+        stream_state.pins.get(pin).filter(|it| it.device == self.device)?;
+        Some(stream_state.pin_view(pin))
     }
 
     /// The pins of a filter (`KsFilterGetFirstChildPin`), with the control mutex held.
     pub fn pins(&self, filter: FilterId) -> DriverResult<Vec<PinId>> {
         let stream = self.stream()?;
-        let world = stream.state.lock();
-        world.filters.get(filter).ok_or(DriverError::Invalid)?;
-        stream.judge_enumeration(&world, KsMutex::Control(filter.subject()))?;
-        Ok(world.pins_of(filter).to_vec())
+        let stream_state = stream.state.lock();
+        stream_state.filters.get(filter).ok_or(DriverError::Invalid)?;
+        stream.judge_enumeration(&stream_state, KsMutex::Control(filter.subject()))?;
+        Ok(stream_state.pins_of(filter).to_vec())
     }
 
     /// Changes what a pin asks of frames, on a copy of its own (`KsEdit`), with the control mutex
     /// held.
     pub fn edit_framing(&self, pin: PinId, framing: Option<FramingForm>) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.state.lock();
-        self.find_pin(&world, pin, "_KsEdit")?;
-        let mutex = KsMutex::Control(world.pins[pin].filter.subject());
-        let held = world.holds_mutex(current_thread(), mutex);
+        let mut stream_state = stream.state.lock();
+        self.find_pin(&stream_state, pin, "_KsEdit")?;
+        let mutex = KsMutex::Control(stream_state.pins[pin].filter.subject());
+        let held = stream_state.holds_mutex(current_thread(), mutex);
         let broken = (!held).then(|| {
             format!("the descriptor of {} was edited without the control mutex", pin.subject())
         });
@@ -522,7 +550,7 @@ impl Services {
         if !held {
             return Err(DriverError::Invalid);
         }
-        let it = &mut world.pins[pin];
+        let it = &mut stream_state.pins[pin];
         let edited = PinDescriptor { framing, ..PinDescriptor::clone(&it.descriptor) };
         let mut all = Vec::new();
         edited.judge_framing(&mut all);
@@ -540,8 +568,8 @@ impl Services {
     /// The clones of a pin that are there (`KsPinGetFirstCloneStreamPointer`).
     pub fn clones(&self, pin: PinId) -> DriverResult<Vec<PointerId>> {
         let stream = self.stream()?;
-        let world = stream.state.lock();
-        let it = self.find_pin(&world, pin, "KsPinGetFirstCloneStreamPointer")?;
+        let stream_state = stream.state.lock();
+        let it = self.find_pin(&stream_state, pin, "KsPinGetFirstCloneStreamPointer")?;
         Ok(it.clones.clone())
     }
 }

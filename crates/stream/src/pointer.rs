@@ -10,9 +10,9 @@ use crate::funnel::Entry;
 use crate::process::Job;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{DriverResult, DeviceId, FrameId, Header, PinId, PointerId, DriverError};
+use crate::words::{DeviceId, DriverError, DriverResult, FrameId, Header, PinId, PointerId};
 use crate::world::StreamState;
-use flight::{RuleId, EventKind, current_thread};
+use flight::{EventKind, RuleId, current_thread};
 
 /// A place in a queue.
 #[derive(Debug)]
@@ -46,7 +46,17 @@ pub enum PointerKind {
 impl StreamPointer {
     pub(crate) fn new_edge(pin: PinId, kind: PointerKind) -> Self {
         let (offset, remaining, has_cancel_callback, lock_failed) = (0, 0, false, false);
-        Self { pin, kind, frame: None, locked: false, offset, remaining, has_cancel_callback, lock_failed, timeout: None }
+        Self {
+            pin,
+            kind,
+            frame: None,
+            locked: false,
+            offset,
+            remaining,
+            has_cancel_callback,
+            lock_failed,
+            timeout: None,
+        }
     }
 }
 
@@ -83,38 +93,40 @@ impl Services {
         body: impl FnOnce(&Stream, &mut StreamState) -> DriverResult<T>,
     ) -> DriverResult<T> {
         let stream = self.stream()?;
-        let mut world = stream.state.lock();
+        let mut state = stream.state.lock();
         let device = self.device;
-        stream.with_pointer(&mut world, device, (pointer, place, move_count), |world| body(&stream, world))
+        stream.with_pointer(&mut state, device, (pointer, place, move_count), |state| {
+            body(&stream, state)
+        })
     }
 
     /// The leading edge (`KsPinGetLeadingEdgeStreamPointer`); none, if no frame is there or it
     /// cannot be locked.
     pub fn leading_edge(&self, pin: PinId, lock: bool) -> Option<PointerId> {
         let stream = self.stream().ok()?;
-        let mut world = stream.state.lock();
-        let edge = self.find_pin(&world, pin, "KsPinGetLeadingEdgeStreamPointer").ok()?.leading;
-        stream.edge_pointer(&mut world, self.device, edge, lock)
+        let mut state = stream.state.lock();
+        let edge = self.find_pin(&state, pin, "KsPinGetLeadingEdgeStreamPointer").ok()?.leading;
+        stream.edge_pointer(&mut state, self.device, edge, lock)
     }
 
     /// The trailing edge (`KsPinGetTrailingEdgeStreamPointer`), of a pin that has one.
     pub fn trailing_edge(&self, pin: PinId, lock: bool) -> Option<PointerId> {
         let (stream, place) = (self.stream().ok()?, "KsPinGetTrailingEdgeStreamPointer");
-        let mut world = stream.state.lock();
-        let edge = self.find_pin(&world, pin, place).ok()?.trailing;
+        let mut state = stream.state.lock();
+        let edge = self.find_pin(&state, pin, place).ok()?.trailing;
         let broken = edge.is_none().then(|| {
             format!("a driver asked {} for a trailing edge, which it has not", pin.subject())
         });
         stream.judge(RuleId::KS_PTR_010, pin.subject(), place, broken);
-        stream.edge_pointer(&mut world, self.device, edge?, lock)
+        stream.edge_pointer(&mut state, self.device, edge?, lock)
     }
 
     /// What a pointer points to.
     pub fn pointer_view(&self, pointer: PointerId) -> DriverResult<PointerView> {
         let stream = self.stream()?;
-        let world = stream.state.lock();
-        let it = stream.judge_pointer(&world, self.device, pointer, "KSSTREAM_POINTER")?;
-        let frame = it.frame.map(|frame| &world.frames[frame]);
+        let state = stream.state.lock();
+        let it = stream.judge_pointer(&state, self.device, pointer, "KSSTREAM_POINTER")?;
+        let frame = it.frame.map(|frame| &state.frames[frame]);
         Ok(PointerView {
             pin: it.pin,
             kind: it.kind,
@@ -132,20 +144,20 @@ impl Services {
     /// cancelled.
     pub fn lock(&self, pointer: PointerId) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.state.lock();
-        stream.lock(&mut world, self.device, pointer)
+        let mut state = stream.state.lock();
+        stream.lock(&mut state, self.device, pointer)
     }
 
     /// Unlocks it (`KsStreamPointerUnlock`), and moves on if it ejects the frame.
     pub fn unlock(&self, pointer: PointerId, eject: bool) -> DriverResult<()> {
-        self.with_pointer(pointer, "KsStreamPointerUnlock", true, |stream, world| {
-            let it = &world.pointers[pointer];
+        self.with_pointer(pointer, "KsStreamPointerUnlock", true, |stream, state| {
+            let it = &state.pointers[pointer];
             let frame = it.locked.then_some(it.frame).ok_or(DriverError::Invalid)?;
             if eject {
                 // Whether it fell off the end is seen when it is locked next.
-                let _ = stream.advance(world, pointer);
+                let _ = stream.advance(state, pointer);
             }
-            stream.unlock(world, pointer, frame);
+            stream.unlock(state, pointer, frame);
             Ok(())
         })
     }
@@ -153,8 +165,8 @@ impl Services {
     /// Moves a pointer to the next frame (`KsStreamPointerAdvance`); answers
     /// [`DriverError::NotReady`] if that is not there yet.
     pub fn advance(&self, pointer: PointerId) -> DriverResult<()> {
-        self.with_pointer(pointer, "KsStreamPointerAdvance", true, |stream, world| {
-            stream.advance(world, pointer)
+        self.with_pointer(pointer, "KsStreamPointerAdvance", true, |stream, state| {
+            stream.advance(state, pointer)
         })
     }
 
@@ -162,8 +174,8 @@ impl Services {
     /// nothing is left or the frame is ejected.
     pub fn advance_offsets(&self, pointer: PointerId, used: u32, eject: bool) -> DriverResult<()> {
         let place = "KsStreamPointerAdvanceOffsets";
-        self.with_pointer(pointer, place, true, |stream, world| {
-            let it = &world.pointers[pointer];
+        self.with_pointer(pointer, place, true, |stream, state| {
+            let it = &state.pointers[pointer];
             // WINDOWS: D-21. As many bytes as are left are legal: then it goes on to the next.
             let broken = if !it.locked {
                 Some(format!("{} was advanced by {used} bytes, not locked", pointer.subject()))
@@ -174,21 +186,25 @@ impl Services {
             } else {
                 None
             };
-            let refused = broken.is_some();
+            let error = broken.is_some();
             stream.judge(RuleId::KS_PTR_008, pointer.subject(), place, broken);
-            if refused {
+            if error {
                 return Err(DriverError::NotReady);
             }
-            stream.consume_bytes(world, pointer, used, eject);
+            stream.consume_bytes(state, pointer, used, eject);
             Ok(())
         })
     }
 
     /// Makes a pointer to the same frame (`KsStreamPointerClone`). The frame is not done while it
     /// is there. `has_cancel_callback` is whether the driver hears if the frame is cancelled.
-    pub fn clone_pointer(&self, pointer: PointerId, has_cancel_callback: bool) -> DriverResult<PointerId> {
-        self.with_pointer(pointer, "KsStreamPointerClone", false, |stream, world| {
-            let it = &world.pointers[pointer];
+    pub fn clone_pointer(
+        &self,
+        pointer: PointerId,
+        has_cancel_callback: bool,
+    ) -> DriverResult<PointerId> {
+        self.with_pointer(pointer, "KsStreamPointerClone", false, |stream, state| {
+            let it = &state.pointers[pointer];
             let (pin, frame) = (it.pin, it.frame.ok_or(DriverError::NotReady)?);
             // WINDOWS: our reading. A clone is locked if what it is a clone of is.
             let clone = StreamPointer {
@@ -203,9 +219,9 @@ impl Services {
                 timeout: None,
             };
             let locked = it.locked;
-            world.frames[frame].clones += 1;
-            let clone = world.pointers.insert(clone);
-            let of = &mut world.pins[pin];
+            state.frames[frame].clones += 1;
+            let clone = state.pointers.insert(clone);
+            let of = &mut state.pins[pin];
             of.clones.push(clone);
             of.move_count += 1;
             let (pin, frame) = (pin.subject(), frame.subject());
@@ -217,8 +233,8 @@ impl Services {
     /// Deletes a clone (`KsStreamPointerDelete`).
     pub fn delete_pointer(&self, pointer: PointerId) -> DriverResult<()> {
         let (stream, place) = (self.stream()?, "KsStreamPointerDelete");
-        let mut world = stream.state.lock();
-        let it = stream.judge_pointer(&world, self.device, pointer, place)?;
+        let mut state = stream.state.lock();
+        let it = stream.judge_pointer(&state, self.device, pointer, place)?;
         let edge = it.kind != PointerKind::Clone;
         let broken =
             edge.then(|| format!("a driver deleted {}, which is an edge", pointer.subject()));
@@ -226,17 +242,17 @@ impl Services {
         if edge {
             return Err(DriverError::Invalid);
         }
-        stream.remove_clone(&mut world, pointer, false);
-        stream.wake_all(&mut world);
+        stream.remove_clone(&mut state, pointer, false);
+        stream.wake_all(&mut state);
         Ok(())
     }
 
     /// Says something with a frame (`KSSTREAM_HEADER`), through a locked pointer.
     pub fn set_header(&self, pointer: PointerId, header: Header) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.state.lock();
-        let frame = stream.locked_frame(&world, self.device, pointer, "KSSTREAM_HEADER")?.0;
-        world.frames[frame].header = header;
+        let mut state = stream.state.lock();
+        let frame = stream.locked_frame(&state, self.device, pointer, "KSSTREAM_HEADER")?.0;
+        state.frames[frame].header = header;
         Ok(())
     }
 
@@ -244,10 +260,10 @@ impl Services {
     pub fn write(&self, pointer: PointerId, offset: u32, bytes: &[u8]) -> DriverResult<()> {
         let stream = self.stream()?;
         let word = {
-            let mut world = stream.state.lock();
+            let mut state = stream.state.lock();
             let (frame, word) =
-                stream.locked_frame(&world, self.device, pointer, "KSSTREAM_HEADER.Data")?;
-            stream.judge_write(&mut world, pointer, frame, offset, bytes.len())?;
+                stream.locked_frame(&state, self.device, pointer, "KSSTREAM_HEADER.Data")?;
+            stream.judge_write(&mut state, pointer, frame, offset, bytes.len())?;
             word
         };
         self.memory.write(word, offset, bytes).then_some(()).ok_or(DriverError::Invalid)
@@ -257,8 +273,8 @@ impl Services {
     pub fn read(&self, pointer: PointerId, offset: u32, into: &mut [u8]) -> DriverResult<()> {
         let (_, word) = {
             let stream = self.stream()?;
-            let world = stream.state.lock();
-            stream.locked_frame(&world, self.device, pointer, "KSSTREAM_HEADER.Data")?
+            let state = stream.state.lock();
+            stream.locked_frame(&state, self.device, pointer, "KSSTREAM_HEADER.Data")?
         };
         self.memory.read(word, offset, into).then_some(()).ok_or(DriverError::Invalid)
     }
@@ -267,13 +283,13 @@ impl Services {
     /// is not locked.
     pub fn pointer_memory(&self, pointer: PointerId) -> Option<usize> {
         let (stream, place) = (self.stream().ok()?, "KsStreamPointerGetMdl");
-        let world = stream.state.lock();
-        let it = stream.judge_pointer(&world, self.device, pointer, place).ok()?;
+        let state = stream.state.lock();
+        let it = stream.judge_pointer(&state, self.device, pointer, place).ok()?;
         let broken = (!it.locked)
             .then(|| format!("a driver asked {} for its memory, not locked", pointer.subject()));
         stream.judge(RuleId::KS_PTR_009, pointer.subject(), place, broken);
         let frame = it.frame.filter(|_| it.locked)?;
-        Some(world.frames[frame].address)
+        Some(state.frames[frame].address)
     }
 
     /// Has the driver told when so much time is over (`KsStreamPointerScheduleTimeout`), in place
@@ -283,11 +299,11 @@ impl Services {
     pub fn schedule_timeout(&self, pointer: PointerId, interval: u64) -> DriverResult<()> {
         let due = self.host.now().saturating_add(interval);
         let place = "KsStreamPointerScheduleTimeout";
-        self.with_pointer(pointer, place, false, |stream, world| {
+        self.with_pointer(pointer, place, false, |stream, state| {
             // WINDOWS: the timeout that was there is replaced (documented).
-            world.unschedule(pointer);
-            world.pointers[pointer].timeout = Some(due);
-            world.timers.insert((due, pointer));
+            state.unschedule(pointer);
+            state.pointers[pointer].timeout = Some(due);
+            state.timers.insert((due, pointer));
             stream.host.wake(&stream.work_available);
             Ok(())
         })
@@ -296,8 +312,8 @@ impl Services {
     /// Not any more (`KsStreamPointerCancelTimeout`).
     pub fn cancel_timeout(&self, pointer: PointerId) -> DriverResult<()> {
         let place = "KsStreamPointerCancelTimeout";
-        self.with_pointer(pointer, place, false, |_, world| {
-            world.unschedule(pointer);
+        self.with_pointer(pointer, place, false, |_, state| {
+            state.unschedule(pointer);
             Ok(())
         })
     }
@@ -307,39 +323,44 @@ impl Stream {
     /// Does something with a pointer that is there, from where that may be done.
     fn with_pointer<T>(
         &self,
-        world: &mut StreamState,
+        state: &mut StreamState,
         device: DeviceId,
         (pointer, place, move_count): (PointerId, &'static str, bool),
         body: impl FnOnce(&mut StreamState) -> DriverResult<T>,
     ) -> DriverResult<T> {
-        self.judge_pointer(world, device, pointer, place)?;
-        self.judge_queue(world, pointer, place, move_count)?;
-        let answer = body(world);
-        self.wake_all(world);
+        self.judge_pointer(state, device, pointer, place)?;
+        self.judge_queue(state, pointer, place, move_count)?;
+        let answer = body(state);
+        self.wake_all(state);
         answer
     }
 
     fn edge_pointer(
         &self,
-        world: &mut StreamState,
+        state: &mut StreamState,
         device: DeviceId,
         edge: PointerId,
         lock: bool,
     ) -> Option<PointerId> {
-        self.judge_queue(world, edge, "KsPinGetLeadingEdgeStreamPointer", false).ok()?;
-        world.pointers[edge].frame?;
+        self.judge_queue(state, edge, "KsPinGetLeadingEdgeStreamPointer", false).ok()?;
+        state.pointers[edge].frame?;
         if lock {
-            self.lock(world, device, edge).ok()?;
+            self.lock(state, device, edge).ok()?;
         }
         Some(edge)
     }
 
-    fn lock(&self, world: &mut StreamState, device: DeviceId, pointer: PointerId) -> DriverResult<()> {
-        self.with_pointer(world, device, (pointer, "KsStreamPointerLock", false), |world| {
-            let it = &world.pointers[pointer];
-            let pin = &world.pins[it.pin];
+    fn lock(
+        &self,
+        state: &mut StreamState,
+        device: DeviceId,
+        pointer: PointerId,
+    ) -> DriverResult<()> {
+        self.with_pointer(state, device, (pointer, "KsStreamPointerLock", false), |state| {
+            let it = &state.pointers[pointer];
+            let pin = &state.pins[it.pin];
             if pin.descriptor.has_flag(PinFlag::GenerateMappings) {
-                let has_dma_adapter = world.devices[pin.device].has_dma_adapter;
+                let has_dma_adapter = state.devices[pin.device].has_dma_adapter;
                 let broken = (!has_dma_adapter).then(|| {
                     format!(
                         "{} generates mappings, and no DMA adapter was registered",
@@ -351,9 +372,9 @@ impl Stream {
             }
             // What is locked is not cancelled yet: it stays locked.
             let held = it.locked;
-            let stays = |frame: &FrameId| held || !world.frames[*frame].cancel_requested;
+            let stays = |frame: &FrameId| held || !state.frames[*frame].cancel_requested;
             let frame = it.frame.filter(stays);
-            let it = &mut world.pointers[pointer];
+            let it = &mut state.pointers[pointer];
             it.lock_failed = frame.is_none();
             let frame = frame.ok_or(DriverError::NotReady)?;
             if !it.locked {
@@ -368,15 +389,15 @@ impl Stream {
     /// Entry rule: a pointer that was deleted, or is not the device's, is not used.
     fn judge_pointer<'a>(
         &self,
-        world: &'a StreamState,
+        state: &'a StreamState,
         device: DeviceId,
         pointer: PointerId,
         place: &'static str,
     ) -> DriverResult<&'a StreamPointer> {
-        let (live, subject) = (world.pointers.get(pointer), pointer.subject());
-        let mine = |it: &&StreamPointer| world.pins[it.pin].device == device;
+        let (live, subject) = (state.pointers.get(pointer), pointer.subject());
+        let mine = |it: &&StreamPointer| state.pins[it.pin].device == device;
         let found = live.filter(mine);
-        if live.is_some() || world.pointers.has_issued(pointer.serial()) {
+        if live.is_some() || state.pointers.has_issued(pointer.serial()) {
             let broken = match (live, found) {
                 (_, Some(_)) => None,
                 (Some(_), None) => {
@@ -393,21 +414,21 @@ impl Stream {
     /// its edges.
     fn judge_queue(
         &self,
-        world: &StreamState,
+        state: &StreamState,
         pointer: PointerId,
         place: &'static str,
         move_count: bool,
     ) -> DriverResult<()> {
-        let entry = world.active_call(current_thread()).map(|it| it.entry);
+        let entry = state.active_call(current_thread()).map(|it| it.entry);
         if entry == Some(Entry::PointerCancelled) {
             let broken = format!("a cancel callback called {place} for {}", pointer.subject());
             self.judge(RuleId::KS_PTR_007, pointer.subject(), place, Some(broken));
             return Err(DriverError::Deadlock);
         }
         // A clone is the driver's own.
-        let it = &world.pointers[pointer];
+        let it = &state.pointers[pointer];
         let edge = it.kind != PointerKind::Clone;
-        if move_count && edge && world.pins[it.pin].filter_centric {
+        if move_count && edge && state.pins[it.pin].filter_centric {
             let inside = entry == Some(Entry::FilterProcess);
             let broken = inside.then(|| {
                 format!("a filter's process routine moved {} with {place}", pointer.subject())
@@ -423,12 +444,12 @@ impl Stream {
     /// The frame behind a locked pointer, and where its memory is.
     fn locked_frame(
         &self,
-        world: &StreamState,
+        state: &StreamState,
         device: DeviceId,
         pointer: PointerId,
         place: &'static str,
     ) -> DriverResult<(FrameId, usize)> {
-        let it = self.judge_pointer(world, device, pointer, place)?;
+        let it = self.judge_pointer(state, device, pointer, place)?;
         let subject = pointer.subject();
         let unchecked = (!it.locked && it.lock_failed)
             .then(|| format!("data was used through {subject}, whose lock had failed"));
@@ -437,23 +458,23 @@ impl Stream {
         self.judge(RuleId::KS_PTR_002, subject, "KsStreamPointerLock", unchecked);
         self.judge(RuleId::KS_PTR_001, subject, place, unlocked);
         let frame = it.frame.filter(|_| it.locked).ok_or(DriverError::NotReady)?;
-        Ok((frame, world.frames[frame].address))
+        Ok((frame, state.frames[frame].address))
     }
 
     /// Entry rule: frames that are not the driver's may be smaller than it asked for.
     fn judge_write(
         &self,
-        world: &mut StreamState,
+        state: &mut StreamState,
         pointer: PointerId,
         frame: FrameId,
         offset: u32,
         bytes: usize,
     ) -> DriverResult<()> {
-        let it = &mut world.frames[frame];
+        let it = &mut state.frames[frame];
         it.written = true;
         let (allocator, room) = (it.allocator, it.bytes as usize);
         let beyond = offset as usize + bytes > room;
-        let by = allocator.map(|allocator| world.allocators[allocator].owner);
+        let by = allocator.map(|allocator| state.allocators[allocator].owner);
         if by == Some(AllocatorOwner::Client) {
             let broken = beyond.then(|| {
                 format!("{bytes} bytes were written from {offset} on to a frame of {room}")
@@ -464,88 +485,99 @@ impl Stream {
     }
 
     /// A pointer is not locked any more: a frame that was to be cancelled is now.
-    pub(crate) fn unlock(&self, world: &mut StreamState, pointer: PointerId, frame: Option<FrameId>) {
-        let it = &mut world.pointers[pointer];
+    pub(crate) fn unlock(
+        &self,
+        state: &mut StreamState,
+        pointer: PointerId,
+        frame: Option<FrameId>,
+    ) {
+        let it = &mut state.pointers[pointer];
         if it.locked {
             it.locked = false;
             self.log_event(pointer.subject(), || EventKind::PointerUnlocked {});
         }
-        self.queue_cancel_if_unlocked(world, frame);
+        self.queue_cancel_if_unlocked(state, frame);
     }
 
     /// A frame may have lost its last lock: if it is to be cancelled, that is work.
-    pub(crate) fn queue_cancel_if_unlocked(&self, world: &mut StreamState, frame: Option<FrameId>) {
+    pub(crate) fn queue_cancel_if_unlocked(&self, state: &mut StreamState, frame: Option<FrameId>) {
         let Some(frame) = frame else { return };
-        if world.frames[frame].cancel_requested && first_locked_pointer(world, frame).is_none() {
+        if state.frames[frame].cancel_requested && first_locked_pointer(state, frame).is_none() {
             let job = Job::Cancel(frame);
-            if !world.jobs.contains(&job) {
-                world.jobs.push_back(job);
+            if !state.jobs.contains(&job) {
+                state.jobs.push_back(job);
             }
-            self.wake_all(world);
+            self.wake_all(state);
         }
     }
 
     /// So many bytes of a pointer's frame are used.
-    pub(crate) fn consume_bytes(&self, world: &mut StreamState, pointer: PointerId, used: u32, eject: bool) {
-        let it = &mut world.pointers[pointer];
+    pub(crate) fn consume_bytes(
+        &self,
+        state: &mut StreamState,
+        pointer: PointerId,
+        used: u32,
+        eject: bool,
+    ) {
+        let it = &mut state.pointers[pointer];
         it.offset += used;
         it.remaining -= used;
         let (offset, over) = (it.offset, it.remaining == 0 || eject);
-        let (frame, pin) = (it.frame, &mut world.pins[it.pin]);
+        let (frame, pin) = (it.frame, &mut state.pins[it.pin]);
         pin.move_count += u64::from(used > 0);
         // Where hardware writes, how much it wrote is for its driver to say.
         let maps = pin.descriptor.has_flag(PinFlag::GenerateMappings);
         if let Some(frame) = frame.filter(|_| pin.descriptor.flow == Flow::Out && !maps) {
-            let header = &mut world.frames[frame].header;
+            let header = &mut state.frames[frame].header;
             header.data_used = header.data_used.max(offset);
         }
         if over {
             // Whether it fell off the end is seen when it is locked next.
-            let _ = self.advance(world, pointer);
+            let _ = self.advance(state, pointer);
         }
     }
 
     /// Moves a pointer to the next frame. It stays locked, if there is one.
-    pub(crate) fn advance(&self, world: &mut StreamState, pointer: PointerId) -> DriverResult<()> {
-        let it = &world.pointers[pointer];
+    pub(crate) fn advance(&self, state: &mut StreamState, pointer: PointerId) -> DriverResult<()> {
+        let it = &state.pointers[pointer];
         let (pin, kind) = (it.pin, it.kind);
         let frame = it.frame.ok_or(DriverError::NotReady)?;
-        let queue = &world.pins[pin].queue;
+        let queue = &state.pins[pin].queue;
         let place = queue.iter().position(|it| *it == frame);
         let next = place.and_then(|it| queue.get(it + 1)).copied();
         if kind == PointerKind::Trailing {
-            let leading = world.pins[pin].leading;
-            if world.pointers[leading].frame == Some(frame) {
+            let leading = state.pins[pin].leading;
+            if state.pointers[leading].frame == Some(frame) {
                 return Err(DriverError::NotReady); // It does not pass the leading edge.
             }
         }
-        self.set_pointer_frame(world, pointer, next);
+        self.set_pointer_frame(state, pointer, next);
         match kind {
-            PointerKind::Leading | PointerKind::Trailing => self.leave_frame(world, frame, kind),
+            PointerKind::Leading | PointerKind::Trailing => self.leave_frame(state, frame, kind),
             PointerKind::Clone => {
-                world.frames[frame].clones -= 1;
+                state.frames[frame].clones -= 1;
                 if let Some(next) = next {
-                    world.frames[next].clones += 1;
+                    state.frames[next].clones += 1;
                 }
-                self.complete_if_unreferenced(world, frame);
+                self.complete_if_unreferenced(state, frame);
             }
         }
-        self.queue_cancel_if_unlocked(world, Some(frame));
+        self.queue_cancel_if_unlocked(state, Some(frame));
         next.map(|_| ()).ok_or(DriverError::NotReady)
     }
 
     /// A clone is gone.
-    pub(crate) fn remove_clone(&self, world: &mut StreamState, pointer: PointerId, forced: bool) {
-        world.unschedule(pointer);
-        let it = world.pointers.remove(pointer);
-        let pin = &mut world.pins[it.pin];
+    pub(crate) fn remove_clone(&self, state: &mut StreamState, pointer: PointerId, forced: bool) {
+        state.unschedule(pointer);
+        let it = state.pointers.remove(pointer);
+        let pin = &mut state.pins[it.pin];
         pin.clones.retain(|clone| *clone != pointer);
         pin.move_count += 1;
         self.log_event(pointer.subject(), || EventKind::PointerDeleted { forced });
         if let Some(frame) = it.frame {
-            world.frames[frame].clones -= 1;
-            self.complete_if_unreferenced(world, frame);
-            self.queue_cancel_if_unlocked(world, Some(frame));
+            state.frames[frame].clones -= 1;
+            self.complete_if_unreferenced(state, frame);
+            self.queue_cancel_if_unlocked(state, Some(frame));
         }
     }
 }

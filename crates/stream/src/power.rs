@@ -5,8 +5,8 @@ use crate::mutex::KsMutex;
 use crate::refused::StreamError;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{DriverResult, DeviceId, FilterId, PinId, DriverError, PinState};
-use flight::{Passive, RuleId, EventKind};
+use crate::words::{DeviceId, DriverError, DriverResult, FilterId, PinId, PinState};
+use flight::{EventKind, Passive, RuleId};
 
 /// Which is told first that a device wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +52,9 @@ impl Stream {
             let Ok(filter) = self.filter_of(pin) else { continue };
             let _control = self.acquire_control(at, filter)?;
             let runs_after_power_up = {
-                let mut world = self.state.lock();
-                let it = world.pins.get_mut(pin).filter(|it| it.device_state == PinState::Pause);
+                let mut stream_state = self.state.lock();
+                let it =
+                    stream_state.pins.get_mut(pin).filter(|it| it.device_state == PinState::Pause);
                 it.is_some_and(|it| std::mem::take(&mut it.runs_after_power_up))
             };
             if runs_after_power_up {
@@ -77,16 +78,24 @@ impl Stream {
     }
 
     fn pins_in_state(&self, device: DeviceId, state: PinState) -> Vec<PinId> {
-        let world = self.state.lock();
-        let mine = world.pins.iter().filter(|(_, it)| it.device == device && it.device_state == state);
+        let stream_state = self.state.lock();
+        let mine = stream_state
+            .pins
+            .iter()
+            .filter(|(_, it)| it.device == device && it.device_state == state);
         mine.map(|(pin, _)| pin).collect()
     }
 
-    fn call_set_power(&self, at: &mut Passive, device: DeviceId, on: bool) -> Result<(), StreamError> {
+    fn call_set_power(
+        &self,
+        at: &mut Passive,
+        device: DeviceId,
+        on: bool,
+    ) -> Result<(), StreamError> {
         let _held = self.acquire_guard(at, KsMutex::Device(device.subject()))?;
         let (driver, asks) = {
-            let world = self.state.lock();
-            let it = world.started_device(device)?;
+            let stream_state = self.state.lock();
+            let it = stream_state.started_device(device)?;
             (it.driver.clone(), it.dispatch.contains(&Entry::DeviceSetPower))
         };
         self.log.emit(device.subject(), EventKind::KsPowered { on: on });
@@ -101,11 +110,11 @@ impl Services {
     /// Says that the hardware is being programmed for a pin: its registers are written.
     pub fn program_hardware(&self, pin: PinId) -> DriverResult<()> {
         let (stream, place) = (self.stream()?, "AVStrMiniPinSetDeviceState");
-        let world = stream.state.lock();
-        self.find_pin(&world, pin, place)?;
-        let it = &world.pins[pin];
+        let stream_state = stream.state.lock();
+        self.find_pin(&stream_state, pin, place)?;
+        let it = &stream_state.pins[pin];
         let early = it.client_state < PinState::Acquire;
-        let other = world.pins.iter().find(|(id, other)| {
+        let other = stream_state.pins.iter().find(|(id, other)| {
             *id != pin && other.device == it.device && other.device_state >= PinState::Acquire
         });
         let broken = other.filter(|_| early).map(|(other, _)| {
@@ -124,7 +133,7 @@ impl Services {
     /// The filter of a pin (`KsPinGetParentFilter`).
     pub fn filter_of(&self, pin: PinId) -> DriverResult<FilterId> {
         let stream = self.stream()?;
-        let world = stream.state.lock();
-        Ok(self.find_pin(&world, pin, "KsPinGetParentFilter")?.filter)
+        let stream_state = stream.state.lock();
+        Ok(self.find_pin(&stream_state, pin, "KsPinGetParentFilter")?.filter)
     }
 }

@@ -13,9 +13,9 @@ use crate::mutex::{KsMutex, Owner};
 use crate::pin::Pin;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{DriverResult, FilterId, FrameId, PinId, PointerId, DriverError, PinState};
+use crate::words::{DriverError, DriverResult, FilterId, FrameId, PinId, PinState, PointerId};
 use crate::world::StreamState;
-use flight::{Passive, RuleId, Subject, EventKind};
+use flight::{EventKind, Passive, RuleId, Subject};
 
 /// Something that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,8 @@ impl StreamState {
     fn filter_due(&self, filter: FilterId) -> bool {
         let it = &self.filters[filter];
         let pins = || it.pins.iter().map(|pin| &self.pins[*pin]);
-        let some = pins().any(|it| it.descriptor.has_flag(PinFlag::SomeFramesRequiredForProcessing));
+        let some =
+            pins().any(|it| it.descriptor.has_flag(PinFlag::SomeFramesRequiredForProcessing));
         let ready = |it: &Pin| {
             self.has_data(it) || it.descriptor.has_flag(PinFlag::FramesNotRequiredForProcessing)
         };
@@ -128,41 +129,45 @@ impl StreamState {
 
 impl Stream {
     /// Queues the processing of a pin's data. The caller wakes the worker threads.
-    pub(crate) fn request_processing(world: &mut StreamState, pin: PinId) {
-        let it = &world.pins[pin];
+    pub(crate) fn request_processing(stream_state: &mut StreamState, pin: PinId) {
+        let it = &stream_state.pins[pin];
         let job = it.processor(pin);
         let there = match job {
             Job::Pin(_) => it.descriptor.dispatch.contains(&Entry::PinProcess),
             Job::Filter(_) | Job::Cancel(_) => true,
         };
-        if there && !world.jobs.contains(&job) {
-            world.jobs.push_back(job);
+        if there && !stream_state.jobs.contains(&job) {
+            stream_state.jobs.push_back(job);
         }
     }
 
     /// The same, and wakes the worker thread only.
-    fn request_processing_by_worker(&self, world: &mut StreamState, pin: PinId) {
-        let before = world.jobs.len();
-        Self::request_processing(world, pin);
-        if world.jobs.len() != before {
+    fn request_processing_by_worker(&self, stream_state: &mut StreamState, pin: PinId) {
+        let before = stream_state.jobs.len();
+        Self::request_processing(stream_state, pin);
+        if stream_state.jobs.len() != before {
             self.host.wake(&self.work_available);
         }
     }
 
     /// The mutex of what processes a pin; none, if the pin was closed.
     pub(crate) fn processing_mutex(&self, pin: PinId) -> Option<KsMutex> {
-        let world = self.state.lock();
-        world.pins.contains(pin).then(|| world.processing_mutex(pin))
+        let stream_state = self.state.lock();
+        stream_state.pins.contains(pin).then(|| stream_state.processing_mutex(pin))
     }
 
     /// Runs the first job whose mutex is free.
-    pub(crate) fn run_job(&self, at: &mut Passive, mut world: StateGuard<'_, StreamState>) -> bool {
-        let Some(job) = self.next_job(&mut world) else { return false };
+    pub(crate) fn run_job(
+        &self,
+        at: &mut Passive,
+        mut stream_state: StateGuard<'_, StreamState>,
+    ) -> bool {
+        let Some(job) = self.next_job(&mut stream_state) else { return false };
         match job {
-            Job::Pin(pin) => self.process_pin(at, world, pin),
-            Job::Filter(filter) => self.process_filter(at, world, filter),
+            Job::Pin(pin) => self.process_pin(at, stream_state, pin),
+            Job::Filter(filter) => self.process_filter(at, stream_state, filter),
             Job::Cancel(frame) => {
-                drop(world);
+                drop(stream_state);
                 self.cancel_frame(at, frame);
             }
         }
@@ -170,51 +175,63 @@ impl Stream {
     }
 
     /// Takes out the first job whose mutex is free, and takes that.
-    fn next_job(&self, world: &mut StreamState) -> Option<Job> {
+    fn next_job(&self, stream_state: &mut StreamState) -> Option<Job> {
         let mut place = 0;
         loop {
-            let job = *world.jobs.get(place)?;
+            let job = *stream_state.jobs.get(place)?;
             let mutex = job.processor().map(KsMutex::Processing);
-            if mutex.is_none_or(|it| self.try_acquire(world, it, Owner::for_class_driver())) {
-                return world.jobs.remove(place);
+            if mutex.is_none_or(|it| self.try_acquire(stream_state, it, Owner::for_class_driver()))
+            {
+                return stream_state.jobs.remove(place);
             }
             place += 1; // Another thread has the mutex: the next job's may be free.
         }
     }
 
     /// Processes a pin, if it is due; its mutex is taken, and is released.
-    fn process_pin(&self, at: &mut Passive, mut world: StateGuard<'_, StreamState>, pin: PinId) {
+    fn process_pin(
+        &self,
+        at: &mut Passive,
+        mut stream_state: StateGuard<'_, StreamState>,
+        pin: PinId,
+    ) {
         let mutex = KsMutex::Processing(pin.subject());
-        let due = world.pin_due(pin);
-        let call = due.then(|| world.pin_call(pin, Entry::PinProcess));
+        let due = stream_state.pin_due(pin);
+        let call = due.then(|| stream_state.pin_call(pin, Entry::PinProcess));
         let Some((driver, view, true)) = call else {
-            return self.release(&mut world, mutex);
+            return self.release(&mut stream_state, mutex);
         };
-        let before = world.move_count(&[pin]);
-        let dispatch = world.pins[pin].descriptor.has_flag(PinFlag::DispatchLevelProcessing);
-        drop(world);
-        driver.process_pin(self, at, (&view, dispatch), |world, answer| {
-            self.finish_pin_processing(world, pin, before, answer);
-            self.release(world, mutex);
+        let before = stream_state.move_count(&[pin]);
+        let dispatch = stream_state.pins[pin].descriptor.has_flag(PinFlag::DispatchLevelProcessing);
+        drop(stream_state);
+        driver.process_pin(self, at, (&view, dispatch), |stream_state, answer| {
+            self.finish_pin_processing(stream_state, pin, before, answer);
+            self.release(stream_state, mutex);
         });
     }
 
     /// What became of it.
-    fn finish_pin_processing(&self, world: &mut StreamState, pin: PinId, before: u64, answer: DriverResult<()>) {
+    fn finish_pin_processing(
+        &self,
+        stream_state: &mut StreamState,
+        pin: PinId,
+        before: u64,
+        answer: DriverResult<()>,
+    ) {
         // A wait for the end of processing may have been given up, and the pin closed.
-        if !world.pins.contains(pin) {
+        if !stream_state.pins.contains(pin) {
             return;
         }
-        let moved = world.move_count(&[pin]) != before;
-        let due = world.pin_due(pin);
-        let it = &mut world.pins[pin];
+        let moved = stream_state.move_count(&[pin]) != before;
+        let due = stream_state.pin_due(pin);
+        let it = &mut stream_state.pins[pin];
         let (idle, entry) = (it.made_no_progress, Entry::PinProcess);
         it.made_no_progress = answer.is_ok() && !moved;
         it.waits_for_attempt = self.judge_process(pin.subject(), entry, answer, idle && !moved);
         if !it.waits_for_attempt && due {
-            Self::request_processing(world, pin);
+            Self::request_processing(stream_state, pin);
         }
-        self.wake_all(world);
+        self.wake_all(stream_state);
     }
 
     /// Entry rule: success is progress. Answers whether the driver is to be asked before it is
@@ -240,50 +257,61 @@ impl Stream {
     }
 
     /// Processes a filter, if it is due; its mutex is taken, and is released.
-    fn process_filter(&self, at: &mut Passive, mut world: StateGuard<'_, StreamState>, filter: FilterId) {
+    fn process_filter(
+        &self,
+        at: &mut Passive,
+        mut stream_state: StateGuard<'_, StreamState>,
+        filter: FilterId,
+    ) {
         let mutex = KsMutex::Processing(filter.subject());
-        let due = world.filter_due(filter);
-        let Some(driver) = due.then(|| world.driver_of(filter)) else {
-            return self.release(&mut world, mutex);
+        let due = stream_state.filter_due(filter);
+        let Some(driver) = due.then(|| stream_state.driver_of(filter)) else {
+            return self.release(&mut stream_state, mutex);
         };
-        let dispatch = world.filters[filter].descriptor.dispatch_level;
-        let pins = world.pins_of(filter).to_vec();
-        let before = world.move_count(&pins);
-        let mut list = self.lock_edges(&mut world, &pins);
-        drop(world);
+        let dispatch = stream_state.filters[filter].descriptor.dispatch_level;
+        let pins = stream_state.pins_of(filter).to_vec();
+        let before = stream_state.move_count(&pins);
+        let mut list = self.lock_edges(&mut stream_state, &pins);
+        drop(stream_state);
         let answer = driver.process_filter(at, filter, dispatch, &mut list);
-        let mut world = self.state.lock();
+        let mut stream_state = self.state.lock();
         for it in &list {
-            self.unlock_edge(&mut world, it, answer);
+            self.unlock_edge(&mut stream_state, it, answer);
         }
-        self.finish_filter_processing(&mut world, filter, before, answer);
-        self.release(&mut world, mutex);
+        self.finish_filter_processing(&mut stream_state, filter, before, answer);
+        self.release(&mut stream_state, mutex);
     }
 
     /// What became of it.
-    fn finish_filter_processing(&self, world: &mut StreamState, filter: FilterId, before: u64, answer: DriverResult<()>) {
+    fn finish_filter_processing(
+        &self,
+        stream_state: &mut StreamState,
+        filter: FilterId,
+        before: u64,
+        answer: DriverResult<()>,
+    ) {
         // As in `finish_pin_processing`.
-        let Some(it) = world.filters.get(filter) else { return };
+        let Some(it) = stream_state.filters.get(filter) else { return };
         let pins = &it.pins;
-        let (moved, first) = (world.move_count(pins) != before, pins.first().copied());
-        let due = world.filter_due(filter);
-        let it = &mut world.filters[filter];
+        let (moved, first) = (stream_state.move_count(pins) != before, pins.first().copied());
+        let due = stream_state.filter_due(filter);
+        let it = &mut stream_state.filters[filter];
         let (idle, entry) = (it.made_no_progress, Entry::FilterProcess);
         it.made_no_progress = answer.is_ok() && !moved;
         it.waits_for_attempt = self.judge_process(filter.subject(), entry, answer, idle && !moved);
         let again = !it.waits_for_attempt && due;
         if let Some(pin) = first.filter(|_| again) {
-            Self::request_processing(world, pin);
+            Self::request_processing(stream_state, pin);
         }
-        self.wake_all(world);
+        self.wake_all(stream_state);
     }
 
     /// Locks the leading edges of a filter's pins, for its process routine.
-    fn lock_edges(&self, world: &mut StreamState, pins: &[PinId]) -> Vec<ProcessPin> {
+    fn lock_edges(&self, stream_state: &mut StreamState, pins: &[PinId]) -> Vec<ProcessPin> {
         let mut list = Vec::new();
         for pin in pins {
-            let pointer = world.pins[*pin].leading;
-            let it = &mut world.pointers[pointer];
+            let pointer = stream_state.pins[*pin].leading;
+            let it = &mut stream_state.pointers[pointer];
             let Some(frame) = it.frame else { continue };
             it.locked = true;
             let frame = frame.subject();
@@ -299,26 +327,32 @@ impl Stream {
         list
     }
 
-    fn unlock_edge(&self, world: &mut StreamState, it: &ProcessPin, answer: DriverResult<()>) {
+    fn unlock_edge(
+        &self,
+        stream_state: &mut StreamState,
+        it: &ProcessPin,
+        answer: DriverResult<()>,
+    ) {
         // As in `finish_pin_processing`.
-        let Some(pointer) = world.pointers.get(it.pointer) else { return };
+        let Some(pointer) = stream_state.pointers.get(it.pointer) else { return };
         let (frame, left) = (pointer.frame, pointer.remaining);
         if answer.is_ok() && (it.used > 0 || it.terminate) {
-            self.consume_bytes(world, it.pointer, it.used.min(left), it.terminate);
+            self.consume_bytes(stream_state, it.pointer, it.used.min(left), it.terminate);
         }
-        self.unlock(world, it.pointer, frame);
+        self.unlock(stream_state, it.pointer, frame);
     }
 
     /// Entry rule: a driver that wanted to wait starts again by itself. Nothing else could happen
     /// any more; answers whether that is why.
     pub(crate) fn judge_stalled(&self, pin: PinId) -> bool {
-        let world = self.state.lock();
+        let stream_state = self.state.lock();
         // It may have been closed while its client waited.
-        let Ok(it) = world.pin(pin) else { return false };
-        let waits_for_attempt = it.waits_for_attempt || world.filters[it.filter].waits_for_attempt;
-        let due = |clone: &PointerId| world.pointers[*clone].timeout.is_some();
+        let Ok(it) = stream_state.pin(pin) else { return false };
+        let waits_for_attempt =
+            it.waits_for_attempt || stream_state.filters[it.filter].waits_for_attempt;
+        let due = |clone: &PointerId| stream_state.pointers[*clone].timeout.is_some();
         let timed = it.clones.iter().any(due);
-        let stalled = waits_for_attempt && it.may_process() && world.has_data(it) && !timed;
+        let stalled = waits_for_attempt && it.may_process() && stream_state.has_data(it) && !timed;
         let broken = stalled.then(|| {
             format!(
                 "{} has frames, but its process routine did not succeed, and its driver never \
@@ -331,20 +365,24 @@ impl Stream {
     }
 
     /// The pointer whose time is over, if there is one: that is not due any more.
-    pub(crate) fn take_expired_timeout(&self, world: &mut StreamState) -> Option<PointerId> {
-        let (due, pointer) = *world.timers.first()?;
+    pub(crate) fn take_expired_timeout(&self, stream_state: &mut StreamState) -> Option<PointerId> {
+        let (due, pointer) = *stream_state.timers.first()?;
         if due > self.host.now() {
             return None;
         }
-        world.unschedule(pointer);
+        stream_state.unschedule(pointer);
         Some(pointer)
     }
 
     /// Tells a driver whose pointer's time is over.
-    pub(crate) fn call_timeout(at: &mut Passive, world: StateGuard<'_, StreamState>, pointer: PointerId) {
-        let pin = world.pointers[pointer].pin;
-        let driver = world.devices[world.pins[pin].device].driver.clone();
-        drop(world);
+    pub(crate) fn call_timeout(
+        at: &mut Passive,
+        stream_state: StateGuard<'_, StreamState>,
+        pointer: PointerId,
+    ) {
+        let pin = stream_state.pointers[pointer].pin;
+        let driver = stream_state.devices[stream_state.pins[pin].device].driver.clone();
+        drop(stream_state);
         driver.pointer_timed_out(at, pin, pointer);
     }
 }
@@ -353,31 +391,31 @@ impl Services {
     /// Has a pin processed if it can be (`KsPinAttemptProcessing`).
     pub fn attempt_processing(&self, pin: PinId) -> DriverResult<()> {
         let (stream, place) = (self.stream()?, "KsPinAttemptProcessing");
-        let mut world = stream.state.lock();
-        let never = !world.pins.has_issued(pin.serial());
+        let mut stream_state = stream.state.lock();
+        let never = !stream_state.pins.has_issued(pin.serial());
         let broken = never
             .then(|| format!("a driver attempted to process pin {}, never made", pin.serial()));
         stream.judge(RuleId::KS_PROC_004, pin.subject(), place, broken);
-        self.find_pin(&world, pin, place)?;
-        let it = &mut world.pins[pin];
+        self.find_pin(&stream_state, pin, place)?;
+        let it = &mut stream_state.pins[pin];
         if it.waits_for_attempt {
             stream.judge(RuleId::KS_PROC_002, pin.subject(), place, None);
         }
         it.waits_for_attempt = false;
         it.made_no_progress = false;
-        stream.request_processing_by_worker(&mut world, pin);
+        stream.request_processing_by_worker(&mut stream_state, pin);
         Ok(())
     }
 
     /// Has a filter processed if it can be (`KsFilterAttemptProcessing`).
     pub fn attempt_filter_processing(&self, filter: FilterId) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.state.lock();
-        let it = world.filters.get_mut(filter).ok_or(DriverError::Invalid)?;
+        let mut stream_state = stream.state.lock();
+        let it = stream_state.filters.get_mut(filter).ok_or(DriverError::Invalid)?;
         it.waits_for_attempt = false;
         it.made_no_progress = false;
-        if let Some(pin) = world.pins_of(filter).first().copied() {
-            stream.request_processing_by_worker(&mut world, pin);
+        if let Some(pin) = stream_state.pins_of(filter).first().copied() {
+            stream.request_processing_by_worker(&mut stream_state, pin);
         }
         Ok(())
     }
@@ -408,15 +446,15 @@ impl Services {
         change: impl FnOnce((u32, u32)) -> Result<(u32, u32), &'static str>,
     ) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.state.lock();
-        self.find_pin(&world, pin, place)?;
-        let it = &mut world.pins[pin];
+        let mut stream_state = stream.state.lock();
+        self.find_pin(&stream_state, pin, place)?;
+        let it = &mut stream_state.pins[pin];
         let changed = change(it.gate_inputs);
-        let broken = changed.err().map(|why| format!("{why}: {}", pin.subject()));
+        let broken = changed.err().map(|reason| format!("{reason}: {}", pin.subject()));
         stream.judge(RuleId::KS_PROC_006, pin.subject(), place, broken);
         it.gate_inputs = changed.map_err(|_| DriverError::Invalid)?;
         if it.gate_inputs.1 == 0 {
-            stream.request_processing_by_worker(&mut world, pin);
+            stream.request_processing_by_worker(&mut stream_state, pin);
         }
         Ok(())
     }

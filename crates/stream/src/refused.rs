@@ -58,14 +58,14 @@ pub enum StreamError {
 }
 
 impl From<DriverError> for StreamError {
-    fn from(why: DriverError) -> Self {
-        StreamError::Driver(why)
+    fn from(reason: DriverError) -> Self {
+        StreamError::Driver(reason)
     }
 }
 
 impl From<DescriptorError> for StreamError {
-    fn from(why: DescriptorError) -> Self {
-        StreamError::Descriptor(why)
+    fn from(reason: DescriptorError) -> Self {
+        StreamError::Descriptor(reason)
     }
 }
 
@@ -75,7 +75,7 @@ impl fmt::Display for StreamError {
             StreamError::NotFound(it) => write!(f, "{it} does not exist"),
             StreamError::NotStarted(it) => write!(f, "{it} is not started"),
             StreamError::NoFactory(it) => write!(f, "the driver describes no factory {it}"),
-            StreamError::Descriptor(why) => why.fmt(f),
+            StreamError::Descriptor(reason) => reason.fmt(f),
             StreamError::NoFormat => write!(f, "no data range of the pin has this format"),
             StreamError::TooMany { most } => {
                 write!(
@@ -88,8 +88,10 @@ impl fmt::Display for StreamError {
             }
             StreamError::NotConnected(it) => write!(f, "{it} is not connected"),
             StreamError::Connected(it) => write!(f, "{it} is connected already"),
-            StreamError::InvalidState(it) => write!(f, "the pin cannot do this in state {}", it.name()),
-            StreamError::Framing(why) => f.write_str(why),
+            StreamError::InvalidState(it) => {
+                write!(f, "the pin cannot do this in state {}", it.name())
+            }
+            StreamError::Framing(reason) => f.write_str(reason),
             StreamError::PinsOpen(it) => write!(f, "{it} has open pins"),
             StreamError::NoFrames => write!(f, "no frame could be allocated"),
             StreamError::Stopped => write!(f, "the pin stopped"),
@@ -97,7 +99,7 @@ impl fmt::Display for StreamError {
             StreamError::HostEnded => write!(f, "the run is over"),
             StreamError::TimedOut => write!(f, "the wait timed out"),
             StreamError::WrongDirection => write!(f, "data flows the other way through this pin"),
-            StreamError::Driver(why) => write!(f, "the driver failed: {why}"),
+            StreamError::Driver(reason) => write!(f, "the driver failed: {reason}"),
         }
     }
 }
@@ -105,8 +107,8 @@ impl fmt::Display for StreamError {
 impl Error for StreamError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            StreamError::Descriptor(why) => Some(why),
-            StreamError::Driver(why) => Some(why),
+            StreamError::Descriptor(reason) => Some(reason),
+            StreamError::Driver(reason) => Some(reason),
             _ => None,
         }
     }

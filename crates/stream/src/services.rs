@@ -6,9 +6,9 @@
 
 use crate::memory::{FrameMemory, MemoryKind};
 use crate::stream::Stream;
-use crate::words::{AllocatorId, DriverResult, DeviceId, ObjectId, DriverError};
+use crate::words::{AllocatorId, DeviceId, DriverError, DriverResult, ObjectId};
 use crate::world::MemoryBlock;
-use flight::{Host, Irql, Log, RuleId, WaitToken, WaitResult, current_thread};
+use flight::{Host, Irql, Log, RuleId, WaitResult, WaitToken, current_thread};
 use std::sync::{Arc, Weak};
 
 /// The services of one device.
@@ -52,15 +52,15 @@ impl Services {
         let level = self.host.irql();
         let broken = (level != Irql::Passive)
             .then(|| format!("a driver waited at {level} level: waiting is for passive level"));
-        let refused = broken.is_some();
+        let error = broken.is_some();
         stream.judge(RuleId::WT_LEVEL_001, self.device.subject(), "KeDelayExecutionThread", broken);
-        if refused {
+        if error {
             return Err(DriverError::Deadlock);
         }
         let until = self.host.now().saturating_add(interval);
         self.wait_in_call(&stream, |at| {
-            let ticket = WaitToken::new("a driver's delay");
-            match self.host.park(at, &ticket, Some(until)) {
+            let token = WaitToken::new("a driver's delay");
+            match self.host.park(at, &token, Some(until)) {
                 WaitResult::HostEnded => Err(DriverError::Deadlock),
                 _ => Ok(()),
             }
@@ -83,47 +83,51 @@ impl Services {
     pub fn allocate_memory(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize> {
         let stream = self.stream().ok()?;
         let memory = stream.memory_of(self.device)?;
-        let word = memory.allocate(bytes, alignment, kind)?;
-        self.add_memory(word);
-        Some(word)
+        let driver_handle = memory.allocate(bytes, alignment, kind)?;
+        self.add_memory(driver_handle);
+        Some(driver_handle)
     }
 
     /// Records memory that was allocated for the driver elsewhere as the driver's.
-    pub fn add_memory(&self, word: usize) {
+    pub fn add_memory(&self, driver_handle: usize) {
         let Ok(stream) = self.stream() else { return };
-        let mut world = stream.state.lock();
-        let allocator = match world.active_call(current_thread()).map(|inside| inside.about) {
+        let mut state = stream.state.lock();
+        let allocator = match state.active_call(current_thread()).map(|inside| inside.about) {
             Some(ObjectId::Allocator(allocator)) => Some(allocator),
             _ => None,
         };
-        let (device, number) = (self.device, world.blocks_allocated);
-        world.blocks_allocated += 1;
-        world.blocks.insert((device, word), MemoryBlock { allocator, allocator_deleted: false, serial: number });
+        let (device, number) = (self.device, state.blocks_allocated);
+        state.blocks_allocated += 1;
+        state.blocks.insert(
+            (device, driver_handle),
+            MemoryBlock { allocator, allocator_deleted: false, serial: number },
+        );
         // Where a frame was is something else now.
-        world.freed_frames.remove(&(device, word));
+        state.freed_frames.remove(&(device, driver_handle));
     }
 
     /// Frees it (`ExFreePool`).
-    pub fn free_memory(&self, word: usize) -> DriverResult<()> {
+    pub fn free_memory(&self, driver_handle: usize) -> DriverResult<()> {
         let stream = self.stream()?;
         let memory = stream.memory_of(self.device).ok_or(DriverError::Invalid)?;
-        self.remove_memory(word)?;
-        memory.free(word).then_some(()).ok_or(DriverError::Invalid)
+        self.remove_memory(driver_handle)?;
+        memory.free(driver_handle).then_some(()).ok_or(DriverError::Invalid)
     }
 
     /// Records that the driver frees memory of its own, which is given back elsewhere. Fails with
     /// [`DriverError::Busy`] if a bag has it, and [`DriverError::Invalid`] if it is not the driver's.
-    pub fn remove_memory(&self, word: usize) -> DriverResult<()> {
+    pub fn remove_memory(&self, driver_handle: usize) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.state.lock();
-        let bagged = world.bags.holds(self.device, word);
+        let mut state = stream.state.lock();
+        let bagged = state.bags.holds(self.device, driver_handle);
         let broken =
             bagged.then(|| "a driver freed an item that is in a bag: the bag frees it".to_owned());
         stream.judge(RuleId::KS_BAG_003, self.device.subject(), "ExFreePool", broken);
         if bagged {
             return Err(DriverError::Busy);
         }
-        let block = world.blocks.remove(&(self.device, word)).ok_or(DriverError::Invalid)?;
+        let block =
+            state.blocks.remove(&(self.device, driver_handle)).ok_or(DriverError::Invalid)?;
         if let Some(allocator) = block.allocator {
             let broken = block.allocator_deleted.then(|| {
                 format!(
@@ -139,32 +143,37 @@ impl Services {
     }
 
     /// Writes to memory as the device's hardware does, without a stream pointer.
-    pub fn write_memory(&self, word: usize, offset: u32, bytes: &[u8]) -> DriverResult<()> {
+    pub fn write_memory(
+        &self,
+        driver_handle: usize,
+        offset: u32,
+        bytes: &[u8],
+    ) -> DriverResult<()> {
         let stream = self.stream()?;
         let memory = stream.memory_of(self.device).ok_or(DriverError::Invalid)?;
         {
-            let world = stream.state.lock();
-            let broken = world.freed_frames.contains(&(self.device, word)).then(|| {
+            let state = stream.state.lock();
+            let broken = state.freed_frames.contains(&(self.device, driver_handle)).then(|| {
                 format!(
                     "{} bytes were written to a frame that the driver was told to free",
                     bytes.len()
                 )
             });
-            let refused = broken.is_some();
+            let error = broken.is_some();
             let place = "AVStrMiniAllocatorFreeFrame";
             stream.judge(RuleId::KS_ALLOC_011, self.device.subject(), place, broken);
-            if refused {
+            if error {
                 return Err(DriverError::Invalid);
             }
         }
-        memory.write(word, offset, bytes).then_some(()).ok_or(DriverError::Invalid)
+        memory.write(driver_handle, offset, bytes).then_some(()).ok_or(DriverError::Invalid)
     }
 
     /// Says that the hardware has a DMA adapter (`KsDeviceRegisterAdapterObject`).
     pub fn register_dma(&self) -> DriverResult<()> {
         let stream = self.stream()?;
-        let mut world = stream.state.lock();
-        let device = world.devices.get_mut(self.device).ok_or(DriverError::Invalid)?;
+        let mut state = stream.state.lock();
+        let device = state.devices.get_mut(self.device).ok_or(DriverError::Invalid)?;
         device.has_dma_adapter = true;
         Ok(())
     }

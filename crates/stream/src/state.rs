@@ -5,9 +5,9 @@ use crate::frame::FrameLocation;
 use crate::funnel::Entry;
 use crate::refused::StreamError;
 use crate::stream::Stream;
-use crate::words::{FilterId, FrameId, PinId, PointerId, DriverError, PinState};
+use crate::words::{DriverError, FilterId, FrameId, PinId, PinState, PointerId};
 use crate::world::StreamState;
-use flight::{Passive, RuleId, EventKind};
+use flight::{EventKind, Passive, RuleId};
 
 impl Stream {
     /// Brings a pin to a state, step by step. If its driver refuses one, it is brought back to
@@ -15,25 +15,25 @@ impl Stream {
     pub fn set_state(&self, at: &mut Passive, pin: PinId, to: PinState) -> Result<(), StreamError> {
         let _control = self.acquire_control(at, self.filter_of(pin)?)?;
         let (from, standard) = {
-            let world = self.state.lock();
-            let it = world.pin(pin)?;
+            let stream_state = self.state.lock();
+            let it = stream_state.pin(pin)?;
             if it.connection.is_none() {
                 return Err(StreamError::NotConnected(pin.subject()));
             }
-            world.check_pin_counts(it.filter)?;
+            stream_state.check_pin_counts(it.filter)?;
             (it.device_state, it.descriptor.changes_state_stepwise())
         };
         let mut here = from;
         while here != to {
             let next = if standard { here.next_towards(to) } else { to };
-            if let Err(why) = self.step_state(at, pin, here, next, false) {
+            if let Err(reason) = self.step_state(at, pin, here, next, false) {
                 while here != from {
                     let back = if standard { here.next_towards(from) } else { from };
                     // Nothing helps one that refuses to go back: it is there all the same.
                     let _ = self.step_state(at, pin, here, back, true);
                     here = back;
                 }
-                return Err(why);
+                return Err(reason);
             }
             here = next;
         }
@@ -44,8 +44,8 @@ impl Stream {
     pub(crate) fn force_stop(&self, at: &mut Passive, pin: PinId) {
         loop {
             let (here, standard) = {
-                let world = self.state.lock();
-                let it = &world.pins[pin];
+                let stream_state = self.state.lock();
+                let it = &stream_state.pins[pin];
                 (it.device_state, it.descriptor.changes_state_stepwise())
             };
             if here == PinState::Stop {
@@ -63,15 +63,15 @@ impl Stream {
         let processing = self.processing_mutex(pin).ok_or(StreamError::NotFound(pin.subject()))?;
         let _processing = self.acquire_guard(at, processing)?;
         let (call, queued) = {
-            let world = self.state.lock();
-            let queued: Vec<FrameId> = world.pin(pin)?.queue.iter().copied().collect();
-            (world.pin_call(pin, Entry::PinReset), queued)
+            let stream_state = self.state.lock();
+            let queued: Vec<FrameId> = stream_state.pin(pin)?.queue.iter().copied().collect();
+            (stream_state.pin_call(pin, Entry::PinReset), queued)
         };
         let (driver, view, resets) = call;
         let filter = {
-            let world = self.state.lock();
-            let entries = &world.filters[view.filter].descriptor.dispatch;
-            entries.contains(&Entry::FilterReset).then(|| world.filter_view(view.filter))
+            let stream_state = self.state.lock();
+            let entries = &stream_state.filters[view.filter].descriptor.dispatch;
+            entries.contains(&Entry::FilterReset).then(|| stream_state.filter_view(view.filter))
         };
         if let Some(filter) = filter {
             driver.reset_filter(at, &filter);
@@ -82,9 +82,9 @@ impl Stream {
         for frame in queued {
             self.cancel_frame(at, frame);
         }
-        let mut world = self.state.lock();
-        if world.pin(pin)?.client_state >= PinState::Pause {
-            self.queue_idle_frames(&mut world, pin);
+        let mut stream_state = self.state.lock();
+        if stream_state.pin(pin)?.client_state >= PinState::Pause {
+            self.queue_idle_frames(&mut stream_state, pin);
         }
         Ok(())
     }
@@ -99,30 +99,30 @@ impl Stream {
         forced: bool,
     ) -> Result<(), StreamError> {
         let (least, ends) = {
-            let mut world = self.state.lock();
-            let it = &mut world.pins[pin];
+            let mut stream_state = self.state.lock();
+            let it = &mut stream_state.pins[pin];
             // WINDOWS: what the client wants is set before the driver is told, and goes back if
             // that refuses (documented).
             it.client_state = to;
             it.runs_after_power_up = false; // It goes where its client says.
             let (least, ends) = (it.processing_state(), it.ends_processing(from, to));
             self.log_state(pin, from, to, |from, to| EventKind::PinStateRequested { from, to });
-            self.wake_all(&mut world);
+            self.wake_all(&mut stream_state);
             (least, ends)
         };
         let injects_frames = self.state.lock().pins[pin].injects_frames;
         if from == PinState::Stop
             && !injects_frames
-            && let Err(why) = self.allocate_frames(at, pin)
+            && let Err(reason) = self.allocate_frames(at, pin)
         {
             self.restore_client_state(pin, from, to);
-            return Err(why);
+            return Err(reason);
         }
         if ends {
             self.wait_for_processing(at, pin);
         }
         let answer = self.call_set_state(at, pin, to, from);
-        if let Err(why) = answer
+        if let Err(reason) = answer
             && !forced
         {
             // Nothing is injected any more when frames are freed.
@@ -130,24 +130,28 @@ impl Stream {
             if from == PinState::Stop {
                 self.free_frames(at, pin);
             }
-            return Err(why.into());
+            return Err(reason.into());
         }
         {
-            let mut world = self.state.lock();
-            let it = &mut world.pins[pin];
+            let mut stream_state = self.state.lock();
+            let it = &mut stream_state.pins[pin];
             it.device_state = to;
             it.waits_for_attempt = false;
             let feeds = to >= PinState::Pause && from < PinState::Pause;
             let out = it.descriptor.flow == Flow::Out;
             let lock_failed = answer.is_err();
-            self.log_state(pin, from, to, |from, to| EventKind::PinStateChanged { from, to, forced: lock_failed });
+            self.log_state(pin, from, to, |from, to| EventKind::PinStateChanged {
+                from,
+                to,
+                forced: lock_failed,
+            });
             if feeds && out && !injects_frames {
-                self.queue_idle_frames(&mut world, pin);
+                self.queue_idle_frames(&mut stream_state, pin);
             }
             if to >= least {
-                Self::request_processing(&mut world, pin);
+                Self::request_processing(&mut stream_state, pin);
             }
-            self.wake_all(&mut world);
+            self.wake_all(&mut stream_state);
         }
         if to == PinState::Stop {
             self.flush_pin(at, pin);
@@ -189,10 +193,10 @@ impl Stream {
 
     /// Its client's state goes back.
     fn restore_client_state(&self, pin: PinId, from: PinState, to: PinState) {
-        let mut world = self.state.lock();
-        world.pins[pin].client_state = from;
+        let mut stream_state = self.state.lock();
+        stream_state.pins[pin].client_state = from;
         self.log_state(pin, from, to, |from, to| EventKind::PinStateRefused { from, to });
-        self.wake_all(&mut world);
+        self.wake_all(&mut stream_state);
     }
 
     fn log_state(
@@ -217,8 +221,8 @@ impl Stream {
         let what = |_: &StreamState| format!("callbacks of {}", pin.subject());
         let me = flight::current_thread();
         // One that never returns is a stuck wait, which is named.
-        let _ = self.wait_until(at, pin.subject(), None, what, |world| {
-            let mut calls = world.active_calls.iter();
+        let _ = self.wait_until(at, pin.subject(), None, what, |stream_state| {
+            let mut calls = stream_state.active_calls.iter();
             let busy = calls.any(|it| it.thread != me && it.pin == Some(pin));
             (!busy).then_some(())
         });
@@ -230,46 +234,46 @@ impl Stream {
         let mutex = self.state.lock().processing_mutex(pin);
         self.wait_for_callbacks(at, pin);
         let _held = self.acquire_guard(at, mutex);
-        let mut world = self.state.lock();
-        let it = &world.pins[pin];
+        let mut stream_state = self.state.lock();
+        let it = &stream_state.pins[pin];
         let (clones, edges) = (it.clones.clone(), [Some(it.leading), it.trailing]);
-        self.judge_stopped(&world, pin, &clones);
+        self.judge_stopped(&stream_state, pin, &clones);
         for clone in clones {
-            if let Some(frame) = world.pointers[clone].frame {
+            if let Some(frame) = stream_state.pointers[clone].frame {
                 let by = clone.subject();
                 self.log.emit(frame.subject(), EventKind::FrameStuck { by });
-                world.frames[frame].cancel_requested = true;
+                stream_state.frames[frame].cancel_requested = true;
             }
-            self.remove_clone(&mut world, clone, true);
+            self.remove_clone(&mut stream_state, clone, true);
         }
         for edge in edges.into_iter().flatten() {
-            self.unlock(&mut world, edge, None);
-            self.set_pointer_frame(&mut world, edge, None);
+            self.unlock(&mut stream_state, edge, None);
+            self.set_pointer_frame(&mut stream_state, edge, None);
         }
-        let mine: Vec<FrameId> = world.pins[pin].frames.clone();
+        let mine: Vec<FrameId> = stream_state.pins[pin].frames.clone();
         let mut flushed = 0;
         for frame in mine {
-            let it = &mut world.frames[frame];
+            let it = &mut stream_state.frames[frame];
             if it.location != FrameLocation::Idle {
                 flushed += 1;
                 it.location = FrameLocation::Idle;
                 self.log.emit(frame.subject(), EventKind::FrameReturned {});
             }
         }
-        let it = &mut world.pins[pin];
+        let it = &mut stream_state.pins[pin];
         it.queue.clear();
         it.completed.clear();
         it.made_no_progress = false;
-        world.jobs.retain(|job| !job.is_of_pin(pin));
+        stream_state.jobs.retain(|job| !job.is_of_pin(pin));
         self.log.emit(pin.subject(), EventKind::PinFlushed { frames: flushed });
-        self.wake_all(&mut world);
+        self.wake_all(&mut stream_state);
     }
 
     /// Entry rules: nothing is in flight when a pin has stopped.
-    fn judge_stopped(&self, world: &StreamState, pin: PinId, clones: &[PointerId]) {
+    fn judge_stopped(&self, stream_state: &StreamState, pin: PinId, clones: &[PointerId]) {
         let (subject, count) = (pin.subject(), clones.len());
         let place = Entry::PinSetDeviceState.name();
-        let with_frame = |clone: &&PointerId| world.pointers[**clone].frame.is_some();
+        let with_frame = |clone: &&PointerId| stream_state.pointers[**clone].frame.is_some();
         let held = clones.iter().filter(with_frame).count();
         let broken = (held > 0)
             .then(|| format!("{subject} has stopped, and {held} of its frames are in flight"));
@@ -278,7 +282,7 @@ impl Stream {
             format!("{subject} has stopped, and {count} clones of its pointers were not deleted")
         });
         self.judge(RuleId::KS_PTR_005, subject, "KsStreamPointerClone", broken);
-        let timers = world.pending_timeouts(clones.iter().copied());
+        let timers = stream_state.pending_timeouts(clones.iter().copied());
         let broken = (timers > 0)
             .then(|| format!("{subject} has stopped, and {timers} of its timeouts are pending"));
         self.judge(RuleId::KS_PTR_012, subject, "KsStreamPointerScheduleTimeout", broken);
@@ -288,14 +292,14 @@ impl Stream {
     /// which has happened now; callbacks that are under way end first.
     pub(crate) fn end_timeouts(&self, at: &mut Passive, pin: PinId) {
         {
-            let mut world = self.state.lock();
-            let it = &world.pins[pin];
+            let mut stream_state = self.state.lock();
+            let it = &stream_state.pins[pin];
             let edges = [Some(it.leading), it.trailing].into_iter().flatten();
-            let (subject, timers) = (pin.subject(), world.pending_timeouts(edges.clone()));
+            let (subject, timers) = (pin.subject(), stream_state.pending_timeouts(edges.clone()));
             let broken = (timers > 0)
                 .then(|| format!("{subject} is closed, and {timers} of its timeouts are pending"));
             self.judge(RuleId::KS_PTR_012, subject, "KsStreamPointerScheduleTimeout", broken);
-            edges.for_each(|it| world.unschedule(it));
+            edges.for_each(|it| stream_state.unschedule(it));
         }
         self.wait_for_callbacks(at, pin);
     }

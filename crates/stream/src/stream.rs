@@ -3,7 +3,7 @@
 use crate::lock::Lock;
 use crate::refused::StreamError;
 use crate::world::StreamState;
-use flight::{Host, Log, Passive, RuleId, Subject, WaitToken, EventKind, Component, WaitResult};
+use flight::{Component, EventKind, Host, Log, Passive, RuleId, Subject, WaitResult, WaitToken};
 use std::sync::Arc;
 
 /// A streaming class driver.
@@ -48,10 +48,10 @@ impl Stream {
     /// Runs one job: a pin or filter that is to be processed, a cancelled frame, a pointer whose
     /// time is over. Answers whether it did.
     pub fn run_pending_work(&self, at: &mut Passive) -> bool {
-        let mut world = self.state.lock();
-        match self.take_expired_timeout(&mut world) {
-            Some(pointer) => Self::call_timeout(at, world, pointer),
-            None => return self.run_job(at, world),
+        let mut state = self.state.lock();
+        match self.take_expired_timeout(&mut state) {
+            Some(pointer) => Self::call_timeout(at, state, pointer),
+            None => return self.run_job(at, state),
         }
         true
     }
@@ -79,17 +79,17 @@ impl Stream {
 
     /// The state changed: wakes the threads that wait, and the worker thread if there are jobs.
     #[inline]
-    pub(crate) fn wake_all(&self, world: &mut StreamState) {
-        if !world.waiters.is_empty() || !world.jobs.is_empty() {
-            self.wake_waiters(world);
+    pub(crate) fn wake_all(&self, state: &mut StreamState) {
+        if !state.waiters.is_empty() || !state.jobs.is_empty() {
+            self.wake_waiters(state);
         }
     }
 
-    fn wake_waiters(&self, world: &mut StreamState) {
-        for ticket in world.waiters.drain(..) {
-            self.host.wake(&ticket);
+    fn wake_waiters(&self, state: &mut StreamState) {
+        for token in state.waiters.drain(..) {
+            self.host.wake(&token);
         }
-        if !world.jobs.is_empty() {
+        if !state.jobs.is_empty() {
             self.host.wake(&self.work_available);
         }
     }
@@ -104,19 +104,19 @@ impl Stream {
         mut act: impl FnMut(&mut StreamState) -> Option<T>,
     ) -> Result<T, WaitResult> {
         loop {
-            let ticket = {
-                let mut world = self.state.lock();
-                if let Some(done) = act(&mut world) {
+            let token = {
+                let mut state = self.state.lock();
+                if let Some(done) = act(&mut state) {
                     return Ok(done);
                 }
-                let ticket = WaitToken::new(what(&world));
-                world.waiters.push(ticket.clone());
-                ticket
+                let token = WaitToken::new(what(&state));
+                state.waiters.push(token.clone());
+                token
             };
-            let woken = self.host.park(at, &ticket, deadline);
+            let woken = self.host.park(at, &token, deadline);
             if woken != WaitResult::Woken {
                 // This thread does not wait any more.
-                self.state.lock().waiters.retain(|it| !it.same_as(&ticket));
+                self.state.lock().waiters.retain(|it| !it.same_as(&token));
                 return Err(woken);
             }
         }

@@ -194,7 +194,8 @@ pub enum PinState {
 
 impl PinState {
     /// All of them, in order.
-    pub const ALL: [PinState; 4] = [PinState::Stop, PinState::Acquire, PinState::Pause, PinState::Run];
+    pub const ALL: [PinState; 4] =
+        [PinState::Stop, PinState::Acquire, PinState::Pause, PinState::Run];
 
     /// Its name in events.
     pub fn name(self) -> &'static str {

@@ -18,7 +18,7 @@ use crate::funnel::ActiveCall;
 use crate::mutex::MutexOwners;
 use crate::pending::PendingRequest;
 use crate::pin::Pin;
-use crate::pointer::{StreamPointer, PointerKind};
+use crate::pointer::{PointerKind, StreamPointer};
 use crate::process::Job;
 use crate::words::{AllocatorId, DeviceId, FrameId, PointerId};
 use flight::{Slab, Subject, WaitToken};
@@ -70,13 +70,20 @@ pub(crate) struct MemoryBlock {
 
 impl StreamState {
     /// The memory of a device.
-    pub(crate) fn blocks_of(&self, device: DeviceId) -> impl Iterator<Item = (usize, &MemoryBlock)> {
+    pub(crate) fn blocks_of(
+        &self,
+        device: DeviceId,
+    ) -> impl Iterator<Item = (usize, &MemoryBlock)> {
         let mine = self.blocks.range((device, 0)..=(device, usize::MAX));
         mine.map(|((_, word), it)| (*word, it))
     }
 
     /// The memory of a device that is so, in the order in which it was made.
-    pub(crate) fn blocks_where(&self, device: DeviceId, is: impl Fn(&MemoryBlock) -> bool) -> Vec<usize> {
+    pub(crate) fn blocks_where(
+        &self,
+        device: DeviceId,
+        is: impl Fn(&MemoryBlock) -> bool,
+    ) -> Vec<usize> {
         let some = self.blocks_of(device).filter(|(_, it)| is(it));
         let mut some: Vec<(u64, usize)> = some.map(|(word, it)| (it.serial, word)).collect();
         some.sort_unstable();

@@ -25,11 +25,12 @@ pub(crate) unsafe fn enum_adapters2(
     args: *mut D3DKMT_ENUMADAPTERS2,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
+    let mut arguments = unsafe { read_mut(args) }?;
     // SAFETY: The caller's contract: the array has `NumAdapters` elements.
-    asked.NumAdapters = unsafe { enumerate(session, at, asked.NumAdapters, asked.pAdapters) }?;
+    arguments.NumAdapters =
+        unsafe { enumerate(session, at, arguments.NumAdapters, arguments.pAdapters) }?;
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }
+    unsafe { write(args, arguments) }
 }
 
 /// Lists the adapters that pass a filter, each with an open handle.
@@ -43,14 +44,15 @@ pub(crate) unsafe fn enum_adapters3(
     args: *mut D3DKMT_ENUMADAPTERS3,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    if asked.Filter.has(D3DKMT_ENUMADAPTERS_FILTER::RESERVED) {
+    let mut arguments = unsafe { read_mut(args) }?;
+    if arguments.Filter.has(D3DKMT_ENUMADAPTERS_FILTER::RESERVED) {
         return Err(STATUS_INVALID_PARAMETER);
     }
     // SAFETY: The caller's contract: the array has `NumAdapters` elements.
-    asked.NumAdapters = unsafe { enumerate(session, at, asked.NumAdapters, asked.pAdapters) }?;
+    arguments.NumAdapters =
+        unsafe { enumerate(session, at, arguments.NumAdapters, arguments.pAdapters) }?;
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }
+    unsafe { write(args, arguments) }
 }
 
 /// Fills an array of `room` elements with the adapters, and returns how many there are; without
@@ -92,17 +94,17 @@ pub(crate) unsafe fn open_adapter_from_luid(
     args: *mut D3DKMT_OPENADAPTERFROMLUID,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
+    let mut arguments = unsafe { read_mut(args) }?;
     let same = |it: &AdapterId| {
         let it = luid(*it);
-        (it.LowPart, it.HighPart) == (asked.AdapterLuid.LowPart, asked.AdapterLuid.HighPart)
+        (it.LowPart, it.HighPart) == (arguments.AdapterLuid.LowPart, arguments.AdapterLuid.HighPart)
     };
     let found = session.kernel.adapters().into_iter().find(same);
     let adapter = found.ok_or(STATUS_INVALID_PARAMETER)?;
     let handle = session.kernel.open_adapter(session.process, adapter);
-    asked.hAdapter = handle.map_err(|why| status(&why))?.0;
+    arguments.hAdapter = handle.map_err(|why| status(&why))?.0;
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }
+    unsafe { write(args, arguments) }
 }
 
 /// The name of the only display.
@@ -124,17 +126,17 @@ pub(crate) unsafe fn open_adapter_from_gdi_display_name(
         return Err(STATUS_UNSUCCESSFUL);
     }
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    let name = asked.DeviceName.split(|unit| *unit == 0).next().unwrap_or_default();
+    let mut arguments = unsafe { read_mut(args) }?;
+    let name = arguments.DeviceName.split(|unit| *unit == 0).next().unwrap_or_default();
     if !name.iter().copied().eq(DISPLAY.encode_utf16()) {
         return Err(STATUS_UNSUCCESSFUL);
     }
     let adapter = *session.kernel.adapters().first().ok_or(STATUS_UNSUCCESSFUL)?;
     let handle = session.kernel.open_adapter(session.process, adapter);
-    asked.hAdapter = handle.map_err(|error| status(&error))?.0;
-    (asked.AdapterLuid, asked.VidPnSourceId) = (luid(adapter), 0);
+    arguments.hAdapter = handle.map_err(|error| status(&error))?.0;
+    (arguments.AdapterLuid, arguments.VidPnSourceId) = (luid(adapter), 0);
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }
+    unsafe { write(args, arguments) }
 }
 
 /// Closes an adapter handle.
@@ -144,8 +146,8 @@ pub(crate) unsafe fn close_adapter(
     args: *const D3DKMT_CLOSEADAPTER,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    let closed = session.kernel.close_adapter(at, session.process, Handle(asked.hAdapter));
+    let arguments = unsafe { read(args) }?;
+    let closed = session.kernel.close_adapter(at, session.process, Handle(arguments.hAdapter));
     map_error(session, CLOSE_ERROR_RULES, closed)
 }
 

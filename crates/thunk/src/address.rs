@@ -19,7 +19,10 @@ use abi::ukm::{
     D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_COMMIT, D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO,
 };
 use flight::{Passive, RuleId};
-use kernel::{Access, MapSource, AddressUpdate, Handle, MapAddressRequest, ReserveAddressRequest, Residency, UpdateAddressRequest};
+use kernel::{
+    Access, AddressUpdate, Handle, MapAddressRequest, MapSource, ReserveAddressRequest, Residency,
+    UpdateAddressRequest,
+};
 
 const PAGE: u64 = 4096;
 const LARGE: u64 = 64 << 10;
@@ -111,7 +114,11 @@ const FREE_RULES: &[ArgumentRule<D3DKMT_FREEGPUVIRTUALADDRESS>] = &[ArgumentRule
 }];
 
 const FREE_ERROR_RULES: ErrorRules = ErrorRules {
-    handles: &[(HandleArgument::Adapter, RuleId::DEV_LIFE_001, "D3DKMTFreeGpuVirtualAddress.hAdapter")],
+    handles: &[(
+        HandleArgument::Adapter,
+        RuleId::DEV_LIFE_001,
+        "D3DKMTFreeGpuVirtualAddress.hAdapter",
+    )],
     others: &[
         (RuleId::GPUVA_FREE_001, "D3DKMTFreeGpuVirtualAddress.BaseAddress"),
         (RuleId::GPUVA_FREE_004, "D3DKMTFreeGpuVirtualAddress.BaseAddress"),
@@ -124,8 +131,8 @@ const UPDATE_RULES: &[ArgumentRule<Vec<AddressUpdate>>] = &[
         argument: "D3DKMTUpdateGpuVirtualAddress.Operations",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |changes| {
-            changes.iter().enumerate().find_map(|(place, change)| {
-                let said = match *change {
+            changes.iter().enumerate().find_map(|(argument, change)| {
+                let message = match *change {
                     AddressUpdate::Map { base, bytes, offset, piece, .. } => misaligned(
                         &[
                             ("BaseAddress", base),
@@ -143,7 +150,7 @@ const UPDATE_RULES: &[ArgumentRule<Vec<AddressUpdate>>] = &[
                         PAGE,
                     ),
                 };
-                said.map(|sentence| format!("operation {place}: {sentence}"))
+                message.map(|sentence| format!("operation {argument}: {sentence}"))
             })
         },
     },
@@ -152,13 +159,13 @@ const UPDATE_RULES: &[ArgumentRule<Vec<AddressUpdate>>] = &[
         argument: "D3DKMTUpdateGpuVirtualAddress.AllocationSizeInBytes",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |changes| {
-            changes.iter().enumerate().find_map(|(place, change)| match *change {
+            changes.iter().enumerate().find_map(|(argument, change)| match *change {
                 // WINDOWS: one as long as the addresses is harmless (our decision).
                 AddressUpdate::Map { bytes, piece, .. }
                     if piece != 0 && (piece > bytes || !bytes.is_multiple_of(piece)) =>
                 {
                     Some(format!(
-                        "operation {place}: {piece:#x} bytes of the allocation do not repeat \
+                        "operation {argument}: {piece:#x} bytes of the allocation do not repeat \
                          evenly in {bytes:#x} bytes of addresses"
                     ))
                 }
@@ -169,7 +176,11 @@ const UPDATE_RULES: &[ArgumentRule<Vec<AddressUpdate>>] = &[
 ];
 
 const UPDATE_ERROR_RULES: ErrorRules = ErrorRules {
-    handles: &[(HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTUpdateGpuVirtualAddress.hDevice")],
+    handles: &[(
+        HandleArgument::StaleDevice,
+        RuleId::DEV_LIFE_003,
+        "D3DKMTUpdateGpuVirtualAddress.hDevice",
+    )],
     others: &[
         (RuleId::GPUVA_UPDATE_001, "D3DKMTUpdateGpuVirtualAddress.Operations"),
         (RuleId::GPUVA_UPDATE_002, "D3DKMTUpdateGpuVirtualAddress.Operations"),
@@ -192,34 +203,35 @@ pub(crate) unsafe fn map_gpu_virtual_address(
     args: *mut D3DDDI_MAPGPUVIRTUALADDRESS,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    judge_arguments(session, MAP_RULES, &asked)?;
+    let mut arguments = unsafe { read_mut(args) }?;
+    judge_arguments(session, MAP_RULES, &arguments)?;
     let whole = |pages: u64| pages.checked_mul(PAGE).ok_or(STATUS_INVALID_PARAMETER);
-    let (offset, bytes) = (whole(asked.OffsetInPages)?, whole(asked.SizeInPages)?);
+    let (offset, bytes) = (whole(arguments.OffsetInPages)?, whole(arguments.SizeInPages)?);
     if bytes == 0 {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    let behind = if asked.Protection.has(Protection::Zero) {
+    let behind = if arguments.Protection.has(Protection::Zero) {
         MapSource::Zero
-    } else if asked.Protection.has(Protection::NoAccess) {
+    } else if arguments.Protection.has(Protection::NoAccess) {
         MapSource::NoAccess
     } else {
-        let access = access(asked.Protection, asked.DriverProtection);
-        MapSource::Allocation { view: Handle(asked.hAllocation), offset, access }
+        let access = access(arguments.Protection, arguments.DriverProtection);
+        MapSource::Allocation { view: Handle(arguments.hAllocation), offset, access }
     };
-    let order = MapAddressRequest {
-        queue: Handle(asked.hPagingQueue),
-        base: asked.BaseAddress,
-        minimum: asked.MinimumAddress,
-        maximum: asked.MaximumAddress,
+    let request = MapAddressRequest {
+        queue: Handle(arguments.hPagingQueue),
+        base: arguments.BaseAddress,
+        minimum: arguments.MinimumAddress,
+        maximum: arguments.MaximumAddress,
         bytes,
         source: behind,
     };
-    let mapped = session.kernel.map_addresses(at, session.process, &order);
+    let mapped = session.kernel.map_addresses(at, session.process, &request);
     let mapped = map_error(session, MAP_ERROR_RULES, mapped)?;
-    (asked.VirtualAddress, asked.PagingFenceValue) = (mapped.address, mapped.residency.value());
+    (arguments.VirtualAddress, arguments.PagingFenceValue) =
+        (mapped.address, mapped.residency.value());
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }?;
+    unsafe { write(args, arguments) }?;
     residency_status(mapped.residency)
 }
 
@@ -230,26 +242,28 @@ pub(crate) unsafe fn reserve_gpu_virtual_address(
     args: *mut D3DDDI_RESERVEGPUVIRTUALADDRESS,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    judge_arguments(session, RESERVE_RULES, &asked)?;
-    let known = (0..=D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_COMMIT).contains(&asked.ReservationType);
-    if asked.Size == 0 || !known {
+    let mut arguments = unsafe { read_mut(args) }?;
+    judge_arguments(session, RESERVE_RULES, &arguments)?;
+    let known =
+        (0..=D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_COMMIT).contains(&arguments.ReservationType);
+    if arguments.Size == 0 || !known {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    let order = ReserveAddressRequest {
-        queue: Handle(asked.hPagingQueue),
-        base: asked.BaseAddress,
-        minimum: asked.MinimumAddress,
-        maximum: asked.MaximumAddress,
-        bytes: asked.Size,
-        zero: asked.ReservationType == D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO,
+    let request = ReserveAddressRequest {
+        queue: Handle(arguments.hPagingQueue),
+        base: arguments.BaseAddress,
+        minimum: arguments.MinimumAddress,
+        maximum: arguments.MaximumAddress,
+        bytes: arguments.Size,
+        zero: arguments.ReservationType == D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO,
     };
     let error_rules = ErrorRules { handles: &[], others: &[] };
-    let mapped = session.kernel.reserve_addresses(at, session.process, &order);
+    let mapped = session.kernel.reserve_addresses(at, session.process, &request);
     let mapped = map_error(session, error_rules, mapped)?;
-    (asked.VirtualAddress, asked.PagingFenceValue) = (mapped.address, mapped.residency.value());
+    (arguments.VirtualAddress, arguments.PagingFenceValue) =
+        (mapped.address, mapped.residency.value());
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }?;
+    unsafe { write(args, arguments) }?;
     residency_status(mapped.residency)
 }
 
@@ -268,9 +282,10 @@ pub(crate) unsafe fn free_gpu_virtual_address(
     args: *const D3DKMT_FREEGPUVIRTUALADDRESS,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    judge_arguments(session, FREE_RULES, &asked)?;
-    let (adapter, base, bytes) = (Handle(asked.hAdapter), asked.BaseAddress, asked.Size);
+    let arguments = unsafe { read(args) }?;
+    judge_arguments(session, FREE_RULES, &arguments)?;
+    let (adapter, base, bytes) =
+        (Handle(arguments.hAdapter), arguments.BaseAddress, arguments.Size);
     let freed = session.kernel.free_addresses(session.process, adapter, base, bytes);
     map_error(session, FREE_ERROR_RULES, freed)
 }
@@ -282,20 +297,20 @@ pub(crate) unsafe fn update_gpu_virtual_address(
     args: *const D3DKMT_UPDATEGPUVIRTUALADDRESS,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    let flags = asked.Flags;
-    if flags.has(UpdateFlags::RESERVED) || asked.Reserved0 != 0 || asked.Reserved1 != 0 {
+    let arguments = unsafe { read(args) }?;
+    let flags = arguments.Flags;
+    if flags.has(UpdateFlags::RESERVED) || arguments.Reserved0 != 0 || arguments.Reserved1 != 0 {
         return Err(STATUS_INVALID_PARAMETER);
     }
     // SAFETY: The caller's contract.
-    let list = unsafe { read_list(asked.Operations, asked.NumOperations as usize) }?;
+    let list = unsafe { read_list(arguments.Operations, arguments.NumOperations as usize) }?;
     let operations: Option<Vec<AddressUpdate>> = list.iter().map(read_operation).collect();
     let operations = operations.ok_or(STATUS_INVALID_PARAMETER)?;
     judge_arguments(session, UPDATE_RULES, &operations)?;
     let waits = !flags.has(UpdateFlags::DoNotWait);
-    let fence = waits.then_some((Handle(asked.hFenceObject), asked.FenceValue));
-    let order = UpdateAddressRequest { device: Handle(asked.hDevice), operations, fence };
-    let updated = session.kernel.update_addresses(at, session.process, &order);
+    let fence = waits.then_some((Handle(arguments.hFenceObject), arguments.FenceValue));
+    let request = UpdateAddressRequest { device: Handle(arguments.hDevice), operations, fence };
+    let updated = session.kernel.update_addresses(at, session.process, &request);
     map_error(session, UPDATE_ERROR_RULES, updated)
 }
 
@@ -317,7 +332,9 @@ fn read_operation(it: &D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION) -> Option<Addre
             let zero = Protection { Value: third }.has(Protection::Zero);
             AddressUpdate::Unmap { base: first, bytes, zero }
         }
-        D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY => AddressUpdate::Copy { from: first, to: third, bytes },
+        D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY => {
+            AddressUpdate::Copy { from: first, to: third, bytes }
+        }
         _ => return None,
     })
 }

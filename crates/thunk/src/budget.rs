@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::adapter::luid;
-use crate::claims::{read, read_list_mut, read_mut, check_writable, write, write_bytes};
+use crate::claims::{check_writable, read, read_list_mut, read_mut, write, write_bytes};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::kmt::{
@@ -16,7 +16,7 @@ use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NOT_SU
 use abi::ukm::D3DDDI_TRIMRESIDENCYSET_FLAGS as TrimFlags;
 use abi::{HANDLE, LUID, NTSTATUS};
 use flight::{Passive, RuleId, resume_internal_error};
-use kernel::{SegmentGroup, Handle, TrimCallback};
+use kernel::{Handle, SegmentGroup, TrimCallback};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::Arc;
@@ -30,7 +30,11 @@ const QUERY_ADAPTER_ERROR_RULES: ErrorRules = ErrorRules {
 };
 
 const QUERY_MEMORY_ERROR_RULES: ErrorRules = ErrorRules {
-    handles: &[(HandleArgument::Adapter, RuleId::DEV_LIFE_001, "D3DKMTQueryVideoMemoryInfo.hAdapter")],
+    handles: &[(
+        HandleArgument::Adapter,
+        RuleId::DEV_LIFE_001,
+        "D3DKMTQueryVideoMemoryInfo.hAdapter",
+    )],
     others: &[],
 };
 
@@ -61,20 +65,20 @@ pub(crate) unsafe fn query_adapter_info(
     args: *const D3DKMT_QUERYADAPTERINFO,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    let (process, adapter) = (session.process, Handle(asked.hAdapter));
-    let (place, size) = (asked.pPrivateDriverData, asked.PrivateDriverDataSize as usize);
-    if asked.Type == KMTQAITYPE_UMDRIVERPRIVATE {
+    let arguments = unsafe { read(args) }?;
+    let (process, adapter) = (session.process, Handle(arguments.hAdapter));
+    let (argument, size) = (arguments.pPrivateDriverData, arguments.PrivateDriverDataSize as usize);
+    if arguments.Type == KMTQAITYPE_UMDRIVERPRIVATE {
         // SAFETY: The caller's contract.
-        let mut data = unsafe { read_list_mut(place.cast::<u8>(), size) }?;
+        let mut data = unsafe { read_list_mut(argument.cast::<u8>(), size) }?;
         let told = session.kernel.query_umd_private(at, process, adapter, &mut data);
         map_error(session, QUERY_ADAPTER_ERROR_RULES, told)?;
         // SAFETY: The caller's contract: there are as many bytes as were read.
-        return unsafe { write_bytes(place, &data) };
+        return unsafe { write_bytes(argument, &data) };
     }
     let sizes = session.kernel.memory_sizes(process, adapter);
     let sizes = map_error(session, QUERY_ADAPTER_ERROR_RULES, sizes)?;
-    if asked.Type != KMTQAITYPE_GETSEGMENTSIZE {
+    if arguments.Type != KMTQAITYPE_GETSEGMENTSIZE {
         session.missing_entry(OTHER_TYPE);
         return Err(STATUS_NOT_SUPPORTED);
     }
@@ -83,14 +87,14 @@ pub(crate) unsafe fn query_adapter_info(
         return Err(STATUS_INVALID_PARAMETER);
     }
     // SAFETY: The caller's contract.
-    unsafe { check_writable(place, size_of::<D3DKMT_SEGMENTSIZEINFO>()) }?;
+    unsafe { check_writable(argument, size_of::<D3DKMT_SEGMENTSIZEINFO>()) }?;
     let info = D3DKMT_SEGMENTSIZEINFO {
         DedicatedVideoMemorySize: sizes.local,
         DedicatedSystemMemorySize: 0,
         SharedSystemMemorySize: sizes.shared,
     };
     // SAFETY: The caller's contract: it has as many bytes.
-    unsafe { write(place.cast(), info) }
+    unsafe { write(argument.cast(), info) }
 }
 
 /// Says how much memory a process uses and may use.
@@ -100,14 +104,16 @@ pub(crate) unsafe fn query_video_memory_info(
     args: *mut D3DKMT_QUERYVIDEOMEMORYINFO,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    let group = group_of(asked.hProcess, asked.MemorySegmentGroup, asked.PhysicalAdapterIndex)?;
-    let budget = session.kernel.budget(session.process, Handle(asked.hAdapter), group);
+    let mut arguments = unsafe { read_mut(args) }?;
+    let group =
+        group_of(arguments.hProcess, arguments.MemorySegmentGroup, arguments.PhysicalAdapterIndex)?;
+    let budget = session.kernel.budget(session.process, Handle(arguments.hAdapter), group);
     let it = map_error(session, QUERY_MEMORY_ERROR_RULES, budget)?;
-    (asked.Budget, asked.CurrentUsage) = (it.budget, it.usage);
-    (asked.CurrentReservation, asked.AvailableForReservation) = (it.reserved, it.reservable);
+    (arguments.Budget, arguments.CurrentUsage) = (it.budget, it.usage);
+    (arguments.CurrentReservation, arguments.AvailableForReservation) =
+        (it.reserved, it.reservable);
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }
+    unsafe { write(args, arguments) }
 }
 
 /// Has memory set aside for a process.
@@ -117,9 +123,10 @@ pub(crate) unsafe fn change_video_memory_reservation(
     args: *const D3DKMT_CHANGEVIDEOMEMORYRESERVATION,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    let group = group_of(asked.hProcess, asked.MemorySegmentGroup, asked.PhysicalAdapterIndex)?;
-    let (adapter, bytes) = (Handle(asked.hAdapter), asked.Reservation);
+    let arguments = unsafe { read(args) }?;
+    let group =
+        group_of(arguments.hProcess, arguments.MemorySegmentGroup, arguments.PhysicalAdapterIndex)?;
+    let (adapter, bytes) = (Handle(arguments.hAdapter), arguments.Reservation);
     let reserved = session.kernel.reserve_memory(session.process, adapter, group, bytes);
     map_error(session, RESERVE_MEMORY_ERROR_RULES, reserved)
 }
@@ -172,20 +179,20 @@ pub(crate) unsafe fn register_trim_notification(
     args: *mut D3DKMT_REGISTERTRIMNOTIFICATION,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    let function = asked.Callback.ok_or(STATUS_INVALID_PARAMETER)?;
+    let mut arguments = unsafe { read_mut(args) }?;
+    let function = arguments.Callback.ok_or(STATUS_INVALID_PARAMETER)?;
     let known = |id: LUID| (id.LowPart, id.HighPart);
-    let named = known(asked.AdapterLuid);
+    let named = known(arguments.AdapterLuid);
     if !session.kernel.adapters().into_iter().any(|adapter| known(luid(adapter)) == named) {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    let told = Arc::new(Callback { function, context: asked.Context.expose_provenance() });
-    let device = Handle(asked.hDevice);
+    let told = Arc::new(Callback { function, context: arguments.Context.expose_provenance() });
+    let device = Handle(arguments.hDevice);
     let number = session.kernel.register_trim(session.process, device, told);
     let number = map_error(session, REGISTER_TRIM_ERROR_RULES, number)?;
-    asked.Handle = ptr::without_provenance_mut(number as usize);
+    arguments.Handle = ptr::without_provenance_mut(number as usize);
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }
+    unsafe { write(args, arguments) }
 }
 
 /// Has a client's function not called any more.
@@ -195,8 +202,8 @@ pub(crate) unsafe fn unregister_trim_notification(
     args: *mut D3DKMT_UNREGISTERTRIMNOTIFICATION,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args.cast_const()) }?;
-    let number = u32::try_from(asked.Handle.addr()).map_err(|_| STATUS_INVALID_PARAMETER)?;
+    let arguments = unsafe { read(args.cast_const()) }?;
+    let number = u32::try_from(arguments.Handle.addr()).map_err(|_| STATUS_INVALID_PARAMETER)?;
     let was = session.kernel.unregister_trim(at, session.process, number);
     if was { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) }
 }

@@ -106,11 +106,11 @@ fn whole_stack() -> Option<(usize, usize)> {
     }
     let (mut low, mut size) = (std::ptr::null_mut(), 0);
     // SAFETY: The attributes were filled in just now, and there is room for both answers.
-    let refused =
+    let error =
         unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut low, &raw mut size) };
     // SAFETY: They were filled in, and are not used again.
     unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
-    (refused == 0).then(|| (low.addr(), low.addr().saturating_add(size)))
+    (error == 0).then(|| (low.addr(), low.addr().saturating_add(size)))
 }
 
 /// Reads a structure.

@@ -293,17 +293,21 @@ impl Client {
     }
 
     /// `D3DKMTCreateAllocation`.
-    pub fn create(&self, at: &mut Passive, create: &CreateAllocation) -> Result<CreatedAllocation, NTSTATUS> {
+    pub fn create(
+        &self,
+        at: &mut Passive,
+        create: &CreateAllocation,
+    ) -> Result<CreatedAllocation, NTSTATUS> {
         let mut privates = create.allocations.clone();
-        let flags = |place: usize| D3DDDI_ALLOCATIONINFO_FLAGS {
-            Value: create.allocation_flags.get(place).copied().unwrap_or_default(),
+        let flags = |argument: usize| D3DDDI_ALLOCATIONINFO_FLAGS {
+            Value: create.allocation_flags.get(argument).copied().unwrap_or_default(),
         };
-        let info = |(place, private): (usize, &mut Vec<u8>)| D3DDDI_ALLOCATIONINFO {
+        let info = |(argument, private): (usize, &mut Vec<u8>)| D3DDDI_ALLOCATIONINFO {
             pSystemMem: ptr::without_provenance(create.system_memory),
             pPrivateDriverData: private.as_mut_ptr().cast(),
             PrivateDriverDataSize: size(private),
             VidPnSourceId: create.source,
-            Flags: flags(place),
+            Flags: flags(argument),
             ..D3DDDI_ALLOCATIONINFO::ZERO
         };
         let mut infos: Vec<_> = privates.iter_mut().enumerate().map(info).collect();
@@ -377,9 +381,11 @@ impl Client {
         context: D3DKMT_HANDLE,
     ) -> Result<i32, NTSTATUS> {
         let mut args = D3DKMT_GETCONTEXTSCHEDULINGPRIORITY { hContext: context, Priority: 0 };
-        let place = &raw mut args;
+        let argument = &raw mut args;
         // SAFETY: `args` lives here.
-        check_status(unsafe { table::D3DKMTGetContextSchedulingPriority(&self.session, at, place) })?;
+        check_status(unsafe {
+            table::D3DKMTGetContextSchedulingPriority(&self.session, at, argument)
+        })?;
         Ok(args.Priority)
     }
 
@@ -428,7 +434,14 @@ impl Client {
         check_status(unsafe { table::D3DKMTOpenResource(&self.session, at, &raw mut args) })?;
         let allocations = list.iter().map(|info| info.hAllocation).collect();
         let sizes = list.iter().map(|info| info.PrivateDriverDataSize as usize).collect();
-        Ok(OpenedResource { resource: args.hResource, allocations, runtime, private, privates, sizes })
+        Ok(OpenedResource {
+            resource: args.hResource,
+            allocations,
+            runtime,
+            private,
+            privates,
+            sizes,
+        })
     }
 
     /// `D3DKMTOpenResource` of so many allocations, without room for any private data.
@@ -488,7 +501,11 @@ impl Client {
     }
 
     /// `D3DKMTDestroyAllocation`: version 1.
-    pub fn destroy_v1(&self, at: &mut Passive, destroy: &DestroyAllocation) -> Result<(), NTSTATUS> {
+    pub fn destroy_v1(
+        &self,
+        at: &mut Passive,
+        destroy: &DestroyAllocation,
+    ) -> Result<(), NTSTATUS> {
         let args = D3DKMT_DESTROYALLOCATION {
             hDevice: destroy.device,
             hResource: destroy.resource,

@@ -1,7 +1,7 @@
 //! A client in safe Rust: what it does with GPU virtual addresses.
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
-use crate::client::{Client, list_pointer, check_status};
+use crate::client::{Client, check_status, list_pointer};
 use crate::client_memory::PagingStatus;
 use crate::table;
 use abi::kmt::{
@@ -53,7 +53,9 @@ impl Client {
         let args =
             D3DKMT_FREEGPUVIRTUALADDRESS { hAdapter: adapter, BaseAddress: base, Size: size };
         // SAFETY: `args` lives here.
-        check_status(unsafe { table::D3DKMTFreeGpuVirtualAddress(&self.session, at, &raw const args) })
+        check_status(unsafe {
+            table::D3DKMTFreeGpuVirtualAddress(&self.session, at, &raw const args)
+        })
     }
 
     /// `D3DKMTSubmitCommand`, with commands at a virtual address.

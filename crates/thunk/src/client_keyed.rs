@@ -49,7 +49,9 @@ impl Client {
             ..D3DKMT_CREATEKEYEDMUTEX2::ZERO
         };
         // SAFETY: `args` and the data live here.
-        check_acquired(unsafe { table::D3DKMTCreateKeyedMutex2(&self.session, at, &raw mut args) })?;
+        check_acquired(unsafe {
+            table::D3DKMTCreateKeyedMutex2(&self.session, at, &raw mut args)
+        })?;
         Ok(KeyedMutex { handle: args.hKeyedMutex, global: args.hSharedHandle })
     }
 
@@ -84,10 +86,16 @@ impl Client {
     }
 
     /// `D3DKMTDestroyKeyedMutex`.
-    pub fn destroy_keyed_mutex(&self, at: &mut Passive, handle: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
+    pub fn destroy_keyed_mutex(
+        &self,
+        at: &mut Passive,
+        handle: D3DKMT_HANDLE,
+    ) -> Result<(), NTSTATUS> {
         let args = D3DKMT_DESTROYKEYEDMUTEX { hKeyedMutex: handle };
         // SAFETY: `args` lives here.
-        check_acquired(unsafe { table::D3DKMTDestroyKeyedMutex(&self.session, at, &raw const args) })
+        check_acquired(unsafe {
+            table::D3DKMTDestroyKeyedMutex(&self.session, at, &raw const args)
+        })
     }
 
     /// `D3DKMTAcquireKeyedMutex`, with an NT time-out: the fence value. A time-out and an
@@ -106,7 +114,9 @@ impl Client {
             FenceValue: 0,
         };
         // SAFETY: `args` and the time-out live here.
-        check_acquired(unsafe { table::D3DKMTAcquireKeyedMutex(&self.session, at, &raw mut args) })?;
+        check_acquired(unsafe {
+            table::D3DKMTAcquireKeyedMutex(&self.session, at, &raw mut args)
+        })?;
         Ok(args.FenceValue)
     }
 
@@ -128,7 +138,9 @@ impl Client {
             pPrivateRuntimeData: pointer(buffer),
         };
         // SAFETY: `args`, the time-out and the buffer live here.
-        check_acquired(unsafe { table::D3DKMTAcquireKeyedMutex2(&self.session, at, &raw mut args) })?;
+        check_acquired(unsafe {
+            table::D3DKMTAcquireKeyedMutex2(&self.session, at, &raw mut args)
+        })?;
         Ok(args.FenceValue)
     }
 

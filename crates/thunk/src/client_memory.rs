@@ -1,7 +1,7 @@
 //! A client in safe Rust: what it says about memory.
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
-use crate::client::{Client, list_pointer, check_status};
+use crate::client::{Client, check_status, list_pointer};
 use crate::table;
 use abi::kmt::{
     D3DKMT_CREATEPAGINGQUEUE, D3DKMT_EVICT, D3DKMT_LOCK, D3DKMT_LOCK2, D3DKMT_UNLOCK,
@@ -57,7 +57,11 @@ impl Client {
     }
 
     /// `D3DKMTDestroyPagingQueue`.
-    pub fn destroy_paging_queue(&self, at: &mut Passive, queue: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
+    pub fn destroy_paging_queue(
+        &self,
+        at: &mut Passive,
+        queue: D3DKMT_HANDLE,
+    ) -> Result<(), NTSTATUS> {
         let mut args = D3DDDI_DESTROYPAGINGQUEUE { hPagingQueue: queue };
         // SAFETY: `args` lives here.
         check_status(unsafe { table::D3DKMTDestroyPagingQueue(&self.session, at, &raw mut args) })

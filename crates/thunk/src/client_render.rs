@@ -1,7 +1,7 @@
 //! A client in safe Rust: packets with lists.
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
-use crate::client::{Client, size, check_status};
+use crate::client::{Client, check_status, size};
 use crate::table;
 use abi::kmt::{D3DKMT_CREATECONTEXT, D3DKMT_RENDER, D3DKMT_RENDERFLAGS};
 use abi::ukm::{D3DDDI_ALLOCATIONLIST, D3DDDI_PATCHLOCATIONLIST};
@@ -97,8 +97,8 @@ impl Client {
             [list.hAllocation, list.Value]
         };
         let location = |it: &(u32, u32)| {
-            let (allocation, place) = *it;
-            [allocation, 0, 0, 0, place, place]
+            let (allocation, argument) = *it;
+            [allocation, 0, 0, 0, argument, argument]
         };
         let list: Vec<u8> = bytes(packet.list.iter().flat_map(entry));
         let patches: Vec<u8> = bytes(packet.patches.iter().flat_map(location));
@@ -146,8 +146,8 @@ impl Client {
 
 /// Writes bytes into a buffer of so many entries: those that it has room for.
 fn put((address, entries): (usize, u32), entry: usize, offset: usize, bytes: &[u8]) {
-    let room = (entries as usize * entry).saturating_sub(offset);
-    let bytes = &bytes[..bytes.len().min(room)];
+    let capacity = (entries as usize * entry).saturating_sub(offset);
+    let bytes = &bytes[..bytes.len().min(capacity)];
     let to = ptr::with_exposed_provenance_mut::<u8>(address).wrapping_add(offset);
     // SAFETY: The kernel maps `entries * entry` bytes there until the context is destroyed, and
     // only this client writes to them until it renders.

@@ -1,7 +1,7 @@
 //! A client in safe Rust: what it makes, signals and waits for.
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
-use crate::client::{Client, list_pointer, check_status};
+use crate::client::{Client, check_status, list_pointer};
 use crate::table;
 use abi::kmt::{
     D3DKMT_CREATESYNCHRONIZATIONOBJECT, D3DKMT_CREATESYNCHRONIZATIONOBJECT2,
@@ -372,7 +372,7 @@ impl SyncObject {
     fn values(self) -> (u32, u32) {
         match self {
             SyncObject::Mutex(held) => (u32::from(held), 0),
-            SyncObject::Semaphore(count, most) => (most, count),
+            SyncObject::Semaphore(count, limit) => (limit, count),
             SyncObject::Fence(value) | SyncObject::Monitored(value) => {
                 (value as u32, (value >> 32) as u32)
             }

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
 use crate::adapter::luid;
-use crate::client::{Client, list_pointer, check_status};
+use crate::client::{Client, check_status, list_pointer};
 use crate::client_memory::count;
 use crate::table;
 use abi::kmt::{
@@ -52,7 +52,12 @@ impl<'a> AllocationSelection<'a> {
 
 impl Client {
     /// `D3DKMTOfferAllocations`.
-    pub fn offer(&self, at: &mut Passive, names: AllocationSelection<'_>, priority: i32) -> Result<(), NTSTATUS> {
+    pub fn offer(
+        &self,
+        at: &mut Passive,
+        names: AllocationSelection<'_>,
+        priority: i32,
+    ) -> Result<(), NTSTATUS> {
         let args = D3DKMT_OFFERALLOCATIONS {
             hDevice: names.device,
             pResources: list_pointer(names.resources).cast_mut(),
@@ -66,7 +71,11 @@ impl Client {
     }
 
     /// `D3DKMTReclaimAllocations`: for each whether its bytes were thrown away.
-    pub fn reclaim(&self, at: &mut Passive, names: AllocationSelection<'_>) -> Result<Vec<bool>, NTSTATUS> {
+    pub fn reclaim(
+        &self,
+        at: &mut Passive,
+        names: AllocationSelection<'_>,
+    ) -> Result<Vec<bool>, NTSTATUS> {
         let mut discarded = vec![BOOL::from(false); names.count() as usize];
         let args = D3DKMT_RECLAIMALLOCATIONS {
             hDevice: names.device,
@@ -76,7 +85,9 @@ impl Client {
             NumAllocations: names.count(),
         };
         // SAFETY: `args` and the lists live here, and there is an answer for each handle.
-        check_status(unsafe { table::D3DKMTReclaimAllocations(&self.session, at, &raw const args) })?;
+        check_status(unsafe {
+            table::D3DKMTReclaimAllocations(&self.session, at, &raw const args)
+        })?;
         Ok(discarded.into_iter().map(|lost| lost != 0).collect())
     }
 
@@ -120,11 +131,17 @@ impl Client {
             pPriorities: list_pointer(priorities),
         };
         // SAFETY: `args` and the lists live here, with as many priorities as are read.
-        check_status(unsafe { table::D3DKMTSetAllocationPriority(&self.session, at, &raw const args) })
+        check_status(unsafe {
+            table::D3DKMTSetAllocationPriority(&self.session, at, &raw const args)
+        })
     }
 
     /// `D3DKMTGetAllocationPriority`.
-    pub fn priorities(&self, at: &mut Passive, names: AllocationSelection<'_>) -> Result<Vec<u32>, NTSTATUS> {
+    pub fn priorities(
+        &self,
+        at: &mut Passive,
+        names: AllocationSelection<'_>,
+    ) -> Result<Vec<u32>, NTSTATUS> {
         let mut priorities = vec![0; names.output_count()];
         let args = D3DKMT_GETALLOCATIONPRIORITY {
             hDevice: names.device,

@@ -17,7 +17,9 @@ use abi::ukm::{
     D3DDDI_ID_NOTAPPLICABLE,
 };
 use flight::{Passive, RuleId};
-use kernel::{Argument, CreateAllocationRequest, Handle, CreateAllocationResponse, KernelError, Sharing};
+use kernel::{
+    Argument, CreateAllocationRequest, CreateAllocationResponse, Handle, KernelError, Sharing,
+};
 use std::ffi::c_void;
 
 const PAGE: usize = 4096;
@@ -48,8 +50,8 @@ impl CreateArguments {
     }
 
     fn any(&self, broken: impl Fn(&Info) -> bool, sentence: &str) -> Option<String> {
-        let place = self.infos.iter().position(broken)?;
-        Some(format!("pAllocationInfo[{place}]: {sentence}"))
+        let argument = self.infos.iter().position(broken)?;
+        Some(format!("pAllocationInfo[{argument}]: {sentence}"))
     }
 }
 
@@ -60,14 +62,14 @@ const RULES: &[ArgumentRule<CreateArguments>] = &[
         id: RuleId::ALLOC_CREATE_023,
         argument: "D3DKMTCreateAllocation.hDevice",
         refuses: INVALID,
-        broken: |asked| (asked.args.hDevice == 0).then(|| "hDevice is zero".to_owned()),
+        broken: |arguments| (arguments.args.hDevice == 0).then(|| "hDevice is zero".to_owned()),
     },
     ArgumentRule {
         id: RuleId::ALLOC_CREATE_001,
         argument: "D3DKMTCreateAllocation.Flags.CreateShared",
         refuses: INVALID,
-        broken: |asked| {
-            (asked.has(Flags::CreateShared) && !asked.has(Flags::CreateResource))
+        broken: |arguments| {
+            (arguments.has(Flags::CreateShared) && !arguments.has(Flags::CreateResource))
                 .then(|| "CreateShared is set and CreateResource is not".to_owned())
         },
     },
@@ -75,8 +77,8 @@ const RULES: &[ArgumentRule<CreateArguments>] = &[
         id: RuleId::ALLOC_CREATE_002,
         argument: "D3DKMTCreateAllocation.Flags.NtSecuritySharing",
         refuses: INVALID,
-        broken: |asked| {
-            (asked.has(Flags::NtSecuritySharing) && !asked.has(Flags::CreateShared))
+        broken: |arguments| {
+            (arguments.has(Flags::NtSecuritySharing) && !arguments.has(Flags::CreateShared))
                 .then(|| "NtSecuritySharing is set and CreateShared is not".to_owned())
         },
     },
@@ -84,9 +86,9 @@ const RULES: &[ArgumentRule<CreateArguments>] = &[
         id: RuleId::ALLOC_CREATE_004,
         argument: "D3DKMTCreateAllocation.Flags",
         refuses: INVALID,
-        broken: |asked| {
-            let alone = !asked.has(Flags::CreateResource) && asked.args.hResource == 0;
-            (asked.has(Flags::CreateShared) && alone)
+        broken: |arguments| {
+            let alone = !arguments.has(Flags::CreateResource) && arguments.args.hResource == 0;
+            (arguments.has(Flags::CreateShared) && alone)
                 .then(|| "allocations are to be shared, but belong to no resource".to_owned())
         },
     },
@@ -94,8 +96,8 @@ const RULES: &[ArgumentRule<CreateArguments>] = &[
         id: RuleId::ALLOC_CREATE_006,
         argument: "D3DKMTCreateAllocation.NumAllocations",
         refuses: INVALID,
-        broken: |asked| {
-            (asked.args.NumAllocations == 0).then(|| {
+        broken: |arguments| {
+            (arguments.args.NumAllocations == 0).then(|| {
                 "NumAllocations is zero: the page calls an empty resource valid, Windows \
                  refuses it"
                     .to_owned()
@@ -106,8 +108,8 @@ const RULES: &[ArgumentRule<CreateArguments>] = &[
         id: RuleId::ALLOC_CREATE_016,
         argument: "D3DKMTCreateAllocation.Flags",
         refuses: INVALID,
-        broken: |asked| {
-            let bits = asked.args.Flags.Value & (Flags::RESERVED | Flags::OpenCrossAdapter);
+        broken: |arguments| {
+            let bits = arguments.args.Flags.Value & (Flags::RESERVED | Flags::OpenCrossAdapter);
             (bits != 0).then(|| format!("bits {bits:#x} are not for callers"))
         },
     },
@@ -115,10 +117,10 @@ const RULES: &[ArgumentRule<CreateArguments>] = &[
         id: RuleId::ALLOC_CREATE_009,
         argument: "D3DKMTCreateAllocation.Flags.StandardAllocation",
         refuses: INVALID,
-        broken: |asked| {
+        broken: |arguments| {
             let (memory, section) =
-                (asked.has(Flags::ExistingSysMem), asked.has(Flags::ExistingSection));
-            let standard = asked.has(Flags::StandardAllocation);
+                (arguments.has(Flags::ExistingSysMem), arguments.has(Flags::ExistingSection));
+            let standard = arguments.has(Flags::StandardAllocation);
             ((memory && section) || standard != (memory || section)).then(|| {
                 format!(
                     "StandardAllocation is {standard}, ExistingSysMem {memory}, ExistingSection \
@@ -131,9 +133,9 @@ const RULES: &[ArgumentRule<CreateArguments>] = &[
         id: RuleId::ALLOC_CREATE_010,
         argument: "D3DKMTCreateAllocation.NumAllocations",
         refuses: INVALID,
-        broken: |asked| {
-            let count = asked.args.NumAllocations;
-            (asked.has(Flags::StandardAllocation) && count != 1).then(|| {
+        broken: |arguments| {
+            let count = arguments.args.NumAllocations;
+            (arguments.has(Flags::StandardAllocation) && count != 1).then(|| {
                 format!("a standard allocation comes alone, but NumAllocations is {count}")
             })
         },
@@ -144,9 +146,9 @@ const RULES: &[ArgumentRule<CreateArguments>] = &[
         id: RuleId::ALLOC_CREATE_011,
         argument: "D3DKMTCreateAllocation.Flags.StandardAllocation",
         refuses: None,
-        broken: |asked| {
-            let both = asked.has(Flags::CreateShared) && asked.has(Flags::CrossAdapter);
-            (asked.has(Flags::StandardAllocation) && !both).then(|| {
+        broken: |arguments| {
+            let both = arguments.has(Flags::CreateShared) && arguments.has(Flags::CrossAdapter);
+            (arguments.has(Flags::StandardAllocation) && !both).then(|| {
                 "the page wants CreateShared and CrossAdapter with StandardAllocation".to_owned()
             })
         },
@@ -155,10 +157,10 @@ const RULES: &[ArgumentRule<CreateArguments>] = &[
         id: RuleId::ALLOC_CREATE_022,
         argument: "D3DKMTCreateAllocation.pStandardAllocation.Type",
         refuses: INVALID,
-        broken: |asked| {
+        broken: |arguments| {
             let known = D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP
                 ..=D3DKMT_STANDARDALLOCATIONTYPE_INTERNALBACKINGSTORE;
-            let kind = asked.standard.map(|standard| standard.Type)?;
+            let kind = arguments.standard.map(|standard| standard.Type)?;
             (!known.contains(&kind)).then(|| format!("type {kind} is no standard allocation"))
         },
     },
@@ -166,13 +168,13 @@ const RULES: &[ArgumentRule<CreateArguments>] = &[
         id: RuleId::ALLOC_CREATE_013,
         argument: "D3DKMTCreateAllocation.pSystemMem",
         refuses: INVALID,
-        broken: |asked| {
-            let size = asked.standard.map_or(0, |standard| standard.ExistingHeapData.Size);
-            if !asked.has(Flags::ExistingSysMem) {
+        broken: |arguments| {
+            let size = arguments.standard.map_or(0, |standard| standard.ExistingHeapData.Size);
+            if !arguments.has(Flags::ExistingSysMem) {
                 return None;
             }
             let (start, sized) =
-                (asked.infos.first()?.system_memory.addr(), asked.standard.is_some());
+                (arguments.infos.first()?.system_memory.addr(), arguments.standard.is_some());
             (start == 0 || start % PAGE != 0 || (sized && (size == 0 || size % PAGE != 0)))
                 .then(|| format!("{size:#x} bytes at {start:#x} are not whole pages of memory"))
         },
@@ -181,21 +183,21 @@ const RULES: &[ArgumentRule<CreateArguments>] = &[
         id: RuleId::ALLOC_CREATE_018,
         argument: "D3DKMTCreateAllocation.VidPnSourceId",
         refuses: None,
-        broken: |asked| {
+        broken: |arguments| {
             let stray = |info: &Info| {
                 info.flags & InfoFlags::Primary == 0 && info.source != D3DDDI_ID_NOTAPPLICABLE
             };
-            asked.any(stray, "VidPnSourceId is set, but it is no primary")
+            arguments.any(stray, "VidPnSourceId is set, but it is no primary")
         },
     },
     ArgumentRule {
         id: RuleId::ALLOC_CREATE_019,
         argument: "D3DKMTCreateAllocation.Flags.Stereo",
         refuses: INVALID,
-        broken: |asked| {
+        broken: |arguments| {
             let stereo = |info: &Info| info.flags & InfoFlags::Stereo != 0;
             let odd = |info: &Info| stereo(info) && info.flags & InfoFlags::Primary == 0;
-            asked.any(odd, "Stereo is set and Primary is not")
+            arguments.any(odd, "Stereo is set and Primary is not")
         },
     },
 ];
@@ -258,20 +260,20 @@ unsafe fn create<E: Element>(
     list: impl Fn(&D3DKMT_CREATEALLOCATION) -> *mut E,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read_mut(args) }?;
-    let list = list(&asked);
+    let arguments = unsafe { read_mut(args) }?;
+    let list = list(&arguments);
     // SAFETY: The caller's contract.
-    let mut elements = unsafe { read_list_mut(list, check_count(session, &asked)?) }?;
+    let mut elements = unsafe { read_list_mut(list, check_count(session, &arguments)?) }?;
     let infos = elements.iter().map(E::info).collect();
     // SAFETY: The caller's contract.
-    let made = unsafe { create_objects(session, at, asked, infos) }?;
+    let made = unsafe { create_objects(session, at, arguments, infos) }?;
     for (element, handle) in elements.iter_mut().zip(&made.allocations) {
         element.name(*handle);
     }
     // SAFETY: The caller's contract.
     unsafe { write_list(list, &elements) }?;
     // SAFETY: The caller's contract.
-    unsafe { write(args, fill_output(asked, &made)) }
+    unsafe { write(args, fill_output(arguments, &made)) }
 }
 
 /// An element of the list, of either version.
@@ -304,12 +306,12 @@ macro_rules! element {
 element!(D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO2);
 
 /// The number of elements, if it is a sane one.
-fn check_count(session: &Session, asked: &D3DKMT_CREATEALLOCATION) -> Result<usize, NTSTATUS> {
-    if asked.NumAllocations > MAX_ALLOCATIONS {
+fn check_count(session: &Session, arguments: &D3DKMT_CREATEALLOCATION) -> Result<usize, NTSTATUS> {
+    if arguments.NumAllocations > MAX_ALLOCATIONS {
         session.missing_entry("D3DKMTCreateAllocation of more than 1024 allocations in one call");
         return Err(STATUS_INVALID_PARAMETER);
     }
-    Ok(asked.NumAllocations as usize)
+    Ok(arguments.NumAllocations as usize)
 }
 
 /// Checks, asks the kernel, and gives private data back.
@@ -326,29 +328,30 @@ unsafe fn create_objects(
     let standard = args.Flags.has(Flags::StandardAllocation);
     // SAFETY: The caller's contract: with the flag the union holds this pointer.
     let standard = standard.then(|| unsafe { read(args.standard_allocation().cast_const()) });
-    let asked = CreateArguments { args, infos, standard: standard.transpose()? };
-    judge_arguments(session, RULES, &asked)?;
-    if asked.has(Flags::ExistingSection) {
+    let arguments = CreateArguments { args, infos, standard: standard.transpose()? };
+    judge_arguments(session, RULES, &arguments)?;
+    if arguments.has(Flags::ExistingSection) {
         session.missing_entry("D3DKMTCreateAllocation.Flags.ExistingSection");
         return Err(STATUS_NOT_SUPPORTED);
     }
-    for (_, name) in WITHOUT_EFFECT.iter().filter(|(flag, _)| asked.has(*flag)) {
+    for (_, name) in WITHOUT_EFFECT.iter().filter(|(flag, _)| arguments.has(*flag)) {
         session.missing_entry(name);
     }
     // SAFETY: The caller's contract.
-    let order = unsafe { create_request(&asked) }?;
-    let made = session.kernel.create_allocations(at, session.process, order);
+    let request = unsafe { create_request(&arguments) }?;
+    let made = session.kernel.create_allocations(at, session.process, request);
     let lost_resource = made.as_ref().err().is_some_and(|why| {
         matches!(
             why,
-            KernelError::Handle { argument: Argument::Resource, .. } | KernelError::OtherDevice { .. }
+            KernelError::Handle { argument: Argument::Resource, .. }
+                | KernelError::OtherDevice { .. }
         )
     });
     // WINDOWS: an hResource that does not resolve is an invalid handle here (observed).
     let made = map_error(session, ERROR_RULES, made)
         .map_err(|status| if lost_resource { STATUS_INVALID_HANDLE } else { status })?;
-    if asked.standard.is_none() {
-        for (info, bytes) in asked.infos.iter().zip(&made.privates) {
+    if arguments.standard.is_none() {
+        for (info, bytes) in arguments.infos.iter().zip(&made.privates) {
             if info.private_size > 0 {
                 // SAFETY: The caller's contract: as many bytes as were read.
                 unsafe { write_bytes(info.private, bytes) }?;
@@ -363,12 +366,12 @@ unsafe fn create_objects(
 /// # Safety
 ///
 /// The pointers of `asked` are good for what they say, now.
-unsafe fn create_request(asked: &CreateArguments) -> Result<CreateAllocationRequest, NTSTATUS> {
-    let args = &asked.args;
-    let mut allocations = Vec::with_capacity(asked.infos.len());
-    for info in &asked.infos {
+unsafe fn create_request(arguments: &CreateArguments) -> Result<CreateAllocationRequest, NTSTATUS> {
+    let args = &arguments.args;
+    let mut allocations = Vec::with_capacity(arguments.infos.len());
+    for info in &arguments.infos {
         // A standard allocation's is not given back.
-        let bytes = match asked.standard {
+        let bytes = match arguments.standard {
             // SAFETY: The caller's contract.
             Some(_) => unsafe { read_bytes(info.private.cast_const(), info.private_size) },
             // SAFETY: The caller's contract.
@@ -376,7 +379,7 @@ unsafe fn create_request(asked: &CreateArguments) -> Result<CreateAllocationRequ
         };
         allocations.push(bytes?);
     }
-    let private = match asked.standard {
+    let private = match arguments.standard {
         // The union holds the description instead.
         Some(_) => Vec::new(),
         // SAFETY: The caller's contract.
@@ -384,28 +387,32 @@ unsafe fn create_request(asked: &CreateArguments) -> Result<CreateAllocationRequ
     };
     // SAFETY: The caller's contract.
     let runtime = unsafe { read_bytes(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize) }?;
-    let sharing = match (asked.has(Flags::CreateShared), asked.has(Flags::NtSecuritySharing)) {
-        (false, _) => Sharing::None,
-        (true, false) => Sharing::Global,
-        (true, true) => Sharing::Nt,
-    };
+    let sharing =
+        match (arguments.has(Flags::CreateShared), arguments.has(Flags::NtSecuritySharing)) {
+            (false, _) => Sharing::None,
+            (true, false) => Sharing::Global,
+            (true, true) => Sharing::Nt,
+        };
     let primary = |info: &(usize, &Info)| info.1.flags & InfoFlags::Primary != 0;
-    let primaries = asked.infos.iter().enumerate().filter(primary).map(|info| info.0).collect();
+    let primaries = arguments.infos.iter().enumerate().filter(primary).map(|info| info.0).collect();
     Ok(CreateAllocationRequest {
         device: Handle(args.hDevice),
         resource: (args.hResource != 0).then_some(Handle(args.hResource)),
-        new_resource: asked.has(Flags::CreateResource),
+        new_resource: arguments.has(Flags::CreateResource),
         sharing,
         runtime,
         private,
         allocations,
         primaries,
-        standard: asked.standard.map(|standard| standard.ExistingHeapData.Size as u64),
+        standard: arguments.standard.map(|standard| standard.ExistingHeapData.Size as u64),
     })
 }
 
 /// The structure with the answers in it. Sizes stay as they were.
-fn fill_output(mut args: D3DKMT_CREATEALLOCATION, made: &CreateAllocationResponse) -> D3DKMT_CREATEALLOCATION {
+fn fill_output(
+    mut args: D3DKMT_CREATEALLOCATION,
+    made: &CreateAllocationResponse,
+) -> D3DKMT_CREATEALLOCATION {
     if let Some(resource) = made.resource {
         args.hResource = resource.0;
     }

@@ -10,7 +10,7 @@ use abi::kmt::{D3DKMT_DESTROYALLOCATION, D3DKMT_DESTROYALLOCATION2};
 use abi::status::STATUS_INVALID_PARAMETER;
 use abi::ukm::D3DDDICB_DESTROYALLOCATION2FLAGS as Flags;
 use flight::{Passive, RuleId};
-use kernel::{DestroyAllocationRequest, Handle, DestroyTarget};
+use kernel::{DestroyAllocationRequest, DestroyTarget, Handle};
 
 const RULES: &[ArgumentRule<D3DKMT_DESTROYALLOCATION2>] = &[
     ArgumentRule {
@@ -62,7 +62,11 @@ const ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[
         (HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTDestroyAllocation2.hDevice"),
         (HandleArgument::Resource, RuleId::ALLOC_DESTROY_001, "D3DKMTDestroyAllocation2.hResource"),
-        (HandleArgument::Allocation, RuleId::ALLOC_DESTROY_001, "D3DKMTDestroyAllocation2.phAllocationList"),
+        (
+            HandleArgument::Allocation,
+            RuleId::ALLOC_DESTROY_001,
+            "D3DKMTDestroyAllocation2.phAllocationList",
+        ),
     ],
     others: &[
         (RuleId::ALLOC_DESTROY_005, "D3DKMTDestroyAllocation2.phAllocationList"),
@@ -77,9 +81,9 @@ pub(crate) unsafe fn destroy_allocation2(
     args: *const D3DKMT_DESTROYALLOCATION2,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
+    let arguments = unsafe { read(args) }?;
     // SAFETY: The caller's contract.
-    unsafe { destroy(session, at, &asked) }
+    unsafe { destroy(session, at, &arguments) }
 }
 
 /// Destroys a resource or a list of allocations: version 2 with no flag.
@@ -89,16 +93,16 @@ pub(crate) unsafe fn destroy_allocation(
     args: *const D3DKMT_DESTROYALLOCATION,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    let asked = D3DKMT_DESTROYALLOCATION2 {
-        hDevice: asked.hDevice,
-        hResource: asked.hResource,
-        phAllocationList: asked.phAllocationList,
-        AllocationCount: asked.AllocationCount,
+    let arguments = unsafe { read(args) }?;
+    let arguments = D3DKMT_DESTROYALLOCATION2 {
+        hDevice: arguments.hDevice,
+        hResource: arguments.hResource,
+        phAllocationList: arguments.phAllocationList,
+        AllocationCount: arguments.AllocationCount,
         ..D3DKMT_DESTROYALLOCATION2::ZERO
     };
     // SAFETY: The caller's contract.
-    unsafe { destroy(session, at, &asked) }
+    unsafe { destroy(session, at, &arguments) }
 }
 
 /// # Safety
@@ -107,23 +111,23 @@ pub(crate) unsafe fn destroy_allocation(
 unsafe fn destroy(
     session: &Session,
     at: &mut Passive,
-    asked: &D3DKMT_DESTROYALLOCATION2,
+    arguments: &D3DKMT_DESTROYALLOCATION2,
 ) -> Result<(), NTSTATUS> {
-    judge_arguments(session, RULES, asked)?;
-    let target = match (asked.hResource, asked.AllocationCount) {
+    judge_arguments(session, RULES, arguments)?;
+    let target = match (arguments.hResource, arguments.AllocationCount) {
         (0, 0) => DestroyTarget::Nothing,
         (0, count) => {
             // SAFETY: The caller's contract.
-            let list = unsafe { read_list(asked.phAllocationList, count as usize) }?;
+            let list = unsafe { read_list(arguments.phAllocationList, count as usize) }?;
             DestroyTarget::List(list.into_iter().map(Handle).collect())
         }
         (resource, _) => DestroyTarget::Resource(Handle(resource)),
     };
-    let order = DestroyAllocationRequest {
-        device: Handle(asked.hDevice),
+    let request = DestroyAllocationRequest {
+        device: Handle(arguments.hDevice),
         target,
-        assume_not_in_use: asked.Flags.has(Flags::AssumeNotInUse),
-        synchronous: asked.Flags.has(Flags::SynchronousDestroy),
+        assume_not_in_use: arguments.Flags.has(Flags::AssumeNotInUse),
+        synchronous: arguments.Flags.has(Flags::SynchronousDestroy),
     };
-    map_error(session, ERROR_RULES, session.kernel.destroy(at, session.process, &order))
+    map_error(session, ERROR_RULES, session.kernel.destroy(at, session.process, &request))
 }

@@ -16,7 +16,7 @@ use abi::kmt::{
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use flight::{Passive, RuleId};
 use kernel::miniport::CreateContextArgs;
-use kernel::{Handle, DeviceLoss};
+use kernel::{DeviceLoss, Handle};
 
 /// A handle argument of a device call; `None` when there is no structure.
 type OptionalHandle = Option<u32>;
@@ -59,12 +59,20 @@ const STATE_ERROR_RULES: ErrorRules = ErrorRules {
 };
 
 const CREATE_CONTEXT_ERROR_RULES: ErrorRules = ErrorRules {
-    handles: &[(HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTCreateContextVirtual.hDevice")],
+    handles: &[(
+        HandleArgument::StaleDevice,
+        RuleId::DEV_LIFE_003,
+        "D3DKMTCreateContextVirtual.hDevice",
+    )],
     others: &[(RuleId::DEV_LIFE_006, "D3DKMTCreateContextVirtual.NodeOrdinal")],
 };
 
 const DESTROY_CONTEXT_ERROR_RULES: ErrorRules = ErrorRules {
-    handles: &[(HandleArgument::StaleContext, RuleId::DEV_LIFE_003, "D3DKMTDestroyContext.hContext")],
+    handles: &[(
+        HandleArgument::StaleContext,
+        RuleId::DEV_LIFE_003,
+        "D3DKMTDestroyContext.hContext",
+    )],
     others: &[],
 };
 
@@ -75,14 +83,14 @@ pub(crate) unsafe fn create_device(
     args: *mut D3DKMT_CREATEDEVICE,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read_mut(args) };
-    judge_arguments(session, CREATE_RULES, &asked.ok().map(|args| args.hAdapter))?;
-    let mut asked = asked?;
-    let handle = Handle(asked.hAdapter);
+    let arguments = unsafe { read_mut(args) };
+    judge_arguments(session, CREATE_RULES, &arguments.ok().map(|args| args.hAdapter))?;
+    let mut arguments = arguments?;
+    let handle = Handle(arguments.hAdapter);
     let made = session.kernel.create_device(at, session.process, handle);
-    asked.hDevice = map_error(session, CREATE_ERROR_RULES, made)?.0;
+    arguments.hDevice = map_error(session, CREATE_ERROR_RULES, made)?.0;
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }
+    unsafe { write(args, arguments) }
 }
 
 /// Ends a device with everything it has.
@@ -92,10 +100,14 @@ pub(crate) unsafe fn destroy_device(
     args: *const D3DKMT_DESTROYDEVICE,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) };
-    judge_arguments(session, DESTROY_RULES, &asked.ok().map(|args| args.hDevice))?;
-    let handle = Handle(asked?.hDevice);
-    map_error(session, DESTROY_ERROR_RULES, session.kernel.destroy_device(at, session.process, handle))
+    let arguments = unsafe { read(args) };
+    judge_arguments(session, DESTROY_RULES, &arguments.ok().map(|args| args.hDevice))?;
+    let handle = Handle(arguments?.hDevice);
+    map_error(
+        session,
+        DESTROY_ERROR_RULES,
+        session.kernel.destroy_device(at, session.process, handle),
+    )
 }
 
 /// Says whether a device works, or why not.
@@ -105,15 +117,15 @@ pub(crate) unsafe fn get_device_state(
     args: *mut D3DKMT_GETDEVICESTATE,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    let state = session.kernel.device_state(session.process, Handle(asked.hDevice));
+    let mut arguments = unsafe { read_mut(args) }?;
+    let state = session.kernel.device_state(session.process, Handle(arguments.hDevice));
     let state = map_error(session, STATE_ERROR_RULES, state)?;
-    if asked.StateType != D3DKMT_DEVICESTATE_EXECUTION {
+    if arguments.StateType != D3DKMT_DEVICESTATE_EXECUTION {
         session.missing_entry("D3DKMTGetDeviceState of another state than the execution state");
         return Err(STATUS_NOT_SUPPORTED);
     }
     // WINDOWS: which state a refused packet leaves is our reading: a fault of its commands.
-    asked.set_execution_state(match state {
+    arguments.set_execution_state(match state {
         None => D3DKMT_DEVICEEXECUTION_ACTIVE,
         Some(DeviceLoss::TimedOut) => D3DKMT_DEVICEEXECUTION_HUNG,
         Some(DeviceLoss::Reset) => D3DKMT_DEVICEEXECUTION_RESET,
@@ -123,7 +135,7 @@ pub(crate) unsafe fn get_device_state(
         Some(DeviceLoss::AdapterRemoved) => D3DKMT_DEVICEEXECUTION_STOPPED,
     });
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }
+    unsafe { write(args, arguments) }
 }
 
 /// Makes a context.
@@ -133,17 +145,17 @@ pub(crate) unsafe fn create_context_virtual(
     args: *mut D3DKMT_CREATECONTEXTVIRTUAL,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    let (from, size) = (asked.pPrivateDriverData.cast_const(), asked.PrivateDriverDataSize);
+    let mut arguments = unsafe { read_mut(args) }?;
+    let (from, size) = (arguments.pPrivateDriverData.cast_const(), arguments.PrivateDriverDataSize);
     // SAFETY: The caller's contract.
     let private = unsafe { read_bytes(from, size) }?;
-    let (node, engine) = (asked.NodeOrdinal, asked.EngineAffinity);
-    let order = CreateContextArgs { node, engine, system: false, private };
-    let handle = Handle(asked.hDevice);
-    let made = session.kernel.create_context(at, session.process, handle, &order);
-    asked.hContext = map_error(session, CREATE_CONTEXT_ERROR_RULES, made)?.0;
+    let (node, engine) = (arguments.NodeOrdinal, arguments.EngineAffinity);
+    let request = CreateContextArgs { node, engine, system: false, private };
+    let handle = Handle(arguments.hDevice);
+    let made = session.kernel.create_context(at, session.process, handle, &request);
+    arguments.hContext = map_error(session, CREATE_CONTEXT_ERROR_RULES, made)?.0;
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }
+    unsafe { write(args, arguments) }
 }
 
 /// Ends a context once its work is done.

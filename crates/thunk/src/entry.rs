@@ -124,13 +124,13 @@ pub(crate) fn judge_arguments<A>(
     rules: &[ArgumentRule<A>],
     arguments: &A,
 ) -> Result<(), NTSTATUS> {
-    let mut refused = Ok(());
+    let mut error = Ok(());
     for rule in rules {
         let broken = (rule.broken)(arguments);
-        if let (Some(status), true, true) = (rule.refuses, broken.is_some(), refused.is_ok()) {
-            refused = Err(status);
+        if let (Some(status), true, true) = (rule.refuses, broken.is_some(), error.is_ok()) {
+            error = Err(status);
         }
         session.judge(rule.id, rule.argument, broken);
     }
-    refused
+    error
 }

@@ -50,26 +50,26 @@ pub(crate) unsafe fn escape(
     args: *const D3DKMT_ESCAPE,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    judge_arguments(session, RULES, &asked.Flags)?;
+    let arguments = unsafe { read(args) }?;
+    judge_arguments(session, RULES, &arguments.Flags)?;
     let given = |handle| (handle != 0).then_some(Handle(handle));
-    let order = EscapeRequest {
-        adapter: Handle(asked.hAdapter),
-        device: given(asked.hDevice),
-        context: given(asked.hContext),
-        hardware: asked.Flags.has(Flags::HardwareAccess),
-        flags: asked.Flags.Value,
+    let request = EscapeRequest {
+        adapter: Handle(arguments.hAdapter),
+        device: given(arguments.hDevice),
+        context: given(arguments.hContext),
+        hardware: arguments.Flags.has(Flags::HardwareAccess),
+        flags: arguments.Flags.Value,
     };
-    if asked.Type != D3DKMT_ESCAPE_DRIVERPRIVATE {
-        map_error(session, ERROR_RULES, session.kernel.check_escape(session.process, &order))?;
+    if arguments.Type != D3DKMT_ESCAPE_DRIVERPRIVATE {
+        map_error(session, ERROR_RULES, session.kernel.check_escape(session.process, &request))?;
         session.missing_entry("D3DKMTEscape of another type than D3DKMT_ESCAPE_DRIVERPRIVATE");
         return Err(STATUS_NOT_SUPPORTED);
     }
-    let (place, size) = (asked.pPrivateDriverData, asked.PrivateDriverDataSize as usize);
+    let (argument, size) = (arguments.pPrivateDriverData, arguments.PrivateDriverDataSize as usize);
     // SAFETY: The caller's contract.
-    let mut private = unsafe { read_list_mut(place.cast::<u8>(), size) }?;
-    let escaped = session.kernel.escape(at, session.process, &order, &mut private);
+    let mut private = unsafe { read_list_mut(argument.cast::<u8>(), size) }?;
+    let escaped = session.kernel.escape(at, session.process, &request, &mut private);
     map_error(session, ERROR_RULES, escaped)?;
     // SAFETY: The caller's contract; the driver cannot change the length.
-    unsafe { write_bytes(place, private.get(..size).unwrap_or_default()) }
+    unsafe { write_bytes(argument, private.get(..size).unwrap_or_default()) }
 }

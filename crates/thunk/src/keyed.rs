@@ -1,7 +1,7 @@
 //! Keyed mutexes: made, opened, acquired with a key, released to the next.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
-use crate::claims::{copied, read, read_bytes, read_mut, check_writable, write, write_bytes};
+use crate::claims::{check_writable, copied, read, read_bytes, read_mut, write, write_bytes};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::kmt::{
@@ -14,8 +14,11 @@ use abi::status::{
     STATUS_ABANDONED, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_TIMEOUT,
 };
 use abi::{LARGE_INTEGER, NTSTATUS};
-use flight::{Passive, RuleId, Subject, EventKind};
-use kernel::{AcquireKeyedMutexResponse, Handle, CreateKeyedMutexRequest, CreateKeyedMutexResponse, KernelError, ReleaseKeyedMutexRequest};
+use flight::{EventKind, Passive, RuleId, Subject};
+use kernel::{
+    AcquireKeyedMutexResponse, CreateKeyedMutexRequest, CreateKeyedMutexResponse, Handle,
+    KernelError, ReleaseKeyedMutexRequest,
+};
 use std::ffi::c_void;
 
 macro_rules! error_rules {
@@ -54,11 +57,14 @@ pub(crate) unsafe fn create_keyed_mutex(
 ) -> Result<(), NTSTATUS> {
     check_args(session, "D3DKMTCreateKeyedMutex", args)?;
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    let order = CreateKeyedMutexRequest { key: asked.InitialValue, ..CreateKeyedMutexRequest::default() };
-    (asked.hKeyedMutex, asked.hSharedHandle) = create(session, order)?;
+    let mut arguments = unsafe { read_mut(args) }?;
+    let request = CreateKeyedMutexRequest {
+        key: arguments.InitialValue,
+        ..CreateKeyedMutexRequest::default()
+    };
+    (arguments.hKeyedMutex, arguments.hSharedHandle) = create(session, request)?;
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }
+    unsafe { write(args, arguments) }
 }
 
 /// Makes a keyed mutex with the runtime's data.
@@ -69,24 +75,24 @@ pub(crate) unsafe fn create_keyed_mutex2(
 ) -> Result<(), NTSTATUS> {
     check_args(session, "D3DKMTCreateKeyedMutex2", args)?;
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
+    let mut arguments = unsafe { read_mut(args) }?;
     // WINDOWS: our reading, as of flags that mean nothing elsewhere.
-    if asked.Flags.has(CreateFlags::RESERVED) {
+    if arguments.Flags.has(CreateFlags::RESERVED) {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    let (data, size) = (asked.pPrivateRuntimeData, asked.PrivateRuntimeDataSize);
+    let (data, size) = (arguments.pPrivateRuntimeData, arguments.PrivateRuntimeDataSize);
     // SAFETY: The caller's contract.
     let runtime = unsafe { read_bytes(data, size) }?;
-    let nt = asked.Flags.has(CreateFlags::NtSecuritySharing);
-    let order = CreateKeyedMutexRequest { key: asked.InitialValue, runtime, nt };
-    (asked.hKeyedMutex, asked.hSharedHandle) = create(session, order)?;
+    let nt = arguments.Flags.has(CreateFlags::NtSecuritySharing);
+    let request = CreateKeyedMutexRequest { key: arguments.InitialValue, runtime, nt };
+    (arguments.hKeyedMutex, arguments.hSharedHandle) = create(session, request)?;
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }
+    unsafe { write(args, arguments) }
 }
 
 /// Its maker's handle, and the global one: zero if it is for NT handles.
-fn create(session: &Session, order: CreateKeyedMutexRequest) -> Result<(u32, u32), NTSTATUS> {
-    let made = session.kernel.create_keyed_mutex(session.process, order);
+fn create(session: &Session, request: CreateKeyedMutexRequest) -> Result<(u32, u32), NTSTATUS> {
+    let made = session.kernel.create_keyed_mutex(session.process, request);
     let CreateKeyedMutexResponse { handle, global } = map_error(session, CREATE_ERROR_RULES, made)?;
     Ok((handle.0, global.unwrap_or_default().0))
 }
@@ -99,12 +105,12 @@ pub(crate) unsafe fn open_keyed_mutex(
 ) -> Result<(), NTSTATUS> {
     check_args(session, "D3DKMTOpenKeyedMutex", args)?;
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    let global = Handle(asked.hSharedHandle);
+    let mut arguments = unsafe { read_mut(args) }?;
+    let global = Handle(arguments.hSharedHandle);
     let opened = session.kernel.open_keyed_mutex(session.process, global, 0);
-    asked.hKeyedMutex = map_error(session, OPEN_ERROR_RULES, opened)?.1.0;
+    arguments.hKeyedMutex = map_error(session, OPEN_ERROR_RULES, opened)?.1.0;
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }
+    unsafe { write(args, arguments) }
 }
 
 /// Gives the caller a handle of a keyed mutex. The runtime's data it does not give.
@@ -119,25 +125,29 @@ pub(crate) unsafe fn open_keyed_mutex2(
     check_args(session, "D3DKMTOpenKeyedMutex2", args)?;
     let before = copied();
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    let room = asked.PrivateRuntimeDataSize;
-    if room != 0 && asked.pPrivateRuntimeData.is_null() {
+    let mut arguments = unsafe { read_mut(args) }?;
+    let capacity = arguments.PrivateRuntimeDataSize;
+    if capacity != 0 && arguments.pPrivateRuntimeData.is_null() {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    let global = Handle(asked.hSharedHandle);
-    let opened = session.kernel.open_keyed_mutex(session.process, global, room as usize);
+    let global = Handle(arguments.hSharedHandle);
+    let opened = session.kernel.open_keyed_mutex(session.process, global, capacity as usize);
     let subject = match &opened {
         Ok((it, _)) | Err(KernelError::BufferTooSmall { of: it, .. }) => Some(*it),
         Err(_) => None,
     };
     let opened = map_error(session, OPENED2, opened).and_then(|(_, handle)| {
-        asked.hKeyedMutex = handle.0;
+        arguments.hKeyedMutex = handle.0;
         // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
+        unsafe { write(args, arguments) }
     });
     if let Some(subject) = subject {
-        let size = asked.PrivateRuntimeDataSize.into();
-        let told = EventKind::KeyedMutexOpenReturned { capacity: room.into(), size, copied: copied() - before };
+        let size = arguments.PrivateRuntimeDataSize.into();
+        let told = EventKind::KeyedMutexOpenReturned {
+            capacity: capacity.into(),
+            size,
+            copied: copied() - before,
+        };
         session.log().emit(subject, told);
     }
     opened
@@ -151,7 +161,11 @@ pub(crate) unsafe fn destroy_keyed_mutex(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let handle = Handle(unsafe { read(args) }?.hKeyedMutex);
-    map_error(session, DESTROY_ERROR_RULES, session.kernel.destroy_keyed_mutex(session.process, handle))
+    map_error(
+        session,
+        DESTROY_ERROR_RULES,
+        session.kernel.destroy_keyed_mutex(session.process, handle),
+    )
 }
 
 /// An acquire, of either version.
@@ -174,8 +188,19 @@ struct AcquireResult {
 
 impl AcquireResult {
     /// Emits what the caller gets for its key. Returns the status.
-    fn finish(self, session: &Session, asked: u64, key: u64, fence: u64) -> Result<(), NTSTATUS> {
-        let answered = EventKind::KeyedMutexAcquireReturned { result: self.outcome.into(), requested: asked, key, fence };
+    fn finish(
+        self,
+        session: &Session,
+        arguments: u64,
+        key: u64,
+        fence: u64,
+    ) -> Result<(), NTSTATUS> {
+        let answered = EventKind::KeyedMutexAcquireReturned {
+            result: self.outcome.into(),
+            requested: arguments,
+            key,
+            fence,
+        };
         session.log().emit(self.subject, answered);
         self.status
     }
@@ -197,14 +222,26 @@ unsafe fn acquire(
 ) -> Result<AcquireResult, NTSTATUS> {
     // SAFETY: The caller's contract.
     let timeout = unsafe { timeout_ticks(session, ask.timeout) }?;
-    let room = ask.runtime_size as usize;
-    let ended =
-        session.kernel.acquire_keyed_mutex(at, session.process, ask.handle, ask.key, timeout, room);
+    let capacity = ask.runtime_size as usize;
+    let ended = session.kernel.acquire_keyed_mutex(
+        at,
+        session.process,
+        ask.handle,
+        ask.key,
+        timeout,
+        capacity,
+    );
     let (subject, ended) = map_error(session, error_rules, ended)?;
     let (outcome, status, fence, runtime) = match ended {
-        AcquireKeyedMutexResponse::Owned { fence, runtime } => ("acquired", Ok(()), Some(fence), runtime),
-        AcquireKeyedMutexResponse::TimedOut => ("timed-out", Err(STATUS_TIMEOUT), Some(0), Vec::new()),
-        AcquireKeyedMutexResponse::Abandoned => ("abandoned", Err(STATUS_ABANDONED), None, Vec::new()),
+        AcquireKeyedMutexResponse::Owned { fence, runtime } => {
+            ("acquired", Ok(()), Some(fence), runtime)
+        }
+        AcquireKeyedMutexResponse::TimedOut => {
+            ("timed-out", Err(STATUS_TIMEOUT), Some(0), Vec::new())
+        }
+        AcquireKeyedMutexResponse::Abandoned => {
+            ("abandoned", Err(STATUS_ABANDONED), None, Vec::new())
+        }
     };
     Ok(AcquireResult { subject, outcome, status, fence, runtime })
 }
@@ -215,7 +252,10 @@ unsafe fn acquire(
 /// # Safety
 ///
 /// In a session that trusts, a pointer that is not NULL points to a number, readable now.
-unsafe fn timeout_ticks(session: &Session, timeout: *const LARGE_INTEGER) -> Result<Option<u64>, NTSTATUS> {
+unsafe fn timeout_ticks(
+    session: &Session,
+    timeout: *const LARGE_INTEGER,
+) -> Result<Option<u64>, NTSTATUS> {
     if timeout.is_null() {
         return Ok(None);
     }
@@ -236,15 +276,15 @@ pub(crate) unsafe fn acquire_keyed_mutex(
 ) -> Result<(), NTSTATUS> {
     check_args(session, "D3DKMTAcquireKeyedMutex", args)?;
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    let (handle, key) = (Handle(asked.hKeyedMutex), asked.Key);
-    let ask = AcquireArguments { handle, key, timeout: asked.pTimeout, runtime_size: 0 };
+    let mut arguments = unsafe { read_mut(args) }?;
+    let (handle, key) = (Handle(arguments.hKeyedMutex), arguments.Key);
+    let ask = AcquireArguments { handle, key, timeout: arguments.pTimeout, runtime_size: 0 };
     // SAFETY: The caller's contract.
     let ended = unsafe { acquire(session, at, ACQUIRED, &ask) }?;
-    asked.FenceValue = ended.fence.unwrap_or(asked.FenceValue);
+    arguments.FenceValue = ended.fence.unwrap_or(arguments.FenceValue);
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }?;
-    ended.finish(session, key, asked.Key, asked.FenceValue)
+    unsafe { write(args, arguments) }?;
+    ended.finish(session, key, arguments.Key, arguments.FenceValue)
 }
 
 /// Waits until a keyed mutex is free for a key, owns it and gets the runtime's data.
@@ -258,24 +298,24 @@ pub(crate) unsafe fn acquire_keyed_mutex2(
 ) -> Result<(), NTSTATUS> {
     check_args(session, "D3DKMTAcquireKeyedMutex2", args)?;
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    let (data, room): (*mut c_void, u32) =
-        (asked.pPrivateRuntimeData, asked.PrivateRuntimeDataSize);
-    if room != 0 && data.is_null() {
+    let mut arguments = unsafe { read_mut(args) }?;
+    let (data, capacity): (*mut c_void, u32) =
+        (arguments.pPrivateRuntimeData, arguments.PrivateRuntimeDataSize);
+    if capacity != 0 && data.is_null() {
         return Err(STATUS_INVALID_PARAMETER);
     }
     // SAFETY: The caller's contract.
-    unsafe { check_writable(data, room as usize) }?;
-    let (handle, key) = (Handle(asked.hKeyedMutex), asked.Key);
-    let ask = AcquireArguments { handle, key, timeout: asked.pTimeout, runtime_size: room };
+    unsafe { check_writable(data, capacity as usize) }?;
+    let (handle, key) = (Handle(arguments.hKeyedMutex), arguments.Key);
+    let ask = AcquireArguments { handle, key, timeout: arguments.pTimeout, runtime_size: capacity };
     // SAFETY: The caller's contract.
     let ended = unsafe { acquire(session, at, ACQUIRED2, &ask) }?;
-    asked.FenceValue = ended.fence.unwrap_or(asked.FenceValue);
+    arguments.FenceValue = ended.fence.unwrap_or(arguments.FenceValue);
     // SAFETY: The caller's contract; there is room for all of it, or it is empty.
     unsafe { write_bytes(data, &ended.runtime) }?;
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }?;
-    ended.finish(session, key, asked.Key, asked.FenceValue)
+    unsafe { write(args, arguments) }?;
+    ended.finish(session, key, arguments.Key, arguments.FenceValue)
 }
 
 /// Releases a keyed mutex to the next key.
@@ -286,9 +326,10 @@ pub(crate) unsafe fn release_keyed_mutex(
 ) -> Result<(), NTSTATUS> {
     check_args(session, "D3DKMTReleaseKeyedMutex", args)?;
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args.cast_const()) }?;
-    let release = ReleaseKeyedMutexRequest { key: asked.Key, fence: asked.FenceValue, runtime: None };
-    let handle = Handle(asked.hKeyedMutex);
+    let arguments = unsafe { read(args.cast_const()) }?;
+    let release =
+        ReleaseKeyedMutexRequest { key: arguments.Key, fence: arguments.FenceValue, runtime: None };
+    let handle = Handle(arguments.hKeyedMutex);
     let released = session.kernel.release_keyed_mutex(session.process, handle, release);
     map_error(session, RELEASED, released)
 }
@@ -304,13 +345,14 @@ pub(crate) unsafe fn release_keyed_mutex2(
 ) -> Result<(), NTSTATUS> {
     check_args(session, "D3DKMTReleaseKeyedMutex2", args)?;
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args.cast_const()) }?;
-    let (data, size) = (asked.pPrivateRuntimeData, asked.PrivateRuntimeDataSize);
+    let arguments = unsafe { read(args.cast_const()) }?;
+    let (data, size) = (arguments.pPrivateRuntimeData, arguments.PrivateRuntimeDataSize);
     // SAFETY: The caller's contract.
     let runtime = unsafe { read_bytes(data, size) }?;
     let runtime = (size != 0).then_some(runtime);
-    let release = ReleaseKeyedMutexRequest { key: asked.Key, fence: asked.FenceValue, runtime };
-    let handle = Handle(asked.hKeyedMutex);
+    let release =
+        ReleaseKeyedMutexRequest { key: arguments.Key, fence: arguments.FenceValue, runtime };
+    let handle = Handle(arguments.hKeyedMutex);
     let released = session.kernel.release_keyed_mutex(session.process, handle, release);
     map_error(session, RELEASED2, released)
 }

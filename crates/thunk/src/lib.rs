@@ -51,9 +51,11 @@ pub use entry::{EntryPoint, EntryRow};
 pub use table::*;
 
 // The same calls in safe Rust, for scenarios and tests.
-pub use client::{Client, CreateAllocation, CreatedAllocation, DestroyAllocation, EscapeCall, OpenedResource};
+pub use client::{
+    Client, CreateAllocation, CreatedAllocation, DestroyAllocation, EscapeCall, OpenedResource,
+};
 pub use client_keyed::KeyedMutex;
-pub use client_memory::{PagingStatus, PagingQueue};
+pub use client_memory::{PagingQueue, PagingStatus};
 pub use client_render::{RenderCommand, RenderContext};
 pub use client_sync::{CpuWait, NewSync, SyncObject};
 pub use client_worth::AllocationSelection;

@@ -20,7 +20,9 @@ const RULES: &[ArgumentRule<D3DKMT_LOCK>] = &[
         id: RuleId::ALLOC_LOCK_001,
         argument: "D3DKMTLock.Flags",
         refuses: INVALID,
-        broken: |args| both_flags(args, (Flags::ReadOnly, "ReadOnly"), (Flags::WriteOnly, "WriteOnly")),
+        broken: |args| {
+            both_flags(args, (Flags::ReadOnly, "ReadOnly"), (Flags::WriteOnly, "WriteOnly"))
+        },
     },
     ArgumentRule {
         id: RuleId::ALLOC_LOCK_002,
@@ -120,23 +122,23 @@ pub(crate) unsafe fn lock(
     args: *mut D3DKMT_LOCK,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    judge_arguments(session, RULES, &asked)?;
+    let mut arguments = unsafe { read_mut(args) }?;
+    judge_arguments(session, RULES, &arguments)?;
     // SAFETY: The caller's contract. The whole is shown, so the pages only have to be there.
-    unsafe { read_list(asked.pPages, asked.NumPages as usize) }?;
-    for (_, name) in WITHOUT_EFFECT.iter().filter(|(flag, _)| asked.Flags.has(*flag)) {
+    unsafe { read_list(arguments.pPages, arguments.NumPages as usize) }?;
+    for (_, name) in WITHOUT_EFFECT.iter().filter(|(flag, _)| arguments.Flags.has(*flag)) {
         session.missing_entry(name);
     }
-    let device = Handle(asked.hDevice);
+    let device = Handle(arguments.hDevice);
     // WINDOWS: from WDDM 2 on nothing is renamed (documented).
     let renames = session.kernel.pages_in_listed(session.process, device);
-    if asked.Flags.has(Flags::Discard) && !renames {
+    if arguments.Flags.has(Flags::Discard) && !renames {
         session.missing_entry("D3DKMTLock.Flags.Discard");
     }
-    let has = |flag| asked.Flags.has(flag);
-    let order = LockRequest {
+    let has = |flag| arguments.Flags.has(flag);
+    let request = LockRequest {
         device,
-        view: Handle(asked.hAllocation),
+        view: Handle(arguments.hAllocation),
         wait: !has(Flags::IgnoreSync),
         do_not_wait: has(Flags::DonotWait),
         do_not_evict: has(Flags::DonotEvict),
@@ -146,12 +148,12 @@ pub(crate) unsafe fn lock(
         discards: has(Flags::Discard),
         no_existing_reference: has(Flags::NoExistingReference),
     };
-    let locked = session.kernel.lock(at, session.process, &order);
+    let locked = session.kernel.lock(at, session.process, &request);
     let shown = map_error(session, LOCK_ERROR_RULES, locked)?;
-    asked.hAllocation = shown.view.0;
-    asked.pData = ptr::with_exposed_provenance_mut(shown.address);
+    arguments.hAllocation = shown.view.0;
+    arguments.pData = ptr::with_exposed_provenance_mut(shown.address);
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }
+    unsafe { write(args, arguments) }
 }
 
 /// Shows an allocation to the CPU.
@@ -164,15 +166,15 @@ pub(crate) unsafe fn lock2(
     args: *mut D3DKMT_LOCK2,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    judge_arguments(session, RULES_2, &asked)?;
-    let (device, view) = (Handle(asked.hDevice), Handle(asked.hAllocation));
-    let order = LockRequest { device, view, ..LockRequest::default() };
-    let locked = session.kernel.lock(at, session.process, &order);
+    let mut arguments = unsafe { read_mut(args) }?;
+    judge_arguments(session, RULES_2, &arguments)?;
+    let (device, view) = (Handle(arguments.hDevice), Handle(arguments.hAllocation));
+    let request = LockRequest { device, view, ..LockRequest::default() };
+    let locked = session.kernel.lock(at, session.process, &request);
     let shown = map_error(session, LOCK2_ERROR_RULES, locked)?;
-    asked.pData = ptr::with_exposed_provenance_mut(shown.address);
+    arguments.pData = ptr::with_exposed_provenance_mut(shown.address);
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }
+    unsafe { write(args, arguments) }
 }
 
 /// Ends one lock of each allocation.
@@ -182,11 +184,11 @@ pub(crate) unsafe fn unlock(
     args: *const D3DKMT_UNLOCK,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
+    let arguments = unsafe { read(args) }?;
     // SAFETY: The caller's contract.
-    let list = unsafe { read_list(asked.phAllocations, asked.NumAllocations as usize) }?;
+    let list = unsafe { read_list(arguments.phAllocations, arguments.NumAllocations as usize) }?;
     let list: Vec<Handle> = list.into_iter().map(Handle).collect();
-    let ended = session.kernel.unlock(session.process, Handle(asked.hDevice), &list);
+    let ended = session.kernel.unlock(session.process, Handle(arguments.hDevice), &list);
     map_error(session, UNLOCK_ERROR_RULES, ended)
 }
 
@@ -197,7 +199,7 @@ pub(crate) unsafe fn unlock2(
     args: *const D3DKMT_UNLOCK2,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    let (device, view) = (Handle(asked.hDevice), Handle(asked.hAllocation));
+    let arguments = unsafe { read(args) }?;
+    let (device, view) = (Handle(arguments.hDevice), Handle(arguments.hAllocation));
     map_error(session, UNLOCK2_ERROR_RULES, session.kernel.unlock(session.process, device, &[view]))
 }

@@ -1,7 +1,7 @@
 //! Offers: what a client can do without, and takes back.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
-use crate::claims::{read, read_list, read_mut, check_writable, write, write_list};
+use crate::claims::{check_writable, read, read_list, read_mut, write, write_list};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
@@ -70,12 +70,20 @@ fn exactly_one_list(lists: HandleLists) -> Option<String> {
 }
 
 const OFFER_ERROR_RULES: ErrorRules = ErrorRules {
-    handles: &[(HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTOfferAllocations.hDevice")],
+    handles: &[(
+        HandleArgument::StaleDevice,
+        RuleId::DEV_LIFE_003,
+        "D3DKMTOfferAllocations.hDevice",
+    )],
     others: &[],
 };
 
 const RECLAIM_ERROR_RULES: ErrorRules = ErrorRules {
-    handles: &[(HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTReclaimAllocations.hDevice")],
+    handles: &[(
+        HandleArgument::StaleDevice,
+        RuleId::DEV_LIFE_003,
+        "D3DKMTReclaimAllocations.hDevice",
+    )],
     others: &[(RuleId::RESID_OFFER_008, "D3DKMTReclaimAllocations.HandleList")],
 };
 
@@ -86,20 +94,21 @@ pub(crate) unsafe fn offer_allocations(
     args: *const D3DKMT_OFFERALLOCATIONS,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
+    let arguments = unsafe { read(args) }?;
     let lists = HandleLists {
-        resources: asked.pResources.cast_const(),
-        allocations: asked.HandleList,
-        count: asked.NumAllocations,
+        resources: arguments.pResources.cast_const(),
+        allocations: arguments.HandleList,
+        count: arguments.NumAllocations,
     };
-    judge_arguments(session, OFFER_RULES, &OfferArguments { lists, priority: asked.Priority })?;
-    if asked.Flags.Value != 0 {
+    judge_arguments(session, OFFER_RULES, &OfferArguments { lists, priority: arguments.Priority })?;
+    if arguments.Flags.Value != 0 {
         session.missing_entry("D3DKMTOfferAllocations.Flags");
     }
     // SAFETY: The caller's contract.
     let named = unsafe { resolve_lists(session, lists) }?;
-    let (device, priority) = (Handle(asked.hDevice), asked.Priority.cast_unsigned());
-    let offer = |it: ResolvedHandles| session.kernel.offer(session.process, device, &it.list, priority);
+    let (device, priority) = (Handle(arguments.hDevice), arguments.Priority.cast_unsigned());
+    let offer =
+        |it: ResolvedHandles| session.kernel.offer(session.process, device, &it.list, priority);
     map_error(session, OFFER_ERROR_RULES, named.and_then(offer))
 }
 
@@ -110,15 +119,15 @@ pub(crate) unsafe fn reclaim_allocations(
     args: *const D3DKMT_RECLAIMALLOCATIONS,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
+    let arguments = unsafe { read(args) }?;
     let lists = HandleLists {
-        resources: asked.pResources.cast_const(),
-        allocations: asked.HandleList,
-        count: asked.NumAllocations,
+        resources: arguments.pResources.cast_const(),
+        allocations: arguments.HandleList,
+        count: arguments.NumAllocations,
     };
-    let to = asked.pDiscarded;
+    let to = arguments.pDiscarded;
     // SAFETY: The caller's contract.
-    let (gone, _) = unsafe { reclaim(session, Some(asked.hDevice), None, lists, to) }?;
+    let (gone, _) = unsafe { reclaim(session, Some(arguments.hDevice), None, lists, to) }?;
     let gone: Vec<BOOL> = gone.into_iter().map(BOOL::from).collect();
     // SAFETY: The caller's contract.
     if to.is_null() { Ok(()) } else { unsafe { write_list(to, &gone) } }
@@ -131,15 +140,16 @@ pub(crate) unsafe fn reclaim_allocations2(
     args: *mut D3DKMT_RECLAIMALLOCATIONS2,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
+    let mut arguments = unsafe { read_mut(args) }?;
     let lists = HandleLists {
-        resources: asked.pResources.cast_const(),
-        allocations: asked.HandleList,
-        count: asked.NumAllocations,
+        resources: arguments.pResources.cast_const(),
+        allocations: arguments.HandleList,
+        count: arguments.NumAllocations,
     };
-    let to = asked.results();
+    let to = arguments.results();
     // SAFETY: The caller's contract.
-    let (gone, residency) = unsafe { reclaim(session, None, Some(asked.hPagingQueue), lists, to) }?;
+    let (gone, residency) =
+        unsafe { reclaim(session, None, Some(arguments.hPagingQueue), lists, to) }?;
     let result = |gone: bool| -> D3DDDI_RECLAIM_RESULT {
         if gone { D3DDDI_RECLAIM_RESULT_DISCARDED } else { D3DDDI_RECLAIM_RESULT_OK }
     };
@@ -148,12 +158,12 @@ pub(crate) unsafe fn reclaim_allocations2(
         // SAFETY: The caller's contract.
         unsafe { write_list(to, &results) }?;
     }
-    asked.PagingFenceValue = match residency {
+    arguments.PagingFenceValue = match residency {
         Residency::Resident => 0,
         Residency::Pending(value) => value,
     };
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }?;
+    unsafe { write(args, arguments) }?;
     if residency == Residency::Resident { Ok(()) } else { Err(STATUS_PENDING) }
 }
 
@@ -175,7 +185,9 @@ unsafe fn reclaim(
     let named = unsafe { resolve_lists(session, lists) }?;
     if !to.is_null() {
         // SAFETY: The caller's contract: an answer for each handle.
-        unsafe { check_writable(to.cast(), size_of::<i32>().saturating_mul(lists.count as usize)) }?;
+        unsafe {
+            check_writable(to.cast(), size_of::<i32>().saturating_mul(lists.count as usize))
+        }?;
     }
     let (device, queue) = (device.map(Handle), queue.map(Handle));
     let back = |it: ResolvedHandles| {
@@ -193,16 +205,25 @@ unsafe fn reclaim(
 /// # Safety
 ///
 /// The lists are good for what they say, now.
-unsafe fn resolve_lists(session: &Session, lists: HandleLists) -> Result<Result<ResolvedHandles, KernelError>, NTSTATUS> {
+unsafe fn resolve_lists(
+    session: &Session,
+    lists: HandleLists,
+) -> Result<Result<ResolvedHandles, KernelError>, NTSTATUS> {
     let by_resource = !lists.resources.is_null();
     let from = if by_resource { lists.resources } else { lists.allocations };
     // SAFETY: The caller's contract.
     let handles = unsafe { read_list(from, lists.count as usize) }?;
     let members = |handle: &u32| {
         let handle = Handle(*handle);
-        if by_resource { session.kernel.resource_members(session.process, handle) } else { Ok(vec![handle]) }
+        if by_resource {
+            session.kernel.resource_members(session.process, handle)
+        } else {
+            Ok(vec![handle])
+        }
     };
     let groups: Result<Vec<_>, _> = handles.iter().map(members).collect();
-    Ok(groups
-        .map(|lists| ResolvedHandles { member_counts: lists.iter().map(Vec::len).collect(), list: lists.concat() }))
+    Ok(groups.map(|lists| ResolvedHandles {
+        member_counts: lists.iter().map(Vec::len).collect(),
+        list: lists.concat(),
+    }))
 }

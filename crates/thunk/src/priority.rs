@@ -36,9 +36,13 @@ pub(crate) unsafe fn set_context_scheduling_priority(
     args: *const D3DKMT_SETCONTEXTSCHEDULINGPRIORITY,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    let (context, priority) = (Handle(asked.hContext), asked.Priority);
-    map_error(session, SET_ERROR_RULES, session.kernel.set_priority(session.process, context, priority))
+    let arguments = unsafe { read(args) }?;
+    let (context, priority) = (Handle(arguments.hContext), arguments.Priority);
+    map_error(
+        session,
+        SET_ERROR_RULES,
+        session.kernel.set_priority(session.process, context, priority),
+    )
 }
 
 /// Answers how important a context is.
@@ -48,9 +52,9 @@ pub(crate) unsafe fn get_context_scheduling_priority(
     args: *mut D3DKMT_GETCONTEXTSCHEDULINGPRIORITY,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    let told = session.kernel.priority(session.process, Handle(asked.hContext));
-    asked.Priority = map_error(session, GET_ERROR_RULES, told)?;
+    let mut arguments = unsafe { read_mut(args) }?;
+    let told = session.kernel.priority(session.process, Handle(arguments.hContext));
+    arguments.Priority = map_error(session, GET_ERROR_RULES, told)?;
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }
+    unsafe { write(args, arguments) }
 }

@@ -16,7 +16,11 @@ use kernel::Handle;
 use std::ptr;
 
 const CREATE_ERROR_RULES: ErrorRules = ErrorRules {
-    handles: &[(HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTCreatePagingQueue.hDevice")],
+    handles: &[(
+        HandleArgument::StaleDevice,
+        RuleId::DEV_LIFE_003,
+        "D3DKMTCreatePagingQueue.hDevice",
+    )],
     others: &[(RuleId::PAGQ_LIFE_007, "D3DKMTCreatePagingQueue.hDevice")],
 };
 
@@ -29,18 +33,18 @@ pub(crate) unsafe fn create_paging_queue(
     args: *mut D3DKMT_CREATEPAGINGQUEUE,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
+    let mut arguments = unsafe { read_mut(args) }?;
     let known = D3DDDI_PAGINGQUEUE_PRIORITY_BELOW_NORMAL..=D3DDDI_PAGINGQUEUE_PRIORITY_ABOVE_NORMAL;
-    if !known.contains(&asked.Priority) || asked.PhysicalAdapterIndex != 0 {
+    if !known.contains(&arguments.Priority) || arguments.PhysicalAdapterIndex != 0 {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    let (device, priority) = (Handle(asked.hDevice), asked.Priority.cast_unsigned());
+    let (device, priority) = (Handle(arguments.hDevice), arguments.Priority.cast_unsigned());
     let made = session.kernel.create_paging_queue(session.process, device, priority);
     let made = map_error(session, CREATE_ERROR_RULES, made)?;
-    (asked.hPagingQueue, asked.hSyncObject) = (made.queue.0, made.fence.0);
-    asked.FenceValueCPUVirtualAddress = ptr::with_exposed_provenance_mut(made.value);
+    (arguments.hPagingQueue, arguments.hSyncObject) = (made.queue.0, made.fence.0);
+    arguments.FenceValueCPUVirtualAddress = ptr::with_exposed_provenance_mut(made.value);
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }
+    unsafe { write(args, arguments) }
 }
 
 /// Ends a queue once its work is done.
@@ -51,5 +55,9 @@ pub(crate) unsafe fn destroy_paging_queue(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let handle = Handle(unsafe { read(args.cast_const()) }?.hPagingQueue);
-    map_error(session, DESTROY_ERROR_RULES, session.kernel.destroy_paging_queue(at, session.process, handle))
+    map_error(
+        session,
+        DESTROY_ERROR_RULES,
+        session.kernel.destroy_paging_queue(at, session.process, handle),
+    )
 }

@@ -12,10 +12,10 @@ use abi::NTSTATUS;
 use abi::kmt::{D3DKMT_CREATECONTEXT, D3DKMT_RENDER, D3DKMT_RENDERFLAGS as Flags};
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use abi::ukm::{D3DDDI_ALLOCATIONLIST, D3DDDI_PATCHLOCATIONLIST};
-use flight::{Passive, RuleId, Component};
+use flight::{Component, Passive, RuleId};
 use kernel::listed::PatchLocation;
 use kernel::miniport::CreateContextArgs;
-use kernel::{RenderBuffers, EntrySizes, Handle, RenderRequest, BufferResize};
+use kernel::{BufferResize, EntrySizes, Handle, RenderBuffers, RenderRequest};
 use std::ptr;
 
 /// How many words an entry of each list has.
@@ -37,12 +37,14 @@ const RENDER_ERROR_RULES: ErrorRules = ErrorRules {
     others: &[(RuleId::SUBMIT_CMD_001, "D3DKMTRender.hContext")],
 };
 
-const LIST_ERROR_RULES: ErrorRules =
-    ErrorRules { handles: &[], others: &[(RuleId::SUBMIT_RENDER_006, "D3DKMTRender.pAllocationList")] };
+const LIST_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[],
+    others: &[(RuleId::SUBMIT_RENDER_006, "D3DKMTRender.pAllocationList")],
+};
 
 /// What a call says of its packet, and what it has.
 struct RenderCounts {
-    asked: D3DKMT_RENDER,
+    arguments: D3DKMT_RENDER,
     has: RenderBuffers,
 }
 
@@ -54,20 +56,20 @@ const BOUNDS: &[ArgumentRule<RenderCounts>] = &[ArgumentRule {
 }];
 
 fn out_of_bounds(it: &RenderCounts) -> Option<String> {
-    let (asked, has) = (&it.asked, &it.has);
+    let (arguments, has) = (&it.arguments, &it.has);
     let counts = [
-        ("CommandLength", asked.CommandLength, has.commands.size),
-        ("AllocationCount", asked.AllocationCount, has.list.size),
-        ("PatchLocationCount", asked.PatchLocationCount, has.patches.size),
+        ("CommandLength", arguments.CommandLength, has.commands.size),
+        ("AllocationCount", arguments.AllocationCount, has.list.size),
+        ("PatchLocationCount", arguments.PatchLocationCount, has.patches.size),
     ];
-    if asked.CommandOffset > asked.CommandLength {
-        let (offset, length) = (asked.CommandOffset, asked.CommandLength);
+    if arguments.CommandOffset > arguments.CommandLength {
+        let (offset, length) = (arguments.CommandOffset, arguments.CommandLength);
         return Some(format!(
             "CommandOffset is {offset}, but CommandLength is {length} and counts from zero"
         ));
     }
-    let (name, count, most) = counts.into_iter().find(|(_, count, most)| count > most)?;
-    Some(format!("{name} is {count}, but there is room for {most}"))
+    let (name, count, limit) = counts.into_iter().find(|(_, count, limit)| count > limit)?;
+    Some(format!("{name} is {count}, but there is room for {limit}"))
 }
 
 /// Makes a context whose packets have lists, with the buffers for the first.
@@ -77,25 +79,25 @@ pub(crate) unsafe fn create_context(
     args: *mut D3DKMT_CREATECONTEXT,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    let (from, size) = (asked.pPrivateDriverData.cast_const(), asked.PrivateDriverDataSize);
+    let mut arguments = unsafe { read_mut(args) }?;
+    let (from, size) = (arguments.pPrivateDriverData.cast_const(), arguments.PrivateDriverDataSize);
     // SAFETY: The caller's contract.
     let private = unsafe { read_bytes(from, size) }?;
-    let (node, engine) = (asked.NodeOrdinal, asked.EngineAffinity);
-    let order = CreateContextArgs { node, engine, system: false, private };
-    let (kernel, device) = (&session.kernel, Handle(asked.hDevice));
+    let (node, engine) = (arguments.NodeOrdinal, arguments.EngineAffinity);
+    let request = CreateContextArgs { node, engine, system: false, private };
+    let (kernel, device) = (&session.kernel, Handle(arguments.hDevice));
     let entries = EntrySizes { list: bytes(LIST_WORDS), patches: bytes(PATCH_WORDS) };
-    let made = kernel.create_context_with_lists(at, session.process, device, &order, entries);
+    let made = kernel.create_context_with_lists(at, session.process, device, &request, entries);
     let (context, buffers) = map_error(session, CREATE_CONTEXT_ERROR_RULES, made)?;
-    asked.hContext = context.0;
-    asked.pCommandBuffer = ptr::with_exposed_provenance_mut(buffers.commands.address);
-    asked.CommandBufferSize = buffers.commands.size;
-    asked.pAllocationList = ptr::with_exposed_provenance_mut(buffers.list.address);
-    asked.AllocationListSize = buffers.list.size;
-    asked.pPatchLocationList = ptr::with_exposed_provenance_mut(buffers.patches.address);
-    asked.PatchLocationListSize = buffers.patches.size;
+    arguments.hContext = context.0;
+    arguments.pCommandBuffer = ptr::with_exposed_provenance_mut(buffers.commands.address);
+    arguments.CommandBufferSize = buffers.commands.size;
+    arguments.pAllocationList = ptr::with_exposed_provenance_mut(buffers.list.address);
+    arguments.AllocationListSize = buffers.list.size;
+    arguments.pPatchLocationList = ptr::with_exposed_provenance_mut(buffers.patches.address);
+    arguments.PatchLocationListSize = buffers.patches.size;
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }
+    unsafe { write(args, arguments) }
 }
 
 /// Gives a context the work that its buffers say.
@@ -108,28 +110,28 @@ pub(crate) unsafe fn render_packet(
     args: *mut D3DKMT_RENDER,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    let context = Handle(asked.hContext);
+    let mut arguments = unsafe { read_mut(args) }?;
+    let context = Handle(arguments.hContext);
     let has = session.kernel.render_buffers(session.process, context);
     let has = map_error(session, RENDER_ERROR_RULES, has)?;
-    let rendered = render(session, at, &asked, has);
-    let resize = |flag: u32, size: u32| asked.Flags.has(flag).then_some(size);
+    let rendered = render(session, at, &arguments, has);
+    let resize = |flag: u32, size: u32| arguments.Flags.has(flag).then_some(size);
     let resize = BufferResize {
-        commands: resize(Flags::ResizeCommandBuffer, asked.NewCommandBufferSize),
-        list: resize(Flags::ResizeAllocationList, asked.NewAllocationListSize),
-        patches: resize(Flags::ResizePatchLocationList, asked.NewPatchLocationListSize),
+        commands: resize(Flags::ResizeCommandBuffer, arguments.NewCommandBufferSize),
+        list: resize(Flags::ResizeAllocationList, arguments.NewAllocationListSize),
+        patches: resize(Flags::ResizePatchLocationList, arguments.NewPatchLocationListSize),
     };
     let next = session.kernel.swap_buffers(session.process, context, resize);
     let next = next.map_err(|why| status(&why))?;
-    asked.pNewCommandBuffer = ptr::with_exposed_provenance_mut(next.commands.address);
-    asked.NewCommandBufferSize = next.commands.size;
-    asked.pNewAllocationList = ptr::with_exposed_provenance_mut(next.list.address);
-    asked.NewAllocationListSize = next.list.size;
-    asked.pNewPatchLocationList = ptr::with_exposed_provenance_mut(next.patches.address);
-    asked.NewPatchLocationListSize = next.patches.size;
-    asked.QueuedBufferCount = rendered.unwrap_or(0);
+    arguments.pNewCommandBuffer = ptr::with_exposed_provenance_mut(next.commands.address);
+    arguments.NewCommandBufferSize = next.commands.size;
+    arguments.pNewAllocationList = ptr::with_exposed_provenance_mut(next.list.address);
+    arguments.NewAllocationListSize = next.list.size;
+    arguments.pNewPatchLocationList = ptr::with_exposed_provenance_mut(next.patches.address);
+    arguments.NewPatchLocationListSize = next.patches.size;
+    arguments.QueuedBufferCount = rendered.unwrap_or(0);
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }?;
+    unsafe { write(args, arguments) }?;
     rendered.map(|_| ())
 }
 
@@ -137,17 +139,17 @@ pub(crate) unsafe fn render_packet(
 fn render(
     session: &Session,
     at: &mut Passive,
-    asked: &D3DKMT_RENDER,
+    arguments: &D3DKMT_RENDER,
     has: RenderBuffers,
 ) -> Result<u32, NTSTATUS> {
-    judge_arguments(session, BOUNDS, &RenderCounts { asked: *asked, has })?;
+    judge_arguments(session, BOUNDS, &RenderCounts { arguments: *arguments, has })?;
     let others = Flags::PresentRedirected | Flags::RenderKm | Flags::RenderKmReadback;
-    if asked.BroadcastContextCount > 0 || asked.Flags.has(others) {
+    if arguments.BroadcastContextCount > 0 || arguments.Flags.has(others) {
         session.missing_entry("D3DKMTRender to several contexts, or with flags of presents");
         return Err(STATUS_NOT_SUPPORTED);
     }
-    let counts = (asked.CommandLength, asked.AllocationCount, asked.PatchLocationCount);
-    let context = Handle(asked.hContext);
+    let counts = (arguments.CommandLength, arguments.AllocationCount, arguments.PatchLocationCount);
+    let context = Handle(arguments.hContext);
     let captured = session.kernel.capture_buffers(session.process, context, counts);
     let captured = captured.map_err(|why| status(&why))?;
     let stale = captured.stale.map(|sentence| format!("{sentence}: each call gives new buffers"));
@@ -173,21 +175,28 @@ fn render(
             list.len()
         )
     });
-    let refused = broken.is_some();
+    let error = broken.is_some();
     session.judge(RuleId::SUBMIT_RENDER_004, "D3DKMTRender.PatchLocationCount", broken);
-    if refused {
+    if error {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    let skip = asked.CommandOffset as usize;
+    let skip = arguments.CommandOffset as usize;
     let commands = captured.commands.get(skip..).unwrap_or_default().to_vec();
-    let null = asked.Flags.has(Flags::NullRendering);
-    let order = RenderRequest { context, commands, list, patches, null };
-    map_error(session, LIST_ERROR_RULES, session.kernel.render(at, session.process, &order))
+    let null = arguments.Flags.has(Flags::NullRendering);
+    let request = RenderRequest { context, commands, list, patches, null };
+    map_error(session, LIST_ERROR_RULES, session.kernel.render(at, session.process, &request))
 }
 
 fn location(words: [u32; PATCH_WORDS]) -> PatchLocation {
-    let [allocation, value, driver, offset, place, split] = words;
-    PatchLocation { allocation_index: allocation, slot_id: value & SLOT, driver_id: driver, allocation_offset: offset, patch_offset: place, split_offset: split }
+    let [allocation, value, driver, offset, argument, split] = words;
+    PatchLocation {
+        allocation_index: allocation,
+        slot_id: value & SLOT,
+        driver_id: driver,
+        allocation_offset: offset,
+        patch_offset: argument,
+        split_offset: split,
+    }
 }
 
 /// The entries of a list that a caller wrote, as words.

@@ -12,7 +12,7 @@ use abi::ukm::{
     D3DDDI_EVICT_FLAGS as EvictFlags, D3DDDI_MAKERESIDENT, D3DDDI_MAKERESIDENT_FLAGS as MakeFlags,
 };
 use flight::{Passive, RuleId};
-use kernel::{EvictRequest, Handle, KernelError, Residency, MakeResidentRequest};
+use kernel::{EvictRequest, Handle, KernelError, MakeResidentRequest, Residency};
 
 const MAKE_RULES: &[ArgumentRule<D3DDDI_MAKERESIDENT>] = &[ArgumentRule {
     id: RuleId::RESID_MAKE_006,
@@ -31,7 +31,11 @@ const MAKE_RULES: &[ArgumentRule<D3DDDI_MAKERESIDENT>] = &[ArgumentRule {
 }];
 
 const MAKE_RESIDENT_ERROR_RULES: ErrorRules = ErrorRules {
-    handles: &[(HandleArgument::Allocation, RuleId::RESID_MAKE_001, "D3DKMTMakeResident.AllocationList")],
+    handles: &[(
+        HandleArgument::Allocation,
+        RuleId::RESID_MAKE_001,
+        "D3DKMTMakeResident.AllocationList",
+    )],
     others: &[],
 };
 
@@ -53,31 +57,31 @@ pub(crate) unsafe fn make_resident(
     args: *mut D3DDDI_MAKERESIDENT,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    judge_arguments(session, MAKE_RULES, &asked)?;
+    let mut arguments = unsafe { read_mut(args) }?;
+    judge_arguments(session, MAKE_RULES, &arguments)?;
     // SAFETY: The caller's contract.
-    let list = unsafe { read_list(asked.AllocationList, asked.NumAllocations as usize) }?;
-    if !asked.PriorityList.is_null() {
+    let list = unsafe { read_list(arguments.AllocationList, arguments.NumAllocations as usize) }?;
+    if !arguments.PriorityList.is_null() {
         session.missing_entry("D3DKMTMakeResident.PriorityList");
     }
-    let order = MakeResidentRequest {
-        queue: Handle(asked.hPagingQueue),
+    let request = MakeResidentRequest {
+        queue: Handle(arguments.hPagingQueue),
         list: list.into_iter().map(Handle).collect(),
-        must_succeed: asked.Flags.has(MakeFlags::MustSucceed),
+        must_succeed: arguments.Flags.has(MakeFlags::MustSucceed),
     };
-    let made = session.kernel.make_resident(session.process, &order);
-    (asked.PagingFenceValue, asked.NumBytesToTrim) = (0, 0);
+    let made = session.kernel.make_resident(session.process, &request);
+    (arguments.PagingFenceValue, arguments.NumBytesToTrim) = (0, 0);
     match &made {
         Ok(Residency::Resident) => (),
-        Ok(Residency::Pending(value)) => asked.PagingFenceValue = *value,
+        Ok(Residency::Pending(value)) => arguments.PagingFenceValue = *value,
         Err(KernelError::NoMemory { trim }) => {
-            (asked.NumBytesToTrim, asked.NumAllocations) = (*trim, 0);
+            (arguments.NumBytesToTrim, arguments.NumAllocations) = (*trim, 0);
         }
-        Err(_) => asked.NumAllocations = 0,
+        Err(_) => arguments.NumAllocations = 0,
     }
     let made = map_error(session, MAKE_RESIDENT_ERROR_RULES, made);
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }?;
+    unsafe { write(args, arguments) }?;
     match made? {
         Residency::Resident => Ok(()),
         // It is a success, but not the plain one.
@@ -92,20 +96,20 @@ pub(crate) unsafe fn evict(
     args: *mut D3DKMT_EVICT,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    if asked.Flags.has(EvictFlags::RESERVED) {
+    let mut arguments = unsafe { read_mut(args) }?;
+    if arguments.Flags.has(EvictFlags::RESERVED) {
         return Err(STATUS_INVALID_PARAMETER);
     }
     // SAFETY: The caller's contract.
-    let list = unsafe { read_list(asked.AllocationList, asked.NumAllocations as usize) }?;
-    let order = EvictRequest {
-        device: Handle(asked.hDevice),
+    let list = unsafe { read_list(arguments.AllocationList, arguments.NumAllocations as usize) }?;
+    let request = EvictRequest {
+        device: Handle(arguments.hDevice),
         list: list.into_iter().map(Handle).collect(),
-        only_if_necessary: asked.Flags.has(EvictFlags::EvictOnlyIfNecessary),
-        not_written: asked.Flags.has(EvictFlags::NotWrittenTo),
+        only_if_necessary: arguments.Flags.has(EvictFlags::EvictOnlyIfNecessary),
+        not_written: arguments.Flags.has(EvictFlags::NotWrittenTo),
     };
-    let evicted = session.kernel.evict(session.process, &order);
-    asked.NumBytesToTrim = map_error(session, EVICT_ERROR_RULES, evicted)?;
+    let evicted = session.kernel.evict(session.process, &request);
+    arguments.NumBytesToTrim = map_error(session, EVICT_ERROR_RULES, evicted)?;
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }
+    unsafe { write(args, arguments) }
 }

@@ -3,7 +3,7 @@
 use crate::claims::PointerTrust;
 use abi::NTSTATUS;
 use abi::status::STATUS_SUCCESS;
-use flight::{Hex, Log, CallerGuard, RuleId, EventKind, Component};
+use flight::{CallerGuard, Component, EventKind, Hex, Log, RuleId};
 use kernel::{Kernel, ProcessId};
 use std::sync::Arc;
 
@@ -35,8 +35,8 @@ impl Session {
     /// The same process, for calls that another component in it makes, such as a user-mode
     /// driver. That component is blamed for rules that these calls break.
     #[must_use]
-    pub fn for_component(&self, who: Component) -> Self {
-        Self { component: who, ..self.clone() }
+    pub fn for_component(&self, component: Component) -> Self {
+        Self { component: component, ..self.clone() }
     }
 
     /// The same process, for calls whose pointers are checked as in [`Session::guarded`].
@@ -90,8 +90,8 @@ impl Session {
     }
 
     /// Judges a rule that binds the caller.
-    pub(crate) fn judge(&self, rule: RuleId, place: &'static str, broken: Option<String>) {
-        self.log().judge(rule, self.component, self.process.subject(), place, broken);
+    pub(crate) fn judge(&self, rule: RuleId, argument: &'static str, broken: Option<String>) {
+        self.log().judge(rule, self.component, self.process.subject(), argument, broken);
     }
 
     /// Emits that the caller used something that has no effect here yet.

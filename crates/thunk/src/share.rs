@@ -1,7 +1,9 @@
 //! Opening shared resources.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
-use crate::claims::{copied, read_list_mut, read_mut, check_writable, write, write_bytes, write_list};
+use crate::claims::{
+    check_writable, copied, read_list_mut, read_mut, write, write_bytes, write_list,
+};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
@@ -9,14 +11,18 @@ use abi::NTSTATUS;
 use abi::kmt::{D3DKMT_OPENRESOURCE, D3DKMT_QUERYRESOURCEINFO};
 use abi::status::{STATUS_INTEGER_OVERFLOW, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 use abi::ukm::{D3DDDI_OPENALLOCATIONINFO, D3DDDI_OPENALLOCATIONINFO2};
-use flight::{Passive, RuleId, EventKind};
+use flight::{EventKind, Passive, RuleId};
 use kernel::{Handle, ShareInfo};
 use std::ffi::c_void;
 
 const QUERY_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[
         (HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTQueryResourceInfo.hDevice"),
-        (HandleArgument::SharedResource, RuleId::ALLOC_SHARE_010, "D3DKMTQueryResourceInfo.hGlobalShare"),
+        (
+            HandleArgument::SharedResource,
+            RuleId::ALLOC_SHARE_010,
+            "D3DKMTQueryResourceInfo.hGlobalShare",
+        ),
     ],
     others: &[],
 };
@@ -24,7 +30,11 @@ const QUERY_ERROR_RULES: ErrorRules = ErrorRules {
 const OPEN_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[
         (HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTOpenResource.hDevice"),
-        (HandleArgument::SharedResource, RuleId::ALLOC_SHARE_010, "D3DKMTOpenResource.hGlobalShare"),
+        (
+            HandleArgument::SharedResource,
+            RuleId::ALLOC_SHARE_010,
+            "D3DKMTOpenResource.hGlobalShare",
+        ),
     ],
     others: &[],
 };
@@ -41,8 +51,9 @@ const RULES: &[ArgumentRule<OpenArguments>] = &[
         argument: "D3DKMTOpenResource.NumAllocations",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |args| {
-            let (said, there) = (args.args.NumAllocations as usize, args.info.members);
-            (said != there).then(|| format!("{said} allocations are said to be in it, not {there}"))
+            let (message, there) = (args.args.NumAllocations as usize, args.info.members);
+            (message != there)
+                .then(|| format!("{message} allocations are said to be in it, not {there}"))
         },
     },
     ArgumentRule {
@@ -50,9 +61,10 @@ const RULES: &[ArgumentRule<OpenArguments>] = &[
         argument: "D3DKMTOpenResource.PrivateRuntimeDataSize",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |args| {
-            let (said, there) = (args.args.PrivateRuntimeDataSize as usize, args.info.runtime);
+            let (message, there) = (args.args.PrivateRuntimeDataSize as usize, args.info.runtime);
             let given = there == 0 || !args.args.pPrivateRuntimeData.is_null();
-            (said != there || !given).then(|| describe_sizes("the runtime's data", said, there, given))
+            (message != there || !given)
+                .then(|| describe_sizes("the runtime's data", message, there, given))
         },
     },
     ArgumentRule {
@@ -60,9 +72,10 @@ const RULES: &[ArgumentRule<OpenArguments>] = &[
         argument: "D3DKMTOpenResource.ResourcePrivateDriverDataSize",
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |args| {
-            let (said, there) =
+            let (message, there) =
                 (args.args.ResourcePrivateDriverDataSize as usize, args.info.private);
-            (said != there).then(|| describe_sizes("the resource's private data", said, there, true))
+            (message != there)
+                .then(|| describe_sizes("the resource's private data", message, there, true))
         },
     },
     // WINDOWS: a short total buffer is out of memory: observed on the NT-handle form, taken
@@ -72,17 +85,18 @@ const RULES: &[ArgumentRule<OpenArguments>] = &[
         argument: "D3DKMTOpenResource.TotalPrivateDriverDataBufferSize",
         refuses: Some(STATUS_NO_MEMORY),
         broken: |args| {
-            let (said, there) =
+            let (message, there) =
                 (args.args.TotalPrivateDriverDataBufferSize as usize, args.info.total);
             let given = there == 0 || !args.args.pTotalPrivateDriverDataBuffer.is_null();
-            (said < there || !given).then(|| describe_sizes("all private data", said, there, given))
+            (message < there || !given)
+                .then(|| describe_sizes("all private data", message, there, given))
         },
     },
 ];
 
-fn describe_sizes(what: &str, said: usize, there: usize, given: bool) -> String {
+fn describe_sizes(what: &str, message: usize, there: usize, given: bool) -> String {
     let pointer = if given { "" } else { " at a NULL pointer" };
-    format!("{what} has {there} bytes, but room for {said}{pointer} is given")
+    format!("{what} has {there} bytes, but room for {message}{pointer} is given")
 }
 
 /// Says what an opener of a shared resource has to bring.
@@ -93,19 +107,19 @@ pub(crate) unsafe fn query_resource_info(
 ) -> Result<(), NTSTATUS> {
     let before = copied();
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    let (device, global) = (Handle(asked.hDevice), Handle(asked.hGlobalShare));
+    let mut arguments = unsafe { read_mut(args) }?;
+    let (device, global) = (Handle(arguments.hDevice), Handle(arguments.hGlobalShare));
     let there = session.kernel.share_info(session.process, device, global);
     let there = map_error(session, QUERY_ERROR_RULES, there)?;
     // WINDOWS: sizes only; the runtime's data is never copied here, whatever buffer comes
     // (observed).
-    asked.PrivateRuntimeDataSize = to_u32(there.runtime)?;
-    asked.TotalPrivateDriverDataSize = to_u32(there.total)?;
-    asked.ResourcePrivateDriverDataSize = to_u32(there.private)?;
-    asked.NumAllocations = to_u32(there.members)?;
+    arguments.PrivateRuntimeDataSize = to_u32(there.runtime)?;
+    arguments.TotalPrivateDriverDataSize = to_u32(there.total)?;
+    arguments.ResourcePrivateDriverDataSize = to_u32(there.private)?;
+    arguments.NumAllocations = to_u32(there.members)?;
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }?;
-    let (runtime, total) = (there.runtime as u64, asked.TotalPrivateDriverDataSize.into());
+    unsafe { write(args, arguments) }?;
+    let (runtime, total) = (there.runtime as u64, arguments.TotalPrivateDriverDataSize.into());
     let told = EventKind::ShareQueried { runtime, total, copied: copied() - before };
     session.log().emit(there.resource, told);
     Ok(())

@@ -91,15 +91,16 @@ pub(crate) unsafe fn signal_synchronization_object_from_cpu(
     args: *const D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    let count = check_count(session, asked.ObjectCount)?;
-    check(session, asked.Flags)?;
+    let arguments = unsafe { read(args) }?;
+    let count = check_count(session, arguments.ObjectCount)?;
+    check(session, arguments.Flags)?;
     // SAFETY: The caller's contract.
-    let fences = unsafe { read_list(asked.ObjectHandleArray, count) }?;
+    let fences = unsafe { read_list(arguments.ObjectHandleArray, count) }?;
     // SAFETY: The caller's contract.
-    let values = unsafe { read_list(asked.FenceValueArray, count) }?;
+    let values = unsafe { read_list(arguments.FenceValueArray, count) }?;
     let list: Vec<(Handle, u64)> = fences.into_iter().map(Handle).zip(values).collect();
-    let (device, rewinds) = (Handle(asked.hDevice), asked.Flags.has(Flags::AllowFenceRewind));
+    let (device, rewinds) =
+        (Handle(arguments.hDevice), arguments.Flags.has(Flags::AllowFenceRewind));
     let signalled = session.kernel.signal_from_cpu(session.process, device, &list, rewinds);
     map_error(session, SIGNAL_ERROR_RULES, signalled)
 }
@@ -111,11 +112,11 @@ pub(crate) unsafe fn signal_synchronization_object(
     args: *const D3DKMT_SIGNALSYNCHRONIZATIONOBJECT,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    let count = check_count(session, asked.ObjectCount)?;
-    check(session, asked.Flags)?;
-    let list = with_value(&asked.ObjectHandleArray[..count], 0);
-    let contexts = [Handle(asked.hContext)];
+    let arguments = unsafe { read(args) }?;
+    let count = check_count(session, arguments.ObjectCount)?;
+    check(session, arguments.Flags)?;
+    let list = with_value(&arguments.ObjectHandleArray[..count], 0);
+    let contexts = [Handle(arguments.hContext)];
     queue(session, at, &SignalRequest { contexts: &contexts, list: &list, event: None })
 }
 
@@ -126,21 +127,21 @@ pub(crate) unsafe fn signal_synchronization_object2(
     args: *const D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    let (objects, others) = (asked.ObjectCount, asked.BroadcastContextCount);
-    let broadcast = asked.BroadcastContext.get(..others as usize).unwrap_or_default();
-    let owner = asked.hContext;
+    let arguments = unsafe { read(args) }?;
+    let (objects, others) = (arguments.ObjectCount, arguments.BroadcastContextCount);
+    let broadcast = arguments.BroadcastContext.get(..others as usize).unwrap_or_default();
+    let owner = arguments.hContext;
     let again = broadcast.contains(&owner);
     judge_arguments(session, RULES, &SignalCounts { objects, others, owner, again })?;
-    check(session, asked.Flags)?;
-    let told = asked.Flags.has(Flags::EnqueueCpuEvent);
+    check(session, arguments.Flags)?;
+    let told = arguments.Flags.has(Flags::EnqueueCpuEvent);
     if objects == 0 && !told {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    let value = if told { 0 } else { asked.fence().FenceValue };
-    let list = with_value(&asked.ObjectHandleArray[..objects as usize], value);
+    let value = if told { 0 } else { arguments.fence().FenceValue };
+    let list = with_value(&arguments.ObjectHandleArray[..objects as usize], value);
     let contexts: Vec<Handle> = [owner].iter().chain(broadcast).copied().map(Handle).collect();
-    let event = told.then(|| event(asked.event()));
+    let event = told.then(|| event(arguments.event()));
     queue(session, at, &SignalRequest { contexts: &contexts, list: &list, event })
 }
 
@@ -151,19 +152,19 @@ pub(crate) unsafe fn signal_synchronization_object_from_gpu(
     args: *const D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    let count = check_count(session, asked.ObjectCount)?;
+    let arguments = unsafe { read(args) }?;
+    let count = check_count(session, arguments.ObjectCount)?;
     // SAFETY: The caller's contract.
-    let objects = unsafe { read_list(asked.ObjectHandleArray, count) }?;
+    let objects = unsafe { read_list(arguments.ObjectHandleArray, count) }?;
     let handles: Vec<Handle> = objects.iter().copied().map(Handle).collect();
     let list = if session.kernel.are_fences(session.process, &handles) {
         // SAFETY: The caller's contract.
-        let values = unsafe { read_list(asked.values(), count) }?;
+        let values = unsafe { read_list(arguments.values(), count) }?;
         handles.into_iter().zip(values).collect()
     } else {
         with_value(&objects, 0)
     };
-    let contexts = [Handle(asked.hContext)];
+    let contexts = [Handle(arguments.hContext)];
     queue(session, at, &SignalRequest { contexts: &contexts, list: &list, event: None })
 }
 
@@ -174,35 +175,35 @@ pub(crate) unsafe fn signal_synchronization_object_from_gpu2(
     args: *const D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    let (objects, others) = (asked.ObjectCount, asked.BroadcastContextCount);
+    let arguments = unsafe { read(args) }?;
+    let (objects, others) = (arguments.ObjectCount, arguments.BroadcastContextCount);
     // Too long a list is not read: it is refused for its length.
     let few = others as usize <= D3DDDI_MAX_BROADCAST_CONTEXT;
     let length = if few { others as usize } else { 0 };
     // SAFETY: The caller's contract.
-    let contexts = unsafe { read_list(asked.BroadcastContextArray, length) }?;
+    let contexts = unsafe { read_list(arguments.BroadcastContextArray, length) }?;
     let owner = contexts.first().copied().unwrap_or_default();
     let again = contexts.iter().skip(1).any(|context| *context == owner);
     judge_arguments(session, RULES, &SignalCounts { objects, others, owner, again })?;
-    check(session, asked.Flags)?;
-    let told = asked.Flags.has(Flags::EnqueueCpuEvent);
+    check(session, arguments.Flags)?;
+    let told = arguments.Flags.has(Flags::EnqueueCpuEvent);
     if contexts.is_empty() || (objects == 0 && !told) {
         return Err(STATUS_INVALID_PARAMETER);
     }
     // SAFETY: The caller's contract.
-    let names = unsafe { read_list(asked.ObjectHandleArray, objects as usize) }?;
+    let names = unsafe { read_list(arguments.ObjectHandleArray, objects as usize) }?;
     let handles: Vec<Handle> = names.iter().copied().map(Handle).collect();
     let list = if told {
         with_value(&names, 0)
     } else if session.kernel.are_fences(session.process, &handles) {
         // SAFETY: The caller's contract.
-        let values = unsafe { read_list(asked.values(), names.len()) }?;
+        let values = unsafe { read_list(arguments.values(), names.len()) }?;
         handles.into_iter().zip(values).collect()
     } else {
-        with_value(&names, asked.value())
+        with_value(&names, arguments.value())
     };
     let contexts: Vec<Handle> = contexts.into_iter().map(Handle).collect();
-    let event = told.then(|| event(asked.event()));
+    let event = told.then(|| event(arguments.event()));
     queue(session, at, &SignalRequest { contexts: &contexts, list: &list, event })
 }
 
@@ -217,6 +218,14 @@ fn check(session: &Session, flags: Flags) -> Result<(), NTSTATUS> {
     Ok(())
 }
 
-fn queue(session: &Session, at: &mut Passive, create_request: &SignalRequest<'_>) -> Result<(), NTSTATUS> {
-    map_error(session, QUEUE_SIGNAL_ERROR_RULES, session.kernel.signal_from_gpu(at, session.process, create_request))
+fn queue(
+    session: &Session,
+    at: &mut Passive,
+    create_request: &SignalRequest<'_>,
+) -> Result<(), NTSTATUS> {
+    map_error(
+        session,
+        QUEUE_SIGNAL_ERROR_RULES,
+        session.kernel.signal_from_gpu(at, session.process, create_request),
+    )
 }

@@ -76,7 +76,8 @@ pub(crate) fn map_error<T>(
         Ok(value) => (Ok(value), None),
         Err(error) => {
             let Explained { status, breach } = explain(&error);
-            let broken = breach.and_then(|(rules, sentence)| Some((error_rules.first(rules)?, sentence)));
+            let broken =
+                breach.and_then(|(rules, sentence)| Some((error_rules.first(rules)?, sentence)));
             (Err(status), broken)
         }
     };
@@ -146,7 +147,11 @@ fn explain(error: &KernelError) -> Explained {
                 Argument::Resource => &[Handle(HandleArgument::Resource)],
                 _ => &[Handle(HandleArgument::Allocation)],
             },
-            format!("{} {:#x} belongs to {owner}, not to hDevice", argument_name(*argument), handle.0),
+            format!(
+                "{} {:#x} belongs to {owner}, not to hDevice",
+                argument_name(*argument),
+                handle.0
+            ),
         ),
         KernelError::MixedList { first, other } => {
             let home = |resource: &Option<flight::Subject>| match resource {
@@ -156,9 +161,10 @@ fn explain(error: &KernelError) -> Explained {
             let sentence = format!("the list mixes members of {} and {}", home(first), home(other));
             invalid(&[Rule(RuleId::ALLOC_DESTROY_005)], sentence)
         }
-        KernelError::Duplicate(handle) => {
-            invalid(&[Handle(HandleArgument::Allocation)], format!("the list names {:#x} twice", handle.0))
-        }
+        KernelError::Duplicate(handle) => invalid(
+            &[Handle(HandleArgument::Allocation)],
+            format!("the list names {:#x} twice", handle.0),
+        ),
         KernelError::SharedMember(resource) => invalid(
             &[Rule(RuleId::ALLOC_DESTROY_018)],
             format!("the list names a member of {resource}, which is shared: it ends as a whole"),
@@ -253,10 +259,10 @@ fn explain(error: &KernelError) -> Explained {
             &[Rule(RuleId::SUBMIT_CMD_001)],
             format!("{context} has lists that are patched, so its packets come by D3DKMTRender"),
         ),
-        KernelError::PrivateDataTooLarge { bytes, most } => invalid(
+        KernelError::PrivateDataTooLarge { bytes, limit } => invalid(
             &[Rule(RuleId::SUBMIT_CMD_003)],
             format!(
-                "the packet has {bytes} bytes of private data, but the driver asked for {most} \
+                "the packet has {bytes} bytes of private data, but the driver asked for {limit} \
                  when the context was made"
             ),
         ),
@@ -305,10 +311,12 @@ fn explain(error: &KernelError) -> Explained {
         KernelError::AccessDenied(_) => plain(STATUS_ACCESS_DENIED),
         // WINDOWS: the page names D3DDDIERR_CANTRENDERLOCKEDALLOCATION, whose number is not
         // published; the nearest published status is returned.
-        KernelError::InUse(_) | KernelError::LockedOutsideAperture(_) => plain(STATUS_GRAPHICS_ALLOCATION_BUSY),
-        KernelError::HandleTableFull | KernelError::NoMemory { .. } | KernelError::NoFreeAddresses => {
-            plain(STATUS_NO_MEMORY)
+        KernelError::InUse(_) | KernelError::LockedOutsideAperture(_) => {
+            plain(STATUS_GRAPHICS_ALLOCATION_BUSY)
         }
+        KernelError::HandleTableFull
+        | KernelError::NoMemory { .. }
+        | KernelError::NoFreeAddresses => plain(STATUS_NO_MEMORY),
         KernelError::Pinned(_) => plain(STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION),
         KernelError::Stuck => plain(STATUS_UNSUCCESSFUL),
         KernelError::Driver(why) => plain(status_of_driver(*why)),
@@ -332,7 +340,9 @@ fn explain_handle(argument: Argument, handle: u32, why: &HandleError) -> Explain
         (Argument::Adapter, _) => &[Handle(HandleArgument::Adapter)],
         (Argument::Device, HandleError::Closed(_)) => &[Handle(HandleArgument::StaleDevice)],
         (Argument::Context, HandleError::Closed(_)) => &[Handle(HandleArgument::StaleContext)],
-        (Argument::Fence, HandleError::Closed(Some(object))) if object.kind == Kind::PagingQueueFence => {
+        (Argument::Fence, HandleError::Closed(Some(object)))
+            if object.kind == Kind::PagingQueueFence =>
+        {
             &[Handle(HandleArgument::StaleFence)]
         }
         (Argument::Sync, _) if is_global => &[Handle(HandleArgument::GlobalSync)],
@@ -382,7 +392,9 @@ fn explain_handle(argument: Argument, handle: u32, why: &HandleError) -> Explain
 /// The status of a driver's failure.
 fn status_of_driver(why: DriverError) -> NTSTATUS {
     match why {
-        DriverError::Absent | DriverError::Unsupported | DriverError::Declined => STATUS_NOT_SUPPORTED,
+        DriverError::Absent | DriverError::Unsupported | DriverError::Declined => {
+            STATUS_NOT_SUPPORTED
+        }
         DriverError::Unimplemented => STATUS_NOT_IMPLEMENTED,
         DriverError::Invalid => STATUS_INVALID_PARAMETER,
         DriverError::NoMemory => STATUS_NO_MEMORY,
@@ -394,9 +406,10 @@ fn status_of_driver(why: DriverError) -> NTSTATUS {
         DriverError::UserMemory => STATUS_INVALID_USER_BUFFER,
         DriverError::NoRoom | DriverError::Crashed => STATUS_UNSUCCESSFUL,
         // Only streaming minidrivers return these.
-        DriverError::NotReady | DriverError::NoMatch | DriverError::Pending | DriverError::Deadlock => {
-            STATUS_UNSUCCESSFUL
-        }
+        DriverError::NotReady
+        | DriverError::NoMatch
+        | DriverError::Pending
+        | DriverError::Deadlock => STATUS_UNSUCCESSFUL,
         DriverError::Other(number) => number.cast_signed(),
     }
 }

@@ -8,7 +8,7 @@ use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
 use abi::kmt::D3DKMT_SUBMITCOMMAND;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
-use flight::{Hex, Passive, RuleId, EventKind};
+use flight::{EventKind, Hex, Passive, RuleId};
 use kernel::{Handle, Packet};
 
 const RULES: &[ArgumentRule<D3DKMT_SUBMITCOMMAND>] = &[ArgumentRule {
@@ -22,7 +22,11 @@ const RULES: &[ArgumentRule<D3DKMT_SUBMITCOMMAND>] = &[ArgumentRule {
 }];
 
 const ERROR_RULES: ErrorRules = ErrorRules {
-    handles: &[(HandleArgument::StaleContext, RuleId::DEV_LIFE_003, "D3DKMTSubmitCommand.BroadcastContext")],
+    handles: &[(
+        HandleArgument::StaleContext,
+        RuleId::DEV_LIFE_003,
+        "D3DKMTSubmitCommand.BroadcastContext",
+    )],
     others: &[
         (RuleId::SUBMIT_CMD_001, "D3DKMTSubmitCommand.BroadcastContext"),
         (RuleId::SUBMIT_CMD_003, "D3DKMTSubmitCommand.PrivateDriverDataSize"),
@@ -36,28 +40,32 @@ pub(crate) unsafe fn submit_command(
     args: *const D3DKMT_SUBMITCOMMAND,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    judge_arguments(session, RULES, &asked)?;
-    if asked.NumHistoryBuffers > 0 {
+    let arguments = unsafe { read(args) }?;
+    judge_arguments(session, RULES, &arguments)?;
+    if arguments.NumHistoryBuffers > 0 {
         session.missing_entry("D3DKMTSubmitCommand with history buffers");
         return Err(STATUS_NOT_SUPPORTED);
     }
-    let contexts = first(&asked.BroadcastContext, asked.BroadcastContextCount)?;
-    let primaries = first(&asked.WrittenPrimaries, asked.NumPrimaries)?;
-    let (from, size) = (asked.pPrivateDriverData.cast_const(), asked.PrivateDriverDataSize);
+    let contexts = first(&arguments.BroadcastContext, arguments.BroadcastContextCount)?;
+    let primaries = first(&arguments.WrittenPrimaries, arguments.NumPrimaries)?;
+    let (from, size) = (arguments.pPrivateDriverData.cast_const(), arguments.PrivateDriverDataSize);
     // SAFETY: The caller's contract.
     let private = unsafe { read_bytes(from, size) }?;
     let looks = session.is_trusted() && size > 0 && session.log().is_enabled();
     let given = if looks { digest(&private) } else { Hex(0) };
-    let packet =
-        Packet { commands: asked.Commands, length: asked.CommandLength, private, primaries };
+    let packet = Packet {
+        commands: arguments.Commands,
+        length: arguments.CommandLength,
+        private,
+        primaries,
+    };
     let done = session.kernel.submit_to(at, session.process, &contexts, packet);
     // Where pointers are only claims, the caller's other threads may write there meanwhile.
     if looks {
         // SAFETY: The caller's contract.
         let left = digest(&unsafe { read_bytes(from, size) }?);
-        let said = EventKind::PacketPrivate { bytes: size, before: given, after: left };
-        session.log().emit(session.process.subject(), said);
+        let message = EventKind::PacketPrivate { bytes: size, before: given, after: left };
+        session.log().emit(session.process.subject(), message);
     }
     map_error(session, ERROR_RULES, done)
 }

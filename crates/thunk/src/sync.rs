@@ -16,8 +16,8 @@ use abi::ukm::{
     D3DDDI_SYNCHRONIZATIONOBJECT_TYPE as Type, D3DDDI_SYNCHRONIZATIONOBJECTINFO2 as Info,
 };
 use abi::{HANDLE, NTSTATUS};
-use flight::{Hex, Passive, RuleId, EventKind};
-use kernel::{Handle, CreateSyncResponse, Sharing, SyncKind, CreateSyncRequest};
+use flight::{EventKind, Hex, Passive, RuleId};
+use kernel::{CreateSyncRequest, CreateSyncResponse, Handle, Sharing, SyncKind};
 
 /// How far the handles of events are apart.
 const STEP: usize = 4;
@@ -135,26 +135,26 @@ pub(crate) unsafe fn create_synchronization_object(
     args: *mut D3DKMT_CREATESYNCHRONIZATIONOBJECT,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    judge_arguments(session, RULES_1, &asked)?;
-    let (mutex, semaphore) = (asked.Info.mutex(), asked.Info.semaphore());
-    let kind = if asked.Info.Type == D3DDDI_SYNCHRONIZATION_MUTEX {
+    let mut arguments = unsafe { read_mut(args) }?;
+    judge_arguments(session, RULES_1, &arguments)?;
+    let (mutex, semaphore) = (arguments.Info.mutex(), arguments.Info.semaphore());
+    let kind = if arguments.Info.Type == D3DDDI_SYNCHRONIZATION_MUTEX {
         SyncKind::Mutex { held: mutex.InitialState != 0 }
     } else {
-        SyncKind::Semaphore { count: semaphore.InitialCount, most: semaphore.MaxCount }
+        SyncKind::Semaphore { count: semaphore.InitialCount, limit: semaphore.MaxCount }
     };
-    let order = CreateSyncRequest {
-        device: Handle(asked.hDevice),
+    let request = CreateSyncRequest {
+        device: Handle(arguments.hDevice),
         kind,
         sharing: Sharing::None,
         no_signal: false,
         no_wait: false,
         no_tdr_signal: false,
     };
-    let made = session.kernel.create_sync(session.process, &order);
-    asked.hSyncObject = map_error(session, CREATE_ERROR_RULES, made)?.handle.0;
+    let made = session.kernel.create_sync(session.process, &request);
+    arguments.hSyncObject = map_error(session, CREATE_ERROR_RULES, made)?.handle.0;
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }
+    unsafe { write(args, arguments) }
 }
 
 /// Makes a synchronisation object of any kind.
@@ -164,9 +164,9 @@ pub(crate) unsafe fn create_synchronization_object2(
     args: *mut D3DKMT_CREATESYNCHRONIZATIONOBJECT2,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    judge_arguments(session, RULES_2, &asked)?;
-    let flags = asked.Info.Flags;
+    let mut arguments = unsafe { read_mut(args) }?;
+    judge_arguments(session, RULES_2, &arguments)?;
+    let flags = arguments.Info.Flags;
     if flags.has(Flags::RESERVED) {
         return Err(STATUS_INVALID_PARAMETER);
     }
@@ -180,9 +180,9 @@ pub(crate) unsafe fn create_synchronization_object2(
             session.missing_entry(name);
         }
     }
-    let order = CreateSyncRequest {
-        device: Handle(asked.hDevice),
-        kind: kind(session, &asked.Info)?,
+    let request = CreateSyncRequest {
+        device: Handle(arguments.hDevice),
+        kind: kind(session, &arguments.Info)?,
         sharing: match (flags.has(Flags::Shared), flags.has(Flags::NtSecuritySharing)) {
             (false, _) => Sharing::None,
             (true, false) => Sharing::Global,
@@ -192,19 +192,20 @@ pub(crate) unsafe fn create_synchronization_object2(
         no_wait: flags.has(Flags::NoWait),
         no_tdr_signal: flags.has(Flags::NoSignalMaxValueOnTdr),
     };
-    let made = session.kernel.create_sync(session.process, &order);
-    let CreateSyncResponse { handle, global, value, object } = map_error(session, CREATE2_ERROR_RULES, made)?;
-    asked.hSyncObject = handle.0;
+    let made = session.kernel.create_sync(session.process, &request);
+    let CreateSyncResponse { handle, global, value, object } =
+        map_error(session, CREATE2_ERROR_RULES, made)?;
+    arguments.hSyncObject = handle.0;
     // WINDOWS: without a global handle the field is zero or as it was (observed).
     if let Some(global) = global {
-        asked.Info.SharedHandle = global.0;
+        arguments.Info.SharedHandle = global.0;
     }
-    if is_monitored(asked.Info.Type) {
-        asked.Info.set_value_address(value);
+    if is_monitored(arguments.Info.Type) {
+        arguments.Info.set_value_address(value);
     }
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }?;
-    let global = Hex(global.map_or(0, |_| asked.Info.SharedHandle));
+    unsafe { write(args, arguments) }?;
+    let global = Hex(global.map_or(0, |_| arguments.Info.SharedHandle));
     session.log().emit(object, EventKind::SyncHandlesReturned { handle: Hex(handle.0), global });
     Ok(())
 }
@@ -215,10 +216,12 @@ fn kind(session: &Session, info: &Info) -> Result<SyncKind, NTSTATUS> {
         D3DDDI_SYNCHRONIZATION_MUTEX => SyncKind::Mutex { held: info.mutex().InitialState != 0 },
         D3DDDI_SEMAPHORE => {
             let it = info.semaphore();
-            SyncKind::Semaphore { count: it.InitialCount, most: it.MaxCount }
+            SyncKind::Semaphore { count: it.InitialCount, limit: it.MaxCount }
         }
         D3DDDI_FENCE => SyncKind::Fence { value: info.fence().FenceValue },
-        D3DDDI_CPU_NOTIFICATION => SyncKind::Notification { event: event(info.notification().Event) },
+        D3DDDI_CPU_NOTIFICATION => {
+            SyncKind::Notification { event: event(info.notification().Event) }
+        }
         D3DDDI_MONITORED_FENCE => SyncKind::Monitored { value: info.monitored().InitialFenceValue },
         D3DDDI_PERIODIC_MONITORED_FENCE => {
             session.missing_entry("D3DDDI_PERIODIC_MONITORED_FENCE");
@@ -235,11 +238,11 @@ pub(crate) unsafe fn open_synchronization_object(
     args: *mut D3DKMT_OPENSYNCHRONIZATIONOBJECT,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut asked = unsafe { read_mut(args) }?;
-    let opened = session.kernel.open_sync(session.process, Handle(asked.hSharedHandle));
-    asked.hSyncObject = map_error(session, OPEN_ERROR_RULES, opened)?.0;
+    let mut arguments = unsafe { read_mut(args) }?;
+    let opened = session.kernel.open_sync(session.process, Handle(arguments.hSharedHandle));
+    arguments.hSyncObject = map_error(session, OPEN_ERROR_RULES, opened)?.0;
     // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }
+    unsafe { write(args, arguments) }
 }
 
 /// Ends a local handle of a synchronisation object.

@@ -80,23 +80,27 @@ pub(crate) unsafe fn wait_for_synchronization_object_from_cpu(
     args: *const D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    let count = check_count(session, asked.ObjectCount)?;
-    if asked.Flags.has(WaitFlags::RESERVED) {
+    let arguments = unsafe { read(args) }?;
+    let count = check_count(session, arguments.ObjectCount)?;
+    if arguments.Flags.has(WaitFlags::RESERVED) {
         return Err(STATUS_INVALID_PARAMETER);
     }
     // SAFETY: The caller's contract.
-    let fences = unsafe { read_list(asked.ObjectHandleArray, count) }?;
+    let fences = unsafe { read_list(arguments.ObjectHandleArray, count) }?;
     // SAFETY: The caller's contract.
-    let values = unsafe { read_list(asked.FenceValueArray, count) }?;
+    let values = unsafe { read_list(arguments.FenceValueArray, count) }?;
     let list: Vec<(Handle, u64)> = fences.into_iter().map(Handle).zip(values).collect();
-    let order = WaitRequest {
-        device: Handle(asked.hDevice),
+    let request = WaitRequest {
+        device: Handle(arguments.hDevice),
         list: &list,
-        any: asked.Flags.has(WaitFlags::WaitAny),
-        event: (!asked.hAsyncEvent.is_null()).then(|| event(asked.hAsyncEvent)),
+        any: arguments.Flags.has(WaitFlags::WaitAny),
+        event: (!arguments.hAsyncEvent.is_null()).then(|| event(arguments.hAsyncEvent)),
     };
-    map_error(session, WAIT_ERROR_RULES, session.kernel.wait_from_cpu(at, session.process, &order))
+    map_error(
+        session,
+        WAIT_ERROR_RULES,
+        session.kernel.wait_from_cpu(at, session.process, &request),
+    )
 }
 
 /// Has a context wait for objects of the first generation.
@@ -106,10 +110,10 @@ pub(crate) unsafe fn wait_for_synchronization_object(
     args: *const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    let count = check_count(session, asked.ObjectCount)?;
-    let list = with_value(&asked.ObjectHandleArray[..count], 0);
-    queue(session, at, asked.hContext, &list)
+    let arguments = unsafe { read(args) }?;
+    let count = check_count(session, arguments.ObjectCount)?;
+    let list = with_value(&arguments.ObjectHandleArray[..count], 0);
+    queue(session, at, arguments.hContext, &list)
 }
 
 /// Has a context wait for objects, of which fences share a value.
@@ -119,10 +123,10 @@ pub(crate) unsafe fn wait_for_synchronization_object2(
     args: *const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    let count = check_count(session, asked.ObjectCount)?;
-    let list = with_value(&asked.ObjectHandleArray[..count], asked.fence().FenceValue);
-    queue(session, at, asked.hContext, &list)
+    let arguments = unsafe { read(args) }?;
+    let count = check_count(session, arguments.ObjectCount)?;
+    let list = with_value(&arguments.ObjectHandleArray[..count], arguments.fence().FenceValue);
+    queue(session, at, arguments.hContext, &list)
 }
 
 /// Has a context wait for fences.
@@ -132,19 +136,19 @@ pub(crate) unsafe fn wait_for_synchronization_object_from_gpu(
     args: *const D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    let count = check_count(session, asked.ObjectCount)?;
+    let arguments = unsafe { read(args) }?;
+    let count = check_count(session, arguments.ObjectCount)?;
     // SAFETY: The caller's contract.
-    let objects = unsafe { read_list(asked.ObjectHandleArray, count) }?;
+    let objects = unsafe { read_list(arguments.ObjectHandleArray, count) }?;
     let handles: Vec<Handle> = objects.iter().copied().map(Handle).collect();
     let list = if session.kernel.are_fences(session.process, &handles) {
         // SAFETY: The caller's contract.
-        let values = unsafe { read_list(asked.values(), count) }?;
+        let values = unsafe { read_list(arguments.values(), count) }?;
         handles.into_iter().zip(values).collect()
     } else {
-        with_value(&objects, asked.value())
+        with_value(&objects, arguments.value())
     };
-    queue(session, at, asked.hContext, &list)
+    queue(session, at, arguments.hContext, &list)
 }
 
 /// Objects that share a value.

@@ -1,7 +1,7 @@
 //! What allocations are worth to their client, and where they are.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
-use crate::claims::{read, read_list, check_writable, write_list};
+use crate::claims::{check_writable, read, read_list, write_list};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
@@ -56,12 +56,20 @@ fn resource_and_list(it: &AllocationArguments) -> Option<String> {
 }
 
 const SET_ERROR_RULES: ErrorRules = ErrorRules {
-    handles: &[(HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTSetAllocationPriority.hDevice")],
+    handles: &[(
+        HandleArgument::StaleDevice,
+        RuleId::DEV_LIFE_003,
+        "D3DKMTSetAllocationPriority.hDevice",
+    )],
     others: &[],
 };
 
 const GET_ERROR_RULES: ErrorRules = ErrorRules {
-    handles: &[(HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTGetAllocationPriority.hDevice")],
+    handles: &[(
+        HandleArgument::StaleDevice,
+        RuleId::DEV_LIFE_003,
+        "D3DKMTGetAllocationPriority.hDevice",
+    )],
     others: &[],
 };
 
@@ -81,11 +89,11 @@ pub(crate) unsafe fn set_allocation_priority(
     args: *const D3DKMT_SETALLOCATIONPRIORITY,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    let named = allocation_arguments!(asked);
+    let arguments = unsafe { read(args) }?;
+    let named = allocation_arguments!(arguments);
     judge_arguments(session, PRIORITY_RULES, &named)?;
     // SAFETY: The caller's contract.
-    let mut priorities = unsafe { read_list(asked.pPriorities, named.output_count()) }?;
+    let mut priorities = unsafe { read_list(arguments.pPriorities, named.output_count()) }?;
     // SAFETY: The caller's contract.
     let list = unsafe { named.read(session) }?;
     let set = list.and_then(|list| {
@@ -105,11 +113,11 @@ pub(crate) unsafe fn get_allocation_priority(
     args: *const D3DKMT_GETALLOCATIONPRIORITY,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    let named = allocation_arguments!(asked);
+    let arguments = unsafe { read(args) }?;
+    let named = allocation_arguments!(arguments);
     judge_arguments(session, PRIORITY_RULES, &named)?;
     // SAFETY: The caller's contract.
-    unsafe { named.check_output(asked.pPriorities) }?;
+    unsafe { named.check_output(arguments.pPriorities) }?;
     // SAFETY: The caller's contract.
     let list = unsafe { named.read(session) }?;
     let device = Handle(named.device);
@@ -117,7 +125,7 @@ pub(crate) unsafe fn get_allocation_priority(
     let mut priorities = map_error(session, GET_ERROR_RULES, list.and_then(ask))?;
     priorities.truncate(named.output_count());
     // SAFETY: The caller's contract.
-    unsafe { write_list(asked.pPriorities, &priorities) }
+    unsafe { write_list(arguments.pPriorities, &priorities) }
 }
 
 /// Says where allocations are. A resource is where the farthest of its allocations is.
@@ -127,21 +135,24 @@ pub(crate) unsafe fn query_allocation_residency(
     args: *const D3DKMT_QUERYALLOCATIONRESIDENCY,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args) }?;
-    let named = allocation_arguments!(asked);
+    let arguments = unsafe { read(args) }?;
+    let named = allocation_arguments!(arguments);
     judge_arguments(session, RESIDENCY_RULES, &named)?;
     // SAFETY: The caller's contract.
-    unsafe { named.check_output(asked.pResidencyStatus) }?;
+    unsafe { named.check_output(arguments.pResidencyStatus) }?;
     // SAFETY: The caller's contract.
     let list = unsafe { named.read(session) }?;
     let device = Handle(named.device);
     let resource = (named.resource != 0).then_some(Handle(named.resource));
-    let look =
-        |list: Vec<Handle>| session.kernel.residency_status(session.process, device, resource, &list);
-    let all: Vec<_> =
-        map_error(session, RESIDENCY_ERROR_RULES, list.and_then(look))?.into_iter().map(status_of).collect();
+    let look = |list: Vec<Handle>| {
+        session.kernel.residency_status(session.process, device, resource, &list)
+    };
+    let all: Vec<_> = map_error(session, RESIDENCY_ERROR_RULES, list.and_then(look))?
+        .into_iter()
+        .map(status_of)
+        .collect();
     // SAFETY: The caller's contract.
-    unsafe { write_list(asked.pResidencyStatus, &all) }
+    unsafe { write_list(arguments.pResidencyStatus, &all) }
 }
 
 fn status_of(it: ResidencyStatus) -> D3DKMT_ALLOCATIONRESIDENCYSTATUS {

@@ -54,7 +54,7 @@ pub fn read(text: &str) -> Result<Vec<Event>, BadLine> {
 mod tests {
     use super::*;
     use crate::text;
-    use flight::{Fence, Hex, Irql, Kind, RuleId, Subject, Text, EventKind, Component};
+    use flight::{Component, EventKind, Fence, Hex, Irql, Kind, RuleId, Subject, Text};
 
     fn error_text(text: &str) -> String {
         read(text).unwrap_err().to_string()
@@ -128,7 +128,9 @@ mod tests {
             match self.below(16) {
                 0 => EventKind::ThreadStarted { name: self.text() },
                 1 => EventKind::Leave { call: self.text(), status: Hex(self.next_u32() << 1) },
-                2 => EventKind::HandlePublished { handle: Hex(self.next_u32()), of: self.subject() },
+                2 => {
+                    EventKind::HandlePublished { handle: Hex(self.next_u32()), of: self.subject() }
+                }
                 3 => EventKind::ProcessOpened {},
                 4 => EventKind::AdapterStarted { nodes: self.next_u32(), generation: 2 },
                 5 => EventKind::AllocationCreated {
@@ -161,13 +163,22 @@ mod tests {
                     process: maybe.then(|| self.subject()),
                 },
                 10 => EventKind::DdiReturn { name: self.text(), result: self.text(), legal: maybe },
-                11 => EventKind::DdiResource { driver_handle: self.subject(), destroy: maybe, no_allocations: false },
+                11 => EventKind::DdiResource {
+                    driver_handle: self.subject(),
+                    destroy: maybe,
+                    no_allocations: false,
+                },
                 12 => EventKind::PoolAllocated { bytes: self.next_u32().into(), tag: self.text() },
                 13 => EventKind::PoolCorrupted { offset: 3 },
                 14 => EventKind::ViewIdle {},
                 _ => EventKind::RuleBroken {
                     rule: RuleId::LIVE[self.below(RuleId::LIVE.len())],
-                    component: [Component::Client, Component::Driver, Component::Umd, Component::Kernel][self.below(4)],
+                    component: [
+                        Component::Client,
+                        Component::Driver,
+                        Component::Umd,
+                        Component::Kernel,
+                    ][self.below(4)],
                     argument: self.text(),
                     message: self.text(),
                 },

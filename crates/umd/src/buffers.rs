@@ -1,7 +1,7 @@
 //! The buffers of a context of WDDM 1.x: commands, the list of what they use, and where addresses
 //! are in them.
 
-use crate::memory::{MemoryAccess, Memory};
+use crate::memory::{Memory, MemoryAccess};
 use abi::D3DKMT_HANDLE;
 use abi::ukm::{D3DDDI_ALLOCATIONLIST, D3DDDI_PATCHLOCATIONLIST};
 use core::ffi::c_void;

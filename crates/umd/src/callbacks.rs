@@ -9,13 +9,13 @@ mod memory;
 mod sync;
 mod work;
 
-pub use allocation::{AllocateResponse, NewAllocation, DeallocateRequest};
-pub use memory::{MapRequest, PagingResponse, PagingQueue};
+pub use allocation::{AllocateResponse, DeallocateRequest, NewAllocation};
+pub use memory::{MapRequest, PagingQueue, PagingResponse};
 pub use sync::Fence;
 pub use work::RenderRequest;
 
 use crate::answer::{UmdResult, to_result};
-use crate::memory::{MemoryAccess, Memory};
+use crate::memory::{Memory, MemoryAccess};
 use crate::table::copy_table;
 use abi::hresult::E_NOTIMPL;
 use abi::umd::{D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS, D3DDDICB_QUERYADAPTERINFO};
@@ -57,7 +57,13 @@ impl Callbacks {
         let length = crate::table::callbacks_length(version);
         // SAFETY: The caller's contract.
         let table = unsafe { copy_table(table, length, D3DDDI_DEVICECALLBACKS::ZERO) }?;
-        Some(Self { inner: Arc::new(DeviceCallbackTable { device: device.expose_provenance(), table, host }) })
+        Some(Self {
+            inner: Arc::new(DeviceCallbackTable {
+                device: device.expose_provenance(),
+                table,
+                host,
+            }),
+        })
     }
 
     fn table(&self) -> &D3DDDI_DEVICECALLBACKS {

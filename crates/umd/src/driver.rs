@@ -3,15 +3,19 @@
 use crate::answer::UmdResult;
 use crate::callbacks::{AdapterCallbacks, Callbacks};
 use crate::order::{
-    LockAsyncArgs, LockAsyncResult, BltArgs, ColorFillArgs, LockArgs, LockResult, CreateDeviceArgs, CreateResourceArgs, OpenAdapterArgs,
-    OpenResourceArgs, RenameArgs, ResidencyStatus, Resource, RuntimeResource, UnlockArgs,
+    BltArgs, ColorFillArgs, CreateDeviceArgs, CreateResourceArgs, LockArgs, LockAsyncArgs,
+    LockAsyncResult, LockResult, OpenAdapterArgs, OpenResourceArgs, RenameArgs, ResidencyStatus,
+    Resource, RuntimeResource, UnlockArgs,
 };
 use abi::hresult::E_NOTIMPL;
 
 /// A driver: what [`open_adapter`](crate::open_adapter) opens.
 pub trait UserDriver: 'static {
     /// Opens an adapter (`OpenAdapterArgs`). Here the miniport is asked what the hardware is.
-    fn open(order: &OpenAdapterArgs, callbacks: AdapterCallbacks) -> UmdResult<Box<dyn UserAdapter>>;
+    fn open(
+        order: &OpenAdapterArgs,
+        callbacks: AdapterCallbacks,
+    ) -> UmdResult<Box<dyn UserAdapter>>;
 }
 
 /// An adapter of a driver's. Several threads make devices of it at once.
@@ -20,8 +24,11 @@ pub trait UserAdapter: Send + Sync {
     fn caps(&self, kind: i32, answer: &mut [u8]) -> UmdResult<()>;
 
     /// Makes a device (`CreateDevice`).
-    fn create_device(&self, order: &CreateDeviceArgs, callbacks: Callbacks)
-    -> UmdResult<Box<dyn UserDevice>>;
+    fn create_device(
+        &self,
+        order: &CreateDeviceArgs,
+        callbacks: Callbacks,
+    ) -> UmdResult<Box<dyn UserDevice>>;
 
     /// Closes it (`CloseAdapter`). It is dropped then, whatever is answered.
     fn close(&self) -> UmdResult<()> {

@@ -15,7 +15,7 @@ pub use adapter::open_adapter;
 
 use crate::answer::UmdResult;
 use crate::driver::UserDevice;
-use crate::memory::{MemoryAccess, Memory};
+use crate::memory::{Memory, MemoryAccess};
 use crate::order::{Rect, Resource, RuntimeResource};
 use abi::hresult::{E_FAIL, E_INVALIDARG};
 use abi::{HANDLE, RECT};
@@ -90,7 +90,10 @@ impl DeviceState {
 /// # Safety
 ///
 /// The handle is NULL, or a device's that is not destroyed.
-unsafe fn lock_device<T>(device: HANDLE, call: impl FnOnce(&mut DeviceState) -> UmdResult<T>) -> UmdResult<T> {
+unsafe fn lock_device<T>(
+    device: HANDLE,
+    call: impl FnOnce(&mut DeviceState) -> UmdResult<T>,
+) -> UmdResult<T> {
     // SAFETY: The caller's contract: it is the address of a box that is not gone.
     let device = unsafe { device.cast::<Device>().as_ref() }.ok_or(E_INVALIDARG)?;
     match device.state.try_lock() {

@@ -29,17 +29,18 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use answer::{UmdResult, Failure};
+pub use answer::{Failure, UmdResult};
 pub use buffers::ContextBuffers;
 pub use callbacks::{
-    AdapterCallbacks, AllocateResponse, NewAllocation, Callbacks, Fence, MapRequest, PagingResponse, PagingQueue,
-    DeallocateRequest, RenderRequest, live_objects_of,
+    AdapterCallbacks, AllocateResponse, Callbacks, DeallocateRequest, Fence, MapRequest,
+    NewAllocation, PagingQueue, PagingResponse, RenderRequest, live_objects_of,
 };
 pub use driver::{UserAdapter, UserDevice, UserDriver};
 pub use entry::{live_objects, open_adapter};
 pub use memory::{Memory, VisibleMemory};
 pub use order::{
-    Rect, LockAsyncArgs, LockAsyncResult, BltArgs, ColorFillArgs, LockArgs, LockResult, CreateDeviceArgs, CreateResourceArgs,
-    OpenAdapterArgs, OpenAllocationInfo, OpenResourceArgs, RenameArgs, ResidencyStatus, Resource, RuntimeContext,
-    RuntimeResource, Surface, UnlockArgs, Volume,
+    BltArgs, ColorFillArgs, CreateDeviceArgs, CreateResourceArgs, LockArgs, LockAsyncArgs,
+    LockAsyncResult, LockResult, OpenAdapterArgs, OpenAllocationInfo, OpenResourceArgs, Rect,
+    RenameArgs, ResidencyStatus, Resource, RuntimeContext, RuntimeResource, Surface, UnlockArgs,
+    Volume,
 };

@@ -2,9 +2,9 @@
 #![expect(unsafe_code, reason = "plays a runtime")]
 
 use crate::{
-    AdapterCallbacks, UmdResult, Callbacks, LockArgs, LockResult, CreateDeviceArgs, CreateResourceArgs, OpenAdapterArgs,
-    DeallocateRequest, ResidencyStatus, Resource, RuntimeResource, VisibleMemory, UserAdapter, UserDevice, UserDriver,
-    open_adapter,
+    AdapterCallbacks, Callbacks, CreateDeviceArgs, CreateResourceArgs, DeallocateRequest, LockArgs,
+    LockResult, OpenAdapterArgs, ResidencyStatus, Resource, RuntimeResource, UmdResult,
+    UserAdapter, UserDevice, UserDriver, VisibleMemory, open_adapter,
 };
 use abi::hresult::{E_FAIL, E_INVALIDARG, E_NOTIMPL, S_OK, S_RESIDENT_IN_SHARED_MEMORY};
 use abi::umd::{
@@ -37,7 +37,10 @@ impl VisibleMemory for Dark {
 }
 
 impl UserDriver for Tiny {
-    fn open(order: &OpenAdapterArgs, callbacks: AdapterCallbacks) -> UmdResult<Box<dyn UserAdapter>> {
+    fn open(
+        order: &OpenAdapterArgs,
+        callbacks: AdapterCallbacks,
+    ) -> UmdResult<Box<dyn UserAdapter>> {
         assert_eq!(order.interface, D3D9_INTERFACE);
         assert_eq!(callbacks.query_adapter_info(&mut [0; 4]), Err(E_NOTIMPL), "it is absent");
         Ok(Box::new(TinyAdapter))
@@ -52,7 +55,11 @@ impl UserAdapter for TinyAdapter {
         Ok(())
     }
 
-    fn create_device(&self, _: &CreateDeviceArgs, callbacks: Callbacks) -> UmdResult<Box<dyn UserDevice>> {
+    fn create_device(
+        &self,
+        _: &CreateDeviceArgs,
+        callbacks: Callbacks,
+    ) -> UmdResult<Box<dyn UserDevice>> {
         assert_eq!(callbacks.unlock2(1), Err(E_NOTIMPL), "it is absent");
         Ok(Box::new(TinyDevice(callbacks, 0)))
     }
@@ -70,7 +77,8 @@ impl UserDevice for TinyDevice {
     fn destroy_resource(&mut self, resource: Resource) -> UmdResult<()> {
         // From any thread: to judge that is the runtime's.
         let callbacks = self.0.clone();
-        let release = DeallocateRequest { resource: RuntimeResource(resource.handle), list: vec![7] };
+        let release =
+            DeallocateRequest { resource: RuntimeResource(resource.handle), list: vec![7] };
         thread::spawn(move || callbacks.deallocate(&release)).join().unwrap()
     }
 

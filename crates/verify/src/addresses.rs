@@ -4,7 +4,7 @@ use crate::follow_address::span_of;
 use crate::objects::freed;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::{Serial, Shadows};
-use flight::{Event, Kind, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, Kind, RuleId};
 
 const MAP: &str = "D3DKMTMapGpuVirtualAddress";
 const RESERVE: &str = "D3DKMTReserveGpuVirtualAddress";
@@ -25,9 +25,17 @@ pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["update.applied", "update.done"], RuleId::GPUVA_UPDATE_005, update_after_fence),
     Rule::on(&["update.queued"], RuleId::GPUVA_UPDATE_006, queued_update_limit),
     Rule::on(&["page-table.written"], RuleId::KMD_PAGING_019, system_by_cpu),
-    Rule::on(&["page-table.written", "page-table.destroyed"], RuleId::KMD_PAGING_022, table_invalidated_first),
+    Rule::on(
+        &["page-table.written", "page-table.destroyed"],
+        RuleId::KMD_PAGING_022,
+        table_invalidated_first,
+    ),
     Rule::on(&["page-table.written"], RuleId::KMD_PAGING_023, sequential_pages),
-    Rule::on(&["device.created", "address-space.created"], RuleId::KMD_PROC_001, process_object_lifetime),
+    Rule::on(
+        &["device.created", "address-space.created"],
+        RuleId::KMD_PROC_001,
+        process_object_lifetime,
+    ),
     Rule::on(&["driver-handle.ended"], RuleId::KMD_PROC_002, process_freed),
     Rule::on(&["packet.submitted", "root.set"], RuleId::KMD_PT_001, root_set_before_run),
     Rule::on(&["root.set", "page-table.destroyed"], RuleId::KMD_PT_006, old_root),
@@ -81,8 +89,15 @@ fn range_is_free(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn written_for_mapped_range(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::PageTableWritten { space, level: 0, address, count, entry_kind: what, of: Some(of), .. } =
-        &event.kind
+    let EventKind::PageTableWritten {
+        space,
+        level: 0,
+        address,
+        count,
+        entry_kind: what,
+        of: Some(of),
+        ..
+    } = &event.kind
     else {
         return Verdict::NotApplicable;
     };
@@ -101,7 +116,9 @@ fn written_for_mapped_range(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn operations_in_order(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::RangeMapped { start, index: order, .. } = event.kind else { return Verdict::NotApplicable };
+    let EventKind::RangeMapped { start, index: order, .. } = event.kind else {
+        return Verdict::NotApplicable;
+    };
     let Some(before) = shadows.address_space(event.subject).and_then(|it| it.order) else {
         return Verdict::NotApplicable;
     };
@@ -111,7 +128,8 @@ fn operations_in_order(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn update_after_fence(event: &Event, shadows: &Shadows) -> Verdict {
-    let (EventKind::UpdateApplied { of: Some(of), .. } | EventKind::UpdateDone { of, .. }) = event.kind
+    let (EventKind::UpdateApplied { of: Some(of), .. } | EventKind::UpdateDone { of, .. }) =
+        event.kind
     else {
         return Verdict::NotApplicable;
     };
@@ -146,7 +164,9 @@ fn queued_update_limit(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn system_by_cpu(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::PageTableWritten { by, space, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::PageTableWritten { by, space, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let Some(_) = shadows.address_space(space).filter(|it| it.process.is_none()) else {
         return Verdict::NotApplicable;
     };
@@ -217,7 +237,8 @@ fn sequential_pages(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn process_object_lifetime(event: &Event, shadows: &Shadows) -> Verdict {
-    let (EventKind::DeviceCreated { adapter, .. } | EventKind::AddressSpaceCreated { adapter, .. }) = event.kind
+    let (EventKind::DeviceCreated { adapter, .. } | EventKind::AddressSpaceCreated { adapter, .. }) =
+        event.kind
     else {
         return Verdict::NotApplicable;
     };
@@ -229,7 +250,8 @@ fn process_object_lifetime(event: &Event, shadows: &Shadows) -> Verdict {
             }
             // The system's own is process zero.
             let known = adapter.spaces.iter().any(|it| {
-                it.0 == Some(process.into()) || (it.0.is_none() && process == Kind::Process.subject(0))
+                it.0 == Some(process.into())
+                    || (it.0.is_none() && process == Kind::Process.subject(0))
             });
             Verdict::holds_if(known, Component::Kernel, "DxgkDdiCreateProcess", || {
                 let device = event.subject;

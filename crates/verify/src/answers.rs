@@ -3,7 +3,7 @@
 use crate::ddi;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, RuleId};
 
 const SUBMIT_COMMAND: &str = "DxgkDdiSubmitCommand";
 
@@ -16,7 +16,9 @@ pub(crate) static RULES: &[Rule] = &[
 ];
 
 fn status_is_legal(event: &Event, _shadows: &Shadows) -> Verdict {
-    let EventKind::DdiReturn { name, result: answer, legal: legal } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::DdiReturn { name, result, legal } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let ruled = [
         "DxgkDdiBuildPagingBuffer",
         "DxgkDdiPatch",
@@ -30,11 +32,11 @@ fn status_is_legal(event: &Event, _shadows: &Shadows) -> Verdict {
         "DxgkDdiResetFromTimeout",
         "DxgkDdiRestartFromTimeout",
     ];
-    if answer == "crashed" || answer == "absent" || ruled.contains(&&**name) {
+    if result == "crashed" || result == "absent" || ruled.contains(&&**name) {
         return Verdict::NotApplicable; // These have a rule of their own.
     }
     Verdict::holds_if(*legal, Component::Driver, name.clone(), || {
-        format!("{name} answered {answer}, but that is not among the answers it may give")
+        format!("{name} answered {result}, but that is not among the answers it may give")
     })
 }
 
@@ -44,17 +46,24 @@ fn submit_succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
 
 /// WINDOWS: what follows on an invalid parameter, the device's error, is the kernel's part.
 fn submit_virtual_status(event: &Event, _shadows: &Shadows) -> Verdict {
-    status_is_one_of(event, ddi::SUBMIT, &["invalid"], "it may only succeed or find a parameter invalid")
+    status_is_one_of(
+        event,
+        ddi::SUBMIT,
+        &["invalid"],
+        "it may only succeed or find a parameter invalid",
+    )
 }
 
 /// Whether a DDI answered with success, or as it may.
 fn status_is_one_of(event: &Event, ddi: &'static str, legal: &[&str], may: &str) -> Verdict {
-    let EventKind::DdiReturn { name, result: answer, .. } = &event.kind else { return Verdict::NotApplicable };
-    if name != ddi || answer == "crashed" || answer == "absent" {
+    let EventKind::DdiReturn { name, result, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
+    if name != ddi || result == "crashed" || result == "absent" {
         return Verdict::NotApplicable;
     }
-    Verdict::holds_if(answer == "ok" || legal.contains(&&**answer), Component::Driver, ddi, || {
-        format!("{name} answered {answer}, but {may}")
+    Verdict::holds_if(result == "ok" || legal.contains(&&**result), Component::Driver, ddi, || {
+        format!("{name} answered {result}, but {may}")
     })
 }
 
@@ -66,11 +75,12 @@ fn call_returns(event: &Event, _shadows: &Shadows) -> Verdict {
         );
         return Verdict::Broken(Component::Driver, name.clone(), message);
     }
-    let (EventKind::DdiReturn { name, result: answer, .. } | EventKind::KsReturn { name, result: answer, .. }) = &event.kind
+    let (EventKind::DdiReturn { name, result, .. } | EventKind::KsReturn { name, result, .. }) =
+        &event.kind
     else {
         return Verdict::NotApplicable;
     };
-    Verdict::holds_if(answer != "crashed", Component::Driver, name.clone(), || {
+    Verdict::holds_if(result != "crashed", Component::Driver, name.clone(), || {
         format!("{name} crashed, but a driver returns from every call")
     })
 }
@@ -103,14 +113,14 @@ mod tests {
     use crate::script::{judge_count, messages};
     use flight::RuleId;
 
-    fn answer(answer: &str, legal: bool) -> String {
-        format!("call:1 ddi.return name=DxgkDdiOpenAllocation answer={answer} legal={legal}")
+    fn answer(result: &str, legal: bool) -> String {
+        format!("call:1 ddi.return name=DxgkDdiOpenAllocation result={result} legal={legal}")
     }
 
     #[test]
     fn what_windows_does_is_said_where_it_is_known() {
-        let said = super::bug_check_of("DxgkDdiBuildPagingBuffer");
-        assert_eq!(said.as_deref(), Some("stops with bug check 0x10E (0xB)"));
+        let message = super::bug_check_of("DxgkDdiBuildPagingBuffer");
+        assert_eq!(message.as_deref(), Some("stops with bug check 0x10E (0xB)"));
         assert_eq!(super::bug_check_of("DxgkDdiOpenAllocation"), None);
     }
 
@@ -124,8 +134,8 @@ mod tests {
 
     #[test]
     fn work_that_is_given_is_taken() {
-        let answer = |name: &str, answer: &str| {
-            format!("call:1 ddi.return name={name} answer={answer} legal=false")
+        let result = |name: &str, result: &str| {
+            format!("call:1 ddi.return name={name} result={result} legal=false")
         };
         for (id, name, may) in [
             (RuleId::KMD_SUBMIT_005, "DxgkDdiSubmitCommand", "it may not fail"),
@@ -135,16 +145,16 @@ mod tests {
                 "it may only succeed or find a parameter invalid",
             ),
         ] {
-            assert!(messages(id, &answer(name, "ok")).is_empty());
+            assert!(messages(id, &result(name, "ok")).is_empty());
             let no = format!("{name} answered no-memory, but {may}");
-            assert_eq!(messages(id, &answer(name, "no-memory")), [no]);
-            assert_eq!(judge_count(id, &answer("DxgkDdiEscape", "no-memory")), 0);
-            assert_eq!(judge_count(id, &answer(name, "crashed")), 0);
-            assert_eq!(judge_count(RuleId::GATE_STATUS_002, &answer(name, "no-memory")), 0);
+            assert_eq!(messages(id, &result(name, "no-memory")), [no]);
+            assert_eq!(judge_count(id, &result("DxgkDdiEscape", "no-memory")), 0);
+            assert_eq!(judge_count(id, &result(name, "crashed")), 0);
+            assert_eq!(judge_count(RuleId::GATE_STATUS_002, &result(name, "no-memory")), 0);
         }
-        let invalid = answer("DxgkDdiSubmitCommandVirtual", "invalid");
+        let invalid = result("DxgkDdiSubmitCommandVirtual", "invalid");
         assert!(messages(RuleId::KMD_SUBMIT_013, &invalid).is_empty());
-        let invalid = answer("DxgkDdiSubmitCommand", "invalid");
+        let invalid = result("DxgkDdiSubmitCommand", "invalid");
         assert_eq!(messages(RuleId::KMD_SUBMIT_005, &invalid).len(), 1);
     }
 

@@ -3,7 +3,7 @@
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, RuleId};
 
 /// The rules on what clients are told.
 pub(crate) static RULES: &[Rule] = &[
@@ -14,18 +14,30 @@ pub(crate) static RULES: &[Rule] = &[
 ];
 
 fn residency_of_every_member(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::ResidencyQueried { of: Some(of), result: answer } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::ResidencyQueried { of: Some(of), result } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let newest = shadows.view(event.subject).map(|view| view.newest);
-    let Some(it) = newest.and_then(|newest| shadows.memory(newest)) else { return Verdict::NotApplicable };
-    let kept = answer == "away" || it.is_resident();
+    let Some(it) = newest.and_then(|newest| shadows.memory(newest)) else {
+        return Verdict::NotApplicable;
+    };
+    let kept = result == "away" || it.is_resident();
     Verdict::holds_if(kept, Component::Kernel, "D3DKMTQueryAllocationResidency", || {
-        format!("{of} is said to be resident ({answer}), but its member {} is not", event.subject)
+        format!("{of} is said to be resident ({result}), but its member {} is not", event.subject)
     })
 }
 
 fn trim_reports_overshoot(event: &Event, _shadows: &Shadows) -> Verdict {
-    let EventKind::TrimRequired { by, usage, budget, shared_usage, shared_budget, missing, bytes, .. } =
-        &event.kind
+    let EventKind::TrimRequired {
+        by,
+        usage,
+        budget,
+        shared_usage,
+        shared_budget,
+        missing,
+        bytes,
+        ..
+    } = &event.kind
     else {
         return Verdict::NotApplicable;
     };

@@ -86,7 +86,8 @@ pub fn find(code: u32) -> Option<&'static BugCheck> {
 
 /// Every way to a bug check, by parameter and in the catalogue's order.
 pub fn causes(code: u32) -> Vec<BugCheckCause> {
-    let mut ways: Vec<BugCheckCause> = catalogue().iter().flat_map(|it| causes_of(it, code)).collect();
+    let mut ways: Vec<BugCheckCause> =
+        catalogue().iter().flat_map(|it| causes_of(it, code)).collect();
     ways.sort_by_key(|it| it.parameter);
     ways
 }

@@ -198,11 +198,11 @@ mod tests {
     #[test]
     fn its_head_counts_right() {
         let table: toml::Table = flight::CATALOGUE.parse().unwrap();
-        let said = |name| table["catalogue"][name].as_integer().unwrap();
+        let message = |name| table["catalogue"][name].as_integer().unwrap();
         let count = |basis| catalogue().iter().filter(|entry| entry.basis == basis).count();
-        assert_eq!(said("rules"), i64::try_from(catalogue().len()).unwrap());
+        assert_eq!(message("rules"), i64::try_from(catalogue().len()).unwrap());
         for basis in ["documented", "inferred", "observed", "ours"] {
-            assert_eq!(said(basis), i64::try_from(count(basis)).unwrap(), "{basis}");
+            assert_eq!(message(basis), i64::try_from(count(basis)).unwrap(), "{basis}");
         }
     }
 
@@ -233,16 +233,16 @@ mod tests {
 
     #[test]
     fn what_windows_does_is_said_in_words() {
-        let said = |id| find(id).unwrap().windows();
-        assert_eq!(said("ALLOC-CREATE-001"), "answers STATUS_INVALID_PARAMETER");
-        assert_eq!(said("KMD-ISR-008"), "stops with bug check 0x119 (0x1)");
-        assert_eq!(said("WT-POOL-001"), "stops with bug check 0xC2");
-        assert_eq!(said("KMD-DESTROY-002"), "not known");
-        assert_eq!(said("WT-STUCK-001"), "not known");
-        assert_eq!(said("ALLOC-CREATE-011"), "succeeds");
+        let message = |id| find(id).unwrap().windows();
+        assert_eq!(message("ALLOC-CREATE-001"), "answers STATUS_INVALID_PARAMETER");
+        assert_eq!(message("KMD-ISR-008"), "stops with bug check 0x119 (0x1)");
+        assert_eq!(message("WT-POOL-001"), "stops with bug check 0xC2");
+        assert_eq!(message("KMD-DESTROY-002"), "not known");
+        assert_eq!(message("WT-STUCK-001"), "not known");
+        assert_eq!(message("ALLOC-CREATE-011"), "succeeds");
         for entry in catalogue() {
-            let said = entry.windows();
-            assert!(!said.contains("verifier") && !said.contains("bugcheck"), "{said}");
+            let message = entry.windows();
+            assert!(!message.contains("verifier") && !message.contains("bugcheck"), "{message}");
         }
     }
 

@@ -4,7 +4,7 @@
 use crate::ddi::CLOSE_ALLOCATION;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, Kind, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, Kind, RuleId};
 
 /// The rules on opening and closing.
 pub(crate) static RULES: &[Rule] = &[
@@ -18,11 +18,14 @@ pub(crate) static RULES: &[Rule] = &[
 const LIST: &str = "DxgkDdiCloseAllocation, pOpenHandleList";
 
 fn whole_resource_opened(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::DdiOpens { device, resource: Some(resource), create: false, batch } = &event.kind
+    let EventKind::DdiOpens { device, resource: Some(resource), create: false, batch } =
+        &event.kind
     else {
         return Verdict::NotApplicable;
     };
-    let Some(members) = shadows.resource(resource).map(|it| it.live) else { return Verdict::NotApplicable };
+    let Some(members) = shadows.resource(resource).map(|it| it.live) else {
+        return Verdict::NotApplicable;
+    };
     let place = "DxgkDdiOpenAllocation, pOpenAllocation";
     Verdict::holds_if(*batch == members, Component::Kernel, place, || {
         format!("{batch} views of {resource} are opened for {device}, but it has {members} members")
@@ -30,17 +33,17 @@ fn whole_resource_opened(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn openable_by_any_device(event: &Event, shadows: &Shadows) -> Verdict {
-    let (EventKind::DdiReturn { name, result: answer, .. }, Some(call)) =
+    let (EventKind::DdiReturn { name, result, .. }, Some(call)) =
         (&event.kind, shadows.call(event.subject))
     else {
         return Verdict::NotApplicable;
     };
     let Some(device) = call.opens_for else { return Verdict::NotApplicable };
     // A crash, an absent entry and a lack of memory are no matter of whose device it is.
-    let kept = ["ok", "no-memory", "crashed", "absent"].contains(&&**answer);
+    let kept = ["ok", "no-memory", "crashed", "absent"].contains(&&**result);
     Verdict::holds_if(kept, Component::Driver, name.clone(), || {
         format!(
-            "{name} refused to open what another device created for {device} ({answer}), but any \
+            "{name} refused to open what another device created for {device} ({result}), but any \
              device of the adapter may open it"
         )
     })
@@ -48,10 +51,12 @@ fn openable_by_any_device(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn allocation_data_left_alone(event: &Event, shadows: &Shadows) -> Verdict {
     let inside = shadows.call_of(event).is_some_and(|call| call.name == CLOSE_ALLOCATION);
-    let Some(word) = shadows.driver_pointer(event.subject).filter(|_| inside) else { return Verdict::NotApplicable };
-    let Some(live) = word.live_object() else { return Verdict::Holds };
+    let Some(driver_handle) = shadows.driver_pointer(event.subject).filter(|_| inside) else {
+        return Verdict::NotApplicable;
+    };
+    let Some(live) = driver_handle.live_object() else { return Verdict::Holds };
     let handle = if live.kind == Kind::Resource { "hResource" } else { "hAllocation" };
-    let block = word.block.as_ref();
+    let block = driver_handle.block.as_ref();
     let size = block.map_or(String::new(), |it| format!(" ({} bytes, tag {})", it.bytes, it.tag));
     let message = format!(
         "{CLOSE_ALLOCATION} freed the pool block behind the {handle} of {live}{size}, but {live} \
@@ -99,11 +104,11 @@ mod tests {
 
     #[test]
     fn any_device_may_open() {
-        let opens = |create: bool, answer: &str| {
+        let opens = |create: bool, result: &str| {
             format!(
-                "call:1 ddi.call name=DxgkDdiOpenAllocation level=passive class=zero adapter=adapter:1 process=process:2
+                "call:1 ddi.call name=DxgkDdiOpenAllocation level=passive threading_level=zero adapter=adapter:1 process=process:2
                 c1 view:2 ddi.opens device=device:2 resource=resource:1 create={create} batch=1
-                call:1 ddi.return name=DxgkDdiOpenAllocation answer={answer} legal=true"
+                call:1 ddi.return name=DxgkDdiOpenAllocation result={result} legal=true"
             )
         };
         let id = RuleId::KMD_OPEN_006;
@@ -116,14 +121,14 @@ mod tests {
     #[test]
     fn the_allocations_own_data_is_left_alone() {
         let id = RuleId::KMD_OPEN_007;
-        let close = |name: &str, word: u32| {
+        let close = |name: &str, driver_handle: u32| {
             format!(
                 "driver-pointer:1 pool.allocated bytes=64 tag=Wtun
-                driver-pointer:1 driver-handle.set to=allocation:3
+                driver-pointer:1 driver-handle.set of=allocation:3
                 driver-pointer:2 pool.allocated bytes=16 tag=Wtun
-                driver-pointer:2 driver-handle.set to=view:3
-                call:2 ddi.call name={name} level=passive class=zero adapter=adapter:1 process=-
-                c2 driver-pointer:{word} pool.freed"
+                driver-pointer:2 driver-handle.set of=view:3
+                call:2 ddi.call name={name} level=passive threading_level=zero adapter=adapter:1 process=-
+                c2 driver-pointer:{driver_handle} pool.freed"
             )
         };
         assert!(messages(id, &close("DxgkDdiCloseAllocation", 2)).is_empty());
@@ -138,13 +143,14 @@ mod tests {
 
     /// Two views of a resource end; `whole` says whether the resource does too.
     fn ends(whole: bool, closes: &str) -> String {
-        let unnamed = "resource-view:1 resource-view.retiring by=device:1 retirement=retirement:1\n";
+        let unnamed =
+            "resource-view:1 resource-view.retiring by=device:1 retirement=retirement:1\n";
         let whole = if whole { unnamed } else { "" };
         format!(
             "resource-view:1 resource-view.opened resource=resource:1 device=device:1
-            view:1 view.opened allocation=allocation:1 device=device:1 resource=resource:1 answered=true
-            view:2 view.opened allocation=allocation:2 device=device:1 resource=resource-view:1 answered=true
-            retirement:1 retire.requested device=device:1 views=2 assume=false sync=false
+            view:1 view.opened allocation=allocation:1 device=device:1 resource=resource:1 handle_set=true
+            view:2 view.opened allocation=allocation:2 device=device:1 resource=resource-view:1 handle_set=true
+            retirement:1 retire.requested device=device:1 views=2 assume_not_in_use=false synchronous=false
             {whole}view:1 view.retiring by=device:1 retirement=retirement:1
             view:2 view.retiring by=device:1 retirement=retirement:1
             {closes}"
@@ -172,9 +178,9 @@ mod tests {
         let id = RuleId::KMD_OPEN_009;
         let one = "c1 view:1 ddi.closes device=device:1 batch=1\n";
         let check = |closes: &str, but: &str| {
-            let said = messages(id, &ends(false, closes));
-            assert_eq!(said.len(), 1, "{closes}");
-            assert!(said[0].ends_with(but), "{}", said[0]);
+            let message = messages(id, &ends(false, closes));
+            assert_eq!(message.len(), 1, "{closes}");
+            assert!(message[0].ends_with(but), "{}", message[0]);
         };
         assert!(messages(id, &ends(false, one)).is_empty());
         check(&one.repeat(2), "but it was given to one before");

@@ -4,7 +4,7 @@
 use crate::ddi::{CREATE_ALLOCATION, OPEN_ALLOCATION};
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, Kind, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, Kind, RuleId};
 
 /// The rules on creation.
 pub(crate) static RULES: &[Rule] = &[
@@ -51,7 +51,9 @@ fn global_handle_if_shared(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn device_not_lost(event: &Event, shadows: &Shadows) -> Verdict {
     // What was created while its device was lost is undone, and gets no name.
-    let EventKind::HandlePublished { of: to, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::HandlePublished { of: to, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let device = shadows.view(to).and_then(|view| shadows.device(view.device));
     let Some(device) = device else { return Verdict::NotApplicable };
     Verdict::holds_if(!device.lost, Component::Kernel, "D3DKMTCreateAllocation, hDevice", || {
@@ -60,7 +62,10 @@ fn device_not_lost(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn private_data_matches(event: &Event, _shadows: &Shadows) -> Verdict {
-    let EventKind::AllocationCreated { client_data: given, driver_data: seen, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::AllocationCreated { client_data: given, driver_data: seen, .. } = &event.kind
+    else {
+        return Verdict::NotApplicable;
+    };
     let place = "DxgkDdiCreateAllocation, pPrivateDriverData";
     Verdict::holds_if(given == seen, Component::Kernel, place, || {
         format!(
@@ -83,7 +88,10 @@ fn driver_handle_unique(event: &Event, shadows: &Shadows) -> Verdict {
             "{CREATE_ALLOCATION} left the hAllocation of {to} NULL, but an allocation needs one"
         ));
     }
-    let mut uses = shadows.driver_pointer(event.subject).into_iter().flat_map(|word| &word.uses);
+    let mut uses = shadows
+        .driver_pointer(event.subject)
+        .into_iter()
+        .flat_map(|driver_handle| &driver_handle.uses);
     match uses.find(|it| it.of.kind == Kind::Allocation && it.of != *to) {
         Some(other) => broken(format!(
             "{CREATE_ALLOCATION} gave {} as the hAllocation of {to}, but {} lives and has it \
@@ -99,9 +107,9 @@ fn driver_handle_not_stale(event: &Event, shadows: &Shadows) -> Verdict {
     if to.kind != Kind::Allocation || event.subject.number == 0 {
         return Verdict::NotApplicable;
     }
-    let word = shadows.driver_pointer(event.subject);
-    let freed = word.and_then(|it| it.block.as_ref()).and_then(|it| it.freed.as_ref());
-    let dead = word.and_then(|it| it.allocation).filter(|it| it != to).zip(freed);
+    let driver_handle = shadows.driver_pointer(event.subject);
+    let freed = driver_handle.and_then(|it| it.block.as_ref()).and_then(|it| it.freed.as_ref());
+    let dead = driver_handle.and_then(|it| it.allocation).filter(|it| it != to).zip(freed);
     let Some((dead, freed)) = dead else { return Verdict::Holds };
     let message = format!(
         "{CREATE_ALLOCATION} gave {} as the hAllocation of {to}, but that was the word of {dead}, \
@@ -113,7 +121,9 @@ fn driver_handle_not_stale(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn has_size(event: &Event, _shadows: &Shadows) -> Verdict {
-    let EventKind::AllocationCreated { size, .. } = event.kind else { return Verdict::NotApplicable };
+    let EventKind::AllocationCreated { size, .. } = event.kind else {
+        return Verdict::NotApplicable;
+    };
     Verdict::holds_if(size > 0, Component::Driver, "DxgkDdiCreateAllocation, Size", || {
         format!("{CREATE_ALLOCATION} gave {} a Size of 0, but it has to be more", event.subject)
     })
@@ -134,26 +144,28 @@ fn pitch_size_sufficient(event: &Event, _shadows: &Shadows) -> Verdict {
 }
 
 fn last_driver_handle_used(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::DdiResource { driver_handle: word, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::DdiResource { driver_handle, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let Some(last) = shadows.resource(event.subject).and_then(|it| it.driver_handle) else {
         return Verdict::NotApplicable;
     };
-    Verdict::holds_if(*word == last, Component::Kernel, "hResource", || {
+    Verdict::holds_if(*driver_handle == last, Component::Kernel, "hResource", || {
         format!(
-            "a call carried {word} as the hResource of {}, but the driver's last one is {last}",
+            "a call carried {driver_handle} as the hResource of {}, but the driver's last one is {last}",
             event.subject
         )
     })
 }
 
 fn failed_create_undone(event: &Event, shadows: &Shadows) -> Verdict {
-    let (EventKind::DdiReturn { name, result: answer, .. }, Some(call)) =
+    let (EventKind::DdiReturn { name, result, .. }, Some(call)) =
         (&event.kind, shadows.call(event.subject))
     else {
         return Verdict::NotApplicable;
     };
     // Who crashed could not undo anything: that is the one finding.
-    if name != CREATE_ALLOCATION || answer == "ok" || answer == "crashed" {
+    if name != CREATE_ALLOCATION || result == "ok" || result == "crashed" {
         return Verdict::NotApplicable;
     }
     match call.blocks.first() {
@@ -162,7 +174,7 @@ fn failed_create_undone(event: &Event, shadows: &Shadows) -> Verdict {
             Component::Driver,
             CREATE_ALLOCATION.into(),
             format!(
-                "{CREATE_ALLOCATION} answered {answer}, but {} pool blocks it took are not freed \
+                "{CREATE_ALLOCATION} answered {result}, but {} pool blocks it took are not freed \
                  (first {block}, {bytes} bytes, tag {tag})",
                 call.blocks.len()
             ),
@@ -192,12 +204,12 @@ mod tests {
     fn the_word_of_a_dead_allocation_is_stale_until_its_block_is_taken_again() {
         let id = RuleId::KMD_DESTROY_012;
         let life = "driver-pointer:1 pool.allocated bytes=64 tag=Wtun
-            driver-pointer:1 driver-handle.set to=allocation:1
-            call:1 ddi.call name=DxgkDdiDestroyAllocation level=passive class=zero adapter=adapter:1 process=-
+            driver-pointer:1 driver-handle.set of=allocation:1
+            call:1 ddi.call name=DxgkDdiDestroyAllocation level=passive threading_level=zero adapter=adapter:1 process=-
             c1 driver-pointer:1 pool.freed
-            call:1 ddi.return name=DxgkDdiDestroyAllocation answer=ok legal=true
-            driver-pointer:1 driver-handle.ended of=allocation:1 alone=false\n";
-        let again = "driver-pointer:1 driver-handle.set to=allocation:2";
+            call:1 ddi.return name=DxgkDdiDestroyAllocation result=ok legal=true
+            driver-pointer:1 driver-handle.ended of=allocation:1 only_object=false\n";
+        let again = "driver-pointer:1 driver-handle.set of=allocation:2";
         let named = messages(id, &format!("{life}{again}"));
         assert!(named[0].contains("was the word of allocation 1"), "{named:?}");
         let taken = "driver-pointer:1 pool.allocated bytes=64 tag=Wtun\n";
@@ -209,7 +221,9 @@ mod tests {
     fn a_resource_ends_by_its_own_device() {
         let opened = "resource-view:1 resource-view.opened resource=resource:1 device=device:1\n";
         let by = |by: &str| {
-            format!("{opened}resource-view:1 resource-view.retiring by={by} retirement=retirement:1")
+            format!(
+                "{opened}resource-view:1 resource-view.retiring by={by} retirement=retirement:1"
+            )
         };
         let id = RuleId::ALLOC_CREATE_007;
         assert!(messages(id, &by("device:1")).is_empty());
@@ -238,7 +252,7 @@ mod tests {
     fn created(size: u64, pitch: u64, seen: u32) -> String {
         format!(
             "allocation:1 allocation.created adapter=adapter:1 device=device:1 resource=- \
-             size={size} pitch_size={pitch} alignment=0 given=0x00000001 seen={seen:#010x}"
+             size={size} pitch_size={pitch} alignment=0 client_data=0x00000001 driver_data={seen:#010x}"
         )
     }
 
@@ -246,9 +260,11 @@ mod tests {
     fn nothing_is_named_on_a_lost_device() {
         let id = RuleId::ALLOC_CREATE_020;
         let born = "device:1 device.created process=process:1 adapter=adapter:1
-            view:1 view.opened allocation=allocation:1 device=device:1 resource=- answered=true\n";
-        let (lost, named) =
-            ("device:1 device.lost why=hung\n", "process:1 handle.published handle=0x40000040 to=view:1");
+            view:1 view.opened allocation=allocation:1 device=device:1 resource=- handle_set=true\n";
+        let (lost, named) = (
+            "device:1 device.lost why=hung\n",
+            "process:1 handle.published handle=0x40000040 of=view:1",
+        );
         assert_eq!(judge_count(id, &[born, named].concat()), 1);
         assert!(messages(id, &[born, named].concat()).is_empty());
         assert_eq!(
@@ -272,30 +288,39 @@ mod tests {
     #[test]
     fn every_allocation_has_a_word_of_its_own() {
         let id = RuleId::KMD_ALLOC_001;
-        assert_eq!(messages(id, "driver-pointer:0 driver-handle.set to=allocation:1").len(), 1);
+        assert_eq!(messages(id, "driver-pointer:0 driver-handle.set of=allocation:1").len(), 1);
         assert!(
-            messages(id, "driver-pointer:1 driver-handle.set to=resource:1\nword:1 driver-handle.set to=allocation:1")
+            messages(id, "driver-pointer:1 driver-handle.set of=resource:1\nword:1 driver-handle.set of=allocation:1")
                 .is_empty()
         );
-        let first = "driver-pointer:1 driver-handle.set to=allocation:1\n";
+        let first = "driver-pointer:1 driver-handle.set of=allocation:1\n";
         assert_eq!(
-            messages(id, &format!("{first}driver-pointer:1 driver-handle.set to=allocation:2")),
+            messages(id, &format!("{first}driver-pointer:1 driver-handle.set of=allocation:2")),
             ["DxgkDdiCreateAllocation gave word 1 as the hAllocation of allocation 2, \
               but allocation 1 lives and has it already"]
         );
-        let ended = "driver-pointer:1 driver-handle.ended of=allocation:1 alone=false\n";
-        assert!(messages(id, &format!("{first}{ended}driver-pointer:1 driver-handle.set to=allocation:2")).is_empty());
+        let ended = "driver-pointer:1 driver-handle.ended of=allocation:1 only_object=false\n";
+        assert!(
+            messages(
+                id,
+                &format!("{first}{ended}driver-pointer:1 driver-handle.set of=allocation:2")
+            )
+            .is_empty()
+        );
     }
 
     #[test]
     fn a_resource_travels_with_its_last_word() {
         let id = RuleId::KMD_ALLOC_010;
-        let start = "driver-pointer:1 driver-handle.set to=resource:1
+        let start = "driver-pointer:1 driver-handle.set of=resource:1
             resource:1 resource.created adapter=adapter:1 device=device:1 sharing=none\n";
-        let carries =
-            |word| format!("c1 resource:1 ddi.resource word=driver-pointer:{word} goes=false alone=false\n");
+        let carries = |driver_handle| {
+            format!(
+                "c1 resource:1 ddi.resource driver_handle=driver-pointer:{driver_handle} destroy=false no_allocations=false\n"
+            )
+        };
         assert!(messages(id, &format!("{start}{}", carries(1))).is_empty());
-        let changed = format!("{start}driver-pointer:2 driver-handle.set to=resource:1\n");
+        let changed = format!("{start}driver-pointer:2 driver-handle.set of=resource:1\n");
         assert!(messages(id, &format!("{changed}{}", carries(2))).is_empty());
         assert_eq!(
             messages(id, &format!("{changed}{}", carries(1))),
@@ -307,12 +332,12 @@ mod tests {
     #[test]
     fn a_refused_create_leaves_nothing() {
         let id = RuleId::KMD_ALLOC_011;
-        let call = |answer: &str, freed: &str| {
+        let call = |result: &str, freed: &str| {
             format!(
-                "call:5 ddi.call name=DxgkDdiCreateAllocation level=passive class=zero adapter=adapter:1 process=-
+                "call:5 ddi.call name=DxgkDdiCreateAllocation level=passive threading_level=zero adapter=adapter:1 process=-
                 c5 driver-pointer:1 pool.allocated bytes=64 tag=Wtun
                 {freed} pool.freed
-                call:5 ddi.return name=DxgkDdiCreateAllocation answer={answer} legal=true"
+                call:5 ddi.return name=DxgkDdiCreateAllocation result={result} legal=true"
             )
         };
         assert!(messages(id, &call("no-memory", "c5 driver-pointer:1")).is_empty());
@@ -330,7 +355,7 @@ mod tests {
     fn an_opened_view_has_a_word() {
         let line = |answered: bool| {
             format!(
-                "view:1 view.opened allocation=allocation:1 device=device:1 resource=- answered={answered}"
+                "view:1 view.opened allocation=allocation:1 device=device:1 resource=- handle_set={answered}"
             )
         };
         assert!(messages(RuleId::KMD_OPEN_001, &line(true)).is_empty());

@@ -5,8 +5,8 @@
 
 use crate::ddi::DESTROY_ALLOCATION;
 use crate::rule::{Rule, Verdict};
-use crate::shadow::{Block, Shadows, DriverPointer, call_of};
-use flight::{Event, Irql, Kind, RuleId, Subject, EventKind, Component};
+use crate::shadow::{Block, DriverPointer, Shadows, call_of};
+use flight::{Component, Event, EventKind, Irql, Kind, RuleId, Subject};
 
 /// The rules on `DxgkDdiDestroyAllocation`.
 pub(crate) static RULES: &[Rule] = &[
@@ -92,15 +92,21 @@ fn empty_resource_freed(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 /// Whether the block behind the word of something that ended is freed, if there was one.
-fn freed(of: Subject, word: Option<&DriverPointer>, place: &'static str, handle: &str) -> Verdict {
-    let Some(Block { bytes, tag, freed, leaked, .. }) = word.and_then(|word| word.block.as_ref())
+fn freed(
+    of: Subject,
+    driver_handle: Option<&DriverPointer>,
+    argument: &'static str,
+    handle: &str,
+) -> Verdict {
+    let Some(Block { bytes, tag, freed, leaked, .. }) =
+        driver_handle.and_then(|driver_handle| driver_handle.block.as_ref())
     else {
         return Verdict::NotApplicable;
     };
     if *leaked {
         return Verdict::NotApplicable; // The call that should have freed it has crashed.
     }
-    Verdict::holds_if(freed.is_some(), Component::Driver, place, || {
+    Verdict::holds_if(freed.is_some(), Component::Driver, argument, || {
         format!(
             "{DESTROY_ALLOCATION} returned for {of}, but the pool block behind its {handle} \
              ({bytes} bytes, tag {tag}) is not freed"
@@ -110,26 +116,29 @@ fn freed(of: Subject, word: Option<&DriverPointer>, place: &'static str, handle:
 
 fn freed_data_unreachable(event: &Event, shadows: &Shadows) -> Verdict {
     if let EventKind::PoolCorrupted { offset } = event.kind {
-        let word = shadows.driver_pointer(event.subject);
-        let Some((of, block)) = word.and_then(|it| it.allocation.zip(it.block.as_ref())) else {
+        let driver_handle = shadows.driver_pointer(event.subject);
+        let Some((of, block)) = driver_handle.and_then(|it| it.allocation.zip(it.block.as_ref()))
+        else {
             return Verdict::NotApplicable;
         };
-        let place =
+        let argument =
             shadows.call_of(event).map_or(DESTROY_ALLOCATION.into(), |call| call.name.clone());
         let Block { bytes, tag, .. } = block;
         return Verdict::Broken(
             Component::Driver,
-            place,
+            argument,
             format!(
                 "the pool block behind the hAllocation of {of} ({bytes} bytes, tag {tag}) was \
                  written to at offset {offset} after it was freed"
             ),
         );
     }
-    let word = shadows.allocation(event.subject).and_then(|allocation| allocation.driver_handle);
-    let word = shadows.driver_pointer(word).filter(|word| word.block.is_some());
-    let Some(word) = word else { return Verdict::NotApplicable };
-    let freed = word.freed();
+    let driver_handle =
+        shadows.allocation(event.subject).and_then(|allocation| allocation.driver_handle);
+    let driver_handle =
+        shadows.driver_pointer(driver_handle).filter(|driver_handle| driver_handle.block.is_some());
+    let Some(driver_handle) = driver_handle else { return Verdict::NotApplicable };
+    let freed = driver_handle.freed();
     Verdict::holds_if(freed.is_none(), Component::Driver, LIST, || {
         let freed = freed.map_or("", |it| it);
         format!(
@@ -141,21 +150,30 @@ fn freed_data_unreachable(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn kept_resource_not_freed(event: &Event, shadows: &Shadows) -> Verdict {
-    let lost = |of: Subject, place: &flight::Text| {
+    let lost = |of: Subject, argument: &flight::Text| {
         let message = format!(
-            "{place} freed the pool block behind the hResource of {of}, but {of} was not to be \
+            "{argument} freed the pool block behind the hResource of {of}, but {of} was not to be \
              destroyed"
         );
-        Verdict::Broken(Component::Driver, place.clone(), message)
+        Verdict::Broken(Component::Driver, argument.clone(), message)
     };
-    if let EventKind::DdiResource { driver_handle: word, .. } = event.kind {
-        let Some(word) = shadows.driver_pointer(word).filter(|it| it.block.is_some()) else {
+    if let EventKind::DdiResource { driver_handle, .. } = event.kind {
+        let Some(driver_handle) =
+            shadows.driver_pointer(driver_handle).filter(|it| it.block.is_some())
+        else {
             return Verdict::NotApplicable;
         };
-        return word.freed().map_or(Verdict::Holds, |place| lost(event.subject, place));
+        return driver_handle
+            .freed()
+            .map_or(Verdict::Holds, |argument| lost(event.subject, argument));
     }
-    let mut uses = shadows.driver_pointer(event.subject).into_iter().flat_map(|word| &word.uses);
-    let Some(it) = uses.find(|it| it.of.kind == Kind::Resource) else { return Verdict::NotApplicable };
+    let mut uses = shadows
+        .driver_pointer(event.subject)
+        .into_iter()
+        .flat_map(|driver_handle| &driver_handle.uses);
+    let Some(it) = uses.find(|it| it.of.kind == Kind::Resource) else {
+        return Verdict::NotApplicable;
+    };
     // A call that lends the word may change it, and free the old block: then the next call
     // that carries the word tells.
     if it.lent_in.is_some() && it.lent_in == call_of(event) {
@@ -187,14 +205,16 @@ fn resource_destroyed_with_last(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn destroy_succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
-    let EventKind::DdiReturn { name, result: answer, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::DdiReturn { name, result, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     // A crash is a finding of its own, and an absent entry gave no answer.
-    if name != DESTROY_ALLOCATION || answer == "crashed" || answer == "absent" {
+    if name != DESTROY_ALLOCATION || result == "crashed" || result == "absent" {
         return Verdict::NotApplicable;
     }
-    Verdict::holds_if(answer == "ok", Component::Driver, DESTROY_ALLOCATION, || {
+    Verdict::holds_if(result == "ok", Component::Driver, DESTROY_ALLOCATION, || {
         format!(
-            "{DESTROY_ALLOCATION} answered {answer}, but what it was given is gone all the same: \
+            "{DESTROY_ALLOCATION} answered {result}, but what it was given is gone all the same: \
              it has to succeed"
         )
     })
@@ -216,22 +236,22 @@ mod tests {
     use flight::RuleId;
 
     /// An allocation of a resource, each with a pool block behind its word.
-    const CREATED: &str = "call:1 ddi.call name=DxgkDdiCreateAllocation level=passive class=zero adapter=adapter:1 process=-
+    const CREATED: &str = "call:1 ddi.call name=DxgkDdiCreateAllocation level=passive threading_level=zero adapter=adapter:1 process=-
         c1 driver-pointer:1 pool.allocated bytes=64 tag=Wtun
         c1 driver-pointer:2 pool.allocated bytes=32 tag=Wtun
-        call:1 ddi.return name=DxgkDdiCreateAllocation answer=ok legal=true
-        driver-pointer:2 driver-handle.set to=resource:1
+        call:1 ddi.return name=DxgkDdiCreateAllocation result=ok legal=true
+        driver-pointer:2 driver-handle.set of=resource:1
         resource:1 resource.created adapter=adapter:1 device=device:1 sharing=none
-        allocation:3 allocation.created adapter=adapter:1 device=device:1 resource=resource:1 size=1 pitch_size=0 alignment=0 given=0x00000000 seen=0x00000000
-        driver-pointer:1 driver-handle.set to=allocation:3\n";
-    const CALL: &str = "call:2 ddi.call name=DxgkDdiDestroyAllocation level=passive class=zero adapter=adapter:1 process=-\n";
+        allocation:3 allocation.created adapter=adapter:1 device=device:1 resource=resource:1 size=1 pitch_size=0 alignment=0 client_data=0x00000000 driver_data=0x00000000
+        driver-pointer:1 driver-handle.set of=allocation:3\n";
+    const CALL: &str = "call:2 ddi.call name=DxgkDdiDestroyAllocation level=passive threading_level=zero adapter=adapter:1 process=-\n";
     const DESTROYS: &str = "c2 allocation:3 ddi.destroys adapter=adapter:1\n";
-    const RESOURCE_DESTROYED: &str = "c2 resource:1 ddi.resource word=driver-pointer:2 goes=true alone=false\n";
-    const RESOURCE_KEPT: &str = "c2 resource:1 ddi.resource word=driver-pointer:2 goes=false alone=false\n";
-    const RETURN: &str = "call:2 ddi.return name=DxgkDdiDestroyAllocation answer=ok legal=true\n";
+    const RESOURCE_DESTROYED: &str = "c2 resource:1 ddi.resource driver_handle=driver-pointer:2 destroy=true no_allocations=false\n";
+    const RESOURCE_KEPT: &str = "c2 resource:1 ddi.resource driver_handle=driver-pointer:2 destroy=false no_allocations=false\n";
+    const RETURN: &str = "call:2 ddi.return name=DxgkDdiDestroyAllocation result=ok legal=true\n";
     const FREED: &str = "c2 driver-pointer:1 pool.freed\n";
     const RESOURCE_FREED: &str = "c2 driver-pointer:2 pool.freed\n";
-    const ENDED: &str = "driver-pointer:1 driver-handle.ended of=allocation:3 alone=false\n";
+    const ENDED: &str = "driver-pointer:1 driver-handle.ended of=allocation:3 only_object=false\n";
 
     fn check(id: RuleId, steps: &[&str], expected: &[&str]) {
         let script = [&[CREATED], steps].concat().concat();
@@ -243,9 +263,9 @@ mod tests {
     fn a_wait_for_another_thread_is_no_wait_for_the_gpu() {
         let waits = |name: &str, ended: &str| {
             let script = format!(
-                "call:1 ddi.call name={name} level=passive class=zero adapter=adapter:1 process=-
-                c1 call:1 driver.waited what=KeWaitForSingleObject ended=\"{ended}\"
-                call:1 ddi.return name={name} answer=ok legal=true"
+                "call:1 ddi.call name={name} level=passive threading_level=zero adapter=adapter:1 process=-
+                c1 call:1 driver.waited object=KeWaitForSingleObject ended=\"{ended}\"
+                call:1 ddi.return name={name} result=ok legal=true"
             );
             messages(RuleId::KMD_DESTROY_008, &script)
         };
@@ -279,11 +299,11 @@ mod tests {
         let kept = "DxgkDdiDestroyAllocation returned for allocation 3, but the pool block behind \
                     its hAllocation (64 bytes, tag Wtun) is not freed";
         check(id, &[DESTROYS, ENDED], &[kept]);
-        let plain =
-            "driver-pointer:7 driver-handle.set to=allocation:9\nword:7 driver-handle.ended of=allocation:9 alone=false";
+        let plain = "driver-pointer:7 driver-handle.set of=allocation:9\nword:7 driver-handle.ended of=allocation:9 only_object=false";
         assert_eq!(judge_count(id, plain), 0, "no block, no judgement");
         for (id, alone) in [(RuleId::KMD_DESTROY_004, false), (RuleId::KMD_DESTROY_007, true)] {
-            let ended = format!("driver-pointer:2 driver-handle.ended of=resource:1 alone={alone}");
+            let ended =
+                format!("driver-pointer:2 driver-handle.ended of=resource:1 only_object={alone}");
             check(id, &[RESOURCE_DESTROYED, RESOURCE_FREED, &ended], &[]);
             let kept = "DxgkDdiDestroyAllocation returned for resource 1, but the pool block \
                         behind its hResource (32 bytes, tag Wtun) is not freed";
@@ -300,7 +320,11 @@ mod tests {
         check(id, &[FREED, DESTROYS], &[early]);
         let damaged = "the pool block behind the hAllocation of allocation 3 (64 bytes, tag Wtun) \
                        was written to at offset 8 after it was freed";
-        check(id, &[DESTROYS, FREED, ENDED, "driver-pointer:1 pool.corrupted offset=8"], &[damaged]);
+        check(
+            id,
+            &[DESTROYS, FREED, ENDED, "driver-pointer:1 pool.corrupted offset=8"],
+            &[damaged],
+        );
     }
 
     #[test]
@@ -310,10 +334,10 @@ mod tests {
         let early = "DxgkDdiDestroyAllocation freed the pool block behind the hResource of \
                      resource 1, but resource 1 was not to be destroyed";
         check(id, &[CALL, DESTROYS, RESOURCE_FREED], &[early]);
-        let goes = "c3 resource:1 ddi.resource word=driver-pointer:2 goes=true alone=true";
+        let goes = "c3 resource:1 ddi.resource driver_handle=driver-pointer:2 destroy=true no_allocations=true";
         check(id, &[CALL, DESTROYS, RESOURCE_KEPT, RESOURCE_FREED, RETURN, goes], &[early]);
-        let changed = "driver-pointer:4 driver-handle.set to=resource:1
-            c3 resource:1 ddi.resource word=driver-pointer:4 goes=true alone=true";
+        let changed = "driver-pointer:4 driver-handle.set of=resource:1
+            c3 resource:1 ddi.resource driver_handle=driver-pointer:4 destroy=true no_allocations=true";
         check(id, &[CALL, DESTROYS, RESOURCE_KEPT, RESOURCE_FREED, RETURN, changed], &[]);
     }
 
@@ -322,11 +346,19 @@ mod tests {
         let id = RuleId::KMD_DESTROY_006;
         let removed = "allocation:3 allocation.destroyed\n";
         check(id, &[DESTROYS, RESOURCE_DESTROYED], &[]);
-        check(id, &["c1 allocation:3 ddi.destroys adapter=adapter:1\n", removed, RESOURCE_DESTROYED], &[]);
+        check(
+            id,
+            &["c1 allocation:3 ddi.destroys adapter=adapter:1\n", removed, RESOURCE_DESTROYED],
+            &[],
+        );
         let left = "DxgkDdiDestroyAllocation ends resource 1, but 1 of its allocations live and \
                     are not in its list";
         check(id, &[RESOURCE_DESTROYED], &[left]);
-        check(id, &["c1 allocation:3 ddi.destroys adapter=adapter:1\n", RESOURCE_DESTROYED], &[left]);
+        check(
+            id,
+            &["c1 allocation:3 ddi.destroys adapter=adapter:1\n", RESOURCE_DESTROYED],
+            &[left],
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, RuleId};
 
 /// The rules on escapes. That level two is alone and idle is a rule on levels.
 pub(crate) static RULES: &[Rule] = &[
@@ -22,7 +22,10 @@ fn level_two_if_hardware_access(event: &Event, shadows: &Shadows) -> Verdict {
     let asked = if hardware { "two" } else { "zero" };
     Verdict::holds_if(call.threading_level == asked, Component::Kernel, call.name.clone(), || {
         let with = if hardware { "with" } else { "without" };
-        format!("an escape {with} HardwareAccess is delivered at level {}, not {asked}", call.threading_level)
+        format!(
+            "an escape {with} HardwareAccess is delivered at level {}, not {asked}",
+            call.threading_level
+        )
     })
 }
 
@@ -47,7 +50,7 @@ mod tests {
 
     fn delivered(class: &str, hardware: bool) -> String {
         format!(
-            "call:1 ddi.call name=DxgkDdiEscape level=passive class={class} adapter=adapter:1 \
+            "call:1 ddi.call name=DxgkDdiEscape level=passive threading_level={class} adapter=adapter:1 \
              process=process:1\n c1 call:1 ddi.escapes hardware={hardware}\n"
         )
     }

@@ -5,7 +5,7 @@
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, RuleId};
 
 /// Judges each report by what the node was given.
 pub(crate) static RULES: &[Rule] =
@@ -30,8 +30,8 @@ mod tests {
     /// Flies a script and returns what was said. `+3` gives node 0 fence 3, `-3` reports it;
     /// `1:-3` is node 1.
     fn fly(script: &str) -> Vec<String> {
-        let line = |word: &str| {
-            let (node, step) = word.split_once(':').unwrap_or(("0", word));
+        let line = |driver_handle: &str| {
+            let (node, step) = driver_handle.split_once(':').unwrap_or(("0", driver_handle));
             let (given, fence) = step.split_at(1);
             match given {
                 "+" => {

@@ -8,69 +8,69 @@ use crate::keyed::tests::KEYED;
 use crate::rule::ALL;
 use crate::script::fly;
 use crate::{Severity, find};
-use flight::{RuleId, Component};
+use flight::{Component, RuleId};
 
 /// A driver of the first generation, from start to stop, and nothing wrong.
 const GOOD: &str = "
-    call:1 ddi.call name=DxgkDdiStartDevice level=passive class=three adapter=adapter:1 process=-
+    call:1 ddi.call name=DxgkDdiStartDevice level=passive threading_level=three adapter=adapter:1 process=-
     c1 driver-pointer:1 pool.allocated bytes=128 tag=Wtun
-    call:1 ddi.return name=DxgkDdiStartDevice answer=ok legal=true
+    call:1 ddi.return name=DxgkDdiStartDevice result=ok legal=true
     adapter:1 adapter.started nodes=1 generation=1
     node:0 node.started adapter=adapter:1 ordinal=0
     process:1 process.opened
     process:1 enter call=D3DKMTCreateDevice
     process:1 handle.reserved handle=0x40000000
-    call:2 ddi.call name=DxgkDdiCreateDevice level=passive class=zero adapter=adapter:1 process=process:1
-    call:2 ddi.return name=DxgkDdiCreateDevice answer=ok legal=true
+    call:2 ddi.call name=DxgkDdiCreateDevice level=passive threading_level=zero adapter=adapter:1 process=process:1
+    call:2 ddi.return name=DxgkDdiCreateDevice result=ok legal=true
     device:1 device.created process=process:1 adapter=adapter:1
-    process:1 handle.published handle=0x40000000 to=device:1
+    process:1 handle.published handle=0x40000000 of=device:1
     process:1 leave call=D3DKMTCreateDevice status=0x00000000
     context:1 context.created device=device:1 node=node:0
     process:1 enter call=D3DKMTCreateAllocation2
     process:1 handle.reserved handle=0x40000040
     process:1 handle.reserved handle=0x40000080
-    call:3 ddi.call name=DxgkDdiCreateAllocation level=passive class=zero adapter=adapter:1 process=process:1
+    call:3 ddi.call name=DxgkDdiCreateAllocation level=passive threading_level=zero adapter=adapter:1 process=process:1
     c3 driver-pointer:2 pool.allocated bytes=64 tag=Wtun
     c3 driver-pointer:2 pool.freed
-    call:3 ddi.return name=DxgkDdiCreateAllocation answer=no-memory legal=true
+    call:3 ddi.return name=DxgkDdiCreateAllocation result=no-memory legal=true
     process:1 handle.cancelled handle=0x40000080
     process:1 handle.cancelled handle=0x40000040
     process:1 leave call=D3DKMTCreateAllocation2 status=0xc0000017
     process:1 enter call=D3DKMTCreateAllocation2
     process:1 handle.reserved handle=0x40000040
     process:1 handle.reserved handle=0x40000080
-    call:4 ddi.call name=DxgkDdiCreateAllocation level=passive class=zero adapter=adapter:1 process=process:1
+    call:4 ddi.call name=DxgkDdiCreateAllocation level=passive threading_level=zero adapter=adapter:1 process=process:1
     c4 driver-pointer:2 pool.allocated bytes=64 tag=Wtun
     c4 driver-pointer:3 pool.allocated bytes=32 tag=Wtun
-    call:4 ddi.return name=DxgkDdiCreateAllocation answer=ok legal=true
+    call:4 ddi.return name=DxgkDdiCreateAllocation result=ok legal=true
     resource:1 resource.created adapter=adapter:1 device=device:1 sharing=global
-    driver-pointer:3 driver-handle.set to=resource:1
-    allocation:1 allocation.created adapter=adapter:1 device=device:1 resource=resource:1 size=4096 pitch_size=0 alignment=0 given=0x00000001 seen=0x00000001
-    driver-pointer:2 driver-handle.set to=allocation:1
+    driver-pointer:3 driver-handle.set of=resource:1
+    allocation:1 allocation.created adapter=adapter:1 device=device:1 resource=resource:1 size=4096 pitch_size=0 alignment=0 client_data=0x00000001 driver_data=0x00000001
+    driver-pointer:2 driver-handle.set of=allocation:1
     resource-view:1 resource-view.opened resource=resource:1 device=device:1
-    call:5 ddi.call name=DxgkDdiOpenAllocation level=passive class=zero adapter=adapter:1 process=process:1
-    c5 allocation:1 handle-data.acquired word=driver-pointer:2 hold=1
-    c5 allocation:1 handle-data.released hold=1
+    call:5 ddi.call name=DxgkDdiOpenAllocation level=passive threading_level=zero adapter=adapter:1 process=process:1
+    c5 allocation:1 handle-data.acquired driver_handle=driver-pointer:2 reference=1
+    c5 allocation:1 handle-data.released reference=1
     c5 driver-pointer:4 pool.allocated bytes=16 tag=Wtun
     c5 view:1 ddi.opens device=device:1 resource=resource:1 create=false batch=1
-    call:5 ddi.return name=DxgkDdiOpenAllocation answer=ok legal=true
-    view:1 view.opened allocation=allocation:1 device=device:1 resource=resource:1 answered=true
-    driver-pointer:4 driver-handle.set to=view:1
+    call:5 ddi.return name=DxgkDdiOpenAllocation result=ok legal=true
+    view:1 view.opened allocation=allocation:1 device=device:1 resource=resource:1 handle_set=true
+    driver-pointer:4 driver-handle.set of=view:1
     resource:1 share.recorded runtime=4 total=16
     process:1 handle.shared handle=0x40000002 of=resource:1
-    process:1 handle.published handle=0x40000040 to=resource-view:1
-    process:1 handle.published handle=0x40000080 to=view:1
+    process:1 handle.published handle=0x40000040 of=resource-view:1
+    process:1 handle.published handle=0x40000080 of=view:1
     process:1 leave call=D3DKMTCreateAllocation2 status=0x00000000
     resource:1 share.queried runtime=4 total=16 copied=0
     resource:1 share.opened written=16 copied=20
     device:1 device.state-queried state=active
-    process:1 packet.private bytes=4 given=0x00000001 left=0x00000001
+    process:1 packet.private bytes=4 before=0x00000001 after=0x00000001
     context:1 packet.queued packet=1
     context:1 packet.submitted packet=1 node=node:0 fence=1
-    call:6 ddi.call name=DxgkDdiSubmitCommandVirtual level=dispatch class=scheduler adapter=adapter:1 process=-
-    call:6 ddi.return name=DxgkDdiSubmitCommandVirtual answer=ok legal=true
+    call:6 ddi.call name=DxgkDdiSubmitCommandVirtual level=dispatch threading_level=scheduler adapter=adapter:1 process=-
+    call:6 ddi.return name=DxgkDdiSubmitCommandVirtual result=ok legal=true
     process:1 enter call=D3DKMTDestroyAllocation2
-    retirement:1 retire.requested device=device:1 views=1 assume=false sync=true
+    retirement:1 retire.requested device=device:1 views=1 assume_not_in_use=false synchronous=true
     process:1 handle.closed handle=0x40000080 of=view:1
     process:1 handle.closed handle=0x40000040 of=resource-view:1
     view:1 view.retiring by=device:1 retirement=retirement:1
@@ -78,31 +78,31 @@ const GOOD: &str = "
     retirement:1 retire.waits context=context:1 packet=1
     retirement:1 wait.parked why=\"retirement 1\"
     t2 node:0 fence.reported fence=1
-    t2 adapter:1 dpc.queued fresh=true
+    t2 adapter:1 dpc.queued inserted=true
     t2 node:0 fence.passed fence=1
     t2 context:1 packet.done packet=1 node=node:0 fence=1
     t2 view:1 view.idle
     t2 retirement:1 retire.idle
     t2 allocation:1 allocation.decommitted
-    t2 call:7 ddi.call name=DxgkDdiCloseAllocation level=passive class=zero adapter=adapter:1 process=-
+    t2 call:7 ddi.call name=DxgkDdiCloseAllocation level=passive threading_level=zero adapter=adapter:1 process=-
     t2 c7 view:1 ddi.closes device=device:1 batch=1
     t2 c7 driver-pointer:4 pool.freed
-    t2 call:7 ddi.return name=DxgkDdiCloseAllocation answer=ok legal=true
-    t2 driver-pointer:4 driver-handle.ended of=view:1 alone=false
+    t2 call:7 ddi.return name=DxgkDdiCloseAllocation result=ok legal=true
+    t2 driver-pointer:4 driver-handle.ended of=view:1 only_object=false
     t2 view:1 view.closed
     t2 resource-view:1 resource-view.closed
-    t2 call:8 ddi.call name=DxgkDdiDestroyAllocation level=passive class=zero adapter=adapter:1 process=-
+    t2 call:8 ddi.call name=DxgkDdiDestroyAllocation level=passive threading_level=zero adapter=adapter:1 process=-
     t2 c8 allocation:1 ddi.destroys adapter=adapter:1
-    t2 c8 resource:1 ddi.resource word=driver-pointer:3 goes=true alone=false
+    t2 c8 resource:1 ddi.resource driver_handle=driver-pointer:3 destroy=true no_allocations=false
     t2 c8 driver-pointer:2 pool.freed
     t2 c8 driver-pointer:3 pool.freed
-    t2 call:8 ddi.return name=DxgkDdiDestroyAllocation answer=ok legal=true
-    t2 driver-pointer:2 driver-handle.ended of=allocation:1 alone=false
-    t2 driver-pointer:3 driver-handle.ended of=resource:1 alone=false
+    t2 call:8 ddi.return name=DxgkDdiDestroyAllocation result=ok legal=true
+    t2 driver-pointer:2 driver-handle.ended of=allocation:1 only_object=false
+    t2 driver-pointer:3 driver-handle.ended of=resource:1 only_object=false
     t2 allocation:1 allocation.destroyed
     t2 resource:1 resource.destroyed
     t2 retirement:1 retire.done
-    retirement:1 wait.ended how=rung
+    retirement:1 wait.ended result=rung
     retirement:1 retire.returned done=true
     process:1 leave call=D3DKMTDestroyAllocation2 status=0x00000000
     process:1 handle.reserved handle=0x400000c0
@@ -111,46 +111,46 @@ const GOOD: &str = "
     process:1 handle.closed handle=0x40000000 of=device:1
     process:1 process.ended
     adapter:1 adapter.stopped
-    call:9 ddi.call name=DxgkDdiStopDevice level=passive class=three adapter=adapter:1 process=-
+    call:9 ddi.call name=DxgkDdiStopDevice level=passive threading_level=three adapter=adapter:1 process=-
     c9 driver-pointer:1 pool.freed
-    call:9 ddi.return name=DxgkDdiStopDevice answer=ok legal=true
+    call:9 ddi.return name=DxgkDdiStopDevice result=ok legal=true
 ";
 
 /// An empty resource that goes alone.
 const ALONE: &str = "
     driver-pointer:5 pool.allocated bytes=32 tag=Wtun
-    driver-pointer:5 driver-handle.set to=resource:2
+    driver-pointer:5 driver-handle.set of=resource:2
     resource:2 resource.created adapter=adapter:1 device=device:1 sharing=none
-    c9 resource:2 ddi.resource word=driver-pointer:5 goes=true alone=true
+    c9 resource:2 ddi.resource driver_handle=driver-pointer:5 destroy=true no_allocations=true
     c9 driver-pointer:5 pool.freed
-    driver-pointer:5 driver-handle.ended of=resource:2 alone=true
+    driver-pointer:5 driver-handle.ended of=resource:2 only_object=true
     resource:2 resource.destroyed
 ";
 
 /// A driver of the second generation: its adapter, a device and a context, and how it finds its
 /// data and answers an escape; and a client of the first version of destroy.
 const SECOND: &str = "
-    call:20 ddi.call name=DxgkDdiAddDevice level=passive class=three adapter=adapter:2 process=-
+    call:20 ddi.call name=DxgkDdiAddDevice level=passive threading_level=three adapter=adapter:2 process=-
     c20 driver-pointer:6 pool.allocated bytes=128 tag=Wtun
-    c20 driver-pointer:6 driver-handle.set to=adapter:2
-    call:20 ddi.return name=DxgkDdiAddDevice answer=ok legal=true
+    c20 driver-pointer:6 driver-handle.set of=adapter:2
+    call:20 ddi.return name=DxgkDdiAddDevice result=ok legal=true
     adapter:2 adapter.started nodes=1 generation=2
     driver-pointer:7 pool.allocated bytes=64 tag=Wtun
     device:2 device.created process=process:2 adapter=adapter:2
-    driver-pointer:7 driver-handle.set to=device:2
-    call:21 ddi.call name=DxgkDdiCreateContext level=passive class=zero adapter=adapter:2 process=-
+    driver-pointer:7 driver-handle.set of=device:2
+    call:21 ddi.call name=DxgkDdiCreateContext level=passive threading_level=zero adapter=adapter:2 process=-
     c21 driver-pointer:8 pool.allocated bytes=64 tag=Wtun
-    call:21 ddi.return name=DxgkDdiCreateContext answer=ok legal=true
+    call:21 ddi.return name=DxgkDdiCreateContext result=ok legal=true
     context:2 context.created device=device:2 node=node:0
-    driver-pointer:8 driver-handle.set to=context:2
-    call:22 ddi.call name=DxgkDdiOpenAllocation level=passive class=zero adapter=adapter:2 process=-
+    driver-pointer:8 driver-handle.set of=context:2
+    call:22 ddi.call name=DxgkDdiOpenAllocation level=passive threading_level=zero adapter=adapter:2 process=-
     c22 adapter:2 callback name=DxgkCbAcquireHandleData
-    call:22 ddi.return name=DxgkDdiOpenAllocation answer=ok legal=true
+    call:22 ddi.return name=DxgkDdiOpenAllocation result=ok legal=true
     process:2 enter call=D3DKMTEscape
     process:2 escape.requested hardware=true resolved=true
-    call:23 ddi.call name=DxgkDdiEscape level=passive class=two adapter=adapter:2 process=process:2
+    call:23 ddi.call name=DxgkDdiEscape level=passive threading_level=two adapter=adapter:2 process=process:2
     c23 call:23 ddi.escapes hardware=true
-    call:23 ddi.return name=DxgkDdiEscape answer=ok legal=true
+    call:23 ddi.return name=DxgkDdiEscape result=ok legal=true
     process:2 leave call=D3DKMTEscape status=0x00000000
     process:2 enter call=D3DKMTEscape
     process:2 escape.requested hardware=false resolved=false
@@ -158,7 +158,7 @@ const SECOND: &str = "
     process:2 enter call=D3DKMTDestroyAllocation
     resource:3 resource.created adapter=adapter:2 device=device:2 sharing=none
     resource-view:3 resource-view.opened resource=resource:3 device=device:2
-    retirement:2 retire.requested device=device:2 views=0 assume=false sync=false
+    retirement:2 retire.requested device=device:2 views=0 assume_not_in_use=false synchronous=false
     resource-view:3 resource-view.retiring by=device:2 retirement=retirement:2
     resource-view:3 resource-view.closed
     resource:3 resource.destroyed
@@ -167,63 +167,63 @@ const SECOND: &str = "
     context:2 ddi.ends
     driver-pointer:8 pool.freed
     context:2 context.destroyed
-    driver-pointer:8 driver-handle.ended of=context:2 alone=false
+    driver-pointer:8 driver-handle.ended of=context:2 only_object=false
     driver-pointer:7 pool.freed
     device:2 device.destroyed
-    driver-pointer:7 driver-handle.ended of=device:2 alone=false
+    driver-pointer:7 driver-handle.ended of=device:2 only_object=false
     driver-pointer:6 pool.freed
-    driver-pointer:6 driver-handle.ended of=adapter:2 alone=false
+    driver-pointer:6 driver-handle.ended of=adapter:2 only_object=false
     adapter:2 adapter.stopped
     process:2 process.ended
 ";
 
 /// An adapter that sleeps, wakes, is reset and goes.
 const POWER: &str = "
-    call:30 ddi.call name=DxgkDdiAddDevice level=passive class=three adapter=adapter:8 process=-
-    c30 driver-pointer:9 driver-handle.set to=adapter:8
-    call:30 ddi.return name=DxgkDdiAddDevice answer=ok legal=true
+    call:30 ddi.call name=DxgkDdiAddDevice level=passive threading_level=three adapter=adapter:8 process=-
+    c30 driver-pointer:9 driver-handle.set of=adapter:8
+    call:30 ddi.return name=DxgkDdiAddDevice result=ok legal=true
     adapter:8 adapter.started nodes=1 generation=2
-    call:31 ddi.call name=DxgkDdiSetPowerState level=passive class=three adapter=adapter:8 process=-
-    c31 adapter:8 ddi.adapter word=driver-pointer:9
-    call:31 ddi.return name=DxgkDdiSetPowerState answer=ok legal=true
+    call:31 ddi.call name=DxgkDdiSetPowerState level=passive threading_level=three adapter=adapter:8 process=-
+    c31 adapter:8 ddi.adapter driver_handle=driver-pointer:9
+    call:31 ddi.return name=DxgkDdiSetPowerState result=ok legal=true
     adapter:8 adapter.powered state=d3
-    call:32 ddi.call name=DxgkDdiNotifySurpriseRemoval level=passive class=three adapter=adapter:8 process=-
-    call:32 ddi.return name=DxgkDdiNotifySurpriseRemoval answer=ok legal=true
+    call:32 ddi.call name=DxgkDdiNotifySurpriseRemoval level=passive threading_level=three adapter=adapter:8 process=-
+    call:32 ddi.return name=DxgkDdiNotifySurpriseRemoval result=ok legal=true
     adapter:8 adapter.surprise-removed
-    call:33 ddi.call name=DxgkDdiResetDevice level=device class=none adapter=adapter:8 process=-
-    call:33 ddi.return name=DxgkDdiResetDevice answer=ok legal=true
-    call:34 ddi.call name=DxgkDdiStopDeviceAndReleasePostDisplayOwnership level=passive class=three adapter=adapter:8 process=-
-    call:34 ddi.return name=DxgkDdiStopDeviceAndReleasePostDisplayOwnership answer=unsupported legal=true
-    call:35 ddi.call name=DxgkDdiStopDevice level=passive class=three adapter=adapter:8 process=-
-    call:35 ddi.return name=DxgkDdiStopDevice answer=ok legal=true
-    driver-pointer:9 driver-handle.ended of=adapter:8 alone=false
+    call:33 ddi.call name=DxgkDdiResetDevice level=device threading_level=none adapter=adapter:8 process=-
+    call:33 ddi.return name=DxgkDdiResetDevice result=ok legal=true
+    call:34 ddi.call name=DxgkDdiStopDeviceAndReleasePostDisplayOwnership level=passive threading_level=three adapter=adapter:8 process=-
+    call:34 ddi.return name=DxgkDdiStopDeviceAndReleasePostDisplayOwnership result=unsupported legal=true
+    call:35 ddi.call name=DxgkDdiStopDevice level=passive threading_level=three adapter=adapter:8 process=-
+    call:35 ddi.return name=DxgkDdiStopDevice result=ok legal=true
+    driver-pointer:9 driver-handle.ended of=adapter:8 only_object=false
     adapter:8 adapter.stopped
 ";
 
 /// An adapter whose node gives paging commands back, and whose engine cannot be reset.
 const RECOVERY: &str = "
-    call:80 ddi.call name=DxgkDdiAddDevice level=passive class=three adapter=adapter:9 process=-
-    call:80 ddi.return name=DxgkDdiAddDevice answer=ok legal=true
+    call:80 ddi.call name=DxgkDdiAddDevice level=passive threading_level=three adapter=adapter:9 process=-
+    call:80 ddi.return name=DxgkDdiAddDevice result=ok legal=true
     adapter:9 adapter.started nodes=1 generation=2
     node:8 node.started adapter=adapter:9 ordinal=0
     device:8 device.created process=process:8 adapter=adapter:9
     node:8 paging.submitted paging=paging:8 fence=1 bytes=24 switch=false
-    call:81 ddi.call name=DxgkDdiSubmitCommand level=dispatch class=scheduler adapter=adapter:9 process=-
+    call:81 ddi.call name=DxgkDdiSubmitCommand level=dispatch threading_level=scheduler adapter=adapter:9 process=-
     c81 call:81 ddi.pages context=-
-    call:81 ddi.return name=DxgkDdiSubmitCommand answer=ok legal=true
-    call:82 ddi.call name=DxgkDdiPreemptCommand level=dispatch class=scheduler adapter=adapter:9 process=-
-    call:82 ddi.return name=DxgkDdiPreemptCommand answer=ok legal=true
+    call:81 ddi.return name=DxgkDdiSubmitCommand result=ok legal=true
+    call:82 ddi.call name=DxgkDdiPreemptCommand level=dispatch threading_level=scheduler adapter=adapter:9 process=-
+    call:82 ddi.return name=DxgkDdiPreemptCommand result=ok legal=true
     node:8 node.preempted preemption=1 last=0
     node:8 paging.submitted paging=paging:8 fence=1 bytes=24 switch=false
-    call:83 ddi.call name=DxgkDdiCancelCommand level=passive class=scheduler adapter=adapter:9 process=-
-    call:83 ddi.return name=DxgkDdiCancelCommand answer=ok legal=true
-    node:8 node.reset done=0 aborted=1 given=1
+    call:83 ddi.call name=DxgkDdiCancelCommand level=passive threading_level=scheduler adapter=adapter:9 process=-
+    call:83 ddi.return name=DxgkDdiCancelCommand result=ok legal=true
+    node:8 node.reset done=0 aborted=1 submitted=1
     device:8 device.paging-lost of=allocation:8 paging=paging:8
     device:8 device.lost why=\"its work does not end\"
     device:8 device.state-queried state=\"its work does not end\"
     adapter:9 adapter.reset now=0 count=1
-    call:84 ddi.call name=DxgkDdiResetFromTimeout level=passive class=three adapter=adapter:9 process=-
-    call:84 ddi.return name=DxgkDdiResetFromTimeout answer=ok legal=true
+    call:84 ddi.call name=DxgkDdiResetFromTimeout level=passive threading_level=three adapter=adapter:9 process=-
+    call:84 ddi.return name=DxgkDdiResetFromTimeout result=ok legal=true
     adapter:9 paging.dropped operation=transfer of=allocation:8 bytes=0
     adapter:9 adapter.restarted
     device:8 device.destroyed
@@ -237,7 +237,12 @@ fn a_good_flight_is_quiet_and_judged_by_every_history_rule() {
     let verifier = fly(&flight);
     assert_eq!(verifier.findings(), []);
     for rule in ALL.iter().copied().flatten() {
-        assert_ne!(verifier.rule_counts().count_of(rule.id), 0, "{} judged nothing", rule.id.name());
+        assert_ne!(
+            verifier.rule_counts().count_of(rule.id),
+            0,
+            "{} judged nothing",
+            rule.id.name()
+        );
     }
     assert_eq!(verifier.called().len(), 39);
     let lines = flight.lines().filter(|it| !it.trim().is_empty());
@@ -282,7 +287,7 @@ fn repeats_are_counted_on_the_first() {
 
 #[test]
 fn what_a_door_judged_is_a_finding_and_not_counted_here() {
-    let line = "device:1 rule.broken rule=ALLOC-CREATE-001 who=client place=D3DKMTCreateAllocation message=no";
+    let line = "device:1 rule.broken rule=ALLOC-CREATE-001 component=client argument=D3DKMTCreateAllocation message=no";
     let verifier = fly(line);
     let [finding] = verifier.findings() else { panic!("{:#?}", verifier.findings()) };
     assert_eq!((finding.rule, finding.component), (RuleId::ALLOC_CREATE_001, Component::Client));
@@ -292,8 +297,8 @@ fn what_a_door_judged_is_a_finding_and_not_counted_here() {
 
 #[test]
 fn a_wrong_answer_of_submit_stops_windows_and_others_are_not_known() {
-    let answer = |name| format!("call:1 ddi.return name={name} answer=busy legal=false\n");
-    let both = answer("DxgkDdiSubmitCommandVirtual") + &answer("DxgkDdiCloseAllocation");
+    let result = |name| format!("call:1 ddi.return name={name} result=busy legal=false\n");
+    let both = result("DxgkDdiSubmitCommandVirtual") + &result("DxgkDdiCloseAllocation");
     let verifier = fly(&both);
     let windows: Vec<_> = verifier.findings().iter().map(|it| it.windows.as_str()).collect();
     assert_eq!(windows, ["stops with bug check 0x119 (0x2)", "not known"]);

@@ -7,21 +7,21 @@ pub(crate) const SYNC: &str = "
     device:5 device.created process=process:5 adapter=adapter:5
     context:5 context.created device=device:5 node=node:5
     context:6 context.created device=device:5 node=node:5
-    sync:1 sync.created device=device:5 kind=semaphore value=0 sharing=global silent=false deaf=false stays=false
+    sync:1 sync.created device=device:5 kind=semaphore value=0 sharing=global no_signal=false no_wait=false no_tdr_signal=false
     process:5 handle.shared handle=0x40000002 of=sync:1
-    process:5 handle.published handle=0x40000400 to=sync:1
+    process:5 handle.published handle=0x40000400 of=sync:1
     sync:1 sync.handles-returned handle=0x40000400 global=0x40000002
     sync:1 sync.opened process=process:6 global=0x40000002
-    process:6 handle.published handle=0x40000400 to=sync:1
-    sync:2 sync.created device=device:5 kind=monitored value=0 sharing=nt silent=false deaf=true stays=false
-    process:5 handle.published handle=0x40000440 to=sync:2
+    process:6 handle.published handle=0x40000400 of=sync:1
+    sync:2 sync.created device=device:5 kind=monitored value=0 sharing=nt no_signal=false no_wait=true no_tdr_signal=false
+    process:5 handle.published handle=0x40000440 of=sync:2
     sync:2 sync.handles-returned handle=0x40000440 global=0x00000000
-    sync:2 sync.requested device=device:5 what=signal answer=taken
-    sync:2 sync.requested device=device:5 what=wait answer=denied
-    gpu-wait:1 gpu-wait.started who=context:5 form=context any=false count=1
+    sync:2 sync.requested device=device:5 operation=signal result=taken
+    sync:2 sync.requested device=device:5 operation=wait result=denied
+    gpu-wait:1 gpu-wait.started waiter=context:5 waiter_kind=context any=false count=1
     gpu-wait:1 gpu-wait.object of=sync:1 value=0
     sync:1 sync.signalled by=context value=1 shown=-
-    sync:1 sync.acquired by=gpu-wait:1 left=0
+    sync:1 sync.acquired by=gpu-wait:1 remaining=0
     gpu-wait:1 gpu-wait.satisfied
     context:5 packet.queued packet=1
     context:5 packet.submitted packet=1 node=node:5 fence=1
@@ -29,32 +29,32 @@ pub(crate) const SYNC: &str = "
     node:5 fence.passed fence=1
     context:5 packet.done packet=1 node=node:5 fence=1
     process:5 enter call=D3DKMTWaitForSynchronizationObjectFromCpu
-    gpu-wait:2 gpu-wait.started who=event:1 form=event any=false count=2
+    gpu-wait:2 gpu-wait.started waiter=event:1 waiter_kind=event any=false count=2
     gpu-wait:2 gpu-wait.object of=sync:2 value=1
     gpu-wait:2 gpu-wait.object of=sync:2 value=2
     process:5 leave call=D3DKMTWaitForSynchronizationObjectFromCpu status=0x00000000
     t2 process:5 enter call=D3DKMTWaitForSynchronizationObjectFromCpu
-    t2 gpu-wait:3 gpu-wait.started who=process:5 form=thread any=true count=2
+    t2 gpu-wait:3 gpu-wait.started waiter=process:5 waiter_kind=thread any=true count=2
     t2 gpu-wait:3 gpu-wait.object of=sync:2 value=1
     t2 gpu-wait:3 gpu-wait.object of=sync:2 value=9
     sync:2 sync.signalled by=cpu value=1 shown=1
     gpu-wait:3 gpu-wait.satisfied
     t2 process:5 leave call=D3DKMTWaitForSynchronizationObjectFromCpu status=0x00000000
-    sync:2 sync.reached broadcast=1 context=context:5 left=1
-    sync:2 sync.reached broadcast=1 context=context:6 left=0
+    sync:2 sync.reached broadcast=1 context=context:5 remaining=1
+    sync:2 sync.reached broadcast=1 context=context:6 remaining=0
     sync:2 sync.signalled by=broadcast value=2 shown=2
     event:1 event.set by=gpu-wait:2
     gpu-wait:2 gpu-wait.satisfied
     sync:2 sync.signalled by=reset value=18446744073709551615 shown=18446744073709551615
     device:5 fences.reset
     process:6 handle.closed handle=0x40000400 of=sync:1
-    sync:1 sync.closed process=process:6 names=1
+    sync:1 sync.closed process=process:6 handles=1
     process:6 process.ended
     process:5 handle.closed handle=0x40000400 of=sync:1
-    sync:1 sync.closed process=process:5 names=0
+    sync:1 sync.closed process=process:5 handles=0
     sync:1 sync.destroyed
     process:5 handle.closed handle=0x40000440 of=sync:2
-    sync:2 sync.closed process=process:5 names=0
+    sync:2 sync.closed process=process:5 handles=0
     sync:2 sync.destroyed
     context:5 context.destroyed
     context:6 context.destroyed
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn who_waits_goes_on_when_what_it_needs_is_there() {
-        let taken = "    sync:1 sync.acquired by=gpu-wait:1 left=0\n";
+        let taken = "    sync:1 sync.acquired by=gpu-wait:1 remaining=0\n";
         let wait = "await 1 of context 5 is over, which needs sync 1 to have 0";
         assert_eq!(changed(RuleId::SYNC_CREATE_009, taken, ""), [wait]);
         let low = "sync.signalled by=broadcast value=1 shown=1";
@@ -102,7 +102,7 @@ mod tests {
         let queued = "    context:5 packet.queued packet=1\n";
         let done = "    context:5 packet.done packet=1 node=node:5 fence=1\n";
         let again = "
-    gpu-wait:7 gpu-wait.started who=context:5 form=context any=false count=1
+    gpu-wait:7 gpu-wait.started waiter=context:5 waiter_kind=context any=false count=1
     gpu-wait:7 gpu-wait.object of=sync:2 value=7
     context:5 packet.returned packet=1 node=node:5 fence=1
     context:5 packet.submitted packet=1 node=node:5 fence=2
@@ -115,11 +115,11 @@ mod tests {
     #[test]
     fn a_thread_stays_until_its_wait_is_over() {
         let passed = "    gpu-wait:3 gpu-wait.satisfied\n";
-        let said = changed(RuleId::SYNC_CREATE_010, passed, "");
-        assert_eq!(said, ["process 5 goes on before its wait without an event is over"]);
+        let message = changed(RuleId::SYNC_CREATE_010, passed, "");
+        assert_eq!(message, ["process 5 goes on before its wait without an event is over"]);
         let set = "    event:1 event.set by=gpu-wait:2\n";
-        let said = changed(RuleId::SYNC_CREATE_010, set, "");
-        assert_eq!(said, ["await 2 is over, and its event 1 is not set"]);
+        let message = changed(RuleId::SYNC_CREATE_010, set, "");
+        assert_eq!(message, ["await 2 is over, and its event 1 is not set"]);
     }
 
     #[test]
@@ -127,10 +127,10 @@ mod tests {
         let (nt, global) = ("sharing=nt silent", "sharing=global silent");
         assert_eq!(changed(RuleId::SYNC_CREATE_017, nt, global).len(), 1);
         let (deaf, hears) = ("deaf=true", "deaf=false");
-        let said = changed(RuleId::SYNC_CREATE_004, deaf, hears);
-        assert_eq!(said, ["device 5 has sync 2 with the right to wait, which is denied"]);
+        let message = changed(RuleId::SYNC_CREATE_004, deaf, hears);
+        assert_eq!(message, ["device 5 has sync 2 with the right to wait, which is denied"]);
         let closed = "    process:6 handle.closed handle=0x40000400 of=sync:1\n";
-        let said = changed(RuleId::SYNC_CREATE_020, closed, "");
-        assert_eq!(said, ["process 6 has ended, and 1 of its names hold objects"]);
+        let message = changed(RuleId::SYNC_CREATE_020, closed, "");
+        assert_eq!(message, ["process 6 has ended, and 1 of its names hold objects"]);
     }
 }

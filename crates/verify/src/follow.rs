@@ -8,10 +8,10 @@
 
 use crate::ddi;
 use crate::shadow::{
-    Adapter, Allocation, Call, ClientCall, Context, Device, ActiveCall, Key, Node, Packet, Process,
-    Resource, Retirement, Serial, Shadows, DriverPointer,
+    ActiveCall, Adapter, Allocation, Call, ClientCall, Context, Device, DriverPointer, Key, Node,
+    Packet, Process, Resource, Retirement, Serial, Shadows,
 };
-use flight::{Event, Kind, Subject, EventKind};
+use flight::{Event, EventKind, Kind, Subject};
 use smallvec::SmallVec;
 
 impl Shadows {
@@ -96,7 +96,9 @@ impl Shadows {
                 match what {
                     EventKind::EscapeRequested { resolved, .. } => call.unresolved = !resolved,
                     EventKind::HandleReserved { handle } => call.reserved.push(handle.0),
-                    EventKind::HandleCancelled { handle } => call.reserved.retain(|it| *it != handle.0),
+                    EventKind::HandleCancelled { handle } => {
+                        call.reserved.retain(|it| *it != handle.0)
+                    }
                     EventKind::HandlePublished { handle, .. } => {
                         call.published.get_or_insert(handle.0);
                     }
@@ -341,25 +343,25 @@ impl Shadows {
                     call.gpu_wait = Some(format!("{what}, {ended}").into());
                 }
             }
-            EventKind::DdiReturn { name, result: answer, .. } => {
+            EventKind::DdiReturn { name, result, .. } => {
                 let Some(call) = self.call_mut(event.subject) else { return };
                 let owner = call.adapter;
                 let (left, ends) =
                     (std::mem::take(&mut call.blocks), std::mem::take(&mut call.ends));
                 let kept = left.len();
                 self.end(event.subject);
-                if answer != "ok" {
+                if result != "ok" {
                     self.note_failed_call(event, owner);
                 }
-                if answer != "ok" && name == "DxgkDdiResetEngine" {
+                if result != "ok" && name == "DxgkDdiResetEngine" {
                     self.must_reset(owner, "a reset of one of its engines has failed");
                 }
                 // What such a call leaves behind is named with the call, and not again.
-                let failed = name == "DxgkDdiCreateAllocation" && answer != "ok";
+                let failed = name == "DxgkDdiCreateAllocation" && result != "ok";
                 let left = left.into_iter().map(|it| it.0).filter(|_| failed);
-                let ends = ends.into_iter().filter(|_| answer == "crashed");
-                for word in left.chain(ends) {
-                    self.with_driver_pointer(word, DriverPointer::leak);
+                let ends = ends.into_iter().filter(|_| result == "crashed");
+                for driver_handle in left.chain(ends) {
+                    self.with_driver_pointer(driver_handle, DriverPointer::leak);
                 }
                 let shadow = self.adapter_mut(owner);
                 let Some(adapter) = shadow else { return };
@@ -369,13 +371,13 @@ impl Shadows {
                     adapter.stopped = Some(name.clone());
                 }
                 if name == ddi::RELEASE {
-                    adapter.released = Some(answer.clone());
-                    if answer == "ok" {
+                    adapter.released = Some(result.clone());
+                    if result == "ok" {
                         adapter.stopped = Some(name.clone());
                     }
                 }
                 adapter.stop_called |= name == ddi::STOP_DEVICE;
-                adapter.declined |= name == ddi::ADD_DEVICE && answer == "declined";
+                adapter.declined |= name == ddi::ADD_DEVICE && result == "declined";
                 let waited_for = adapter.declined && name != ddi::UNLOAD;
                 // One that is about to start has its memory already.
                 let starts = !adapter.segments.is_empty();
@@ -457,8 +459,12 @@ impl Shadows {
         }
     }
 
-    pub(crate) fn with_driver_pointer(&mut self, word: impl Key<DriverPointer>, change: impl FnOnce(&mut DriverPointer)) {
-        if let Some(it) = self.driver_pointer_mut(word) {
+    pub(crate) fn with_driver_pointer(
+        &mut self,
+        driver_handle: impl Key<DriverPointer>,
+        change: impl FnOnce(&mut DriverPointer),
+    ) {
+        if let Some(it) = self.driver_pointer_mut(driver_handle) {
             change(it);
         }
     }

@@ -1,6 +1,6 @@
 //! Following addresses: spaces, what is mapped in them, and their page tables.
 
-use crate::shadow::address::{Mapping, AddressSpace, PageTable, AddressRange};
+use crate::shadow::address::{AddressRange, AddressSpace, Mapping, PageTable};
 use crate::shadow::memory::Segment;
 use crate::shadow::{Adapter, Context, Key, Serial, Shadows};
 use flight::{Event, EventKind};
@@ -13,7 +13,12 @@ impl Shadows {
     pub(crate) fn follow_space(&mut self, event: &Event) {
         let subject = event.subject;
         match &event.kind {
-            EventKind::AddressSpaceCreated { adapter, process, bits, invalidates_tables: again } => {
+            EventKind::AddressSpaceCreated {
+                adapter,
+                process,
+                bits,
+                invalidates_tables: again,
+            } => {
                 let end = 1_u64.checked_shl(*bits).unwrap_or(u64::MAX);
                 let (adapter, process) = (*adapter, *process);
                 let (ranges, order, again) = (BTreeMap::new(), None, *again);
@@ -43,7 +48,8 @@ impl Shadows {
                     self.with_adapter(adapter, |it| it.spaces.retain(|it| it.1 != subject));
                 }
             }
-            EventKind::RangeReserved { start, end, .. } | EventKind::RangeDriverReserved { start, end, .. } => {
+            EventKind::RangeReserved { start, end, .. }
+            | EventKind::RangeDriverReserved { start, end, .. } => {
                 let taken = AddressRange { end: *end, of: None, offset: 0 };
                 self.with_space(subject, |it| it.set_range(&(*start..*end), Some(taken)));
             }
@@ -106,7 +112,11 @@ impl Shadows {
         }
     }
 
-    fn with_space(&mut self, space: impl Key<AddressSpace>, change: impl FnOnce(&mut AddressSpace)) {
+    fn with_space(
+        &mut self,
+        space: impl Key<AddressSpace>,
+        change: impl FnOnce(&mut AddressSpace),
+    ) {
         if let Some(it) = self.address_space_mut(space) {
             change(it);
         }
@@ -117,7 +127,8 @@ impl Shadows {
         match &event.kind {
             EventKind::PageTableCreated { space, entries, level, address } => {
                 let (space, entries, roots) = (*space, *entries, BTreeSet::new());
-                let table = PageTable { space: space.into(), entries, first: None, last: None, roots };
+                let table =
+                    PageTable { space: space.into(), entries, first: None, last: None, roots };
                 self.start(subject, table);
                 self.with_space(space, |it| {
                     it.tables.extend([((*level, *address), Serial::of(subject))]);
@@ -148,7 +159,9 @@ impl Shadows {
 
     /// An entry above leads to a table from here on, or to none any more.
     fn add_parent_entry(&mut self, event: &Event) {
-        let EventKind::PageTableWritten { space, level, address, count, entry_kind: what, .. } = &event.kind else {
+        let EventKind::PageTableWritten { space, level, address, count, entry_kind: what, .. } =
+            &event.kind
+        else {
             return;
         };
         let (Some(below), parent) = (level.checked_sub(1), event.subject) else { return };
@@ -186,8 +199,17 @@ impl Shadows {
 
     /// Entries of pages lead elsewhere from here on.
     fn add_mapping(&mut self, event: &Event) {
-        let EventKind::PageTableWritten { space, level: 0, address, count, entry_kind: what, segment, page, of, .. } =
-            &event.kind
+        let EventKind::PageTableWritten {
+            space,
+            level: 0,
+            address,
+            count,
+            entry_kind: what,
+            segment,
+            page,
+            of,
+            ..
+        } = &event.kind
         else {
             return;
         };

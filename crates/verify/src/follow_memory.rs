@@ -7,16 +7,17 @@ use crate::ddi;
 use crate::follow::decrement;
 use crate::shadow::memory::Memory;
 use crate::shadow::{
-    Allocation, RetireRequest, Block, SharedData, Resource, ResourceView, Retirement, ViewStage, PointerUse, View, DriverPointer,
+    Allocation, Block, DriverPointer, PointerUse, Resource, ResourceView, RetireRequest,
+    Retirement, SharedData, View, ViewStage,
 };
 use crate::shadow::{Key, Serial, Shadows, call_of};
-use flight::{Event, Kind, Subject, EventKind};
+use flight::{Event, EventKind, Kind, Subject};
 
 impl Shadows {
     pub(crate) fn follow_resource(&mut self, event: &Event) {
         match &event.kind {
             EventKind::ResourceCreated { adapter, sharing, .. } => {
-                let word = self.early_words.get(&event.subject).copied();
+                let driver_handle = self.early_words.get(&event.subject).copied();
                 let (live, told, destroyed_in, views) = (0, 0, None, 0);
                 let (adapter, global) = (*adapter, sharing == "global");
                 let resource = Resource {
@@ -26,7 +27,7 @@ impl Shadows {
                     members_destroyed: told,
                     destroyed_in,
                     views,
-                    driver_handle: word,
+                    driver_handle: driver_handle,
                     data: None,
                 };
                 self.start(event.subject, resource);
@@ -44,11 +45,11 @@ impl Shadows {
                     self.with_adapter(adapter, |it| decrement(&mut it.owned));
                 }
             }
-            EventKind::DdiResource { driver_handle: word, destroy: goes, .. } => {
+            EventKind::DdiResource { driver_handle, destroy: goes, .. } => {
                 if *goes {
-                    self.end_in_call(event, (*word).into());
+                    self.end_in_call(event, (*driver_handle).into());
                 }
-                self.with_driver_pointer(*word, |it| {
+                self.with_driver_pointer(*driver_handle, |it| {
                     if let Some(it) = it.use_mut(event.subject) {
                         it.ending |= goes;
                         it.lent_in = if *goes { None } else { call_of(event) };
@@ -81,8 +82,9 @@ impl Shadows {
     }
 
     pub(crate) fn follow_allocation(&mut self, event: &Event) {
-        if let EventKind::AllocationCreated { adapter, device: creator, resource, .. } = event.kind {
-            let word = self.early_words.get(&event.subject).copied();
+        if let EventKind::AllocationCreated { adapter, device: creator, resource, .. } = event.kind
+        {
+            let driver_handle = self.early_words.get(&event.subject).copied();
             let (told, views, busy, held, ended_by, limit) = (None, 0, 0, 0, None, None);
             let memory = Memory::default();
             let allocation = Allocation {
@@ -90,7 +92,7 @@ impl Shadows {
                 creator: creator.into(),
                 memory,
                 resource: resource.map(Serial::from),
-                driver_handle: word,
+                driver_handle: driver_handle,
                 destroyed_in: told,
                 views,
                 busy,
@@ -108,7 +110,8 @@ impl Shadows {
         }
         let shadow = self.allocation_mut(event.subject);
         let Some(allocation) = shadow else { return };
-        let (resource, word, told) = (allocation.resource, allocation.driver_handle, allocation.destroyed_in);
+        let (resource, driver_handle, told) =
+            (allocation.resource, allocation.driver_handle, allocation.destroyed_in);
         let (adapter, ended_by) = (allocation.adapter, allocation.ended_by);
         match event.kind {
             EventKind::AllocationDestroyed {} => {
@@ -130,12 +133,16 @@ impl Shadows {
             EventKind::DdiDestroys { .. } if told.is_none() => {
                 allocation.destroyed_in = Some(call_of(event));
                 self.with_resource(resource, |it| {
-                    it.members_destroyed = if it.destroyed_in == call_of(event) { it.members_destroyed + 1 } else { 1 };
+                    it.members_destroyed = if it.destroyed_in == call_of(event) {
+                        it.members_destroyed + 1
+                    } else {
+                        1
+                    };
                     it.destroyed_in = call_of(event);
                 });
-                if let Some(word) = word {
-                    self.end_in_call(event, word);
-                    self.with_driver_pointer(word, |it| {
+                if let Some(driver_handle) = driver_handle {
+                    self.end_in_call(event, driver_handle);
+                    self.with_driver_pointer(driver_handle, |it| {
                         if let Some(it) = it.use_mut(event.subject) {
                             it.ending = true;
                         }
@@ -239,7 +246,8 @@ impl Shadows {
         if view.stage != ViewStage::Live {
             return;
         }
-        (view.stage, view.retirement, view.request) = (ViewStage::Retiring, Some(retirement), asked);
+        (view.stage, view.retirement, view.request) =
+            (ViewStage::Retiring, Some(retirement), asked);
         let (device, resource) = (view.device, view.resource);
         if asked.is_some_and(|it| it.assume_not_in_use) {
             self.with_device(device, |it| it.hasty += 1);
@@ -263,11 +271,26 @@ impl Shadows {
     }
 
     pub(crate) fn follow_retirement(&mut self, event: &Event) {
-        if let EventKind::RetireRequested { views, assume_not_in_use: assume, synchronous: sync, .. } = event.kind {
-            let asked = RetireRequest { seq: event.seq, assume_not_in_use: assume, synchronous: sync };
+        if let EventKind::RetireRequested {
+            views,
+            assume_not_in_use: assume,
+            synchronous: sync,
+            ..
+        } = event.kind
+        {
+            let asked =
+                RetireRequest { seq: event.seq, assume_not_in_use: assume, synchronous: sync };
             let (closed, orphans, groups) = (0, 0, Vec::new());
             let (done, answered) = (false, false);
-            let retirement = Retirement { request: asked, views, closed, groups, orphans, done, returned: answered };
+            let retirement = Retirement {
+                request: asked,
+                views,
+                closed,
+                groups,
+                orphans,
+                done,
+                returned: answered,
+            };
             return self.start(event.subject, retirement);
         }
         let Some(it) = self.retirement_mut(event.subject) else { return };
@@ -301,8 +324,8 @@ impl Shadows {
             }
             EventKind::PoolFreed {} => {
                 let name = call.and_then(|it| Some(self.call(it)?.name.clone()));
-                let Some(word) = self.driver_pointer_mut(subject) else { return };
-                let Some(block) = &mut word.block else { return };
+                let Some(driver_handle) = self.driver_pointer_mut(subject) else { return };
+                let Some(block) = &mut driver_handle.block else { return };
                 block.freed = Some(name.unwrap_or("ExFreePoolWithTag".into()));
                 let taken_in = block.taken_in;
                 if let Some(call) = self.call_mut(taken_in) {
@@ -310,16 +333,18 @@ impl Shadows {
                 }
             }
             // It is named with the stop.
-            EventKind::PoolHeldAfterStop {} => self.with_driver_pointer(subject, DriverPointer::leak),
+            EventKind::PoolHeldAfterStop {} => {
+                self.with_driver_pointer(subject, DriverPointer::leak)
+            }
             EventKind::DriverHandleSet { of: to } => self.set_driver_handle(subject.into(), *to),
             EventKind::DriverHandleEnded { of, .. } => {
-                let Some(word) = self.driver_pointer_mut(subject) else { return };
+                let Some(driver_handle) = self.driver_pointer_mut(subject) else { return };
                 // A view has no rule of its own that would name its block.
                 if of.kind != Kind::View {
-                    word.leak();
+                    driver_handle.leak();
                 }
-                word.uses.retain(|it| it.of != *of);
-                if word.uses.is_empty() && word.block.is_none() {
+                driver_handle.uses.retain(|it| it.of != *of);
+                if driver_handle.uses.is_empty() && driver_handle.block.is_none() {
                     self.end(subject);
                 }
                 self.early_words.remove(of);
@@ -330,25 +355,27 @@ impl Shadows {
     }
 
     fn set_driver_handle(&mut self, subject: Serial<DriverPointer>, to: Subject) {
-        let Some(word) = self.first::<DriverPointer>(subject) else { return };
-        if word.uses.is_empty() && word.freed().is_some() {
+        let Some(driver_handle) = self.first::<DriverPointer>(subject) else { return };
+        if driver_handle.uses.is_empty() && driver_handle.freed().is_some() {
             // The block has left: this is another word that took over its number.
-            *word = DriverPointer::default();
+            *driver_handle = DriverPointer::default();
         }
-        if word.use_mut(to).is_none() {
-            word.uses.push(PointerUse { of: to, ending: false, lent_in: None });
+        if driver_handle.use_mut(to).is_none() {
+            driver_handle.uses.push(PointerUse { of: to, ending: false, lent_in: None });
         }
         if to.kind == Kind::Allocation {
-            word.allocation = Some(to.into());
+            driver_handle.allocation = Some(to.into());
         }
         let known = match to.kind {
-            Kind::Allocation => self.allocation_mut(to).map(|allocation| &mut allocation.driver_handle),
+            Kind::Allocation => {
+                self.allocation_mut(to).map(|allocation| &mut allocation.driver_handle)
+            }
             Kind::Resource => self.resource_mut(to).map(|resource| &mut resource.driver_handle),
             Kind::View => self.view_mut(to).map(|view| &mut view.driver_handle),
             _ => None,
         };
         let before = match known {
-            Some(word) => word.replace(subject),
+            Some(driver_handle) => driver_handle.replace(subject),
             None if matches!(to.kind, Kind::Allocation | Kind::Resource) => {
                 self.early_words.entry(to).or_insert(subject);
                 None
@@ -363,9 +390,9 @@ impl Shadows {
     }
 
     /// A call ends what a word stands for.
-    fn end_in_call(&mut self, event: &Event, word: Serial<DriverPointer>) {
+    fn end_in_call(&mut self, event: &Event, driver_handle: Serial<DriverPointer>) {
         if let Some(call) = self.call_of_mut(event) {
-            call.ends.push(word);
+            call.ends.push(driver_handle);
         }
     }
 }

@@ -2,9 +2,12 @@
 
 use crate::follow::decrement;
 use crate::shadow::Shadows;
-use crate::shadow::memory::{Memory, Offer, PartialOperation, Paging, SegmentAddress, Segment, ResidencyNotice, MemoryRequirements};
+use crate::shadow::memory::{
+    Memory, MemoryRequirements, Offer, Paging, PartialOperation, ResidencyNotice, Segment,
+    SegmentAddress,
+};
 use crate::shadow::{Adapter, Key, Node, Serial};
-use flight::{Event, Fence, Subject, EventKind};
+use flight::{Event, EventKind, Fence, Subject};
 use std::collections::BTreeMap;
 
 impl Shadows {
@@ -37,8 +40,20 @@ impl Shadows {
     pub(crate) fn follow_memory(&mut self, event: &Event) -> bool {
         let subject = event.subject;
         match &event.kind {
-            &EventKind::MemoryRequirements { cpu_visible: seen, cached, pinned, notified: told, mappable } => {
-                let wanted = MemoryRequirements { cpu_visible: seen, cached, pinned, notified: told, mappable };
+            &EventKind::MemoryRequirements {
+                cpu_visible: seen,
+                cached,
+                pinned,
+                notified: told,
+                mappable,
+            } => {
+                let wanted = MemoryRequirements {
+                    cpu_visible: seen,
+                    cached,
+                    pinned,
+                    notified: told,
+                    mappable,
+                };
                 self.with_memory(subject, |it| it.requirements = wanted);
             }
             &EventKind::MemoryPlaced { segment, address, bytes } => {
@@ -109,13 +124,13 @@ impl Shadows {
         let EventKind::PagingBuilt {
             operation,
             of,
-            driver_handle: word,
+            driver_handle,
             segment,
             address,
             size,
             page_in: come,
             pass,
-            result: answer,
+            result,
             complete: whole,
             ..
         } = &event.kind
@@ -123,9 +138,9 @@ impl Shadows {
             return;
         };
         if let Some(it) = self.instance_mut(*of) {
-            it.built = Some((*word).into());
+            it.built = Some((*driver_handle).into());
         }
-        let busy = answer == "busy" && !*whole;
+        let busy = result == "busy" && !*whole;
         let open = || PartialOperation { operation: operation.clone(), of: *of, pass: *pass, busy };
         let Some(it) = self.paging_mut(event.subject) else { return };
         it.open = (!*whole).then(open);
@@ -184,7 +199,8 @@ impl Shadows {
     /// Work of a node has passed, or counts as passed: whoever waited for it does not any more.
     fn pass_fences(&mut self, node: impl Key<Node>, passed: impl Fn(Fence) -> bool) {
         let Some(it) = self.node_mut(node) else { return };
-        let (over, left) = std::mem::take(&mut it.paging_waits).into_iter().partition(|it| passed(it.0));
+        let (over, left) =
+            std::mem::take(&mut it.paging_waits).into_iter().partition(|it| passed(it.0));
         it.paging_waits = left;
         let over: Vec<(Fence, Serial<Paging>)> = over;
         for (_, paging) in over {
@@ -204,14 +220,16 @@ impl Shadows {
     ) {
         let place = self.memory(of).and_then(|it| it.location);
         let local = self.segment(segment).is_some_and(|it| !it.aperture);
-        if let Some(saved) = self.context_allocation_mut(of) {
-            saved.initialised |= operation == "init-context";
+        if let Some(context_allocation) = self.context_allocation_mut(of) {
+            context_allocation.initialised |= operation == "init-context";
             if operation == "update-context" {
-                saved.updating = None;
+                context_allocation.updating = None;
             }
         }
         self.with_memory(of, |it| match operation {
-            "notify-residency" => it.notice = if come { ResidencyNotice::Resident } else { ResidencyNotice::Evicted },
+            "notify-residency" => {
+                it.notice = if come { ResidencyNotice::Resident } else { ResidencyNotice::Evicted }
+            }
             "update-context" => (),
             _ => {
                 (it.segment, it.reclaimed) = (come.then_some(segment), false);

@@ -2,7 +2,7 @@
 
 use crate::shadow::recover::TDR_LIMIT_TIME;
 use crate::shadow::{Adapter, Key, Node, Serial, Shadows};
-use flight::{Event, Fence, EventKind};
+use flight::{Event, EventKind, Fence};
 
 impl Shadows {
     /// What happens to an adapter that is reset.
@@ -23,7 +23,9 @@ impl Shadows {
                     it.reset_times.push(now);
                     (it.resetting, it.must_reset, it.overtaken) = (true, None, None);
                 }
-                EventKind::AdapterRestarted {} | EventKind::AdapterFatal { .. } => it.resetting = false,
+                EventKind::AdapterRestarted {} | EventKind::AdapterFatal { .. } => {
+                    it.resetting = false
+                }
                 EventKind::AdapterStopped {} => *it = <_>::default(),
                 _ => (),
             }
@@ -39,7 +41,8 @@ impl Shadows {
             EventKind::FencePassed { fence } => node.pages.done(fence),
             EventKind::NodePreempted { last, .. } => {
                 // What a driver says that cannot be does not count.
-                let last = if node.fences.is_in_order(last) { Some(last) } else { node.fences.last_done };
+                let last =
+                    if node.fences.is_in_order(last) { Some(last) } else { node.fences.last_done };
                 if let Some(last) = last {
                     node.pages.end(last);
                 }

@@ -3,7 +3,7 @@
 use crate::follow::decrement;
 use crate::shadow::Shadows;
 use crate::shadow::memory::{Offer, PagingQueue};
-use flight::{Event, Kind, Subject, EventKind};
+use flight::{Event, EventKind, Kind, Subject};
 
 impl Shadows {
     pub(crate) fn follow_queue(&mut self, event: &Event) {
@@ -33,9 +33,9 @@ impl Shadows {
                 self.end(subject);
                 self.with_device(device, |it| decrement(&mut it.queues));
             }
-            EventKind::ResidencyRequested { must_succeed: must, result: answer, .. } => {
+            EventKind::ResidencyRequested { must_succeed: must, result, .. } => {
                 it.counted = 0;
-                let failed = *must && answer == "no-memory";
+                let failed = *must && result == "no-memory";
                 self.with_device(device, |it| it.failed |= failed);
             }
             _ => (),
@@ -58,7 +58,13 @@ impl Shadows {
         let Some(view) = self.view_mut(event.subject) else { return false };
         let allocation = view.allocation;
         match &event.kind {
-            EventKind::ResidencyCounted { device, queue: queue, count, only_if_necessary: lazily, not_written: clean } => {
+            EventKind::ResidencyCounted {
+                device,
+                queue,
+                count,
+                only_if_necessary: lazily,
+                not_written: clean,
+            } => {
                 let before = std::mem::replace(&mut view.resident, *count);
                 view.not_written = (view.not_written && before > 0) || *clean;
                 let unwritten = view.not_written;
@@ -89,11 +95,13 @@ impl Shadows {
                 view.lock_requested = event.seq;
                 self.with_memory(allocation, |it| it.do_not_evict = *still);
             }
-            EventKind::LockAcquired { location: place, .. } => {
+            EventKind::LockAcquired { location, .. } => {
                 view.reclaimed = false;
-                self.note_lock(allocation, place);
+                self.note_lock(allocation, location);
             }
-            EventKind::LockEnded { .. } => self.with_memory(allocation, |it| decrement(&mut it.locks)),
+            EventKind::LockEnded { .. } => {
+                self.with_memory(allocation, |it| decrement(&mut it.locks))
+            }
             EventKind::OfferStarted { .. } => {
                 view.offered = event.seq;
                 self.with_memory(allocation, |it| it.offer = Some(Offer::default()));
@@ -118,14 +126,14 @@ impl Shadows {
         true
     }
 
-    pub(crate) fn note_lock(&mut self, allocation: impl Into<Subject>, place: &str) {
+    pub(crate) fn note_lock(&mut self, allocation: impl Into<Subject>, location: &str) {
         self.with_memory(allocation, |it| {
             if it.locks == 0 {
-                it.cpu_view_current = place == "memory";
-                it.outside = place == "system";
+                it.cpu_view_current = location == "memory";
+                it.outside = location == "system";
             }
             (it.locks, it.not_written, it.do_not_evict) = (it.locks + 1, false, false);
-            it.backed = place == "system" || (it.backed && place != "memory");
+            it.backed = location == "system" || (it.backed && location != "memory");
         });
     }
 }

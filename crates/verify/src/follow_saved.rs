@@ -3,16 +3,18 @@
 
 use crate::follow::decrement;
 use crate::shadow::Shadows;
-use crate::shadow::memory::{Memory, ContextAllocation, ContextAllocationList};
+use crate::shadow::memory::{ContextAllocation, ContextAllocationList, Memory};
 use crate::shadow::{Adapter, Context, Device, Key, Node, Serial};
-use flight::{Event, Kind, Subject, EventKind};
+use flight::{Event, EventKind, Kind, Subject};
 use smallvec::SmallVec;
 
 impl Shadows {
     pub(crate) fn follow_saved(&mut self, event: &Event) {
         let subject = event.subject;
         match event.kind {
-            EventKind::ContextAllocationCreated { adapter, device, context, driver_handle: word, .. } => {
+            EventKind::ContextAllocationCreated {
+                adapter, device, context, driver_handle, ..
+            } => {
                 let (device, context) = (device.into(), context.map(Serial::from));
                 let on = self.nodes_with(adapter.into(), device, context);
                 for node in &on {
@@ -20,10 +22,10 @@ impl Shadows {
                         it.saves.push(subject.into());
                     }
                 }
-                let saved = ContextAllocation {
+                let context_allocation = ContextAllocation {
                     device,
                     context,
-                    driver_handle: word.into(),
+                    driver_handle: driver_handle.into(),
                     memory: Memory::default(),
                     initialised: false,
                     ready: false,
@@ -31,7 +33,7 @@ impl Shadows {
                     counts: true,
                     on,
                 };
-                self.start(subject, saved);
+                self.start(subject, context_allocation);
                 self.with_context_allocations(device, context, |it| {
                     it.all.push(subject.into());
                     (it.unready, it.uninitialised) = (it.unready + 1, it.uninitialised + 1);
@@ -72,7 +74,9 @@ impl Shadows {
             return;
         }
         let all = self.context_allocations(owner(device, context)).map(|it| it.all.as_slice());
-        let is_blank = |it: &&Serial<ContextAllocation>| self.context_allocation(**it).is_some_and(|it| !it.initialised);
+        let is_blank = |it: &&Serial<ContextAllocation>| {
+            self.context_allocation(**it).is_some_and(|it| !it.initialised)
+        };
         let uninitialised = all.unwrap_or_default().iter().filter(is_blank).count();
         self.with_context_allocations(device, context, |it| {
             it.uninitialised = u32::try_from(uninitialised).unwrap_or(u32::MAX);
@@ -143,8 +147,8 @@ impl Shadows {
         let Some(it) = self.node_mut(node) else { return };
         it.current = to;
         let left = std::mem::take(&mut it.saves);
-        for saved in left {
-            if let Some(it) = self.context_allocation_mut(saved) {
+        for context_allocation in left {
+            if let Some(it) = self.context_allocation_mut(context_allocation) {
                 it.on.retain(|it| *it != node);
             }
         }
@@ -153,8 +157,8 @@ impl Shadows {
         let shared = self.device(*device).map(|Device { saves, .. }| &saves.all);
         let all: Vec<Serial<ContextAllocation>> =
             saves.all.iter().chain(shared.into_iter().flatten()).copied().collect();
-        for saved in &all {
-            if let Some(it) = self.context_allocation_mut(*saved) {
+        for context_allocation in &all {
+            if let Some(it) = self.context_allocation_mut(*context_allocation) {
                 it.on.push(node);
             }
         }

@@ -4,7 +4,7 @@ use crate::shadow::stream::{
     StreamAllocator, StreamCall, StreamDevice, StreamFilter, StreamFrame, StreamPin, StreamPointer,
 };
 use crate::shadow::{Serial, Shadows};
-use flight::{Event, Kind, Subject, EventKind};
+use flight::{Event, EventKind, Kind, Subject};
 
 /// A state's place, counted from stop on.
 pub(crate) fn rank(state: &str) -> usize {
@@ -21,10 +21,10 @@ impl Shadows {
                 self.note_stream_call(*about, name, Some(event.subject.into()));
                 true
             }
-            EventKind::KsReturn { result: answer, .. } => {
+            EventKind::KsReturn { result, .. } => {
                 let call = self.stream_call_mut(event.subject);
                 if let Some((name, about)) = call.map(|it| (it.name.clone(), it.about)) {
-                    let failed = !matches!(&**answer, "ok" | "pending");
+                    let failed = !matches!(&**result, "ok" | "pending");
                     self.note_stream_return(about, &name, failed);
                 }
                 self.end(event.subject);
@@ -80,7 +80,9 @@ impl Shadows {
     pub(crate) fn follow_stream_object(&mut self, event: &Event) {
         match &event.kind {
             EventKind::KsBagged { .. } => self.count_bag_items(event.subject, |it| it + 1),
-            EventKind::KsUnbagged { .. } => self.count_bag_items(event.subject, |it| it.saturating_sub(1)),
+            EventKind::KsUnbagged { .. } => {
+                self.count_bag_items(event.subject, |it| it.saturating_sub(1))
+            }
             _ => match event.subject.kind {
                 Kind::KsDevice => self.follow_stream_device(event),
                 Kind::Filter => self.follow_stream_filter(event),
@@ -146,7 +148,9 @@ impl Shadows {
         let subject = event.subject;
         match &event.kind {
             EventKind::PinFormat { .. } => drop(self.first::<StreamPin>(subject)),
-            EventKind::PinCreated { filter, factory, standard, dispatch, min_state: least, .. } => {
+            EventKind::PinCreated {
+                filter, factory, standard, dispatch, min_state: least, ..
+            } => {
                 if let Some(it) = self.first::<StreamPin>(subject) {
                     (it.filter, it.factory, it.created) = (Some((*filter).into()), *factory, true);
                     (it.standard, it.dispatch, it.min_state) = (*standard, *dispatch, rank(least));
@@ -201,9 +205,10 @@ impl Shadows {
                 };
                 self.start(subject, it);
             }
-            EventKind::AllocatorReady { pin, driver_handle: word, frames, by, .. } => {
+            EventKind::AllocatorReady { pin, driver_handle, frames, by, .. } => {
                 if let Some(it) = self.stream_allocator_mut(subject) {
-                    (it.ready, it.driver_handle, it.frames) = (true, Some((*word).into()), *frames);
+                    (it.ready, it.driver_handle, it.frames) =
+                        (true, Some((*driver_handle).into()), *frames);
                 }
                 if by == "driver"
                     && let Some(it) = self.first::<StreamPin>(*pin)
@@ -226,11 +231,11 @@ impl Shadows {
 
     fn follow_stream_frame(&mut self, event: &Event) {
         let subject = event.subject;
-        if let EventKind::FrameCreated { allocator, pointer: word, .. } = event.kind {
+        if let EventKind::FrameCreated { allocator, pointer: driver_handle, .. } = event.kind {
             let (clones, locks, passed, freeing) = (0, 0, false, false);
             let it = StreamFrame {
                 allocator: allocator.map(Serial::from),
-                pointer: word.into(),
+                pointer: driver_handle.into(),
                 clones,
                 locks,
                 passed,

@@ -1,9 +1,9 @@
 //! Following synchronisation objects, and waits for them.
 
 use crate::follow::decrement;
-use crate::shadow::sync::{GpuWait, WaitList, SyncObject};
+use crate::shadow::sync::{GpuWait, SyncObject, WaitList};
 use crate::shadow::{Serial, Shadows};
-use flight::{Event, Kind, Subject, EventKind};
+use flight::{Event, EventKind, Kind, Subject};
 
 /// The most that fences have, of 64 bits and of 32.
 pub(crate) const MAX_VALUES: [u64; 2] = [u64::MAX, u32::MAX as u64];
@@ -11,7 +11,15 @@ pub(crate) const MAX_VALUES: [u64; 2] = [u64::MAX, u32::MAX as u64];
 impl Shadows {
     pub(crate) fn follow_sync(&mut self, event: &Event) {
         let subject = event.subject;
-        if let EventKind::SyncCreated { device, kind, value, sharing, no_signal: silent, no_wait: deaf, no_tdr_signal: stays } = &event.kind
+        if let EventKind::SyncCreated {
+            device,
+            kind,
+            value,
+            sharing,
+            no_signal: silent,
+            no_wait: deaf,
+            no_tdr_signal: stays,
+        } = &event.kind
         {
             let low = kind == "monitored" && !silent && !stays && !MAX_VALUES.contains(value);
             let sync = SyncObject {
@@ -40,7 +48,10 @@ impl Shadows {
                     it.broadcasts.remove(place);
                 }
                 let (awaited, device, kind) = (it.waits.clone(), it.device, it.kind.clone());
-                let low = kind == "monitored" && !it.no_signal && !it.no_tdr_signal && !MAX_VALUES.contains(value);
+                let low = kind == "monitored"
+                    && !it.no_signal
+                    && !it.no_tdr_signal
+                    && !MAX_VALUES.contains(value);
                 self.with_device(device, |it| {
                     it.low.retain(|it| *it != subject);
                     it.low.extend(low.then_some(Serial::of(subject)));
@@ -98,11 +109,17 @@ impl Shadows {
     pub(crate) fn follow_awaiting(&mut self, event: &Event) {
         let subject = event.subject;
         match &event.kind {
-            EventKind::GpuWaitStarted { waiter: who, waiter_kind, any, .. } => {
+            EventKind::GpuWaitStarted { waiter: component, waiter_kind, any, .. } => {
                 let (points, set) = (Vec::new(), false);
-                let it = GpuWait { waiter: *who, waiter_kind: waiter_kind.clone(), any: *any, points, set };
+                let it = GpuWait {
+                    waiter: *component,
+                    waiter_kind: waiter_kind.clone(),
+                    any: *any,
+                    points,
+                    set,
+                };
                 self.start(subject, it);
-                self.order_after_wait(event, *who, Some(subject.into()));
+                self.order_after_wait(event, *component, Some(subject.into()));
             }
             EventKind::GpuWaitObject { of, value } => {
                 let met = if let Some(sync) = self.sync_mut(*of) {
@@ -121,7 +138,7 @@ impl Shadows {
             }
             EventKind::GpuWaitSatisfied {} | EventKind::GpuWaitCancelled {} => {
                 let Some(it) = self.gpu_wait_mut(subject) else { return };
-                let (who, points) = (it.waiter, std::mem::take(&mut it.points));
+                let (component, points) = (it.waiter, std::mem::take(&mut it.points));
                 self.end(subject);
                 for (of, ..) in points {
                     let awaited = match of.kind {
@@ -132,19 +149,24 @@ impl Shadows {
                         awaited.retain(|(wait, _)| *wait != subject);
                     }
                 }
-                self.order_after_wait(event, who, None);
+                self.order_after_wait(event, component, None);
             }
             _ => (),
         }
     }
 
     /// A context or a thread stands behind a wait, or does no longer.
-    fn order_after_wait(&mut self, event: &Event, who: Subject, wait: Option<Serial<GpuWait>>) {
+    fn order_after_wait(
+        &mut self,
+        event: &Event,
+        component: Subject,
+        wait: Option<Serial<GpuWait>>,
+    ) {
         let mine = |it: Option<Serial<GpuWait>>| it.is_none_or(|it| it == event.subject);
-        if let Some(context) = self.context_mut(who) {
+        if let Some(context) = self.context_mut(component) {
             context.gpu_wait = wait.map(|wait| (wait, context.sent));
         }
-        let Some(process) = self.process_mut(who) else { return };
+        let Some(process) = self.process_mut(component) else { return };
         if wait.is_none() {
             // Another thread than the one that waits may end a wait.
             for call in process.calls.iter_mut().filter(|call| mine(call.gpu_wait)) {

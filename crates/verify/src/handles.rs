@@ -6,7 +6,7 @@
 use crate::names::{FRESH_HANDLES, REUSE_DISTANCE, STEP};
 use crate::rule::{Rule, Verdict};
 use crate::shadow::{Process, Shadows};
-use flight::{Event, Hex, RuleId, Text, EventKind, Component};
+use flight::{Component, Event, EventKind, Hex, RuleId, Text};
 
 /// The rules on handles.
 pub(crate) static RULES: &[Rule] = &[
@@ -21,25 +21,37 @@ const TOP_BITS: u32 = 0xc000_0000;
 const LOW_BITS: u32 = STEP - 1;
 
 fn local_form(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::HandlePublished { handle, of: to } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::HandlePublished { handle, of: to } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let kept = handle.0 & LOW_BITS == 0 && handle.0 & TOP_BITS != 0;
-    Verdict::holds_if(kept, Component::Kernel, entry_name(event, shadows.process(event.subject)), || {
-        format!(
-            "{to} was given handle {handle}, but a local one ends in six zero bits and has one \
+    Verdict::holds_if(
+        kept,
+        Component::Kernel,
+        entry_name(event, shadows.process(event.subject)),
+        || {
+            format!(
+                "{to} was given handle {handle}, but a local one ends in six zero bits and has one \
              of the top two set"
-        )
-    })
+            )
+        },
+    )
 }
 
 fn global_form(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::HandleShared { handle, of } = &event.kind else { return Verdict::NotApplicable };
     let kept = handle.0 & LOW_BITS == 2 && handle.0 & TOP_BITS != 0;
-    Verdict::holds_if(kept, Component::Kernel, entry_name(event, shadows.process(event.subject)), || {
-        format!(
-            "{of} was given global handle {handle}, but its low six bits are not 2 with one of \
+    Verdict::holds_if(
+        kept,
+        Component::Kernel,
+        entry_name(event, shadows.process(event.subject)),
+        || {
+            format!(
+                "{of} was given global handle {handle}, but its low six bits are not 2 with one of \
              the top two set"
-        )
-    })
+            )
+        },
+    )
 }
 
 fn handles_rise(event: &Event, shadows: &Shadows) -> Verdict {
@@ -49,15 +61,20 @@ fn handles_rise(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     let Some(expected) = process.handles.expected() else { return Verdict::NotApplicable };
-    Verdict::holds_if(handle.0 == expected, Component::Kernel, entry_name(event, Some(process)), || {
-        let taken = process.handles.fresh_count;
-        format!(
-            "{} took handle {handle} after {taken} names, but the next one is {} (up to {FRESH_HANDLES} \
+    Verdict::holds_if(
+        handle.0 == expected,
+        Component::Kernel,
+        entry_name(event, Some(process)),
+        || {
+            let taken = process.handles.fresh_count;
+            format!(
+                "{} took handle {handle} after {taken} names, but the next one is {} (up to {FRESH_HANDLES} \
              they rise by {STEP:#x})",
-            event.subject,
-            Hex(expected)
-        )
-    })
+                event.subject,
+                Hex(expected)
+            )
+        },
+    )
 }
 
 fn closed_slot_not_reused(event: &Event, shadows: &Shadows) -> Verdict {
@@ -84,7 +101,9 @@ fn closed_slot_not_reused(event: &Event, shadows: &Shadows) -> Verdict {
 fn failed_call_uses_no_handle(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::Leave { call, status } = &event.kind else { return Verdict::NotApplicable };
     let entered = shadows.process(event.subject).and_then(|it| it.call(event.thread));
-    let Some(entered) = entered.filter(|_| status.0 >> 30 == 3) else { return Verdict::NotApplicable };
+    let Some(entered) = entered.filter(|_| status.0 >> 30 == 3) else {
+        return Verdict::NotApplicable;
+    };
     let kept = entered.published.or(entered.reserved.first().copied());
     Verdict::holds_if(kept.is_none(), Component::Kernel, call.clone(), || {
         let handle = Hex(kept.unwrap_or_default());
@@ -110,9 +129,11 @@ mod tests {
     #[test]
     fn a_local_handle_ends_in_zeroes() {
         let id = RuleId::HANDLE_FORM_001;
-        assert!(messages(id, "process:1 handle.published handle=0x40000040 to=device:1").is_empty());
+        assert!(
+            messages(id, "process:1 handle.published handle=0x40000040 of=device:1").is_empty()
+        );
         for bad in ["0x00000040", "0x40000002", "0x00000000"] {
-            let line = format!("process:1 handle.published handle={bad} to=device:1");
+            let line = format!("process:1 handle.published handle={bad} of=device:1");
             assert_eq!(messages(id, &line).len(), 1, "{bad}");
         }
     }
@@ -133,7 +154,11 @@ mod tests {
     #[test]
     fn handles_rise_and_a_returned_one_is_next() {
         let id = RuleId::HANDLE_FORM_003;
-        assert_eq!((messages(id, TWO).len(), judge_count(id, TWO)), (0, 1), "the first is free to choose");
+        assert_eq!(
+            (messages(id, TWO).len(), judge_count(id, TWO)),
+            (0, 1),
+            "the first is free to choose"
+        );
         let back = "process:1 handle.cancelled handle=0x40000000
             process:1 handle.reserved handle=0x40000000
             process:1 handle.reserved handle=0x40000080";
@@ -182,8 +207,11 @@ mod tests {
             )
         };
         let back = "process:1 handle.cancelled handle=0x40000000";
-        let given = "process:1 handle.published handle=0x40000000 to=device:1";
-        assert!(messages(id, &call(back, "0xc0000017")).is_empty(), "the other thread is not asked");
+        let given = "process:1 handle.published handle=0x40000000 of=device:1";
+        assert!(
+            messages(id, &call(back, "0xc0000017")).is_empty(),
+            "the other thread is not asked"
+        );
         assert!(messages(id, &call(given, "0x00000000")).is_empty());
         assert_eq!(judge_count(id, &call(given, "0x00000000")), 0, "it did not fail");
         let kept = "Create of process 1 failed with 0xc0000017 and kept handle 0x40000000, \

@@ -3,7 +3,7 @@
 use crate::ddi;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::{Adapter, Shadows};
-use flight::{Event, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, RuleId};
 
 /// The rules on interrupts that are history; the others are judged where drivers report.
 pub(crate) static RULES: &[Rule] =
@@ -12,15 +12,23 @@ pub(crate) static RULES: &[Rule] =
 fn one_dpc(event: &Event, shadows: &Shadows) -> Verdict {
     let pending = |adapter| shadows.adapter(adapter).is_some_and(|adapter: &Adapter| adapter.dpc);
     let (broken, adapter) = match &event.kind {
-        EventKind::DpcQueued { inserted: fresh } => (*fresh && pending(event.subject), event.subject),
-        EventKind::DdiCall { name, adapter, .. } if name == ddi::DPC => (!pending(*adapter), *adapter),
+        EventKind::DpcQueued { inserted: fresh } => {
+            (*fresh && pending(event.subject), event.subject)
+        }
+        EventKind::DdiCall { name, adapter, .. } if name == ddi::DPC => {
+            (!pending(*adapter), *adapter)
+        }
         _ => return Verdict::NotApplicable,
     };
-    let said = match event.kind {
-        EventKind::DpcQueued { .. } => "was asked for its DPC while one is pending, and queued another",
+    let message = match event.kind {
+        EventKind::DpcQueued { .. } => {
+            "was asked for its DPC while one is pending, and queued another"
+        }
         _ => "has its DPC called, but nobody has asked for it since the last one",
     };
-    Verdict::holds_if(!broken, Component::Kernel, "DxgkCbQueueDpc", || format!("{adapter} {said}"))
+    Verdict::holds_if(!broken, Component::Kernel, "DxgkCbQueueDpc", || {
+        format!("{adapter} {message}")
+    })
 }
 
 #[cfg(test)]
@@ -31,12 +39,12 @@ mod tests {
     const ID: RuleId = RuleId::KMD_ISR_012;
 
     fn queued(fresh: bool) -> String {
-        format!("adapter:1 dpc.queued fresh={fresh}\n")
+        format!("adapter:1 dpc.queued inserted={fresh}\n")
     }
 
     fn dpc(call: u32) -> String {
         format!(
-            "call:{call} ddi.call name=DxgkDdiDpcRoutine level=dispatch class=none \
+            "call:{call} ddi.call name=DxgkDdiDpcRoutine level=dispatch threading_level=none \
              adapter=adapter:1 process=-\n"
         )
     }

@@ -4,7 +4,7 @@
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
 use crate::shadow::keyed::KeyedMutexState;
-use flight::{Event, Hex, RuleId, Subject, EventKind, Component};
+use flight::{Component, Event, EventKind, Hex, RuleId, Subject};
 
 const CREATE: &str = "D3DKMTCreateKeyedMutex2";
 const OPEN: &str = "D3DKMTOpenKeyedMutex2";
@@ -24,10 +24,20 @@ pub(crate) static RULES: &[Rule] = &[
         RuleId::MUTEX_KEYED_004,
         runtime_buffer_untouched,
     ),
-    Rule::on(&["keyed-mutex.not-acquired", "keyed-mutex.acquire-returned"], RuleId::MUTEX_KEYED_005, timeout_output),
+    Rule::on(
+        &["keyed-mutex.not-acquired", "keyed-mutex.acquire-returned"],
+        RuleId::MUTEX_KEYED_005,
+        timeout_output,
+    ),
     Rule::on(&["keyed-mutex.acquired"], RuleId::MUTEX_KEYED_006, acquire_returns_last_fence),
     Rule::on(
-        &["keyed-mutex.acquired", "keyed-mutex.not-acquired", "keyed-mutex.released", "keyed-mutex.abandoned", "keyed-mutex.closed"],
+        &[
+            "keyed-mutex.acquired",
+            "keyed-mutex.not-acquired",
+            "keyed-mutex.released",
+            "keyed-mutex.abandoned",
+            "keyed-mutex.closed",
+        ],
         RuleId::MUTEX_KEYED_007,
         one_owner,
     ),
@@ -83,13 +93,17 @@ fn timeout_output(event: &Event, shadows: &Shadows) -> Verdict {
     let subject = event.subject;
     match &event.kind {
         EventKind::KeyedMutexNotAcquired { key, result: how, .. } if how == TIMED_OUT => {
-            let Some(it) = shadows.keyed_mutex(event.subject) else { return Verdict::NotApplicable };
+            let Some(it) = shadows.keyed_mutex(event.subject) else {
+                return Verdict::NotApplicable;
+            };
             let free = matches!(it.state, KeyedMutexState::Free { key: free, .. } if free == *key);
             Verdict::holds_if(!free, Component::Kernel, ACQUIRE, || {
                 format!("a wait for key {key} of {subject} timed out, and it is free for that key")
             })
         }
-        EventKind::KeyedMutexAcquireReturned { result: how, requested: asked, key, fence } if how == TIMED_OUT => {
+        EventKind::KeyedMutexAcquireReturned { result: how, requested: asked, key, fence }
+            if how == TIMED_OUT =>
+        {
             Verdict::holds_if(*fence == 0 && key == asked, Component::Kernel, ACQUIRE, || {
                 format!(
                     "a wait for key {asked} of {subject} timed out, and its caller finds key {key} \
@@ -102,7 +116,9 @@ fn timeout_output(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn acquire_returns_last_fence(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::KeyedMutexAcquired { key, fence, .. } = event.kind else { return Verdict::NotApplicable };
+    let EventKind::KeyedMutexAcquired { key, fence, .. } = event.kind else {
+        return Verdict::NotApplicable;
+    };
     let Some(KeyedMutexState::Free { key: free, fence: last }) =
         shadows.keyed_mutex(event.subject).map(|it| it.state)
     else {
@@ -118,12 +134,16 @@ fn acquire_returns_last_fence(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn one_owner(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(turn) = shadows.keyed_mutex(event.subject).map(|it| it.state) else { return Verdict::NotApplicable };
+    let Some(turn) = shadows.keyed_mutex(event.subject).map(|it| it.state) else {
+        return Verdict::NotApplicable;
+    };
     let subject = event.subject;
     let (kept, place, what): (bool, _, fn(Subject, &str) -> String) = match &event.kind {
-        EventKind::KeyedMutexAcquired { .. } => (matches!(turn, KeyedMutexState::Free { .. }), ACQUIRE, |it, now| {
-            format!("{it} is acquired while it is {now}")
-        }),
+        EventKind::KeyedMutexAcquired { .. } => {
+            (matches!(turn, KeyedMutexState::Free { .. }), ACQUIRE, |it, now| {
+                format!("{it} is acquired while it is {now}")
+            })
+        }
         EventKind::KeyedMutexNotAcquired { result: how, .. } => {
             let abandoned = turn == KeyedMutexState::Abandoned;
             ((how == ABANDONED) == abandoned, ACQUIRE, |it, now| {
@@ -172,18 +192,18 @@ pub(crate) mod tests {
     /// Two processes, and one keyed mutex that is abandoned.
     pub(crate) const KEYED: &str = "
     keyed-mutex:1 keyed-mutex.created process=process:1 handle=0x40000000 global=0x40000002 sharing=global key=0 runtime=6
-    keyed-mutex:1 keyed-mutex.open-failed process=process:2 room=5
-    keyed-mutex:1 keyed-mutex.open-returned room=5 size=5 copied=0
-    keyed-mutex:1 keyed-mutex.opened process=process:2 handle=0x40000000 room=6
-    keyed-mutex:1 keyed-mutex.open-returned room=6 size=6 copied=0
+    keyed-mutex:1 keyed-mutex.open-failed process=process:2 capacity=5
+    keyed-mutex:1 keyed-mutex.open-returned capacity=5 size=5 copied=0
+    keyed-mutex:1 keyed-mutex.opened process=process:2 handle=0x40000000 capacity=6
+    keyed-mutex:1 keyed-mutex.open-returned capacity=6 size=6 copied=0
     keyed-mutex:1 keyed-mutex.acquired process=process:1 handle=0x40000000 key=0 fence=0
-    keyed-mutex:1 keyed-mutex.not-acquired process=process:2 handle=0x40000000 key=0 how=timed-out
-    keyed-mutex:1 keyed-mutex.acquire-returned how=timed-out asked=0 key=0 fence=0
+    keyed-mutex:1 keyed-mutex.not-acquired process=process:2 handle=0x40000000 key=0 result=timed-out
+    keyed-mutex:1 keyed-mutex.acquire-returned result=timed-out requested=0 key=0 fence=0
     keyed-mutex:1 keyed-mutex.released process=process:1 handle=0x40000000 key=1 fence=9 runtime=6
     keyed-mutex:1 keyed-mutex.acquired process=process:2 handle=0x40000000 key=1 fence=9
     keyed-mutex:1 keyed-mutex.abandoned process=process:2 handle=0x40000000
     keyed-mutex:1 keyed-mutex.closed process=process:2 handle=0x40000000
-    keyed-mutex:1 keyed-mutex.not-acquired process=process:1 handle=0x40000000 key=0 how=abandoned
+    keyed-mutex:1 keyed-mutex.not-acquired process=process:1 handle=0x40000000 key=0 result=abandoned
     keyed-mutex:1 keyed-mutex.closed process=process:1 handle=0x40000000
     keyed-mutex:1 keyed-mutex.destroyed
 ";
@@ -202,24 +222,35 @@ pub(crate) mod tests {
         let id = RuleId::MUTEX_KEYED_002;
         assert_eq!((messages(id, CREATED).len(), judge_count(id, CREATED)), (0, 1));
         let nt = CREATED.replace("sharing=global", "sharing=nt");
-        assert!(messages(id, &nt)[0].contains("for nt sharing with handles 0x40000000 and 0x40000002"));
+        assert!(
+            messages(id, &nt)[0].contains("for nt sharing with handles 0x40000000 and 0x40000002")
+        );
         assert!(messages(id, &nt.replace("global=0x40000002", "global=0x00000000")).is_empty());
-        assert_eq!(messages(id, &CREATED.replace("handle=0x40000000", "handle=0x00000000")).len(), 1);
+        assert_eq!(
+            messages(id, &CREATED.replace("handle=0x40000000", "handle=0x00000000")).len(),
+            1
+        );
     }
 
     #[test]
     fn a_buffer_is_big_enough_and_not_written() {
         let id = RuleId::MUTEX_KEYED_004;
         let opened = |room: u32| {
-            let event = format!("keyed-mutex.opened process=process:1 handle=0x40000040 room={room}");
+            let event =
+                format!("keyed-mutex.opened process=process:1 handle=0x40000040 capacity={room}");
             after(id, "", &event)
         };
         assert_eq!([opened(0), opened(5), opened(6), opened(64)], [0, 1, 0, 0]);
-        let refused =
-            |room: u32| after(id, "", &format!("keyed-mutex.open-failed process=process:1 room={room}"));
+        let refused = |room: u32| {
+            after(id, "", &format!("keyed-mutex.open-failed process=process:1 capacity={room}"))
+        };
         assert_eq!([refused(0), refused(5), refused(6)], [1, 0, 1]);
         let told = |size: u32, copied: u32| {
-            after(id, "", &format!("keyed-mutex.open-returned room=64 size={size} copied={copied}"))
+            after(
+                id,
+                "",
+                &format!("keyed-mutex.open-returned capacity=64 size={size} copied={copied}"),
+            )
         };
         assert_eq!([told(64, 0), told(6, 0), told(64, 6)], [0, 1, 1]);
     }
@@ -229,11 +260,17 @@ pub(crate) mod tests {
         let id = RuleId::MUTEX_KEYED_005;
         let missed = |key: u32| {
             let name = "process=process:1 handle=0x40000000";
-            after(id, "", &format!("keyed-mutex.not-acquired {name} key={key} how=timed-out"))
+            after(id, "", &format!("keyed-mutex.not-acquired {name} key={key} result=timed-out"))
         };
         assert_eq!([missed(0), missed(1)], [1, 0]);
         let told = |key: u32, fence: u32| {
-            after(id, "", &format!("keyed-mutex.acquire-returned how=timed-out asked=1 key={key} fence={fence}"))
+            after(
+                id,
+                "",
+                &format!(
+                    "keyed-mutex.acquire-returned result=timed-out requested=1 key={key} fence={fence}"
+                ),
+            )
         };
         assert_eq!([told(1, 0), told(0, 0), told(1, 9)], [0, 1, 1]);
     }
@@ -242,8 +279,9 @@ pub(crate) mod tests {
     fn an_acquire_gets_what_the_release_said() {
         let id = RuleId::MUTEX_KEYED_006;
         let name = "process=process:1 handle=0x40000000";
-        let released =
-            format!("{TAKEN}keyed-mutex:1 keyed-mutex.released {name} key=1 fence=1234 runtime=6\n");
+        let released = format!(
+            "{TAKEN}keyed-mutex:1 keyed-mutex.released {name} key=1 fence=1234 runtime=6\n"
+        );
         let taken = |key: u32, fence: u32| {
             after(id, &released, &format!("keyed-mutex.acquired {name} key={key} fence={fence}"))
         };
@@ -262,13 +300,13 @@ pub(crate) mod tests {
         assert_eq!(taken(format!("keyed-mutex.closed {other}")), 0);
         assert_eq!(taken(format!("keyed-mutex.closed {mine}")), 1);
         assert_eq!(taken(format!("keyed-mutex.abandoned {other}")), 1);
-        assert_eq!(taken(format!("keyed-mutex.not-acquired {other} key=0 how=timed-out")), 0);
-        assert_eq!(taken(format!("keyed-mutex.not-acquired {other} key=0 how=abandoned")), 1);
+        assert_eq!(taken(format!("keyed-mutex.not-acquired {other} key=0 result=timed-out")), 0);
+        assert_eq!(taken(format!("keyed-mutex.not-acquired {other} key=0 result=abandoned")), 1);
         let removed = format!("{TAKEN}keyed-mutex:1 keyed-mutex.abandoned {mine}\n");
         let removed = |event: String| after(id, &removed, &event);
         assert_eq!(removed(format!("keyed-mutex.closed {mine}")), 0);
-        assert_eq!(removed(format!("keyed-mutex.not-acquired {other} key=0 how=abandoned")), 0);
-        assert_eq!(removed(format!("keyed-mutex.not-acquired {other} key=0 how=timed-out")), 1);
+        assert_eq!(removed(format!("keyed-mutex.not-acquired {other} key=0 result=abandoned")), 0);
+        assert_eq!(removed(format!("keyed-mutex.not-acquired {other} key=0 result=timed-out")), 1);
         assert_eq!(removed(format!("keyed-mutex.acquired {other} key=0 fence=0")), 1);
     }
 }

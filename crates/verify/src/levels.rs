@@ -4,7 +4,7 @@
 use crate::ddi;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::{ActiveCall, Shadows};
-use flight::{Event, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, RuleId};
 
 /// The rules on threading and levels.
 pub(crate) static RULES: &[Rule] = &[
@@ -17,19 +17,25 @@ pub(crate) static RULES: &[Rule] = &[
 ];
 
 fn level_three_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::DdiCall { threading_level: class, adapter, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::DdiCall { threading_level: class, adapter, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     // Interrupts and their DPCs are excluded by nobody.
     let three = |class: &str| class == "three";
     let inside = shadows.adapter(adapter).map_or(&[][..], |it| &it.active_calls);
     if class == "none" || !(three(class) || inside.iter().any(|it| three(&it.threading_level))) {
         return Verdict::NotApplicable;
     }
-    let like = |other: &ActiveCall| other.threading_level != "none" && (three(class) || three(&other.threading_level));
+    let like = |other: &ActiveCall| {
+        other.threading_level != "none" && (three(class) || three(&other.threading_level))
+    };
     no_other_call(event, shadows, like, "one of them runs alone")
 }
 
 fn level_two_exclusive_and_idle(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::DdiCall { name, threading_level: class, adapter, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::DdiCall { name, threading_level: class, adapter, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let two = |class: &str| class == "two";
     let (inside, flying) =
         shadows.adapter(adapter).map_or((&[][..], 0), |it| (&it.active_calls[..], it.in_flight));
@@ -37,43 +43,70 @@ fn level_two_exclusive_and_idle(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     }
     if two(class) && flying > 0 {
-        let said = format!("{name} is called at level two, but {adapter} has {flying} packets");
-        return Verdict::Broken(Component::Kernel, name.clone(), said);
+        let message = format!("{name} is called at level two, but {adapter} has {flying} packets");
+        return Verdict::Broken(Component::Kernel, name.clone(), message);
     }
-    let like = |other: &ActiveCall| other.threading_level != "none" && (two(class) || two(&other.threading_level));
+    let like = |other: &ActiveCall| {
+        other.threading_level != "none" && (two(class) || two(&other.threading_level))
+    };
     no_other_call(event, shadows, like, "one of them runs alone")
 }
 
 fn one_call_per_class(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::DdiCall { threading_level: class, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::DdiCall { threading_level: class, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     if ["zero", "two", "three", "none"].contains(&&**class) {
         return Verdict::NotApplicable;
     }
-    no_other_call(event, shadows, |other| other.threading_level == *class, &format!("both are of class {class}"))
+    no_other_call(
+        event,
+        shadows,
+        |other| other.threading_level == *class,
+        &format!("both are of class {class}"),
+    )
 }
 
 fn one_scheduler(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::DdiCall { threading_level: class, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::DdiCall { threading_level: class, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     if class != "scheduler" {
         return Verdict::NotApplicable;
     }
-    no_other_call(event, shadows, |other| other.threading_level == "scheduler", "both are the scheduler's")
+    no_other_call(
+        event,
+        shadows,
+        |other| other.threading_level == "scheduler",
+        "both are the scheduler's",
+    )
 }
 
 fn one_call_per_process(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::DdiCall { threading_level: class, adapter, process: Some(process), .. } = &event.kind else {
+    let EventKind::DdiCall { threading_level: class, adapter, process: Some(process), .. } =
+        &event.kind
+    else {
         return Verdict::NotApplicable;
     };
     if class == "none" || shadows.adapter(adapter).is_none_or(|it| it.generation != 1) {
         return Verdict::NotApplicable;
     }
-    let same = |other: &ActiveCall| other.process == Some((*process).into()) && other.threading_level != "none";
+    let same = |other: &ActiveCall| {
+        other.process == Some((*process).into()) && other.threading_level != "none"
+    };
     no_other_call(event, shadows, same, &format!("both are for {process}"))
 }
 
 /// Whether no other thread is inside in a call like this one.
-fn no_other_call(event: &Event, shadows: &Shadows, like: impl Fn(&ActiveCall) -> bool, both: &str) -> Verdict {
-    let EventKind::DdiCall { name, adapter, .. } = &event.kind else { return Verdict::NotApplicable };
+fn no_other_call(
+    event: &Event,
+    shadows: &Shadows,
+    like: impl Fn(&ActiveCall) -> bool,
+    both: &str,
+) -> Verdict {
+    let EventKind::DdiCall { name, adapter, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let inside = shadows.adapter(adapter).map_or(&[][..], |it| &it.active_calls);
     let other = inside.iter().find(|other| other.thread != event.thread && like(other));
     match other {
@@ -105,12 +138,12 @@ mod tests {
     fn call(number: u32, class: &str, process: &str) -> String {
         format!(
             "t{number} call:{number} ddi.call name=DxgkDdiCreateDevice level=passive \
-             class={class} adapter=adapter:1 process={process}\n"
+             threading_level={class} adapter=adapter:1 process={process}\n"
         )
     }
 
     fn back(number: u32) -> String {
-        format!("call:{number} ddi.return name=DxgkDdiCreateDevice answer=ok legal=true\n")
+        format!("call:{number} ddi.return name=DxgkDdiCreateDevice result=ok legal=true\n")
     }
 
     #[test]
@@ -172,7 +205,7 @@ mod tests {
         let id = RuleId::KMD_LEVEL_007;
         let at = |name: &str, level: &str| {
             format!(
-                "call:1 ddi.call name={name} level={level} class=none adapter=adapter:1 process=-"
+                "call:1 ddi.call name={name} level={level} threading_level=none adapter=adapter:1 process=-"
             )
         };
         assert!(messages(id, &at("DxgkDdiDpcRoutine", "dispatch")).is_empty());

@@ -4,7 +4,7 @@
 use crate::ddi;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, Kind, RuleId, Subject, EventKind, Component};
+use flight::{Component, Event, EventKind, Kind, RuleId, Subject};
 
 /// The rules on lifetimes.
 pub(crate) static RULES: &[Rule] = &[
@@ -47,16 +47,18 @@ fn wait_can_end(event: &Event, _shadows: &Shadows) -> Verdict {
         event.subject
     );
     // A wait for a pass is a wait for one of ours, and a mutex is released by clients.
-    let who = match event.subject.kind {
+    let component = match event.subject.kind {
         _ if event.subject == Subject::RUN => Component::Kernel,
         Kind::KeyedMutex => Component::Client,
         _ => Component::Driver,
     };
-    Verdict::Broken(who, format!("wait for {}", event.subject.kind.name()).into(), message)
+    Verdict::Broken(component, format!("wait for {}", event.subject.kind.name()).into(), message)
 }
 
 fn not_after_stop(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::DdiCall { name, adapter, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::DdiCall { name, adapter, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let Some(adapter) = shadows.adapter(adapter) else { return Verdict::NotApplicable };
     let late = match adapter.stopped.as_deref() {
         None => return Verdict::Holds,
@@ -92,7 +94,9 @@ fn process_leaks_nothing(event: &Event, shadows: &Shadows) -> Verdict {
                 message,
             )
         }
-        _ if shadows.process(event.subject).is_some_and(|it| it.leaked > 0) => Verdict::NotApplicable,
+        _ if shadows.process(event.subject).is_some_and(|it| it.leaked > 0) => {
+            Verdict::NotApplicable
+        }
         _ => Verdict::Holds,
     }
 }
@@ -118,11 +122,11 @@ mod tests {
         let contexts =
             "device 1 is destroyed, but 1 of its contexts and 0 of its views are still there";
         assert_eq!(messages(id, &[CREATED, DEVICE].concat()), [contexts]);
-        let view =
-            "view:1 view.opened allocation=allocation:1 device=device:1 resource=- answered=true\n";
+        let view = "view:1 view.opened allocation=allocation:1 device=device:1 resource=- handle_set=true\n";
         assert_eq!(messages(id, &[CREATED, CONTEXT, view, DEVICE].concat()).len(), 1);
         assert!(
-            messages(id, &[CREATED, CONTEXT, view, "view:1 view.closed\n", DEVICE].concat()).is_empty()
+            messages(id, &[CREATED, CONTEXT, view, "view:1 view.closed\n", DEVICE].concat())
+                .is_empty()
         );
     }
 
@@ -138,8 +142,8 @@ mod tests {
     #[test]
     fn a_wait_ends() {
         let id = RuleId::WT_STUCK_001;
-        assert!(messages(id, "context:1 wait.ended how=rung").is_empty());
-        assert_eq!(judge_count(id, "context:1 wait.ended how=rung"), 1);
+        assert!(messages(id, "context:1 wait.ended result=rung").is_empty());
+        assert_eq!(judge_count(id, "context:1 wait.ended result=rung"), 1);
         assert_eq!(
             messages(id, "context:1 wait.stuck graph=\"main waits for context 1\""),
             ["the wait for context 1 cannot end, for nothing that could end it is left to run: \
@@ -153,7 +157,7 @@ mod tests {
         let (open, end) = ("process:1 process.opened\n", "process:1 process.ended\n");
         assert_eq!(judge_count(id, &[open, end].concat()), 1);
         assert!(messages(id, &[open, end].concat()).is_empty());
-        let left = [open, "process:1 process.leaked what=device:1\n", end].concat();
+        let left = [open, "process:1 process.leaked object=device:1\n", end].concat();
         assert_eq!((messages(id, &left).len(), judge_count(id, &left)), (1, 1));
     }
 }

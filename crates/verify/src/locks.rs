@@ -2,7 +2,7 @@
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, RuleId};
 
 const LOCK: &str = "D3DKMTLock";
 const LOCK2: &str = "D3DKMTLock2";
@@ -42,7 +42,9 @@ fn lock_by_creator(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn do_not_wait_respected(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::LockAcquired { do_not_wait: true, .. } = event.kind else { return Verdict::NotApplicable };
+    let EventKind::LockAcquired { do_not_wait: true, .. } = event.kind else {
+        return Verdict::NotApplicable;
+    };
     let Some(it) = shadows.view(event.subject) else { return Verdict::NotApplicable };
     let Some(device) = shadows.device(it.device) else { return Verdict::NotApplicable };
     let before = device.packets.iter().filter(|packet| packet.queued < it.lock_requested).count();
@@ -90,11 +92,16 @@ fn cpu_view_follows(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn cached_in_aperture_or_evicted(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::LockAcquired { location: place, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::LockAcquired { location: place, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let Some(it) = shadows.view(event.subject) else { return Verdict::NotApplicable };
-    Verdict::holds_if(!it.requirements.cached || place != "memory", Component::Kernel, LOCK2, || {
-        format!("{} is cached, and is locked while it is in a memory segment", it.allocation)
-    })
+    Verdict::holds_if(
+        !it.requirements.cached || place != "memory",
+        Component::Kernel,
+        LOCK2,
+        || format!("{} is cached, and is locked while it is in a memory segment", it.allocation),
+    )
 }
 
 fn not_committed_while_locked(event: &Event, shadows: &Shadows) -> Verdict {
@@ -111,7 +118,9 @@ fn not_committed_while_locked(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn lock_after_reclaim(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.kind {
-        EventKind::LockAcquired { .. } if shadows.view(event.subject).is_some_and(|it| it.reclaimed) => {
+        EventKind::LockAcquired { .. }
+            if shadows.view(event.subject).is_some_and(|it| it.reclaimed) =>
+        {
             Verdict::Holds
         }
         EventKind::WaitParked { why } => {
@@ -128,7 +137,7 @@ fn lock_after_reclaim(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn unlocked_before_release(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::LockEnded { dropped: dropped, .. } = event.kind else { return Verdict::NotApplicable };
+    let EventKind::LockEnded { dropped, .. } = event.kind else { return Verdict::NotApplicable };
     let of = shadows.view(event.subject).map(|it| it.allocation);
     let of = of.or(shadows.instance(event.subject).map(|it| it.allocation));
     let Some(of) = of else { return Verdict::NotApplicable };
@@ -140,7 +149,9 @@ fn unlocked_before_release(event: &Event, shadows: &Shadows) -> Verdict {
 fn capture_stays_pinned(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::MemoryEvicted { why, .. } = &event.kind else { return Verdict::NotApplicable };
     let ends = ["the call failed", "it ends"].contains(&&**why);
-    let Some(it) = shadows.lockable(event.subject).filter(|_| !ends) else { return Verdict::NotApplicable };
+    let Some(it) = shadows.lockable(event.subject).filter(|_| !ends) else {
+        return Verdict::NotApplicable;
+    };
     Verdict::holds_if(!it.requirements.pinned, Component::Kernel, "DxgkDdiCreateAllocation", || {
         format!("{} leaves its segment ({why}), but is pinned", event.subject)
     })

@@ -7,7 +7,7 @@ use crate::ddi::{
 };
 use crate::rule::{Rule, Verdict};
 use crate::shadow::{Block, Shadows};
-use flight::{Event, Kind, RuleId, Subject, EventKind, Component};
+use flight::{Component, Event, EventKind, Kind, RuleId, Subject};
 
 /// The rules on adapters, devices, contexts and handle data.
 pub(crate) static RULES: &[Rule] = &[
@@ -29,7 +29,9 @@ const GET: &str = "DxgkCbGetHandleData";
 const ACQUIRE: &str = "DxgkCbAcquireHandleData";
 
 fn one_adapter_not_declined(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::DdiCall { name, adapter, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::DdiCall { name, adapter, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let known = shadows.adapter(adapter);
     // Unloading is not about the adapter.
     if known.is_some_and(|it| it.declined) && name != UNLOAD {
@@ -65,14 +67,14 @@ fn context_freed(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn device_freed(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::DdiReturn { name, result: answer, .. } = &event.kind else {
+    let EventKind::DdiReturn { name, result, .. } = &event.kind else {
         return freed(event, shadows, Kind::Device, DESTROY_DEVICE, "hDevice");
     };
-    if name != DESTROY_DEVICE || answer == "crashed" {
+    if name != DESTROY_DEVICE || result == "crashed" {
         return Verdict::NotApplicable;
     }
-    Verdict::holds_if(answer == "ok", Component::Driver, DESTROY_DEVICE, || {
-        format!("{DESTROY_DEVICE} answered {answer}, but it has to succeed")
+    Verdict::holds_if(result == "ok", Component::Driver, DESTROY_DEVICE, || {
+        format!("{DESTROY_DEVICE} answered {result}, but it has to succeed")
     })
 }
 
@@ -82,27 +84,33 @@ pub(crate) fn freed(
     shadows: &Shadows,
     kind: Kind,
     ddi: &'static str,
-    word: &'static str,
+    driver_handle: &'static str,
 ) -> Verdict {
     let EventKind::DriverHandleEnded { of, .. } = event.kind else { return Verdict::NotApplicable };
-    let block =
-        shadows.driver_pointer(event.subject).and_then(|it| it.block.as_ref()).filter(|_| of.kind == kind);
+    let block = shadows
+        .driver_pointer(event.subject)
+        .and_then(|it| it.block.as_ref())
+        .filter(|_| of.kind == kind);
     let Some(Block { bytes, tag, freed, .. }) = block else { return Verdict::NotApplicable };
     Verdict::holds_if(freed.is_some(), Component::Driver, ddi, || {
         format!(
-            "{ddi} returned for {of}, but the pool block behind its {word} ({bytes} bytes, tag \
+            "{ddi} returned for {of}, but the pool block behind its {driver_handle} ({bytes} bytes, tag \
              {tag}) is not freed"
         )
     })
 }
 
 fn device_has_driver_handle(event: &Event, _shadows: &Shadows) -> Verdict {
-    let EventKind::DriverHandleSet { of: to @ Subject { kind: Kind::Device, .. } } = &event.kind else {
+    let EventKind::DriverHandleSet { of: to @ Subject { kind: Kind::Device, .. } } = &event.kind
+    else {
         return Verdict::NotApplicable;
     };
-    Verdict::holds_if(event.subject.number != 0, Component::Driver, "DxgkDdiCreateDevice, hDevice", || {
-        format!("{CREATE_DEVICE} succeeded for {to}, but left no hDevice of its own")
-    })
+    Verdict::holds_if(
+        event.subject.number != 0,
+        Component::Driver,
+        "DxgkDdiCreateDevice, hDevice",
+        || format!("{CREATE_DEVICE} succeeded for {to}, but left no hDevice of its own"),
+    )
 }
 
 fn no_device_limit(event: &Event, _shadows: &Shadows) -> Verdict {
@@ -118,13 +126,17 @@ fn fails_only_for_memory(event: &Event, _shadows: &Shadows) -> Verdict {
 
 /// Whether a DDI succeeded, or refused for one of these reasons.
 fn fails_only_for(event: &Event, ddi: &'static str, reasons: &[&str], but: &str) -> Verdict {
-    let EventKind::DdiReturn { name, result: answer, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::DdiReturn { name, result, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     // Neither is a refusal of the driver's; a failed look-up is one it has to answer so.
-    if name != ddi || ["crashed", "absent", "no-handle"].contains(&&**answer) {
+    if name != ddi || ["crashed", "absent", "no-handle"].contains(&&**result) {
         return Verdict::NotApplicable;
     }
-    let kept = answer == "ok" || reasons.contains(&&**answer);
-    Verdict::holds_if(kept, Component::Driver, ddi, || format!("{ddi} answered {answer}, but {but}"))
+    let kept = result == "ok" || reasons.contains(&&**result);
+    Verdict::holds_if(kept, Component::Driver, ddi, || {
+        format!("{ddi} answered {result}, but {but}")
+    })
 }
 
 fn context_idle(event: &Event, shadows: &Shadows) -> Verdict {
@@ -141,8 +153,8 @@ fn context_idle(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn data_not_held(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(allocation) = shadows.allocation(event.subject) else { return Verdict::NotApplicable };
-    let place = "DxgkDdiDestroyAllocation, pAllocationList";
-    Verdict::holds_if(allocation.data_references == 0, Component::Kernel, place, || {
+    let argument = "DxgkDdiDestroyAllocation, pAllocationList";
+    Verdict::holds_if(allocation.data_references == 0, Component::Kernel, argument, || {
         format!(
             "{} is destroyed, but its driver has acquired its data {} times and not let go of it",
             event.subject, allocation.data_references
@@ -151,21 +163,30 @@ fn data_not_held(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn handle_data_matches(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::HandleDataAcquired { driver_handle: word, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::HandleDataAcquired { driver_handle, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let given = match event.subject.kind {
         Kind::Allocation => shadows.allocation(event.subject).and_then(|it| it.driver_handle),
         Kind::Resource => shadows.resource(event.subject).and_then(|it| it.driver_handle),
         _ => shadows.view(event.subject).and_then(|it| it.driver_handle),
     };
     let Some(given) = given else { return Verdict::NotApplicable };
-    Verdict::holds_if(*word == given, Component::Kernel, ACQUIRE, || {
-        format!("{ACQUIRE} answered {word} for {}, but its driver gave {given}", event.subject)
+    Verdict::holds_if(*driver_handle == given, Component::Kernel, ACQUIRE, || {
+        format!(
+            "{ACQUIRE} answered {driver_handle} for {}, but its driver gave {given}",
+            event.subject
+        )
     })
 }
 
 fn acquires_to_open(event: &Event, shadows: &Shadows) -> Verdict {
     let opens = shadows.call_of(event).is_some_and(|call| call.name == OPEN_ALLOCATION);
-    if opens { data_acquired_as_required(event, shadows, OPEN_ALLOCATION) } else { Verdict::NotApplicable }
+    if opens {
+        data_acquired_as_required(event, shadows, OPEN_ALLOCATION)
+    } else {
+        Verdict::NotApplicable
+    }
 }
 
 fn acquires(event: &Event, shadows: &Shadows) -> Verdict {
@@ -173,13 +194,13 @@ fn acquires(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 /// Whether a driver of the second generation asks for its data as it may.
-fn data_acquired_as_required(event: &Event, shadows: &Shadows, place: &'static str) -> Verdict {
+fn data_acquired_as_required(event: &Event, shadows: &Shadows, argument: &'static str) -> Verdict {
     let EventKind::Callback { name } = &event.kind else { return Verdict::NotApplicable };
     let old = shadows.adapter(event.subject).is_some_and(|it| it.generation == 1);
     if old || (name != GET && name != ACQUIRE) {
         return Verdict::NotApplicable;
     }
-    Verdict::holds_if(name == ACQUIRE, Component::Driver, place, || {
+    Verdict::holds_if(name == ACQUIRE, Component::Driver, argument, || {
         format!("a WDDM 2 driver asked {GET} for its data, but gets it from {ACQUIRE} only")
     })
 }
@@ -191,20 +212,20 @@ mod tests {
 
     fn call(number: u32, name: &str) -> String {
         format!(
-            "call:{number} ddi.call name={name} level=passive class=three adapter=adapter:1 \
+            "call:{number} ddi.call name={name} level=passive threading_level=three adapter=adapter:1 \
              process=-\n"
         )
     }
 
-    fn back(number: u32, name: &str, answer: &str) -> String {
-        format!("call:{number} ddi.return name={name} answer={answer} legal=true\n")
+    fn back(number: u32, name: &str, result: &str) -> String {
+        format!("call:{number} ddi.return name={name} result={result} legal=true\n")
     }
 
     #[test]
     fn a_declined_adapter_is_left_alone() {
         let id = RuleId::KMD_PNP_001;
         let (add, start) = (call(1, "DxgkDdiAddDevice"), call(2, "DxgkDdiStartDevice"));
-        let met = |answer| back(1, "DxgkDdiAddDevice", answer);
+        let met = |result| back(1, "DxgkDdiAddDevice", result);
         assert!(messages(id, &[&*add, &met("ok"), &start].concat()).is_empty());
         assert_eq!(judge_count(id, &[&*add, &met("ok"), &start].concat()), 1);
         let unload = [call(2, "DxgkDdiUnload"), back(2, "DxgkDdiUnload", "ok")].concat();
@@ -224,9 +245,9 @@ mod tests {
             let life = |freed: &str| {
                 format!(
                     "driver-pointer:1 pool.allocated bytes=64 tag=Wtun
-                    driver-pointer:1 driver-handle.set to={of}
+                    driver-pointer:1 driver-handle.set of={of}
                     {freed} pool.freed
-                    driver-pointer:1 driver-handle.ended of={of} alone=false
+                    driver-pointer:1 driver-handle.ended of={of} only_object=false
                     driver-pointer:1 pool.leaked"
                 )
             };
@@ -235,19 +256,24 @@ mod tests {
             let kept = messages(id, &life("driver-pointer:2"));
             assert_eq!(kept.len(), 1, "{of}");
             assert!(kept[0].ends_with("(64 bytes, tag Wtun) is not freed"), "{kept:?}");
-            assert!(messages(RuleId::WT_POOL_003, &life("driver-pointer:2")).is_empty(), "it was named");
+            assert!(
+                messages(RuleId::WT_POOL_003, &life("driver-pointer:2")).is_empty(),
+                "it was named"
+            );
         }
     }
 
     #[test]
     fn a_device_has_a_word_and_its_end_succeeds() {
-        let given = |word: u32| format!("driver-pointer:{word} driver-handle.set to=device:1");
+        let given = |driver_handle: u32| {
+            format!("driver-pointer:{driver_handle} driver-handle.set of=device:1")
+        };
         assert!(messages(RuleId::KMD_DEV_001, &given(1)).is_empty());
         assert_eq!(
             messages(RuleId::KMD_DEV_001, &given(0)),
             ["DxgkDdiCreateDevice succeeded for device 1, but left no hDevice of its own"]
         );
-        let end = |answer| back(1, "DxgkDdiDestroyDevice", answer);
+        let end = |result| back(1, "DxgkDdiDestroyDevice", result);
         assert!(messages(RuleId::KMD_DEV_002, &end("ok")).is_empty());
         assert_eq!(messages(RuleId::KMD_DEV_002, &end("busy")).len(), 1);
         assert_eq!(judge_count(RuleId::KMD_DEV_002, &end("crashed")), 0);
@@ -259,15 +285,20 @@ mod tests {
             (RuleId::KMD_DEV_004, "DxgkDdiCreateDevice", "busy"),
             (RuleId::KMD_CTX_001, "DxgkDdiCreateContext", "invalid"),
         ] {
-            for answer in ["ok", "no-memory"] {
-                assert!(messages(id, &back(1, name, answer)).is_empty(), "{name} {answer}");
-                assert_eq!(judge_count(id, &back(1, name, answer)), 1);
+            for result in ["ok", "no-memory"] {
+                assert!(messages(id, &back(1, name, result)).is_empty(), "{name} {result}");
+                assert_eq!(judge_count(id, &back(1, name, result)), 1);
             }
             assert_eq!(judge_count(id, &back(1, name, "crashed")), 0);
             assert_eq!(messages(id, &back(1, name, more)).len(), 1, "{name}");
         }
-        assert!(messages(RuleId::KMD_CTX_001, &back(1, "DxgkDdiCreateContext", "mismatch")).is_empty());
-        assert_eq!(messages(RuleId::KMD_DEV_004, &back(1, "DxgkDdiCreateDevice", "mismatch")).len(), 1);
+        assert!(
+            messages(RuleId::KMD_CTX_001, &back(1, "DxgkDdiCreateContext", "mismatch")).is_empty()
+        );
+        assert_eq!(
+            messages(RuleId::KMD_DEV_004, &back(1, "DxgkDdiCreateDevice", "mismatch")).len(),
+            1
+        );
     }
 
     #[test]

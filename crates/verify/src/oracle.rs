@@ -5,7 +5,10 @@
 //! packet runs: it is known from when it came until the next packet goes to the hardware.
 
 use crate::oracle_tables::Tables;
-use flight::{TlbFlush, Log, PagingMovement, PagingMove, RuleId, Run, Subject, PageTableWrite, Component, MemoryObserver};
+use flight::{
+    Component, Log, MemoryObserver, PageTableWrite, PagingMove, PagingMovement, RuleId, Run,
+    Subject, TlbFlush,
+};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -82,18 +85,24 @@ impl Oracle {
 
     /// Compares where an operation should have brought its bytes. Answers whether they lie there
     /// in their order.
-    fn check_arrived(&self, state: &mut State, it: &PagingMove<'_>, expected: &[u8], rule: RuleId) -> bool {
+    fn check_arrived(
+        &self,
+        state: &mut State,
+        it: &PagingMove<'_>,
+        expected: &[u8],
+        rule: RuleId,
+    ) -> bool {
         let gpu = !matches!(it.movement, PagingMovement::PageOut);
         let found = if gpu { read_at_gpu(it) } else { read_system(it.ram, it.runs, it.bytes) };
         let Some(found) = found else {
-            let said = format!(
+            let message = format!(
                 "after {} of {}, the GPU does not reach all of {:#x} bytes at {:#x}",
                 name(it.movement),
                 it.of,
                 it.bytes,
                 it.address
             );
-            self.judge(rule, it.of, Some(said));
+            self.judge(rule, it.of, Some(message));
             return true;
         };
         state.compared += it.bytes;
@@ -102,13 +111,13 @@ impl Oracle {
         let Some(rule) = rule else { return false };
         let broken = wrong.map(|wrong| {
             let ByteMismatch { offset, expected, found } = wrong;
-            let place = if gpu {
+            let location = if gpu {
                 format!("the GPU's address {:#x}", it.address + offset)
             } else {
                 format!("page {} of the system's memory", offset / 4096)
             };
             format!(
-                "{} ({}) left byte {offset:#x} of {}, at {place}, as {found:#04x} where \
+                "{} ({}) left byte {offset:#x} of {}, at {location}, as {found:#04x} where \
                  {expected:#04x} must be",
                 name(it.movement),
                 it.paging,
@@ -153,8 +162,8 @@ impl Oracle {
         }
         if let Some(line) = line.filter(|_| it.runs.len() > 1) {
             let straight = wrong && read_contiguous(it).is_some_and(|it| it == line);
-            let said = "took the pages to lie one behind the other, which they do not";
-            let broken = straight.then(|| format!("{} of {} {said}", name(it.movement), it.of));
+            let message = "took the pages to lie one behind the other, which they do not";
+            let broken = straight.then(|| format!("{} of {} {message}", name(it.movement), it.of));
             self.judge(RuleId::KMD_PAGING_029, it.of, broken);
             if straight {
                 return None;
@@ -167,9 +176,9 @@ impl Oracle {
                 // driver's affair, as long as it comes back as it was.
                 return (!shuffled).then_some(rule);
             }
-            let said = "brought its bytes to the system's memory in another order, where the CPU \
+            let message = "brought its bytes to the system's memory in another order, where the CPU \
                         expects them in a line";
-            let broken = shuffled.then(|| format!("{} of {} {said}", name(it.movement), it.of));
+            let broken = shuffled.then(|| format!("{} of {} {message}", name(it.movement), it.of));
             self.judge(RuleId::KMD_PAGING_017, it.of, broken);
             return (!shuffled).then_some(rule);
         }
@@ -187,7 +196,13 @@ impl Oracle {
                 it.of
             )
         });
-        self.log.judge(RuleId::RESID_EVICT_004, Component::Client, it.of, "D3DKMTEvict.Flags", broken);
+        self.log.judge(
+            RuleId::RESID_EVICT_004,
+            Component::Client,
+            it.of,
+            "D3DKMTEvict.Flags",
+            broken,
+        );
     }
 
     /// Compares everything else that is known and cannot have changed.
@@ -197,11 +212,13 @@ impl Oracle {
         for (of, known) in state.allocations.iter().filter(|(of, _)| **of != it.of) {
             let found = match &known.location {
                 ContentLocation::InTransfer => continue,
-                ContentLocation::System(runs) => read_system(it.ram, runs, known.bytes.len() as u64),
+                ContentLocation::System(runs) => {
+                    read_system(it.ram, runs, known.bytes.len() as u64)
+                }
                 ContentLocation::Gpu { packets: then, .. } if *then != packets => continue,
                 ContentLocation::Gpu { address, .. } => {
                     let mut bytes = vec![0; known.bytes.len()];
-                    it.machine.peek(*address, &mut bytes).then_some(bytes)
+                    it.hardware.peek(*address, &mut bytes).then_some(bytes)
                 }
             };
             state.compared += known.bytes.len() as u64;
@@ -209,15 +226,15 @@ impl Oracle {
                 damaged.push((*of, known.location.clone(), wrong));
             }
         }
-        for (of, place, wrong) in damaged {
-            let place = match place {
+        for (of, location, wrong) in damaged {
+            let location = match location {
                 ContentLocation::Gpu { address, .. } => {
                     format!("the GPU's address {:#x}", address + wrong.offset)
                 }
                 _ => "the system's memory".to_owned(),
             };
-            let said = format!(
-                "{} of {} ({}) changed byte {:#x} of {of}, at {place}, from {:#04x} to {:#04x}: \
+            let message = format!(
+                "{} of {} ({}) changed byte {:#x} of {of}, at {location}, from {:#04x} to {:#04x}: \
                  it has no business there",
                 name(it.movement),
                 it.of,
@@ -226,7 +243,7 @@ impl Oracle {
                 wrong.expected,
                 wrong.found
             );
-            self.judge(RuleId::WT_BYTES_001, it.of, Some(said));
+            self.judge(RuleId::WT_BYTES_001, it.of, Some(message));
             state.allocations.remove(&of);
         }
     }
@@ -260,7 +277,9 @@ impl MemoryObserver for Oracle {
             }
         };
         if let Some(bytes) = bytes {
-            state.allocations.insert(it.of, KnownContent { bytes, location: ContentLocation::InTransfer });
+            state
+                .allocations
+                .insert(it.of, KnownContent { bytes, location: ContentLocation::InTransfer });
         } else if let Some(known) = state.allocations.get_mut(&it.of) {
             known.location = ContentLocation::InTransfer;
         }
@@ -269,8 +288,10 @@ impl MemoryObserver for Oracle {
     fn paging_finished(&self, it: &PagingMove<'_>) {
         let state = &mut *self.state();
         let mine = |that: &(Subject, u64, u64)| *that == (it.of, it.address, it.bytes);
-        if let Some(place) = state.arriving.iter().position(mine).filter(|_| is_arrival(it.movement)) {
-            state.arriving.remove(place);
+        if let Some(location) =
+            state.arriving.iter().position(mine).filter(|_| is_arrival(it.movement))
+        {
+            state.arriving.remove(location);
         }
         let flying = state.pending.get_mut(&it.of);
         let left = flying.map_or(0, |it| {
@@ -298,13 +319,15 @@ impl MemoryObserver for Oracle {
                     _ => RuleId::WT_BYTES_001,
                 };
                 let straight = self.check_arrived(state, it, &known.bytes, rule);
-                let place = match it.movement {
+                let location = match it.movement {
                     // Only its driver knows what lies where.
                     PagingMovement::PageOut if !straight => ContentLocation::InTransfer,
                     PagingMovement::PageOut => ContentLocation::System(it.runs.to_vec()),
                     _ => ContentLocation::Gpu { address: it.address, packets: state.packets },
                 };
-                state.allocations.insert(it.of, KnownContent { bytes: known.bytes, location: place });
+                state
+                    .allocations
+                    .insert(it.of, KnownContent { bytes: known.bytes, location: location });
             }
         }
         self.compare_other_allocations(state, it);
@@ -358,7 +381,7 @@ fn read_at_gpu(it: &PagingMove<'_>) -> Option<Vec<u8>> {
 /// What it has at another one.
 fn read_gpu(it: &PagingMove<'_>, address: u64) -> Option<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(it.bytes).ok()?];
-    it.machine.peek(address, &mut bytes).then_some(bytes)
+    it.hardware.peek(address, &mut bytes).then_some(bytes)
 }
 
 /// What these pieces of the system's memory hold.
@@ -381,8 +404,8 @@ fn read_contiguous(it: &PagingMove<'_>) -> Option<Vec<u8>> {
     let start = it.runs.first()?.start;
     let mut bytes = vec![0; usize::try_from(it.bytes).ok()?];
     // What is not taken is not there, and reads as nothing.
-    for (place, page) in (0..).zip(bytes.chunks_mut(4096)) {
-        it.ram.read(start + place * 4096, page);
+    for (location, page) in (0..).zip(bytes.chunks_mut(4096)) {
+        it.ram.read(start + location * 4096, page);
     }
     Some(bytes)
 }
@@ -400,22 +423,29 @@ fn first_mismatch(expected: &[u8], found: &[u8]) -> Option<ByteMismatch> {
     if expected == found {
         return None;
     }
-    let place = expected.iter().zip(found).position(|(a, b)| a != b)?;
-    let offset = u64::try_from(place).ok()?;
-    Some(ByteMismatch { offset, expected: expected[place], found: found[place] })
+    let location = expected.iter().zip(found).position(|(a, b)| a != b)?;
+    let offset = u64::try_from(location).ok()?;
+    Some(ByteMismatch { offset, expected: expected[location], found: found[location] })
 }
 
 /// Whether the GPU's addresses have something afterwards.
 fn is_arrival(movement: PagingMovement) -> bool {
     match movement {
-        PagingMovement::PageIn | PagingMovement::Fill | PagingMovement::Map | PagingMovement::Relocate => true,
+        PagingMovement::PageIn
+        | PagingMovement::Fill
+        | PagingMovement::Map
+        | PagingMovement::Relocate => true,
         PagingMovement::PageOut | PagingMovement::Unmap | PagingMovement::Thrown => false,
     }
 }
 
 /// Whether an unmapped range shows the dummy page, and the GPU still reaches it. Where the next one
 /// is on its way already, either may be seen.
-fn first_bytes_unmapped(it: &PagingMove<'_>, dummy: u64, arriving: &[(Subject, u64, u64)]) -> Option<String> {
+fn first_bytes_unmapped(
+    it: &PagingMove<'_>,
+    dummy: u64,
+    arriving: &[(Subject, u64, u64)],
+) -> Option<String> {
     let mut page = vec![0; 4096];
     let known = it.ram.read(dummy, &mut page);
     let mut found = vec![0; 4096];
@@ -427,13 +457,13 @@ fn first_bytes_unmapped(it: &PagingMove<'_>, dummy: u64, arriving: &[(Subject, u
         if arriving.iter().any(next) {
             continue;
         }
-        if !it.machine.peek(address, &mut found) {
-            let said = "the GPU does not reach its dummy page";
-            return Some(format!("after the unmapping of {}, {said} at {address:#x}", it.of));
+        if !it.hardware.peek(address, &mut found) {
+            let message = "the GPU does not reach its dummy page";
+            return Some(format!("after the unmapping of {}, {message} at {address:#x}", it.of));
         }
         if known && found != page {
-            let said = "something else than the dummy page is shown";
-            return Some(format!("after the unmapping of {}, {said} at {address:#x}", it.of));
+            let message = "something else than the dummy page is shown";
+            return Some(format!("after the unmapping of {}, {message} at {address:#x}", it.of));
         }
     }
     None

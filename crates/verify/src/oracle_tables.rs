@@ -1,7 +1,7 @@
 //! What page tables must say: each entry is read when it was written, and each address is
 //! translated as an engine would when engines were told to forget.
 
-use flight::{TlbFlush, Log, RuleId, Subject, TableEntry, PageTableWrite, Component};
+use flight::{Component, Log, PageTableWrite, RuleId, Subject, TableEntry, TlbFlush};
 use std::collections::BTreeMap;
 
 const ARGUMENT: &str = "DxgkDdiBuildPagingBuffer";
@@ -53,7 +53,7 @@ impl Tables {
                 slots.resize(place + 1, Slot::default());
             }
             let slot = &mut slots[place];
-            slot.older = it.machine.peek_entry(it.table, index);
+            slot.older = it.hardware.peek_entry(it.table, index);
             slot.says = Some(expected(it, index));
             slot.previous = slot.says.filter(|it| it.valid).or(slot.previous);
             slot.pending += 1;
@@ -70,7 +70,7 @@ impl Tables {
                 slot.pending = slot.pending.saturating_sub(1);
             }
         }
-        if it.machine.peek_entry(it.table, it.first).is_none() {
+        if it.hardware.peek_entry(it.table, it.first).is_none() {
             return; // Its hardware does not say what is in tables.
         }
         // One that is on its way again may be there or not.
@@ -80,7 +80,7 @@ impl Tables {
         for (index, slot) in settled {
             let Some(says) = slot.says else { continue };
             self.compared += 1;
-            let found = it.machine.peek_entry(it.table, index);
+            let found = it.hardware.peek_entry(it.table, index);
             if found.is_some_and(|it| it.same(&says)) {
                 continue;
             }
@@ -89,7 +89,10 @@ impl Tables {
             let first: &mut Option<EntryMismatch> = if mine { &mut asked } else { &mut other };
             match first {
                 Some(first) => first.more += 1,
-                None => *first = Some(EntryMismatch { index, expected: says, found, untouched, more: 0 }),
+                None => {
+                    *first =
+                        Some(EntryMismatch { index, expected: says, found, untouched, more: 0 })
+                }
             }
         }
         judge_written(it, log, asked.as_ref(), other.as_ref());
@@ -99,7 +102,7 @@ impl Tables {
         // What is wrong is said once.
         for (index, slot) in (0..).zip(slots) {
             if slot.pending == 0 && slot.says.is_some() {
-                slot.says = it.machine.peek_entry(it.table, index);
+                slot.says = it.hardware.peek_entry(it.table, index);
             }
         }
     }
@@ -118,7 +121,7 @@ impl Tables {
         if self.pending.get(&it.of).is_some_and(|it| *it > 0) {
             return;
         }
-        if it.machine.peek_entry((it.root.segment, it.root.offset), 0).is_none() {
+        if it.hardware.peek_entry((it.root.segment, it.root.offset), 0).is_none() {
             return;
         }
         let whole = (it.start, it.end) == (0, 0);
@@ -149,16 +152,22 @@ impl Tables {
 
     /// Looks through a table and what is below it. Answers the first address at which an engine
     /// finds something else, what it must find, and what it finds.
-    fn find_stale(&self, it: &TlbFlush<'_>, level: u32, node: Node, compared: &mut u64) -> Option<StaleEntry> {
+    fn find_stale(
+        &self,
+        it: &TlbFlush<'_>,
+        level: u32,
+        node: Node,
+        compared: &mut u64,
+    ) -> Option<StaleEntry> {
         let slots = self.entries.get(&(it.of, node.table.0, node.table.1))?;
         let below: u32 = it.index_bits.iter().take(level as usize).sum::<u32>() + PAGE_BITS;
         let top = level as usize + 1 == it.index_bits.len();
-        let most = if top { it.root.entries } else { u32::MAX };
+        let limit = if top { it.root.entries } else { u32::MAX };
         let inside = |start: u64| {
             let end = start.saturating_add(1 << below);
             (it.start, it.end) == (0, 0) || (start < it.end && it.start < end)
         };
-        for (index, slot) in (0..most).zip(slots) {
+        for (index, slot) in (0..limit).zip(slots) {
             let address = node.address + (u64::from(index) << below);
             let (Some(says), Some(previous)) = (slot.says, slot.previous) else { continue };
             if !inside(address) {
@@ -175,7 +184,7 @@ impl Tables {
             }
             *compared += 1;
             let expected = Some(says).filter(|_| !removed);
-            let found = it.machine.translate(it.root, address);
+            let found = it.hardware.translate(it.root, address);
             let same = match (expected, found) {
                 (None, None) => true,
                 (Some(one), Some(other)) => one.same(&other),
@@ -200,7 +209,12 @@ struct Node {
 /// An address, what must be found there, and what is.
 type StaleEntry = (u64, Option<TableEntry>, Option<TableEntry>);
 
-fn judge_written(it: &PageTableWrite<'_>, log: &Log, asked: Option<&EntryMismatch>, other: Option<&EntryMismatch>) {
+fn judge_written(
+    it: &PageTableWrite<'_>,
+    log: &Log,
+    asked: Option<&EntryMismatch>,
+    other: Option<&EntryMismatch>,
+) {
     let judge = |rule, broken| log.judge(rule, Component::Driver, it.of, ARGUMENT, broken);
     let sentence = |wrong: &EntryMismatch, what: &str| {
         format!(
@@ -276,7 +290,7 @@ fn describe_entry(entry: Option<TableEntry>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flight::{Kind, InterruptLine, HardwareModel, Passive, TableRoot, EventKind};
+    use flight::{EventKind, HardwareModel, InterruptLine, Kind, Passive, TableRoot};
     use std::cell::RefCell;
     use std::sync::Mutex;
 
@@ -333,7 +347,12 @@ mod tests {
             Self { fake: Fake::default(), tables: RefCell::default(), log: Log::new() }
         }
 
-        fn update<'a>(&'a self, level: u32, first: u32, entries: &'a [TableEntry]) -> PageTableWrite<'a> {
+        fn update<'a>(
+            &'a self,
+            level: u32,
+            first: u32,
+            entries: &'a [TableEntry],
+        ) -> PageTableWrite<'a> {
             PageTableWrite {
                 paging: Kind::Paging.subject(1),
                 of: SPACE,
@@ -346,7 +365,7 @@ mod tests {
                 repeat: false,
                 by_cpu: false,
                 address: 0,
-                machine: &self.fake,
+                hardware: &self.fake,
             }
         }
 
@@ -369,7 +388,7 @@ mod tests {
                 index_bits: &[9, 9],
                 start,
                 end,
-                machine: &self.fake,
+                hardware: &self.fake,
             };
             self.tables.borrow_mut().tlb_flushed(&flushed, &self.log);
         }
@@ -405,8 +424,8 @@ mod tests {
     #[test]
     fn what_was_written_as_asked_is_kept() {
         let it = Flight::mapped();
-        let tally = it.log.rule_counts();
-        assert_eq!(tally.count_of(RuleId::WT_TABLES_001), 3);
+        let counts = it.log.rule_counts();
+        assert_eq!(counts.count_of(RuleId::WT_TABLES_001), 3);
         assert!(it.tables.borrow().compared >= 5);
     }
 

@@ -1,9 +1,9 @@
 //! Paging: rules on what a driver returns, and on the order in which the kernel asks.
 
 use crate::rule::{Rule, Verdict};
-use crate::shadow::memory::{Segment, ResidencyNotice};
+use crate::shadow::memory::{ResidencyNotice, Segment};
 use crate::shadow::{Serial, Shadows};
-use flight::{Event, Hex, Kind, RuleId, Subject, EventKind, Component};
+use flight::{Component, Event, EventKind, Hex, Kind, RuleId, Subject};
 
 const BUILD: &str = "DxgkDdiBuildPagingBuffer";
 
@@ -18,29 +18,35 @@ pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["paging.built", "paging.done"], RuleId::KMD_PAGING_011, fill_only_idle_memory),
     Rule::on(&["paging.done", "memory.freed"], RuleId::KMD_PAGING_014, unmapped_only_if_mapped),
     Rule::on(&["paging.done"], RuleId::KMD_PAGING_025, residency_notifications),
-    Rule::on(&["paging.built", "page-table.destroyed"], RuleId::KMD_PAGING_031, memory_unreferenced_before_reuse),
+    Rule::on(
+        &["paging.built", "page-table.destroyed"],
+        RuleId::KMD_PAGING_031,
+        memory_unreferenced_before_reuse,
+    ),
     Rule::on(&["paging.built"], RuleId::KMD_SEG_008, aperture_operations_implemented),
     Rule::on(&["paging.private"], RuleId::KMD_SEG_014, private_data_unchanged),
 ];
 
 fn build_status_legal(event: &Event, _shadows: &Shadows) -> Verdict {
-    let EventKind::DdiReturn { name, result: answer, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::DdiReturn { name, result, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     // A driver that did not return, or is not there, is another matter.
-    if name != BUILD || answer == "crashed" || answer == "absent" {
+    if name != BUILD || result == "crashed" || result == "absent" {
         return Verdict::NotApplicable;
     }
-    let known = ["ok", "no-room", "busy"].contains(&&**answer);
+    let known = ["ok", "no-room", "busy"].contains(&&**result);
     Verdict::holds_if(known, Component::Driver, BUILD, || {
-        format!("{BUILD} answered {answer}, but only a full buffer or a busy allocation fail it")
+        format!("{BUILD} answered {result}, but only a full buffer or a busy allocation fail it")
     })
 }
 
 fn busy_allowed(event: &Event, _shadows: &Shadows) -> Verdict {
-    let EventKind::PagingBuilt { operation, of, idle, result: answer, .. } = &event.kind else {
+    let EventKind::PagingBuilt { operation, of, idle, result, .. } = &event.kind else {
         return Verdict::NotApplicable;
     };
     let waits = ["transfer", "special-lock-transfer", "discard"].contains(&&**operation);
-    Verdict::holds_if(answer != "busy" || (waits && !idle), Component::Driver, BUILD, || {
+    Verdict::holds_if(result != "busy" || (waits && !idle), Component::Driver, BUILD, || {
         let why = if waits {
             "although it was told that no packet uses it"
         } else {
@@ -55,7 +61,9 @@ fn retried_when_idle(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     let Some(paging) = shadows.paging(event.subject) else { return Verdict::NotApplicable };
-    let Some(open) = paging.open.as_ref().filter(|it| it.busy) else { return Verdict::NotApplicable };
+    let Some(open) = paging.open.as_ref().filter(|it| it.busy) else {
+        return Verdict::NotApplicable;
+    };
     let same = (&open.operation, open.of) == (operation, *of);
     Verdict::holds_if(same && *idle && paging.waits == 0, Component::Kernel, BUILD, || {
         if !same {
@@ -111,15 +119,15 @@ fn transfer_start_repeats(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn aperture_operations_implemented(event: &Event, _shadows: &Shadows) -> Verdict {
-    let EventKind::PagingBuilt { operation, of, result: answer, .. } = &event.kind else {
+    let EventKind::PagingBuilt { operation, of, result, .. } = &event.kind else {
         return Verdict::NotApplicable;
     };
     if !["map-aperture", "unmap-aperture"].contains(&&**operation) {
         return Verdict::NotApplicable;
     }
-    let refused = ["absent", "unsupported", "invalid"].contains(&&**answer);
+    let refused = ["absent", "unsupported", "invalid"].contains(&&**result);
     Verdict::holds_if(!refused, Component::Driver, BUILD, || {
-        format!("the driver has an aperture, and answers operation {operation} on {of} {answer}")
+        format!("the driver has an aperture, and answers operation {operation} on {of} {result}")
     })
 }
 
@@ -177,13 +185,21 @@ fn unmapped_only_if_mapped(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn residency_notifications(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::PagingDone { operation, of, page_in: come, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::PagingDone { operation, of, page_in: come, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let Some(it) = shadows.memory(*of) else { return Verdict::NotApplicable };
     let wrong = match (&**operation, come) {
-        ("notify-residency", _) if !it.requirements.notified => Some("its driver did not ask for that"),
+        ("notify-residency", _) if !it.requirements.notified => {
+            Some("its driver did not ask for that")
+        }
         ("notify-residency", _) if it.segment.is_none() => Some("it is in no segment"),
-        ("notify-residency", true) if it.notice != ResidencyNotice::None => Some("that was said before"),
-        ("notify-residency", false) if it.notice != ResidencyNotice::Resident => Some("it was not told it came"),
+        ("notify-residency", true) if it.notice != ResidencyNotice::None => {
+            Some("that was said before")
+        }
+        ("notify-residency", false) if it.notice != ResidencyNotice::Resident => {
+            Some("it was not told it came")
+        }
         ("notify-residency", _) => None,
         ("update-context", _) => return Verdict::NotApplicable,
         (_, false) => (it.requirements.notified && it.notice != ResidencyNotice::Evicted)
@@ -203,7 +219,8 @@ fn memory_unreferenced_before_reuse(event: &Event, shadows: &Shadows) -> Verdict
     if matches!(event.kind, EventKind::PageTableDestroyed {}) {
         return page_table_unreferenced(event, shadows);
     }
-    let EventKind::PagingBuilt { operation, of, segment, address, size, page_in: true, .. } = &event.kind
+    let EventKind::PagingBuilt { operation, of, segment, address, size, page_in: true, .. } =
+        &event.kind
     else {
         return Verdict::NotApplicable;
     };
@@ -228,7 +245,8 @@ fn memory_unreferenced_before_reuse(event: &Event, shadows: &Shadows) -> Verdict
 
 /// The memory of a page table is anybody's from here on: no engine gets there.
 fn page_table_unreferenced(event: &Event, shadows: &Shadows) -> Verdict {
-    let space = shadows.page_table(event.subject).and_then(|table| shadows.address_space(table.space));
+    let space =
+        shadows.page_table(event.subject).and_then(|table| shadows.address_space(table.space));
     let space = space.filter(|it| it.process.is_some() && !it.contexts.is_empty());
     let (Some(space), table) = (space, event.subject) else { return Verdict::NotApplicable };
     let parents = space.parents.iter().find(|it| it.1.0 == table);

@@ -1,10 +1,10 @@
 //! Plug and play, and power: rules on what a driver returns when its adapter starts, sleeps,
 //! stops or is removed, and on what it must free.
 
-use crate::ddi::{SURPRISE_REMOVAL, RELEASE, RESET_DEVICE, SET_POWER, STOP_DEVICE};
+use crate::ddi::{RELEASE, RESET_DEVICE, SET_POWER, STOP_DEVICE, SURPRISE_REMOVAL};
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, Text, EventKind, Component};
+use flight::{Component, Event, EventKind, RuleId, Text};
 
 /// The rules on plug and play, and on power.
 pub(crate) static RULES: &[Rule] = &[
@@ -22,13 +22,13 @@ pub(crate) static RULES: &[Rule] = &[
 ];
 
 fn adapter_handle_passed(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::DdiAdapter { driver_handle: word } = event.kind else { return Verdict::NotApplicable };
+    let EventKind::DdiAdapter { driver_handle } = event.kind else { return Verdict::NotApplicable };
     let Some(given) = shadows.adapter(event.subject).and_then(|it| it.driver_handle) else {
         return Verdict::NotApplicable;
     };
-    Verdict::holds_if(word == given, Component::Kernel, "MiniportDeviceContext", || {
+    Verdict::holds_if(driver_handle == given, Component::Kernel, "MiniportDeviceContext", || {
         format!(
-            "a call for {} carries {word}, but its driver gave {given} in DxgkDdiAddDevice",
+            "a call for {} carries {driver_handle}, but its driver gave {given} in DxgkDdiAddDevice",
             event.subject
         )
     })
@@ -36,8 +36,8 @@ fn adapter_handle_passed(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn stop_releases_all(event: &Event, shadows: &Shadows) -> Verdict {
     if let EventKind::DdiReturn { .. } = event.kind {
-        let stopped = |name: &str, answer: &str| {
-            name == STOP_DEVICE && answer != "crashed" || name == RELEASE && answer == "ok"
+        let stopped = |name: &str, result: &str| {
+            name == STOP_DEVICE && result != "crashed" || name == RELEASE && result == "ok"
         };
         return status_if(event, stopped).map_or(Verdict::NotApplicable, |_| Verdict::Holds);
     }
@@ -57,26 +57,26 @@ fn stopped_once(event: &Event, shadows: &Shadows) -> Verdict {
     let what = &event.kind;
     if let EventKind::AdapterStopped {} = what {
         let Some(adapter) = shadows.adapter(event.subject) else { return Verdict::NotApplicable };
-        let Some(answer) = &adapter.released else { return Verdict::NotApplicable };
-        let kept = answer == "ok" || adapter.stop_called;
+        let Some(result) = &adapter.released else { return Verdict::NotApplicable };
+        let kept = result == "ok" || adapter.stop_called;
         return Verdict::holds_if(kept, Component::Kernel, STOP_DEVICE, || {
-            format!("{RELEASE} answered {answer}, but {STOP_DEVICE} was not called instead")
+            format!("{RELEASE} answered {result}, but {STOP_DEVICE} was not called instead")
         });
     }
     let EventKind::DdiCall { name, adapter, .. } = what else { return Verdict::NotApplicable };
     let released = shadows.adapter(adapter).and_then(|it| it.released.as_ref());
     let released = released.filter(|_| name == STOP_DEVICE);
-    let Some(answer) = released else { return Verdict::NotApplicable };
-    Verdict::holds_if(answer != "ok", Component::Kernel, STOP_DEVICE, || {
+    let Some(result) = released else { return Verdict::NotApplicable };
+    Verdict::holds_if(result != "ok", Component::Kernel, STOP_DEVICE, || {
         format!("{STOP_DEVICE} is called, but {RELEASE} has stopped the adapter")
     })
 }
 
 fn no_display_to_release(event: &Event, _shadows: &Shadows) -> Verdict {
-    let Some(answer) = status_of(event, RELEASE) else { return Verdict::NotApplicable };
-    Verdict::holds_if(answer == "unsupported", Component::Driver, RELEASE, || {
+    let Some(result) = status_of(event, RELEASE) else { return Verdict::NotApplicable };
+    Verdict::holds_if(result == "unsupported", Component::Driver, RELEASE, || {
         format!(
-            "{RELEASE} answered {answer} for a target that has no display, but that is not \
+            "{RELEASE} answered {result} for a target that has no display, but that is not \
              supported (STATUS_NOT_SUPPORTED)"
         )
     })
@@ -85,7 +85,8 @@ fn no_display_to_release(event: &Event, _shadows: &Shadows) -> Verdict {
 fn reset_makes_no_calls(event: &Event, shadows: &Shadows) -> Verdict {
     let did = match &event.kind {
         EventKind::DdiReturn { .. } => {
-            return status_of(event, RESET_DEVICE).map_or(Verdict::NotApplicable, |_| Verdict::Holds);
+            return status_of(event, RESET_DEVICE)
+                .map_or(Verdict::NotApplicable, |_| Verdict::Holds);
         }
         EventKind::Callback { name } => format!("called {name}"),
         EventKind::PoolAllocated { bytes, .. } => format!("took {bytes} bytes of pool"),
@@ -99,30 +100,30 @@ fn reset_makes_no_calls(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn power_does_not_fail(event: &Event, _shadows: &Shadows) -> Verdict {
-    let Some(answer) = status_of(event, SET_POWER) else { return Verdict::NotApplicable };
+    let Some(result) = status_of(event, SET_POWER) else { return Verdict::NotApplicable };
     // WINDOWS: any status that passes NT_SUCCESS will do (documented).
-    let number = answer.strip_prefix("0x").and_then(|it| u32::from_str_radix(it, 16).ok());
-    let kept = answer == "ok" || number.is_some_and(|it| it < 1 << 31);
+    let number = result.strip_prefix("0x").and_then(|it| u32::from_str_radix(it, 16).ok());
+    let kept = result == "ok" || number.is_some_and(|it| it < 1 << 31);
     Verdict::holds_if(kept, Component::Driver, SET_POWER, || {
-        format!("{SET_POWER} answered {answer}, but it has to succeed: the power changes anyway")
+        format!("{SET_POWER} answered {result}, but it has to succeed: the power changes anyway")
     })
 }
 
 fn surprise_removal_succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
-    let Some(answer) = status_of(event, SURPRISE_REMOVAL) else { return Verdict::NotApplicable };
-    Verdict::holds_if(answer == "ok", Component::Driver, SURPRISE_REMOVAL, || {
-        format!("{SURPRISE_REMOVAL} answered {answer} to a live removal, but it has to succeed")
+    let Some(result) = status_of(event, SURPRISE_REMOVAL) else { return Verdict::NotApplicable };
+    Verdict::holds_if(result == "ok", Component::Driver, SURPRISE_REMOVAL, || {
+        format!("{SURPRISE_REMOVAL} answered {result} to a live removal, but it has to succeed")
     })
 }
 
 /// What a DDI answered, if the event is its return. A crash and an absent entry are none.
 fn status_of<'e>(event: &'e Event, ddi: &str) -> Option<&'e Text> {
-    status_if(event, |name, answer| name == ddi && answer != "crashed" && answer != "absent")
+    status_if(event, |name, result| name == ddi && result != "crashed" && result != "absent")
 }
 
 fn status_if(event: &Event, is: impl FnOnce(&str, &str) -> bool) -> Option<&Text> {
-    let EventKind::DdiReturn { name, result: answer, .. } = &event.kind else { return None };
-    is(name, answer).then_some(answer)
+    let EventKind::DdiReturn { name, result, .. } = &event.kind else { return None };
+    is(name, result).then_some(result)
 }
 
 #[cfg(test)]
@@ -132,13 +133,13 @@ mod tests {
 
     fn call(number: u32, name: &str) -> String {
         format!(
-            "call:{number} ddi.call name={name} level=passive class=three adapter=adapter:1 \
+            "call:{number} ddi.call name={name} level=passive threading_level=three adapter=adapter:1 \
              process=-\n"
         )
     }
 
-    fn back(number: u32, name: &str, answer: &str) -> String {
-        format!("call:{number} ddi.return name={name} answer={answer} legal=true\n")
+    fn back(number: u32, name: &str, result: &str) -> String {
+        format!("call:{number} ddi.return name={name} result={result} legal=true\n")
     }
 
     const STARTED: &str = "adapter:1 adapter.started nodes=1 generation=2\n";
@@ -149,12 +150,12 @@ mod tests {
     #[test]
     fn a_call_carries_the_word_of_its_adapter() {
         let id = RuleId::KMD_PNP_002;
-        let carries = |word: u32| {
+        let carries = |driver_handle: u32| {
             let add = call(1, "DxgkDdiAddDevice");
             let (met, start) = (back(1, "DxgkDdiAddDevice", "ok"), call(2, "DxgkDdiStartDevice"));
             format!(
-                "{add}c1 driver-pointer:1 driver-handle.set to=adapter:1\n{met}{start}c2 adapter:1 ddi.adapter \
-                 word=driver-pointer:{word}\n"
+                "{add}c1 driver-pointer:1 driver-handle.set of=adapter:1\n{met}{start}c2 adapter:1 ddi.adapter \
+                 driver_handle=driver-pointer:{driver_handle}\n"
             )
         };
         assert!(messages(id, &carries(1)).is_empty());
@@ -183,15 +184,15 @@ mod tests {
     #[test]
     fn a_driver_is_stopped_once() {
         let id = RuleId::KMD_PNP_006;
-        let flight = |answer: &str, stops: bool| {
-            let release = [call(1, RELEASE), back(1, RELEASE, answer)].concat();
+        let flight = |result: &str, stops: bool| {
+            let release = [call(1, RELEASE), back(1, RELEASE, result)].concat();
             let stop = [call(2, STOP), back(2, STOP, "ok")].concat();
             [STARTED, &release, if stops { &stop } else { "" }, STOPPED].concat()
         };
-        for (answer, stops) in [("ok", false), ("unsupported", true)] {
-            assert!(messages(id, &flight(answer, stops)).is_empty(), "{answer}");
-            assert!(judge_count(id, &flight(answer, stops)) > 0);
-            assert_eq!(messages(id, &flight(answer, !stops)).len(), 1, "{answer}");
+        for (result, stops) in [("ok", false), ("unsupported", true)] {
+            assert!(messages(id, &flight(result, stops)).is_empty(), "{result}");
+            assert!(judge_count(id, &flight(result, stops)) > 0);
+            assert_eq!(messages(id, &flight(result, !stops)).len(), 1, "{result}");
         }
         let plain = [STARTED, &call(1, STOP), &back(1, STOP, "ok"), STOPPED].concat();
         assert_eq!(judge_count(id, &plain), 0);
@@ -215,7 +216,10 @@ mod tests {
         let no = "DxgkDdiResetDevice called DxgkCbQueueDpc, but it can run at any level: it calls \
                   nobody";
         assert_eq!(messages(id, &flight("c1 adapter:1 callback name=DxgkCbQueueDpc\n")), [no]);
-        assert_eq!(messages(id, &flight("c1 driver-pointer:1 pool.allocated bytes=8 tag=Wtun\n")).len(), 1);
+        assert_eq!(
+            messages(id, &flight("c1 driver-pointer:1 pool.allocated bytes=8 tag=Wtun\n")).len(),
+            1
+        );
         assert!(messages(id, &flight("c2 adapter:1 callback name=DxgkCbQueueDpc\n")).is_empty());
     }
 

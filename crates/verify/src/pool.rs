@@ -2,7 +2,7 @@
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, Text, EventKind, Component};
+use flight::{Component, Event, EventKind, RuleId, Text};
 
 /// The rules on pool memory.
 pub(crate) static RULES: &[Rule] = &[
@@ -21,7 +21,10 @@ fn freed_once(event: &Event, shadows: &Shadows) -> Verdict {
 fn not_written_after_free(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::PoolCorrupted { offset } = &event.kind else { return Verdict::Holds };
     // Data behind an allocation has a rule of its own.
-    if shadows.driver_pointer(event.subject).is_some_and(|word| word.allocation.is_some()) {
+    if shadows
+        .driver_pointer(event.subject)
+        .is_some_and(|driver_handle| driver_handle.allocation.is_some())
+    {
         return Verdict::NotApplicable;
     }
     let block = describe(event, shadows);
@@ -43,7 +46,9 @@ fn nothing_leaked(event: &Event, shadows: &Shadows) -> Verdict {
 
 /// The block, with what is known of it.
 fn describe(event: &Event, shadows: &Shadows) -> String {
-    let block = shadows.driver_pointer(event.subject).and_then(|word| word.block.as_ref());
+    let block = shadows
+        .driver_pointer(event.subject)
+        .and_then(|driver_handle| driver_handle.block.as_ref());
     let size = block.map_or(String::new(), |it| format!(" ({} bytes, tag {})", it.bytes, it.tag));
     format!("pool block {}{size}", event.subject.number)
 }
@@ -75,7 +80,10 @@ mod tests {
         let no =
             "the driver gave back pool block 1 (64 bytes, tag Wtun), but could not: it is free";
         assert_eq!(messages(RuleId::WT_POOL_001, &twice), [no]);
-        assert_eq!(messages(RuleId::WT_POOL_001, "driver-pointer:0 pool.bad-free why=\"no block\"").len(), 1);
+        assert_eq!(
+            messages(RuleId::WT_POOL_001, "driver-pointer:0 pool.bad-free why=\"no block\"").len(),
+            1
+        );
     }
 
     #[test]
@@ -84,13 +92,16 @@ mod tests {
         let damaged = "driver-pointer:1 pool.corrupted offset=8";
         let no = "pool block 1 (64 bytes, tag Wtun) was written to at offset 8 after it was freed";
         assert_eq!(messages(id, &[TAKEN, FREED, damaged].concat()), [no]);
-        let given = "driver-pointer:1 driver-handle.set to=allocation:1\n";
+        let given = "driver-pointer:1 driver-handle.set of=allocation:1\n";
         assert!(messages(id, &[TAKEN, given, FREED, damaged].concat()).is_empty());
     }
 
     #[test]
     fn no_block_is_left() {
         let no = "pool block 1 (64 bytes, tag Wtun) is still out, but its driver has ended";
-        assert_eq!(messages(RuleId::WT_POOL_003, &[TAKEN, "driver-pointer:1 pool.leaked"].concat()), [no]);
+        assert_eq!(
+            messages(RuleId::WT_POOL_003, &[TAKEN, "driver-pointer:1 pool.leaked"].concat()),
+            [no]
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, RuleId};
 
 const DESTROY: &str = "D3DKMTDestroyPagingQueue";
 
@@ -11,7 +11,11 @@ pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["paging-queue.destroyed"], RuleId::PAGQ_LIFE_001, queue_drained),
     Rule::on(&["paging-queue.destroyed"], RuleId::PAGQ_LIFE_002, queue_handles_closed),
     Rule::on(&["device.destroyed"], RuleId::PAGQ_LIFE_003, queues_end_with_device),
-    Rule::on(&["paging-queue.assigned", "paging-queue.signalled"], RuleId::PAGQ_LIFE_006, fence_values_rise),
+    Rule::on(
+        &["paging-queue.assigned", "paging-queue.signalled"],
+        RuleId::PAGQ_LIFE_006,
+        fence_values_rise,
+    ),
 ];
 
 fn queue_drained(event: &Event, shadows: &Shadows) -> Verdict {

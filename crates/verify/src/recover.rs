@@ -4,7 +4,7 @@
 use crate::ddi;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, RuleId};
 
 const RESET: &str = "DxgkDdiResetFromTimeout";
 const RESET_ENGINE: &str = "DxgkDdiResetEngine";
@@ -13,7 +13,8 @@ const CANCEL: &str = "DxgkDdiCancelCommand";
 const PAGE: &str = "DxgkDdiSubmitCommand";
 
 /// What may come while a driver resets its hardware.
-const ALLOWED_DURING_RESET: [&str; 3] = ["DxgkDdiInterruptRoutine", ddi::DPC, "DxgkDdiCollectDbgInfo"];
+const ALLOWED_DURING_RESET: [&str; 3] =
+    ["DxgkDdiInterruptRoutine", ddi::DPC, "DxgkDdiCollectDbgInfo"];
 
 /// The sixth reset of an adapter within a minute is not done any more.
 ///
@@ -43,12 +44,14 @@ fn cancel_succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
 
 /// Whether a driver did what it may not refuse.
 fn call_succeeds(event: &Event, ddi: &'static str) -> Verdict {
-    let EventKind::DdiReturn { name, result: answer, .. } = &event.kind else { return Verdict::NotApplicable };
-    if name != ddi || answer == "crashed" {
+    let EventKind::DdiReturn { name, result, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
+    if name != ddi || result == "crashed" {
         return Verdict::NotApplicable;
     }
-    Verdict::holds_if(answer == "ok", Component::Driver, ddi, || {
-        format!("{name} answered {answer}, but it may not fail")
+    Verdict::holds_if(result == "ok", Component::Driver, ddi, || {
+        format!("{name} answered {result}, but it may not fail")
     })
 }
 
@@ -70,11 +73,11 @@ fn preempted_paging_first(event: &Event, shadows: &Shadows) -> Verdict {
         EventKind::DdiCall { name, adapter, .. } if name == ddi::SUBMIT => {
             let overtaken = shadows.adapter(adapter).and_then(|it| it.recovery.overtaken);
             let Some((node, fence)) = overtaken else { return Verdict::NotApplicable };
-            let said = format!(
+            let message = format!(
                 "{node} was given a packet with fence {fence} before the paging commands that it \
                  had given back"
             );
-            Verdict::Broken(Component::Kernel, name.clone(), said)
+            Verdict::Broken(Component::Kernel, name.clone(), message)
         }
         _ => Verdict::NotApplicable,
     }
@@ -89,14 +92,17 @@ fn paging_has_no_context(event: &Event, _shadows: &Shadows) -> Verdict {
 }
 
 fn reset_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::DdiCall { name, adapter, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::DdiCall { name, adapter, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let Some(it) = shadows.adapter(adapter) else { return Verdict::NotApplicable };
     let reset_times = |name: &str| name == RESET;
     if ALLOWED_DURING_RESET.contains(&&**name) {
         return Verdict::NotApplicable;
     }
     let mut inside = it.active_calls.iter().filter(|it| !ALLOWED_DURING_RESET.contains(&&*it.name));
-    let other = if reset_times(name) { inside.next() } else { inside.find(|it| reset_times(&it.name)) };
+    let other =
+        if reset_times(name) { inside.next() } else { inside.find(|it| reset_times(&it.name)) };
     match other {
         None if !reset_times(name) => Verdict::NotApplicable,
         None => Verdict::Holds,
@@ -113,7 +119,9 @@ fn reset_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn evictions_after_reset(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::PagingDropped { operation, of, bytes } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::PagingDropped { operation, of, bytes } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let resetting = shadows.adapter(event.subject).is_some_and(|it| it.recovery.resetting);
     let right = *bytes == 0 && ["transfer", "unmap-aperture"].contains(&&**operation);
     Verdict::holds_if(resetting && right, Component::Kernel, "DxgkDdiBuildPagingBuffer", || {
@@ -134,8 +142,9 @@ fn engine_reset_followed_up(event: &Event, shadows: &Shadows) -> Verdict {
         EventKind::DdiCall { name, adapter, .. } if name == ddi::SUBMIT || name == PAGE => {
             let must = shadows.adapter(adapter).and_then(|it| it.recovery.must_reset);
             let Some(why) = must else { return Verdict::NotApplicable };
-            let said = format!("{adapter} was given work, but {why}, so all of it is reset first");
-            Verdict::Broken(Component::Kernel, RESET.into(), said)
+            let message =
+                format!("{adapter} was given work, but {why}, so all of it is reset first");
+            Verdict::Broken(Component::Kernel, RESET.into(), message)
         }
         _ => Verdict::NotApplicable,
     }
@@ -167,7 +176,9 @@ fn reset_limit(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn owners_enter_error(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(it) = shadows.device(event.subject).filter(|it| it.hit) else { return Verdict::NotApplicable };
+    let Some(it) = shadows.device(event.subject).filter(|it| it.hit) else {
+        return Verdict::NotApplicable;
+    };
     Verdict::holds_if(it.lost, Component::Kernel, RESET_ENGINE, || {
         format!(
             "{} has an allocation that was paged when its engine was reset, but it is not in error",
@@ -183,13 +194,13 @@ mod tests {
 
     fn call(number: u32, name: &str) -> String {
         format!(
-            "call:{number} ddi.call name={name} level=passive class=three adapter=adapter:1 \
+            "call:{number} ddi.call name={name} level=passive threading_level=three adapter=adapter:1 \
              process=-\n"
         )
     }
 
-    fn back(number: u32, name: &str, answer: &str) -> String {
-        format!("call:{number} ddi.return name={name} answer={answer} legal=true\n")
+    fn back(number: u32, name: &str, result: &str) -> String {
+        format!("call:{number} ddi.return name={name} result={result} legal=true\n")
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::rule::{Rule, Verdict};
 use crate::shadow::Instance;
 use crate::shadow::Shadows;
 use crate::shadow::memory::Memory;
-use flight::{Event, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, RuleId};
 
 const LOCK: &str = "D3DKMTLock";
 const DISCARD: &str = "D3DKMTLock.Flags.Discard";
@@ -14,7 +14,11 @@ const DISCARD: &str = "D3DKMTLock.Flags.Discard";
 /// The rules on renaming.
 pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["lock.renamed"], RuleId::ALLOC_LOCK_011, discard_allowed),
-    Rule::on(&["instance.created", "paging.done", "leave"], RuleId::KMD_ALLOC_015, instance_handle_matches),
+    Rule::on(
+        &["instance.created", "paging.done", "leave"],
+        RuleId::KMD_ALLOC_015,
+        instance_handle_matches,
+    ),
     Rule::on(&["instance.created"], RuleId::KMD_ALLOC_016, instance_limit),
 ];
 
@@ -31,22 +35,31 @@ fn discard_allowed(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn instance_handle_matches(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.kind {
-        EventKind::InstanceCreated { of, driver_handle: word, .. } => {
+        EventKind::InstanceCreated { of, driver_handle, .. } => {
             let Some(known) = shadows.allocation(of).and_then(|it| it.driver_handle) else {
                 return Verdict::NotApplicable;
             };
-            Verdict::holds_if(known == *word, Component::Kernel, CREATE_ALLOCATION, || {
+            Verdict::holds_if(known == *driver_handle, Component::Kernel, CREATE_ALLOCATION, || {
                 let it = event.subject;
-                format!("{it} of {of} is {word} to its driver, which knows {of} as {known}")
+                format!(
+                    "{it} of {of} is {driver_handle} to its driver, which knows {of} as {known}"
+                )
             })
         }
         EventKind::PagingDone { of, .. } => {
             let Some(it) = shadows.instance(of) else { return Verdict::NotApplicable };
             let Some(built) = it.built else { return Verdict::NotApplicable };
-            Verdict::holds_if(built == it.driver_handle, Component::Kernel, "DxgkDdiBuildPagingBuffer", || {
-                let (allocation, word) = (it.allocation, it.driver_handle);
-                format!("{of} was paged as {built}, but its driver knows {allocation} as {word}")
-            })
+            Verdict::holds_if(
+                built == it.driver_handle,
+                Component::Kernel,
+                "DxgkDdiBuildPagingBuffer",
+                || {
+                    let (allocation, driver_handle) = (it.allocation, it.driver_handle);
+                    format!(
+                        "{of} was paged as {built}, but its driver knows {allocation} as {driver_handle}"
+                    )
+                },
+            )
         }
         EventKind::Leave { call, .. } if call == LOCK => {
             let asked = shadows.process(event.subject).and_then(|it| it.call(event.thread));
@@ -59,23 +72,27 @@ fn instance_handle_matches(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn instance_limit(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::InstanceCreated { of, count, .. } = event.kind else { return Verdict::NotApplicable };
-    let Some(most) = shadows.allocation(of).and_then(|it| it.limit) else { return Verdict::NotApplicable };
-    Verdict::holds_if(count <= most, Component::Kernel, CREATE_ALLOCATION, || {
+    let EventKind::InstanceCreated { of, count, .. } = event.kind else {
+        return Verdict::NotApplicable;
+    };
+    let Some(limit) = shadows.allocation(of).and_then(|it| it.limit) else {
+        return Verdict::NotApplicable;
+    };
+    Verdict::holds_if(count <= limit, Component::Kernel, CREATE_ALLOCATION, || {
         format!(
-            "{of} has {count} instances, but its driver set MaximumRenamingListLength to {most}"
+            "{of} has {count} instances, but its driver set MaximumRenamingListLength to {limit}"
         )
     })
 }
 
 impl Shadows {
     pub(crate) fn follow_instance(&mut self, event: &Event) {
-        if let EventKind::InstanceCreated { of, view, driver_handle: word, .. } = event.kind {
+        if let EventKind::InstanceCreated { of, view, driver_handle, .. } = event.kind {
             let memory = Memory::default();
             let instance = Instance {
                 allocation: of.into(),
                 view: view.into(),
-                driver_handle: word.into(),
+                driver_handle: driver_handle.into(),
                 built: None,
                 memory,
             };
@@ -89,7 +106,9 @@ impl Shadows {
                 self.with_memory(event.subject, |it| it.do_not_evict = *still);
             }
             EventKind::LockAcquired { location: place, .. } => self.note_lock(event.subject, place),
-            EventKind::LockEnded { .. } => self.with_memory(event.subject, |it| decrement(&mut it.locks)),
+            EventKind::LockEnded { .. } => {
+                self.with_memory(event.subject, |it| decrement(&mut it.locks))
+            }
             EventKind::InstanceDestroyed {} => self.end(event.subject),
             _ => (),
         }
@@ -101,14 +120,14 @@ mod tests {
     use crate::script::{judge_count, messages};
     use flight::RuleId;
 
-    const CREATED: &str = "driver-pointer:1 driver-handle.set to=allocation:1
+    const CREATED: &str = "driver-pointer:1 driver-handle.set of=allocation:1
         allocation:1 allocation.created adapter=adapter:1 device=device:1 resource=- size=4096 \
-            pitch_size=0 alignment=4096 given=0x00000000 seen=0x00000000
-        allocation:1 allocation.limited most=2\n";
+            pitch_size=0 alignment=4096 client_data=0x00000000 driver_data=0x00000000
+        allocation:1 allocation.limited limit=2\n";
 
-    fn created_line(word: u32, count: u32) -> String {
+    fn created_line(driver_handle: u32, count: u32) -> String {
         format!(
-            "{CREATED}instance:1 instance.created of=allocation:1 view=view:1 word=driver-pointer:{word} \
+            "{CREATED}instance:1 instance.created of=allocation:1 view=view:1 driver_handle=driver-pointer:{driver_handle} \
              count={count}"
         )
     }
@@ -116,7 +135,10 @@ mod tests {
     #[test]
     fn an_instance_is_the_same_to_its_driver() {
         let id = RuleId::KMD_ALLOC_015;
-        assert_eq!((messages(id, &created_line(1, 2)).len(), judge_count(id, &created_line(1, 2))), (0, 1));
+        assert_eq!(
+            (messages(id, &created_line(1, 2)).len(), judge_count(id, &created_line(1, 2))),
+            (0, 1)
+        );
         assert_eq!(
             messages(id, &created_line(2, 2)),
             [
@@ -131,7 +153,7 @@ mod tests {
         let lock = |ddi: &str| {
             format!(
                 "process:1 enter call=D3DKMTLock
-                call:1 ddi.call name={ddi} level=passive class=level-0 adapter=adapter:1 \
+                call:1 ddi.call name={ddi} level=passive threading_level=level-0 adapter=adapter:1 \
                     process=process:1
                 process:1 leave call=D3DKMTLock status=0x00000000"
             )
@@ -147,7 +169,10 @@ mod tests {
     #[test]
     fn there_are_no_more_than_a_driver_wants() {
         let id = RuleId::KMD_ALLOC_016;
-        assert_eq!((messages(id, &created_line(1, 2)).len(), judge_count(id, &created_line(1, 2))), (0, 1));
+        assert_eq!(
+            (messages(id, &created_line(1, 2)).len(), judge_count(id, &created_line(1, 2))),
+            (0, 1)
+        );
         assert_eq!(
             messages(id, &created_line(1, 3)),
             ["allocation 1 has 3 instances, but its driver set MaximumRenamingListLength to 2"]

@@ -2,7 +2,7 @@
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, RuleId};
 
 const RENDER: &str = "D3DKMTRender";
 const SUBMIT: &str = "DxgkDdiSubmitCommand";
@@ -18,7 +18,9 @@ pub(crate) static RULES: &[Rule] = &[
 ];
 
 fn buffer_large_enough(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::PacketRendered { capacity: room, .. } = event.kind else { return Verdict::NotApplicable };
+    let EventKind::PacketRendered { capacity: room, .. } = event.kind else {
+        return Verdict::NotApplicable;
+    };
     let Some(wants) = shadows.context(event.subject).and_then(|it| it.buffer) else {
         return Verdict::NotApplicable;
     };
@@ -28,7 +30,9 @@ fn buffer_large_enough(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn private_data_not_returned(event: &Event, _shadows: &Shadows) -> Verdict {
-    let EventKind::PacketPrivate { bytes, before: given, after: left } = event.kind else { return Verdict::NotApplicable };
+    let EventKind::PacketPrivate { bytes, before: given, after: left } = event.kind else {
+        return Verdict::NotApplicable;
+    };
     let place = "D3DKMTSubmitCommand.pPrivateDriverData";
     Verdict::holds_if(given == left, Component::Kernel, place, || {
         format!(
@@ -39,7 +43,9 @@ fn private_data_not_returned(event: &Event, _shadows: &Shadows) -> Verdict {
 }
 
 fn submitted_as_patched(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::PacketStarted { fence, start, end, .. } = event.kind else { return Verdict::NotApplicable };
+    let EventKind::PacketStarted { fence, start, end, .. } = event.kind else {
+        return Verdict::NotApplicable;
+    };
     let patched = shadows.node(event.subject).and_then(|it| it.patched);
     let Some(patched) = patched else { return Verdict::NotApplicable };
     Verdict::holds_if(patched == (fence, start, end), Component::Kernel, SUBMIT, || {

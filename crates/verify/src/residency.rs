@@ -3,7 +3,7 @@
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
 use crate::shadow::memory::Memory;
-use flight::{Event, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, RuleId};
 
 const MAKE_RESIDENT: &str = "D3DKMTMakeResident";
 const EVICT: &str = "D3DKMTEvict";
@@ -24,7 +24,7 @@ pub(crate) static RULES: &[Rule] = &[
 
 fn residency_counted(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.kind {
-        EventKind::ResidencyCounted { queue: queue, count, .. } => {
+        EventKind::ResidencyCounted { queue, count, .. } => {
             let Some(it) = shadows.view(event.subject) else { return Verdict::NotApplicable };
             let before = it.resident;
             let next = if queue.is_some() { before.checked_add(1) } else { before.checked_sub(1) };
@@ -60,16 +60,16 @@ fn residency_counted(event: &Event, shadows: &Shadows) -> Verdict {
 const LOST: &str = "its GPU was reset";
 
 fn all_or_nothing(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::ResidencyRequested { views, result: answer, trim, .. } = &event.kind else {
+    let EventKind::ResidencyRequested { views, result, trim, .. } = &event.kind else {
         return Verdict::NotApplicable;
     };
     let Some(it) = shadows.paging_queue(event.subject) else { return Verdict::NotApplicable };
-    let failed = answer == "no-memory";
+    let failed = result == "no-memory";
     let expected = if failed { 0 } else { *views };
     let right = it.counted == expected && (*trim > 0) == failed;
     Verdict::holds_if(right, Component::Kernel, MAKE_RESIDENT, || {
         format!(
-            "a request for {views} views is answered {answer}: {} of them were counted, and the \
+            "a request for {views} views is answered {result}: {} of them were counted, and the \
              client is to trim {trim} bytes",
             it.counted
         )
@@ -77,15 +77,17 @@ fn all_or_nothing(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn pending_or_resident(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::ResidencyRequested { result: answer, value, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::ResidencyRequested { result, value, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let Some(it) = shadows.paging_queue(event.subject) else { return Verdict::NotApplicable };
-    let right = match &**answer {
+    let right = match &**result {
         "pending" => *value == it.last_assigned && *value > it.signalled,
         _ => *value == 0,
     };
     Verdict::holds_if(right, Component::Kernel, MAKE_RESIDENT, || {
         format!(
-            "a request for residency is answered {answer} with fence value {value}: the last of \
+            "a request for residency is answered {result} with fence value {value}: the last of \
              its queue is {}, and {} is signalled",
             it.last_assigned, it.signalled
         )
@@ -116,7 +118,9 @@ fn evict_if_necessary_last(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn not_written(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::MemoryEvicted { discard, why, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::MemoryEvicted { discard, why, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let it = shadows.allocation(event.subject).map(|it| &it.memory);
     // What is mapped has its bytes in the system's memory: it is unmapped, not copied.
     let copies = |it: &&Memory| it.not_written && !it.written && it.backed && !it.mapped;
@@ -161,13 +165,18 @@ fn discard_reported(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::OfferEnded { discarded, .. } = event.kind else { return Verdict::NotApplicable };
     let memory = shadows.view(event.subject).and_then(|view| shadows.memory(view.allocation));
     let Some(it) = memory.and_then(|memory| memory.offer) else { return Verdict::NotApplicable };
-    Verdict::holds_if(it.discarded == discarded, Component::Kernel, "D3DKMTReclaimAllocations", || {
-        let were = if it.discarded { "were" } else { "were not" };
-        format!(
-            "{} is taken back with Discarded {discarded}, but its bytes {were} thrown away",
-            event.subject
-        )
-    })
+    Verdict::holds_if(
+        it.discarded == discarded,
+        Component::Kernel,
+        "D3DKMTReclaimAllocations",
+        || {
+            let were = if it.discarded { "were" } else { "were not" };
+            format!(
+                "{} is taken back with Discarded {discarded}, but its bytes {were} thrown away",
+                event.subject
+            )
+        },
+    )
 }
 
 fn reclaimed_comes_back(event: &Event, shadows: &Shadows) -> Verdict {
@@ -175,7 +184,9 @@ fn reclaimed_comes_back(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     let memory = shadows.view(event.subject).and_then(|view| shadows.memory(view.allocation));
-    let Some(it) = memory.filter(|memory| memory.resident_devices > 0) else { return Verdict::NotApplicable };
+    let Some(it) = memory.filter(|memory| memory.resident_devices > 0) else {
+        return Verdict::NotApplicable;
+    };
     let place = it.location.map(|it| it.segment);
     let comes = place.is_some() && place != it.segment;
     Verdict::holds_if(!comes || value > 0, Component::Kernel, "D3DKMTReclaimAllocations2", || {
@@ -192,12 +203,12 @@ fn within_targets(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     let Some(it) = shadows.adapter(adapter) else { return Verdict::NotApplicable };
-    let most = it.budget_bytes(local);
-    let right = budget <= most && reservable <= budget;
+    let limit = it.budget_bytes(local);
+    let right = budget <= limit && reservable <= budget;
     Verdict::holds_if(right, Component::Kernel, "D3DKMTQueryVideoMemoryInfo", || {
         format!(
             "{} may use {budget:#x} bytes and reserve {reservable:#x}, but the segments for \
-             applications of {adapter} have {most:#x}",
+             applications of {adapter} have {limit:#x}",
             event.subject
         )
     })

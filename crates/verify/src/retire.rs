@@ -3,7 +3,7 @@
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::{Shadows, ViewStage};
-use flight::{Event, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, RuleId};
 
 /// The rules on the end of views, allocations and resources.
 pub(crate) static RULES: &[Rule] = &[
@@ -34,7 +34,9 @@ fn members_destroyed_with_resource(event: &Event, shadows: &Shadows) -> Verdict 
 fn after_work(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(view) = shadows.view(event.subject) else { return Verdict::NotApplicable };
     let Some(device) = shadows.device(view.device) else { return Verdict::NotApplicable };
-    let Some(asked) = view.request.filter(|it| !it.assume_not_in_use) else { return Verdict::NotApplicable };
+    let Some(asked) = view.request.filter(|it| !it.assume_not_in_use) else {
+        return Verdict::NotApplicable;
+    };
     let first = device.packets.front().filter(|it| it.queued < asked.seq);
     Verdict::holds_if(first.is_none(), Component::Kernel, DESTROY, || {
         let behind = device.packets.iter().take_while(|it| it.queued < asked.seq).count();
@@ -49,7 +51,9 @@ fn after_work(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn assumed_idle_at_once(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::PacketDone { node, fence, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::PacketDone { node, fence, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let Some(context) = shadows.context(event.subject) else { return Verdict::NotApplicable };
     let Some(device) = shadows.device(context.device) else { return Verdict::NotApplicable };
     Verdict::holds_if(
@@ -109,7 +113,9 @@ fn asynchronous_does_not_wait(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn no_flags_in_version_1(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::RetireRequested { device, assume_not_in_use: assume, synchronous: sync, .. } = &event.kind else {
+    let EventKind::RetireRequested { device, assume_not_in_use: assume, synchronous: sync, .. } =
+        &event.kind
+    else {
         return Verdict::NotApplicable;
     };
     let process = shadows.device(device).and_then(|device| device.process);
@@ -185,12 +191,12 @@ mod tests {
         context:1 context.created device=device:1 node=node:0
         resource:1 resource.created adapter=adapter:1 device=device:1 sharing=none
         resource-view:1 resource-view.opened resource=resource:1 device=device:1
-        allocation:1 allocation.created adapter=adapter:1 device=device:1 resource=resource:1 size=1 pitch_size=0 alignment=0 given=0x00000000 seen=0x00000000
-        view:1 view.opened allocation=allocation:1 device=device:1 resource=resource:1 answered=true\n";
+        allocation:1 allocation.created adapter=adapter:1 device=device:1 resource=resource:1 size=1 pitch_size=0 alignment=0 client_data=0x00000000 driver_data=0x00000000
+        view:1 view.opened allocation=allocation:1 device=device:1 resource=resource:1 handle_set=true\n";
 
     fn requested(assume: bool, sync: bool) -> String {
         format!(
-            "retirement:1 retire.requested device=device:1 views=1 assume={assume} sync={sync}
+            "retirement:1 retire.requested device=device:1 views=1 assume_not_in_use={assume} synchronous={sync}
             view:1 view.retiring by=device:1 retirement=retirement:1\n"
         )
     }
@@ -278,7 +284,7 @@ mod tests {
         check(RuleId::ALLOC_DESTROY_016, &[idle, unplaced].concat(), &[]);
         check(RuleId::ALLOC_DESTROY_016, &[idle, closed, unplaced].concat(), &[]);
         check(RuleId::ALLOC_DESTROY_016, unplaced, &[busy]);
-        let goes = "c1 resource:1 ddi.resource word=driver-pointer:1 goes=true alone=false\n";
+        let goes = "c1 resource:1 ddi.resource driver_handle=driver-pointer:1 destroy=true no_allocations=false\n";
         let seen = "resource 1 is destroyed, but 1 devices have it open";
         let unseen = "resource-view:1 resource-view.closed\n";
         check(RuleId::ALLOC_DESTROY_017, &[unseen, goes].concat(), &[]);
@@ -289,7 +295,8 @@ mod tests {
     fn a_resource_goes_with_its_members() {
         let id = RuleId::ALLOC_DESTROY_002;
         let destroys = "c1 allocation:1 ddi.destroys adapter=adapter:1\n";
-        let (removed, all) = ("allocation:1 allocation.destroyed\n", "resource:1 resource.destroyed\n");
+        let (removed, all) =
+            ("allocation:1 allocation.destroyed\n", "resource:1 resource.destroyed\n");
         check(id, &[destroys, removed, all].concat(), &[]);
         check(id, &[destroys, all, removed].concat(), &[]);
         check(id, all, &["resource 1 is gone, but 1 of its allocations live"]);

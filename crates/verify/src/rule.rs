@@ -1,7 +1,7 @@
 //! Rules over history: data, and one function each.
 
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, Text, Component};
+use flight::{Component, Event, RuleId, Text};
 
 /// A rule over history: an id, the events it judges, and one function.
 ///
@@ -43,11 +43,11 @@ impl Verdict {
     /// `Holds` if the condition holds, else `Broken` with the sentence that `message` returns.
     pub fn holds_if(
         kept: bool,
-        who: Component,
-        place: impl Into<Text>,
+        component: Component,
+        argument: impl Into<Text>,
         message: impl FnOnce() -> String,
     ) -> Self {
-        if kept { Verdict::Holds } else { Verdict::Broken(who, place.into(), message()) }
+        if kept { Verdict::Holds } else { Verdict::Broken(component, argument.into(), message()) }
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::follow_saved::owner;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, RuleId};
 
 const CREATE: &str = "DxgkCbCreateContextAllocation";
 const DESTROY: &str = "DxgkCbDestroyContextAllocation";
@@ -13,11 +13,19 @@ const BUILD: &str = "DxgkDdiBuildPagingBuffer";
 /// The rules on allocations for contexts.
 pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["packet.submitted", "paging.done"], RuleId::KMD_PAGING_018, initialised),
-    Rule::on(&["packet.submitted", "memory.evicted"], RuleId::CB_CTXALLOC_006, resident_while_current),
+    Rule::on(
+        &["packet.submitted", "memory.evicted"],
+        RuleId::CB_CTXALLOC_006,
+        resident_while_current,
+    ),
     Rule::on(&["packet.submitted"], RuleId::CB_CTXALLOC_007, shared_in_place),
     Rule::on(&["paging.built"], RuleId::CB_CTXALLOC_008, paging_has_driver_handle),
     Rule::on(&["context-allocation.destroyed"], RuleId::CB_CTXALLOC_012, kept_until_unused),
-    Rule::on(&["paging.built", "context-allocation.updated"], RuleId::CB_CTXALLOC_016, update_completed),
+    Rule::on(
+        &["paging.built", "context-allocation.updated"],
+        RuleId::CB_CTXALLOC_016,
+        update_completed,
+    ),
 ];
 
 fn initialised(event: &Event, shadows: &Shadows) -> Verdict {
@@ -72,7 +80,9 @@ fn resident_while_current(event: &Event, shadows: &Shadows) -> Verdict {
             })
         }
         EventKind::MemoryEvicted { why, .. } => {
-            let Some(it) = shadows.context_allocation(event.subject).filter(|_| why != "the call failed") else {
+            let Some(it) =
+                shadows.context_allocation(event.subject).filter(|_| why != "the call failed")
+            else {
                 return Verdict::NotApplicable;
             };
             let flying = shadows.context(it.context).is_some_and(|it| it.in_flight > 0);
@@ -103,10 +113,15 @@ fn shared_in_place(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn paging_has_driver_handle(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::PagingBuilt { operation, of, driver_handle: word, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::PagingBuilt { operation, of, driver_handle, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let Some(it) = shadows.context_allocation(of) else { return Verdict::NotApplicable };
-    Verdict::holds_if(it.driver_handle == *word, Component::Kernel, BUILD, || {
-        format!("operation {operation} on {of} carries {word}, but its driver gave {}", it.driver_handle)
+    Verdict::holds_if(it.driver_handle == *driver_handle, Component::Kernel, BUILD, || {
+        format!(
+            "operation {operation} on {of} carries {driver_handle}, but its driver gave {}",
+            it.driver_handle
+        )
     })
 }
 
@@ -134,7 +149,9 @@ fn update_completed(event: &Event, shadows: &Shadows) -> Verdict {
             })
         }
         EventKind::ContextAllocationUpdated {} => {
-            let Some(it) = shadows.context_allocation(event.subject) else { return Verdict::NotApplicable };
+            let Some(it) = shadows.context_allocation(event.subject) else {
+                return Verdict::NotApplicable;
+            };
             Verdict::holds_if(it.updating.is_none(), Component::Kernel, UPDATE, || {
                 format!("a driver is answered before the update of {} is done", event.subject)
             })

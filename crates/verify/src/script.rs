@@ -11,15 +11,15 @@ pub(crate) fn read(script: &str) -> Vec<Event> {
 }
 
 fn event(seq: u64, line: &str) -> Event {
-    let marked = |word: &str, mark| {
-        word.strip_prefix(mark).is_some_and(|rest: &str| rest.parse::<u32>().is_ok())
+    let marked = |driver_handle: &str, mark| {
+        driver_handle.strip_prefix(mark).is_some_and(|rest: &str| rest.parse::<u32>().is_ok())
     };
     let (mut rest, mut thread, mut call) = (line, "t1", "-");
     loop {
-        let (word, more) = rest.split_once(' ').unwrap();
-        match word {
-            _ if marked(word, 't') => thread = word,
-            _ if marked(word, 'c') => call = word,
+        let (driver_handle, more) = rest.split_once(' ').unwrap();
+        match driver_handle {
+            _ if marked(driver_handle, 't') => thread = driver_handle,
+            _ if marked(driver_handle, 'c') => call = driver_handle,
             _ => break,
         }
         rest = more;

@@ -18,20 +18,20 @@ mod retirement;
 pub mod stream;
 pub mod sync;
 
-pub use adapter::{Adapter, NodeFences, ActiveCall, Node};
-pub use allocation::{Allocation, SharedData, Instance, Resource, ResourceView, ViewStage, View};
+pub use adapter::{ActiveCall, Adapter, Node, NodeFences};
+pub use allocation::{Allocation, Instance, Resource, ResourceView, SharedData, View, ViewStage};
 pub use client::{ClientCall, Process};
 pub use device::{Context, Device, Packet};
-pub use driver::{Block, Call, PointerUse, DriverPointer};
+pub use driver::{Block, Call, DriverPointer, PointerUse};
 pub(crate) use map::Trail;
 pub use map::{Key, Serial, Shadowed};
-pub use retirement::{RetireRequest, ResourceGroup, Retirement};
+pub use retirement::{ResourceGroup, RetireRequest, Retirement};
 
 use address::{AddressSpace, PageTable};
-use flight::{FastMap, Event, Kind, Subject};
+use flight::{Event, FastMap, Kind, Subject};
 use keyed::KeyedMutex;
 use map::ShadowMap;
-use memory::{Memory, Paging, PagingQueue, ContextAllocation, ContextAllocationList, Segment};
+use memory::{ContextAllocation, ContextAllocationList, Memory, Paging, PagingQueue, Segment};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use stream::{

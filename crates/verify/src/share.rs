@@ -2,7 +2,7 @@
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, RuleId};
 
 /// The rules on what clients are told.
 pub(crate) static RULES: &[Rule] = &[
@@ -41,7 +41,8 @@ fn sizes_only(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn sum_fits_return_field(event: &Event, shadows: &Shadows) -> Verdict {
-    let (EventKind::ShareQueried { total, .. }, Some(data)) = (&event.kind, shadows.data(event.subject))
+    let (EventKind::ShareQueried { total, .. }, Some(data)) =
+        (&event.kind, shadows.data(event.subject))
     else {
         return Verdict::NotApplicable;
     };
@@ -73,7 +74,8 @@ fn total_size_returned(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn loss_reason_stable(event: &Event, shadows: &Shadows) -> Verdict {
-    let (EventKind::DeviceStateQueried { state }, Some(device)) = (&event.kind, shadows.device(event.subject))
+    let (EventKind::DeviceStateQueried { state }, Some(device)) =
+        (&event.kind, shadows.device(event.subject))
     else {
         return Verdict::NotApplicable;
     };
@@ -144,10 +146,20 @@ mod tests {
         let (id, made) =
             (RuleId::DEV_LIFE_007, "device:1 device.created process=process:1 adapter=adapter:1");
         let lost = format!("{made}\ndevice:1 device.lost why=hung\n");
-        assert!(messages(id, &format!("{made}\ndevice:1 device.state-queried state=active")).is_empty());
-        assert!(messages(id, &format!("{lost}device:1 device.state-queried state=hung")).is_empty());
-        assert_eq!(messages(id, &format!("{made}\ndevice:1 device.state-queried state=hung")).len(), 1);
-        assert_eq!(messages(id, &format!("{lost}device:1 device.state-queried state=active")).len(), 1);
+        assert!(
+            messages(id, &format!("{made}\ndevice:1 device.state-queried state=active")).is_empty()
+        );
+        assert!(
+            messages(id, &format!("{lost}device:1 device.state-queried state=hung")).is_empty()
+        );
+        assert_eq!(
+            messages(id, &format!("{made}\ndevice:1 device.state-queried state=hung")).len(),
+            1
+        );
+        assert_eq!(
+            messages(id, &format!("{lost}device:1 device.state-queried state=active")).len(),
+            1
+        );
     }
 
     #[test]
@@ -162,9 +174,10 @@ mod tests {
         assert!(messages(id, &leave(create, "0xc0000017", "")).is_empty());
         assert_eq!(messages(id, &leave(create, "0xc0000044", "")).len(), 1);
         assert_eq!(judge_count(id, &leave("D3DKMTOpenResource", "0xc0000044", "")), 0);
-        let refused = "call:1 ddi.call name=DxgkDdiCreateDevice level=passive class=zero \
+        let refused =
+            "call:1 ddi.call name=DxgkDdiCreateDevice level=passive threading_level=zero \
                        adapter=adapter:1 process=process:1
-                       call:1 ddi.return name=DxgkDdiCreateDevice answer=0xc0000044 legal=false\n";
+                       call:1 ddi.return name=DxgkDdiCreateDevice result=0xc0000044 legal=false\n";
         assert_eq!(judge_count(id, &leave(create, "0xc0000044", refused)), 0);
     }
 }

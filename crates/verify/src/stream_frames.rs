@@ -2,7 +2,7 @@
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, Kind, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, Kind, RuleId};
 
 const INITIALIZE: &str = "AVStrMiniInitializeAllocator";
 const ALLOCATE: &str = "AVStrMiniAllocate";
@@ -46,7 +46,9 @@ fn initialised_once(event: &Event, shadows: &Shadows) -> Verdict {
             })
         }
         EventKind::AllocatorUsed { entry, .. } => {
-            let Some(it) = shadows.stream_allocator(event.subject) else { return Verdict::NotApplicable };
+            let Some(it) = shadows.stream_allocator(event.subject) else {
+                return Verdict::NotApplicable;
+            };
             Verdict::holds_if(it.initialised > 0, Component::Kernel, entry.clone(), || {
                 format!("{} was used by {entry} before it was initialised", event.subject)
             })
@@ -56,18 +58,20 @@ fn initialised_once(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn allocator_handle_passed(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::AllocatorUsed { entry, driver_handle: word } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::AllocatorUsed { entry, driver_handle } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let Some(it) = shadows.stream_allocator(event.subject) else { return Verdict::NotApplicable };
     if entry == DELETE {
         return Verdict::NotApplicable;
     }
     Verdict::holds_if(
-        it.ready && it.driver_handle == Some((*word).into()),
+        it.ready && it.driver_handle == Some((*driver_handle).into()),
         Component::Kernel,
         entry.clone(),
         || {
             format!(
-                "{entry} was called for {} with {word}, which is not its context",
+                "{entry} was called for {} with {driver_handle}, which is not its context",
                 event.subject
             )
         },
@@ -75,7 +79,9 @@ fn allocator_handle_passed(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn within_frames(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::FrameCreated { allocator, .. } = event.kind else { return Verdict::NotApplicable };
+    let EventKind::FrameCreated { allocator, .. } = event.kind else {
+        return Verdict::NotApplicable;
+    };
     let Some(it) = shadows.stream_allocator(allocator) else { return Verdict::NotApplicable };
     if it.frames == 0 {
         return Verdict::NotApplicable; // There is no limit.
@@ -86,13 +92,22 @@ fn within_frames(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn freed_once(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::FrameFreeing { allocator, pointer: word } = event.kind else { return Verdict::NotApplicable };
-    let Some(it) = shadows.stream_frame(event.subject) else {
-        return Verdict::Broken(Component::Kernel, FREE.into(), format!("{} was freed", event.subject));
+    let EventKind::FrameFreeing { allocator, pointer: driver_handle } = event.kind else {
+        return Verdict::NotApplicable;
     };
-    let kept = it.pointer == word && it.allocator == Some(allocator.into()) && !it.freeing;
+    let Some(it) = shadows.stream_frame(event.subject) else {
+        return Verdict::Broken(
+            Component::Kernel,
+            FREE.into(),
+            format!("{} was freed", event.subject),
+        );
+    };
+    let kept = it.pointer == driver_handle && it.allocator == Some(allocator.into()) && !it.freeing;
     Verdict::holds_if(kept, Component::Kernel, FREE, || {
-        format!("{} was freed as {word} of {allocator}, which it is not, or again", event.subject)
+        format!(
+            "{} was freed as {driver_handle} of {allocator}, which it is not, or again",
+            event.subject
+        )
     })
 }
 
@@ -129,14 +144,18 @@ fn deleted_once(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn not_for_users(event: &Event, _shadows: &Shadows) -> Verdict {
-    let EventKind::AllocatorChosen { pin, by, user } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::AllocatorChosen { pin, by, user } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     Verdict::holds_if(!user || by == "client", Component::Kernel, "KSALLOCATOR_DISPATCH", || {
         format!("{pin} is connected to user mode, and has frames of the {by}'s allocator")
     })
 }
 
 fn one_segment(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::FrameCreated { pin, allocator, .. } = event.kind else { return Verdict::NotApplicable };
+    let EventKind::FrameCreated { pin, allocator, .. } = event.kind else {
+        return Verdict::NotApplicable;
+    };
     let Some(it) = shadows.stream_allocator(allocator) else { return Verdict::NotApplicable };
     Verdict::holds_if(it.pin == pin, Component::Kernel, ALLOCATE, || {
         format!("{} is for {pin}, from the allocator of {}", event.subject, it.pin)

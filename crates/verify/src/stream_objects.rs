@@ -3,7 +3,7 @@
 use crate::follow_stream::rank;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, Irql, Kind, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, Irql, Kind, RuleId};
 
 const CREATE: &str = "AVStrMiniPinCreate";
 const CLOSE: &str = "AVStrMiniPinClose";
@@ -14,7 +14,11 @@ const FILTER_PROCESS: &str = "AVStrMiniFilterProcess";
 
 /// The rules on streaming objects that bind the class driver.
 pub(crate) static RULES: &[Rule] = &[
-    Rule::on(&["pin.closed", "filter.closed", "ks.removed"], RuleId::KS_BAG_002, bag_emptied_on_close),
+    Rule::on(
+        &["pin.closed", "filter.closed", "ks.removed"],
+        RuleId::KS_BAG_002,
+        bag_emptied_on_close,
+    ),
     Rule::on(&["filter.created"], RuleId::KS_DEV_002, device_started),
     Rule::on(&["filter.closed", "ks.removed"], RuleId::KS_DEV_005, children_first),
     Rule::on(&["pin.framing"], RuleId::KS_FRAMING_006, framing_read_only),
@@ -60,7 +64,9 @@ fn children_first(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn framing_read_only(event: &Event, _shadows: &Shadows) -> Verdict {
-    let EventKind::PinFraming { set, available: there, succeeded: answered } = event.kind else { return Verdict::NotApplicable };
+    let EventKind::PinFraming { set, available: there, succeeded: answered } = event.kind else {
+        return Verdict::NotApplicable;
+    };
     let place = "KSPROPERTY_CONNECTION_ALLOCATORFRAMING_EX";
     Verdict::holds_if(answered == (there && !set), Component::Kernel, place, || {
         format!(
@@ -73,11 +79,11 @@ fn framing_read_only(event: &Event, _shadows: &Shadows) -> Verdict {
 }
 
 /// Whether a call is at passive level with the control mutex.
-fn under_control_mutex(event: &Event, names: &[&str]) -> Verdict {
+fn under_control_mutex(event: &Event, handles: &[&str]) -> Verdict {
     let EventKind::KsCall { name, level, locks, about, .. } = &event.kind else {
         return Verdict::NotApplicable;
     };
-    if !names.contains(&&**name) {
+    if !handles.contains(&&**name) {
         return Verdict::NotApplicable;
     }
     let held = locks.split('+').any(|it| it == "control");
@@ -112,10 +118,10 @@ fn pin_instance_limits(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(filter) = shadows.stream_filter(filter) else { return Verdict::NotApplicable };
     let subject = event.subject;
     match &event.kind {
-        EventKind::PinCreated { factory, possible: most, .. } => {
+        EventKind::PinCreated { factory, possible: limit, .. } => {
             let there = filter.pins.get(factory).copied().unwrap_or(0);
-            Verdict::holds_if(there < *most, Component::Kernel, "InstancesPossible", || {
-                format!("{subject} was made, and there were {there} of its kind, at most {most}")
+            Verdict::holds_if(there < *limit, Component::Kernel, "InstancesPossible", || {
+                format!("{subject} was made, and there were {there} of its kind, at most {limit}")
             })
         }
         EventKind::PinStateRequested { .. } => {
@@ -124,17 +130,26 @@ fn pin_instance_limits(event: &Event, shadows: &Shadows) -> Verdict {
             if !first {
                 return Verdict::NotApplicable;
             }
-            Verdict::holds_if(there >= filter.needs, Component::Kernel, "InstancesNecessary", || {
-                let needs = filter.needs;
-                format!("{subject} leaves stop, and its filter has {there} pins and needs {needs}")
-            })
+            Verdict::holds_if(
+                there >= filter.needs,
+                Component::Kernel,
+                "InstancesNecessary",
+                || {
+                    let needs = filter.needs;
+                    format!(
+                        "{subject} leaves stop, and its filter has {there} pins and needs {needs}"
+                    )
+                },
+            )
         }
         _ => Verdict::NotApplicable,
     }
 }
 
 fn processing_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::KsCall { name, level, about, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::KsCall { name, level, about, .. } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let (dispatch, processing, early) = match &**name {
         PROCESS => {
             let Some(it) = shadows.stream_pin(about) else { return Verdict::NotApplicable };
@@ -156,7 +171,9 @@ fn processing_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn state_changes_in_steps(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::PinStateRequested { from, to } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::PinStateRequested { from, to } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let Some(_) = shadows.stream_pin(event.subject).filter(|it| it.standard) else {
         return Verdict::NotApplicable;
     };
@@ -166,7 +183,9 @@ fn state_changes_in_steps(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn starts_in_stop(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::PinStateRequested { from, to } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::PinStateRequested { from, to } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let Some(it) = shadows.stream_pin(event.subject) else { return Verdict::NotApplicable };
     Verdict::holds_if(rank(from) == it.state && from != to, Component::Kernel, STATE, || {
         format!("{} is to go from {from} to {to}, and is {} from stop", event.subject, it.state)

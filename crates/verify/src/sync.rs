@@ -2,7 +2,7 @@
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, EventKind, Component};
+use flight::{Component, Event, EventKind, RuleId};
 
 const CREATE: &str = "D3DKMTCreateSynchronizationObject2";
 const SIGNAL: &str = "D3DKMTSignalSynchronizationObjectFromCpu";
@@ -20,20 +20,24 @@ pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["sync.signalled"], RuleId::SYNC_CREATE_014, broadcast_complete),
     Rule::on(&["sync.handles-returned"], RuleId::SYNC_CREATE_017, handles_returned),
     Rule::on(&["sync.opened"], RuleId::SYNC_CREATE_019, open_returns_reference),
-    Rule::on(&["sync.opened", "process.ended"], RuleId::SYNC_CREATE_020, destroyed_with_last_handle),
+    Rule::on(
+        &["sync.opened", "process.ended"],
+        RuleId::SYNC_CREATE_020,
+        destroyed_with_last_handle,
+    ),
 ];
 
 fn access_denied_without_right(event: &Event, shadows: &Shadows) -> Verdict {
-    let (EventKind::SyncRequested { device, operation: what, result: answer }, Some(it)) =
+    let (EventKind::SyncRequested { device, operation: what, result }, Some(it)) =
         (&event.kind, shadows.sync(event.subject))
     else {
         return Verdict::NotApplicable;
     };
     let denied = it.device == *device && if what == "signal" { it.no_signal } else { it.no_wait };
     let expected = if denied { "denied" } else { "taken" };
-    Verdict::holds_if(answer == expected, Component::Kernel, CREATE, || {
+    Verdict::holds_if(result == expected, Component::Kernel, CREATE, || {
         let may = if denied { "without" } else { "with" };
-        format!("{device} has {} {may} the right to {what}, which is {answer}", event.subject)
+        format!("{device} has {} {may} the right to {what}, which is {result}", event.subject)
     })
 }
 
@@ -55,13 +59,15 @@ fn cpu_signal_visible(event: &Event, shadows: &Shadows) -> Verdict {
                 format!("{} was signalled {value}, and the CPU reads {shown}", event.subject)
             })
         }
-        EventKind::SyncDestroyed {} => Verdict::holds_if(it.waits.is_empty(), Component::Kernel, SIGNAL, || {
-            let (wait, value) = it.waits[0];
-            format!(
-                "{} is gone at value {}, and {wait} for {value} was not released",
-                event.subject, it.value
-            )
-        }),
+        EventKind::SyncDestroyed {} => {
+            Verdict::holds_if(it.waits.is_empty(), Component::Kernel, SIGNAL, || {
+                let (wait, value) = it.waits[0];
+                format!(
+                    "{} is gone at value {}, and {wait} for {value} was not released",
+                    event.subject, it.value
+                )
+            })
+        }
         _ => Verdict::NotApplicable,
     }
 }
@@ -80,7 +86,8 @@ fn wait_satisfied(event: &Event, shadows: &Shadows) -> Verdict {
 fn waiter_matches_kind(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.kind {
         EventKind::GpuWaitSatisfied {} => {
-            let Some(it) = shadows.gpu_wait(event.subject).filter(|it| it.waiter_kind == "event") else {
+            let Some(it) = shadows.gpu_wait(event.subject).filter(|it| it.waiter_kind == "event")
+            else {
                 return Verdict::NotApplicable;
             };
             Verdict::holds_if(it.set, Component::Kernel, WAIT, || {
@@ -117,7 +124,8 @@ fn packet_after_wait(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn broadcast_complete(event: &Event, shadows: &Shadows) -> Verdict {
-    let (EventKind::SyncSignalled { by, .. }, Some(it)) = (&event.kind, shadows.sync(event.subject))
+    let (EventKind::SyncSignalled { by, .. }, Some(it)) =
+        (&event.kind, shadows.sync(event.subject))
     else {
         return Verdict::NotApplicable;
     };
@@ -132,7 +140,8 @@ fn broadcast_complete(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn handles_returned(event: &Event, shadows: &Shadows) -> Verdict {
-    let (EventKind::SyncHandlesReturned { handle, global }, Some(it)) = (&event.kind, shadows.sync(event.subject))
+    let (EventKind::SyncHandlesReturned { handle, global }, Some(it)) =
+        (&event.kind, shadows.sync(event.subject))
     else {
         return Verdict::NotApplicable;
     };
@@ -146,7 +155,8 @@ fn handles_returned(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn open_returns_reference(event: &Event, shadows: &Shadows) -> Verdict {
-    let (EventKind::SyncOpened { global, .. }, Some(it)) = (&event.kind, shadows.sync(event.subject))
+    let (EventKind::SyncOpened { global, .. }, Some(it)) =
+        (&event.kind, shadows.sync(event.subject))
     else {
         return Verdict::NotApplicable;
     };
@@ -165,7 +175,10 @@ fn destroyed_with_last_handle(event: &Event, shadows: &Shadows) -> Verdict {
         }
         (EventKind::ProcessEnded {}, _, Some(it)) => {
             Verdict::holds_if(it.sync_handles == 0, Component::Kernel, OPEN, || {
-                format!("{} has ended, and {} of its names hold objects", event.subject, it.sync_handles)
+                format!(
+                    "{} has ended, and {} of its names hold objects",
+                    event.subject, it.sync_handles
+                )
             })
         }
         _ => Verdict::NotApplicable,

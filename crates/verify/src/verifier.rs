@@ -4,7 +4,7 @@ use crate::answers;
 use crate::catalogue::{self, Severity};
 use crate::rule::{self, Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Event, RuleId, RuleCounts, Text, EventKind, Component};
+use flight::{Component, Event, EventKind, RuleCounts, RuleId, Text};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many event numbers a finding has at most.
@@ -82,33 +82,42 @@ impl Verifier {
             if verdict != Verdict::NotApplicable {
                 self.rule_counts.increment(rule.id);
             }
-            if let Verdict::Broken(who, place, message) = verdict {
+            if let Verdict::Broken(component, argument, message) = verdict {
                 // What a user-mode driver does in a client's name is its own doing.
-                let back = who == Component::Client && self.callback_depths.contains_key(&event.thread);
-                let who = if back { Component::Umd } else { who };
-                let breach = Breach { rule: rule.id, component: who, argument: place, message };
+                let back = component == Component::Client
+                    && self.callback_depths.contains_key(&event.thread);
+                let component = if back { Component::Umd } else { component };
+                let breach =
+                    Breach { rule: rule.id, component: component, argument: argument, message };
                 self.findings.add(breach, || trail(event, &self.shadows, Some(rule)));
             }
         }
         match &event.kind {
-            EventKind::RuleBroken { rule, component: who, argument: place, message } => {
-                let (place, message) = (place.clone(), message.to_string());
-                let breach = Breach { rule: *rule, component: *who, argument: place, message };
+            EventKind::RuleBroken { rule, component, argument, message } => {
+                let (argument, message) = (argument.clone(), message.to_string());
+                let breach =
+                    Breach { rule: *rule, component: *component, argument: argument, message };
                 self.findings.add(breach, || trail(event, &self.shadows, None));
             }
-            EventKind::DdiCall { name, .. } | EventKind::KsCall { name, .. } | EventKind::UmdCall { name }
+            EventKind::DdiCall { name, .. }
+            | EventKind::KsCall { name, .. }
+            | EventKind::UmdCall { name }
                 if !self.called.contains(&**name) =>
             {
                 self.called.insert(name.to_string());
             }
-            EventKind::UmdCallback { .. } => *self.callback_depths.entry(event.thread).or_default() += 1,
+            EventKind::UmdCallback { .. } => {
+                *self.callback_depths.entry(event.thread).or_default() += 1
+            }
             EventKind::UmdCallbackReturn { .. } => {
                 if let Some(depth) = self.callback_depths.get_mut(&event.thread) {
                     *depth -= 1;
                 }
                 self.callback_depths.retain(|_, depth| *depth > 0);
             }
-            EventKind::EntryMissing { name } => *self.missing.entry(name.to_string()).or_default() += 1,
+            EventKind::EntryMissing { name } => {
+                *self.missing.entry(name.to_string()).or_default() += 1
+            }
             _ => (),
         }
         self.shadows.follow(event);
@@ -175,9 +184,9 @@ struct Breach {
 
 impl FindingList {
     fn add(&mut self, breach: Breach, events: impl FnOnce() -> Vec<u64>) {
-        let Breach { rule, component: who, argument: place, message } = breach;
-        let place = place.into_owned();
-        let key = (rule, who, place.clone());
+        let Breach { rule, component, argument, message } = breach;
+        let argument = argument.into_owned();
+        let key = (rule, component, argument.clone());
         if let Some(first) = self.first.get(&key) {
             self.list[*first].count += 1;
             return;
@@ -185,14 +194,14 @@ impl FindingList {
         self.first.insert(key, self.list.len());
         let entry = catalogue::find(rule.name());
         let windows = match rule {
-            RuleId::GATE_STATUS_002 | RuleId::KMD_SUBMIT_013 => answers::bug_check_of(&place),
+            RuleId::GATE_STATUS_002 | RuleId::KMD_SUBMIT_013 => answers::bug_check_of(&argument),
             _ => entry.map(catalogue::Entry::windows),
         };
         self.list.push(Finding {
             rule,
             severity: entry.map_or(Severity::Error, catalogue::Entry::severity),
-            component: who,
-            argument: place,
+            component: component,
+            argument: argument,
             message,
             windows: windows.unwrap_or_else(|| "not known".into()),
             basis: entry.map_or("ours", |it| &it.basis),

@@ -16,8 +16,8 @@ fn main() -> ExitCode {
     };
     match cost::bench(&extent, &mut |text| print!("{text}")) {
         Ok(_) => ExitCode::SUCCESS,
-        Err(MeasureError(why)) => {
-            eprintln!("it needs {why}");
+        Err(MeasureError(reason)) => {
+            eprintln!("it needs {reason}");
             ExitCode::FAILURE
         }
     }

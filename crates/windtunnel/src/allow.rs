@@ -71,7 +71,8 @@ impl AllowList {
         })?;
         let entry = |raw: Spanned<RawEntry>| {
             let line = line_of(text, raw.span().start);
-            AllowedEntry::read(raw.into_inner(), line).map_err(|why| AllowFileError { line, reason: why })
+            AllowedEntry::read(raw.into_inner(), line)
+                .map_err(|why| AllowFileError { line, reason: why })
         };
         let entries = file.allow.into_iter().map(entry).collect::<Result<_, _>>()?;
         Ok(Self { entries })
@@ -84,17 +85,18 @@ impl AllowList {
     }
 
     /// The entries that are about what was flown, and did not occur.
-    pub fn unused<'a>(&'a self, checked: &'a CheckReport) -> impl Iterator<Item = &'a AllowedEntry> {
-        let driver = checked.driver;
+    pub fn unused<'a>(&'a self, report: &'a CheckReport) -> impl Iterator<Item = &'a AllowedEntry> {
+        let driver = report.driver;
         let about = move |it: &&AllowedEntry| {
-            let flown = |name: &String| checked.scenarios.iter().any(|it| it.scenario == *name);
+            let flight_result =
+                |name: &String| report.scenarios.iter().any(|it| it.scenario == *name);
             it.driver.as_ref().is_none_or(|it| it == driver)
-                && it.scenario.as_ref().is_none_or(flown)
+                && it.scenario.as_ref().is_none_or(flight_result)
         };
         let occurs = move |it: &AllowedEntry| {
-            checked.scenarios.iter().any(|flown| {
-                let found = flown.allowed.iter().map(|it| &it.found.finding);
-                found.into_iter().any(|found| it.matches(driver, flown.scenario, found))
+            report.scenarios.iter().any(|flight_result| {
+                let found = flight_result.allowed.iter().map(|it| &it.found.finding);
+                found.into_iter().any(|found| it.matches(driver, flight_result.scenario, found))
             })
         };
         self.entries.iter().filter(about).filter(move |it| !occurs(it))
@@ -134,13 +136,13 @@ fn line_of(text: &str, at: usize) -> usize {
 }
 
 /// An allow file for everything a run found, sorted. What was allowed keeps its reason.
-pub fn baseline(checked: &CheckReport) -> String {
-    let new = format!("baseline of {}: to be explained", checked.driver);
+pub fn baseline(report: &CheckReport) -> String {
+    let new = format!("baseline of {}: to be explained", report.driver);
     let key = |it: &ReportedFinding| (it.finding.rule.name(), it.finding.argument.clone());
     let mut reasons: BTreeMap<(&str, String), String> = BTreeMap::new();
-    for flown in &checked.scenarios {
-        let found = flown.findings.iter().map(|it| (key(it), &new));
-        let allowed = flown.allowed.iter().map(|it| (key(&it.found), &it.reason));
+    for flight_result in &report.scenarios {
+        let found = flight_result.findings.iter().map(|it| (key(it), &new));
+        let allowed = flight_result.allowed.iter().map(|it| (key(&it.found), &it.reason));
         for (key, reason) in allowed.chain(found) {
             reasons.entry(key).or_insert_with(|| reason.clone());
         }
@@ -156,7 +158,7 @@ pub fn baseline(checked: &CheckReport) -> String {
             "\n[[allow]]\nrule = {}\nwhere = {}\ndriver = {}\nreason = {}\n",
             quoted(rule),
             quoted(&place),
-            quoted(checked.driver),
+            quoted(report.driver),
             quoted(&reason),
         );
     }

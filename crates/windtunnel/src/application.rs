@@ -3,7 +3,9 @@
 use crate::tunnel::{ScenarioStopped, Testbed};
 use abi::{D3DKMT_HANDLE, HRESULT};
 use flight::Passive;
-use runtime::{Adapter, Device, LockRequest, Rect, Resource, Runtime, Surface, ResourceDescription, Umd};
+use runtime::{
+    Adapter, Device, LockRequest, Rect, Resource, ResourceDescription, Runtime, Surface, Umd,
+};
 use thunk::Client;
 
 /// A process with an adapter and a device, through the Direct3D runtime. Clones are the same.
@@ -36,18 +38,27 @@ impl Application {
         let adapters = crate::tunnel::expect_ok("D3DKMTEnumAdapters2", client.adapters(at))?;
         let kernel = *adapters.first().ok_or(ScenarioStopped("an adapter".to_owned()))?;
         let adapter = runtime.open(client, kernel, umd);
-        let adapter = adapter.map_err(|it| ScenarioStopped(format!("OpenAdapter: {}", it.reason)))?;
+        let adapter =
+            adapter.map_err(|it| ScenarioStopped(format!("OpenAdapter: {}", it.reason)))?;
         let device = expect_ok("pfnCreateDevice", adapter.create_device(at))?;
         Ok(Self { adapter, device, kernel })
     }
 
     /// Makes a group of surfaces.
-    pub fn create_resource(&self, at: &mut Passive, surfaces: &ResourceDescription) -> Result<Resource, ScenarioStopped> {
+    pub fn create_resource(
+        &self,
+        at: &mut Passive,
+        surfaces: &ResourceDescription,
+    ) -> Result<Resource, ScenarioStopped> {
         expect_ok("pfnCreateResource", self.device.create_resource(at, surfaces))
     }
 
     /// Drops a group of surfaces.
-    pub fn destroy_resource(&self, at: &mut Passive, resource: Resource) -> Result<(), ScenarioStopped> {
+    pub fn destroy_resource(
+        &self,
+        at: &mut Passive,
+        resource: Resource,
+    ) -> Result<(), ScenarioStopped> {
         expect_ok("pfnDestroyResource", self.device.destroy_resource(at, resource))
     }
 
@@ -83,7 +94,11 @@ impl Application {
     }
 
     /// The bytes of a surface, when all that draws it is done.
-    pub fn read_surface(&self, at: &mut Passive, surface: (Resource, u32)) -> Result<Vec<u8>, ScenarioStopped> {
+    pub fn read_surface(
+        &self,
+        at: &mut Passive,
+        surface: (Resource, u32),
+    ) -> Result<Vec<u8>, ScenarioStopped> {
         let order = LockRequest { read_only: true, ..LockRequest::default() };
         let mapped = expect_ok("pfnLock", self.device.lock(at, surface, order))?;
         let bytes = mapped.read();
@@ -128,11 +143,12 @@ impl Application {
     }
 
     /// Another adapter object of the same process, with a device.
-    pub fn another_adapter(&self, tunnel: &mut Testbed<'_>) -> Result<Self, ScenarioStopped> {
-        let umd = tunnel.umd.clone().ok_or(ScenarioStopped("a user-mode driver".to_owned()))?;
-        let adapter = tunnel.runtime.open(self.adapter.client(), self.kernel, &umd);
-        let adapter = adapter.map_err(|it| ScenarioStopped(format!("OpenAdapter: {}", it.reason)))?;
-        let device = expect_ok("pfnCreateDevice", adapter.create_device(tunnel.at))?;
+    pub fn another_adapter(&self, testbed: &mut Testbed<'_>) -> Result<Self, ScenarioStopped> {
+        let umd = testbed.umd.clone().ok_or(ScenarioStopped("a user-mode driver".to_owned()))?;
+        let adapter = testbed.runtime.open(self.adapter.client(), self.kernel, &umd);
+        let adapter =
+            adapter.map_err(|it| ScenarioStopped(format!("OpenAdapter: {}", it.reason)))?;
+        let device = expect_ok("pfnCreateDevice", adapter.create_device(testbed.at))?;
         Ok(Self { adapter, device, kernel: self.kernel })
     }
 
@@ -160,7 +176,9 @@ impl Application {
 
 /// The answer the story needs, or the story stops.
 pub(crate) fn expect_ok<T>(call: &str, answer: Result<T, HRESULT>) -> Result<T, ScenarioStopped> {
-    answer.map_err(|result| ScenarioStopped(format!("{call} to succeed; it answered {}", hresult_name(result))))
+    answer.map_err(|result| {
+        ScenarioStopped(format!("{call} to succeed; it answered {}", hresult_name(result)))
+    })
 }
 
 /// A refusal the story needs.
@@ -169,12 +187,12 @@ pub(crate) fn expect_error<T>(
     answer: &Result<T, HRESULT>,
     result: HRESULT,
 ) -> Result<(), ScenarioStopped> {
-    let said = match answer {
+    let text = match answer {
         Err(it) if *it == result => return Ok(()),
         Err(it) => hresult_name(*it),
         Ok(_) => "S_OK".to_owned(),
     };
-    Err(ScenarioStopped(format!("{call} to answer {}; it answered {said}", hresult_name(result))))
+    Err(ScenarioStopped(format!("{call} to answer {}; it answered {text}", hresult_name(result))))
 }
 
 /// A result, for people.

@@ -5,7 +5,7 @@ use crate::driver::Driver;
 use crate::fly::{FlightResult, HostKind, Outcome, fly_builtin_stream, fly_with_umd};
 use crate::landed::ScenarioReport;
 use crate::scenario::Scenario;
-use flight::{HostError, RuleId, RuleCounts};
+use flight::{HostError, RuleCounts, RuleId};
 use runtime::Umd;
 use std::collections::BTreeSet;
 use verify::Severity;
@@ -63,27 +63,30 @@ pub enum CheckStep<'a> {
 }
 
 /// Flies a driver through scenarios; `after` sees each flight, and each scenario, as it lands.
-pub fn check(plan: &CheckPlan<'_>, mut after: impl FnMut(CheckStep<'_>)) -> Result<CheckReport, HostError> {
+pub fn check(
+    plan: &CheckPlan<'_>,
+    mut after: impl FnMut(CheckStep<'_>),
+) -> Result<CheckReport, HostError> {
     let mut flights = Vec::new();
     for scenario in plan.scenarios {
-        let mut landed = ScenarioReport::new(scenario.name);
+        let mut report = ScenarioReport::new(scenario.name);
         for turn in 0..plan.seeds {
             let on = plan.host.with_seed_offset(turn);
             let flown = match plan.driver {
                 Driver::Display(it) => fly_with_umd(it.make, plan.flight_umd(), scenario, on),
                 Driver::Streaming(it) => fly_builtin_stream(it, scenario, on),
             };
-            let flown = flown.map_err(|HostError(why)| {
-                HostError(format!("{}, {}: {why}", scenario.name, on.name()))
+            let flown = flown.map_err(|HostError(reason)| {
+                HostError(format!("{}, {}: {reason}", scenario.name, on.name()))
             })?;
             after(CheckStep::Flown(&flown));
-            landed.add(flown);
+            report.add(flown);
         }
         if let Some(allow) = plan.allow {
-            landed.apply_allow_list(plan.driver.name(), allow);
+            report.apply_allow_list(plan.driver.name(), allow);
         }
-        after(CheckStep::ScenarioDone(&landed));
-        flights.push(landed);
+        after(CheckStep::ScenarioDone(&report));
+        flights.push(report);
     }
     let (driver, streams, umd) = (plan.driver.name(), plan.driver.streams(), plan.umd_name());
     Ok(CheckReport { driver, streams, umd, host: plan.host, seeds: plan.seeds, scenarios: flights })

@@ -88,7 +88,10 @@ pub fn explain(text: &str) -> Result<Explanation, UnknownText> {
     if wanted.contains('_') {
         let results = hresult::NAMES.iter().map(|it| it.1);
         let names = NAMES.iter().map(|it| it.1).chain(BUG_CHECKS.iter().map(|it| it.name));
-        return Err(UnknownText { kind: CODE_KIND, nearest: nearest_names(&wanted, names.chain(results)) });
+        return Err(UnknownText {
+            kind: CODE_KIND,
+            nearest: nearest_names(&wanted, names.chain(results)),
+        });
     }
     if ["PFN", "DXGK", "D3DKMT", "AVSTRMINI"].iter().any(|it| wanted.starts_with(it)) {
         let tables = support();

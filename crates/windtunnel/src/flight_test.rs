@@ -2,7 +2,7 @@
 
 use crate::fly::{FlightResult, HostKind, Outcome, fly_body};
 use crate::tunnel::{ScenarioStopped, Testbed};
-use flight::{InterruptLine, Log, HardwareModel, Passive, RuleId};
+use flight::{HardwareModel, InterruptLine, Log, Passive, RuleId};
 use kernel::DriverSetup;
 use kernel::miniport::Miniport;
 use runtime::Umd;
@@ -96,9 +96,12 @@ impl Flight {
     /// # Panics
     ///
     /// If the flight could not be run at all, as when a thread of it panicked.
-    pub fn fly(self, story: impl FnOnce(&mut Testbed<'_>) -> Result<(), ScenarioStopped>) -> FlightResult {
-        let flown = fly_body((self.set_up, self.umd), "flight", &[], self.host, story);
-        flown.unwrap_or_else(|why| panic!("the flight could not be run: {}", why.0))
+    pub fn fly(
+        self,
+        body: impl FnOnce(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
+    ) -> FlightResult {
+        let flight_result = fly_body((self.set_up, self.umd), "flight", &[], self.host, body);
+        flight_result.unwrap_or_else(|reason| panic!("the flight could not be run: {}", reason.0))
     }
 }
 
@@ -128,7 +131,7 @@ pub fn set_up(
     miniport: Arc<dyn Miniport>,
     machine: Arc<dyn HardwareModel>,
 ) -> impl FnOnce(&Arc<Log>) -> DriverSetup {
-    move |log| DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) }
+    move |log| DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
 }
 
 /// Hardware that does nothing, for drivers that take no work.

@@ -7,8 +7,10 @@ use crate::studio::StreamTestbed;
 use crate::tally;
 use crate::tunnel::{ScenarioStopped, Testbed};
 use drivers::{Listed, ListedStream};
-use flight::{HostError, Spawner, Event, ThreadedHost, Log, Passive, DeterministicHost, RuleCounts};
-use kernel::{LiveObjects, Kernel, DriverSetup};
+use flight::{
+    DeterministicHost, Event, HostError, Log, Passive, RuleCounts, Spawner, ThreadedHost,
+};
+use kernel::{DriverSetup, Kernel, LiveObjects};
 use runtime::{Runtime, Umd};
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -113,7 +115,9 @@ impl HostKind {
     pub fn with_seed_offset(self, turns: u64) -> Self {
         match self {
             HostKind::Deterministic(seed) => HostKind::Deterministic(seed.wrapping_add(turns)),
-            HostKind::DeterministicPressure(seed) => HostKind::DeterministicPressure(seed.wrapping_add(turns)),
+            HostKind::DeterministicPressure(seed) => {
+                HostKind::DeterministicPressure(seed.wrapping_add(turns))
+            }
             HostKind::Threaded => HostKind::Threaded,
         }
     }
@@ -125,10 +129,12 @@ impl HostKind {
         main: impl FnOnce(&Arc<dyn Spawner>, &mut Passive) -> R,
     ) -> Result<R, HostError> {
         match self {
-            HostKind::Deterministic(seed) | HostKind::DeterministicPressure(seed) => DeterministicHost::fly(seed, log, |host, at| {
-                let host: Arc<dyn Spawner> = host.clone();
-                main(&host, at)
-            }),
+            HostKind::Deterministic(seed) | HostKind::DeterministicPressure(seed) => {
+                DeterministicHost::fly(seed, log, |host, at| {
+                    let host: Arc<dyn Spawner> = host.clone();
+                    main(&host, at)
+                })
+            }
             HostKind::Threaded => ThreadedHost::fly(log, |host, at| {
                 let host: Arc<dyn Spawner> = host.clone();
                 main(&host, at)
@@ -171,35 +177,39 @@ pub(crate) fn fly_builtin_stream(
     scenario: &'static Scenario,
     on: impl Into<HostKind>,
 ) -> Result<FlightResult, HostError> {
-    let (make, story) = (|log: &_| driver.plug(log), |it: &mut StreamTestbed<'_>| scenario.run_stream(it));
-    fly_stream((make, ExpectedVideo::pattern()), scenario.name, on.into(), story)
+    let (make, body) =
+        (|log: &_| driver.plug(log), |it: &mut StreamTestbed<'_>| scenario.run_stream(it));
+    fly_stream((make, ExpectedVideo::pattern()), scenario.name, on.into(), body)
 }
 
 /// Flies a streaming minidriver through any story: the one path of such flights.
 pub(crate) fn fly_stream(
-    (make, footage): (impl FnOnce(&Arc<Log>) -> Result<stream::DriverSetup, DescriptorError>, ExpectedVideo),
+    (make, expected_video): (
+        impl FnOnce(&Arc<Log>) -> Result<stream::DriverSetup, DescriptorError>,
+        ExpectedVideo,
+    ),
     name: &'static str,
     on: HostKind,
-    story: impl FnOnce(&mut StreamTestbed<'_>) -> Result<(), ScenarioStopped>,
+    body: impl FnOnce(&mut StreamTestbed<'_>) -> Result<(), ScenarioStopped>,
 ) -> Result<FlightResult, HostError> {
     let log = Arc::new(Log::new());
-    let (offered, story) = match make(&log) {
+    let (offered, body) = match make(&log) {
         Ok(setup) => {
             let (offered, memory) =
                 (minidriver_entries(&setup.minidriver.describe()), setup.memory.clone());
             let tell = |host: &_, at: &mut _| {
-                ScenarioRun::run_stream(host, at, (&log, on), (setup, footage), story)
+                ScenarioRun::run_stream(host, at, (&log, on), (setup, expected_video), body)
             };
-            let story = on.fly(&log, tell)?;
+            let body = on.fly(&log, tell)?;
             memory.close();
-            (offered, story)
+            (offered, body)
         }
         Err(DescriptorError(why)) => {
             let needs = vec![format!("a driver whose tables can be read: {why}")];
             (Vec::new(), ScenarioRun { needs, ..ScenarioRun::default() })
         }
     };
-    Ok(FlightResult { seed: on.seed(), implemented: offered, ..verify_events(name, &log, story) })
+    Ok(FlightResult { seed: on.seed(), implemented: offered, ..verify_events(name, &log, body) })
 }
 
 /// The entries that a streaming minidriver has, each once.
@@ -248,7 +258,7 @@ pub(crate) fn fly_body(
     name: &'static str,
     needs: &[&'static str],
     on: HostKind,
-    story: impl FnOnce(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
+    body: impl FnOnce(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
 ) -> Result<FlightResult, HostError> {
     let log = Arc::new(Log::new());
     let setup = make(&log);
@@ -261,12 +271,12 @@ pub(crate) fn fly_body(
         .filter(|it| !offered.contains(it))
         .map(|it| format!("a driver with {it}"))
         .collect();
-    let story = if lacks.is_empty() {
-        on.fly(&log, |host, at| ScenarioRun::run(host, at, (&log, on), (setup, umd), story))?
+    let body = if lacks.is_empty() {
+        on.fly(&log, |host, at| ScenarioRun::run(host, at, (&log, on), (setup, umd), body))?
     } else {
         ScenarioRun { needs: lacks, ..ScenarioRun::default() }
     };
-    Ok(FlightResult { seed: on.seed(), implemented: offered, ..verify_events(name, &log, story) })
+    Ok(FlightResult { seed: on.seed(), implemented: offered, ..verify_events(name, &log, body) })
 }
 
 /// What came of telling a story.
@@ -284,33 +294,33 @@ impl ScenarioRun {
         host: &Arc<dyn Spawner>,
         at: &mut Passive,
         (log, on): (&Arc<Log>, HostKind),
-        (setup, footage): (stream::DriverSetup, ExpectedVideo),
-        story: impl FnOnce(&mut StreamTestbed<'_>) -> Result<(), ScenarioStopped>,
+        (setup, expected_video): (stream::DriverSetup, ExpectedVideo),
+        body: impl FnOnce(&mut StreamTestbed<'_>) -> Result<(), ScenarioStopped>,
     ) -> Self {
         let stream = Stream::new(host.clone(), log.clone());
         stream.start_workers(host);
         if let HostKind::DeterministicPressure(seed) = on {
             stream.set_pressure(seed);
         }
-        let mut studio = StreamTestbed {
+        let mut testbed = StreamTestbed {
             host,
             at,
             stream,
             log: log.clone(),
             host_kind: on,
             setup,
-            expected_video: footage,
+            expected_video: expected_video,
             device: None,
             graphics: None,
             video: None,
             frames: Vec::new(),
             live_snapshots: Vec::new(),
         };
-        let told = story(&mut studio);
-        studio.end();
+        let told = body(&mut testbed);
+        testbed.end();
         let needs = told.err().map(|ScenarioStopped(why)| why).into_iter().collect();
-        let live = studio.live_objects();
-        Self { needs, live, live_snapshots: studio.live_snapshots, frames: studio.frames }
+        let live = testbed.live_objects();
+        Self { needs, live, live_snapshots: testbed.live_snapshots, frames: testbed.frames }
     }
 
     /// Starts the driver, tells the story, and ends everything.
@@ -319,7 +329,7 @@ impl ScenarioRun {
         at: &mut Passive,
         (log, on): (&Arc<Log>, HostKind),
         (setup, umd): (DriverSetup, Option<Umd>),
-        story: impl FnOnce(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
+        body: impl FnOnce(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
     ) -> Self {
         let kernel = Kernel::new(host.clone(), log.clone());
         kernel.set_observer(Oracle::new(log.clone()));
@@ -338,9 +348,10 @@ impl ScenarioRun {
         };
         kernel.start_workers(host, adapter);
         let (runtime, clients, looks) = (Runtime::new(&kernel), Vec::new(), Vec::new());
-        let mut tunnel = Testbed { host, at, kernel, adapter, runtime, umd, clients, live_snapshots: looks };
-        let told = story(&mut tunnel);
-        let Testbed { at, kernel, clients, live_snapshots: looks, .. } = tunnel;
+        let mut testbed =
+            Testbed { host, at, kernel, adapter, runtime, umd, clients, live_snapshots: looks };
+        let told = body(&mut testbed);
+        let Testbed { at, kernel, clients, live_snapshots: looks, .. } = testbed;
         // What a story that stopped has left is not its client's fault.
         for client in clients {
             client.kill(at);
@@ -353,7 +364,7 @@ impl ScenarioRun {
 }
 
 /// Lets the verifier watch what happened.
-fn verify_events(scenario: &'static str, log: &Log, story: ScenarioRun) -> FlightResult {
+fn verify_events(scenario: &'static str, log: &Log, body: ScenarioRun) -> FlightResult {
     let events = log.take();
     let mut verifier = Verifier::new();
     for event in &events {
@@ -365,7 +376,7 @@ fn verify_events(scenario: &'static str, log: &Log, story: ScenarioRun) -> Fligh
     let findings = verifier.findings().to_vec();
     let outcome = if findings.iter().any(|it| it.severity > Severity::Note) {
         Outcome::Findings
-    } else if story.needs.is_empty() {
+    } else if body.needs.is_empty() {
         Outcome::Clean
     } else {
         Outcome::NotFlown
@@ -374,11 +385,11 @@ fn verify_events(scenario: &'static str, log: &Log, story: ScenarioRun) -> Fligh
         scenario,
         seed: None,
         outcome,
-        needs: story.needs,
+        needs: body.needs,
         findings,
-        live: story.live,
-        live_snapshots: story.live_snapshots,
-        frames: story.frames,
+        live: body.live,
+        live_snapshots: body.live_snapshots,
+        frames: body.frames,
         called: verifier.called().clone(),
         missing: verifier.missing().clone(),
         events,

@@ -29,8 +29,8 @@ impl ExpectedVideo {
     }
 
     /// The same with so many pictures, if its formats can say that.
-    pub(crate) fn with_frame_count(&self, pictures: u32) -> Option<Format> {
-        self.pattern.then(|| pattern::format(pictures))
+    pub(crate) fn with_frame_count(&self, frames: u32) -> Option<Format> {
+        self.pattern.then(|| pattern::format(frames))
     }
 
     /// What is wrong with a picture, beside the one before; else where it stands.
@@ -42,8 +42,8 @@ impl ExpectedVideo {
     ) -> Result<FramePosition, String> {
         let time = header.time;
         let number = self.pattern.then(|| pattern::number(bytes)).flatten();
-        if let Some(why) = self.pattern.then(|| pattern::wrong(bytes)).flatten() {
-            return Err(format!("frames with the right pattern: {why}"));
+        if let Some(reason) = self.pattern.then(|| pattern::wrong(bytes)).flatten() {
+            return Err(format!("frames with the right pattern: {reason}"));
         }
         let early = before.is_some_and(|it| match number {
             Some(number) => time <= it.time || Some(number) <= it.number,

@@ -61,35 +61,40 @@ impl ScenarioReport {
     }
 
     /// Adds a flight.
-    pub(crate) fn add(&mut self, flown: FlightResult) {
-        for finding in flown.findings {
+    pub(crate) fn add(&mut self, flight_result: FlightResult) {
+        for finding in flight_result.findings {
             let same = |it: &&mut ReportedFinding| {
                 let it = &it.finding;
-                (it.rule, it.component, &it.argument) == (finding.rule, finding.component, &finding.argument)
+                (it.rule, it.component, &it.argument)
+                    == (finding.rule, finding.component, &finding.argument)
             };
             if let Some(first) = self.findings.iter_mut().find(same) {
                 first.finding.count += finding.count;
                 continue;
             }
-            self.findings.push(ReportedFinding::new(finding, flown.seed, &flown.events));
+            self.findings.push(ReportedFinding::new(
+                finding,
+                flight_result.seed,
+                &flight_result.events,
+            ));
         }
-        for need in flown.needs {
+        for need in flight_result.needs {
             if !self.needs.contains(&need) {
                 self.needs.push(need);
             }
         }
         if self.flights == 0 {
-            self.live_snapshots = flown.live_snapshots;
-            self.implemented = flown.implemented;
+            self.live_snapshots = flight_result.live_snapshots;
+            self.implemented = flight_result.implemented;
         }
         if self.live.count() == 0 {
-            self.live = flown.live;
+            self.live = flight_result.live;
         }
         self.flights += 1;
-        self.events += flown.events.len();
-        self.rule_counts.add(&flown.rule_counts);
-        self.called.extend(flown.called);
-        for (name, times) in flown.missing {
+        self.events += flight_result.events.len();
+        self.rule_counts.add(&flight_result.rule_counts);
+        self.called.extend(flight_result.called);
+        for (name, times) in flight_result.missing {
             *self.missing.entry(name).or_default() += times;
         }
     }

@@ -32,11 +32,13 @@ mod tally;
 mod tunnel;
 mod words;
 
-pub use allow::{AllowList, AllowFileError, AllowedEntry as AllowEntry, baseline};
+pub use allow::{AllowFileError, AllowList, AllowedEntry as AllowEntry, baseline};
 pub use application::Application;
-pub use check::{BUILT_IN, CheckReport, NativeUmd, CheckPlan, CheckStep, check};
+pub use check::{BUILT_IN, CheckPlan, CheckReport, CheckStep, NativeUmd, check};
 pub use driver::Driver;
-pub use explain::{Explanation, UnknownText, EntryPoint, Status, UserResult, explain, bug_check_rules};
+pub use explain::{
+    EntryPoint, Explanation, Status, UnknownText, UserResult, bug_check_rules, explain,
+};
 pub use flight_test::{Flight, NoHardware, set_up};
 pub use fly::{FlightResult, HostKind, Outcome, fly, fly_driver, fly_setup, fly_with_umd};
 pub use footage::ExpectedVideo;
@@ -46,7 +48,7 @@ pub use stream_flight::StreamFlight;
 pub use studio::StreamTestbed;
 pub use support::{ANY_FAILURE, Cell, Row, SupportTable, legal_statuses, support, support_page};
 pub use tally::add_to_file as keep_tally;
-pub use tunnel::{TestClient, ScenarioStopped, Testbed};
+pub use tunnel::{ScenarioStopped, TestClient, Testbed};
 pub use words::HandleAllocator;
 
 pub use drivers::{load_umd, umd_from_rust};

@@ -40,8 +40,8 @@ impl Scenario {
         let works = |it: &Step| matches!(it, Step::OnDevice(_, Action::Fill(_)));
         let needs = if steps.iter().any(works) { WORK } else { &[] };
         let (name, about) = (String::leak(name), "steps of a file");
-        let story = ScenarioBody::Steps(Vec::leak(steps));
-        Box::leak(Box::new(Self { name, about, breaks: &[], needs, body: story }))
+        let body = ScenarioBody::Steps(Vec::leak(steps));
+        Box::leak(Box::new(Self { name, about, breaks: &[], needs, body: body }))
     }
 
     /// Whether it is told by an application that draws through a user-mode driver.
@@ -49,21 +49,28 @@ impl Scenario {
         UMD.iter().any(|it| self.needs.contains(it))
     }
 
-    pub(crate) fn run(&self, tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    pub(crate) fn run(&self, testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
         match self.body {
-            ScenarioBody::DisplayBody(tell) => tell(tunnel),
+            ScenarioBody::DisplayBody(tell) => tell(testbed),
             ScenarioBody::Steps(told) => {
-                steps::run(tunnel, told);
+                steps::run(testbed, told);
                 Ok(())
             }
-            ScenarioBody::StreamBody(_) => Err(ScenarioStopped("a streaming minidriver".to_owned())),
+            ScenarioBody::StreamBody(_) => {
+                Err(ScenarioStopped("a streaming minidriver".to_owned()))
+            }
         }
     }
 
-    pub(crate) fn run_stream(&self, studio: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
+    pub(crate) fn run_stream(
+        &self,
+        testbed: &mut StreamTestbed<'_>,
+    ) -> Result<(), ScenarioStopped> {
         match self.body {
-            ScenarioBody::StreamBody(tell) => tell(studio),
-            ScenarioBody::DisplayBody(_) | ScenarioBody::Steps(_) => Err(ScenarioStopped("a display driver".to_owned())),
+            ScenarioBody::StreamBody(tell) => tell(testbed),
+            ScenarioBody::DisplayBody(_) | ScenarioBody::Steps(_) => {
+                Err(ScenarioStopped("a display driver".to_owned()))
+            }
         }
     }
 

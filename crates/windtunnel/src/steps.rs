@@ -9,7 +9,7 @@
 use crate::tunnel::{Testbed, page_descriptions};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
 use abi::{D3DKMT_HANDLE, NTSTATUS};
-use flight::{Spawner, Passive};
+use flight::{Passive, Spawner};
 use kernel::Kernel;
 use softgpu::format::{self, Command};
 use std::collections::{BTreeMap, BTreeSet};
@@ -127,14 +127,15 @@ const EXPECTED: &str = "expected 'pN dN create alone|resource|shared NAME COUNT'
 pub fn read(text: &str) -> Result<Vec<Step>, StepError> {
     let mut steps = Vec::new();
     let mut known = BTreeSet::new();
-    for (line, said) in (1..).zip(text.lines()) {
-        let said = said.split('#').next().unwrap_or_default().trim();
-        if said.is_empty() {
+    for (line, message) in (1..).zip(text.lines()) {
+        let message = message.split('#').next().unwrap_or_default().trim();
+        if message.is_empty() {
             continue;
         }
         let bad = |why| StepError { line, reason: why };
-        let words: Vec<&str> = said.split_whitespace().collect();
-        let step = Step::parse(&words).ok_or_else(|| bad(format!("{EXPECTED}; found '{said}'")))?;
+        let words: Vec<&str> = message.split_whitespace().collect();
+        let step =
+            Step::parse(&words).ok_or_else(|| bad(format!("{EXPECTED}; found '{message}'")))?;
         if let Some(name) = step.used_names().into_iter().find(|it| !known.contains(*it)) {
             return Err(bad(format!("expected a name that a line above gives; found '{name}'")));
         }
@@ -174,7 +175,9 @@ impl Step {
     /// The name it gives.
     pub fn defined_name(&self) -> Option<&str> {
         match self {
-            Step::OnDevice(_, Action::Create { name, .. } | Action::Open { name, .. }) => Some(name),
+            Step::OnDevice(_, Action::Create { name, .. } | Action::Open { name, .. }) => {
+                Some(name)
+            }
             _ => None,
         }
     }
@@ -205,7 +208,9 @@ impl Action {
             ["create", "alone", name, count] => create(OwnerKind::Standalone, name, count),
             ["create", "resource", name, count] => create(OwnerKind::Resource, name, count),
             ["create", "shared", name, count] => create(OwnerKind::Shared, name, count),
-            ["create", "into", home, name, count] => create(OwnerKind::Into(parse_name(home)?), name, count),
+            ["create", "into", home, name, count] => {
+                create(OwnerKind::Into(parse_name(home)?), name, count)
+            }
             ["open", shared, name] => {
                 Some(Action::Open { shared: parse_name(shared)?, name: parse_name(name)? })
             }
@@ -214,7 +219,8 @@ impl Action {
             ["destroy", kind, rest @ ..] => {
                 let (rest, sync) = strip_flag(rest, "sync");
                 let (rest, assume) = strip_flag(rest, "assume");
-                let names: Vec<String> = rest.iter().map(|it| parse_name(it)).collect::<Option<_>>()?;
+                let names: Vec<String> =
+                    rest.iter().map(|it| parse_name(it)).collect::<Option<_>>()?;
                 let what = match (*kind, names.as_slice()) {
                     ("resource", [name]) => DestroyTarget::Resource(name.clone()),
                     ("list", [_, ..]) => DestroyTarget::List(names),
@@ -253,7 +259,9 @@ impl fmt::Display for Step {
         match self {
             Step::RunUntilIdle => write!(f, "settle"),
             Step::Kill(process) => write!(f, "p{process} kill"),
-            Step::OnDevice(DeviceLocation { process, device }, act) => write!(f, "p{process} d{device} {act}"),
+            Step::OnDevice(DeviceLocation { process, device }, act) => {
+                write!(f, "p{process} d{device} {act}")
+            }
         }
     }
 }
@@ -335,7 +343,12 @@ impl StepRunner {
     }
 
     /// `None` where there is nothing to call with.
-    fn act(&mut self, at: &mut Passive, place: DeviceLocation, act: &Action) -> Option<Result<(), NTSTATUS>> {
+    fn act(
+        &mut self,
+        at: &mut Passive,
+        place: DeviceLocation,
+        act: &Action,
+    ) -> Option<Result<(), NTSTATUS>> {
         let given = |name: &String| {
             let mine = self.created.get(name).filter(|(owner, _)| *owner == place.process);
             mine.map(|(_, created)| created)
@@ -370,7 +383,8 @@ impl StepRunner {
                 match what {
                     DestroyTarget::Resource(name) => destroy.resource = resource(name)?,
                     DestroyTarget::List(names) => {
-                        let lists: Option<Vec<&CreatedAllocation>> = names.iter().map(given).collect();
+                        let lists: Option<Vec<&CreatedAllocation>> =
+                            names.iter().map(given).collect();
                         destroy.list =
                             lists?.iter().flat_map(|it| &it.allocations).copied().collect();
                     }
@@ -407,7 +421,8 @@ impl StepRunner {
         create: CreateAllocation,
     ) -> Result<(), NTSTATUS> {
         let (device, joins) = (self.device(at, place)?, create.resource != 0);
-        let mut created = self.client(place.process).create(at, &CreateAllocation { device, ..create })?;
+        let mut created =
+            self.client(place.process).create(at, &CreateAllocation { device, ..create })?;
         if joins {
             created.resource = 0; // It has a name of its own.
         }
@@ -431,7 +446,11 @@ impl StepRunner {
     }
 
     /// The device, made if it never was.
-    fn device(&mut self, at: &mut Passive, place: DeviceLocation) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    fn device(
+        &mut self,
+        at: &mut Passive,
+        place: DeviceLocation,
+    ) -> Result<D3DKMT_HANDLE, NTSTATUS> {
         if let Some(device) = self.devices.get(&place) {
             return Ok(*device);
         }
@@ -455,14 +474,20 @@ impl StepRunner {
             return Ok(());
         }
         let queue = client.create_paging_queue(at, device, 0)?;
-        if let PagingStatus::Pending(value) = client.make_resident(at, queue.queue, &[allocation], 0)? {
+        if let PagingStatus::Pending(value) =
+            client.make_resident(at, queue.queue, &[allocation], 0)?
+        {
             client.wait(at, device, queue.fence, value)?;
         }
         client.destroy_paging_queue(at, queue.queue)
     }
 
     /// The device's context on node zero, made if it never was.
-    fn context(&mut self, at: &mut Passive, place: DeviceLocation) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    fn context(
+        &mut self,
+        at: &mut Passive,
+        place: DeviceLocation,
+    ) -> Result<D3DKMT_HANDLE, NTSTATUS> {
         let device = self.device(at, place)?;
         if let Some(context) = self.contexts.get(&place) {
             return Ok(*context);
@@ -474,10 +499,10 @@ impl StepRunner {
 }
 
 /// Tells all steps, and ends what they leave.
-pub(crate) fn run(tunnel: &mut Testbed<'_>, steps: &[Step]) {
-    let mut teller = StepRunner::new(&tunnel.kernel, tunnel.host);
+pub(crate) fn run(testbed: &mut Testbed<'_>, steps: &[Step]) {
+    let mut runner = StepRunner::new(&testbed.kernel, testbed.host);
     for step in steps {
-        teller.run_step(tunnel.at, step);
+        runner.run_step(testbed.at, step);
     }
-    teller.kill_processes(tunnel.at);
+    runner.kill_processes(testbed.at);
 }

@@ -7,7 +7,7 @@ use crate::studio::StreamTestbed;
 use crate::tunnel::ScenarioStopped;
 use flight::Log;
 use std::sync::Arc;
-use stream::{DescriptorError, Format, Minidriver, DriverSetup, SystemMemory};
+use stream::{DescriptorError, DriverSetup, Format, Minidriver, SystemMemory};
 
 /// A flight of a streaming minidriver about to start: it, the format that its first pin is asked
 /// for, and who runs it.
@@ -56,7 +56,11 @@ impl StreamFlight {
         make: impl FnOnce(&Arc<Log>) -> Result<DriverSetup, DescriptorError> + 'static,
         format: Format,
     ) -> Self {
-        Self { set_up: Box::new(make), video: ExpectedVideo::with_format(format), host: HostKind::Deterministic(1) }
+        Self {
+            set_up: Box::new(make),
+            video: ExpectedVideo::with_format(format),
+            host: HostKind::Deterministic(1),
+        }
     }
 
     /// The seed that the order of threads is drawn from; 1 if nobody says.
@@ -74,8 +78,11 @@ impl StreamFlight {
     /// # Panics
     ///
     /// If the flight could not be run at all, as when a thread of it panicked.
-    pub fn fly(self, story: impl FnOnce(&mut StreamTestbed<'_>) -> Result<(), ScenarioStopped>) -> FlightResult {
-        self.fly_body("flight", story)
+    pub fn fly(
+        self,
+        body: impl FnOnce(&mut StreamTestbed<'_>) -> Result<(), ScenarioStopped>,
+    ) -> FlightResult {
+        self.fly_body("flight", body)
     }
 
     /// The same with a scenario for such drivers, as `find_scenario("stream-states")`.
@@ -84,15 +91,15 @@ impl StreamFlight {
     ///
     /// As above.
     pub fn fly_scenario(self, scenario: &'static Scenario) -> FlightResult {
-        self.fly_body(scenario.name, |studio| scenario.run_stream(studio))
+        self.fly_body(scenario.name, |testbed| scenario.run_stream(testbed))
     }
 
     fn fly_body(
         self,
         name: &'static str,
-        story: impl FnOnce(&mut StreamTestbed<'_>) -> Result<(), ScenarioStopped>,
+        body: impl FnOnce(&mut StreamTestbed<'_>) -> Result<(), ScenarioStopped>,
     ) -> FlightResult {
-        let flown = fly_stream((self.set_up, self.video), name, self.host, story);
-        flown.unwrap_or_else(|why| panic!("the flight could not be run: {}", why.0))
+        let flight_result = fly_stream((self.set_up, self.video), name, self.host, body);
+        flight_result.unwrap_or_else(|reason| panic!("the flight could not be run: {}", reason.0))
     }
 }

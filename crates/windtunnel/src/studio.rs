@@ -5,11 +5,12 @@ use crate::fly::HostKind;
 use crate::footage::ExpectedVideo;
 use crate::tunnel::ScenarioStopped;
 use drivers::stream::VideoMemory;
-use flight::{LiveObjects, Spawner, Log, Passive};
+use flight::{LiveObjects, Log, Passive, Spawner};
 use kernel::{AdapterId, Kernel};
 use std::sync::Arc;
 use stream::{
-    DeviceId, Format, FrameMemory, Graph, ReceivedFrame, PinId, DriverSetup, StreamError, PinState, Stream, FramingRequest,
+    DeviceId, DriverSetup, Format, FrameMemory, FramingRequest, Graph, PinId, PinState,
+    ReceivedFrame, Stream, StreamError,
 };
 use verify::Oracle;
 
@@ -45,7 +46,10 @@ impl StreamTestbed<'_> {
     }
 
     /// The same with other memory.
-    pub fn add_device_with_memory(&mut self, memory: Arc<dyn FrameMemory>) -> Result<DeviceId, ScenarioStopped> {
+    pub fn add_device_with_memory(
+        &mut self,
+        memory: Arc<dyn FrameMemory>,
+    ) -> Result<DeviceId, ScenarioStopped> {
         let setup = DriverSetup { memory, ..self.setup.clone() };
         let added = self.stream.add_device(self.at, setup);
         let device = expect_ok("a driver that starts", added)?;
@@ -63,9 +67,9 @@ impl StreamTestbed<'_> {
         &mut self,
         device: DeviceId,
         format: &Format,
-        wish: &FramingRequest,
+        request: &FramingRequest,
     ) -> Result<Graph, ScenarioStopped> {
-        let opened = Graph::open(&self.stream, self.at, device, format, wish);
+        let opened = Graph::open(&self.stream, self.at, device, format, request);
         expect_ok("a pin that is connected", opened)
     }
 
@@ -80,11 +84,12 @@ impl StreamTestbed<'_> {
     pub fn receive_frames(&mut self, pin: PinId, frames: usize) -> Result<usize, ScenarioStopped> {
         let mut before = None;
         for taken in 0..frames {
-            let picture = self.next_frame(pin)?;
-            let stand = self.expected_video.check_frame(before, &picture.header, &picture.bytes);
+            let frame_bytes = self.next_frame(pin)?;
+            let stand =
+                self.expected_video.check_frame(before, &frame_bytes.header, &frame_bytes.bytes);
             before = Some(stand.map_err(ScenarioStopped)?);
-            let end = picture.header.end_of_stream;
-            self.frames.push(picture);
+            let end = frame_bytes.header.end_of_stream;
+            self.frames.push(frame_bytes);
             if end {
                 return Ok(taken + 1);
             }
@@ -95,12 +100,15 @@ impl StreamTestbed<'_> {
     /// The next frame of a pin that carries something: those that were in flight at a reset do not.
     fn next_frame(&mut self, pin: PinId) -> Result<ReceivedFrame, ScenarioStopped> {
         for _ in 0..MAX_EMPTY_FRAMES {
-            let picture = expect_ok("a frame", ReceivedFrame::receive(&self.stream, self.at, pin))?;
-            if picture.header.data_used > 0 {
-                return Ok(picture);
+            let frame_bytes =
+                expect_ok("a frame", ReceivedFrame::receive(&self.stream, self.at, pin))?;
+            if frame_bytes.header.data_used > 0 {
+                return Ok(frame_bytes);
             }
         }
-        Err(ScenarioStopped(format!("frames with something in them; {MAX_EMPTY_FRAMES} had nothing")))
+        Err(ScenarioStopped(format!(
+            "frames with something in them; {MAX_EMPTY_FRAMES} had nothing"
+        )))
     }
 
     /// Closes a pin, and its filter.
@@ -132,7 +140,9 @@ impl StreamTestbed<'_> {
             return Err(ScenarioStopped(format!("nothing alive without a device:\n{census}")));
         }
         if pieces > 0 {
-            return Err(ScenarioStopped(format!("no memory without a device; {pieces} pieces are left")));
+            return Err(ScenarioStopped(format!(
+                "no memory without a device; {pieces} pieces are left"
+            )));
         }
         Ok(())
     }
@@ -156,7 +166,8 @@ impl StreamTestbed<'_> {
     /// with memory, on the same host and with the same log.
     pub fn video_memory(&mut self) -> Result<Arc<VideoMemory>, ScenarioStopped> {
         let listed = drivers::find("softgpu-memory");
-        let listed = listed.ok_or_else(|| ScenarioStopped("a display driver with memory".to_owned()))?;
+        let listed =
+            listed.ok_or_else(|| ScenarioStopped("a display driver with memory".to_owned()))?;
         let setup = (listed.make)(&self.log);
         let kernel = Kernel::new(self.host.clone(), self.log.clone());
         kernel.set_observer(Oracle::new(self.log.clone()));
@@ -200,6 +211,9 @@ impl StreamTestbed<'_> {
 }
 
 /// The answer the story needs, or the story stops.
-pub(crate) fn expect_ok<T>(what: &str, answer: Result<T, StreamError>) -> Result<T, ScenarioStopped> {
+pub(crate) fn expect_ok<T>(
+    what: &str,
+    answer: Result<T, StreamError>,
+) -> Result<T, ScenarioStopped> {
     answer.map_err(|why| ScenarioStopped(format!("{what}; {why}")))
 }

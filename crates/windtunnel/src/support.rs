@@ -48,7 +48,7 @@ impl Cell {
     /// For people.
     pub fn text(&self) -> String {
         match self {
-            Cell::One(word) => (*word).to_owned(),
+            Cell::One(driver_handle) => (*driver_handle).to_owned(),
             Cell::Many(words) => words.join(", "),
         }
     }
@@ -58,7 +58,7 @@ impl Cell {
     /// What it says, word by word.
     pub fn words(&self) -> Vec<&'static str> {
         match self {
-            Cell::One(word) => vec![word],
+            Cell::One(driver_handle) => vec![driver_handle],
             Cell::Many(words) => words.clone(),
         }
     }
@@ -86,7 +86,8 @@ pub fn support() -> Vec<SupportTable> {
 /// The statuses a DDI may answer besides success; `None` when its list is open.
 pub fn legal_statuses(legal: Legal) -> Option<Vec<&'static str>> {
     let Legal::Only(_) = legal else { return None };
-    let may = |status: NTSTATUS| port::result_from_status(status).is_err_and(|why| legal.allows(why));
+    let may =
+        |status: NTSTATUS| port::result_from_status(status).is_err_and(|why| legal.allows(why));
     let known = abi::status::NAMES.iter().filter(|it| may(it.0));
     Some(known.map(|it| it.1).collect())
 }
@@ -145,7 +146,8 @@ fn uncalled() -> SupportTable {
 }
 
 fn callbacks() -> SupportTable {
-    let row = |it: &port::CallbackSupport| Row { name: it.name, state: it.support, cells: Vec::new() };
+    let row =
+        |it: &port::CallbackSupport| Row { name: it.name, state: it.support, cells: Vec::new() };
     SupportTable {
         id: "callback",
         title: "Callbacks of DXGKRNL_INTERFACE",

@@ -3,7 +3,7 @@
 //! A rule that never judges anything is not green, so the test command asks for this file and
 //! fails when a live rule is missing in it.
 
-use flight::{RuleId, RuleCounts};
+use flight::{RuleCounts, RuleId};
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -20,7 +20,7 @@ pub fn add_to_file(tally: &RuleCounts) {
     }
     // One write of the whole text: flights of several tests append side by side.
     let file = OpenOptions::new().create(true).append(true).open(path);
-    if let Err(why) = file.and_then(|mut it| it.write_all(lines.as_bytes())) {
-        eprintln!("windtunnel: the tally file cannot be written: {why}");
+    if let Err(reason) = file.and_then(|mut it| it.write_all(lines.as_bytes())) {
+        eprintln!("windtunnel: the tally file cannot be written: {reason}");
     }
 }

@@ -1,14 +1,16 @@
 //! The tunnel: a kernel with one driver in it, and what a scenario needs to make things happen.
 
 use abi::{D3DKMT_HANDLE, NTSTATUS};
-use flight::{Spawner, Passive, WaitToken, WaitResult};
+use flight::{Passive, Spawner, WaitResult, WaitToken};
 use kernel::power::PowerAction;
-use kernel::{AdapterId, LiveObjects, Kernel};
+use kernel::{AdapterId, Kernel, LiveObjects};
 use runtime::{Runtime, Umd};
 use softgpu::format::{self, Command};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use thunk::{Client, CreateAllocation, CreatedAllocation, DestroyAllocation, PagingStatus, PagingQueue};
+use thunk::{
+    Client, CreateAllocation, CreatedAllocation, DestroyAllocation, PagingQueue, PagingStatus,
+};
 
 /// How often one who pauses lets others go on.
 const PAUSE_YIELDS: u32 = 24;
@@ -140,11 +142,11 @@ impl Testbed<'_> {
 
     /// Runs threads side by side and waits for all of them.
     pub(crate) fn run_threads(&mut self, threads: Vec<ThreadBody>) -> Result<(), ScenarioStopped> {
-        let (said, heard) = std::sync::mpsc::channel();
+        let (text, heard) = std::sync::mpsc::channel();
         let spawn = |(number, body): (usize, ThreadBody)| {
-            let said = said.clone();
+            let text = text.clone();
             self.host.spawn(&format!("client {number}"), move |at| {
-                let _ = said.send(body(at)); // Somebody listens until all have ended.
+                let _ = text.send(body(at)); // Somebody listens until all have ended.
             })
         };
         let ends: Vec<WaitToken> = (1..).zip(threads).map(spawn).collect();
@@ -172,22 +174,41 @@ impl TestClient {
     }
 
     /// Creates `count` allocations of a page, not in a resource.
-    pub fn create(&self, at: &mut Passive, count: usize) -> Result<CreatedAllocation, ScenarioStopped> {
+    pub fn create(
+        &self,
+        at: &mut Passive,
+        count: usize,
+    ) -> Result<CreatedAllocation, ScenarioStopped> {
         self.create_with(at, &CreateAllocation::new(self.device, page_descriptions(count)))
     }
 
     /// Creates a resource of `count` allocations.
-    pub fn create_resource(&self, at: &mut Passive, count: usize) -> Result<CreatedAllocation, ScenarioStopped> {
-        self.create_with(at, &CreateAllocation::new(self.device, page_descriptions(count)).with_resource())
+    pub fn create_resource(
+        &self,
+        at: &mut Passive,
+        count: usize,
+    ) -> Result<CreatedAllocation, ScenarioStopped> {
+        self.create_with(
+            at,
+            &CreateAllocation::new(self.device, page_descriptions(count)).with_resource(),
+        )
     }
 
     /// Creates as told.
-    pub fn create_with(&self, at: &mut Passive, create: &CreateAllocation) -> Result<CreatedAllocation, ScenarioStopped> {
+    pub fn create_with(
+        &self,
+        at: &mut Passive,
+        create: &CreateAllocation,
+    ) -> Result<CreatedAllocation, ScenarioStopped> {
         expect_ok("D3DKMTCreateAllocation", self.client.create(at, create))
     }
 
     /// Destroys as told.
-    pub fn destroy_with(&self, at: &mut Passive, destroy: &DestroyAllocation) -> Result<(), ScenarioStopped> {
+    pub fn destroy_with(
+        &self,
+        at: &mut Passive,
+        destroy: &DestroyAllocation,
+    ) -> Result<(), ScenarioStopped> {
         expect_ok("D3DKMTDestroyAllocation2", self.client.destroy(at, destroy))
     }
 
@@ -197,13 +218,23 @@ impl TestClient {
         at: &mut Passive,
         resource: D3DKMT_HANDLE,
     ) -> Result<(), ScenarioStopped> {
-        self.destroy_with(at, &DestroyAllocation { device: self.device, resource, ..DestroyAllocation::default() })
+        self.destroy_with(
+            at,
+            &DestroyAllocation { device: self.device, resource, ..DestroyAllocation::default() },
+        )
     }
 
     /// Destroys a list, without flags.
-    pub fn destroy_list(&self, at: &mut Passive, list: &[D3DKMT_HANDLE]) -> Result<(), ScenarioStopped> {
+    pub fn destroy_list(
+        &self,
+        at: &mut Passive,
+        list: &[D3DKMT_HANDLE],
+    ) -> Result<(), ScenarioStopped> {
         let list = list.to_vec();
-        self.destroy_with(at, &DestroyAllocation { device: self.device, list, ..DestroyAllocation::default() })
+        self.destroy_with(
+            at,
+            &DestroyAllocation { device: self.device, list, ..DestroyAllocation::default() },
+        )
     }
 
     /// A context on node zero.
@@ -212,7 +243,11 @@ impl TestClient {
     }
 
     /// A context on that node.
-    pub fn create_context_on(&self, at: &mut Passive, node: u32) -> Result<D3DKMT_HANDLE, ScenarioStopped> {
+    pub fn create_context_on(
+        &self,
+        at: &mut Passive,
+        node: u32,
+    ) -> Result<D3DKMT_HANDLE, ScenarioStopped> {
         let created = self.client.create_context(at, self.device, node);
         expect_ok(&format!("D3DKMTCreateContextVirtual for node {node}"), created)
     }
@@ -230,7 +265,11 @@ impl TestClient {
     }
 
     /// Makes allocations resident, and waits until they are.
-    pub fn make_resident(&self, at: &mut Passive, list: &[D3DKMT_HANDLE]) -> Result<(), ScenarioStopped> {
+    pub fn make_resident(
+        &self,
+        at: &mut Passive,
+        list: &[D3DKMT_HANDLE],
+    ) -> Result<(), ScenarioStopped> {
         let queue = self.paging_queue(at)?;
         let created = self.client.make_resident(at, queue.queue, list, 0);
         match expect_ok("D3DKMTMakeResident", created)? {
@@ -239,9 +278,9 @@ impl TestClient {
                 let gpu_wait = self.client.wait(at, self.device, queue.fence, value);
                 expect_ok("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)
             }
-            PagingStatus::NoMemory(bytes) => {
-                Err(ScenarioStopped(format!("D3DKMTMakeResident to succeed; {bytes} bytes are missing")))
-            }
+            PagingStatus::NoMemory(bytes) => Err(ScenarioStopped(format!(
+                "D3DKMTMakeResident to succeed; {bytes} bytes are missing"
+            ))),
         }
     }
 
@@ -270,7 +309,8 @@ impl TestClient {
         context: D3DKMT_HANDLE,
         commands: &[Command],
     ) -> Result<(), ScenarioStopped> {
-        let named: Vec<D3DKMT_HANDLE> = commands.iter().flat_map(command_handles).map(|it| it.0).collect();
+        let named: Vec<D3DKMT_HANDLE> =
+            commands.iter().flat_map(command_handles).map(|it| it.0).collect();
         if !named.is_empty() && self.has_memory() {
             self.make_resident(at, &named)?;
         }
@@ -279,7 +319,11 @@ impl TestClient {
     }
 
     /// Ends everything in good order: contexts given, the device, the adapter, the process.
-    pub fn close(&self, at: &mut Passive, contexts: &[D3DKMT_HANDLE]) -> Result<(), ScenarioStopped> {
+    pub fn close(
+        &self,
+        at: &mut Passive,
+        contexts: &[D3DKMT_HANDLE],
+    ) -> Result<(), ScenarioStopped> {
         for context in contexts {
             expect_ok("D3DKMTDestroyContext", self.client.destroy_context(at, *context))?;
         }
@@ -306,7 +350,9 @@ pub(crate) fn page_descriptions(count: usize) -> Vec<Vec<u8>> {
 
 /// The answer the story needs, or the story stops.
 pub(crate) fn expect_ok<T>(call: &str, answer: Result<T, NTSTATUS>) -> Result<T, ScenarioStopped> {
-    answer.map_err(|status| ScenarioStopped(format!("{call} to succeed; it answered {}", status_name(status))))
+    answer.map_err(|status| {
+        ScenarioStopped(format!("{call} to succeed; it answered {}", status_name(status)))
+    })
 }
 
 /// A refusal the story needs.
@@ -315,12 +361,12 @@ pub(crate) fn expect_error<T>(
     answer: &Result<T, NTSTATUS>,
     status: NTSTATUS,
 ) -> Result<(), ScenarioStopped> {
-    let said = match answer {
+    let text = match answer {
         Err(it) if *it == status => return Ok(()),
         Err(it) => status_name(*it),
         Ok(_) => "STATUS_SUCCESS".to_owned(),
     };
-    Err(ScenarioStopped(format!("{call} to answer {}; it answered {said}", status_name(status))))
+    Err(ScenarioStopped(format!("{call} to answer {}; it answered {text}", status_name(status))))
 }
 
 /// A status, for people.

@@ -2,7 +2,7 @@
 //! drivers in C, so the pool sees what is forgotten and what is ended twice.
 
 use flight::Pool;
-use kernel::miniport::{DriverResult, DriverError};
+use kernel::miniport::{DriverError, DriverResult};
 use kernel::services::KernelCallbacks;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::vec::IntoIter;

@@ -20,7 +20,10 @@ pub(crate) const READS_REPEATED_ENTRIES: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiBuildPagingBuffer: Some(reads_repeated_entries), ..GPUMMU };
 
 pub(crate) const COUNTS_CPU_UPDATE_COMMANDS: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiBuildPagingBuffer: Some(counts_cpu_update_commands), ..GPUMMU };
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiBuildPagingBuffer: Some(counts_cpu_update_commands),
+        ..GPUMMU
+    };
 
 pub(crate) const ROUNDS_ROOT_ENTRIES: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiSetRootPageTable: Some(rounds_root_entries), ..GPUMMU };
@@ -35,7 +38,10 @@ pub(crate) const RESERVES_MISALIGNED_RANGE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateProcess: Some(reserves_misaligned_range), ..GPUMMU };
 
 /// Reserves addresses of a process when it is over.
-unsafe extern "win64-unwind" fn reserves_range_at_destroy(handle: HANDLE, process: HANDLE) -> NTSTATUS {
+unsafe extern "win64-unwind" fn reserves_range_at_destroy(
+    handle: HANDLE,
+    process: HANDLE,
+) -> NTSTATUS {
     // SAFETY: The word is the adapter's, which outlives the call.
     let adapter = unsafe { find::<Adapter>(handle) };
     // SAFETY: The word is the process's, which ends behind this.

@@ -2,7 +2,9 @@
 //! is asked about the hardware.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
-use crate::asking::{HANDLE_QUERIES, capture, indicate, map, members, parent, registers, space, unmap};
+use crate::asking::{
+    HANDLE_QUERIES, capture, indicate, map, members, parent, registers, space, unmap,
+};
 use crate::block::{find, list};
 use crate::context::device_and_adapter;
 use crate::table::{Adapter, GOOD, dpc_routine, remove_device, start_device, stop_device};
@@ -26,20 +28,28 @@ const fn with_start_callback(entry: DXGKDDI_START_DEVICE) -> DRIVER_INITIALIZATI
 pub(crate) const ACQUIRES_HANDLE_DATA_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(acquires);
 pub(crate) const QUEUES_DPC_AFTER_STOP: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiRemoveDevice: Some(queues_dpc_after_stop), ..GOOD };
-pub(crate) const QUEUES_DPC_WRONG_HANDLE: DRIVER_INITIALIZATION_DATA = in_dpc(queues_dpc_wrong_handle);
+pub(crate) const QUEUES_DPC_WRONG_HANDLE: DRIVER_INITIALIZATION_DATA =
+    in_dpc(queues_dpc_wrong_handle);
 pub(crate) const QUERIES_RESOURCE_PARENT: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(queries_resource_parent), ..GOOD };
 pub(crate) const QUERIES_PARENT_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(queries_parent_in_dpc);
-pub(crate) const ENUMERATES_CHILDREN_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(enumerates_children_in_dpc);
-pub(crate) const MAPS_PAST_HARDWARE_MEMORY: DRIVER_INITIALIZATION_DATA = with_start_callback(and_maps_too_much);
-pub(crate) const UNMAPS_REGISTERS_TWICE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiStopDevice: Some(unmaps_registers_twice), ..HANDLE_QUERIES };
+pub(crate) const ENUMERATES_CHILDREN_IN_DPC: DRIVER_INITIALIZATION_DATA =
+    in_dpc(enumerates_children_in_dpc);
+pub(crate) const MAPS_PAST_HARDWARE_MEMORY: DRIVER_INITIALIZATION_DATA =
+    with_start_callback(and_maps_too_much);
+pub(crate) const UNMAPS_REGISTERS_TWICE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiStopDevice: Some(unmaps_registers_twice),
+    ..HANDLE_QUERIES
+};
 pub(crate) const LEAKS_REGISTER_MAPPING: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiStopDevice: Some(stop_device), ..HANDLE_QUERIES };
 pub(crate) const QUERIES_DEVICE_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(queries_device_in_dpc);
 pub(crate) const READS_CONFIG_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(reads_config_in_dpc);
 pub(crate) const QUERIES_WRONG_CAPTURE_ADDRESS: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(queries_wrong_capture_address), ..GOOD };
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiOpenAllocation: Some(queries_wrong_capture_address),
+        ..GOOD
+    };
 pub(crate) const INDICATES_CHILD_WHILE_SYNCHRONIZED: DRIVER_INITIALIZATION_DATA = in_dpc(indicates);
 
 /// Does something with the adapter, then what the good DPC does.

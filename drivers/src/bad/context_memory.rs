@@ -9,13 +9,19 @@ use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::{HANDLE, NTSTATUS, PVOID};
 
 pub(crate) const CREATES_CONTEXT_ALLOCATION_IN_DPC: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiDpcRoutine: Some(creates_context_allocation_in_dpc), ..GOOD };
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiDpcRoutine: Some(creates_context_allocation_in_dpc),
+        ..GOOD
+    };
 pub(crate) const DESTROYS_CONTEXT_ALLOCATION_IN_DPC: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiDpcRoutine: Some(frees), ..GOOD };
 pub(crate) const PASSES_WRONG_ADAPTER_HANDLE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(passes_wrong_adapter_handle), ..GOOD };
 pub(crate) const FREES_WITH_WRONG_ADAPTER_HANDLE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(frees_with_wrong_adapter_handle), ..GOOD };
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiCreateDevice: Some(frees_with_wrong_adapter_handle),
+        ..GOOD
+    };
 
 /// Asks for memory in the DPC, where `DxgkCbCreateContextAllocation` may not be called.
 unsafe extern "win64-unwind" fn creates_context_allocation_in_dpc(context: PVOID) {

@@ -1,7 +1,9 @@
 //! What goes wrong in `DxgkDdiCreateAllocation`.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
-use crate::allocation::{create_allocation, create_until_failure, destroy_allocation, destroy_one_allocation};
+use crate::allocation::{
+    create_allocation, create_until_failure, destroy_allocation, destroy_one_allocation,
+};
 use crate::block::{list, list_mut};
 use crate::table::GOOD;
 use abi::display::{
@@ -16,37 +18,45 @@ use std::ptr;
 pub(crate) const LEAKS_FAILED_CREATE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(leaks_failed_create), ..GOOD };
 pub(crate) const RETURNS_ILLEGAL_CREATE_STATUS: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(returns_illegal_create_status), ..GOOD };
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiCreateAllocation: Some(returns_illegal_create_status),
+        ..GOOD
+    };
 pub(crate) const RETURNS_NULL_ALLOCATION: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiCreateAllocation: Some(without_handles),
     DxgkDdiDestroyAllocation: Some(destroy_non_null),
     ..GOOD
 };
-pub(crate) const REUSES_ALLOCATION_HANDLE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiCreateAllocation: Some(reuses_allocation_handle),
-    DxgkDdiDestroyAllocation: Some(destroy_non_null),
-    ..GOOD
-};
+pub(crate) const REUSES_ALLOCATION_HANDLE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiCreateAllocation: Some(reuses_allocation_handle),
+        DxgkDdiDestroyAllocation: Some(destroy_non_null),
+        ..GOOD
+    };
 pub(crate) const SETS_RESERVED_ALLOCATION_FLAG: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(with_flags::<RESERVED>), ..GOOD };
-pub(crate) const SETS_CACHED_WITHOUT_CPUVISIBLE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiCreateAllocation: Some(with_flags::<{ FlagsWddm2::Cached }>),
-    ..GOOD
-};
-pub(crate) const SETS_PROTECTED_WITH_EXISTINGSYSMEM: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiCreateAllocation: Some(
-        with_flags::<{ FlagsWddm2::Protected | FlagsWddm2::ExistingSysMem }>,
-    ),
-    ..GOOD
-};
-pub(crate) const SETS_NOTIFICATION_WITHOUT_PHYSICAL: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiCreateAllocation: Some(with_flags::<{ FlagsWddm2::ExplicitResidencyNotification }>),
-    ..GOOD
-};
-pub(crate) const SETS_HISTORYBUFFER_WITHOUT_CPUVISIBLE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiCreateAllocation: Some(with_flags::<{ FlagsWddm2::HistoryBuffer }>),
-    ..GOOD
-};
+pub(crate) const SETS_CACHED_WITHOUT_CPUVISIBLE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiCreateAllocation: Some(with_flags::<{ FlagsWddm2::Cached }>),
+        ..GOOD
+    };
+pub(crate) const SETS_PROTECTED_WITH_EXISTINGSYSMEM: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiCreateAllocation: Some(
+            with_flags::<{ FlagsWddm2::Protected | FlagsWddm2::ExistingSysMem }>,
+        ),
+        ..GOOD
+    };
+pub(crate) const SETS_NOTIFICATION_WITHOUT_PHYSICAL: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiCreateAllocation: Some(with_flags::<{ FlagsWddm2::ExplicitResidencyNotification }>),
+        ..GOOD
+    };
+pub(crate) const SETS_HISTORYBUFFER_WITHOUT_CPUVISIBLE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiCreateAllocation: Some(with_flags::<{ FlagsWddm2::HistoryBuffer }>),
+        ..GOOD
+    };
 
 pub(crate) const OVERRUNS_PRIVATE_DATA: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(overruns_private_data), ..GOOD };

@@ -18,21 +18,31 @@ use std::ptr;
 pub(crate) const FREES_POOL_TWICE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(frees_pool_twice), ..GOOD };
 pub(crate) const LEAKS_DESTROYED_ALLOCATION: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(leaks_destroyed_allocation), ..GOOD };
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiDestroyAllocation: Some(leaks_destroyed_allocation),
+        ..GOOD
+    };
 pub(crate) const IGNORES_DESTROYRESOURCE_FLAG: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(ignores_destroyresource_flag), ..GOOD };
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiDestroyAllocation: Some(ignores_destroyresource_flag),
+        ..GOOD
+    };
 pub(crate) const LEAKS_EMPTY_RESOURCE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(leaks_empty_resource), ..GOOD };
 pub(crate) const FREES_RESOURCE_WITH_MEMBERS: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(frees_resource_with_members), ..GOOD };
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiDestroyAllocation: Some(frees_resource_with_members),
+        ..GOOD
+    };
 pub(crate) const CRASHES_IN_DESTROY: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(crashes_in_destroy), ..GOOD };
-pub(crate) const WRITES_DESTROYED_ALLOCATION: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiAddDevice: Some(add_device_with_list),
-    DxgkDdiCreateAllocation: Some(create_and_record),
-    DxgkDdiDestroyDevice: Some(writes_destroyed_allocation),
-    ..GOOD
-};
+pub(crate) const WRITES_DESTROYED_ALLOCATION: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiAddDevice: Some(add_device_with_list),
+        DxgkDdiCreateAllocation: Some(create_and_record),
+        DxgkDdiDestroyDevice: Some(writes_destroyed_allocation),
+        ..GOOD
+    };
 
 /// Frees each allocation's block twice.
 unsafe extern "win64-unwind" fn frees_pool_twice(

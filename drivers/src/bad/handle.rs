@@ -17,7 +17,10 @@ pub(crate) const CALLS_GETHANDLEDATA_ON_OPEN: DRIVER_INITIALIZATION_DATA =
 pub(crate) const CALLS_GETHANDLEDATA: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateContext: Some(calls_gethandledata), ..GOOD };
 pub(crate) const ACQUIRES_DEVICE_SPECIFIC_RESOURCE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(acquires_device_specific_resource), ..GOOD };
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiOpenAllocation: Some(acquires_device_specific_resource),
+        ..GOOD
+    };
 pub(crate) const LEAKS_HANDLE_DATA: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(leaks_handle_data), ..GOOD };
 pub(crate) const RELEASES_HANDLE_DATA_TWICE: DRIVER_INITIALIZATION_DATA =

@@ -36,26 +36,39 @@ const fn with_control_interrupt(entry: DXGKDDI_CONTROLINTERRUPT) -> DRIVER_INITI
     DRIVER_INITIALIZATION_DATA { DxgkDdiControlInterrupt: Some(entry), ..GOOD }
 }
 
-pub(crate) const INDICATES_CHILD_IN_ISR: DRIVER_INITIALIZATION_DATA = with_interrupt_routine(indicates);
-pub(crate) const CLAIMS_EVERY_INTERRUPT: DRIVER_INITIALIZATION_DATA = with_interrupt_routine(claims);
-pub(crate) const LEAVES_INTERRUPT_ASSERTED: DRIVER_INITIALIZATION_DATA = with_interrupt_routine(leaves_interrupt_asserted);
-pub(crate) const NOTIFIES_FROM_PAGED_POOL: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiStartDevice: Some(start_with_paged_block),
-    DxgkDdiStopDevice: Some(stop_and_free_paged_block),
-    ..with_interrupt_routine(notifies_from_paged_pool)
-};
-pub(crate) const OMITS_QUEUE_DPC: DRIVER_INITIALIZATION_DATA = with_interrupt_routine(omits_queue_dpc);
+pub(crate) const INDICATES_CHILD_IN_ISR: DRIVER_INITIALIZATION_DATA =
+    with_interrupt_routine(indicates);
+pub(crate) const CLAIMS_EVERY_INTERRUPT: DRIVER_INITIALIZATION_DATA =
+    with_interrupt_routine(claims);
+pub(crate) const LEAVES_INTERRUPT_ASSERTED: DRIVER_INITIALIZATION_DATA =
+    with_interrupt_routine(leaves_interrupt_asserted);
+pub(crate) const NOTIFIES_FROM_PAGED_POOL: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiStartDevice: Some(start_with_paged_block),
+        DxgkDdiStopDevice: Some(stop_and_free_paged_block),
+        ..with_interrupt_routine(notifies_from_paged_pool)
+    };
+pub(crate) const OMITS_QUEUE_DPC: DRIVER_INITIALIZATION_DATA =
+    with_interrupt_routine(omits_queue_dpc);
 pub(crate) const OMITS_NOTIFY_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(omits_notify_dpc);
-pub(crate) const REPORTS_VSYNC_BEFORE_FENCES: DRIVER_INITIALIZATION_DATA = with_interrupt_routine(reports_vsync_before_fences);
-pub(crate) const REPORTS_WRONG_ENGINE: DRIVER_INITIALIZATION_DATA = with_interrupt_routine(reports_wrong_engine);
-pub(crate) const REPORTS_MISSING_NODE: DRIVER_INITIALIZATION_DATA = with_interrupt_routine(reports_missing_node);
-pub(crate) const REPORTS_DMA_FAULTED: DRIVER_INITIALIZATION_DATA = with_interrupt_routine(reports_dma_faulted);
-pub(crate) const REPORTS_FAULT_WITHOUT_FENCE: DRIVER_INITIALIZATION_DATA = with_interrupt_routine(reports_fault_without_fence);
+pub(crate) const REPORTS_VSYNC_BEFORE_FENCES: DRIVER_INITIALIZATION_DATA =
+    with_interrupt_routine(reports_vsync_before_fences);
+pub(crate) const REPORTS_WRONG_ENGINE: DRIVER_INITIALIZATION_DATA =
+    with_interrupt_routine(reports_wrong_engine);
+pub(crate) const REPORTS_MISSING_NODE: DRIVER_INITIALIZATION_DATA =
+    with_interrupt_routine(reports_missing_node);
+pub(crate) const REPORTS_DMA_FAULTED: DRIVER_INITIALIZATION_DATA =
+    with_interrupt_routine(reports_dma_faulted);
+pub(crate) const REPORTS_FAULT_WITHOUT_FENCE: DRIVER_INITIALIZATION_DATA =
+    with_interrupt_routine(reports_fault_without_fence);
 pub(crate) const NOTIFIES_DPC_AT_PASSIVE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(notifies_dpc_at_passive), ..GOOD };
-pub(crate) const SYNCHRONIZES_WRONG_MESSAGE: DRIVER_INITIALIZATION_DATA = in_dpc(synchronizes_wrong_message);
-pub(crate) const NESTS_SYNCHRONIZE_EXECUTION: DRIVER_INITIALIZATION_DATA = in_dpc(nests_synchronize_execution);
-pub(crate) const ACCEPTS_UNKNOWN_INTERRUPT_CONTROL: DRIVER_INITIALIZATION_DATA = with_control_interrupt(accepts_unknown_interrupt_control);
+pub(crate) const SYNCHRONIZES_WRONG_MESSAGE: DRIVER_INITIALIZATION_DATA =
+    in_dpc(synchronizes_wrong_message);
+pub(crate) const NESTS_SYNCHRONIZE_EXECUTION: DRIVER_INITIALIZATION_DATA =
+    in_dpc(nests_synchronize_execution);
+pub(crate) const ACCEPTS_UNKNOWN_INTERRUPT_CONTROL: DRIVER_INITIALIZATION_DATA =
+    with_control_interrupt(accepts_unknown_interrupt_control);
 pub(crate) const IGNORES_VSYNC_ENABLE: DRIVER_INITIALIZATION_DATA = with_control_interrupt(nothing);
 pub(crate) const WAITS_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(waits_in_dpc);
 
@@ -189,7 +202,10 @@ unsafe extern "win64-unwind" fn omits_queue_dpc(context: PVOID, _message: u32) -
 unsafe extern "win64-unwind" fn omits_notify_dpc(_context: PVOID) {}
 
 /// Reports a vsync with everything, and first.
-unsafe extern "win64-unwind" fn reports_vsync_before_fences(context: PVOID, message: u32) -> BOOLEAN {
+unsafe extern "win64-unwind" fn reports_vsync_before_fences(
+    context: PVOID,
+    message: u32,
+) -> BOOLEAN {
     let by = |it: &Adapter, node| {
         it.notify_vsync();
         it.notify_interrupt(node, it.board().done(node));
@@ -234,7 +250,10 @@ unsafe extern "win64-unwind" fn reports_dma_faulted(context: PVOID, message: u32
 }
 
 /// Reports every packet as a fault of fence zero.
-unsafe extern "win64-unwind" fn reports_fault_without_fence(context: PVOID, message: u32) -> BOOLEAN {
+unsafe extern "win64-unwind" fn reports_fault_without_fence(
+    context: PVOID,
+    message: u32,
+) -> BOOLEAN {
     // SAFETY: The arguments are the kernel's.
     unsafe { report_by(context, message, |it, node| it.notify_fault(node, Fence(0), 0)) }
 }

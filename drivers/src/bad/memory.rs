@@ -1,7 +1,10 @@
 //! What goes wrong on an adapter with memory: the driver in safe Rust, with a fault.
 
 use flight::Passive;
-use kernel::miniport::{DriverResult, CreateAllocationArgs, CreatedAllocations, Features, Miniport, DriverError, AllocationInfo};
+use kernel::miniport::{
+    AllocationInfo, CreateAllocationArgs, CreatedAllocations, DriverError, DriverResult, Features,
+    Miniport,
+};
 use kernel::operation::{BuildPagingBufferArgs, Operation};
 use kernel::segment::{MemoryFeatures, SegmentPreference, SegmentSet};
 use softgpu::{APERTURE, LOCAL, SoftGpu, VISIBLE};
@@ -43,20 +46,28 @@ impl Miniport for Memory {
         Ok(features)
     }
 
-    fn create_allocations(&self, at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
-        let mut born = self.inner.create_allocations(at, births)?;
+    fn create_allocations(
+        &self,
+        at: &mut Passive,
+        args: CreateAllocationArgs<'_>,
+    ) -> DriverResult<CreatedAllocations> {
+        let mut created = self.inner.create_allocations(at, args)?;
         if let Fault::Wants(wrong) = self.fault {
-            born.allocations.iter_mut().for_each(|(_, layout)| wrong(layout));
+            created.allocations.iter_mut().for_each(|(_, layout)| wrong(layout));
         }
-        Ok(born)
+        Ok(created)
     }
 
-    fn build_paging(&self, at: &mut Passive, building: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
+    fn build_paging(
+        &self,
+        at: &mut Passive,
+        args: &mut BuildPagingBufferArgs<'_>,
+    ) -> DriverResult<()> {
         let wrong = match self.fault {
-            Fault::BuildPagingBuffer(wrong) => wrong(building),
+            Fault::BuildPagingBuffer(wrong) => wrong(args),
             _ => None,
         };
-        wrong.unwrap_or_else(|| self.inner.build_paging(at, building))
+        wrong.unwrap_or_else(|| self.inner.build_paging(at, args))
     }
 }
 
@@ -69,9 +80,12 @@ pub(crate) const OVERLAPS_SEGMENTS: Fault = Fault::QueryAdapterInfo(|it| {
     let base = first(it, APERTURE).base;
     first(it, VISIBLE).base = base;
 });
-pub(crate) const LIMITS_MEMORY_COMMIT: Fault = Fault::QueryAdapterInfo(|it| first(it, LOCAL).commit_limit = 4096);
-pub(crate) const COMBINES_AGP_FLAGS: Fault = Fault::QueryAdapterInfo(|it| first(it, APERTURE).flags.agp = true);
-pub(crate) const CLAIMS_CACHE_COHERENT_MEMORY: Fault = Fault::QueryAdapterInfo(|it| first(it, LOCAL).flags.coherent = true);
+pub(crate) const LIMITS_MEMORY_COMMIT: Fault =
+    Fault::QueryAdapterInfo(|it| first(it, LOCAL).commit_limit = 4096);
+pub(crate) const COMBINES_AGP_FLAGS: Fault =
+    Fault::QueryAdapterInfo(|it| first(it, APERTURE).flags.agp = true);
+pub(crate) const CLAIMS_CACHE_COHERENT_MEMORY: Fault =
+    Fault::QueryAdapterInfo(|it| first(it, LOCAL).flags.coherent = true);
 pub(crate) const COMBINES_CPUVISIBLE_HOST_APERTURE: Fault =
     Fault::QueryAdapterInfo(|it| first(it, VISIBLE).flags.host_aperture = true);
 pub(crate) const PRESERVES_HIBERNATE_ONLY: Fault =
@@ -80,9 +94,12 @@ pub(crate) const MISORDERS_BANKS: Fault = Fault::QueryAdapterInfo(|it| {
     let local = first(it, LOCAL);
     (local.flags.banked, local.banks) = (true, vec![0x2000, 0x1000]);
 });
-pub(crate) const PLACES_PAGING_BUFFER_WRONG: Fault = Fault::QueryAdapterInfo(|it| it.paging.segment = LOCAL);
-pub(crate) const REPORTS_MEMORY_SEGMENT_FIRST: Fault = Fault::QueryAdapterInfo(|it| it.segments.reverse());
-pub(crate) const ALIGNS_BELOW_PAGE_SIZE: Fault = Fault::QueryAdapterInfo(|it| first(it, LOCAL).flags.large_pages = true);
+pub(crate) const PLACES_PAGING_BUFFER_WRONG: Fault =
+    Fault::QueryAdapterInfo(|it| it.paging.segment = LOCAL);
+pub(crate) const REPORTS_MEMORY_SEGMENT_FIRST: Fault =
+    Fault::QueryAdapterInfo(|it| it.segments.reverse());
+pub(crate) const ALIGNS_BELOW_PAGE_SIZE: Fault =
+    Fault::QueryAdapterInfo(|it| first(it, LOCAL).flags.large_pages = true);
 
 pub(crate) const PREFERS_ELSEWHERE: Fault = Fault::Wants(|it| {
     it.requirements.segments = SegmentSet::of(&[APERTURE]);
@@ -101,12 +118,14 @@ pub(crate) const PLACES_CPUVISIBLE_INVISIBLY: Fault = Fault::Wants(|it| {
     it.requirements.preferred = [None; 5];
 });
 
-pub(crate) const RETURNS_ILLEGAL_PAGING_STATUS: Fault = Fault::BuildPagingBuffer(|_| Some(Err(DriverError::Invalid)));
-pub(crate) const OVERRUNS_PAGING_BUFFER: Fault = Fault::BuildPagingBuffer(|building| {
-    building.written = u32::try_from(building.buffer.len()).unwrap_or(u32::MAX).saturating_add(4);
+pub(crate) const RETURNS_ILLEGAL_PAGING_STATUS: Fault =
+    Fault::BuildPagingBuffer(|_| Some(Err(DriverError::Invalid)));
+pub(crate) const OVERRUNS_PAGING_BUFFER: Fault = Fault::BuildPagingBuffer(|args| {
+    args.written = u32::try_from(args.buffer.len()).unwrap_or(u32::MAX).saturating_add(4);
     Some(Ok(()))
 });
-pub(crate) const NEVER_FITS_PAGING_BUFFER: Fault = Fault::BuildPagingBuffer(|_| Some(Err(DriverError::NoRoom)));
-pub(crate) const REPORTS_UNUSED_ALLOCATION_BUSY: Fault = Fault::BuildPagingBuffer(|building| {
-    matches!(building.operation, Operation::InitContext { .. }).then_some(Err(DriverError::Busy))
+pub(crate) const NEVER_FITS_PAGING_BUFFER: Fault =
+    Fault::BuildPagingBuffer(|_| Some(Err(DriverError::NoRoom)));
+pub(crate) const REPORTS_UNUSED_ALLOCATION_BUSY: Fault = Fault::BuildPagingBuffer(|args| {
+    matches!(args.operation, Operation::InitContext { .. }).then_some(Err(DriverError::Busy))
 });

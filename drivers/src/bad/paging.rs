@@ -1,8 +1,10 @@
 //! Drivers that page wrongly: each hands operations on to a good one, but for one thing.
 
 use flight::{Dispatch, Passive, Run};
-use kernel::miniport::{DriverResult, Miniport, DriverError};
-use kernel::operation::{BuildPagingBufferArgs, TransferEnd, Operation, PAGE, Pages, SubmitPagingArgs, Transfer};
+use kernel::miniport::{DriverError, DriverResult, Miniport};
+use kernel::operation::{
+    BuildPagingBufferArgs, Operation, PAGE, Pages, SubmitPagingArgs, Transfer, TransferEnd,
+};
 use std::sync::Arc;
 
 /// Says in `multipass` that the second of two operations is under way.
@@ -54,21 +56,21 @@ impl Crooked {
     fn with(
         &self,
         at: &mut Passive,
-        building: &mut BuildPagingBufferArgs<'_>,
+        args: &mut BuildPagingBufferArgs<'_>,
         operation: Operation<'_>,
     ) -> DriverResult<()> {
-        let skip = building.written as usize;
+        let skip = args.written as usize;
         let mut other = BuildPagingBufferArgs {
             operation,
-            buffer: building.buffer.get_mut(skip..).unwrap_or_default(),
-            address: building.address + u64::from(building.written),
-            used: building.used + building.written,
+            buffer: args.buffer.get_mut(skip..).unwrap_or_default(),
+            address: args.address + u64::from(args.written),
+            used: args.used + args.written,
             written: 0,
-            multipass: building.multipass,
-            private: building.private,
+            multipass: args.multipass,
+            private: args.private,
         };
         let answer = self.inner.build_paging(at, &mut other);
-        building.written += other.written;
+        args.written += other.written;
         answer
     }
 
@@ -76,17 +78,17 @@ impl Crooked {
     fn both(
         &self,
         at: &mut Passive,
-        building: &mut BuildPagingBufferArgs<'_>,
+        args: &mut BuildPagingBufferArgs<'_>,
         one: Operation<'_>,
         other: Operation<'_>,
     ) -> DriverResult<()> {
-        if *building.multipass & SECOND == 0 {
-            self.with(at, building, one)?;
-            *building.multipass = SECOND;
+        if *args.multipass & SECOND == 0 {
+            self.with(at, args, one)?;
+            *args.multipass = SECOND;
         }
-        *building.multipass &= !SECOND;
-        let answer = self.with(at, building, other);
-        *building.multipass |= SECOND;
+        *args.multipass &= !SECOND;
+        let answer = self.with(at, args, other);
+        *args.multipass |= SECOND;
         answer
     }
 
@@ -94,32 +96,34 @@ impl Crooked {
     fn through(
         &self,
         at: &mut Passive,
-        building: &mut BuildPagingBufferArgs<'_>,
+        args: &mut BuildPagingBufferArgs<'_>,
         it: &Transfer<'_>,
         other: impl FnOnce(Vec<Run>) -> Vec<Run>,
     ) -> DriverResult<()> {
-        let ((TransferEnd::System(pages), _) | (_, TransferEnd::System(pages))) = (it.from, it.to) else {
-            return self.with(at, building, Operation::Transfer(it.clone()));
+        let ((TransferEnd::System(pages), _) | (_, TransferEnd::System(pages))) = (it.from, it.to)
+        else {
+            return self.with(at, args, Operation::Transfer(it.clone()));
         };
         let runs = other(pages.addresses().map(|start| Run { start, bytes: PAGE }).collect());
         let pages = Pages { runs: &runs, first: 0, ..pages };
-        let of = |end| if let TransferEnd::System(_) = end { TransferEnd::System(pages) } else { end };
+        let of =
+            |end| if let TransferEnd::System(_) = end { TransferEnd::System(pages) } else { end };
         let (from, to) = (of(it.from), of(it.to));
-        self.with(at, building, Operation::Transfer(Transfer { from, to, ..it.clone() }))
+        self.with(at, args, Operation::Transfer(Transfer { from, to, ..it.clone() }))
     }
 
     /// A move with a flaw.
     fn transfer(
         &self,
         at: &mut Passive,
-        building: &mut BuildPagingBufferArgs<'_>,
+        args: &mut BuildPagingBufferArgs<'_>,
         it: &Transfer<'_>,
     ) -> DriverResult<()> {
         if self.flaw == Flaw::ReversesPagedOutPages {
-            return self.through(at, building, it, |runs| runs.into_iter().rev().collect());
+            return self.through(at, args, it, |runs| runs.into_iter().rev().collect());
         }
         if self.flaw == Flaw::AssumesContiguousPages {
-            return self.through(at, building, it, |runs| {
+            return self.through(at, args, it, |runs| {
                 let first = runs.first().map_or(0, |it| it.start);
                 let page = |place| Run { start: first + place * PAGE, bytes: PAGE };
                 (0..).zip(&runs).map(|(place, _)| page(place)).collect()
@@ -128,7 +132,7 @@ impl Crooked {
         let TransferEnd::Segment { number, address } = it.to else {
             let short = self.flaw == Flaw::TransfersOnePageLess && it.bytes > PAGE;
             let bytes = if short { it.bytes - PAGE } else { it.bytes };
-            return self.with(at, building, Operation::Transfer(Transfer { bytes, ..it.clone() }));
+            return self.with(at, args, Operation::Transfer(Transfer { bytes, ..it.clone() }));
         };
         let to = |number, address| TransferEnd::Segment { number, address };
         let moved = |to| Operation::Transfer(Transfer { to, ..it.clone() });
@@ -137,20 +141,23 @@ impl Crooked {
                 let word = it.driver_handle.unwrap_or(0);
                 let segment = number;
                 let last = address + it.bytes - 1;
-                let fill =
-                    Operation::Fill { driver_handle: word, segment, address: last, bytes: 1, pattern: 0x77 };
-                self.both(at, building, moved(it.to), fill)
+                let fill = Operation::Fill {
+                    driver_handle: word,
+                    segment,
+                    address: last,
+                    bytes: 1,
+                    pattern: 0x77,
+                };
+                self.both(at, args, moved(it.to), fill)
             }
-            Flaw::Twice => {
-                self.both(at, building, moved(it.to), moved(to(number, address + it.bytes)))
-            }
+            Flaw::Twice => self.both(at, args, moved(it.to), moved(to(number, address + it.bytes))),
             Flaw::TransfersToWrongSegment => {
                 // The built-in GPU's segments begin at multiples of this.
                 let elsewhere = address ^ (0x30 << 32);
-                self.with(at, building, moved(to(number ^ 1, elsewhere)))
+                self.with(at, args, moved(to(number ^ 1, elsewhere)))
             }
-            Flaw::TransfersOnePageOff => self.with(at, building, moved(to(number, address + PAGE))),
-            _ => self.with(at, building, moved(it.to)),
+            Flaw::TransfersOnePageOff => self.with(at, args, moved(to(number, address + PAGE))),
+            _ => self.with(at, args, moved(it.to)),
         }
     }
 }
@@ -160,8 +167,12 @@ impl Miniport for Crooked {
         Some(&*self.inner)
     }
 
-    fn build_paging(&self, at: &mut Passive, building: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
-        let operation = building.operation.clone();
+    fn build_paging(
+        &self,
+        at: &mut Passive,
+        args: &mut BuildPagingBufferArgs<'_>,
+    ) -> DriverResult<()> {
+        let operation = args.operation.clone();
         match (&operation, self.flaw) {
             (Operation::Fill { .. }, Flaw::SkipsFill)
             | (Operation::UnmapAperture { .. }, Flaw::KeepsApertureMapping) => Ok(()),
@@ -170,24 +181,27 @@ impl Miniport for Crooked {
                 let mut runs: Vec<_> =
                     pages.addresses().map(|start| Run { start, bytes: PAGE }).collect();
                 runs.reverse();
-                let Operation::MapAperture { driver_handle: word, segment, page, coherent, .. } = operation else {
+                let Operation::MapAperture { driver_handle: word, segment, page, coherent, .. } =
+                    operation
+                else {
                     return Ok(());
                 };
                 let pages = Pages { runs: &runs, ..*pages };
-                let map = Operation::MapAperture { driver_handle: word, segment, page, pages, coherent };
-                self.with(at, building, map)
+                let map =
+                    Operation::MapAperture { driver_handle: word, segment, page, pages, coherent };
+                self.with(at, args, map)
             }
             (Operation::Transfer(it), flaw) if flaw != Flaw::SkipsMultipassPage => {
-                self.transfer(at, building, it)
+                self.transfer(at, args, it)
             }
             (Operation::Transfer(_), Flaw::SkipsMultipassPage) => {
-                let answer = self.inner.build_paging(at, building);
+                let answer = self.inner.build_paging(at, args);
                 if answer == Err(DriverError::NoRoom) {
-                    *building.multipass += 1;
+                    *args.multipass += 1;
                 }
                 answer
             }
-            _ => self.inner.build_paging(at, building),
+            _ => self.inner.build_paging(at, args),
         }
     }
 

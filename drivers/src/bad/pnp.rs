@@ -20,20 +20,25 @@ pub(crate) const OMITS_START_COUNTS: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiStartDevice: Some(omits_start_counts), ..GOOD };
 pub(crate) const LEAKS_START_DEVICE_MEMORY: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiStartDevice: Some(leaks_start_device_memory), ..GOOD };
-pub(crate) const RELEASES_MISSING_POST_DISPLAY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiStopDeviceAndReleasePostDisplayOwnership: Some(releases_missing_post_display),
-    ..GOOD
-};
+pub(crate) const RELEASES_MISSING_POST_DISPLAY: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiStopDeviceAndReleasePostDisplayOwnership: Some(releases_missing_post_display),
+        ..GOOD
+    };
 pub(crate) const QUEUES_DPC_IN_RESET: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiResetDevice: Some(queues_dpc_in_reset), ..GOOD };
 pub(crate) const FAILS_SET_POWER: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiSetPowerState: Some(fails_set_power), ..GOOD };
 pub(crate) const TOUCHES_REMOVED_HARDWARE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiStopDevice: Some(touches_removed_hardware), ..GOOD };
-pub(crate) const WRITES_REMOVED_REGISTER: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiStopDevice: Some(writes_removed_register), ..HANDLE_QUERIES };
-pub(crate) const FAILS_SURPRISE_REMOVAL: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiNotifySurpriseRemoval: Some(fails_surprise_removal), ..GOOD };
+pub(crate) const WRITES_REMOVED_REGISTER: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiStopDevice: Some(writes_removed_register),
+    ..HANDLE_QUERIES
+};
+pub(crate) const FAILS_SURPRISE_REMOVAL: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiNotifySurpriseRemoval: Some(fails_surprise_removal),
+    ..GOOD
+};
 
 /// What the driver writes down.
 #[repr(C)]

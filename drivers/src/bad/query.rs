@@ -34,8 +34,10 @@ pub(crate) const CLAIMS_GPUMMU_AND_IOMMU: DRIVER_INITIALIZATION_DATA = asked(
 pub(crate) const OVERRUNS_DRIVER_CAPS: DRIVER_INITIALIZATION_DATA = asked(overruns_driver_caps);
 pub(crate) const OVERRUNS_UMD_QUERY: DRIVER_INITIALIZATION_DATA = asked(overruns_umd_query);
 pub(crate) const TRUSTS_UMD_QUERY_NODE: DRIVER_INITIALIZATION_DATA = asked(trusts_umd_query_node);
-pub(crate) const FILLS_SEGMENT_COUNT_QUERY: DRIVER_INITIALIZATION_DATA = asked(fills_segment_count_query);
-pub(crate) const OMITS_SEGMENT_DESCRIPTOR: DRIVER_INITIALIZATION_DATA = asked(omits_segment_descriptor);
+pub(crate) const FILLS_SEGMENT_COUNT_QUERY: DRIVER_INITIALIZATION_DATA =
+    asked(fills_segment_count_query);
+pub(crate) const OMITS_SEGMENT_DESCRIPTOR: DRIVER_INITIALIZATION_DATA =
+    asked(omits_segment_descriptor);
 pub(crate) const IGNORES_SEGMENT_STRIDE: DRIVER_INITIALIZATION_DATA = asked(ignores_segment_stride);
 
 /// The good driver, with another answer.

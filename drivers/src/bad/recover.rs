@@ -36,27 +36,42 @@ pub(crate) const NO_ENGINE_RESET: DRIVER_INITIALIZATION_DATA =
 pub(crate) const FAILS_PREEMPT_COMMAND: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiPreemptCommand: Some(fails_preempt_command), ..GOOD };
 pub(crate) const OMITS_IDLE_PREEMPTION_REPORT: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiPreemptCommand: Some(omits_idle_preemption_report), ..GOOD };
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiPreemptCommand: Some(omits_idle_preemption_report),
+        ..GOOD
+    };
 pub(crate) const OMITS_PREEMPTION_REPORT: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiQueryCurrentFence: Some(omits_preemption_report),
     ..reporting(isr_hiding_preemption)
 };
-pub(crate) const REPORTS_PREEMPTION_UNSUBMITTED_FENCE: DRIVER_INITIALIZATION_DATA = reporting(reports_preemption_unsubmitted_fence);
-pub(crate) const REPORTS_WRONG_PREEMPTION_FENCE: DRIVER_INITIALIZATION_DATA = reporting(reports_wrong_preemption_fence);
-pub(crate) const OMITS_QUERIED_FENCE_REPORT: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiQueryCurrentFence: Some(omits_queried_fence_report),
-    ..reporting(ignores_interrupts)
-};
+pub(crate) const REPORTS_PREEMPTION_UNSUBMITTED_FENCE: DRIVER_INITIALIZATION_DATA =
+    reporting(reports_preemption_unsubmitted_fence);
+pub(crate) const REPORTS_WRONG_PREEMPTION_FENCE: DRIVER_INITIALIZATION_DATA =
+    reporting(reports_wrong_preemption_fence);
+pub(crate) const OMITS_QUERIED_FENCE_REPORT: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiQueryCurrentFence: Some(omits_queried_fence_report),
+        ..reporting(ignores_interrupts)
+    };
 pub(crate) const FAILS_CANCEL_COMMAND: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCancelCommand: Some(fails_cancel_command), ..GOOD };
 pub(crate) const FAILS_QUERY_ENGINE_STATUS: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiQueryEngineStatus: Some(fails_query_engine_status), ..GOOD };
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiQueryEngineStatus: Some(fails_query_engine_status),
+        ..GOOD
+    };
 pub(crate) const OMITS_NODE_FROM_DEPENDENCY: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiQueryDependentEngineGroup: Some(omits_node_from_dependency), ..GOOD };
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiQueryDependentEngineGroup: Some(omits_node_from_dependency),
+        ..GOOD
+    };
 pub(crate) const KEEPS_WORK_AFTER_RESET: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiResetEngine: Some(keeps_work_after_reset), ..GOOD };
 pub(crate) const REPORTS_UNSUBMITTED_ABORTED_FENCE: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiResetEngine: Some(reports_unsubmitted_aborted_fence), ..GOOD };
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiResetEngine: Some(reports_unsubmitted_aborted_fence),
+        ..GOOD
+    };
 pub(crate) const REPORTS_ABORT_ON_IDLE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiQueryDependentEngineGroup: Some(reports_all_nodes_dependent),
     DxgkDdiResetEngine: Some(reports_abort_on_idle),
@@ -65,19 +80,30 @@ pub(crate) const REPORTS_ABORT_ON_IDLE: DRIVER_INITIALIZATION_DATA = DRIVER_INIT
 pub(crate) const FAILS_RESET_FROM_TIMEOUT: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiResetFromTimeout: Some(does_not_reset), ..RESETS_ALL };
 pub(crate) const SKIPS_RESET_FROM_TIMEOUT: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiResetFromTimeout: Some(skips_reset_from_timeout), ..RESETS_ALL };
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiResetFromTimeout: Some(skips_reset_from_timeout),
+        ..RESETS_ALL
+    };
 pub(crate) const FAILS_RESTART_FROM_TIMEOUT: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiRestartFromTimeout: Some(does_not_reset), ..RESETS_ALL };
 pub(crate) const OMITS_RESTART_FROM_TIMEOUT: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiRestartFromTimeout: None, ..RESETS_ALL };
 pub(crate) const REPORTS_FENCE_AFTER_RESET: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiRestartFromTimeout: Some(reports_fence_after_reset), ..RESETS_ALL };
-pub(crate) const KEEPS_FENCE_AFTER_RESET: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiResetFromTimeout: Some(keeps_fence_after_reset), ..RESETS_ALL };
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiRestartFromTimeout: Some(reports_fence_after_reset),
+        ..RESETS_ALL
+    };
+pub(crate) const KEEPS_FENCE_AFTER_RESET: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiResetFromTimeout: Some(keeps_fence_after_reset),
+    ..RESETS_ALL
+};
 pub(crate) const OVERRUNS_DEBUG_INFO: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCollectDbgInfo: Some(overruns_debug_info), ..RESETS_ALL };
 pub(crate) const TOUCHES_HARDWARE_DURING_RESET: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiBuildPagingBuffer: Some(touches_hardware_during_reset), ..MEMORY };
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiBuildPagingBuffer: Some(touches_hardware_during_reset),
+        ..MEMORY
+    };
 
 /// Answers as the good driver does, but does not reset single engines.
 unsafe extern "win64-unwind" fn resets_no_engine(
@@ -181,7 +207,10 @@ unsafe extern "win64-unwind" fn omits_preemption_report(
 }
 
 /// Says that more is done than the node was given.
-unsafe extern "win64-unwind" fn reports_preemption_unsubmitted_fence(context: PVOID, message: u32) -> BOOLEAN {
+unsafe extern "win64-unwind" fn reports_preemption_unsubmitted_fence(
+    context: PVOID,
+    message: u32,
+) -> BOOLEAN {
     let by = |it: &Adapter, node, preemption, last: Fence| {
         it.notify_preempted(node, preemption, Fence(last.0.wrapping_add(100)));
     };
@@ -190,7 +219,10 @@ unsafe extern "win64-unwind" fn reports_preemption_unsubmitted_fence(context: PV
 }
 
 /// Counts preemptions for itself.
-unsafe extern "win64-unwind" fn reports_wrong_preemption_fence(context: PVOID, message: u32) -> BOOLEAN {
+unsafe extern "win64-unwind" fn reports_wrong_preemption_fence(
+    context: PVOID,
+    message: u32,
+) -> BOOLEAN {
     let by = |it: &Adapter, node, preemption: Fence, last| {
         it.notify_preempted(node, preemption.next(), last);
     };

@@ -3,9 +3,11 @@
 
 use flight::{Dispatch, Passive};
 use kernel::context::Context;
-use kernel::listed::{BufferSizes, SubmitCommandArgs, AllocationListEntry, PatchLocation, PatchArgs, RenderArgs};
+use kernel::listed::{
+    AllocationListEntry, BufferSizes, PatchArgs, PatchLocation, RenderArgs, SubmitCommandArgs,
+};
 use kernel::miniport::{
-    DriverResult, HandleSlot, CreateContextArgs, DriverContext, DriverDevice, Miniport, DriverError,
+    CreateContextArgs, DriverContext, DriverDevice, DriverError, DriverResult, HandleSlot, Miniport,
 };
 use softgpu::{SoftGpu, format};
 use std::sync::Arc;
@@ -86,8 +88,9 @@ fn rewrite(
         let place = it.patch_offset as usize;
         let address = list.get(it.allocation_index as usize).map_or(0, |it| it.address);
         let address = address + u64::from(it.allocation_offset);
-        if let Some(word) = buffer.get_mut(place..).and_then(<[u8]>::first_chunk_mut::<8>) {
-            *word = new(u64::from_le_bytes(*word), address).to_le_bytes();
+        if let Some(driver_handle) = buffer.get_mut(place..).and_then(<[u8]>::first_chunk_mut::<8>)
+        {
+            *driver_handle = new(u64::from_le_bytes(*driver_handle), address).to_le_bytes();
         }
     }
 }
@@ -102,9 +105,10 @@ impl Miniport for RenderFlawDriver {
         at: &mut Passive,
         device: &DriverDevice,
         order: &CreateContextArgs,
-        word: HandleSlot<'_, Context>,
+        driver_handle: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, BufferSizes)> {
-        let (context, sizes) = self.inner.create_listed_context(at, device, order, word)?;
+        let (context, sizes) =
+            self.inner.create_listed_context(at, device, order, driver_handle)?;
         let guaranteed = matches!(self.flaw, Flaw::None | Flaw::BreaksGuaranteedDmaBuffer);
         let patches = if guaranteed { GUARANTEED } else { sizes.patches };
         Ok((context, BufferSizes { guaranteed, patches, ..sizes }))
@@ -144,7 +148,10 @@ impl Miniport for RenderFlawDriver {
             _ => (),
         }
         let told = |it: &PatchLocation| {
-            rendering.allocation_list.get(it.allocation_index as usize).is_some_and(|it| it.segment != 0)
+            rendering
+                .allocation_list
+                .get(it.allocation_index as usize)
+                .is_some_and(|it| it.segment != 0)
         };
         rendering.patches = match self.flaw {
             Flaw::OmitsPatchLocation => patches.iter().filter(|it| !told(it)).copied().collect(),
@@ -156,7 +163,9 @@ impl Miniport for RenderFlawDriver {
 
     fn patch(&self, at: &mut Passive, patching: &mut PatchArgs<'_>) -> DriverResult<()> {
         match self.flaw {
-            Flaw::AssumesPatchContext if patching.context.is_none() => return Err(DriverError::Invalid),
+            Flaw::AssumesPatchContext if patching.context.is_none() => {
+                return Err(DriverError::Invalid);
+            }
             Flaw::PatchesByAdding => {
                 let (list, patches) = (patching.allocation_list, patching.patches);
                 rewrite(patching.buffer, patches, list, |before, address| before | address);

@@ -5,7 +5,8 @@ use crate::area::{Area, ask, give_back, order};
 use crate::block::{find, free};
 use crate::context::{create_device, device_and_adapter};
 use crate::memory::{
-    ALL_SEGMENTS, MEMORY, build_paging_buffer, context, create_context_with_area, destroy_context_with_area,
+    ALL_SEGMENTS, MEMORY, build_paging_buffer, context, create_context_with_area,
+    destroy_context_with_area,
 };
 use crate::table::Adapter;
 use abi::display::{
@@ -19,28 +20,47 @@ use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
 use abi::{HANDLE, NTSTATUS};
 use std::ptr;
 
-pub(crate) const SHARES_PER_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA = with_create_args(create_with_bad_args::<SharedPerContext>);
-pub(crate) const OMITS_CONTEXT_ALLOCATION_OWNER: DRIVER_INITIALIZATION_DATA = with_create_args(create_with_bad_args::<NoOwner>);
-pub(crate) const PASSES_WRONG_DEVICE_HANDLE: DRIVER_INITIALIZATION_DATA = with_create_args(create_with_bad_args::<WrongDeviceHandle>);
-pub(crate) const PASSES_WRONG_CONTEXT_HANDLE: DRIVER_INITIALIZATION_DATA = with_create_args(create_with_bad_args::<WrongContextHandle>);
-pub(crate) const REQUESTS_EMPTY_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA = with_create_args(create_with_bad_args::<EmptyAllocation>);
-pub(crate) const PREFERS_ELSEWHERE: DRIVER_INITIALIZATION_DATA = with_create_args(create_with_bad_args::<Elsewhere>);
-pub(crate) const EVICTS_TO_MEMORY: DRIVER_INITIALIZATION_DATA = with_create_args(create_with_bad_args::<Evicted>);
-pub(crate) const REQUESTS_VISIBLE_CONTEXT_MEMORY: DRIVER_INITIALIZATION_DATA = with_create_args(create_with_bad_args::<Seen>);
+pub(crate) const SHARES_PER_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA =
+    with_create_args(create_with_bad_args::<SharedPerContext>);
+pub(crate) const OMITS_CONTEXT_ALLOCATION_OWNER: DRIVER_INITIALIZATION_DATA =
+    with_create_args(create_with_bad_args::<NoOwner>);
+pub(crate) const PASSES_WRONG_DEVICE_HANDLE: DRIVER_INITIALIZATION_DATA =
+    with_create_args(create_with_bad_args::<WrongDeviceHandle>);
+pub(crate) const PASSES_WRONG_CONTEXT_HANDLE: DRIVER_INITIALIZATION_DATA =
+    with_create_args(create_with_bad_args::<WrongContextHandle>);
+pub(crate) const REQUESTS_EMPTY_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA =
+    with_create_args(create_with_bad_args::<EmptyAllocation>);
+pub(crate) const PREFERS_ELSEWHERE: DRIVER_INITIALIZATION_DATA =
+    with_create_args(create_with_bad_args::<Elsewhere>);
+pub(crate) const EVICTS_TO_MEMORY: DRIVER_INITIALIZATION_DATA =
+    with_create_args(create_with_bad_args::<Evicted>);
+pub(crate) const REQUESTS_VISIBLE_CONTEXT_MEMORY: DRIVER_INITIALIZATION_DATA =
+    with_create_args(create_with_bad_args::<Seen>);
 
-pub(crate) const FREES_CONTEXT_ALLOCATION_TWICE: DRIVER_INITIALIZATION_DATA = ends(frees_context_allocation_twice);
-pub(crate) const FREES_WRONG_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA = ends(frees_wrong_context_allocation);
-pub(crate) const LEAKS_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA = ends(leaks_context_allocation);
-pub(crate) const MAPS_PAST_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA = ends(maps_past_context_allocation);
+pub(crate) const FREES_CONTEXT_ALLOCATION_TWICE: DRIVER_INITIALIZATION_DATA =
+    ends(frees_context_allocation_twice);
+pub(crate) const FREES_WRONG_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA =
+    ends(frees_wrong_context_allocation);
+pub(crate) const LEAKS_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA =
+    ends(leaks_context_allocation);
+pub(crate) const MAPS_PAST_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA =
+    ends(maps_past_context_allocation);
 pub(crate) const LEAKS_SHARED_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(leaks_shared_context_allocation), ..MEMORY };
-pub(crate) const USES_FREED_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiBuildPagingBuffer: Some(uses_freed_context_allocation),
-    DxgkDdiDestroyContext: Some(leaks_context_allocation),
-    ..MEMORY
-};
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiCreateDevice: Some(leaks_shared_context_allocation),
+        ..MEMORY
+    };
+pub(crate) const USES_FREED_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiBuildPagingBuffer: Some(uses_freed_context_allocation),
+        DxgkDdiDestroyContext: Some(leaks_context_allocation),
+        ..MEMORY
+    };
 pub(crate) const UPDATES_CONTEXT_WHILE_PAGING: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiBuildPagingBuffer: Some(updates_context_while_paging), ..MEMORY };
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiBuildPagingBuffer: Some(updates_context_while_paging),
+        ..MEMORY
+    };
 
 /// A driver that asks for something else as well when it creates a context.
 const fn with_create_args(
@@ -277,9 +297,9 @@ unsafe fn initialises<'a>(
         return None;
     }
     // SAFETY: The operation says which member it is.
-    let word = unsafe { args.About.InitContextResource.hAllocation };
+    let driver_handle = unsafe { args.About.InitContextResource.hAllocation };
     // SAFETY: The word is the adapter's, which outlives the call.
     let known = unsafe { find::<Adapter>(adapter) };
     // SAFETY: The word is an area's, which outlives the call.
-    known.zip(unsafe { find::<Area>(word) })
+    known.zip(unsafe { find::<Area>(driver_handle) })
 }

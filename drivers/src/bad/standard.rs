@@ -7,20 +7,26 @@ use abi::display::DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA;
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::{HANDLE, NTSTATUS};
 
-pub(crate) const EDITS_STANDARD_SURFACE_DATA: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiGetStandardAllocationDriverData: Some(edits_standard_surface_data),
-    ..GOOD
-};
-pub(crate) const OMITS_STANDARD_PRIVATE_DATA: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiGetStandardAllocationDriverData: Some(omits_standard_private_data),
-    ..GOOD
-};
-pub(crate) const CHANGES_STANDARD_PRIVATE_SIZE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiGetStandardAllocationDriverData: Some(changes_standard_private_size),
-    ..GOOD
-};
+pub(crate) const EDITS_STANDARD_SURFACE_DATA: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiGetStandardAllocationDriverData: Some(edits_standard_surface_data),
+        ..GOOD
+    };
+pub(crate) const OMITS_STANDARD_PRIVATE_DATA: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiGetStandardAllocationDriverData: Some(omits_standard_private_data),
+        ..GOOD
+    };
+pub(crate) const CHANGES_STANDARD_PRIVATE_SIZE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiGetStandardAllocationDriverData: Some(changes_standard_private_size),
+        ..GOOD
+    };
 pub(crate) const REJECTS_OWN_PRIVATE_DATA: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiGetStandardAllocationDriverData: Some(rejects_own_private_data), ..GOOD };
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiGetStandardAllocationDriverData: Some(rejects_own_private_data),
+        ..GOOD
+    };
 
 /// Asks for sizes as the good driver does; with the status, whether that was all.
 ///

@@ -36,13 +36,17 @@ impl Miniport for LeaksOnTransferStart {
         Some(&*self.inner)
     }
 
-    fn build_paging(&self, at: &mut Passive, building: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
-        let starts = matches!(&building.operation, Operation::Transfer(it) if it.start);
+    fn build_paging(
+        &self,
+        at: &mut Passive,
+        args: &mut BuildPagingBufferArgs<'_>,
+    ) -> DriverResult<()> {
+        let starts = matches!(&args.operation, Operation::Transfer(it) if it.start);
         let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
         if starts {
             blocks.push(self.pool.run_driver(|| take(Started)).expose_provenance());
         }
-        let answer = self.inner.build_paging(at, building);
+        let answer = self.inner.build_paging(at, args);
         if answer.is_ok() {
             for block in blocks.drain(..) {
                 // SAFETY: It was taken here, and nobody else knows of it.

@@ -23,10 +23,13 @@ const fn with_submit_command(entry: DXGKDDI_SUBMITCOMMANDVIRTUAL) -> DRIVER_INIT
 
 pub(crate) const FAILS_SUBMIT_PAGING: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiSubmitCommand: Some(fails_submit_paging), ..MEMORY };
-pub(crate) const ACQUIRES_HANDLE_DATA_IN_SUBMIT: DRIVER_INITIALIZATION_DATA = with_submit_command(acquires);
+pub(crate) const ACQUIRES_HANDLE_DATA_IN_SUBMIT: DRIVER_INITIALIZATION_DATA =
+    with_submit_command(acquires);
 pub(crate) const WAITS_IN_SUBMIT: DRIVER_INITIALIZATION_DATA = with_submit_command(waits);
-pub(crate) const ALLOCATES_PAGED_IN_SUBMIT: DRIVER_INITIALIZATION_DATA = with_submit_command(allocates_paged_in_submit);
-pub(crate) const RETURNS_NO_MEMORY_SUBMIT: DRIVER_INITIALIZATION_DATA = with_submit_command(returns_no_memory_submit);
+pub(crate) const ALLOCATES_PAGED_IN_SUBMIT: DRIVER_INITIALIZATION_DATA =
+    with_submit_command(allocates_paged_in_submit);
+pub(crate) const RETURNS_NO_MEMORY_SUBMIT: DRIVER_INITIALIZATION_DATA =
+    with_submit_command(returns_no_memory_submit);
 
 /// Takes paging work, and answers that it has not.
 unsafe extern "win64-unwind" fn fails_submit_paging(

@@ -1,8 +1,8 @@
 //! Drivers that write page tables wrongly: each hands on to a good one, but for one thing.
 
 use flight::Passive;
-use kernel::miniport::{DriverResult, DriverContext, DriverProcess, Miniport, DriverError};
-use kernel::mmu::{PageTableEntry, Root, RootSize, TableAddress, TableUpdate, MapHostApertureArgs};
+use kernel::miniport::{DriverContext, DriverError, DriverProcess, DriverResult, Miniport};
+use kernel::mmu::{MapHostApertureArgs, PageTableEntry, Root, RootSize, TableAddress, TableUpdate};
 use kernel::operation::{BuildPagingBufferArgs, Operation, PAGE};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -72,27 +72,27 @@ impl PageTableFlawDriver {
     fn with(
         &self,
         at: &mut Passive,
-        building: &mut BuildPagingBufferArgs<'_>,
+        args: &mut BuildPagingBufferArgs<'_>,
         operation: Operation<'_>,
     ) -> DriverResult<()> {
         let mut other = BuildPagingBufferArgs {
             operation,
-            buffer: building.buffer,
-            address: building.address,
-            used: building.used,
+            buffer: args.buffer,
+            address: args.address,
+            used: args.used,
             written: 0,
-            multipass: building.multipass,
-            private: building.private,
+            multipass: args.multipass,
+            private: args.private,
         };
         let answer = self.inner.build_paging(at, &mut other);
-        building.written = other.written;
+        args.written = other.written;
         answer
     }
 
     fn update(
         &self,
         at: &mut Passive,
-        building: &mut BuildPagingBufferArgs<'_>,
+        args: &mut BuildPagingBufferArgs<'_>,
         it: TableUpdate<'_>,
     ) -> DriverResult<()> {
         let turn = |entry: &PageTableEntry| PageTableEntry { page: entry.page * PAGE, ..*entry };
@@ -122,7 +122,7 @@ impl PageTableFlawDriver {
             _ => (),
         }
         changed.entries = &entries;
-        self.with(at, building, Operation::UpdateTable(changed))
+        self.with(at, args, Operation::UpdateTable(changed))
     }
 }
 
@@ -152,7 +152,9 @@ impl Miniport for PageTableFlawDriver {
         let size = self.inner.root_size(at, entries)?;
         Ok(match self.flaw {
             Flaw::ReturnsUnroundedRootSize => RootSize { bytes: size.bytes + 64, ..size },
-            Flaw::ReturnsFewerRootEntries => RootSize { entries: entries.saturating_sub(1), ..size },
+            Flaw::ReturnsFewerRootEntries => {
+                RootSize { entries: entries.saturating_sub(1), ..size }
+            }
             _ => size,
         })
     }
@@ -164,9 +166,13 @@ impl Miniport for PageTableFlawDriver {
         self.inner.map_window(at, map)
     }
 
-    fn build_paging(&self, at: &mut Passive, building: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
-        match building.operation {
-            Operation::UpdateTable(it) => self.update(at, building, it),
+    fn build_paging(
+        &self,
+        at: &mut Passive,
+        args: &mut BuildPagingBufferArgs<'_>,
+    ) -> DriverResult<()> {
+        match args.operation {
+            Operation::UpdateTable(it) => self.update(at, args, it),
             Operation::FlushTlb { process, root, start, end } => {
                 let whole = (start, end) == (0, 0);
                 let (start, end) = match self.flaw {
@@ -176,16 +182,17 @@ impl Miniport for PageTableFlawDriver {
                     Flaw::FlushesOneTlbPage => (start, start + PAGE),
                     _ => (start, end),
                 };
-                self.with(at, building, Operation::FlushTlb { process, root, start, end })
+                self.with(at, args, Operation::FlushTlb { process, root, start, end })
             }
             Operation::VirtualTransfer { driver_handle: word, offset, from, to, bytes }
                 if self.flaw == Flaw::AddsOffsetVirtualTransfer =>
             {
                 let (from, to) = (from + offset, to + offset);
-                let moved = Operation::VirtualTransfer { driver_handle: word, offset, from, to, bytes };
-                self.with(at, building, moved)
+                let moved =
+                    Operation::VirtualTransfer { driver_handle: word, offset, from, to, bytes };
+                self.with(at, args, moved)
             }
-            _ => self.inner.build_paging(at, building),
+            _ => self.inner.build_paging(at, args),
         }
     }
 }

@@ -13,11 +13,12 @@ use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
 use abi::{HANDLE, NTSTATUS};
 use std::ptr;
 
-pub(crate) const FREES_ALLOCATION_ON_CLOSE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
-    DxgkDdiCloseAllocation: Some(frees_allocation_on_close),
-    DxgkDdiDestroyAllocation: Some(leaks_destroyed_allocation),
-    ..GOOD
-};
+pub(crate) const FREES_ALLOCATION_ON_CLOSE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiCloseAllocation: Some(frees_allocation_on_close),
+        DxgkDdiDestroyAllocation: Some(leaks_destroyed_allocation),
+        ..GOOD
+    };
 pub(crate) const KEEPS_CLOSED_DEVICE_POINTER: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(keeps_closed_device_pointer), ..GOOD };
 pub(crate) const RETURNS_NULL_VIEW: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
@@ -27,7 +28,10 @@ pub(crate) const RETURNS_NULL_VIEW: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALI
 };
 
 pub(crate) const WRITES_RESOURCE_DATA_ON_OPEN: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(writes_resource_data_on_open), ..GOOD };
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiOpenAllocation: Some(writes_resource_data_on_open),
+        ..GOOD
+    };
 
 /// Writes into the resource's private data.
 unsafe extern "win64-unwind" fn writes_resource_data_on_open(

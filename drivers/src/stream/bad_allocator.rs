@@ -5,7 +5,8 @@ use super::inner::lock;
 use flight::Passive;
 use std::sync::Mutex;
 use stream::{
-    AllocatorId, DriverResult, HandleSlot, DriverAllocator, DriverFrame, FrameId, Framing, Minidriver, PinView,
+    AllocatorId, DriverAllocator, DriverFrame, DriverResult, FrameId, Framing, HandleSlot,
+    Minidriver, PinView,
 };
 
 /// What is wrong with it.
@@ -32,7 +33,12 @@ pub(crate) struct Crooked {
 
 impl Crooked {
     pub(crate) fn new(flaw: AllocatorFlaw) -> Self {
-        Self { under: Capture::new(), flaw, repeated_frame: Mutex::default(), agreed: Mutex::default() }
+        Self {
+            under: Capture::new(),
+            flaw,
+            repeated_frame: Mutex::default(),
+            agreed: Mutex::default(),
+        }
     }
 
     fn frame(&self) -> Option<usize> {

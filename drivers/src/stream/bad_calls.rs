@@ -1,7 +1,7 @@
 //! Flaws in the calls of a device, a filter or a pin: mutexes, bags, answers.
 
 use super::capture::Capture;
-use stream::{DriverResult, BagOwner, Entry, MemoryKind, KsMutex, PinId, DriverError};
+use stream::{BagOwner, DriverError, DriverResult, Entry, KsMutex, MemoryKind, PinId};
 
 fn item(it: &Capture) -> DriverResult<usize> {
     it.services()?.allocate_memory(8, 0, MemoryKind::Paged).ok_or(DriverError::NoMemory)
@@ -36,7 +36,11 @@ pub(crate) fn frees_item_in_other_bag(it: &Capture, entry: Entry, pin: PinId) ->
     Ok(())
 }
 
-pub(crate) fn edits_descriptor_while_processing(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
+pub(crate) fn edits_descriptor_while_processing(
+    it: &Capture,
+    entry: Entry,
+    pin: PinId,
+) -> DriverResult<()> {
     if entry == Entry::PinProcess {
         let _ = it.services()?.edit_framing(pin, None);
     }
@@ -50,11 +54,19 @@ pub(crate) fn leaks_bag(it: &Capture, entry: Entry, _pin: PinId) -> DriverResult
     Ok(())
 }
 
-pub(crate) fn returns_pending_from_start(_it: &Capture, entry: Entry, _pin: PinId) -> DriverResult<()> {
+pub(crate) fn returns_pending_from_start(
+    _it: &Capture,
+    entry: Entry,
+    _pin: PinId,
+) -> DriverResult<()> {
     if entry == Entry::DeviceStart { Err(DriverError::Pending) } else { Ok(()) }
 }
 
-pub(crate) fn creates_factory_without_mutex(it: &Capture, entry: Entry, _pin: PinId) -> DriverResult<()> {
+pub(crate) fn creates_factory_without_mutex(
+    it: &Capture,
+    entry: Entry,
+    _pin: PinId,
+) -> DriverResult<()> {
     if entry == Entry::DevicePostStart {
         let _ = it.services()?.create_factory(it.descriptor.filters[0].clone());
     }
@@ -94,14 +106,22 @@ pub(crate) fn inverts_mutex_order(it: &Capture, entry: Entry, _pin: PinId) -> Dr
     Ok(())
 }
 
-pub(crate) fn acquires_control_while_processing(it: &Capture, entry: Entry, _pin: PinId) -> DriverResult<()> {
+pub(crate) fn acquires_control_while_processing(
+    it: &Capture,
+    entry: Entry,
+    _pin: PinId,
+) -> DriverResult<()> {
     if entry == Entry::PinProcess {
         let _ = it.services()?.acquire(KsMutex::Control(it.filter()?.subject()));
     }
     Ok(())
 }
 
-pub(crate) fn walks_filters_without_mutex(it: &Capture, entry: Entry, _pin: PinId) -> DriverResult<()> {
+pub(crate) fn walks_filters_without_mutex(
+    it: &Capture,
+    entry: Entry,
+    _pin: PinId,
+) -> DriverResult<()> {
     if entry == Entry::DevicePostStart {
         let _ = it.services()?.filters();
     }
@@ -116,7 +136,11 @@ pub(crate) fn returns_with_mutex(it: &Capture, entry: Entry, _pin: PinId) -> Dri
     Ok(())
 }
 
-pub(crate) fn never_completes_pending_create(_it: &Capture, entry: Entry, _pin: PinId) -> DriverResult<()> {
+pub(crate) fn never_completes_pending_create(
+    _it: &Capture,
+    entry: Entry,
+    _pin: PinId,
+) -> DriverResult<()> {
     if entry == Entry::PinCreate { Err(DriverError::Pending) } else { Ok(()) }
 }
 
@@ -135,11 +159,19 @@ pub(crate) fn uses_closed_pin(it: &Capture, entry: Entry, pin: PinId) -> DriverR
     Ok(())
 }
 
-pub(crate) fn returns_pending_from_format(_it: &Capture, entry: Entry, _pin: PinId) -> DriverResult<()> {
+pub(crate) fn returns_pending_from_format(
+    _it: &Capture,
+    entry: Entry,
+    _pin: PinId,
+) -> DriverResult<()> {
     if entry == Entry::PinSetDataFormat { Err(DriverError::Pending) } else { Ok(()) }
 }
 
-pub(crate) fn returns_pending_from_connect(_it: &Capture, entry: Entry, _pin: PinId) -> DriverResult<()> {
+pub(crate) fn returns_pending_from_connect(
+    _it: &Capture,
+    entry: Entry,
+    _pin: PinId,
+) -> DriverResult<()> {
     if entry == Entry::PinConnect { Err(DriverError::Pending) } else { Ok(()) }
 }
 
@@ -157,12 +189,20 @@ pub(crate) fn underflows_gate(it: &Capture, entry: Entry, pin: PinId) -> DriverR
     Ok(())
 }
 
-pub(crate) fn requires_power_before_run(it: &Capture, entry: Entry, _pin: PinId) -> DriverResult<()> {
+pub(crate) fn requires_power_before_run(
+    it: &Capture,
+    entry: Entry,
+    _pin: PinId,
+) -> DriverResult<()> {
     let asleep = it.inner().asleep;
     if entry == Entry::PinSetDeviceState && asleep { Err(DriverError::NotReady) } else { Ok(()) }
 }
 
-pub(crate) fn programs_hardware_on_connect(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
+pub(crate) fn programs_hardware_on_connect(
+    it: &Capture,
+    entry: Entry,
+    pin: PinId,
+) -> DriverResult<()> {
     if entry == Entry::PinConnect {
         let _ = it.services()?.program_hardware(pin);
     }

@@ -2,20 +2,21 @@
 
 use super::capture::{Capture, ignore_not_ready};
 use super::pattern::{BYTES, INTERVAL, picture};
-use stream::{DriverResult, Entry, Header, MemoryKind, PinId, PointerId, DriverError};
+use stream::{DriverError, DriverResult, Entry, Header, MemoryKind, PinId, PointerId};
 
 /// Its first piece stays if the second cannot be had.
 pub(crate) fn leaks_failed_allocator(it: &Capture, entry: Entry, _pin: PinId) -> DriverResult<()> {
     let services = it.services()?;
     match entry {
         Entry::InitializeAllocator => {
-            let make = || services.allocate_memory(8, 0, MemoryKind::Paged).ok_or(DriverError::NoMemory);
+            let make =
+                || services.allocate_memory(8, 0, MemoryKind::Paged).ok_or(DriverError::NoMemory);
             let (one, other) = (make()?, make()?);
             it.inner().kept.extend([one, other]);
         }
         Entry::DeleteAllocator => {
-            for word in std::mem::take(&mut it.inner().kept) {
-                let _ = services.free_memory(word);
+            for driver_handle in std::mem::take(&mut it.inner().kept) {
+                let _ = services.free_memory(driver_handle);
             }
         }
         _ => (),
@@ -46,7 +47,11 @@ pub(crate) fn writes_freed_frame(it: &Capture, entry: Entry, pin: PinId) -> Driv
     Ok(())
 }
 
-pub(crate) fn leaks_allocator_context(_it: &Capture, entry: Entry, _pin: PinId) -> DriverResult<()> {
+pub(crate) fn leaks_allocator_context(
+    _it: &Capture,
+    entry: Entry,
+    _pin: PinId,
+) -> DriverResult<()> {
     if entry == Entry::DeleteAllocator { Err(DriverError::Busy) } else { Ok(()) }
 }
 
@@ -54,12 +59,12 @@ pub(crate) fn frees_frames_late(it: &Capture, entry: Entry, _pin: PinId) -> Driv
     let services = it.services()?;
     match entry {
         Entry::Allocate => {
-            let word = services.allocate_memory(8, 0, MemoryKind::Paged);
-            it.inner().kept.extend(word);
+            let driver_handle = services.allocate_memory(8, 0, MemoryKind::Paged);
+            it.inner().kept.extend(driver_handle);
         }
         Entry::PinClose => {
-            for word in std::mem::take(&mut it.inner().kept) {
-                let _ = services.free_memory(word);
+            for driver_handle in std::mem::take(&mut it.inner().kept) {
+                let _ = services.free_memory(driver_handle);
             }
         }
         _ => (),
@@ -119,7 +124,11 @@ pub(crate) fn ignores_failed_lock(it: &Capture, entry: Entry, pin: PinId) -> Dri
 }
 
 /// It has a clone, deletes that if its frame is still there, and else forgets it.
-pub(crate) fn keeps_cancelled_frame_clone(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
+pub(crate) fn keeps_cancelled_frame_clone(
+    it: &Capture,
+    entry: Entry,
+    pin: PinId,
+) -> DriverResult<()> {
     create_own_clone(it, entry, pin)?;
     if let Some(clone) = delete_own_clone(it, entry) {
         let services = it.services()?;
@@ -152,7 +161,11 @@ pub(crate) fn deletes_twice(it: &Capture, entry: Entry, pin: PinId) -> DriverRes
     Ok(())
 }
 
-pub(crate) fn keeps_clone_after_cancel(_it: &Capture, entry: Entry, _pin: PinId) -> DriverResult<()> {
+pub(crate) fn keeps_clone_after_cancel(
+    _it: &Capture,
+    entry: Entry,
+    _pin: PinId,
+) -> DriverResult<()> {
     if entry == Entry::PointerCancelled { Err(DriverError::Busy) } else { Ok(()) }
 }
 
@@ -166,7 +179,11 @@ pub(crate) fn advances_past_frame(it: &Capture, entry: Entry, pin: PinId) -> Dri
     Ok(())
 }
 
-pub(crate) fn queries_unlocked_pointer_memory(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
+pub(crate) fn queries_unlocked_pointer_memory(
+    it: &Capture,
+    entry: Entry,
+    pin: PinId,
+) -> DriverResult<()> {
     let services = it.services()?;
     if entry == Entry::PinProcess
         && let Some(edge) = services.leading_edge(pin, false)
@@ -176,7 +193,11 @@ pub(crate) fn queries_unlocked_pointer_memory(it: &Capture, entry: Entry, pin: P
     Ok(())
 }
 
-pub(crate) fn requests_missing_trailing_edge(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
+pub(crate) fn requests_missing_trailing_edge(
+    it: &Capture,
+    entry: Entry,
+    pin: PinId,
+) -> DriverResult<()> {
     if entry == Entry::PinProcess {
         let _ = it.services()?.trailing_edge(pin, false);
     }
@@ -205,22 +226,30 @@ pub(crate) fn overstates(it: &Capture, entry: Entry, pin: PinId) -> DriverResult
     Ok(())
 }
 
-pub(crate) fn registers_injection_while_running(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
+pub(crate) fn registers_injection_while_running(
+    it: &Capture,
+    entry: Entry,
+    pin: PinId,
+) -> DriverResult<()> {
     if entry == Entry::PinProcess {
         let _ = it.services()?.inject_frames(pin);
     }
     Ok(())
 }
 
-pub(crate) fn injects_without_registration(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
+pub(crate) fn injects_without_registration(
+    it: &Capture,
+    entry: Entry,
+    pin: PinId,
+) -> DriverResult<()> {
     let services = it.services()?;
     if entry == Entry::PinProcess {
-        let Some(word) = services.allocate_memory(BYTES, 7, MemoryKind::NonPaged) else {
+        let Some(driver_handle) = services.allocate_memory(BYTES, 7, MemoryKind::NonPaged) else {
             return Ok(());
         };
         let header = Header { data_used: BYTES, ..Header::default() };
-        if services.submit_frame(pin, (word, BYTES), header, 1).is_err() {
-            services.free_memory(word)?;
+        if services.submit_frame(pin, (driver_handle, BYTES), header, 1).is_err() {
+            services.free_memory(driver_handle)?;
         }
     }
     Ok(())

@@ -4,7 +4,8 @@ use super::capture::{Capture, FrameSource};
 use flight::Passive;
 use std::sync::Arc;
 use stream::{
-    DriverResult, Entry, Format, FramingForm, Minidriver, PinDescriptor, PinFlag, PinView, DriverError, PinState,
+    DriverError, DriverResult, Entry, Format, FramingForm, Minidriver, PinDescriptor, PinFlag,
+    PinState, PinView,
 };
 
 /// A source with an allocator of its own and another descriptor.
@@ -109,7 +110,13 @@ impl Minidriver for StopsWithClones {
         Some(&self.0)
     }
 
-    fn set_state(&self, at: &mut Passive, pin: &PinView, to: PinState, from: PinState) -> DriverResult<()> {
+    fn set_state(
+        &self,
+        at: &mut Passive,
+        pin: &PinView,
+        to: PinState,
+        from: PinState,
+    ) -> DriverResult<()> {
         if to == PinState::Stop
             && let Some(line) = self.0.inner().lines.get_mut(&pin.pin)
         {
@@ -127,9 +134,19 @@ impl Minidriver for RejectsDirectStop {
         Some(&self.0)
     }
 
-    fn set_state(&self, at: &mut Passive, pin: &PinView, to: PinState, from: PinState) -> DriverResult<()> {
+    fn set_state(
+        &self,
+        at: &mut Passive,
+        pin: &PinView,
+        to: PinState,
+        from: PinState,
+    ) -> DriverResult<()> {
         self.0.set_state(at, pin, to, from)?;
-        if (from, to) == (PinState::Run, PinState::Stop) { Err(DriverError::Invalid) } else { Ok(()) }
+        if (from, to) == (PinState::Run, PinState::Stop) {
+            Err(DriverError::Invalid)
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -10,10 +10,11 @@ use flight::{Dispatch, Passive};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use stream::{
-    AllocatorId, DriverResult, HandleSlot, DeviceDescriptor, DeviceId, DriverAllocator, DriverDevice,
-    DriverFilter, DriverFrame, DriverPin, Entry, ExtendedFraming, FilterDescriptor, FilterId,
-    FilterView, Format, FrameId, Framing, FramingForm, FramingItem, Header, MemoryKind, Minidriver,
-    PinDescriptor, PinId, PinView, PointerId, DriverError, Services, SimpleFraming, SizeRange, PinState,
+    AllocatorId, DeviceDescriptor, DeviceId, DriverAllocator, DriverDevice, DriverError,
+    DriverFilter, DriverFrame, DriverPin, DriverResult, Entry, ExtendedFraming, FilterDescriptor,
+    FilterId, FilterView, Format, FrameId, Framing, FramingForm, FramingItem, HandleSlot, Header,
+    MemoryKind, Minidriver, PinDescriptor, PinId, PinState, PinView, PointerId, Services,
+    SimpleFraming, SizeRange,
 };
 
 /// What a flaw does, at the beginning of each call.
@@ -184,7 +185,12 @@ impl Capture {
     }
 
     /// Fills a frame with the next picture of a pin, as far as it goes.
-    pub(crate) fn fill(&self, pin: PinId, pointer: PointerId, time: Option<u64>) -> DriverResult<()> {
+    pub(crate) fn fill(
+        &self,
+        pin: PinId,
+        pointer: PointerId,
+        time: Option<u64>,
+    ) -> DriverResult<()> {
         let (number, end) = {
             let mut inner = self.inner();
             let line = inner.lines.entry(pin).or_default();
@@ -216,7 +222,11 @@ impl Capture {
     pub(crate) fn drop_clones(&self, pin: PinId) {
         let mine: VecDeque<PointerId> = {
             let mut inner = self.inner();
-            inner.lines.get_mut(&pin).map(|it| std::mem::take(&mut it.in_flight)).unwrap_or_default()
+            inner
+                .lines
+                .get_mut(&pin)
+                .map(|it| std::mem::take(&mut it.in_flight))
+                .unwrap_or_default()
         };
         let Ok(services) = self.services() else { return };
         for clone in mine {
@@ -232,8 +242,8 @@ impl Default for Capture {
 }
 
 /// The next frame is not there yet: that is no failure of the one before.
-pub(crate) fn ignore_not_ready(why: DriverError) -> DriverResult<()> {
-    if why == DriverError::NotReady { Ok(()) } else { Err(why) }
+pub(crate) fn ignore_not_ready(reason: DriverError) -> DriverResult<()> {
+    if reason == DriverError::NotReady { Ok(()) } else { Err(reason) }
 }
 
 impl Minidriver for Capture {
@@ -315,7 +325,12 @@ impl Minidriver for Capture {
         Ok(Some(word.set(PIN_HANDLE)))
     }
 
-    fn close_pin(&self, _at: &mut Passive, pin: &PinView, _word: Option<DriverPin>) -> DriverResult<()> {
+    fn close_pin(
+        &self,
+        _at: &mut Passive,
+        pin: &PinView,
+        _word: Option<DriverPin>,
+    ) -> DriverResult<()> {
         let answer = self.enter(Entry::PinClose, pin.pin);
         self.inner().lines.remove(&pin.pin);
         answer
@@ -380,7 +395,13 @@ impl Minidriver for Capture {
         Ok(())
     }
 
-    fn set_state(&self, _at: &mut Passive, pin: &PinView, to: PinState, from: PinState) -> DriverResult<()> {
+    fn set_state(
+        &self,
+        _at: &mut Passive,
+        pin: &PinView,
+        to: PinState,
+        from: PinState,
+    ) -> DriverResult<()> {
         self.enter(Entry::PinSetDeviceState, pin.pin)?;
         if (to, from) == (PinState::Acquire, PinState::Stop) {
             self.services()?.program_hardware(pin.pin)?;

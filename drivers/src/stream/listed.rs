@@ -3,14 +3,16 @@
 use super::bad_allocator::{AllocatorFlaw, Crooked};
 use super::bad_shapes as layout;
 use super::capture::{Capture, FrameSource};
-use super::shapes::{self, SynchronousCapture, FilterCentricCapture, InjectingCapture, PendingCapture, Trailing};
+use super::shapes::{
+    self, FilterCentricCapture, InjectingCapture, PendingCapture, SynchronousCapture, Trailing,
+};
 use super::table_listed as tables;
 use super::{bad_calls as call, bad_frames as frame};
 use flight::{Log, RuleId};
 use port::KsDriver;
 use std::fmt;
 use std::sync::Arc;
-use stream::{DescriptorError, Minidriver, PinFlag, DriverSetup, SystemMemory};
+use stream::{DescriptorError, DriverSetup, Minidriver, PinFlag, SystemMemory};
 
 /// A streaming minidriver that can be flown by its name.
 pub struct ListedStream {

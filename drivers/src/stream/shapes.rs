@@ -6,8 +6,9 @@ use super::pattern::{BYTES, INTERVAL, picture};
 use flight::Passive;
 use std::sync::Arc;
 use stream::{
-    DriverResult, BagOwner, HandleSlot, DriverFilter, DriverPin, Entry, FilterId, FilterView, Header, MemoryKind,
-    Minidriver, KsMutex, PinFlag, PinId, PinView, ProcessPin, DriverError, PinState,
+    BagOwner, DriverError, DriverFilter, DriverPin, DriverResult, Entry, FilterId, FilterView,
+    HandleSlot, Header, KsMutex, MemoryKind, Minidriver, PinFlag, PinId, PinState, PinView,
+    ProcessPin,
 };
 
 /// Fills frames at once, in its process routine.
@@ -125,7 +126,7 @@ impl InjectingCapture {
     }
 
     /// Sends the next picture in a piece of memory, which is free again if that is refused.
-    fn submit(&self, pin: PinId, word: usize) {
+    fn submit(&self, pin: PinId, driver_handle: usize) {
         let (number, end, over) = {
             let mut inner = self.0.inner();
             let line = inner.lines.entry(pin).or_default();
@@ -142,10 +143,10 @@ impl InjectingCapture {
             discontinuity: number == 0,
         };
         let signalled_value = !over
-            && services.write_memory(word, 0, &picture(number)).is_ok()
-            && services.submit_frame(pin, (word, BYTES), header, 1).is_ok();
+            && services.write_memory(driver_handle, 0, &picture(number)).is_ok()
+            && services.submit_frame(pin, (driver_handle, BYTES), header, 1).is_ok();
         if !signalled_value {
-            let _ = services.free_memory(word); // It is ours, and was not bagged.
+            let _ = services.free_memory(driver_handle); // It is ours, and was not bagged.
         }
     }
 }
@@ -155,12 +156,19 @@ impl Minidriver for InjectingCapture {
         Some(&self.0)
     }
 
-    fn set_state(&self, at: &mut Passive, pin: &PinView, to: PinState, from: PinState) -> DriverResult<()> {
+    fn set_state(
+        &self,
+        at: &mut Passive,
+        pin: &PinView,
+        to: PinState,
+        from: PinState,
+    ) -> DriverResult<()> {
         self.0.set_state(at, pin, to, from)?;
         if to == PinState::Run {
             for _ in 0..3 {
-                let word = self.0.services()?.allocate_memory(BYTES, 7, MemoryKind::NonPaged);
-                self.submit(pin.pin, word.ok_or(DriverError::NoMemory)?);
+                let driver_handle =
+                    self.0.services()?.allocate_memory(BYTES, 7, MemoryKind::NonPaged);
+                self.submit(pin.pin, driver_handle.ok_or(DriverError::NoMemory)?);
             }
         }
         Ok(())
@@ -175,10 +183,10 @@ impl Minidriver for InjectingCapture {
 pub(crate) struct PendingCapture(pub(crate) Capture);
 
 impl PendingCapture {
-    fn answer(&self, of: flight::Subject, word: usize) -> DriverError {
+    fn answer(&self, of: flight::Subject, driver_handle: usize) -> DriverError {
         let Ok(services) = self.0.services() else { return DriverError::NotReady };
         let marked = services.mark_pending(of);
-        let completed = services.complete_pending(of, Ok(()), word);
+        let completed = services.complete_pending(of, Ok(()), driver_handle);
         marked.and(completed).err().unwrap_or(DriverError::Pending)
     }
 }
@@ -218,8 +226,13 @@ impl Minidriver for PendingCapture {
         Err(self.answer(pin.pin.subject(), 0xa1))
     }
 
-    fn close_pin(&self, at: &mut Passive, pin: &PinView, word: Option<DriverPin>) -> DriverResult<()> {
-        self.0.close_pin(at, pin, word)?;
+    fn close_pin(
+        &self,
+        at: &mut Passive,
+        pin: &PinView,
+        driver_handle: Option<DriverPin>,
+    ) -> DriverResult<()> {
+        self.0.close_pin(at, pin, driver_handle)?;
         Err(self.answer(pin.pin.subject(), 0))
     }
 }
@@ -256,7 +269,8 @@ pub(crate) fn full_api(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<(
             services.free_bag(bag)?;
         }
         Entry::PinCreate => {
-            let make = || services.allocate_memory(8, 0, MemoryKind::Paged).ok_or(DriverError::NoMemory);
+            let make =
+                || services.allocate_memory(8, 0, MemoryKind::Paged).ok_or(DriverError::NoMemory);
             let stays = make()?;
             services.add_to_bag(BagOwner::Pin(pin), stays, false)?;
             services.add_to_bag(BagOwner::Filter(it.filter()?), stays, false)?;

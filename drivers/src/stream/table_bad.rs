@@ -380,7 +380,10 @@ pub(crate) unsafe extern "win64-unwind" fn writes_closed_pin(
 }
 
 /// Frees its context, which is in the bag of its pin.
-pub(crate) unsafe extern "win64-unwind" fn frees_bagged_item(pin: *mut KSPIN, _irp: PIRP) -> NTSTATUS {
+pub(crate) unsafe extern "win64-unwind" fn frees_bagged_item(
+    pin: *mut KSPIN,
+    _irp: PIRP,
+) -> NTSTATUS {
     // SAFETY: The pin is there.
     let context = unsafe { (*pin).Context };
     // SAFETY: It is not used afterwards.
@@ -417,7 +420,9 @@ pub(crate) unsafe extern "win64-unwind" fn returns_with_mutex(device: *mut KSDEV
 }
 
 /// Walks its filters without the mutex.
-pub(crate) unsafe extern "win64-unwind" fn walks_filters_without_mutex(device: *mut KSDEVICE) -> NTSTATUS {
+pub(crate) unsafe extern "win64-unwind" fn walks_filters_without_mutex(
+    device: *mut KSDEVICE,
+) -> NTSTATUS {
     // SAFETY: The device is there.
     let factory = unsafe { KsGetFirstChild(device.cast()) };
     // SAFETY: What it is given is looked up.
@@ -433,7 +438,9 @@ impl Kind for Idle {
 }
 
 /// Answers that its start is pending.
-pub(crate) unsafe extern "win64-unwind" fn returns_pending_from_start(_device: *mut KSDEVICE) -> NTSTATUS {
+pub(crate) unsafe extern "win64-unwind" fn returns_pending_from_start(
+    _device: *mut KSDEVICE,
+) -> NTSTATUS {
     STATUS_PENDING
 }
 

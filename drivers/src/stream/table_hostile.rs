@@ -109,7 +109,8 @@ fn all(it: PVOID) {
         KsStreamPointerCancelTimeout(it.cast());
         KsStreamPointerDelete(it.cast());
     }
-    for trap in FUNCTIONS.iter().filter(|it| matches!(it.support, flight::Support::Missing(_))).take(9)
+    for trap in
+        FUNCTIONS.iter().filter(|it| matches!(it.support, flight::Support::Missing(_))).take(9)
     {
         // SAFETY: A trap looks at no argument.
         let call: unsafe extern "win64-unwind" fn() -> NTSTATUS =

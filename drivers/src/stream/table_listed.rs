@@ -2,7 +2,9 @@
 #![expect(unsafe_code, reason = "vouches for the tables of this crate")]
 
 use super::listed::{ListedStream, Make};
-use super::table::{DEFAULT, DEVICE, FILTER, GOOD as SOURCE, PIN, Shape, driver_entry, static_tables};
+use super::table::{
+    DEFAULT, DEVICE, FILTER, GOOD as SOURCE, PIN, Shape, driver_entry, static_tables,
+};
 use super::table_allocator::ALLOCATOR;
 use super::table_bad as bad;
 use super::table_careful::EDITED_FRAMING;

@@ -91,12 +91,12 @@ unsafe fn scatter(at: *mut KSSTREAM_POINTER) {
     // SAFETY: A locked pointer has a header.
     let header = unsafe { shown.StreamHeader.read() };
     let (data, used) = (header.Data.cast::<u8>(), header.DataUsed as usize);
-    let mut picture = vec![0; used];
+    let mut frame = vec![0; used];
     // SAFETY: The frame has so many bytes.
-    unsafe { ptr::copy_nonoverlapping(data, picture.as_mut_ptr(), used) };
+    unsafe { ptr::copy_nonoverlapping(data, frame.as_mut_ptr(), used) };
     // SAFETY: As above.
     unsafe { ptr::write_bytes(data, 0, used) };
-    let mut rest = &picture[..];
+    let mut rest = &frame[..];
     for number in 0..offset.Remaining as usize {
         let line = offset.mappings().cast::<Line>().wrapping_add(number);
         // SAFETY: There are so many lines, as wide as was asked for.

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "drivers written against the C interface")]
 
 use super::pattern::{BYTES, INTERVAL, picture};
-use super::table::{self, DEVICE, FILTER, GOOD, PIN, Shape, framing, in_turn, static_tables, own};
+use super::table::{self, DEVICE, FILTER, GOOD, PIN, Shape, framing, in_turn, own, static_tables};
 use abi::ks::{
     KSDEVICE, KSDEVICE_DISPATCH, KSFILTER, KSFILTER_DISPATCH, KSPIN, KSPIN_DISPATCH,
     KSPIN_FLAG_DISTINCT_TRAILING_EDGE, KSPROCESSPIN, KSPROCESSPIN_INDEXENTRY, KSSTATE,

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::{Arc, Mutex};
 use stream::{FrameMemory, MemoryKind};
-use thunk::{Client, CreateAllocation, DestroyAllocation, PagingStatus, PagingQueue};
+use thunk::{Client, CreateAllocation, DestroyAllocation, PagingQueue, PagingStatus};
 
 const PAGE: u64 = 4096;
 
@@ -104,7 +104,9 @@ impl VideoMemory {
         let created = self.client.make_resident(at, self.queue.queue, &[allocation], 0)?;
         match created {
             PagingStatus::Resident => (),
-            PagingStatus::Pending(value) => self.client.wait(at, self.device, self.queue.fence, value)?,
+            PagingStatus::Pending(value) => {
+                self.client.wait(at, self.device, self.queue.fence, value)?
+            }
             PagingStatus::NoMemory(_) => return Err(abi::status::STATUS_NO_MEMORY),
         }
         self.client.lock2(at, self.device, allocation, 0)
@@ -112,7 +114,10 @@ impl VideoMemory {
 
     fn destroy(&self, at: &mut Passive, allocation: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let list = vec![allocation];
-        self.client.destroy(at, &DestroyAllocation { device: self.device, list, ..DestroyAllocation::default() })
+        self.client.destroy(
+            at,
+            &DestroyAllocation { device: self.device, list, ..DestroyAllocation::default() },
+        )
     }
 
     /// Runs what is for passive level, where this thread is there.
@@ -124,8 +129,8 @@ impl VideoMemory {
     }
 
     /// The place of a part of a piece, if all of it is there.
-    fn part(&self, word: usize, offset: u32, length: usize) -> Option<*mut u8> {
-        let piece = lock(&self.pieces).all.get(&word).copied()?;
+    fn part(&self, driver_handle: usize, offset: u32, length: usize) -> Option<*mut u8> {
+        let piece = lock(&self.pieces).all.get(&driver_handle).copied()?;
         let fits = (offset as usize).checked_add(length)? <= piece.bytes as usize;
         fits.then(|| with_exposed_provenance_mut::<u8>(piece.address).wrapping_add(offset as usize))
     }
@@ -141,15 +146,15 @@ impl FrameMemory for VideoMemory {
         }
         let piece = self.at_passive(|at| self.create(at, bytes).ok())?;
         let mut pieces = lock(&self.pieces);
-        let word = FIRST + pieces.created * ADDRESS_STRIDE;
+        let driver_handle = FIRST + pieces.created * ADDRESS_STRIDE;
         pieces.created += 1;
-        pieces.all.insert(word, piece);
-        Some(word)
+        pieces.all.insert(driver_handle, piece);
+        Some(driver_handle)
     }
 
-    fn free(&self, word: usize) -> bool {
-        let Some(piece) = lock(&self.pieces).all.remove(&word) else {
-            return self.system.free(word);
+    fn free(&self, driver_handle: usize) -> bool {
+        let Some(piece) = lock(&self.pieces).all.remove(&driver_handle) else {
+            return self.system.free(driver_handle);
         };
         let ended = self.at_passive(|at| {
             self.client.unlock2(at, self.device, piece.allocation).ok()?;
@@ -158,9 +163,9 @@ impl FrameMemory for VideoMemory {
         ended.is_some()
     }
 
-    fn read(&self, word: usize, offset: u32, into: &mut [u8]) -> bool {
-        let Some(from) = self.part(word, offset, into.len()) else {
-            return self.system.read(word, offset, into);
+    fn read(&self, driver_handle: usize, offset: u32, into: &mut [u8]) -> bool {
+        let Some(from) = self.part(driver_handle, offset, into.len()) else {
+            return self.system.read(driver_handle, offset, into);
         };
         // SAFETY: The lock shows that many bytes there until it is unlocked, which is when the
         // piece goes; nobody has references to them, and what is written meanwhile may be torn.
@@ -168,18 +173,18 @@ impl FrameMemory for VideoMemory {
         true
     }
 
-    fn write(&self, word: usize, offset: u32, bytes: &[u8]) -> bool {
-        let Some(to) = self.part(word, offset, bytes.len()) else {
-            return self.system.write(word, offset, bytes);
+    fn write(&self, driver_handle: usize, offset: u32, bytes: &[u8]) -> bool {
+        let Some(to) = self.part(driver_handle, offset, bytes.len()) else {
+            return self.system.write(driver_handle, offset, bytes);
         };
         // SAFETY: As above.
         unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         true
     }
 
-    fn extent(&self, word: usize) -> Option<(u32, MemoryKind)> {
-        let piece = lock(&self.pieces).all.get(&word).copied();
-        piece.map(|it| (it.bytes, MemoryKind::Device)).or_else(|| self.system.extent(word))
+    fn extent(&self, driver_handle: usize) -> Option<(u32, MemoryKind)> {
+        let piece = lock(&self.pieces).all.get(&driver_handle).copied();
+        piece.map(|it| (it.bytes, MemoryKind::Device)).or_else(|| self.system.extent(driver_handle))
     }
 
     fn allocation_count(&self) -> usize {

@@ -68,8 +68,9 @@ impl CommandBatch {
         let command_bytes = encode(&[command]);
         let added = command_bytes.get(4..).unwrap_or_default();
         let start = self.bytes.max(4);
-        let (room, entries) = buffers
-            .map_or((MOST, usize::MAX), |it| (it.command_capacity() as usize, it.allocation_capacity() as usize));
+        let (room, entries) = buffers.map_or((MOST, usize::MAX), |it| {
+            (it.command_capacity() as usize, it.allocation_capacity() as usize)
+        });
         if start + added.len() > room || all.len() > entries {
             return false;
         }

@@ -10,7 +10,7 @@ use super::soft::SoftDevice;
 use abi::hresult::{E_FAIL, E_INVALIDARG, E_NOTIMPL};
 use kernel::Handle;
 use softgpu::format::Command;
-use umd::{UmdResult, BltArgs, ColorFillArgs, Memory, Resource};
+use umd::{BltArgs, ColorFillArgs, Memory, Resource, UmdResult};
 
 impl SoftDevice {
     pub(super) fn fill(&mut self, order: &ColorFillArgs) -> UmdResult<()> {
@@ -45,8 +45,10 @@ impl SoftDevice {
         if size(order.from_area) != size(order.to_area) {
             return Err(E_NOTIMPL);
         }
-        let from_rows = from.layout.compatible_with(to.layout).rows(order.from_area).ok_or(E_INVALIDARG)?;
-        let to_rows = to.layout.compatible_with(from.layout).rows(order.to_area).ok_or(E_INVALIDARG)?;
+        let from_rows =
+            from.layout.compatible_with(to.layout).rows(order.from_area).ok_or(E_INVALIDARG)?;
+        let to_rows =
+            to.layout.compatible_with(from.layout).rows(order.to_area).ok_or(E_INVALIDARG)?;
         // Whole rows of one are cut into the rows of the other.
         let line = from_rows.iter().chain(&to_rows).map(|it| it.1).min().unwrap_or(0);
         let mut rows: Vec<(u64, u64)> =

@@ -11,7 +11,7 @@ use abi::D3DKMT_HANDLE;
 use abi::hresult::{E_INVALIDARG, E_NOTIMPL, E_OUTOFMEMORY};
 use abi::ukm::D3DDDICB_DESTROYALLOCATION2FLAGS as DestroyFlags;
 use std::mem;
-use umd::{UmdResult, DeallocateRequest, Resource, RuntimeContext, RuntimeResource};
+use umd::{DeallocateRequest, Resource, RuntimeContext, RuntimeResource, UmdResult};
 
 /// How many resources wait for their release.
 const MAX_DEFERRED: usize = 8;
@@ -57,7 +57,8 @@ impl SoftDevice {
         }
         let all = [group.members(), group.renamed_allocations()].concat();
         let busy = all.iter().any(|it| self.is_busy(*it));
-        let may_wait = !group.shared && !group.shown && self.flaw != Flaw::SetsAssumeNotInUseWrongly;
+        let may_wait =
+            !group.shared && !group.shown && self.flaw != Flaw::SetsAssumeNotInUseWrongly;
         if busy && may_wait {
             return Ok(FreeOutcome::Deferred);
         }
@@ -92,7 +93,10 @@ impl SoftDevice {
     fn release(&mut self, group: &mut Group) -> UmdResult<()> {
         let (members, extras) = (group.members(), group.renamed_allocations());
         if !extras.is_empty() {
-            self.free(&DeallocateRequest { list: extras.clone(), ..DeallocateRequest::default() }, &extras)?;
+            self.free(
+                &DeallocateRequest { list: extras.clone(), ..DeallocateRequest::default() },
+                &extras,
+            )?;
             for surface in &mut group.surfaces {
                 surface.instances.retain(|it| it.member);
                 (surface.current, surface.stage) = (0, None);
@@ -111,10 +115,15 @@ impl SoftDevice {
 
     fn release_members(&mut self, group: &Group, members: &[D3DKMT_HANDLE]) -> UmdResult<()> {
         let whole = group.whole();
-        let listed = |list: &[D3DKMT_HANDLE]| DeallocateRequest { list: list.to_vec(), ..DeallocateRequest::default() };
+        let listed = |list: &[D3DKMT_HANDLE]| DeallocateRequest {
+            list: list.to_vec(),
+            ..DeallocateRequest::default()
+        };
         let by_list = matches!(
             self.flaw,
-            Flaw::FreesListLeaksResource | Flaw::FreesOneAllocationOnly | Flaw::FreesAllocationsIndividually
+            Flaw::FreesListLeaksResource
+                | Flaw::FreesOneAllocationOnly
+                | Flaw::FreesAllocationsIndividually
         );
 
         match self.flaw {
@@ -124,7 +133,9 @@ impl SoftDevice {
             }
             // What is shared cannot go by list, and what has one surface goes as one.
             _ if by_list && group.shared => self.free(&whole, members),
-            Flaw::FreesOneAllocationOnly | Flaw::FreesAllocationsIndividually if members.len() < 2 => {
+            Flaw::FreesOneAllocationOnly | Flaw::FreesAllocationsIndividually
+                if members.len() < 2 =>
+            {
                 self.free(&whole, members)
             }
             Flaw::FreesListLeaksResource => self.free(&listed(members), members),
@@ -157,7 +168,8 @@ impl SoftDevice {
                 self.free(&both, members).or_else(|_| self.free(&whole, members))
             }
             Flaw::FreesByOwnHandle | Flaw::DefersFreeByHandle => {
-                let own = DeallocateRequest { resource: RuntimeResource(group.handle), ..whole.clone() };
+                let own =
+                    DeallocateRequest { resource: RuntimeResource(group.handle), ..whole.clone() };
                 self.free(&own, members).or_else(|_| self.free(&whole, members))
             }
             _ => self.free(&whole, members),

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use abi::D3DKMT_HANDLE;
-use umd::{Rect, Memory, DeallocateRequest, RuntimeResource};
+use umd::{DeallocateRequest, Memory, Rect, RuntimeResource};
 
 pub(super) const PAGE: u64 = 4096;
 pub(super) const PIXEL: u32 = 4;

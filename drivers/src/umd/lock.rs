@@ -12,7 +12,10 @@ use abi::hresult::{
 };
 use abi::ukm::D3DDDICB_LOCKFLAGS as CallbackFlags;
 use abi::umd::{D3DDDI_LOCKASYNCFLAGS as AsyncFlags, D3DDDI_LOCKFLAGS as Flags};
-use umd::{UmdResult, LockAsyncArgs, LockAsyncResult, LockArgs, LockResult, Memory, RenameArgs, Resource, UnlockArgs, Volume};
+use umd::{
+    LockArgs, LockAsyncArgs, LockAsyncResult, LockResult, Memory, RenameArgs, Resource, UmdResult,
+    UnlockArgs, Volume,
+};
 
 /// How many allocations a surface may have at once.
 const MAX_INSTANCES: usize = 4;
@@ -171,7 +174,8 @@ impl SoftDevice {
         let free = |place: &usize| {
             surface.instances.get(*place).is_some_and(|it| {
                 let it = it.allocation;
-                let seen = surface.asynchronous.contains(&it) || surface.pending_instances.contains(&it);
+                let seen =
+                    surface.asynchronous.contains(&it) || surface.pending_instances.contains(&it);
                 !seen && !self.batch.has(it) && !self.is_busy(it)
             })
         };
@@ -231,7 +235,10 @@ impl SoftDevice {
 
     /// Shows a surface in the middle of something else: nothing is submitted, and nothing is
     /// waited for.
-    pub(super) fn lock_surface_async(&mut self, order: &LockAsyncArgs) -> UmdResult<LockAsyncResult> {
+    pub(super) fn lock_surface_async(
+        &mut self,
+        order: &LockAsyncArgs,
+    ) -> UmdResult<LockAsyncResult> {
         let (resource, flags) = (order.resource, order.flags);
         let index = self.index(resource, order.index)?;
         let surface = self.surface(resource, index)?;
@@ -260,7 +267,11 @@ impl SoftDevice {
         }
         let renames = flags.has(AsyncFlags::Discard) && self.may_rename(resource)?;
         let (allocation, memory) = if renames {
-            self.pending_instance((resource, index), now, flags.has(AsyncFlags::NoExistingReferences))?
+            self.pending_instance(
+                (resource, index),
+                now,
+                flags.has(AsyncFlags::NoExistingReferences),
+            )?
         } else {
             if !flags.has(AsyncFlags::NoOverwrite) && (self.batch.has(now) || self.is_busy(now)) {
                 return Err(D3DDDIERR_WASSTILLDRAWING);
@@ -317,8 +328,10 @@ impl SoftDevice {
         }
         self.keep_first_instance(order.resource, index)?;
         let surface = self.surface_mut(order.resource, index)?;
-        let pending_instances = surface.pending_instances.iter().position(|it| *it as usize == order.cookie);
-        let pending_instances = surface.pending_instances.remove(pending_instances.ok_or(E_INVALIDARG)?);
+        let pending_instances =
+            surface.pending_instances.iter().position(|it| *it as usize == order.cookie);
+        let pending_instances =
+            surface.pending_instances.remove(pending_instances.ok_or(E_INVALIDARG)?);
         if first {
             return self.adopt(order.resource, index, pending_instances);
         }
@@ -327,7 +340,11 @@ impl SoftDevice {
         Ok(())
     }
 
-    pub(super) fn surface_mut(&mut self, resource: Resource, index: usize) -> UmdResult<&mut Surface> {
+    pub(super) fn surface_mut(
+        &mut self,
+        resource: Resource,
+        index: usize,
+    ) -> UmdResult<&mut Surface> {
         self.group_mut(resource)?.surfaces.get_mut(index).ok_or(E_INVALIDARG)
     }
 }

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::flaw::Flaw;
-use super::group::{Group, Instance, PAGE, Shape, Surface, encode_layouts, decode_layouts};
+use super::group::{Group, Instance, PAGE, Shape, Surface, decode_layouts, encode_layouts};
 use super::soft::SoftDevice;
 use abi::D3DKMT_HANDLE;
 use abi::hresult::{
@@ -16,7 +16,10 @@ use softgpu::format::{describe, read_allocation_info};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use umd::{AllocateResponse, NewAllocation, UmdResult, CreateResourceArgs, OpenResourceArgs, DeallocateRequest, RuntimeResource};
+use umd::{
+    AllocateResponse, CreateResourceArgs, DeallocateRequest, NewAllocation, OpenResourceArgs,
+    RuntimeResource, UmdResult,
+};
 
 /// What is being made, by any device: only a bad driver has it here.
 static CREATING: AtomicUsize = AtomicUsize::new(0);
@@ -27,12 +30,15 @@ impl SoftDevice {
         let created = self.try_create_group(order);
         // WINDOWS: for such a buffer there is one answer, if it is not about memory (documented).
         let buffer = order.flags.has(Flags::VertexBuffer | Flags::IndexBuffer);
-        created.map_err(|failure| match failure {
-            E_OUTOFMEMORY | D3DERR_OUTOFVIDEOMEMORY | D3DDDIERR_DEVICEREMOVED => failure,
-            _ if buffer => D3DERR_NOTAVAILABLE,
-            _ => failure,
-        })
-        .map_err(|failure| if self.flaw == Flaw::ChangesCallbackError { E_FAIL } else { failure })
+        created
+            .map_err(|failure| match failure {
+                E_OUTOFMEMORY | D3DERR_OUTOFVIDEOMEMORY | D3DDDIERR_DEVICEREMOVED => failure,
+                _ if buffer => D3DERR_NOTAVAILABLE,
+                _ => failure,
+            })
+            .map_err(
+                |failure| if self.flaw == Flaw::ChangesCallbackError { E_FAIL } else { failure },
+            )
     }
 
     fn try_create_group(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
@@ -86,7 +92,8 @@ impl SoftDevice {
             }];
             let created = self.callbacks.allocate(RuntimeResource(0), &[], &mut one)?.allocations;
             // This GPU has no use for it.
-            self.callbacks.deallocate(&DeallocateRequest { list: created, ..DeallocateRequest::default() })?;
+            self.callbacks
+                .deallocate(&DeallocateRequest { list: created, ..DeallocateRequest::default() })?;
         }
         Ok(())
     }
@@ -108,7 +115,8 @@ impl SoftDevice {
             NewAllocation { private, source, primary, system_memory: None }
         };
         let mut allocations: Vec<NewAllocation> = shapes.iter().map(allocation).collect();
-        let each = if self.flaw == Flaw::AllocatesSurfacesIndividually { 1 } else { allocations.len() };
+        let each =
+            if self.flaw == Flaw::AllocatesSurfacesIndividually { 1 } else { allocations.len() };
         let mut created = Vec::new();
         for some in allocations.chunks_mut(each) {
             let runtime = self.shared_creation_state(group.runtime);
@@ -124,7 +132,8 @@ impl SoftDevice {
                 return Err(failure);
             }
         };
-        for ((surface, allocation), address) in group.surfaces.iter_mut().zip(&created).zip(addresses)
+        for ((surface, allocation), address) in
+            group.surfaces.iter_mut().zip(&created).zip(addresses)
         {
             surface.instances.push(Instance { allocation: *allocation, address, member: true });
         }
@@ -177,7 +186,8 @@ impl SoftDevice {
                 Ok(Instance { allocation, address, member: false })
             }
             Err(failure) => {
-                let alone = DeallocateRequest { list: vec![allocation], ..DeallocateRequest::default() };
+                let alone =
+                    DeallocateRequest { list: vec![allocation], ..DeallocateRequest::default() };
                 let _ = self.callbacks.deallocate(&alone); // As above.
                 Err(failure)
             }
@@ -186,7 +196,9 @@ impl SoftDevice {
 
     /// Stores what another device has made.
     pub(super) fn open_group(&mut self, order: &OpenResourceArgs) -> UmdResult<u64> {
-        let size = |private: &[u8]| read_allocation_info(private).map_err(|_| E_INVALIDARG).map(|it| it.size);
+        let size = |private: &[u8]| {
+            read_allocation_info(private).map_err(|_| E_INVALIDARG).map(|it| it.size)
+        };
         let told = decode_layouts(&order.private, order.allocations.len());
         let mut surfaces = Vec::new();
         let mut list = Vec::new();

@@ -7,15 +7,16 @@
 use super::batch::CommandBatch;
 use super::flaw::Flaw;
 use super::group::{Group, PAGE};
-use super::hardware::{Hardware, Addressing};
+use super::hardware::{Addressing, Hardware};
 use abi::D3DKMT_HANDLE;
 use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_FAIL, E_INVALIDARG};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use umd::{
-    AdapterCallbacks, UmdResult, LockAsyncArgs, LockAsyncResult, BltArgs, ContextBuffers, Callbacks, ColorFillArgs, Fence,
-    LockArgs, LockResult, CreateDeviceArgs, CreateResourceArgs, OpenAdapterArgs, OpenResourceArgs, PagingQueue, DeallocateRequest,
-    RenameArgs, RenderRequest, ResidencyStatus, Resource, RuntimeContext, RuntimeResource, UnlockArgs, UserAdapter,
+    AdapterCallbacks, BltArgs, Callbacks, ColorFillArgs, ContextBuffers, CreateDeviceArgs,
+    CreateResourceArgs, DeallocateRequest, Fence, LockArgs, LockAsyncArgs, LockAsyncResult,
+    LockResult, OpenAdapterArgs, OpenResourceArgs, PagingQueue, RenameArgs, RenderRequest,
+    ResidencyStatus, Resource, RuntimeContext, RuntimeResource, UmdResult, UnlockArgs, UserAdapter,
     UserDevice, UserDriver,
 };
 
@@ -23,7 +24,10 @@ use umd::{
 pub(super) struct SoftUmd<const FLAW: u8>;
 
 impl<const FLAW: u8> UserDriver for SoftUmd<FLAW> {
-    fn open(_order: &OpenAdapterArgs, callbacks: AdapterCallbacks) -> UmdResult<Box<dyn UserAdapter>> {
+    fn open(
+        _order: &OpenAdapterArgs,
+        callbacks: AdapterCallbacks,
+    ) -> UmdResult<Box<dyn UserAdapter>> {
         let flaw = Flaw::of(FLAW);
         let hardware = OnceLock::new();
         if flaw == Flaw::LeaksAdapter {
@@ -105,9 +109,10 @@ impl UserAdapter for SoftAdapter {
             // Whatever is answered: nobody here listens any more.
             let _ = late.callbacks.deallocate(&DeallocateRequest::default());
             let _ = match &mut late.buffers {
-                Some(buffers) => {
-                    late.callbacks.render(late.context, buffers, &RenderRequest::default()).map(drop)
-                }
+                Some(buffers) => late
+                    .callbacks
+                    .render(late.context, buffers, &RenderRequest::default())
+                    .map(drop),
                 None => late.callbacks.submit(&[late.context], &[], &[]),
             };
         }
@@ -149,7 +154,12 @@ pub(super) struct SoftDevice {
 }
 
 impl SoftDevice {
-    fn new(flaw: Flaw, hardware: Hardware, callbacks: Callbacks, alive: Arc<()>) -> UmdResult<Self> {
+    fn new(
+        flaw: Flaw,
+        hardware: Hardware,
+        callbacks: Callbacks,
+        alive: Arc<()>,
+    ) -> UmdResult<Self> {
         let mut it = Self {
             flaw,
             hardware,

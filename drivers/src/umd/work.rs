@@ -12,7 +12,7 @@ use softgpu::format::Command;
 use std::mem;
 use std::panic::resume_unwind;
 use std::thread;
-use umd::{UmdResult, MapRequest, PagingResponse, RenderRequest};
+use umd::{MapRequest, PagingResponse, RenderRequest, UmdResult};
 
 /// Where allocations are, and the fence and its value that say when.
 type ResidentAllocations = (Vec<u64>, Option<(D3DKMT_HANDLE, u64)>);
@@ -63,7 +63,8 @@ impl SoftDevice {
         }
         if let Some(fence) = self.fence {
             self.signalled_value += 1;
-            self.callbacks.signal_from_gpu(self.context, &[(fence.object, self.signalled_value)])?;
+            self.callbacks
+                .signal_from_gpu(self.context, &[(fence.object, self.signalled_value)])?;
             self.used.extend(uses.iter().map(|it| (it.0, self.signalled_value)));
         }
         Ok(())
@@ -121,7 +122,10 @@ impl SoftDevice {
 
     /// The same for what only the GPU looks at: it waits itself, behind what was collected before.
     /// Where packets have lists, what they list has to be there when they are submitted.
-    pub(super) fn make_resident_for_gpu(&mut self, list: &[(D3DKMT_HANDLE, u64)]) -> UmdResult<Vec<u64>> {
+    pub(super) fn make_resident_for_gpu(
+        &mut self,
+        list: &[(D3DKMT_HANDLE, u64)],
+    ) -> UmdResult<Vec<u64>> {
         if self.hardware.addressing == Addressing::Listed {
             return self.make_resident(list);
         }
@@ -131,7 +135,8 @@ impl SoftDevice {
                 self.submit()?;
             } else if let Some(fence) = self.fence {
                 // Behind what it has sent, it thinks: what it has not sent is caught, too.
-                self.callbacks.wait_from_gpu(self.context, &[(fence.object, self.signalled_value)])?;
+                self.callbacks
+                    .wait_from_gpu(self.context, &[(fence.object, self.signalled_value)])?;
             }
             self.callbacks.wait_from_gpu(self.context, &[pending])?;
         }

@@ -12,7 +12,7 @@ pub(crate) const DRIVERS: &[(&str, &str)] = &[
 ];
 
 /// The entry above a table, made invalid.
-const UNHOOKED: &str = "page-table:12 page-table.written count=1 what=invalid";
+const UNHOOKED: &str = "page-table:12 page-table.written count=1 entry_kind=invalid";
 
 /// The cases.
 pub(crate) const CASES: &[Case] = &[
@@ -26,7 +26,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::GPUVA_RESERVE_002,
         "virtual map-bounds",
         "addresses are reserved that are taken",
-        Set("range.reserved held=zero", "start", "65536"),
+        Set("range.reserved backing=zero", "start", "65536"),
     ),
     case(
         RuleId::GPUVA_RESERVE_003,
@@ -38,13 +38,13 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::GPUVA_FREE_003,
         "virtual free",
         "entries are written for what is not at their addresses any more",
-        Set("page-table.written what=page of=allocation:1", "of", "allocation:9"),
+        Set("page-table.written entry_kind=page of=allocation:1", "of", "allocation:9"),
     ),
     case(
         RuleId::GPUVA_UPDATE_004,
         "virtual update",
         "a later operation is applied before an earlier one",
-        Set("range.mapped order=2", "order", "0"),
+        Set("range.mapped index=2", "order", "0"),
     ),
     case(
         RuleId::GPUVA_UPDATE_005,
@@ -74,7 +74,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::KMD_PAGING_023,
         "virtual map-and-draw",
         "an update begins elsewhere in the allocation than its address",
-        Set("page-table.written what=page of=allocation:1", "offset", "4096"),
+        Set("page-table.written entry_kind=page of=allocation:1", "offset", "4096"),
     ),
     case(
         RuleId::KMD_PROC_001,

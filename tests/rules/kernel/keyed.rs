@@ -16,13 +16,13 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::MUTEX_KEYED_004,
         "keyed-data",
         "an open copies the runtime's data",
-        Set("keyed-mutex.open-returned room=6", "copied", "6"),
+        Set("keyed-mutex.open-returned capacity=6", "copied", "6"),
     ),
     case(
         RuleId::MUTEX_KEYED_005,
         "keyed-data",
         "a wait that timed out leaves a fence value",
-        Set("keyed-mutex.acquire-returned how=timed-out", "fence", "1234"),
+        Set("keyed-mutex.acquire-returned result=timed-out", "fence", "1234"),
     ),
     case(
         RuleId::MUTEX_KEYED_006,

@@ -56,13 +56,13 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::KMD_PAGING_025,
         PAGED,
         "a driver is told that something leaves, and not that it came",
-        Missing("paging.done operation=notify-residency of=allocation:1 come=true"),
+        Missing("paging.done operation=notify-residency of=allocation:1 page_in=true"),
     ),
     case(
         RuleId::KMD_PAGING_031,
         PAGED,
         "one comes to where another has not left",
-        Missing("paging:9 paging.built operation=transfer of=allocation:1 come=false"),
+        Missing("paging:9 paging.built operation=transfer of=allocation:1 page_in=false"),
     ),
     case(
         RuleId::KMD_SEG_014,
@@ -110,13 +110,13 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::RESID_MAKE_003,
         PAGED,
         "a client is not told how much to trim",
-        Set("residency.requested answer=no-memory", "trim", "0"),
+        Set("residency.requested result=no-memory", "trim", "0"),
     ),
     case(
         RuleId::RESID_MAKE_004,
         PAGED,
         "what is resident is answered with a fence value",
-        Set("residency.requested answer=resident", "value", "9"),
+        Set("residency.requested result=resident", "value", "9"),
     ),
     case(
         RuleId::RESID_MAKE_007,
@@ -128,7 +128,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::RESID_EVICT_003,
         PAGED,
         "what may stay until its memory is needed leaves at once",
-        Set("residency.counted count=0 lazily=false", "lazily", "true"),
+        Set("residency.counted count=0 only_if_necessary=false", "lazily", "true"),
     ),
     case(
         RuleId::RESID_EVICT_005,
@@ -172,7 +172,12 @@ pub(crate) const CASES: &[Case] = &[
         "a queue's fence keeps its name",
         Missing("handle.closed of=paging-queue-fence:1"),
     ),
-    case(RuleId::PAGQ_LIFE_003, PAGED, "a queue never goes", Missing("paging-queue:1 paging-queue.destroyed")),
+    case(
+        RuleId::PAGQ_LIFE_003,
+        PAGED,
+        "a queue never goes",
+        Missing("paging-queue:1 paging-queue.destroyed"),
+    ),
     case(
         RuleId::PAGQ_LIFE_006,
         PAGED,
@@ -223,7 +228,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::ALLOC_LOCK_015,
         LOCKED,
         "what is locked is moved, and its view stays",
-        Set("lock.acquired place=memory", "place", "aperture"),
+        Set("lock.acquired location=memory", "place", "aperture"),
     ),
     case(
         RuleId::ALLOC_LOCK_019,
@@ -247,7 +252,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::ALLOC_PRIO_003,
         TOLD,
         "a resource is said to be resident while a member is not",
-        Set("residency.queried answer=away", "answer", "local"),
+        Set("residency.queried result=away", "answer", "local"),
     ),
     case(
         RuleId::RESID_BUDGET_002,

@@ -13,13 +13,13 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::SYNC_CREATE_004,
         "sync-rights",
         "a device signals a fence that it may not signal",
-        Set("sync.requested what=signal answer=denied", "answer", "taken"),
+        Set("sync.requested operation=signal result=denied", "answer", "taken"),
     ),
     case(
         RuleId::SYNC_CREATE_005,
         "sync-reset",
         "a fence is left behind by a reset, and did not ask for it",
-        Set("sync.created stays=true", "stays", "false"),
+        Set("sync.created no_tdr_signal=true", "stays", "false"),
     ),
     case(
         RuleId::SYNC_CREATE_008,
@@ -49,7 +49,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::SYNC_CREATE_014,
         "sync-broadcast",
         "a broadcast signal counts, and one context has not come to it",
-        Missing("sync.reached left=0"),
+        Missing("sync.reached remaining=0"),
     ),
     case(
         RuleId::SYNC_CREATE_017,

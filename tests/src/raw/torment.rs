@@ -1,7 +1,7 @@
 //! What a hostile driver calls back with.
 #![expect(unsafe_code, reason = "plays a driver that passes any number as a pointer")]
 
-use super::{STATE, OWN_DEVICE, OWN_RESOURCE, state, ends, handle, held, new_context, text};
+use super::{OWN_DEVICE, OWN_RESOURCE, STATE, ends, handle, held, new_context, state, text};
 use abi::hresult::{E_FAIL, E_INVALIDARG, E_NOTIMPL, S_OK, succeeded};
 use abi::umd::{
     D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS, D3DDDICB_ALLOCATE, D3DDDICB_DEALLOCATE,
@@ -74,7 +74,7 @@ pub(super) fn torment(place: &'static str) {
         ("no address of a process", usize::MAX - 7),
         ("no address at all", 0x8000_0000_0000_0000),
     ];
-    let mut said = Vec::new();
+    let mut message = Vec::new();
     let mut calls = 0;
     let adapter_table: [usize; ADAPTER_SLOTS] = functions(&it.adapter_callbacks);
     let device_table: [usize; DEVICE_SLOTS] = functions(&it.callbacks);
@@ -118,7 +118,7 @@ pub(super) fn torment(place: &'static str) {
                 calls += 1;
                 let expected = if is_served(slot) { expected } else { E_NOTIMPL };
                 if answer != expected {
-                    said.push(format!("{place}: {slot} of {what}: {}", text(answer)));
+                    message.push(format!("{place}: {slot} of {what}: {}", text(answer)));
                 }
             }
         }
@@ -130,7 +130,7 @@ pub(super) fn torment(place: &'static str) {
             calls += 1;
             let expected = if is_served(slot) { E_INVALIDARG } else { E_NOTIMPL };
             if answer != expected {
-                said.push(format!("{place}: {slot} with {what}: {}", text(answer)));
+                message.push(format!("{place}: {slot} with {what}: {}", text(answer)));
             }
         }
         for (what, args) in structures {
@@ -139,12 +139,12 @@ pub(super) fn torment(place: &'static str) {
             let refused = !succeeded(answer);
             let may = matches!(what, "zeros" | "what is only read");
             if !refused && !may {
-                said.push(format!("{place}: {slot} with {what}: {}", text(answer)));
+                message.push(format!("{place}: {slot} with {what}: {}", text(answer)));
             }
         }
     }
     let mut state = held(&STATE);
-    state.wrong.extend(said);
+    state.wrong.extend(message);
     state.calls += calls;
 }
 
@@ -262,11 +262,11 @@ pub(super) fn call_with_one_error() -> Vec<String> {
         pfnUnlockCb "no allocation" E_INVALIDARG unlock_args(1, wrong);
         pfnUnlockCb "very many" E_INVALIDARG unlock_args(u32::MAX, wrong);
     };
-    let said = |row: &(&str, &str, HRESULT, HRESULT)| {
+    let message = |row: &(&str, &str, HRESULT, HRESULT)| {
         let (call, what, expected, answer) = row;
         format!("{call} with {what}: {} and not {}", text(*answer), text(*expected))
     };
-    let mut wrong: Vec<String> = table.iter().filter(|row| row.2 != row.3).map(said).collect();
+    let mut wrong: Vec<String> = table.iter().filter(|row| row.2 != row.3).map(message).collect();
     // A thread of the driver's own.
     let function = functions::<_, DEVICE_SLOTS>(&it.callbacks)[0];
     let answer = std::thread::scope(|scope| scope.spawn(|| call(function, it.inside, 0)).join());

@@ -8,7 +8,7 @@ mod sharing;
 use super::thing::{CLAIMED, Gift, Kind, Table, Thing, Tried, good};
 use flight::{Passive, next_random};
 use harness::Picture;
-use runtime::{Rect, Resource, Surface, ResourceDescription};
+use runtime::{Rect, Resource, ResourceDescription, Surface};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use windtunnel::Application;

@@ -2,9 +2,9 @@
 
 use super::artist::Artist;
 use super::thing::{Counts, Table, Tried, good, held};
-use flight::{Spawner, Log, Passive, WaitResult};
+use flight::{Log, Passive, Spawner, WaitResult};
 use harness::Watch;
-use kernel::{Kernel, DriverSetup};
+use kernel::{DriverSetup, Kernel};
 use runtime::Runtime;
 use softgpu::{MemoryPlan, MmuPlan, SoftGpu};
 use std::sync::{Arc, Mutex};
@@ -61,7 +61,7 @@ impl Gpu {
             ),
         };
         machine.fill_local(0xdddd_dddd);
-        DriverSetup { miniport, machine, pool: nt::Pool::new(log.clone()) }
+        DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
     }
 
     fn umd(self) -> runtime::Umd {
@@ -89,7 +89,7 @@ impl Story {
         let ram = good("memory for a machine", nt::Ram::new(256 << 20))?;
         let log = Arc::new(Log::new());
         let plugged = self.gpu.plug(&ram, &log);
-        let (before, _gpu) = (ram.allocated_bytes(), plugged.machine.clone());
+        let (before, _gpu) = (ram.allocated_bytes(), plugged.hardware.clone());
         let table = Arc::new(Table {
             offered: Default::default(),
             watch: Watch::of(&log),
@@ -110,7 +110,10 @@ impl Story {
             return Err(format!("came and did not go: {left:?}"));
         }
         if ram.allocated_bytes() != before {
-            return Err(format!("{} bytes of the machine's memory are left", ram.allocated_bytes() - before));
+            return Err(format!(
+                "{} bytes of the machine's memory are left",
+                ram.allocated_bytes() - before
+            ));
         }
         if umd::live_objects() != 0 {
             return Err(format!("the driver has {} objects", umd::live_objects()));
@@ -166,7 +169,10 @@ impl Story {
                     told = ended.map_err(|why| why.0);
                 }
                 if told.is_ok() && app.device.live_objects() > 0 {
-                    told = Err(format!("the runtime's books have {} entries", app.device.live_objects()));
+                    told = Err(format!(
+                        "the runtime's books have {} entries",
+                        app.device.live_objects()
+                    ));
                 }
                 held(&wrong).extend(told.err());
             })

@@ -114,15 +114,17 @@ pub(super) fn file(path: &Path) -> Result<File, String> {
 /// The entry points, in the order of their support table.
 pub(super) fn entries() -> Result<Vec<Entry>, String> {
     let entry = |row: &thunk::EntryRow| {
-        let pointer = syn::parse_str(row.pointer).map_err(|why| format!("{}: {why}", row.name))?;
+        let pointer =
+            syn::parse_str(row.pointer).map_err(|reason| format!("{}: {reason}", row.name))?;
         Ok(Entry { name: row.name.to_owned(), pointer })
     };
     thunk::ENTRIES.iter().map(entry).collect()
 }
 
 fn parse(path: &Path) -> Result<Vec<Item>, String> {
-    let text = fs::read_to_string(path).map_err(|why| format!("{}: {why}", path.display()))?;
-    let file = syn::parse_file(&text).map_err(|why| format!("{}: {why}", path.display()))?;
+    let text =
+        fs::read_to_string(path).map_err(|reason| format!("{}: {reason}", path.display()))?;
+    let file = syn::parse_file(&text).map_err(|reason| format!("{}: {reason}", path.display()))?;
     Ok(file.items)
 }
 
@@ -242,8 +244,8 @@ impl File {
 /// The words of a macro, without its braces.
 fn flat(tokens: TokenStream) -> Vec<String> {
     let mut words = Vec::new();
-    for token in tokens {
-        match token {
+    for driver_handle in tokens {
+        match driver_handle {
             TokenTree::Group(it) => words.extend(flat(it.stream())),
             TokenTree::Literal(it) => {
                 let minus = words.pop_if(|it| it == "-").unwrap_or_default();

@@ -25,8 +25,8 @@ fn main() -> ExitCode {
     };
     match cost::count(what, verifier, count) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(cost::MeasureError(why)) => {
-            eprintln!("it needs {why}");
+        Err(cost::MeasureError(reason)) => {
+            eprintln!("it needs {reason}");
             ExitCode::FAILURE
         }
     }

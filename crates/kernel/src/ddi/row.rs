@@ -1,6 +1,6 @@
 //! What a row of the DDI table says, and what is made from it.
 
-use crate::gate::{ThreadingLevel, DdiPermit};
+use crate::gate::{DdiPermit, ThreadingLevel};
 use crate::miniport::DriverError;
 use crate::start::Adapter;
 use flight::{Id, Irql, Level, Support, internal_error};
@@ -60,7 +60,11 @@ impl<L: Level> Ddi<L> {
     /// A permit of an exclusive level serves lower levels, too: an adapter that starts has the
     /// driver to itself. Any other permit is a bug of the kernel, and ends the flight.
     #[track_caller]
-    pub(crate) fn class_under(&self, permit: &DdiPermit<'_>, adapter: Id<Adapter>) -> ThreadingLevel {
+    pub(crate) fn class_under(
+        &self,
+        permit: &DdiPermit<'_>,
+        adapter: Id<Adapter>,
+    ) -> ThreadingLevel {
         let (name, held) = (self.name, permit.class());
         if !permit.is_for(adapter) {
             internal_error(format!("{name} of {adapter} is called under a permit for it"));
@@ -98,7 +102,10 @@ impl Legal {
             // elsewhere.
             Legal::Only(list) => {
                 list.contains(&why)
-                    || matches!(why, DriverError::NoHandle | DriverError::Crashed | DriverError::Absent)
+                    || matches!(
+                        why,
+                        DriverError::NoHandle | DriverError::Crashed | DriverError::Absent
+                    )
             }
         }
     }

@@ -3,17 +3,19 @@
 //! A row is all that is said about a DDI; `row.rs` says what is made from it.
 
 use super::row::{Ddi, Legal, Line, ddi};
-use super::{Driver, CallDetails, no_details};
+use super::{CallDetails, Driver, no_details};
 use crate::context::Context;
 use crate::device::Device;
-use crate::gate::{ThreadingLevel, DdiPermit};
-use crate::listed::{BufferSizes, SubmitCommandArgs, PatchArgs, RenderArgs};
+use crate::gate::{DdiPermit, ThreadingLevel};
+use crate::listed::{BufferSizes, PatchArgs, RenderArgs, SubmitCommandArgs};
 use crate::miniport::{
-    DriverResult, CreateAllocationArgs, HandleSlot, CreatedAllocations, CancelCommandArgs, CollectReason, CreateContextArgs, DestroyAllocationArgs, DriverAllocation,
-    DriverContext, DriverDevice, DriverProcess, DriverResource, DriverView, EscapeArgs, Features,
-    Generation, Interrupt, OpenAllocationArgs, DriverError, StandardAllocationArgs, SubmitCommandVirtualArgs, SurfaceInfo,
+    CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
+    DestroyAllocationArgs, DriverAllocation, DriverContext, DriverDevice, DriverError,
+    DriverProcess, DriverResource, DriverResult, DriverView, EscapeArgs, Features, Generation,
+    HandleSlot, Interrupt, OpenAllocationArgs, StandardAllocationArgs, SubmitCommandVirtualArgs,
+    SurfaceInfo,
 };
-use crate::mmu::{CreateProcessArgs, Root, RootSize, MapHostApertureArgs};
+use crate::mmu::{CreateProcessArgs, MapHostApertureArgs, Root, RootSize};
 use crate::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
 use crate::power::SetPowerArgs;
 use crate::services::KernelCallbacks;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::miniport::DriverError;
-use flight::{InternalError, InterruptLine, Slab, DeterministicHost};
+use flight::{DeterministicHost, InternalError, InterruptLine, Slab};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A driver that implements nothing but a reset.
@@ -55,7 +55,7 @@ fn driver(kernel: &Arc<Kernel>, adapter: Id<Adapter>) -> Driver {
     });
     Driver {
         miniport: Arc::new(ResetOnly),
-        machine: Arc::new(NoHardware),
+        hardware: Arc::new(NoHardware),
         pool,
         callbacks: services,
         work_available: WaitToken::new("work"),
@@ -76,7 +76,8 @@ fn call<T>(
     let log = Arc::new(Log::new());
     let flown = DeterministicHost::fly(1, &log.clone(), |host, at| {
         let kernel = Kernel::new(host.clone(), log);
-        let permit = kernel.acquire_permit(at, held.keys(adapter(number), Generation::Two, None)).unwrap();
+        let permit =
+            kernel.acquire_permit(at, held.keys(adapter(number), Generation::Two, None)).unwrap();
         let driver = driver(&kernel, adapter(1));
         let result = catch_unwind(AssertUnwindSafe(|| body(&driver, at, &permit)));
         result.map_err(|panic| panic.downcast::<InternalError>().unwrap().invariant().to_owned())
@@ -87,11 +88,13 @@ fn call<T>(
 #[test]
 fn the_permit_of_the_row_is_taken() {
     assert_eq!(call((1, ThreadingLevel::Three), Driver::reset), Ok(Ok(())));
-    let missing =
-        call((1, ThreadingLevel::OneScheduler), |driver, at, permit| driver.engine_answers(at, permit, 0));
+    let missing = call((1, ThreadingLevel::OneScheduler), |driver, at, permit| {
+        driver.engine_answers(at, permit, 0)
+    });
     assert_eq!(missing, Ok(Err(DriverError::Absent)));
-    let serves =
-        call((1, ThreadingLevel::Three), |driver, at, permit| driver.root_size(at, permit, None, 1));
+    let serves = call((1, ThreadingLevel::Three), |driver, at, permit| {
+        driver.root_size(at, permit, None, 1)
+    });
     assert!(matches!(serves, Ok(Err(DriverError::Absent))), "level three serves level zero");
 }
 

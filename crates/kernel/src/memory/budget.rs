@@ -9,7 +9,7 @@ use crate::refused::{Argument, KernelError};
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{Passive, RuleId, EventKind, Component};
+use flight::{Component, EventKind, Passive, RuleId};
 use std::sync::Arc;
 
 /// A part of an adapter's memory that is budgeted together.
@@ -56,10 +56,10 @@ impl Kernel {
         adapter: Handle,
         group: SegmentGroup,
     ) -> Result<Budget, KernelError> {
-        let world = self.state.lock();
-        let number = world.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
-        let it = world.budget(process.0, number, group);
-        let told = EventKind::BudgetQueried {
+        let state = self.state.lock();
+        let number = state.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
+        let it = state.budget(process.0, number, group);
+        let callback = EventKind::BudgetQueried {
             adapter: number.subject(),
             local: group == SegmentGroup::Local,
             budget: it.budget,
@@ -67,7 +67,7 @@ impl Kernel {
             reserved: it.reserved,
             reservable: it.reservable,
         };
-        self.log.emit(process.0.subject(), told);
+        self.log.emit(process.0.subject(), callback);
         Ok(it)
     }
 
@@ -79,12 +79,12 @@ impl Kernel {
         group: SegmentGroup,
         bytes: u64,
     ) -> Result<(), KernelError> {
-        let mut world = self.state.lock();
-        let number = world.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
-        if bytes > world.budget(process.0, number, group).reservable {
+        let mut state = self.state.lock();
+        let number = state.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
+        if bytes > state.budget(process.0, number, group).reservable {
             return Err(KernelError::NoMemory { trim: bytes });
         }
-        if let Some(it) = world.processes.get_mut(process.0) {
+        if let Some(it) = state.processes.get_mut(process.0) {
             it.reserved.retain(|(adapter, of, _)| (*adapter, *of) != (number, group));
             it.reserved.push((number, group, bytes));
         }
@@ -96,13 +96,14 @@ impl Kernel {
         &self,
         process: ProcessId,
         device: Handle,
-        told: Arc<dyn TrimCallback>,
+        callback: Arc<dyn TrimCallback>,
     ) -> Result<u32, KernelError> {
-        let mut world = self.state.lock();
-        let number = world.device_of(process, device)?;
-        let adapter = world.devices[number].adapter;
-        let trimmer = TrimRegistration { process: process.0, adapter, device: number, callback: told };
-        Ok(world.trim_registrations.insert(trimmer).serial())
+        let mut state = self.state.lock();
+        let number = state.device_of(process, device)?;
+        let adapter = state.devices[number].adapter;
+        let trimmer =
+            TrimRegistration { process: process.0, adapter, device: number, callback: callback };
+        Ok(state.trim_registrations.insert(trimmer).serial())
     }
 
     /// Ends a registration. Answers whether there was one.
@@ -110,16 +111,20 @@ impl Kernel {
     /// It waits for a notification under way, unless it is called from inside that.
     pub fn unregister_trim(&self, at: &mut Passive, process: ProcessId, number: u32) -> bool {
         let number = {
-            let mut world = self.state.lock();
-            let found = world.trim_registrations.find_serial(number);
-            let mine = |trimmer: &Id<TrimRegistration>| world.trim_registrations[*trimmer].process == process.0;
+            let mut state = self.state.lock();
+            let found = state.trim_registrations.find_serial(number);
+            let mine = |trimmer: &Id<TrimRegistration>| {
+                state.trim_registrations[*trimmer].process == process.0
+            };
             let Some(trimmer) = found.filter(mine) else { return false };
-            world.trim_registrations.remove(trimmer);
+            state.trim_registrations.remove(trimmer);
             trimmer
         };
         let me = flight::current_thread();
-        let told = (number, me);
-        let over = |it: &KernelState| it.trim_in_progress.is_none_or(|it| it.0 != number || it == told);
+        let callback = (number, me);
+        let over = |it: &KernelState| {
+            it.trim_in_progress.is_none_or(|it| it.0 != number || it == callback)
+        };
         let what = |_: &KernelState| "a trim notification under way".to_owned();
         self.wait_until(at, process.subject(), what, over);
         true
@@ -127,9 +132,12 @@ impl Kernel {
 
     /// A device ends: nobody is told for it any more.
     pub(crate) fn end_trims(&self, device: Id<Device>) {
-        let world = &mut *self.state.lock();
-        let mine = |(number, it): (Id<TrimRegistration>, &TrimRegistration)| (it.device == device).then_some(number);
-        let remaining: Vec<Id<TrimRegistration>> = world.trim_registrations.iter().filter_map(mine).collect();
+        let state = &mut *self.state.lock();
+        let mine = |(number, it): (Id<TrimRegistration>, &TrimRegistration)| {
+            (it.device == device).then_some(number)
+        };
+        let remaining: Vec<Id<TrimRegistration>> =
+            state.trim_registrations.iter().filter_map(mine).collect();
         let about = device.subject();
         let broken = (!remaining.is_empty()).then(|| {
             format!("{about} is gone, and {} trim callbacks of it are registered", remaining.len())
@@ -137,64 +145,65 @@ impl Kernel {
         let place = "D3DKMTRegisterTrimNotification";
         self.log.judge(RuleId::RESID_TRIM_001, Component::Client, about, place, broken);
         for number in remaining {
-            world.trim_registrations.take(number);
+            state.trim_registrations.take(number);
         }
     }
 
     /// Memory is short: whoever uses more than its budget will be told.
-    pub(crate) fn trim_others(&self, world: &mut KernelState, adapter: Id<Adapter>) {
-        let numbers: Vec<Id<TrimRegistration>> = world.trim_registrations.iter().map(|(number, _)| number).collect();
+    pub(crate) fn trim_others(&self, state: &mut KernelState, adapter: Id<Adapter>) {
+        let numbers: Vec<Id<TrimRegistration>> =
+            state.trim_registrations.iter().map(|(number, _)| number).collect();
         for number in numbers {
-            let it = world.trim_registrations.get(number).filter(|it| it.adapter == adapter);
-            let over = it.is_some_and(|it| world.bytes_over_budget(it.process, adapter) > 0);
-            if over && !world.pending_trims.contains(&number) {
-                world.pending_trims.push(number);
+            let it = state.trim_registrations.get(number).filter(|it| it.adapter == adapter);
+            let over = it.is_some_and(|it| state.bytes_over_budget(it.process, adapter) > 0);
+            if over && !state.pending_trims.contains(&number) {
+                state.pending_trims.push(number);
             }
         }
-        if !world.pending_trims.is_empty() {
+        if !state.pending_trims.is_empty() {
             self.wake_one(&self.work_available);
         }
     }
 
     /// Tells one client that memory is short. Answers whether there was one to tell.
     pub(crate) fn try_trim(&self) -> bool {
-        let (told, device, bytes) = {
-            let world = &mut *self.state.lock();
-            let Some(number) = world.pending_trims.pop() else { return false };
+        let (callback, device, bytes) = {
+            let state = &mut *self.state.lock();
+            let Some(number) = state.pending_trims.pop() else { return false };
             // It may have been unregistered meanwhile.
-            let Some(it) = world.trim_registrations.get(number) else { return true };
-            let (told, process, adapter) = (it.callback.clone(), it.process, it.adapter);
+            let Some(it) = state.trim_registrations.get(number) else { return true };
+            let (callback, process, adapter) = (it.callback.clone(), it.process, it.adapter);
             let device = it.device.subject();
             // Another one may have trimmed for the same process meanwhile.
-            if world.bytes_over_budget(process, adapter) == 0 {
+            if state.bytes_over_budget(process, adapter) == 0 {
                 return true;
             }
-            let bytes = self.trim_bytes(world, process, adapter, "notification", 0);
+            let bytes = self.trim_bytes(state, process, adapter, "notification", 0);
             self.log.emit(device, EventKind::TrimNotified { flags: "to-budget".into(), bytes });
-            world.trim_in_progress = Some((number, flight::current_thread()));
-            (told, device, bytes)
+            state.trim_in_progress = Some((number, flight::current_thread()));
+            (callback, device, bytes)
         };
-        told.trim(bytes);
-        let world = &mut *self.state.lock();
-        world.trim_in_progress = None;
+        callback.trim(bytes);
+        let state = &mut *self.state.lock();
+        state.trim_in_progress = None;
         self.log.emit(device, EventKind::TrimReturned { bytes });
-        self.wake_all(world);
+        self.wake_all(state);
         true
     }
 
     /// Says how many bytes a process is told to let go of, and answers that.
     pub(crate) fn trim_bytes(
         &self,
-        world: &KernelState,
+        state: &KernelState,
         process: Id<Process>,
         adapter: Id<Adapter>,
         component: &'static str,
         missing: u64,
     ) -> u64 {
-        let bytes = world.bytes_over_budget(process, adapter).max(missing);
-        let own = world.budget(process, adapter, SegmentGroup::Local);
-        let shared = world.budget(process, adapter, SegmentGroup::NonLocal);
-        let told = EventKind::TrimRequired {
+        let bytes = state.bytes_over_budget(process, adapter).max(missing);
+        let own = state.budget(process, adapter, SegmentGroup::Local);
+        let shared = state.budget(process, adapter, SegmentGroup::NonLocal);
+        let callback = EventKind::TrimRequired {
             adapter: adapter.subject(),
             by: component.into(),
             usage: own.usage,
@@ -204,7 +213,7 @@ impl Kernel {
             missing,
             bytes,
         };
-        self.log.emit(process.subject(), told);
+        self.log.emit(process.subject(), callback);
         bytes
     }
 }
@@ -233,11 +242,11 @@ impl KernelState {
         let Some((_, memory)) = self.memory(adapter) else { return Budget::default() };
         let targets = memory.segments.iter().any(|it| it.info.flags.application_target);
         let counts = |it: &&crate::memory::Segment| {
-            let of = if it.info.flags.aperture { SegmentGroup::NonLocal } else { SegmentGroup::Local };
+            let of =
+                if it.info.flags.aperture { SegmentGroup::NonLocal } else { SegmentGroup::Local };
             of == group && (it.info.flags.application_target || !targets)
         };
-        let total: u64 =
-            memory.segments.iter().filter(counts).map(|it| it.info.commit_limit).sum();
+        let total: u64 = memory.segments.iter().filter(counts).map(|it| it.info.commit_limit).sum();
         let mut users: Vec<Option<Id<Process>>> = self
             .devices
             .iter()

@@ -4,13 +4,13 @@ use crate::allocation::Allocation;
 use crate::build::NewObjects;
 use crate::kernel::Kernel;
 use crate::memory::{LARGE_PAGE, Memory, segment_index};
-use crate::miniport::{Features, AllocationInfo};
+use crate::miniport::{AllocationInfo, Features};
 use crate::operation::PAGE;
-use crate::segment::{MemoryFeatures, SegmentSet, SegmentInfo};
+use crate::segment::{MemoryFeatures, SegmentInfo, SegmentSet};
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{RuleId, Subject, Component};
+use flight::{Component, RuleId, Subject};
 
 /// No adapter has more, since a set of them has so many bits.
 const MAX_SEGMENTS: usize = 32;
@@ -43,8 +43,8 @@ impl FeatureCheck<'_> {
         broken: impl Fn(&SegmentInfo) -> Option<String>,
     ) {
         for (number, it) in all {
-            let said = broken(it).map(|said| format!("segment {number} {said}"));
-            self.rule(rule, said);
+            let message = broken(it).map(|message| format!("segment {number} {message}"));
+            self.rule(rule, message);
         }
     }
 }
@@ -63,34 +63,39 @@ impl Kernel {
     /// Whether a driver wants new allocations where they can be, on an adapter with memory.
     pub(crate) fn check_requirements(
         &self,
-        world: &KernelState,
+        state: &KernelState,
         adapter: Id<Adapter>,
-        built: &NewObjects,
-        shapes: &[AllocationInfo],
+        objects: &NewObjects,
+        infos: &[AllocationInfo],
     ) -> bool {
-        let Some((_, memory)) = world.memory(adapter) else { return true };
-        let all = built.allocations.iter().zip(shapes);
-        let judge = |(number, shape): (&Id<Allocation>, &AllocationInfo)| {
-            self.check_allocation_requirements(number.subject(), memory, shape)
+        let Some((_, memory)) = state.memory(adapter) else { return true };
+        let all = objects.allocations.iter().zip(infos);
+        let judge = |(number, info): (&Id<Allocation>, &AllocationInfo)| {
+            self.check_allocation_requirements(number.subject(), memory, info)
         };
         all.map(judge).fold(true, |passed, it| passed & it)
     }
 
     /// Whether a driver wants an allocation where it can be.
-    fn check_allocation_requirements(&self, about: Subject, memory: &Memory, shape: &AllocationInfo) -> bool {
-        let place = "DxgkDdiCreateAllocation.pAllocationInfo";
-        let mut judge = FeatureCheck { kernel: self, about, argument: place, passed: true };
-        let wants = &shape.requirements;
+    fn check_allocation_requirements(
+        &self,
+        about: Subject,
+        memory: &Memory,
+        info: &AllocationInfo,
+    ) -> bool {
+        let argument = "DxgkDdiCreateAllocation.pAllocationInfo";
+        let mut judge = FeatureCheck { kernel: self, about, argument: argument, passed: true };
+        let requirements = &info.requirements;
         let count = memory.segments.len();
         let known = SegmentSet((0..count).fold(0, |set, it| {
             set | 1_u32.checked_shl(u32::try_from(it).unwrap_or(32)).unwrap_or(0)
         }));
-        let unknown = wants.segments.0 & !known.0;
+        let unknown = requirements.segments.0 & !known.0;
         // WINDOWS: from WDDM 2 on only the write set counts (documented); bits beyond the
         // segments there are an error in it (our decision).
         judge.rule(
             RuleId::KMD_ALLOC_005,
-            if wants.segments.is_empty() {
+            if requirements.segments.is_empty() {
                 Some("the allocation can be in no segment: its write set is empty".to_owned())
             } else if unknown != 0 {
                 Some(format!("its write set has bits {unknown:#x}, but there are {count} segments"))
@@ -98,43 +103,46 @@ impl Kernel {
                 None
             },
         );
-        let outside = wants.preferred.iter().flatten().find(|it| !wants.segments.has(it.segment));
-        let said = |it: &crate::segment::SegmentPreference| {
+        let outside = requirements
+            .preferred
+            .iter()
+            .flatten()
+            .find(|it| !requirements.segments.has(it.segment));
+        let message = |it: &crate::segment::SegmentPreference| {
             format!("segment {} is preferred, but is not in its write set", it.segment)
         };
-        judge.rule(RuleId::KMD_ALLOC_004, outside.map(said));
+        judge.rule(RuleId::KMD_ALLOC_004, outside.map(message));
         let aperture =
             |number: u32| memory.segment_numbered(number).is_some_and(|it| it.info.flags.aperture);
-        let crooked = wants.evict.iter().find(|it| !aperture(*it));
+        let crooked = requirements.evict.iter().find(|it| !aperture(*it));
         judge.rule(
             RuleId::KMD_ALLOC_006,
             crooked.map(|it| format!("segment {it} is listed for eviction, but is no aperture")),
         );
-        let large = wants
-            .segments
-            .iter()
-            .any(|number| memory.segment_numbered(number).is_some_and(|it| it.info.flags.large_pages));
+        let large = requirements.segments.iter().any(|number| {
+            memory.segment_numbered(number).is_some_and(|it| it.info.flags.large_pages)
+        });
         judge.rule(
             RuleId::KMD_SEG_015,
-            (large && (shape.alignment == 0 || !shape.alignment.is_multiple_of(LARGE_PAGE))).then(
+            (large && (info.alignment == 0 || !info.alignment.is_multiple_of(LARGE_PAGE))).then(
                 || {
                     format!(
                         "its alignment is {:#x}, but it can be in a segment with pages of 64 KiB",
-                        shape.alignment
+                        info.alignment
                     )
                 },
             ),
         );
-        let blind = wants.segments.iter().any(|number| {
+        let blind = requirements.segments.iter().any(|number| {
             memory.segment_numbered(number).is_some_and(|it| {
                 let flags = it.info.flags;
                 !flags.aperture && !flags.cpu_visible && !flags.host_aperture
             })
         });
-        let mapped = wants.segments.iter().any(aperture);
+        let mapped = requirements.segments.iter().any(aperture);
         judge.rule(
             RuleId::ALLOC_LOCK_020,
-            (wants.flags.cpu_visible && blind && !mapped).then(|| {
+            (requirements.flags.cpu_visible && blind && !mapped).then(|| {
                 "the CPU may lock it, it can be in memory that the CPU does not see, and no \
                  aperture is in its write set"
                     .to_owned()
@@ -143,7 +151,7 @@ impl Kernel {
         let passed = judge.passed;
         judge.rule(
             RuleId::ALLOC_PRIO_002,
-            (wants.priority == 0).then(|| "its priority is zero".to_owned()),
+            (requirements.priority == 0).then(|| "its priority is zero".to_owned()),
         );
         passed
     }
@@ -178,7 +186,7 @@ fn check_sizes(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
             *other < number && it.base < end(that) && that.base < end(it)
         };
         let met = numbered(memory).find(meets);
-        let said = |(other, that): (u32, &SegmentInfo)| {
+        let message = |(other, that): (u32, &SegmentInfo)| {
             format!(
                 "segment {number} [{:#x}, {:#x}) overlaps segment {other} [{:#x}, {:#x})",
                 it.base,
@@ -187,7 +195,7 @@ fn check_sizes(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
                 end(that)
             )
         };
-        judge.rule(RuleId::KMD_SEG_005, met.map(said));
+        judge.rule(RuleId::KMD_SEG_005, met.map(message));
     }
     judge.each(RuleId::KMD_SEG_006, numbered(memory), |it| {
         let (limit, size, aperture) = (it.commit_limit, it.size, it.flags.aperture);
@@ -198,9 +206,9 @@ fn check_sizes(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
     judge.each(RuleId::KMD_SEG_012, numbered(memory), |it| {
         let banks = &it.banks;
         let rising = banks.windows(2).all(|pair| pair[0] < pair[1]);
-        let inside =
+        let guard =
             banks.first().is_none_or(|it| *it > 0) && banks.last().is_none_or(|end| *end < it.size);
-        (!(rising && inside) || (it.flags.banked == banks.is_empty()))
+        (!(rising && guard) || (it.flags.banked == banks.is_empty()))
             .then(|| format!("has banks that end at {banks:x?}, which do not cover it in order"))
     });
 }
@@ -243,8 +251,9 @@ fn check_flags(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
 fn check_paging(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures, nodes: u32) {
     let paging = &memory.paging;
     let id = paging.segment;
-    let aperture =
-        segment_index(id).and_then(|it| memory.segments.get(it)).is_some_and(|it| it.flags.aperture);
+    let aperture = segment_index(id)
+        .and_then(|it| memory.segments.get(it))
+        .is_some_and(|it| it.flags.aperture);
     let broken = if id != 0 && !aperture {
         Some(format!("paging buffers are to be in segment {id}, which is no aperture"))
     } else if paging.buffer == 0 || paging.buffer > MAX_PAGING_BUFFER {

@@ -11,14 +11,16 @@
 use crate::kernel::Kernel;
 use crate::memory::Owner;
 use crate::memory::place::PagingPlan;
-use crate::memory::{Extent, PagingOperation, Location, Segment, SegmentLocation, PagingStep, segment_number};
+use crate::memory::{
+    Extent, Location, PagingOperation, PagingStep, Segment, SegmentLocation, segment_number,
+};
 use crate::operation::PAGE;
 use crate::start::Adapter;
 use crate::start::AdapterId;
 use crate::store::Id;
 use crate::store::Slab;
 use crate::world::KernelState;
-use flight::{Passive, EventKind};
+use flight::{EventKind, Passive};
 use std::collections::BTreeMap;
 
 /// What is free in a segment.
@@ -41,15 +43,15 @@ struct Relocation {
 impl Kernel {
     /// What is free in each segment of an adapter.
     pub fn segment_space(&self, adapter: AdapterId) -> Vec<SegmentSpace> {
-        let world = self.state.lock();
-        let segments = world.memory(adapter.0).map(|it| it.1.segments.as_slice());
+        let state = self.state.lock();
+        let segments = state.memory(adapter.0).map(|it| it.1.segments.as_slice());
         let numbered = segments.unwrap_or_default().iter().enumerate();
-        let room = |(place, it): (usize, &Segment)| SegmentSpace {
-            segment: segment_number(place),
+        let capacity = |(location, it): (usize, &Segment)| SegmentSpace {
+            segment: segment_number(location),
             free: it.ranges.free_bytes(),
             largest: it.ranges.largest(),
         };
-        numbered.map(room).collect()
+        numbered.map(capacity).collect()
     }
 
     /// Moves what nobody uses together, in each segment where that makes the longest free range
@@ -58,15 +60,15 @@ impl Kernel {
     /// WINDOWS: when memory is compacted is not documented, so here a tester says when.
     pub fn compact(&self, at: &mut Passive, adapter: AdapterId) -> u64 {
         let (paging, moved) = {
-            let world = &mut *self.state.lock();
+            let state = &mut *self.state.lock();
             let (mut plan, mut moved) = (PagingPlan::default(), 0);
-            let count = world.memory(adapter.0).map_or(0, |it| it.1.segments.len());
+            let count = state.memory(adapter.0).map_or(0, |it| it.1.segments.len());
             for segment in 0..count {
-                for slide in world.relocations(adapter.0, segment) {
-                    moved += self.plan_relocation(world, &slide, &mut plan);
+                for slide in state.relocations(adapter.0, segment) {
+                    moved += self.plan_relocation(state, &slide, &mut plan);
                 }
             }
-            (self.start_paging(world, adapter.0, plan, None), moved)
+            (self.start_paging(state, adapter.0, plan, None), moved)
         };
         let Some(paging) = paging else { return 0 };
         let about = paging.subject();
@@ -76,42 +78,48 @@ impl Kernel {
     }
 
     /// Gives an extent its new place, and plans how its bytes get there. Answers how many.
-    fn plan_relocation(&self, world: &mut KernelState, slide: &Relocation, plan: &mut PagingPlan) -> u64 {
+    fn plan_relocation(
+        &self,
+        state: &mut KernelState,
+        slide: &Relocation,
+        plan: &mut PagingPlan,
+    ) -> u64 {
         let &Relocation { extent, to } = slide;
-        world.remove_rank(extent);
-        let moved = self.plan_relocation_unranked(world, extent, to, plan);
-        world.rank(extent);
+        state.remove_rank(extent);
+        let moved = self.plan_relocation_unranked(state, extent, to, plan);
+        state.rank(extent);
         moved.unwrap_or(0)
     }
 
     fn plan_relocation_unranked(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         extent: Id<Extent>,
         to: u64,
         plan: &mut PagingPlan,
     ) -> Option<u64> {
-        let entries = world.page_out_entries(extent);
-        let virtual_ = world.is_linear(extent);
-        let (extents, memory) = world.memory_mut_of(extent);
+        let entries = state.page_out_entries(extent);
+        let virtual_ = state.is_linear(extent);
+        let (extents, memory) = state.memory_mut_of(extent);
         let it = extents.get_mut(extent)?;
-        let Location::Segment { segment, range: spot } = &it.location else { return None };
-        let (segment, from, size) = (*segment, spot.start(), spot.size());
+        let Location::Segment { segment, range } = &it.location else { return None };
+        let (segment, from, size) = (*segment, range.start(), range.size());
         // A copy onto itself would need a direction: such bytes take the way round.
         let round = to + size > from;
         if round && !it.commit_backing(&*memory.ram, &mut memory.pressure) {
             return None;
         }
         let there = memory.segments.get_mut(segment)?;
-        let Location::Segment { range: spot, .. } = std::mem::replace(&mut it.location, Location::System) else {
+        let Location::Segment { range, .. } = std::mem::replace(&mut it.location, Location::System)
+        else {
             return None;
         };
-        there.ranges.free(spot);
+        there.ranges.free(range);
         let found = there.ranges.allocate_at(to, size);
         let went = found.is_some();
         // Where it was is free, so that it is somewhere in any case.
-        let spot = found.or_else(|| there.ranges.allocate_at(from, size))?;
-        it.location = Location::Segment { segment, range: spot };
+        let range = found.or_else(|| there.ranges.allocate_at(from, size))?;
+        it.location = Location::Segment { segment, range: range };
         if !went {
             return None;
         }
@@ -122,28 +130,30 @@ impl Kernel {
             EventKind::MemoryEvicted { segment: subject, discard: false, why },
         );
         let address = there.info.base + to;
-        self.log.emit(it.owner.subject(), EventKind::MemoryPlaced { segment: subject, address, bytes });
+        self.log
+            .emit(it.owner.subject(), EventKind::MemoryPlaced { segment: subject, address, bytes });
         plan.waits.append(&mut it.uses);
         plan.page_in.extend(entries);
-        let spotted = |offset| SegmentLocation { segment, offset };
+        let location = |offset| SegmentLocation { segment, offset };
         let parts = if virtual_ { in_parts(bytes) } else { vec![None] };
-        let mut step =
-            |what, at| plan.page_in.push(PagingStep { idle: true, ..PagingStep::new(extent, what, at) });
+        let mut step = |what, at| {
+            plan.page_in.push(PagingStep { idle: true, ..PagingStep::new(extent, what, at) })
+        };
         if it.is_notified() {
-            step(PagingOperation::NotifyEvicted, spotted(from));
+            step(PagingOperation::NotifyEvicted, location(from));
         }
         if round {
-            step(PagingOperation::PageOut, spotted(from));
-            step(PagingOperation::PageIn, spotted(to));
+            step(PagingOperation::PageOut, location(from));
+            step(PagingOperation::PageIn, location(to));
         } else {
             for part in parts {
-                step(PagingOperation::Relocate { from, part }, spotted(to));
+                step(PagingOperation::Relocate { from, part }, location(to));
             }
         }
         if it.is_notified() {
-            step(PagingOperation::NotifyResident, spotted(to));
+            step(PagingOperation::NotifyResident, location(to));
         }
-        plan.page_in.extend(world.page_in_entries(extent));
+        plan.page_in.extend(state.page_in_entries(extent));
         Some(bytes)
     }
 }
@@ -157,9 +167,9 @@ impl KernelState {
     }
 
     /// Who moves where in a segment, the lowest first: none, unless that helps.
-    fn relocations(&self, adapter: Id<Adapter>, place: usize) -> Vec<Relocation> {
+    fn relocations(&self, adapter: Id<Adapter>, location: usize) -> Vec<Relocation> {
         let Some((extents, memory)) = self.memory(adapter) else { return Vec::new() };
-        let Some(segment) = memory.segments.get(place) else { return Vec::new() };
+        let Some(segment) = memory.segments.get(location) else { return Vec::new() };
         if segment.info.flags.aperture {
             return Vec::new(); // What is mapped has its bytes in the system's memory.
         }
@@ -184,10 +194,10 @@ impl Segment {
     fn movable_extents(&self, extents: &Slab<Extent>) -> BTreeMap<u64, (Id<Extent>, u64, u64)> {
         let mover = |number: Id<Extent>| {
             let it = extents.get(number)?;
-            let Location::Segment { range: spot, .. } = &it.location else { return None };
+            let Location::Segment { range, .. } = &it.location else { return None };
             let free = it.pending == 0 && it.lock.is_none() && it.offer.is_none();
             let mine = matches!(it.owner, Owner::Allocation(_) | Owner::Instance(_)) && free;
-            mine.then(|| (spot.start(), (number, spot.size(), it.alignment)))
+            mine.then(|| (range.start(), (number, range.size(), it.alignment)))
         };
         self.evictable.iter().filter_map(|it| mover(it.extent)).collect()
     }
@@ -218,10 +228,10 @@ fn lowest_free(taken: &BTreeMap<u64, u64>, size: u64, alignment: u64) -> u64 {
 
 /// The longest gap between those taken, of so many bytes.
 fn longest_free(taken: &BTreeMap<u64, u64>, end: u64) -> u64 {
-    let (mut at, mut most) = (0, 0);
+    let (mut at, mut limit) = (0, 0);
     for (start, length) in taken {
-        most = most.max(start - at);
+        limit = limit.max(start - at);
         at = start + length;
     }
-    most.max(end - at)
+    limit.max(end - at)
 }

@@ -15,16 +15,16 @@ use crate::lock::StateGuard;
 use crate::memory::Owner;
 use crate::memory::place::{NoSpace, PagingPlan};
 use crate::memory::resident::first_above;
-use crate::memory::{Extent, CpuLock, Memory, Location};
+use crate::memory::{CpuLock, Extent, Location, Memory};
 use crate::process::ProcessId;
 use crate::refused::{Argument, KernelError};
 use crate::schedule::QueuePoint;
-use crate::segment::{SegmentFlags, PlacementRequirements};
+use crate::segment::{PlacementRequirements, SegmentFlags};
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::view::View;
 use crate::world::KernelState;
-use flight::{Passive, Ram, Run, Subject, EventKind};
+use flight::{EventKind, Passive, Ram, Run, Subject};
 use std::sync::Arc;
 
 /// How a client locks.
@@ -68,32 +68,35 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        order: &LockRequest,
+        request: &LockRequest,
     ) -> Result<LockResponse, KernelError> {
-        let inside = self.enter_device(process, order.device)?;
+        let inside = self.enter_device(process, request.device)?;
         let (view, extent, renames) = {
-            let world = self.state.lock();
-            let view = world.views_of(process, inside.device, &[order.view])?.swap_remove(0);
-            let extent = world.extent_of(view).ok_or(KernelError::NoVideoMemory)?;
+            let state = self.state.lock();
+            let view = state.views_of(process, inside.device, &[request.view])?.swap_remove(0);
+            let extent = state.extent_of(view).ok_or(KernelError::NoVideoMemory)?;
             // WINDOWS: with Discard, IgnoreSync and DonotWait have no effect (documented).
-            let renames = order.discards && world.may_rename(view);
-            let order = LockRequest { ignore_sync: order.ignore_sync && !renames, ..*order };
-            world.may_lock(view, extent, &order)?;
-            let (do_not_wait, still) = (order.do_not_wait, order.do_not_evict);
+            let renames = request.discards && state.may_rename(view);
+            let request = LockRequest { ignore_sync: request.ignore_sync && !renames, ..*request };
+            state.may_lock(view, extent, &request)?;
+            let (do_not_wait, still) = (request.do_not_wait, request.do_not_evict);
             if !renames {
-                self.log.emit(world.lock_subject(view, extent), EventKind::LockRequested { do_not_wait, do_not_evict: still });
+                self.log.emit(
+                    state.lock_subject(view, extent),
+                    EventKind::LockRequested { do_not_wait, do_not_evict: still },
+                );
             }
             (view, extent, renames)
         };
         if renames {
-            let order = LockRequest { ignore_sync: false, ..*order };
-            return self.lock_instance(at, process, &inside, view, &order);
+            let request = LockRequest { ignore_sync: false, ..*request };
+            return self.lock_instance(at, process, &inside, view, &request);
         }
-        if order.wait {
-            self.wait_for_use(at, inside.device, order.do_not_wait)?;
+        if request.wait {
+            self.wait_for_use(at, inside.device, request.do_not_wait)?;
         }
-        let order = &LockRequest { discards: false, ..*order };
-        self.lock_extent(at, process, &inside, order, (view, extent))
+        let request = &LockRequest { discards: false, ..*request };
+        self.lock_extent(at, process, &inside, request, (view, extent))
     }
 
     /// Shows an instance to the CPU that its client is to fill.
@@ -105,12 +108,12 @@ impl Kernel {
         process: ProcessId,
         inside: &RundownGuard<'_>,
         view: Id<View>,
-        order: &LockRequest,
+        request: &LockRequest,
     ) -> Result<LockResponse, KernelError> {
         let mut grows = true;
         loop {
-            let extent = self.acquire_instance(at, process, inside, view, (order, grows))?;
-            let shown = self.lock_extent(at, process, inside, order, (view, extent));
+            let extent = self.acquire_instance(at, process, inside, view, (request, grows))?;
+            let shown = self.lock_extent(at, process, inside, request, (view, extent));
             let just_reset = self.release_instance(view, extent);
             match shown {
                 Err(KernelError::NoMemory { .. }) if just_reset && grows => grows = false,
@@ -125,16 +128,16 @@ impl Kernel {
         at: &mut Passive,
         process: ProcessId,
         inside: &RundownGuard<'_>,
-        order: &LockRequest,
+        request: &LockRequest,
         (view, extent): (Id<View>, Id<Extent>),
     ) -> Result<LockResponse, KernelError> {
-        let mut guard = self.bring_to_cpu(at, inside.device, extent, order)?;
-        let world = &mut *guard;
+        let mut guard = self.bring_to_cpu(at, inside.device, extent, request)?;
+        let state = &mut *guard;
         // Whoever waited looks again: it may have been destroyed or offered since.
-        world.views_of(process, inside.device, &[order.view])?;
-        world.may_lock(view, extent, order)?;
-        let seen = world.lock_subject(view, extent);
-        let (extents, memory) = world.memory_mut_of(extent);
+        state.views_of(process, inside.device, &[request.view])?;
+        state.may_lock(view, extent, request)?;
+        let seen = state.lock_subject(view, extent);
+        let (extents, memory) = state.memory_mut_of(extent);
         let it = extents.get_mut(extent).ok_or(KernelError::NoVideoMemory)?;
         if it.lock.is_none() {
             if it.segment().is_none() && !it.commit_backing(&*memory.ram, &mut memory.pressure) {
@@ -143,40 +146,42 @@ impl Kernel {
             if it.location == Location::Unbacked {
                 (it.location, it.has_content) = (Location::System, true);
             }
-            let address = memory.ram.map(&memory.cpu_runs(it)).ok_or(KernelError::NoMemory { trim: 0 })?;
+            let address =
+                memory.ram.map(&memory.cpu_runs(it)).ok_or(KernelError::NoMemory { trim: 0 })?;
             it.lock = Some(CpuLock {
                 count: 0,
                 address,
-                aperture: order.aperture,
-                alternate: order.alternate,
+                aperture: request.aperture,
+                alternate: request.alternate,
             });
         }
-        let mut name = order.view;
-        if order.discards {
-            match self.select_instance(world, process, view, extent, order.no_existing_reference) {
+        let mut name = request.view;
+        if request.discards {
+            match self.select_instance(state, process, view, extent, request.no_existing_reference)
+            {
                 Ok(it) => name = it,
                 Err(why) => {
-                    world.unmap_extent_from_cpu(extent);
+                    state.unmap_extent_from_cpu(extent);
                     return Err(why);
                 }
             }
         }
-        let (extents, memory) = world.memory_mut_of(extent);
+        let (extents, memory) = state.memory_mut_of(extent);
         let it = extents.get_mut(extent).ok_or(KernelError::NoVideoMemory)?;
-        let place = memory.location_name(it);
-        (it.not_written, it.copied) = (false, it.copied && place != "memory");
-        if let Some(witness) = self.observer.get() {
-            witness.forget(it.owner.subject());
+        let location = memory.location_name(it);
+        (it.not_written, it.copied) = (false, it.copied && location != "memory");
+        if let Some(observer) = self.observer.get() {
+            observer.forget(it.owner.subject());
         }
         let Some(lock) = it.lock.as_mut() else { return Err(KernelError::NoVideoMemory) };
         lock.count += 1;
         let (count, address) = (lock.count, lock.address);
         // One that ignores what is under way (`IgnoreSync`) is not told of it, either.
-        let do_not_wait = order.do_not_wait && order.wait && !order.discards;
-        let taken = EventKind::LockAcquired { count, location: place.into(), do_not_wait };
+        let do_not_wait = request.do_not_wait && request.wait && !request.discards;
+        let taken = EventKind::LockAcquired { count, location: location.into(), do_not_wait };
         self.log.emit(seen, taken);
-        world.views[view].locks += 1;
-        world.rank(extent);
+        state.views[view].locks += 1;
+        state.rank(extent);
         Ok(LockResponse { view: name, address })
     }
 
@@ -189,37 +194,37 @@ impl Kernel {
     ) -> Result<(), KernelError> {
         let inside; // Before the world, so that it is dropped after it.
         let mut guard = self.state.lock();
-        let world = &mut *guard;
+        let state = &mut *guard;
         // Also a lost device is entered: what ends things always works.
-        let number = world.device_of(process, device)?;
-        inside = self.acquire_rundown(world, number)?;
+        let number = state.device_of(process, device)?;
+        inside = self.acquire_rundown(state, number)?;
         let mut locked = Vec::with_capacity(list.len());
-        for (place, handle) in list.iter().enumerate() {
+        for (location, handle) in list.iter().enumerate() {
             // Also an older instance: it may have been locked when it was the newest.
-            let argument = Argument::Allocation(place);
-            locked.push(world.instance_of(process, inside.device, argument, *handle)?);
+            let argument = Argument::Allocation(location);
+            locked.push(state.instance_of(process, inside.device, argument, *handle)?);
         }
         let (views, extents): (Vec<Id<View>>, Vec<Id<Extent>>) = locked.iter().copied().unzip();
-        let unlocked = first_above(&views, |it| world.views.get(it).map_or(0, |it| it.locks));
-        let count = |it| world.extents.get(it).and_then(|it| it.lock.as_ref());
+        let unlocked = first_above(&views, |it| state.views.get(it).map_or(0, |it| it.locks));
+        let count = |it| state.extents.get(it).and_then(|it| it.lock.as_ref());
         let dark = first_above(&extents, |it| count(it).map_or(0, |it| it.count));
         let dark = locked.iter().find(|it| Some(it.1) == dark).map(|it| it.0);
         if let Some(view) = unlocked.or(dark) {
             return Err(KernelError::NotLocked(view.subject()));
         }
         for (view, extent) in locked {
-            self.end_lock(world, view, extent, false);
+            self.end_lock(state, view, extent, false);
         }
         Ok(())
     }
 
     /// Ends one lock of a view, at that extent.
-    fn end_lock(&self, world: &mut KernelState, view: Id<View>, extent: Id<Extent>, dropped: bool) {
-        let Some(it) = world.views.get_mut(view).filter(|it| it.locks > 0) else { return };
+    fn end_lock(&self, state: &mut KernelState, view: Id<View>, extent: Id<Extent>, dropped: bool) {
+        let Some(it) = state.views.get_mut(view).filter(|it| it.locks > 0) else { return };
         it.locks -= 1;
         let count = it.locks;
-        self.log.emit(world.lock_subject(view, extent), EventKind::LockEnded { count, dropped });
-        let (extents, memory) = world.memory_mut_of(extent);
+        self.log.emit(state.lock_subject(view, extent), EventKind::LockEnded { count, dropped });
+        let (extents, memory) = state.memory_mut_of(extent);
         let it = &mut extents[extent];
         if let Some(lock) = &mut it.lock {
             lock.count -= 1;
@@ -229,24 +234,24 @@ impl Kernel {
                 memory.unmap_from_cpu(address, dropped);
             }
         }
-        world.rank(extent);
+        state.rank(extent);
     }
 
     /// A view ends: its locks end with it, whoever forgot them.
-    pub(crate) fn drop_locks(&self, world: &mut KernelState, view: Id<View>) {
-        while world.views.get(view).is_some_and(|it| it.locks > 0) {
-            let Some(extent) = world.locked_extents(view).first().copied() else { return };
-            self.end_lock(world, view, extent, true);
+    pub(crate) fn drop_locks(&self, state: &mut KernelState, view: Id<View>) {
+        while state.views.get(view).is_some_and(|it| it.locks > 0) {
+            let Some(extent) = state.locked_extents(view).first().copied() else { return };
+            self.end_lock(state, view, extent, true);
         }
     }
 
     /// The memory that a device's client sees through views: what it has locked, its buffers, the
     /// values of its fences.
     pub fn memory_of_device(&self, process: ProcessId, device: Handle) -> Option<Arc<dyn Ram>> {
-        let world = self.state.lock();
-        let number = world.device_of(process, device).ok()?;
-        let adapter = world.devices.get(number)?.adapter;
-        Some(world.memory(adapter)?.1.ram.clone())
+        let state = self.state.lock();
+        let number = state.device_of(process, device).ok()?;
+        let adapter = state.devices.get(number)?.adapter;
+        Some(state.memory(adapter)?.1.ram.clone())
     }
 
     /// Waits for what a device has queued.
@@ -256,8 +261,9 @@ impl Kernel {
         device: Id<Device>,
         do_not_wait: bool,
     ) -> Result<(), KernelError> {
-        let lost = |world: &KernelState| world.devices.get(device).is_none_or(|it| it.lost.is_some());
-        let idle = |world: &KernelState| lost(world) || world.outstanding_work(device).is_empty();
+        let lost =
+            |state: &KernelState| state.devices.get(device).is_none_or(|it| it.lost.is_some());
+        let idle = |state: &KernelState| lost(state) || state.outstanding_work(device).is_empty();
         if do_not_wait && !idle(&self.state.lock()) {
             return Err(KernelError::InUse(device.subject()));
         }
@@ -274,25 +280,25 @@ impl Kernel {
         at: &mut Passive,
         device: Id<Device>,
         extent: Id<Extent>,
-        order: &LockRequest,
+        request: &LockRequest,
     ) -> Result<StateGuard<'_, KernelState>, KernelError> {
         let about =
             self.state.lock().extents.get(extent).map_or(Subject::RUN, |it| it.owner.subject());
         let over = |it: &KernelState| it.extents.get(extent).is_none_or(|it| it.moving == 0);
         let what = |_: &KernelState| format!("the paging work of {about}");
         let hidden = |it: &KernelState| it.is_hidden(extent) && it.pages_in_listed(device);
-        if !order.wait && !order.discards && hidden(&self.state.lock()) {
+        if !request.wait && !request.discards && hidden(&self.state.lock()) {
             // What is to move is not moved under packets, whatever its client ignores.
-            self.wait_for_use(at, device, order.do_not_wait)?;
+            self.wait_for_use(at, device, request.do_not_wait)?;
         }
         loop {
-            let mut world = self.state.lock();
-            if world.is_hidden(extent) {
-                self.move_to_cpu(&mut world, extent, order)?;
-            } else if over(&world) {
-                return Ok(world);
+            let mut state = self.state.lock();
+            if state.is_hidden(extent) {
+                self.move_to_cpu(&mut state, extent, request)?;
+            } else if over(&state) {
+                return Ok(state);
             }
-            drop(world);
+            drop(state);
             if !self.wait_until(at, about, what, over) {
                 return Err(KernelError::Stuck);
             }
@@ -303,71 +309,71 @@ impl Kernel {
     /// resident: it goes to another segment.
     fn move_to_cpu(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         extent: Id<Extent>,
-        order: &LockRequest,
+        request: &LockRequest,
     ) -> Result<(), KernelError> {
-        let it = &world.extents[extent];
+        let it = &state.extents[extent];
         let (owner, adapter, bytes, listed) = (it.owner, it.adapter, it.bytes, it.holds > 0);
-        if order.do_not_evict {
+        if request.do_not_evict {
             return Err(KernelError::WouldEvict(owner.subject()));
         }
         if it.requirements.flags.pinned {
             return Err(KernelError::Pinned(owner.subject()));
         }
-        let allocation = world.allocation_of(owner);
-        let behind = allocation.map_or(Vec::new(), |it| world.work_of_residency_lists(it));
-        let mut plan = PagingPlan { waits: behind, ..PagingPlan::default() };
-        if !self.plan_page_out(world, extent, "the CPU locks it", &mut plan) {
+        let allocation = state.allocation_of(owner);
+        let waits = allocation.map_or(Vec::new(), |it| state.work_of_residency_lists(it));
+        let mut plan = PagingPlan { waits: waits, ..PagingPlan::default() };
+        if !self.plan_page_out(state, extent, "the CPU locks it", &mut plan) {
             return Err(KernelError::NoMemory { trim: bytes });
         }
         let mut found = Ok(true);
         if listed {
             plan.cpu_visible = true;
-            found = self.plan_page_in(world, extent, &mut plan);
+            found = self.plan_page_in(state, extent, &mut plan);
             plan.cpu_visible = false;
             if found.is_err() {
                 // Back to where there is room: at least to where it was.
-                let _ = self.plan_page_in(world, extent, &mut plan);
+                let _ = self.plan_page_in(state, extent, &mut plan);
             }
         }
-        self.start_paging(world, adapter, plan, None);
+        self.start_paging(state, adapter, plan, None);
         found.map(drop).map_err(|NoSpace { missing }| KernelError::NoMemory { trim: missing })
     }
 
     /// Unmaps an extent that is about to end. Answers whether nothing of it is pending.
-    pub(crate) fn empty_extent(&self, world: &mut KernelState, extent: Id<Extent>) -> bool {
-        let mapped = world.memory(world.adapter_of(extent)).is_some_and(|(extents, memory)| {
+    pub(crate) fn empty_extent(&self, state: &mut KernelState, extent: Id<Extent>) -> bool {
+        let mapped = state.memory(state.adapter_of(extent)).is_some_and(|(extents, memory)| {
             let segment = extents.get(extent).and_then(Extent::segment);
             segment.and_then(|it| memory.segments.get(it)).is_some_and(|it| it.info.flags.aperture)
         });
         if mapped {
             // WINDOWS: an allocation's mappings go before it is destroyed (documented).
             let mut plan = PagingPlan::default();
-            self.plan_page_out(world, extent, "it ends", &mut plan);
-            let adapter = world.adapter_of(extent);
-            self.start_paging(world, adapter, plan, None);
+            self.plan_page_out(state, extent, "it ends", &mut plan);
+            let adapter = state.adapter_of(extent);
+            self.start_paging(state, adapter, plan, None);
         }
-        world.extents.get(extent).is_none_or(|it| it.pending == 0)
+        state.extents.get(extent).is_none_or(|it| it.pending == 0)
     }
 
     /// Gives back all memory of an extent: now, or as soon as nothing of it is pending.
-    pub(crate) fn release_extent(&self, world: &mut KernelState, extent: Id<Extent>) {
-        let empty = self.empty_extent(world, extent);
-        let it = &mut world.extents[extent];
+    pub(crate) fn release_extent(&self, state: &mut KernelState, extent: Id<Extent>) {
+        let empty = self.empty_extent(state, extent);
+        let it = &mut state.extents[extent];
         it.ending = true;
         if empty {
-            self.drop_extent(world, extent);
+            self.drop_extent(state, extent);
         } else {
-            world.remove_rank(extent);
+            state.remove_rank(extent);
         }
     }
 
     /// Gives back all memory of an extent that nobody reaches any more.
-    pub(crate) fn drop_extent(&self, world: &mut KernelState, extent: Id<Extent>) {
-        self.forget_table(world, extent);
-        world.release_location(extent, Location::Unbacked);
-        let (extents, memory) = world.memory_mut_of(extent);
+    pub(crate) fn drop_extent(&self, state: &mut KernelState, extent: Id<Extent>) {
+        self.forget_table(state, extent);
+        state.release_location(extent, Location::Unbacked);
+        let (extents, memory) = state.memory_mut_of(extent);
         let it = extents.remove(extent);
         let subject = it.owner.subject();
         if let Some(lock) = it.lock {
@@ -376,8 +382,8 @@ impl Kernel {
         for run in it.backing.into_iter().chain(it.discarded_pages) {
             memory.ram.free(run);
         }
-        if let Some(witness) = self.observer.get() {
-            witness.forget(subject);
+        if let Some(observer) = self.observer.get() {
+            observer.forget(subject);
         }
         self.log.emit(subject, EventKind::MemoryFreed {});
         match it.owner {
@@ -387,15 +393,15 @@ impl Kernel {
                 if it.driver_handle != 0 {
                     self.log.release_pointer(it.driver_handle);
                 }
-                world.context_allocations.remove(saved);
+                state.context_allocations.remove(saved);
             }
             Owner::Instance(instance) => {
                 self.log.emit(subject, EventKind::InstanceDestroyed {});
-                world.instances.remove(instance);
+                state.instances.remove(instance);
             }
             Owner::Table(_) => self.log.emit(subject, EventKind::PageTableDestroyed {}),
         }
-        self.wake_all(world);
+        self.wake_all(state);
     }
 }
 
@@ -420,9 +426,12 @@ impl Memory {
     }
 
     /// What the segments are that an extent can be in.
-    fn segments_of(&self, wants: &PlacementRequirements) -> impl Iterator<Item = SegmentFlags> {
+    fn segments_of(
+        &self,
+        requirements: &PlacementRequirements,
+    ) -> impl Iterator<Item = SegmentFlags> {
         let numbered = (1..).zip(&self.segments);
-        let mine = numbered.filter(|(number, _)| wants.segments.has(*number));
+        let mine = numbered.filter(|(number, _)| requirements.segments.has(*number));
         mine.map(|(_, it)| it.info.flags)
     }
 
@@ -439,11 +448,10 @@ impl Memory {
     /// The pieces of the machine's memory where an extent's bytes are.
     fn cpu_runs(&self, it: &Extent) -> Vec<Run> {
         let local = match &it.location {
-            Location::Segment { segment, range: spot } => {
+            Location::Segment { segment, range } => {
                 let cpu = self.segments.get(*segment).and_then(|it| it.info.cpu_address);
-                let aperture =
-                    self.segments.get(*segment).is_some_and(|it| it.info.flags.aperture);
-                cpu.filter(|_| !aperture).map(|it| it + spot.start())
+                let aperture = self.segments.get(*segment).is_some_and(|it| it.info.flags.aperture);
+                cpu.filter(|_| !aperture).map(|it| it + range.start())
             }
             Location::Unbacked | Location::System => None,
         };
@@ -460,7 +468,9 @@ impl Memory {
     fn is_hidden(&self, it: &Extent) -> bool {
         let Some(segment) = it.segment().and_then(|it| self.segments.get(it)) else { return false };
         let flags = segment.info.flags;
-        let visible = flags.cpu_visible && segment.info.cpu_address.is_some() && !it.requirements.flags.cached;
+        let visible = flags.cpu_visible
+            && segment.info.cpu_address.is_some()
+            && !it.requirements.flags.cached;
         !flags.aperture && !visible
     }
 }
@@ -471,17 +481,19 @@ impl KernelState {
         &self,
         view: Id<View>,
         extent: Id<Extent>,
-        order: &LockRequest,
+        request: &LockRequest,
     ) -> Result<(), KernelError> {
         let it = &self.extents[extent];
         let (subject, cached) = (view.subject(), it.requirements.flags.cached);
-        let Some((_, memory)) = self.memory(it.adapter) else { return Err(KernelError::NoVideoMemory) };
+        let Some((_, memory)) = self.memory(it.adapter) else {
+            return Err(KernelError::NoVideoMemory);
+        };
         let all: Vec<_> = memory.segments_of(&it.requirements).collect();
-        if order.aperture && all.iter().all(|it| it.aperture) {
+        if request.aperture && all.iter().all(|it| it.aperture) {
             return Err(KernelError::OnlyApertures(subject));
         }
         let mapped = all.iter().any(|it| it.aperture && (it.coherent || !cached));
-        if order.ignore_sync && !mapped {
+        if request.ignore_sync && !mapped {
             return Err(KernelError::IgnoreSyncNotAllowed(subject));
         }
         if !it.requirements.flags.cpu_visible {
@@ -501,10 +513,10 @@ impl KernelState {
         // before it is locked again (documented).
         let shared = self.is_shared_view(view);
         let lock = it.lock.as_ref();
-        if order.alternate && shared || lock.is_some_and(|it| it.alternate || order.alternate) {
+        if request.alternate && shared || lock.is_some_and(|it| it.alternate || request.alternate) {
             return Err(KernelError::AlternateAddressConflict(subject));
         }
-        if lock.is_some_and(|it| order.aperture && !it.aperture) {
+        if lock.is_some_and(|it| request.aperture && !it.aperture) {
             return Err(KernelError::LockModeConflict(subject));
         }
         Ok(())

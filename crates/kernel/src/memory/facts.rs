@@ -4,17 +4,17 @@ use crate::kernel::Kernel;
 use crate::memory::Paging;
 use crate::memory::place::step_segment_number;
 use crate::memory::{PagingOperation, PagingStep, segment_number};
-use crate::operation::{TransferEnd, Operation, PAGE, Pages, Transfer};
+use crate::operation::{Operation, PAGE, Pages, Transfer, TransferEnd};
 use crate::space::step::TableContext;
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{HardwareModel, PagingMovement, PagingMove, Ram, Run, Subject};
+use flight::{HardwareModel, PagingMove, PagingMovement, Ram, Run, Subject};
 use std::sync::Arc;
 
 /// What the operation of a step says, taken out of the world.
 pub(crate) struct StepContext {
     pub(crate) ram: Arc<dyn Ram>,
-    pub(crate) machine: Arc<dyn HardwareModel>,
+    pub(crate) hardware: Arc<dyn HardwareModel>,
     pub(crate) capacity: u32,
     pub(crate) owner: Subject,
     pub(crate) segment: Subject,
@@ -39,13 +39,13 @@ pub(crate) struct StepContext {
 
 impl StepContext {
     pub(crate) fn operation<'a>(&'a self, step: &'a PagingStep) -> Operation<'a> {
-        let (word, address, bytes) = (self.driver_handle, self.address, self.bytes);
+        let (driver_handle, address, bytes) = (self.driver_handle, self.address, self.bytes);
         let segment = step_segment_number(step);
         let pages = Pages { runs: &self.runs, first: 0, count: bytes / PAGE };
         let place = TransferEnd::Segment { number: segment, address };
         let transfer = |from, to| {
             Operation::Transfer(Transfer {
-                driver_handle: Some(word),
+                driver_handle: Some(driver_handle),
                 offset: 0,
                 bytes,
                 from,
@@ -62,20 +62,26 @@ impl StepContext {
         match &step.operation {
             PagingOperation::Fill => match self.system {
                 Some(start) => Operation::VirtualFill {
-                    driver_handle: Some(word),
+                    driver_handle: Some(driver_handle),
                     offset: 0,
                     address: start + step.location.offset,
                     bytes,
                     pattern: 0,
                 },
-                None => Operation::Fill { driver_handle: word, segment, address, bytes, pattern: 0 },
+                None => Operation::Fill {
+                    driver_handle: driver_handle,
+                    segment,
+                    address,
+                    bytes,
+                    pattern: 0,
+                },
             },
             PagingOperation::PageIn => transfer(TransferEnd::System(pages), place),
             PagingOperation::PageOut => transfer(place, TransferEnd::System(pages)),
             PagingOperation::Relocate { from, part: Some((offset, bytes)) } => {
                 let start = self.system.unwrap_or(0);
                 Operation::VirtualTransfer {
-                    driver_handle: Some(word),
+                    driver_handle: Some(driver_handle),
                     offset: *offset,
                     from: start + from + offset,
                     to: start + step.location.offset + offset,
@@ -86,7 +92,12 @@ impl StepContext {
                 let address = address - step.location.offset + from;
                 transfer(TransferEnd::Segment { number: segment, address }, place)
             }
-            PagingOperation::Discard { .. } => Operation::Discard { driver_handle: word, segment, address, idle: step.idle },
+            PagingOperation::Discard { .. } => Operation::Discard {
+                driver_handle: driver_handle,
+                segment,
+                address,
+                idle: step.idle,
+            },
             PagingOperation::Map => Operation::MapAperture {
                 driver_handle: self.passed_handle,
                 segment,
@@ -101,13 +112,30 @@ impl StepContext {
                 pages: bytes / PAGE,
                 dummy: self.dummy,
             },
-            PagingOperation::Init => Operation::InitContext { driver_handle: word, location: place, cpu: self.cpu_address, bytes },
-            PagingOperation::Update(private) => Operation::UpdateContext { driver_handle: word, location: place, bytes, private },
-            PagingOperation::NotifyResident => Operation::Notify { driver_handle: word, segment, address, resident: true },
-            // Without facts of a table there is none, and nobody is asked.
-            PagingOperation::NotifyEvicted | PagingOperation::Table(_) | PagingOperation::Flush { .. } => {
-                Operation::Notify { driver_handle: word, segment, address, resident: false }
+            PagingOperation::Init => Operation::InitContext {
+                driver_handle: driver_handle,
+                location: place,
+                cpu: self.cpu_address,
+                bytes,
+            },
+            PagingOperation::Update(private) => Operation::UpdateContext {
+                driver_handle: driver_handle,
+                location: place,
+                bytes,
+                private,
+            },
+            PagingOperation::NotifyResident => {
+                Operation::Notify { driver_handle: driver_handle, segment, address, resident: true }
             }
+            // Without facts of a table there is none, and nobody is asked.
+            PagingOperation::NotifyEvicted
+            | PagingOperation::Table(_)
+            | PagingOperation::Flush { .. } => Operation::Notify {
+                driver_handle: driver_handle,
+                segment,
+                address,
+                resident: false,
+            },
         }
     }
 }
@@ -115,20 +143,36 @@ impl StepContext {
 impl PagingOperation {
     /// Whether the allocation comes by it, or stays, and does not leave.
     pub(crate) fn is_page_in(&self) -> bool {
-        !matches!(self, PagingOperation::PageOut | PagingOperation::Discard { .. } | PagingOperation::Unmap | PagingOperation::NotifyEvicted)
+        !matches!(
+            self,
+            PagingOperation::PageOut
+                | PagingOperation::Discard { .. }
+                | PagingOperation::Unmap
+                | PagingOperation::NotifyEvicted
+        )
     }
 
     /// Whether it moves or changes the allocation's bytes.
     pub(crate) fn moves_content(&self) -> bool {
         let shift = matches!(self, PagingOperation::Relocate { .. });
-        shift || matches!(self, PagingOperation::Fill | PagingOperation::PageIn | PagingOperation::PageOut | PagingOperation::Init | PagingOperation::Update(_))
+        shift
+            || matches!(
+                self,
+                PagingOperation::Fill
+                    | PagingOperation::PageIn
+                    | PagingOperation::PageOut
+                    | PagingOperation::Init
+                    | PagingOperation::Update(_)
+            )
     }
 
     /// The name of its operation in events.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             PagingOperation::Fill => "fill",
-            PagingOperation::PageIn | PagingOperation::PageOut | PagingOperation::Relocate { .. } => "transfer",
+            PagingOperation::PageIn
+            | PagingOperation::PageOut
+            | PagingOperation::Relocate { .. } => "transfer",
             PagingOperation::Discard { .. } => "discard",
             PagingOperation::Map => "map-aperture",
             PagingOperation::Unmap => "unmap-aperture",
@@ -159,7 +203,7 @@ impl KernelState {
         let cpu = segment.info.flags.aperture && flags.cpu_visible && flags.protected;
         Some(StepContext {
             ram: memory.ram.clone(),
-            machine: adapter.driver.machine.clone(),
+            hardware: adapter.driver.hardware.clone(),
             capacity: memory.paging.buffer,
             owner: it.owner.subject(),
             segment: segment.subject,
@@ -182,13 +226,19 @@ impl KernelState {
 
 impl Kernel {
     /// Tells whoever looks at bytes what an operation does to them.
-    pub(crate) fn notify_observer(&self, paging: Id<Paging>, what: &PagingOperation, facts: &StepContext, begins: bool) {
-        if let Some(table) = &facts.table {
+    pub(crate) fn notify_observer(
+        &self,
+        paging: Id<Paging>,
+        what: &PagingOperation,
+        step_context: &StepContext,
+        begins: bool,
+    ) {
+        if let Some(table) = &step_context.table {
             return self.notify_table_observer(Some(paging), what, table, begins);
         }
-        let Some(witness) = self.observer.get() else { return };
-        if facts.locked && *what != PagingOperation::Unmap {
-            return witness.forget(facts.owner); // The CPU may write to it meanwhile.
+        let Some(observer) = self.observer.get() else { return };
+        if step_context.locked && *what != PagingOperation::Unmap {
+            return observer.forget(step_context.owner); // The CPU may write to it meanwhile.
         }
         let movement = match what {
             PagingOperation::Fill => PagingMovement::Fill,
@@ -198,32 +248,39 @@ impl Kernel {
             PagingOperation::Map => PagingMovement::Map,
             PagingOperation::Unmap => PagingMovement::Unmap,
             PagingOperation::Relocate { .. } => PagingMovement::Relocate,
-            PagingOperation::Init | PagingOperation::Update(_) => return witness.forget(facts.owner),
-            PagingOperation::NotifyResident | PagingOperation::NotifyEvicted | PagingOperation::Table(_) | PagingOperation::Flush { .. } => return,
+            PagingOperation::Init | PagingOperation::Update(_) => {
+                return observer.forget(step_context.owner);
+            }
+            PagingOperation::NotifyResident
+            | PagingOperation::NotifyEvicted
+            | PagingOperation::Table(_)
+            | PagingOperation::Flush { .. } => return,
         };
         let (from, part) = match what {
-            PagingOperation::Relocate { from, part } => (Some(facts.base + from), part.map(|it| it.0)),
+            PagingOperation::Relocate { from, part } => {
+                (Some(step_context.base + from), part.map(|it| it.0))
+            }
             _ => (None, None),
         };
         let moving = PagingMove {
             from,
             part,
             paging: paging.subject(),
-            of: facts.owner,
+            of: step_context.owner,
             movement,
-            address: facts.address,
-            runs: &facts.runs,
-            bytes: facts.bytes,
-            linear: facts.linear,
+            address: step_context.address,
+            runs: &step_context.runs,
+            bytes: step_context.bytes,
+            linear: step_context.linear,
             not_written: *what == PagingOperation::Discard { not_written: true },
-            dummy: facts.dummy,
-            machine: &*facts.machine,
-            ram: &*facts.ram,
+            dummy: step_context.dummy,
+            hardware: &*step_context.hardware,
+            ram: &*step_context.ram,
         };
         if begins {
-            witness.paging_started(&moving);
+            observer.paging_started(&moving);
         } else {
-            witness.paging_finished(&moving);
+            observer.paging_finished(&moving);
         }
     }
 }

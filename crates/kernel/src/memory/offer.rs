@@ -41,53 +41,53 @@ impl Kernel {
         list: &[Handle],
         priority: u32,
     ) -> Result<(), KernelError> {
-        let inside = self.enter_device(process, device)?;
-        let world = &mut *self.state.lock();
-        let views = world.views_of(process, inside.device, list)?;
+        let guard = self.enter_device(process, device)?;
+        let state = &mut *self.state.lock();
+        let views = state.views_of(process, guard.device, list)?;
         for view in &views {
-            let extent = world.extent_of(*view).and_then(|it| world.extents.get(it));
+            let extent = state.extent_of(*view).and_then(|it| state.extents.get(it));
             if extent.is_some_and(|it| it.offer.is_some()) {
                 return Err(KernelError::Offered(view.subject()));
             }
         }
-        let behind = world.outstanding_work(inside.device);
+        let behind = state.outstanding_work(guard.device);
         for view in views {
-            let Some(extent) = world.extent_of(view) else { continue };
-            let it = &mut world.extents[extent];
+            let Some(extent) = state.extent_of(view) else { continue };
+            let it = &mut state.extents[extent];
             it.offer = Some(Offer { priority, ready: false, discarded: false });
             let waits = u32::try_from(behind.len()).unwrap_or(u32::MAX);
             self.log.emit(view.subject(), EventKind::OfferStarted { priority, waits: waits });
-            let adapter = inside.adapter;
-            world.offers.push(PendingOffer { adapter, view, extent, waits: behind.clone() });
+            let adapter = guard.adapter;
+            state.offers.push(PendingOffer { adapter, view, extent, waits: behind.clone() });
         }
-        self.complete_offers(world, inside.adapter);
+        self.complete_offers(state, guard.adapter);
         Ok(())
     }
 
     /// Offers whose work has passed count from here on.
-    pub(crate) fn complete_offers(&self, world: &mut KernelState, adapter: Id<Adapter>) {
-        if world.offers.is_empty() {
+    pub(crate) fn complete_offers(&self, state: &mut KernelState, adapter: Id<Adapter>) {
+        if state.offers.is_empty() {
             return;
         }
         let mut waiting = Vec::new();
-        for it in std::mem::take(&mut world.offers) {
-            let passed = |it: &QueuePoint| world.is_work_done(adapter, *it);
+        for it in std::mem::take(&mut state.offers) {
+            let passed = |it: &QueuePoint| state.is_work_done(adapter, *it);
             if it.adapter != adapter || !it.waits.iter().all(passed) {
                 waiting.push(it);
                 continue;
             }
             // Of a shared one the view may have ended, and what it offered is there for others.
-            let named = world.views.get(it.view).is_some();
-            let extent = world.extents.get_mut(it.extent);
+            let named = state.views.get(it.view).is_some();
+            let extent = state.extents.get_mut(it.extent);
             if let Some(offer) = extent.and_then(|it| it.offer.as_mut()) {
                 offer.ready = true;
                 if named {
                     self.log.emit(it.view.subject(), EventKind::OfferReady {});
                 }
             }
-            world.rank(it.extent);
+            state.rank(it.extent);
         }
-        world.offers = waiting;
+        state.offers = waiting;
     }
 
     /// Takes offered views back (`D3DKMTReclaimAllocations`, `2`): all of them, or none. With a
@@ -99,50 +99,50 @@ impl Kernel {
         queue: Option<Handle>,
         list: &[Handle],
     ) -> Result<ReclaimResponse, KernelError> {
-        let (queue, inside) = {
-            let mut world = self.state.lock();
+        let (queue, guard) = {
+            let mut state = self.state.lock();
             let (queue, number) = match (queue, device) {
                 (Some(it), _) => {
-                    let (queue, device) = world.find_paging_queue(process, it)?;
+                    let (queue, device) = state.find_paging_queue(process, it)?;
                     (Some(queue), device)
                 }
-                (None, it) => (None, world.device_of(process, it.unwrap_or_default())?),
+                (None, it) => (None, state.device_of(process, it.unwrap_or_default())?),
             };
-            (queue, self.acquire_rundown(&mut world, number)?)
+            (queue, self.acquire_rundown(&mut state, number)?)
         };
-        self.recheck_device(&inside)?;
-        let world = &mut *self.state.lock();
-        let views = world.views_of(process, inside.device, list)?;
+        self.recheck_device(&guard)?;
+        let state = &mut *self.state.lock();
+        let views = state.views_of(process, guard.device, list)?;
         for view in &views {
-            let extent = world.extent_of(*view).and_then(|it| world.extents.get(it));
+            let extent = state.extent_of(*view).and_then(|it| state.extents.get(it));
             if extent.is_none_or(|it| it.offer.is_none()) {
                 return Err(KernelError::NotOffered(view.subject()));
             }
         }
         let (mut plan, mut discarded) = (PagingPlan::default(), Vec::new());
         for view in &views {
-            let Some(extent) = world.extent_of(*view) else { continue };
-            world.offers.retain(|it| it.extent != extent);
-            let it = &mut world.extents[extent];
+            let Some(extent) = state.extent_of(*view) else { continue };
+            state.offers.retain(|it| it.extent != extent);
+            let it = &mut state.extents[extent];
             let lost = it.offer.take().is_some_and(|offer| offer.discarded);
             discarded.push(lost);
-            world.rank(extent);
+            state.rank(extent);
         }
         // Only now: nobody of the list leaves for another.
         for view in &views {
-            let Some(extent) = world.extent_of(*view) else { continue };
-            if world.extents.get(extent).is_some_and(|it| it.holds > 0) {
+            let Some(extent) = state.extent_of(*view) else { continue };
+            if state.extents.get(extent).is_some_and(|it| it.holds > 0) {
                 // One that finds no room is resident again when somebody asks for it.
-                let _ = self.plan_page_in(world, extent, &mut plan);
+                let _ = self.plan_page_in(state, extent, &mut plan);
             }
         }
         let waits = |view: &Id<View>| {
-            let extent = world.extent_of(*view).and_then(|it| world.extents.get(it));
+            let extent = state.extent_of(*view).and_then(|it| state.extents.get(it));
             extent.is_some_and(|it| it.segment().is_some() && it.holds > 0 && it.pending > 0)
         };
         let waits = !plan.page_in.is_empty() || views.iter().any(waits);
-        let signals = queue.filter(|_| waits).map(|it| (it, world.next_queue_value(it)));
-        self.start_paging(world, inside.adapter, plan, signals);
+        let signals = queue.filter(|_| waits).map(|it| (it, state.next_queue_value(it)));
+        self.start_paging(state, guard.adapter, plan, signals);
         let residency = signals.map_or(Residency::Resident, |it| Residency::Pending(it.1));
         let value = signals.map_or(0, |it| it.1);
         let queue = queue.map(Id::subject);

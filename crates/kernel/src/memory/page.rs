@@ -6,21 +6,21 @@
 //!    scheduler's key.
 //! 2. A step is done when the buffer that ends it has passed, not before.
 
-use crate::ddi::{Driver, CallDetails};
-use crate::gate::{ThreadingLevel, DdiPermit};
+use crate::ddi::{CallDetails, Driver};
+use crate::gate::{DdiPermit, ThreadingLevel};
 use crate::kernel::Kernel;
 use crate::listed::PatchArgs;
 use crate::memory::facts::StepContext;
 use crate::memory::place::PagingPlan;
 use crate::memory::queue::PagingQueue;
-use crate::memory::{PagingBatch, PagingBuffer, PagingOperation, Paging, PagingStep};
-use crate::miniport::{Generation, DriverError};
+use crate::memory::{Paging, PagingBatch, PagingBuffer, PagingOperation, PagingStep};
+use crate::miniport::{DriverError, Generation};
 use crate::operation::{BuildPagingBufferArgs, PAGE, SubmitPagingArgs};
-use crate::schedule::{QueuePoint, InFlightPacket};
+use crate::schedule::{InFlightPacket, QueuePoint};
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{Passive, RuleId, Run, EventKind, Component};
+use flight::{Component, EventKind, Passive, RuleId, Run};
 use std::collections::VecDeque;
 
 /// A driver that needs more buffers than this for one operation does not get on.
@@ -47,7 +47,7 @@ impl Kernel {
     /// Makes a plan paging work. Answers its number, if it does anything or somebody waits.
     pub(crate) fn start_paging(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         adapter: Id<Adapter>,
         plan: PagingPlan,
         signals: Option<(Id<PagingQueue>, u64)>,
@@ -57,20 +57,20 @@ impl Kernel {
         if steps.is_empty() && signals.is_none() {
             return None;
         }
-        behind.retain(|it| !world.is_work_done(adapter, *it));
+        behind.retain(|it| !state.is_work_done(adapter, *it));
         for step in &steps {
-            if let Some(it) = world.extents.get_mut(step.extent) {
+            if let Some(it) = state.extents.get_mut(step.extent) {
                 it.pending += 1;
                 it.moving += u32::from(step.operation.moves_content());
             }
             for also in step.operation.dependent_extents() {
-                if let Some(it) = world.extents.get_mut(*also) {
+                if let Some(it) = state.extents.get_mut(*also) {
                     it.pending += 1;
                 }
             }
         }
         let (count, waits) = (steps.len(), behind.len());
-        let number = world.pagings.insert(Paging {
+        let number = state.pagings.insert(Paging {
             adapter,
             steps,
             waits: behind,
@@ -81,19 +81,20 @@ impl Kernel {
         });
         let small = |it| u32::try_from(it).unwrap_or(u32::MAX);
         let (adapter_subject, steps, behind) = (adapter.subject(), small(count), small(waits));
-        let planned = EventKind::PagingPlanned { adapter: adapter_subject, steps: steps, waits: behind };
+        let planned =
+            EventKind::PagingPlanned { adapter: adapter_subject, steps: steps, waits: behind };
         self.log.emit(number.subject(), planned);
         if let Some((queue, value)) = signals {
             let paging = number.subject();
             self.log.emit(queue.subject(), EventKind::PagingQueueAssigned { paging, value });
         }
-        self.enqueue_paging(world, adapter, number);
+        self.enqueue_paging(state, adapter, number);
         Some(number)
     }
 
     /// Asks for a packet after which no context is current on a node.
-    pub(crate) fn start_switch(&self, world: &mut KernelState, adapter: Id<Adapter>, node: usize) {
-        let number = world.pagings.insert(Paging {
+    pub(crate) fn start_switch(&self, state: &mut KernelState, adapter: Id<Adapter>, node: usize) {
+        let number = state.pagings.insert(Paging {
             adapter,
             steps: VecDeque::new(),
             waits: Vec::new(),
@@ -104,11 +105,11 @@ impl Kernel {
         });
         let planned = EventKind::PagingPlanned { adapter: adapter.subject(), steps: 0, waits: 0 };
         self.log.emit(number.subject(), planned);
-        self.enqueue_paging(world, adapter, number);
+        self.enqueue_paging(state, adapter, number);
     }
 
-    fn enqueue_paging(&self, world: &mut KernelState, adapter: Id<Adapter>, number: Id<Paging>) {
-        if let Some(it) = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
+    fn enqueue_paging(&self, state: &mut KernelState, adapter: Id<Adapter>, number: Id<Paging>) {
+        if let Some(it) = state.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
             it.planned.push_back(number);
         }
         self.wake_one(&self.work_available);
@@ -128,18 +129,18 @@ impl Kernel {
         let keys = ThreadingLevel::OneScheduler.keys(adapter, driver.generation, None);
         let permit; // Before the world, so that it is dropped after it.
         let number = {
-            let mut world = self.state.lock();
-            let taken = self.try_acquire_work_permit(&mut world, adapter, keys);
+            let mut state = self.state.lock();
+            let taken = self.try_acquire_work_permit(&mut state, adapter, keys);
             let Some(taken) = taken else { return false };
-            let ready = world.paging_ready().contains(&adapter);
-            let memory = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut());
+            let ready = state.paging_ready().contains(&adapter);
+            let memory = state.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut());
             let next = memory.filter(|it| ready && !it.building).and_then(|it| {
                 let number = it.planned.pop_front()?;
                 it.building = true;
                 Some(number)
             });
             let Some(number) = next else {
-                taken.release(&mut world);
+                taken.release(&mut state);
                 return false;
             };
             permit = taken;
@@ -151,16 +152,22 @@ impl Kernel {
         } else {
             self.build_work(at, &driver, &permit, number);
         }
-        let mut world = self.state.lock();
-        if let Some(it) = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
+        let mut state = self.state.lock();
+        if let Some(it) = state.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
             it.building = false;
         }
-        self.wake_all(&mut world);
+        self.wake_all(&mut state);
         true
     }
 
     /// Has the driver write all steps, and submits what it wrote.
-    fn build_work(&self, at: &mut Passive, driver: &Driver, permit: &DdiPermit<'_>, number: Id<Paging>) {
+    fn build_work(
+        &self,
+        at: &mut Passive,
+        driver: &Driver,
+        permit: &DdiPermit<'_>,
+        number: Id<Paging>,
+    ) {
         let adapter = driver.adapter;
         let Some(mut open) = self.open_buffer(adapter, false) else {
             self.abandon_paging(number);
@@ -211,48 +218,49 @@ impl Kernel {
     /// Whether a step has to wait for all before it to be done: what the CPU writes is written
     /// at once, whatever the hardware still has to do.
     fn must_wait(&self, adapter: Id<Adapter>, step: &PagingStep, used: u32) -> bool {
-        let world = self.state.lock();
-        if !world.is_by_cpu(step) {
+        let state = self.state.lock();
+        if !state.is_by_cpu(step) {
             return false;
         }
         // The adapter may have stopped meanwhile.
-        let Some(it) = world.adapters.get(adapter) else { return false };
+        let Some(it) = state.adapters.get(adapter) else { return false };
         let on = it.memory.as_ref().map_or(0, |it| it.paging.node as usize);
         used > 0 || it.nodes.get(on).is_some_and(|it| it.queue.iter().any(|it| it.batch.is_some()))
     }
 
     /// Paging work goes on when the node that pages has done what it was given.
     fn wait_for_paging(&self, adapter: Id<Adapter>, number: Id<Paging>) {
-        let mut world = self.state.lock();
+        let mut state = self.state.lock();
         // The adapter may have stopped meanwhile.
-        let Some(it) = world.adapters.get_mut(adapter) else { return };
+        let Some(it) = state.adapters.get_mut(adapter) else { return };
         let on = it.memory.as_ref().map_or(0, |it| it.paging.node as usize);
         let behind = it.nodes.get(on).map(|it| QueuePoint::Node(on, it.submitted));
         if let Some(it) = it.memory.as_mut() {
             it.planned.push_front(number);
         }
-        if let Some(it) = world.pagings.get_mut(number) {
+        if let Some(it) = state.pagings.get_mut(number) {
             it.waits = behind.into_iter().collect();
         }
     }
 
     /// A driver said that an allocation is in use: its turn comes when what flies has passed.
     fn wait_for_nodes(&self, adapter: Id<Adapter>, number: Id<Paging>) {
-        let mut world = self.state.lock();
-        let nodes = world.adapters.get(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
+        let mut state = self.state.lock();
+        let nodes = state.adapters.get(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
         let behind = (0..).zip(nodes).filter(|(_, it)| it.passed != it.submitted);
-        let behind: Vec<QueuePoint> = behind.map(|(node, it)| QueuePoint::Node(node, it.submitted)).collect();
-        if let Some(it) = world.pagings.get_mut(number) {
+        let behind: Vec<QueuePoint> =
+            behind.map(|(node, it)| QueuePoint::Node(node, it.submitted)).collect();
+        if let Some(it) = state.pagings.get_mut(number) {
             it.waits = behind;
         }
-        if let Some(it) = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
+        if let Some(it) = state.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
             it.planned.push_front(number);
         }
     }
 
     fn open_buffer(&self, adapter: Id<Adapter>, all: bool) -> Option<OpenBuffer> {
-        let mut world = self.state.lock();
-        let memory = world.adapters.get_mut(adapter)?.memory.as_mut()?;
+        let mut state = self.state.lock();
+        let memory = state.adapters.get_mut(adapter)?.memory.as_mut()?;
         let buffer = if let Some(it) = memory.buffers.pop() {
             it
         } else {
@@ -262,8 +270,8 @@ impl Kernel {
         };
         let size = memory.paging.buffer;
         let pressure = memory.pressure.as_mut().filter(|_| !all);
-        let room = pressure.map_or(size, |it| it.buffer_capacity(size));
-        Some(OpenBuffer { buffer, capacity: room, used: 0, done: Vec::new() })
+        let capacity = pressure.map_or(size, |it| it.buffer_capacity(size));
+        Some(OpenBuffer { buffer, capacity: capacity, used: 0, done: Vec::new() })
     }
 
     /// One call of `DxgkDdiBuildPagingBuffer`.
@@ -276,29 +284,32 @@ impl Kernel {
         step: &mut PagingStep,
         open: &mut OpenBuffer,
     ) -> BuildResult {
-        let facts = self.state.lock().step_context(step);
-        let heard = |it: &StepContext| it.passed_handle.is_some() || matches!(step.operation, PagingOperation::Map | PagingOperation::Unmap);
-        let Some(facts) = facts.filter(heard) else { return BuildResult::Complete };
+        let step_context = self.state.lock().step_context(step);
+        let heard = |it: &StepContext| {
+            it.passed_handle.is_some()
+                || matches!(step.operation, PagingOperation::Map | PagingOperation::Unmap)
+        };
+        let Some(step_context) = step_context.filter(heard) else { return BuildResult::Complete };
         if step.passes == 0 {
-            self.notify_observer(number, &step.operation, &facts, true);
+            self.notify_observer(number, &step.operation, &step_context, true);
         }
-        let operation = facts.operation(step);
-        let (name, address) = (step.operation.name(), facts.address);
-        let room = open.capacity.saturating_sub(open.used);
+        let operation = step_context.operation(step);
+        let (name, address) = (step.operation.name(), step_context.address);
+        let capacity = open.capacity.saturating_sub(open.used);
         let start = open.buffer.run.start + u64::from(open.used);
-        let rest = Run { start, bytes: u64::from(room) };
+        let rest = Run { start, bytes: u64::from(capacity) };
         let mut operation = Some(operation);
-        let (mut answer, mut written) = (Err(DriverError::NoMemory), 0);
+        let (mut result, mut written) = (Err(DriverError::NoMemory), 0);
         let before = step.multipass;
         let mut multipass = before;
         let private = &mut open.buffer.private;
         let used = open.used;
         let secret = crate::create::digest(private);
         // WINDOWS: what the CPU writes has no buffer (documented).
-        let by_cpu = facts.table.as_ref().is_some_and(|it| it.by_cpu);
+        let by_cpu = step_context.table.as_ref().is_some_and(|it| it.by_cpu);
         let mut build = |buffer: &mut [u8]| {
             let Some(operation) = operation.take() else { return };
-            let mut building = BuildPagingBufferArgs {
+            let mut args = BuildPagingBufferArgs {
                 operation,
                 buffer,
                 address: if by_cpu { 0 } else { start },
@@ -307,16 +318,16 @@ impl Kernel {
                 multipass: &mut multipass,
                 private,
             };
-            let whom = CallDetails { process: None, log_arguments: &|_| () };
-            answer = driver.build_paging(at, permit, whom, &mut building);
-            written = building.written;
+            let details = CallDetails { process: None, log_arguments: &|_| () };
+            result = driver.build_paging(at, permit, details, &mut args);
+            written = args.written;
         };
         if by_cpu {
             build(&mut []);
         } else {
-            facts.ram.with_slice(rest, &mut build);
+            step_context.ram.with_slice(rest, &mut build);
         }
-        let room = if by_cpu { 0 } else { room };
+        let capacity = if by_cpu { 0 } else { capacity };
         let private = &open.buffer.private;
         if !private.is_empty() {
             let what = EventKind::PagingPrivate {
@@ -327,37 +338,43 @@ impl Kernel {
             };
             self.log.emit(driver.adapter.subject(), what);
         }
-        let broken = (written > room).then(|| {
-            format!("the driver says it wrote {written} bytes of commands where {room} were free")
+        let broken = (written > capacity).then(|| {
+            format!(
+                "the driver says it wrote {written} bytes of commands where {capacity} were free"
+            )
         });
-        let about = facts.owner;
+        let about = step_context.owner;
         let place = "DxgkDdiBuildPagingBuffer.pDmaBuffer";
         self.log.judge(RuleId::KMD_PAGING_002, Component::Driver, about, place, broken);
-        let written = written.min(room);
+        let written = written.min(capacity);
         open.used += written;
         (step.multipass, step.passes) = (multipass, step.passes + 1);
-        let turn = match answer {
+        let turn = match result {
             Err(DriverError::NoRoom) => {
-                let whole = room == facts.capacity;
+                let whole = capacity == step_context.capacity;
                 let stuck = whole && written == 0 && used == 0 && step.multipass == before;
-                if self.judge_multipass_progress(step, about, stuck) { BuildResult::BufferFull } else { BuildResult::Complete }
+                if self.judge_multipass_progress(step, about, stuck) {
+                    BuildResult::BufferFull
+                } else {
+                    BuildResult::Complete
+                }
             }
             Err(DriverError::Busy) if !step.idle => BuildResult::Busy,
             // WINDOWS: any other answer stops the system (observed); here the operation counts
             // as done, and the answer is judged.
             Err(_) => {
-                self.forget_bytes(facts.owner);
+                self.forget_bytes(step_context.owner);
                 BuildResult::Complete
             }
             Ok(()) => BuildResult::Complete,
         };
-        let built = EventKind::PagingBuilt {
+        let objects = EventKind::PagingBuilt {
             operation: name.into(),
             of: about,
-            driver_handle: self.log.pointer_subject(facts.driver_handle),
-            segment: facts.segment,
+            driver_handle: self.log.pointer_subject(step_context.driver_handle),
+            segment: step_context.segment,
             address,
-            size: facts.bytes,
+            size: step_context.bytes,
             private: match &step.operation {
                 PagingOperation::Update(private) => crate::create::digest(private),
                 _ => flight::Hex(0),
@@ -366,12 +383,14 @@ impl Kernel {
             idle: step.idle,
             bytes: written,
             pass: step.passes,
-            result: answer.as_ref().err().map_or("ok".into(), |why| why.name()),
+            result: result.as_ref().err().map_or("ok".into(), |why| why.name()),
             complete: matches!(turn, BuildResult::Complete),
         };
-        self.log.emit(number.subject(), built);
-        if let Some(table) = facts.table.as_ref().filter(|_| matches!(turn, BuildResult::Complete)) {
-            self.log_table_write(facts.owner, &step.operation, table);
+        self.log.emit(number.subject(), objects);
+        if let Some(table) =
+            step_context.table.as_ref().filter(|_| matches!(turn, BuildResult::Complete))
+        {
+            self.log_table_write(step_context.owner, &step.operation, table);
             if by_cpu {
                 self.notify_table_observer(Some(number), &step.operation, table, false);
             }
@@ -380,7 +399,12 @@ impl Kernel {
     }
 
     /// A driver whose buffer is full goes on with the next. Answers whether it gets on.
-    fn judge_multipass_progress(&self, step: &PagingStep, about: flight::Subject, stuck: bool) -> bool {
+    fn judge_multipass_progress(
+        &self,
+        step: &PagingStep,
+        about: flight::Subject,
+        stuck: bool,
+    ) -> bool {
         let endless = step.passes >= MAX_PASSES;
         let broken = (stuck || endless).then(|| {
             format!(
@@ -397,8 +421,8 @@ impl Kernel {
 
     /// Tells whoever looks at bytes that nothing is known of an allocation's.
     fn forget_bytes(&self, of: flight::Subject) {
-        if let Some(witness) = self.observer.get() {
-            witness.forget(of);
+        if let Some(observer) = self.observer.get() {
+            observer.forget(of);
         }
     }
 
@@ -414,18 +438,18 @@ impl Kernel {
         packet: &SubmitPagingArgs<'_>,
     ) {
         let ram = {
-            let world = self.state.lock();
-            let Some((_, memory)) = world.memory(driver.adapter) else { return };
+            let state = self.state.lock();
+            let Some((_, memory)) = state.memory(driver.adapter) else { return };
             if memory.pressure.is_some() || packet.length == 0 {
                 return;
             }
             memory.ram.clone()
         };
         let mut private = packet.private.to_vec();
-        let mut answer = Ok(());
+        let mut result = Ok(());
         let run = Run { start: packet.commands, bytes: u64::from(packet.length) };
         ram.with_slice(run, &mut |buffer| {
-            let mut patching = PatchArgs {
+            let mut args = PatchArgs {
                 context: None,
                 allocation_list: &[],
                 patches: &[],
@@ -436,9 +460,9 @@ impl Kernel {
                 fence: packet.fence,
                 null: false,
             };
-            answer = driver.patch(at, permit, None, &mut patching);
+            result = driver.patch(at, permit, None, &mut args);
         });
-        let broken = answer.err().map(|why| {
+        let broken = result.err().map(|why| {
             format!("DxgkDdiPatch answered {} for paging work, which has no lists", why.name())
         });
         let (rule, place) = (RuleId::KMD_SUBMIT_004, "DxgkDdiPatch.Flags.Paging");
@@ -457,13 +481,13 @@ impl Kernel {
     ) {
         let OpenBuffer { buffer, used, done, .. } = open;
         let given = {
-            let world = &mut *self.state.lock();
+            let state = &mut *self.state.lock();
             // It may have been given up meanwhile.
-            let Some(paging) = world.pagings.get_mut(number) else { return };
+            let Some(paging) = state.pagings.get_mut(number) else { return };
             (paging.in_flight, paging.built) = (paging.in_flight + 1, last);
             let (switch, adapter) = (paging.switch, paging.adapter);
             // The adapter may have stopped meanwhile.
-            let Some(it) = world.adapters.get_mut(adapter) else { return };
+            let Some(it) = state.adapters.get_mut(adapter) else { return };
             let on = it.memory.as_ref().map_or(0, |it| it.paging.node as usize);
             let index = switch.unwrap_or(on);
             let Some(node) = it.nodes.get_mut(index) else { return };
@@ -481,7 +505,8 @@ impl Kernel {
             let batch = Some(batch);
             node.queue.push_back(InFlightPacket { fence, of: None, batch, lost: false });
             let (paging, switch) = (number.subject(), switch.is_some());
-            self.log.emit(subject, EventKind::PagingSubmitted { paging, fence, bytes: used, switch });
+            self.log
+                .emit(subject, EventKind::PagingSubmitted { paging, fence, bytes: used, switch });
             (index, fence, commands, private, switch)
         };
         let (node, fence, commands, private, switch) = given;
@@ -513,7 +538,8 @@ impl KernelState {
             // A node that is asked for what it has gets nothing, and what it gave back is first.
             let node = it.nodes.get(next.switch.unwrap_or(memory.paging.node as usize));
             if !it.fatal
-                && (!node.is_none_or(crate::schedule::Node::accepts_packets) || self.is_reset_pending(number))
+                && (!node.is_none_or(crate::schedule::Node::accepts_packets)
+                    || self.is_reset_pending(number))
             {
                 return None;
             }

@@ -3,7 +3,10 @@
 use crate::kernel::Kernel;
 use crate::memory::Owner;
 use crate::memory::pressure::Pressure;
-use crate::memory::{Extent, Memory, PagingOperation, Location, EvictionRank, SegmentLocation, PagingStep, segment_number, segment_index};
+use crate::memory::{
+    EvictionRank, Extent, Location, Memory, PagingOperation, PagingStep, SegmentLocation,
+    segment_index, segment_number,
+};
 use crate::operation::PAGE;
 use crate::schedule::QueuePoint;
 use crate::start::Adapter;
@@ -11,7 +14,7 @@ use crate::store::Id;
 use crate::store::Slab;
 use crate::world::KernelState;
 use flight::invariant;
-use flight::{Text, EventKind};
+use flight::{EventKind, Text};
 
 /// What is not larger than this may lie in pages that do not touch.
 const MAX_SCATTERED: u64 = 32 * PAGE;
@@ -39,9 +42,10 @@ pub(crate) struct NoSpace {
 
 impl Kernel {
     /// Says what a driver wants of the memory of a new extent.
-    pub(crate) fn log_requirements(&self, world: &KernelState, extent: Id<Extent>) {
-        let it = &world.extents[extent];
-        let mappable = world.memory(it.adapter).is_some_and(|(_, memory)| memory.is_aperture_mappable(it));
+    pub(crate) fn log_requirements(&self, state: &KernelState, extent: Id<Extent>) {
+        let it = &state.extents[extent];
+        let mappable =
+            state.memory(it.adapter).is_some_and(|(_, memory)| memory.is_aperture_mappable(it));
         let flags = it.requirements.flags;
         let next_size = EventKind::MemoryRequirements {
             cpu_visible: flags.cpu_visible,
@@ -56,31 +60,35 @@ impl Kernel {
     /// Plans for an extent to be in one of its segments. Answers whether anything is to be done.
     pub(crate) fn plan_page_in(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         extent: Id<Extent>,
         plan: &mut PagingPlan,
     ) -> Result<bool, NoSpace> {
-        let it = &world.extents[extent];
+        let it = &state.extents[extent];
         if it.segment().is_some() {
             return Ok(false);
         }
         let (adapter, bytes) = (it.adapter, it.bytes);
-        let candidates = world.memory(adapter).map(|it| it.1.candidates(it.0, extent, plan.cpu_visible));
+        let candidates =
+            state.memory(adapter).map(|it| it.1.candidates(it.0, extent, plan.cpu_visible));
         let candidates = candidates.unwrap_or_default();
-        let free = candidates.iter().find_map(|it| Some((*it, world.try_allocate(extent, *it)?)));
+        let free = candidates.iter().find_map(|it| Some((*it, state.try_allocate(extent, *it)?)));
         let found = free.or_else(|| {
-            candidates.iter().find_map(|it| Some((*it, self.make_room(world, extent, *it, plan)?)))
+            candidates.iter().find_map(|it| Some((*it, self.make_room(state, extent, *it, plan)?)))
         });
         let Some((segment, offset)) = found else {
             let free = candidates.iter().filter_map(|it| {
-                Some(world.memory(adapter)?.1.segments.get(*it)?.ranges.free_bytes())
+                Some(state.memory(adapter)?.1.segments.get(*it)?.ranges.free_bytes())
             });
-            let most = free.max().unwrap_or(0);
-            return Err(NoSpace { missing: bytes.saturating_sub(most).max(1) });
+            let limit = free.max().unwrap_or(0);
+            return Err(NoSpace { missing: bytes.saturating_sub(limit).max(1) });
         };
-        if !self.plan_page_in_at(world, extent, SegmentLocation { segment, offset }, plan) {
-            let has_content = world.extents.get(extent).is_some_and(|it| it.has_content);
-            world.release_location(extent, if has_content { Location::System } else { Location::Unbacked });
+        if !self.plan_page_in_at(state, extent, SegmentLocation { segment, offset }, plan) {
+            let has_content = state.extents.get(extent).is_some_and(|it| it.has_content);
+            state.release_location(
+                extent,
+                if has_content { Location::System } else { Location::Unbacked },
+            );
             return Err(NoSpace { missing: bytes });
         }
         Ok(true)
@@ -89,27 +97,27 @@ impl Kernel {
     /// Has those leave a segment that may, the first to go first, until there is room.
     fn make_room(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         extent: Id<Extent>,
         segment: usize,
         plan: &mut PagingPlan,
     ) -> Option<u64> {
-        let (adapter, bytes) = world.extents.get(extent).map(|it| (it.adapter, it.bytes))?;
+        let (adapter, bytes) = state.extents.get(extent).map(|it| (it.adapter, it.bytes))?;
         // Whoever would not make room does not leave.
-        let there = world.memory(adapter)?.1.segments.get(segment)?;
+        let there = state.memory(adapter)?.1.segments.get(segment)?;
         let free = there.ranges.free_bytes().min(there.limit.saturating_sub(there.committed));
         if free.saturating_add(there.evictable_bytes) < bytes {
             return None;
         }
         loop {
-            let there = world.memory(adapter)?.1.segments.get(segment)?;
+            let there = state.memory(adapter)?.1.segments.get(segment)?;
             // Not one that this very call has placed.
             let mine = |it: &&EvictionRank| plan.placed.iter().any(|placed| placed.0 == it.extent);
             let first = there.evictable.iter().find(|it| !mine(it))?.extent;
-            if !self.plan_page_out(world, first, "room for another", plan) {
+            if !self.plan_page_out(state, first, "room for another", plan) {
                 return None;
             }
-            if let Some(offset) = world.try_allocate(extent, segment) {
+            if let Some(offset) = state.try_allocate(extent, segment) {
                 return Some(offset);
             }
         }
@@ -118,12 +126,12 @@ impl Kernel {
     /// The steps of one that has been given a place. Answers whether there was memory for them.
     pub(crate) fn plan_page_in_at(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         extent: Id<Extent>,
         at: SegmentLocation,
         plan: &mut PagingPlan,
     ) -> bool {
-        let (extents, memory) = world.memory_mut_of(extent);
+        let (extents, memory) = state.memory_mut_of(extent);
         let it = &mut extents[extent];
         let Some(segment) = memory.segments.get(at.segment) else { return false };
         let aperture = segment.info.flags.aperture;
@@ -156,23 +164,23 @@ impl Kernel {
             step(PagingOperation::NotifyResident);
         }
         (it.not_written, it.written, it.copied) = (false, false, !just_reset);
-        plan.page_in.extend(world.page_in_entries(extent));
+        plan.page_in.extend(state.page_in_entries(extent));
         true
     }
 
     /// Plans for an extent to leave its segment. Answers whether it can.
     pub(crate) fn plan_page_out(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         extent: Id<Extent>,
         why: &'static str,
         plan: &mut PagingPlan,
     ) -> bool {
-        let entries = world.page_out_entries(extent);
-        let (extents, memory) = world.memory_mut_of(extent);
+        let entries = state.page_out_entries(extent);
+        let (extents, memory) = state.memory_mut_of(extent);
         let it = &mut extents[extent];
-        let Location::Segment { segment, range: spot } = &it.location else { return false };
-        let at = SegmentLocation { segment: *segment, offset: spot.start() };
+        let Location::Segment { segment, range } = &it.location else { return false };
+        let at = SegmentLocation { segment: *segment, offset: range.start() };
         let Some(segment) = memory.segments.get(at.segment) else { return false };
         let aperture = segment.info.flags.aperture;
         // What is on its way has steps that need its pages.
@@ -190,7 +198,9 @@ impl Kernel {
             EventKind::MemoryEvicted { segment: segment.subject, discard, why },
         );
         plan.page_out.extend(entries);
-        let mut step = |what| plan.page_out.push(PagingStep { idle: true, ..PagingStep::new(extent, what, at) });
+        let mut step = |what| {
+            plan.page_out.push(PagingStep { idle: true, ..PagingStep::new(extent, what, at) })
+        };
         if it.is_notified() {
             step(PagingOperation::NotifyEvicted);
         }
@@ -208,25 +218,30 @@ impl Kernel {
             }
         }
         plan.waits.append(&mut it.uses);
-        world.release_location(extent, if thrown { Location::Unbacked } else { Location::System });
+        state.release_location(extent, if thrown { Location::Unbacked } else { Location::System });
         true
     }
 }
 
 impl Kernel {
     /// Undoes the places that a plan has given: the call failed. Who left for them is gone.
-    pub(crate) fn undo_plan(&self, world: &mut KernelState, plan: &mut PagingPlan) {
+    pub(crate) fn undo_plan(&self, state: &mut KernelState, plan: &mut PagingPlan) {
         for (extent, just_reset) in plan.placed.drain(..) {
-            let (extents, memory) = world.memory_mut_of(extent);
+            let (extents, memory) = state.memory_mut_of(extent);
             let it = &mut extents[extent];
-            let place = it.segment().and_then(|it| memory.segments.get(it));
-            if let Some(segment) = place.map(|it| it.subject) {
+            let location = it.segment().and_then(|it| memory.segments.get(it));
+            if let Some(segment) = location.map(|it| it.subject) {
                 let why = "the call failed".into();
-                self.log
-                    .emit(it.owner.subject(), EventKind::MemoryEvicted { segment, discard: true, why });
+                self.log.emit(
+                    it.owner.subject(),
+                    EventKind::MemoryEvicted { segment, discard: true, why },
+                );
             }
             it.has_content &= !just_reset;
-            world.release_location(extent, if just_reset { Location::Unbacked } else { Location::System });
+            state.release_location(
+                extent,
+                if just_reset { Location::Unbacked } else { Location::System },
+            );
         }
         plan.page_in.clear();
     }
@@ -243,12 +258,17 @@ impl Extent {
     ///
     /// WINDOWS: they need not lie one behind the other, and those of large ones that page well
     /// mostly do. Here they do not for every other small one, so that no driver forgets it.
-    pub(crate) fn commit_backing(&mut self, ram: &dyn flight::Ram, pressure: &mut Option<Pressure>) -> bool {
+    pub(crate) fn commit_backing(
+        &mut self,
+        ram: &dyn flight::Ram,
+        pressure: &mut Option<Pressure>,
+    ) -> bool {
         if !self.backing.is_empty() {
             return true;
         }
         let mut remaining = self.bytes;
-        let scattered = self.owner.subject().number.is_multiple_of(2) && self.bytes <= MAX_SCATTERED;
+        let scattered =
+            self.owner.subject().number.is_multiple_of(2) && self.bytes <= MAX_SCATTERED;
         while remaining > 0 {
             let piece = match pressure {
                 Some(it) => it.contiguous_bytes(remaining),
@@ -301,18 +321,19 @@ impl Memory {
     fn candidates(&self, extents: &Slab<Extent>, extent: Id<Extent>, seen: bool) -> Vec<usize> {
         let it = &extents[extent];
         let preferred = it.requirements.preferred.iter().flatten().map(|it| it.segment);
-        let mut order: Vec<u32> = Vec::new();
+        let mut request: Vec<u32> = Vec::new();
         for number in preferred.chain(it.requirements.segments.iter()) {
-            if it.requirements.segments.has(number) && !order.contains(&number) {
-                order.push(number);
+            if it.requirements.segments.has(number) && !request.contains(&number) {
+                request.push(number);
             }
         }
-        let order = order.into_iter().filter_map(segment_index);
+        let request = request.into_iter().filter_map(segment_index);
         // WINDOWS: what is locked outside of memory and has no aperture to go to stays where it is
         // until it is unlocked (documented).
         let stuck = it.lock.is_some() && !self.is_aperture_mappable(it);
-        let takes = |place: &usize| self.segments.get(*place).is_some_and(|to| to.accepts(it, seen));
-        order.filter(|place| !stuck && takes(place)).collect()
+        let takes =
+            |location: &usize| self.segments.get(*location).is_some_and(|to| to.accepts(it, seen));
+        request.filter(|location| !stuck && takes(location)).collect()
     }
 }
 
@@ -352,10 +373,10 @@ impl KernelState {
         if to.committed.saturating_add(it.bytes) > to.limit {
             return None;
         }
-        let spot = to.ranges.allocate(it.bytes, it.alignment)?;
-        let offset = spot.start();
+        let range = to.ranges.allocate(it.bytes, it.alignment)?;
+        let offset = range.start();
         to.committed += it.bytes;
-        (it.location, it.last_used) = (Location::Segment { segment, range: spot }, use_clock);
+        (it.location, it.last_used) = (Location::Segment { segment, range: range }, use_clock);
         self.rank(extent);
         Some(offset)
     }
@@ -367,9 +388,9 @@ impl KernelState {
             return false;
         };
         let Some(to) = memory.segments.get_mut(at.segment) else { return false };
-        let Some(spot) = to.ranges.allocate_at(at.offset, it.bytes) else { return false };
+        let Some(range) = to.ranges.allocate_at(at.offset, it.bytes) else { return false };
         to.committed += it.bytes;
-        it.location = Location::Segment { segment: at.segment, range: spot };
+        it.location = Location::Segment { segment: at.segment, range: range };
         self.rank(extent);
         true
     }
@@ -379,11 +400,11 @@ impl KernelState {
         self.remove_rank(extent);
         let (extents, memory) = self.memory_mut_of(extent);
         let it = &mut extents[extent];
-        if let Location::Segment { segment, range: spot } = std::mem::replace(&mut it.location, to)
+        if let Location::Segment { segment, range } = std::mem::replace(&mut it.location, to)
             && let Some(from) = memory.segments.get_mut(segment)
         {
             from.committed -= it.bytes;
-            from.ranges.free(spot);
+            from.ranges.free(range);
         }
     }
 

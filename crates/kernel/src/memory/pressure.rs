@@ -34,8 +34,12 @@ impl Pressure {
 
     /// How much room a buffer for paging commands has.
     pub(crate) fn buffer_capacity(&mut self, size: u32) -> u32 {
-        let most = u64::from(size.saturating_sub(MIN_CAPACITY)) + 1;
-        let more = if self.next_random(4) == 0 { self.next_random(most) } else { self.next_random(most.min(64)) };
+        let limit = u64::from(size.saturating_sub(MIN_CAPACITY)) + 1;
+        let more = if self.next_random(4) == 0 {
+            self.next_random(limit)
+        } else {
+            self.next_random(limit.min(64))
+        };
         size.min(MIN_CAPACITY + u32::try_from(more).unwrap_or(0))
     }
 
@@ -47,7 +51,9 @@ impl Pressure {
     /// The node whose turn it is, if any.
     pub(crate) fn preempted_node(&mut self, nodes: usize) -> Option<u32> {
         let bound = u64::try_from(nodes).unwrap_or(1) + 1;
-        u32::try_from(self.next_random(bound)).ok().filter(|it| *it < u32::try_from(nodes).unwrap_or(0))
+        u32::try_from(self.next_random(bound))
+            .ok()
+            .filter(|it| *it < u32::try_from(nodes).unwrap_or(0))
     }
 }
 

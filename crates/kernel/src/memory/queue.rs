@@ -13,7 +13,7 @@ use crate::start::Adapter;
 use crate::store::Id;
 use crate::sync::marks::SyncPoint;
 use crate::world::KernelState;
-use flight::{Passive, Run, EventKind};
+use flight::{EventKind, Passive, Run};
 use smallvec::smallvec;
 
 /// A queue of paging work (`hPagingQueue`).
@@ -52,19 +52,20 @@ impl Kernel {
         device: Handle,
         priority: u32,
     ) -> Result<CreatePagingQueueResponse, KernelError> {
-        let inside = self.enter_device(process, device)?;
-        let world = &mut *self.state.lock();
-        let adapter = inside.adapter;
-        let ram = world.memory(adapter).map(|it| it.1.ram.clone()).ok_or(KernelError::NoVideoMemory)?;
+        let guard = self.enter_device(process, device)?;
+        let state = &mut *self.state.lock();
+        let adapter = guard.adapter;
+        let ram =
+            state.memory(adapter).map(|it| it.1.ram.clone()).ok_or(KernelError::NoVideoMemory)?;
         // WINDOWS: a driver of WDDM 1.x has none (observed).
-        if inside.driver.generation == Generation::One {
+        if guard.driver.generation == Generation::One {
             return Err(KernelError::UnsupportedByDriverModel(adapter.subject()));
         }
-        let name = self.reserve_handle(world, process.0)?;
-        let fence = match self.reserve_handle(world, process.0) {
+        let name = self.reserve_handle(state, process.0)?;
+        let fence = match self.reserve_handle(state, process.0) {
             Ok(it) => it,
             Err(why) => {
-                self.cancel_handles(world, process.0, smallvec![name]);
+                self.cancel_handles(state, process.0, smallvec![name]);
                 return Err(why);
             }
         };
@@ -74,12 +75,13 @@ impl Kernel {
             if let Some(page) = page {
                 ram.free(page);
             }
-            self.cancel_handles(world, process.0, smallvec![name, fence]);
+            self.cancel_handles(state, process.0, smallvec![name, fence]);
             return Err(KernelError::NoMemory { trim: 0 });
         };
-        let made = CreatePagingQueueResponse { queue: name.handle(), fence: fence.handle(), value: view };
-        let number = world.paging_queues.insert(PagingQueue {
-            device: inside.device,
+        let made =
+            CreatePagingQueueResponse { queue: name.handle(), fence: fence.handle(), value: view };
+        let number = state.paging_queues.insert(PagingQueue {
+            device: guard.device,
             adapter,
             handle: made.queue,
             fence: made.fence,
@@ -89,10 +91,10 @@ impl Kernel {
             view,
         });
         let subject = number.subject();
-        self.log.emit(subject, EventKind::PagingQueueCreated { device: inside.subject(), priority });
-        self.publish_handle(world, process.0, name, number.into());
-        self.publish_handle(world, process.0, fence, ObjectId::QueueFence(number));
-        if let Some(it) = world.devices.get_mut(inside.device) {
+        self.log.emit(subject, EventKind::PagingQueueCreated { device: guard.subject(), priority });
+        self.publish_handle(state, process.0, name, number.into());
+        self.publish_handle(state, process.0, fence, ObjectId::QueueFence(number));
+        if let Some(it) = state.devices.get_mut(guard.device) {
             it.queues.insert(number);
         }
         Ok(made)
@@ -106,8 +108,8 @@ impl Kernel {
         handle: Handle,
     ) -> Result<(), KernelError> {
         let number = {
-            let world = self.state.lock();
-            world.resolve_handle::<PagingQueue>(process, Argument::PagingQueue, handle)?
+            let state = self.state.lock();
+            state.resolve_handle::<PagingQueue>(process, Argument::PagingQueue, handle)?
         };
         self.end_paging_queue(at, number);
         Ok(())
@@ -117,48 +119,55 @@ impl Kernel {
     pub(crate) fn end_paging_queue(&self, at: &mut Passive, number: Id<PagingQueue>) {
         let about = number.subject();
         {
-            let world = &mut *self.state.lock();
+            let state = &mut *self.state.lock();
             // Another thread may have ended it meanwhile.
-            let Some(it) = world.paging_queues.get(number) else { return };
-            let process = world.devices[it.device].owner();
+            let Some(it) = state.paging_queues.get(number) else { return };
+            let process = state.devices[it.device].owner();
             for name in [it.handle, it.fence] {
-                self.close_handle(world, process, name);
+                self.close_handle(state, process, name);
             }
         }
-        let over = |it: &KernelState| it.paging_queues.get(number).is_none_or(|it| it.last_signalled >= it.last_assigned);
+        let over = |it: &KernelState| {
+            it.paging_queues.get(number).is_none_or(|it| it.last_signalled >= it.last_assigned)
+        };
         while !self.wait_until(at, about, |_| format!("the paging work of {about}"), over) {
             let adapter = self.state.lock().paging_queues[number].adapter;
             if !self.fail_paging(adapter) {
                 break; // It was lost before, and that did not help: nothing more can.
             }
         }
-        let mut world = self.state.lock();
+        let mut state = self.state.lock();
         // Another thread may have ended it meanwhile.
-        let Some(it) = world.paging_queues.take(number) else { return };
-        if let Some(ram) = world.memory(it.adapter).map(|it| it.1.ram.clone()) {
-            world.unmap_from_user(it.device, UserMapping { ram, run: it.run, view: it.view });
+        let Some(it) = state.paging_queues.take(number) else { return };
+        if let Some(ram) = state.memory(it.adapter).map(|it| it.1.ram.clone()) {
+            state.unmap_from_user(it.device, UserMapping { ram, run: it.run, view: it.view });
         }
-        if let Some(it) = world.devices.get_mut(it.device) {
+        if let Some(it) = state.devices.get_mut(it.device) {
             it.queues.remove(&number);
         }
         self.log.emit(about, EventKind::PagingQueueDestroyed {});
         // Who waited for more than it ever had to signal waits no longer.
-        self.recheck_waits(&mut world, SyncPoint::Queue(number));
-        self.resume_satisfied(&mut world);
-        self.wake_all(&mut world);
+        self.recheck_waits(&mut state, SyncPoint::Queue(number));
+        self.resume_satisfied(&mut state);
+        self.wake_all(&mut state);
     }
 
-    pub(crate) fn signal_paging_queue(&self, world: &mut KernelState, number: Id<PagingQueue>, value: u64) {
+    pub(crate) fn signal_paging_queue(
+        &self,
+        state: &mut KernelState,
+        number: Id<PagingQueue>,
+        value: u64,
+    ) {
         // Another thread may have ended it meanwhile.
-        let Some(it) = world.paging_queues.get_mut(number) else { return };
+        let Some(it) = state.paging_queues.get_mut(number) else { return };
         it.last_signalled = it.last_signalled.max(value);
         let (adapter, start) = (it.adapter, it.run.start);
         self.log.emit(number.subject(), EventKind::PagingQueueSignalled { value });
-        if let Some((_, memory)) = world.memory(adapter) {
+        if let Some((_, memory)) = state.memory(adapter) {
             memory.ram.write(start, &value.to_le_bytes());
         }
-        self.recheck_waits(world, SyncPoint::Queue(number));
-        self.resume_satisfied(world);
+        self.recheck_waits(state, SyncPoint::Queue(number));
+        self.resume_satisfied(state);
     }
 }
 

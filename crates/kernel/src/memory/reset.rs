@@ -1,28 +1,33 @@
 //! What becomes of memory when its GPU was reset: everything in it is lost.
 
-use crate::ddi::{Driver, CallDetails};
+use crate::ddi::{CallDetails, Driver};
 use crate::gate::DdiPermit;
 use crate::kernel::Kernel;
 use crate::memory::Extent;
-use crate::memory::{PagingOperation, Location, SegmentLocation, PagingStep};
+use crate::memory::{Location, PagingOperation, PagingStep, SegmentLocation};
 use crate::operation::{BuildPagingBufferArgs, Operation};
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{Passive, RuleId, EventKind, Component};
+use flight::{Component, EventKind, Passive, RuleId};
 
 impl Kernel {
     /// Takes everything out of an adapter's memory. Its driver is told so that it knows: bytes
     /// come from nowhere any more, and nothing is given to the hardware.
     ///
     /// WINDOWS: moves out of memory have no bytes then, and apertures are unmapped (documented).
-    pub(crate) fn discard_locations(&self, at: &mut Passive, driver: &Driver, permit: &DdiPermit<'_>) {
+    pub(crate) fn discard_locations(
+        &self,
+        at: &mut Passive,
+        driver: &Driver,
+        permit: &DdiPermit<'_>,
+    ) {
         let adapter = driver.adapter;
         let there = self.state.lock().resident_extents(adapter);
         for (extent, segment_location) in there {
             self.notify_discarded(at, driver, permit, extent, segment_location);
-            let world = &mut *self.state.lock();
-            let (extents, memory) = world.memory_mut_of(extent);
+            let state = &mut *self.state.lock();
+            let (extents, memory) = state.memory_mut_of(extent);
             let it = &mut extents[extent];
             let Some(segment) = memory.segments.get(segment_location.segment) else { continue };
             let (subject, aperture) = (segment.subject, segment.info.flags.aperture);
@@ -34,10 +39,13 @@ impl Kernel {
             if !aperture {
                 it.has_content = false;
             }
-            if let Some(witness) = self.observer.get() {
-                witness.forget(it.owner.subject());
+            if let Some(observer) = self.observer.get() {
+                observer.forget(it.owner.subject());
             }
-            world.release_location(extent, if aperture { Location::System } else { Location::Unbacked });
+            state.release_location(
+                extent,
+                if aperture { Location::System } else { Location::Unbacked },
+            );
         }
     }
 
@@ -52,15 +60,15 @@ impl Kernel {
         let aperture = self.state.lock().is_aperture(driver.adapter, segment_location.segment);
         let what = if aperture { PagingOperation::Unmap } else { PagingOperation::PageOut };
         let step = PagingStep { idle: true, ..PagingStep::new(extent, what, segment_location) };
-        let Some(facts) = self.state.lock().step_context(&step) else { return };
-        let mut operation = facts.operation(&step);
+        let Some(step_context) = self.state.lock().step_context(&step) else { return };
+        let mut operation = step_context.operation(&step);
         if let Operation::Transfer(it) = &mut operation {
             it.bytes = 0;
         }
         let name = operation.name();
-        let mut buffer = vec![0; facts.capacity as usize];
+        let mut buffer = vec![0; step_context.capacity as usize];
         let (mut multipass, mut private) = (0, Vec::new());
-        let mut building = BuildPagingBufferArgs {
+        let mut args = BuildPagingBufferArgs {
             operation,
             buffer: &mut buffer,
             address: 0,
@@ -70,15 +78,16 @@ impl Kernel {
             private: &mut private,
         };
         let (log, adapter) = (&self.log, driver.adapter);
-        let whom = CallDetails { process: None, log_arguments: &|_| () };
+        let details = CallDetails { process: None, log_arguments: &|_| () };
         // What it answers changes nothing: there is nothing to do.
-        let (_, touched) = driver.build_after_reset(at, permit, whom, &mut building);
+        let (_, touched) = driver.build_after_reset(at, permit, details, &mut args);
         let broken = touched.then(|| {
             format!("the driver touched its hardware in {name}, between a reset and the restart")
         });
         let place = "DxgkDdiBuildPagingBuffer";
         log.judge(RuleId::KMD_TDR_004, Component::Driver, adapter.subject(), place, broken);
-        let dropped = EventKind::PagingDropped { operation: name.into(), of: facts.owner, bytes: 0 };
+        let dropped =
+            EventKind::PagingDropped { operation: name.into(), of: step_context.owner, bytes: 0 };
         log.emit(adapter.subject(), dropped);
     }
 }
@@ -88,8 +97,10 @@ impl KernelState {
     fn resident_extents(&self, adapter: Id<Adapter>) -> Vec<(Id<Extent>, SegmentLocation)> {
         let place = |(number, it): (Id<Extent>, &Extent)| match &it.location {
             // Page tables stay where they are, and are written again.
-            Location::Segment { segment, range: spot } if it.adapter == adapter && !it.owner.is_table() => {
-                Some((number, SegmentLocation { segment: *segment, offset: spot.start() }))
+            Location::Segment { segment, range }
+                if it.adapter == adapter && !it.owner.is_table() =>
+            {
+                Some((number, SegmentLocation { segment: *segment, offset: range.start() }))
             }
             _ => None,
         };

@@ -17,7 +17,7 @@ use crate::start::Adapter;
 use crate::store::Id;
 use crate::view::View;
 use crate::world::KernelState;
-use flight::{RuleId, Subject, Text, EventKind, Component};
+use flight::{Component, EventKind, RuleId, Subject, Text};
 use std::collections::BTreeMap;
 
 /// What a client asks to be resident (`D3DDDI_MAKERESIDENT`).
@@ -67,83 +67,114 @@ impl Kernel {
     pub fn make_resident(
         &self,
         process: ProcessId,
-        order: &MakeResidentRequest,
+        request: &MakeResidentRequest,
     ) -> Result<Residency, KernelError> {
         let (queue, inside) = {
-            let mut world = self.state.lock();
-            let (queue, device) = world.find_paging_queue(process, order.queue)?;
-            (queue, self.acquire_rundown(&mut world, device)?)
+            let mut state = self.state.lock();
+            let (queue, device) = state.find_paging_queue(process, request.queue)?;
+            (queue, self.acquire_rundown(&mut state, device)?)
         };
         self.recheck_device(&inside)?;
         let mut guard = self.state.lock();
-        let world = &mut *guard;
+        let state = &mut *guard;
         // It may have been destroyed meanwhile.
-        world.find_paging_queue(process, order.queue)?;
-        let views = world.views_of(process, inside.device, &order.list)?;
+        state.find_paging_queue(process, request.queue)?;
+        let views = state.views_of(process, inside.device, &request.list)?;
         let mut plan = PagingPlan::default();
         let mut missing = 0;
         for view in &views {
-            let Some(extent) = world.extent_of(*view) else { continue };
+            let Some(extent) = state.extent_of(*view) else { continue };
             // Held from here on: no other one of the list makes it leave.
-            world.hold_extent(extent, true);
-            if let Err(NoSpace { missing: more }) = self.plan_page_in(world, extent, &mut plan) {
+            state.hold_extent(extent, true);
+            if let Err(NoSpace { missing: more }) = self.plan_page_in(state, extent, &mut plan) {
                 missing = u64::saturating_add(missing, more);
             }
         }
         if missing > 0 {
-            for extent in views.iter().filter_map(|it| world.extent_of(*it)).collect::<Vec<_>>() {
-                world.hold_extent(extent, false);
+            for extent in views.iter().filter_map(|it| state.extent_of(*it)).collect::<Vec<_>>() {
+                state.hold_extent(extent, false);
             }
-            self.undo_plan(world, &mut plan);
-            self.start_paging(world, inside.adapter, plan, None);
+            self.undo_plan(state, &mut plan);
+            self.start_paging(state, inside.adapter, plan, None);
             let missing =
-                self.trim_bytes(world, process.0, inside.adapter, "make-resident", missing);
-            self.log_residency_request(queue, &views, order.must_succeed, ResidencyResult::NoMemory(missing));
-            self.trim_others(world, inside.adapter);
+                self.trim_bytes(state, process.0, inside.adapter, "make-resident", missing);
+            self.log_residency_request(
+                queue,
+                &views,
+                request.must_succeed,
+                ResidencyResult::NoMemory(missing),
+            );
+            self.trim_others(state, inside.adapter);
             drop(guard);
-            if order.must_succeed {
+            if request.must_succeed {
                 // WINDOWS: a request that must succeed and cannot puts its device in error
                 // (documented).
                 self.lose_device(inside.device, DeviceLoss::OutOfMemory);
             }
             return Err(KernelError::NoMemory { trim: missing });
         }
-        let moving = self.increment_residency(world, &views, inside.subject(), queue);
+        let moving = self.increment_residency(state, &views, inside.subject(), queue);
         if !moving && plan.page_in.is_empty() {
-            self.log_residency_request(queue, &views, order.must_succeed, ResidencyResult::Resident);
+            self.log_residency_request(
+                queue,
+                &views,
+                request.must_succeed,
+                ResidencyResult::Resident,
+            );
             return Ok(Residency::Resident);
         }
-        let value = world.next_queue_value(queue);
-        self.start_paging(world, inside.adapter, plan, Some((queue, value)));
-        self.log_residency_request(queue, &views, order.must_succeed, ResidencyResult::Pending(value));
+        let value = state.next_queue_value(queue);
+        self.start_paging(state, inside.adapter, plan, Some((queue, value)));
+        self.log_residency_request(
+            queue,
+            &views,
+            request.must_succeed,
+            ResidencyResult::Pending(value),
+        );
         Ok(Residency::Pending(value))
     }
 
     /// Where a view's allocation is in the GPU's addresses, if it is resident: for whoever looks
     /// at bytes.
     pub fn address_of(&self, process: ProcessId, view: Handle) -> Option<u64> {
-        let world = self.state.lock();
-        let number = world.resolve_view(process, Argument::Allocation(0), view).ok()?;
-        let it = world.extents.get(world.extent_of(number)?)?;
-        let (_, memory) = world.memory(it.adapter)?;
+        let state = self.state.lock();
+        let number = state.resolve_view(process, Argument::Allocation(0), view).ok()?;
+        let it = state.extents.get(state.extent_of(number)?)?;
+        let (_, memory) = state.memory(it.adapter)?;
         memory.address(it).filter(|_| it.pending == 0)
     }
 
-    fn log_residency_request(&self, queue: Id<PagingQueue>, views: &[Id<View>], must: bool, said: ResidencyResult) {
+    fn log_residency_request(
+        &self,
+        queue: Id<PagingQueue>,
+        views: &[Id<View>],
+        must: bool,
+        message: ResidencyResult,
+    ) {
         let queue = queue.subject();
         let views = u32::try_from(views.len()).unwrap_or(u32::MAX);
-        let (answer, value, trim): (Text, _, _) = match said {
+        let (result, value, trim): (Text, _, _) = match message {
             ResidencyResult::Resident => ("resident".into(), 0, 0),
             ResidencyResult::Pending(value) => ("pending".into(), value, 0),
             ResidencyResult::NoMemory(trim) => ("no-memory".into(), 0, trim),
         };
-        self.log.emit(queue, EventKind::ResidencyRequested { queue, views, must_succeed: must, result: answer, value, trim });
+        self.log.emit(
+            queue,
+            EventKind::ResidencyRequested {
+                queue,
+                views,
+                must_succeed: must,
+                result: result,
+                value,
+                trim,
+            },
+        );
     }
 
     /// Counts views up; answers whether any of them has paging work before it.
     fn increment_residency(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         views: &[Id<View>],
         device: Subject,
         queue: Id<PagingQueue>,
@@ -151,32 +182,38 @@ impl Kernel {
         let queue = Some(queue.subject());
         let mut pending = false;
         for view in views {
-            let it = &mut world.views[*view];
+            let it = &mut state.views[*view];
             (it.resident, it.was_resident) = (it.resident + 1, true);
             let count = it.resident;
             it.not_written &= count > 1;
             let (lazily, clean) = (false, false);
-            let counted = EventKind::ResidencyCounted { device, queue, count, only_if_necessary: lazily, not_written: clean };
+            let counted = EventKind::ResidencyCounted {
+                device,
+                queue,
+                count,
+                only_if_necessary: lazily,
+                not_written: clean,
+            };
             self.log.emit(view.subject(), counted);
-            let Some(extent) = world.extent_of(*view) else { continue };
+            let Some(extent) = state.extent_of(*view) else { continue };
             if count == 1 {
-                world.charge(*view, extent);
+                state.charge(*view, extent);
             } else {
-                world.hold_extent(extent, false); // A view holds it once.
+                state.hold_extent(extent, false); // A view holds it once.
             }
             let moving = |it: &Extent| it.pending > 0;
-            pending |= world.extents.get(extent).is_some_and(moving);
+            pending |= state.extents.get(extent).is_some_and(moving);
         }
         pending
     }
 
     /// Takes views off the list, once each (`D3DKMTEvict`). Answers how many bytes the client
     /// has too many.
-    pub fn evict(&self, process: ProcessId, order: &EvictRequest) -> Result<u64, KernelError> {
-        let inside = self.enter_device(process, order.device)?;
-        let world = &mut *self.state.lock();
-        let views = world.views_of(process, inside.device, &order.list)?;
-        let lacking = first_above(&views, |it| world.views.get(it).map_or(0, |it| it.resident));
+    pub fn evict(&self, process: ProcessId, request: &EvictRequest) -> Result<u64, KernelError> {
+        let inside = self.enter_device(process, request.device)?;
+        let state = &mut *self.state.lock();
+        let views = state.views_of(process, inside.device, &request.list)?;
+        let lacking = first_above(&views, |it| state.views.get(it).map_or(0, |it| it.resident));
         let lacking = lacking.map(Id::subject);
         let broken = lacking.map(|it| {
             format!("{it} is evicted more often than its client asked for it to be resident")
@@ -189,52 +226,63 @@ impl Kernel {
         }
         let mut plan = PagingPlan::default();
         for view in &views {
-            self.decrement_residency(world, *view, inside.device, order);
-            let Some(extent) = world.extent_of(*view) else { continue };
-            let free = world.extents.get(extent).is_some_and(|it| it.rank.is_some());
-            if free && !order.only_if_necessary {
-                self.plan_page_out(world, extent, "its client evicted it", &mut plan);
+            self.decrement_residency(state, *view, inside.device, request);
+            let Some(extent) = state.extent_of(*view) else { continue };
+            let free = state.extents.get(extent).is_some_and(|it| it.rank.is_some());
+            if free && !request.only_if_necessary {
+                self.plan_page_out(state, extent, "its client evicted it", &mut plan);
             }
         }
-        self.start_paging(world, inside.adapter, plan, None);
-        Ok(self.trim_bytes(world, process.0, inside.adapter, "evict", 0))
+        self.start_paging(state, inside.adapter, plan, None);
+        Ok(self.trim_bytes(state, process.0, inside.adapter, "evict", 0))
     }
 
     /// Counts a view down once; with the last, its extent is let go of.
-    fn decrement_residency(&self, world: &mut KernelState, view: Id<View>, device: Id<Device>, order: &EvictRequest) {
-        let it = &mut world.views[view];
+    fn decrement_residency(
+        &self,
+        state: &mut KernelState,
+        view: Id<View>,
+        device: Id<Device>,
+        request: &EvictRequest,
+    ) {
+        let it = &mut state.views[view];
         it.resident = it.resident.saturating_sub(1);
-        it.not_written |= order.not_written;
+        it.not_written |= request.not_written;
         let (count, not_written) = (it.resident, it.not_written);
-        let (lazily, clean) = (order.only_if_necessary, order.not_written);
+        let (lazily, clean) = (request.only_if_necessary, request.not_written);
         let device_subject = device.subject();
-        let counted =
-            EventKind::ResidencyCounted { device: device_subject, queue: None, count, only_if_necessary: lazily, not_written: clean };
+        let counted = EventKind::ResidencyCounted {
+            device: device_subject,
+            queue: None,
+            count,
+            only_if_necessary: lazily,
+            not_written: clean,
+        };
         self.log.emit(view.subject(), counted);
-        let Some(extent) = world.extent_of(view) else { return };
-        if let Some(it) = world.extents.get_mut(extent).filter(|_| count == 0) {
+        let Some(extent) = state.extent_of(view) else { return };
+        if let Some(it) = state.extents.get_mut(extent).filter(|_| count == 0) {
             // One client that did not say so may have written.
             (it.not_written, it.written) = (not_written, it.written || !not_written);
         }
         if count == 0 {
-            world.release_extent_of_view(extent, view);
+            state.release_extent_of_view(extent, view);
         }
     }
 
     /// A packet is done, or faulted on an allocation: what it touched must have been resident.
     pub(crate) fn judge_fault(
         &self,
-        world: &KernelState,
+        state: &KernelState,
         device: Id<Device>,
         context: Id<Context>,
         fault: Option<&FaultedAccess>,
     ) {
         let address = fault.and_then(|it| it.address.as_ref());
-        self.judge_address(world, context, address);
+        self.judge_address(state, context, address);
         // What nothing is mapped at is no allocation, resident or not.
         let fault = fault.filter(|it| it.address.is_none() || it.driver_handle.is_some());
-        let touched = fault.map(|it| world.describe_faulted_access(device, context.subject(), it));
-        let said =
+        let touched = fault.map(|it| state.describe_faulted_access(device, context.subject(), it));
+        let message =
             |cause: FaultCause| touched.as_ref().filter(|it| it.0 == cause).map(|it| it.1.clone());
         let place = "D3DKMTSubmitCommand";
         let rules = [
@@ -243,18 +291,24 @@ impl Kernel {
             (RuleId::RESID_OFFER_005, FaultCause::Offered),
         ];
         for (rule, cause) in rules {
-            self.log.judge(rule, world.component_of(context), context.subject(), place, said(cause));
+            self.log.judge(
+                rule,
+                state.component_of(context),
+                context.subject(),
+                place,
+                message(cause),
+            );
         }
     }
 }
 
 /// The first of a list that is in it more often than it may be.
-pub(crate) fn first_above<T>(list: &[Id<T>], most: impl Fn(Id<T>) -> u32) -> Option<Id<T>> {
+pub(crate) fn first_above<T>(list: &[Id<T>], limit: impl Fn(Id<T>) -> u32) -> Option<Id<T>> {
     let mut counts = BTreeMap::new();
     list.iter().copied().find(|it| {
         let count = counts.entry(*it).or_insert(0);
         *count += 1;
-        *count > most(*it)
+        *count > limit(*it)
     })
 }
 
@@ -295,7 +349,9 @@ impl KernelState {
         it: FaultTarget,
     ) -> FaultedAccess {
         let address = match it {
-            FaultTarget::DriverHandle(word) => return FaultedAccess { driver_handle: word, address: None },
+            FaultTarget::DriverHandle(driver_handle) => {
+                return FaultedAccess { driver_handle: driver_handle, address: None };
+            }
             FaultTarget::Address(address) => address,
         };
         let on = self.adapters.get(adapter).and_then(|it| it.nodes.get(node));
@@ -304,8 +360,15 @@ impl KernelState {
         FaultedAccess { driver_handle: address.as_ref().and_then(|it| it.driver_handle), address }
     }
 
-    fn describe_faulted_access(&self, device: Id<Device>, context: Subject, it: &FaultedAccess) -> (FaultCause, String) {
-        let extent = it.driver_handle.and_then(|word| self.extents.iter().find(|(_, it)| it.driver_handle == word));
+    fn describe_faulted_access(
+        &self,
+        device: Id<Device>,
+        context: Subject,
+        it: &FaultedAccess,
+    ) -> (FaultCause, String) {
+        let extent = it.driver_handle.and_then(|driver_handle| {
+            self.extents.iter().find(|(_, it)| it.driver_handle == driver_handle)
+        });
         let of = |it: &View| self.allocations.get(it.allocation)?.extent;
         let view = extent.and_then(|(number, _)| {
             let mut views = self.views.iter().map(|it| it.1).filter(|it| it.device == device);

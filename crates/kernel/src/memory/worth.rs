@@ -42,12 +42,16 @@ impl ResidencyStatus {
 
 impl Kernel {
     /// The names of what a resource of a client's consists of.
-    pub fn resource_members(&self, process: ProcessId, resource: Handle) -> Result<Vec<Handle>, KernelError> {
-        let world = self.state.lock();
+    pub fn resource_members(
+        &self,
+        process: ProcessId,
+        resource: Handle,
+    ) -> Result<Vec<Handle>, KernelError> {
+        let state = self.state.lock();
         let argument = Argument::Resource;
-        let number = world.resolve_handle::<ResourceView>(process, argument, resource)?;
-        let views = world.resource_views.get(number).map(|it| &it.views);
-        Ok(views.into_iter().flatten().filter_map(|it| world.newest_handle(*it)).collect())
+        let number = state.resolve_handle::<ResourceView>(process, argument, resource)?;
+        let views = state.resource_views.get(number).map(|it| &it.views);
+        Ok(views.into_iter().flatten().filter_map(|it| state.newest_handle(*it)).collect())
     }
 
     /// Says what views are worth (`D3DKMTSetAllocationPriority`): a priority for each.
@@ -58,13 +62,13 @@ impl Kernel {
         list: &[Handle],
         priorities: &[u32],
     ) -> Result<(), KernelError> {
-        let inside = self.enter_device(process, device)?;
-        let world = &mut *self.state.lock();
-        let views = world.views_of(process, inside.device, list)?;
+        let guard = self.enter_device(process, device)?;
+        let state = &mut *self.state.lock();
+        let views = state.views_of(process, guard.device, list)?;
         for (view, priority) in views.into_iter().zip(priorities) {
-            let Some(extent) = world.extent_of(view) else { continue };
-            world.extents[extent].priority = *priority;
-            world.rank(extent);
+            let Some(extent) = state.extent_of(view) else { continue };
+            state.extents[extent].priority = *priority;
+            state.rank(extent);
         }
         Ok(())
     }
@@ -76,10 +80,10 @@ impl Kernel {
         device: Handle,
         list: &[Handle],
     ) -> Result<Vec<u32>, KernelError> {
-        let inside = self.enter_device(process, device)?;
-        let world = self.state.lock();
-        let views = world.views_of(process, inside.device, list)?;
-        let extents = views.into_iter().filter_map(|it| world.extents.get(world.extent_of(it)?));
+        let guard = self.enter_device(process, device)?;
+        let state = self.state.lock();
+        let views = state.views_of(process, guard.device, list)?;
+        let extents = views.into_iter().filter_map(|it| state.extents.get(state.extent_of(it)?));
         Ok(extents.map(|it| it.priority).collect())
     }
 
@@ -92,10 +96,10 @@ impl Kernel {
         resource: Option<Handle>,
         list: &[Handle],
     ) -> Result<Vec<ResidencyStatus>, KernelError> {
-        let inside = self.enter_device(process, device)?;
-        let world = self.state.lock();
-        let views = world.views_of(process, inside.device, list)?;
-        let Some((extents, memory)) = world.memory(inside.adapter) else {
+        let guard = self.enter_device(process, device)?;
+        let state = self.state.lock();
+        let views = state.views_of(process, guard.device, list)?;
+        let Some((extents, memory)) = state.memory(guard.adapter) else {
             return Err(KernelError::NoVideoMemory);
         };
         let here = |it: &crate::memory::Extent| {
@@ -106,27 +110,29 @@ impl Kernel {
                 None => ResidencyStatus::NotResident,
             }
         };
-        let each = views.iter().filter_map(|it| extents.get(world.extent_of(*it)?)).map(here);
+        let each = views.iter().filter_map(|it| extents.get(state.extent_of(*it)?)).map(here);
         let each: Vec<ResidencyStatus> = each.collect();
         let of = match resource {
-            Some(it) => Some(world.resolve_handle::<ResourceView>(process, Argument::Resource, it)?),
+            Some(it) => {
+                Some(state.resolve_handle::<ResourceView>(process, Argument::Resource, it)?)
+            }
             None => None,
         };
         let farthest = each.iter().max().copied().unwrap_or(ResidencyStatus::NotResident);
         for (view, here) in views.iter().zip(&each) {
-            let answer = if of.is_some() { farthest } else { *here };
+            let result = if of.is_some() { farthest } else { *here };
             let of = of.map(Id::subject);
-            let told = EventKind::ResidencyQueried { of, result: answer.name().into() };
-            self.log.emit(view.subject(), told);
+            let callback = EventKind::ResidencyQueried { of, result: result.name().into() };
+            self.log.emit(view.subject(), callback);
         }
         Ok(if of.is_some() { vec![farthest] } else { each })
     }
 
     /// Whether the adapter of a client's device has memory.
     pub fn has_memory(&self, process: ProcessId, device: Handle) -> bool {
-        let world = self.state.lock();
-        let device = world.device_of(process, device).ok().and_then(|it| world.devices.get(it));
-        device.is_some_and(|it| world.memory(it.adapter).is_some())
+        let state = self.state.lock();
+        let device = state.device_of(process, device).ok().and_then(|it| state.devices.get(it));
+        device.is_some_and(|it| state.memory(it.adapter).is_some())
     }
 
     /// How much memory an adapter has (`D3DKMTQueryAdapterInfo`): none is no refusal.
@@ -135,10 +141,10 @@ impl Kernel {
         process: ProcessId,
         adapter: Handle,
     ) -> Result<MemorySizes, KernelError> {
-        let world = self.state.lock();
-        let number = world.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
+        let state = self.state.lock();
+        let number = state.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
         let mut sizes = MemorySizes::default();
-        for it in world.memory(number).into_iter().flat_map(|it| &it.1.segments) {
+        for it in state.memory(number).into_iter().flat_map(|it| &it.1.segments) {
             let sum = if it.info.flags.aperture { &mut sizes.shared } else { &mut sizes.local };
             *sum += it.info.commit_limit;
         }

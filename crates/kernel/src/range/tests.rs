@@ -54,15 +54,15 @@ fn live(seed: u64, granule: u64) {
     for step in 0..3_000 {
         let filling = step / 300 % 2 == 0;
         if spots.is_empty() || random.below(10) < if filling { 7 } else { 3 } {
-            let most = if random.below(8) == 0 { size / 2 } else { granule * 12 };
-            let (size, align) = (1 + random.below(most), 1 << random.below(18));
-            let spot = ranges.allocate(size, align);
-            assert_eq!(spot.is_some(), naive.fits(size, align), "{size} at {align}");
-            let Some(spot) = spot else { continue };
-            assert_eq!(spot.size(), size.next_multiple_of(granule));
-            assert_eq!(spot.start() % align, 0);
-            naive.placed.push((spot.start(), spot.size()));
-            spots.push(spot);
+            let limit = if random.below(8) == 0 { size / 2 } else { granule * 12 };
+            let (size, align) = (1 + random.below(limit), 1 << random.below(18));
+            let range = ranges.allocate(size, align);
+            assert_eq!(range.is_some(), naive.fits(size, align), "{size} at {align}");
+            let Some(range) = range else { continue };
+            assert_eq!(range.size(), size.next_multiple_of(granule));
+            assert_eq!(range.start() % align, 0);
+            naive.placed.push((range.start(), range.size()));
+            spots.push(range);
         } else {
             let at = usize::try_from(random.below(spots.len() as u64)).unwrap();
             naive.placed.swap_remove(at);
@@ -74,8 +74,8 @@ fn live(seed: u64, granule: u64) {
         assert_eq!(ranges.free_bytes(), naive.free().iter().map(|it| it.1).sum());
         assert_eq!(ranges.largest(), naive.free().iter().map(|it| it.1).max().unwrap_or(0));
     }
-    for spot in spots {
-        ranges.free(spot);
+    for range in spots {
+        ranges.free(range);
     }
     assert_eq!((ranges.validate(), ranges.largest()), (Ok(()), size));
 }
@@ -160,7 +160,9 @@ fn a_place_that_was_asked_for_is_given_if_it_is_free() {
     for (start, size) in [(PAGE, 2), (4 * PAGE, 1), (15 * PAGE, 1), (14 * PAGE, 2), (0, 0)] {
         assert!(ranges.allocate_at(start, size * PAGE).is_none(), "{start:#x}");
     }
-    assert!(ranges.allocate_at(16 * PAGE, PAGE).is_none() && ranges.allocate_at(u64::MAX, 1).is_none());
+    assert!(
+        ranges.allocate_at(16 * PAGE, PAGE).is_none() && ranges.allocate_at(u64::MAX, 1).is_none()
+    );
     assert_eq!((ranges.free_bytes(), ranges.largest()), (12 * PAGE, 10 * PAGE));
     ranges.free(low);
     let whole = ranges.allocate_at(0, 15 * PAGE).unwrap();

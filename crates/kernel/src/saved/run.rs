@@ -4,14 +4,14 @@
 use crate::context::Context;
 use crate::kernel::Kernel;
 use crate::memory::place::PagingPlan;
-use crate::memory::{Extent, PagingOperation, Location, SegmentLocation, PagingStep};
-use crate::miniport::{DriverResult, DriverError};
+use crate::memory::{Extent, Location, PagingOperation, PagingStep, SegmentLocation};
+use crate::miniport::{DriverError, DriverResult};
 use crate::operation::PAGE;
 use crate::saved::ContextAllocation;
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{Passive, RuleId, EventKind, Component};
+use flight::{Component, EventKind, Passive, RuleId};
 
 impl Kernel {
     pub(crate) fn update_context_allocation(
@@ -21,35 +21,45 @@ impl Kernel {
         name: usize,
         private: &[u8],
     ) -> DriverResult<()> {
-        let place = "DxgkCbUpdateContextAllocation";
+        let argument = "DxgkCbUpdateContextAllocation";
         let extent = {
-            let world = &mut *self.state.lock();
-            let number = self.judge_kernel_handle(world, adapter, name, place)?;
+            let state = &mut *self.state.lock();
+            let number = self.judge_kernel_handle(state, adapter, name, argument)?;
             let own = flight::CallGuard::current().is_some_and(|it| it.scheduler);
             let broken = own.then(|| {
                 "it was called inside a call of the GPU scheduler's class, and waits for paging \
                  work that needs the same class: it would never end"
                     .to_owned()
             });
-            self.log.judge(RuleId::CB_CTXALLOC_017, Component::Driver, adapter.subject(), place, broken);
+            self.log.judge(
+                RuleId::CB_CTXALLOC_017,
+                Component::Driver,
+                adapter.subject(),
+                argument,
+                broken,
+            );
             if own {
                 return Err(DriverError::Busy);
             }
-            let extent = world.context_allocations[number].extent;
-            world.hold_extent(extent, true);
+            let extent = state.context_allocations[number].extent;
+            state.hold_extent(extent, true);
             let given = crate::create::digest(private);
             self.log.emit(number.subject(), EventKind::ContextAllocationUpdating { data: given });
             let mut plan = PagingPlan::default();
-            if self.plan_page_in(world, extent, &mut plan).is_err() {
-                self.undo_plan(world, &mut plan);
-                world.hold_extent(extent, false);
-                self.start_paging(world, adapter, plan, None);
+            if self.plan_page_in(state, extent, &mut plan).is_err() {
+                self.undo_plan(state, &mut plan);
+                state.hold_extent(extent, false);
+                self.start_paging(state, adapter, plan, None);
                 return Err(DriverError::NoMemory);
             }
-            if let Some(at) = world.segment_location(extent) {
-                plan.page_in.push(PagingStep::new(extent, PagingOperation::Update(private.into()), at));
+            if let Some(at) = state.segment_location(extent) {
+                plan.page_in.push(PagingStep::new(
+                    extent,
+                    PagingOperation::Update(private.into()),
+                    at,
+                ));
             }
-            self.start_paging(world, adapter, plan, None);
+            self.start_paging(state, adapter, plan, None);
             extent
         };
         let about = adapter;
@@ -58,12 +68,12 @@ impl Kernel {
         // Who is inside a call does not hold up the reset of what it waits for.
         let ends = |it: &KernelState| over(it) || it.is_reset_pending(adapter);
         let ended = self.wait_until(at, about.subject(), what, ends);
-        let world = &mut *self.state.lock();
-        let done = ended && over(world);
-        if let Some(it) = world.extents.get(extent).filter(|_| done) {
+        let state = &mut *self.state.lock();
+        let done = ended && over(state);
+        if let Some(it) = state.extents.get(extent).filter(|_| done) {
             self.log.emit(it.owner.subject(), EventKind::ContextAllocationUpdated {});
         }
-        world.hold_extent(extent, false);
+        state.hold_extent(extent, false);
         if done { Ok(()) } else { Err(DriverError::Busy) }
     }
 
@@ -75,10 +85,10 @@ impl Kernel {
         first_page: u64,
         pages: u64,
     ) -> Option<u64> {
-        let place = "DxgkCbMapContextAllocation";
-        let world = self.state.lock();
-        let number = self.judge_kernel_handle(&world, adapter, name, place).ok()?;
-        let it = world.extents.get(world.context_allocations.get(number)?.extent)?;
+        let argument = "DxgkCbMapContextAllocation";
+        let state = self.state.lock();
+        let number = self.judge_kernel_handle(&state, adapter, name, argument).ok()?;
+        let it = state.extents.get(state.context_allocations.get(number)?.extent)?;
         let end = first_page.checked_add(pages);
         let broken = (pages == 0 || end.is_none_or(|end| end > it.bytes / PAGE)).then(|| {
             format!(
@@ -88,10 +98,16 @@ impl Kernel {
                 it.bytes / PAGE
             )
         });
-        let refused = broken.is_some();
-        self.log.judge(RuleId::CB_CTXALLOC_015, Component::Driver, adapter.subject(), place, broken);
-        let address = world.memory(adapter)?.1.address(it)?;
-        (!refused).then_some(address + first_page * PAGE)
+        let error = broken.is_some();
+        self.log.judge(
+            RuleId::CB_CTXALLOC_015,
+            Component::Driver,
+            adapter.subject(),
+            argument,
+            broken,
+        );
+        let address = state.memory(adapter)?.1.address(it)?;
+        (!error).then_some(address + first_page * PAGE)
     }
 }
 
@@ -100,7 +116,8 @@ impl KernelState {
     pub(crate) fn release_idle_context(&mut self, adapter: Id<Adapter>, context: Id<Context>) {
         let holds = self.contexts.get(context).is_some_and(|it| !it.held_extents.is_empty());
         if holds && !self.is_current(adapter, context) {
-            let held = self.contexts.get_mut(context).map(|it| std::mem::take(&mut it.held_extents));
+            let held =
+                self.contexts.get_mut(context).map(|it| std::mem::take(&mut it.held_extents));
             self.release_extents(held.unwrap_or_default());
         }
     }
@@ -118,7 +135,10 @@ impl KernelState {
     }
 
     /// Nobody holds these any more for a context.
-    pub(crate) fn release_extents(&mut self, held: impl IntoIterator<Item = Id<ContextAllocation>>) {
+    pub(crate) fn release_extents(
+        &mut self,
+        held: impl IntoIterator<Item = Id<ContextAllocation>>,
+    ) {
         for number in held {
             if let Some(extent) = self.context_allocations.get(number).map(|it| it.extent) {
                 self.hold_extent(extent, false);
@@ -131,7 +151,8 @@ impl KernelState {
         if self.context_allocations.is_empty() {
             return true;
         }
-        let held = self.contexts.get(context).map(|it| it.held_extents.as_slice()).unwrap_or_default();
+        let held =
+            self.contexts.get(context).map(|it| it.held_extents.as_slice()).unwrap_or_default();
         let there = |it: &Extent| it.segment().is_some() && it.pending == 0;
         self.context_allocations_of(context).iter().all(|(number, extent)| {
             held.contains(number) && self.extents.get(*extent).is_some_and(there)
@@ -140,28 +161,41 @@ impl KernelState {
 
     /// Whether a context's engine saves into something that is not held for it.
     pub(crate) fn has_more(&self, context: Id<Context>) -> bool {
-        let held = self.contexts.get(context).map(|it| it.held_extents.as_slice()).unwrap_or_default();
+        let held =
+            self.contexts.get(context).map(|it| it.held_extents.as_slice()).unwrap_or_default();
         self.context_allocations_of(context).iter().any(|(number, _)| !held.contains(number))
     }
 
     /// What a context's engine saves into: its own, and its device's.
-    pub(crate) fn context_allocations_of(&self, context: Id<Context>) -> Vec<(Id<ContextAllocation>, Id<Extent>)> {
+    pub(crate) fn context_allocations_of(
+        &self,
+        context: Id<Context>,
+    ) -> Vec<(Id<ContextAllocation>, Id<Extent>)> {
         if self.context_allocations.is_empty() {
             return Vec::new();
         }
         let Some(device) = self.contexts.get(context).map(|it| it.device) else {
             return Vec::new();
         };
-        let own = self.contexts.get(context).map(|it| it.context_allocations.as_slice()).unwrap_or_default();
-        let shared = self.devices.get(device).map(|it| it.context_allocations.as_slice()).unwrap_or_default();
-        let extent = |it: &Id<ContextAllocation>| Some((*it, self.context_allocations.get(*it)?.extent));
+        let own = self
+            .contexts
+            .get(context)
+            .map(|it| it.context_allocations.as_slice())
+            .unwrap_or_default();
+        let shared = self
+            .devices
+            .get(device)
+            .map(|it| it.context_allocations.as_slice())
+            .unwrap_or_default();
+        let extent =
+            |it: &Id<ContextAllocation>| Some((*it, self.context_allocations.get(*it)?.extent));
         own.iter().chain(shared).filter_map(extent).collect()
     }
 
     fn segment_location(&self, extent: Id<Extent>) -> Option<SegmentLocation> {
         match &self.extents.get(extent)?.location {
-            Location::Segment { segment, range: spot } => {
-                Some(SegmentLocation { segment: *segment, offset: spot.start() })
+            Location::Segment { segment, range } => {
+                Some(SegmentLocation { segment: *segment, offset: range.start() })
             }
             _ => None,
         }

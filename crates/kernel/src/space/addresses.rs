@@ -127,7 +127,14 @@ impl AddressRanges {
     pub(crate) fn new(bits: u32) -> Self {
         let end = 1_u64.checked_shl(bits).unwrap_or(1 << 63);
         let (ranges, views) = (BTreeMap::new(), BTreeSet::new());
-        Self { end, ranges, gaps: AddressGaps::new(LOWEST_ADDRESS..end), views, last_reservation: 0, driver_ranges: 0 }
+        Self {
+            end,
+            ranges,
+            gaps: AddressGaps::new(LOWEST_ADDRESS..end),
+            views,
+            last_reservation: 0,
+            driver_ranges: 0,
+        }
     }
 
     /// The first address behind all.
@@ -150,23 +157,23 @@ impl AddressRanges {
     }
 
     /// Takes a span that is free.
-    fn insert(&mut self, start: u64, taken: AddressRange) {
-        self.gaps.take(&(start..taken.end));
-        self.index_view(start, taken.backing, true);
-        self.ranges.insert(start, taken);
+    fn insert(&mut self, start: u64, range: AddressRange) {
+        self.gaps.take(&(start..range.end));
+        self.index_view(start, range.backing, true);
+        self.ranges.insert(start, range);
     }
 
     /// Gives back a range.
     fn remove(&mut self, start: u64) {
-        if let Some(taken) = self.ranges.remove(&start) {
-            self.index_view(start, taken.backing, false);
-            self.gaps.insert(start..taken.end);
+        if let Some(range) = self.ranges.remove(&start) {
+            self.index_view(start, range.backing, false);
+            self.gaps.insert(start..range.end);
         }
     }
 
     /// A view has a range there, or not any more.
-    fn index_view(&mut self, start: u64, held: Backing, there: bool) {
-        if let Backing::Mapped { view, .. } = held {
+    fn index_view(&mut self, start: u64, backing: Backing, there: bool) {
+        if let Backing::Mapped { view, .. } = backing {
             if there {
                 self.views.insert((view, start));
             } else {
@@ -188,12 +195,12 @@ impl AddressRanges {
         }
         let (mut covered, mut reserved) = (span.start, true);
         let mut any = false;
-        for (part, taken) in self.parts(span) {
+        for (part, range) in self.parts(span) {
             any = true;
-            if taken.backing == Backing::Driver {
+            if range.backing == Backing::Driver {
                 return RangeState::Mixed;
             }
-            reserved &= taken.reservation != 0;
+            reserved &= range.reservation != 0;
             if part.start == covered {
                 covered = part.end;
             }
@@ -209,10 +216,10 @@ impl AddressRanges {
     pub(crate) fn parts(&self, span: &Span<u64>) -> Vec<(Span<u64>, AddressRange)> {
         let first = self.ranges.range(..=span.start).next_back().map_or(span.start, |it| *it.0);
         let all = self.ranges.range(first..span.end.max(first));
-        let cut = |(start, taken): (&u64, &AddressRange)| {
-            let part = (*start).max(span.start)..taken.end.min(span.end);
-            let held = taken.backing.advanced(part.start.saturating_sub(*start));
-            (part.start < part.end).then_some((part, AddressRange { backing: held, ..*taken }))
+        let cut = |(start, range): (&u64, &AddressRange)| {
+            let part = (*start).max(span.start)..range.end.min(span.end);
+            let backing = range.backing.advanced(part.start.saturating_sub(*start));
+            (part.start < part.end).then_some((part, AddressRange { backing: backing, ..*range }))
         };
         all.filter_map(cut).collect()
     }
@@ -221,32 +228,33 @@ impl AddressRanges {
     pub(crate) fn has_entries(&self, span: &Span<u64>) -> bool {
         let before = self.ranges.range(..span.start).next_back().map(|it| it.1);
         let before = before.filter(|it| it.end > span.start).into_iter();
-        let inside = self.ranges.range(span.clone()).map(|it| it.1);
-        before.chain(inside).any(|it| it.backing.has_entries())
+        let guard = self.ranges.range(span.clone()).map(|it| it.1);
+        before.chain(guard).any(|it| it.backing.has_entries())
     }
 
     /// All that is taken.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Span<u64>, AddressRange)> + '_ {
-        self.ranges.iter().map(|(start, taken)| (*start..taken.end, *taken))
+        self.ranges.iter().map(|(start, range)| (*start..range.end, *range))
     }
 
     /// The range that an address is in.
     pub(crate) fn at(&self, address: u64) -> Option<(Span<u64>, AddressRange)> {
-        let (start, taken) = self.ranges.range(..=address).next_back()?;
-        (address < taken.end).then_some((*start..taken.end, *taken))
+        let (start, range) = self.ranges.range(..=address).next_back()?;
+        (address < range.end).then_some((*start..range.end, *range))
     }
 
     /// Reserves a free span. Answers the number of the reservation.
-    pub(crate) fn reserve(&mut self, span: Span<u64>, held: Backing) -> u32 {
+    pub(crate) fn reserve(&mut self, span: Span<u64>, backing: Backing) -> u32 {
         self.last_reservation += 1;
         let reservation = self.last_reservation;
-        self.insert(span.start, AddressRange { end: span.end, reservation, backing: held });
+        self.insert(span.start, AddressRange { end: span.end, reservation, backing: backing });
         reservation
     }
 
     /// Keeps a span for the driver, before clients have any. What is shown they can map into.
     pub(crate) fn reserve_for_driver(&mut self, span: Span<u64>, shown: bool) {
-        self.driver_ranges = self.reserve(span, if shown { Backing::Reserved } else { Backing::Driver });
+        self.driver_ranges =
+            self.reserve(span, if shown { Backing::Reserved } else { Backing::Driver });
     }
 
     /// Whether all of a span is in reservations of the driver.
@@ -255,20 +263,23 @@ impl AddressRanges {
     }
 
     /// Puts something at a span: over what is there, which stays in its reservation.
-    pub(crate) fn set_backing(&mut self, span: &Span<u64>, held: Backing) {
+    pub(crate) fn set_backing(&mut self, span: &Span<u64>, backing: Backing) {
         let parts = self.parts(span);
         self.free(span);
         let mut at = span.start;
         let mut put = |part: Span<u64>, reservation| {
             if part.start < part.end {
-                let held = held.advanced(part.start - span.start);
-                self.insert(part.start, AddressRange { end: part.end, reservation, backing: held });
+                let backing = backing.advanced(part.start - span.start);
+                self.insert(
+                    part.start,
+                    AddressRange { end: part.end, reservation, backing: backing },
+                );
             }
         };
-        for (part, taken) in parts {
+        for (part, range) in parts {
             put(at..part.start, 0);
             at = part.end;
-            put(part, taken.reservation);
+            put(part, range.reservation);
         }
         put(at..span.end, 0);
     }
@@ -286,8 +297,8 @@ impl AddressRanges {
     /// Puts back what a span was, as `parts` answered it.
     pub(crate) fn restore(&mut self, span: &Span<u64>, before: Vec<(Span<u64>, AddressRange)>) {
         self.free(span);
-        for (part, taken) in before {
-            self.insert(part.start, AddressRange { end: part.end, ..taken });
+        for (part, range) in before {
+            self.insert(part.start, AddressRange { end: part.end, ..range });
         }
     }
 
@@ -297,51 +308,51 @@ impl AddressRanges {
         self.split_at(span.start);
         self.split_at(span.end);
         let parts = self.parts(span);
-        for (part, taken) in parts {
-            if taken.reservation == 0 {
+        for (part, range) in parts {
+            if range.reservation == 0 {
                 self.remove(part.start);
             } else if let Some(it) = self.ranges.get_mut(&part.start) {
-                let held = std::mem::replace(&mut it.backing, Backing::Reserved);
-                self.index_view(part.start, held, false);
+                let backing = std::mem::replace(&mut it.backing, Backing::Reserved);
+                self.index_view(part.start, backing, false);
             }
         }
     }
 
     /// Makes a range that an address is inside of two.
     fn split_at(&mut self, address: u64) {
-        let Some((start, taken)) = self.ranges.range(..address).next_back() else { return };
-        let (start, taken) = (*start, *taken);
-        if taken.end <= address {
+        let Some((start, range)) = self.ranges.range(..address).next_back() else { return };
+        let (start, range) = (*start, *range);
+        if range.end <= address {
             return;
         }
-        let held = taken.backing.advanced(address - start);
+        let backing = range.backing.advanced(address - start);
         if let Some(it) = self.ranges.get_mut(&start) {
             it.end = address;
         }
-        self.index_view(address, held, true);
-        self.ranges.insert(address, AddressRange { backing: held, ..taken });
+        self.index_view(address, backing, true);
+        self.ranges.insert(address, AddressRange { backing: backing, ..range });
     }
 
     /// Checks the invariants.
     pub(crate) fn validate(&self) -> Result<(), String> {
         let mut last = LOWEST_ADDRESS;
-        for (start, taken) in &self.ranges {
-            let whole = start.is_multiple_of(PAGE) && taken.end.is_multiple_of(PAGE);
-            if !whole || *start < last || taken.end <= *start || taken.end > self.end {
-                return Err(format!("range {start:#x} to {:#x} is crooked", taken.end));
+        for (start, range) in &self.ranges {
+            let whole = start.is_multiple_of(PAGE) && range.end.is_multiple_of(PAGE);
+            if !whole || *start < last || range.end <= *start || range.end > self.end {
+                return Err(format!("range {start:#x} to {:#x} is crooked", range.end));
             }
-            if taken.backing == Backing::Reserved && taken.reservation == 0 {
+            if range.backing == Backing::Reserved && range.reservation == 0 {
                 return Err(format!("range {start:#x} is reserved by nobody"));
             }
             if last < *start && !self.gaps.has(&(last..*start)) {
                 return Err(format!("the gap before {start:#x} is not known"));
             }
-            if let Backing::Mapped { view, .. } = taken.backing
+            if let Backing::Mapped { view, .. } = range.backing
                 && !self.views.contains(&(view, *start))
             {
                 return Err(format!("range {start:#x} is not listed at its view"));
             }
-            last = taken.end;
+            last = range.end;
         }
         let mapped = self.ranges.values().filter(|it| matches!(it.backing, Backing::Mapped { .. }));
         if mapped.count() != self.views.len() {
@@ -393,8 +404,8 @@ mod tests {
         it.set_backing(&(at(4)..at(6)), mapped(2, 0));
         assert_eq!(it.find(2 * PAGE, ANYWHERE), Some(at(2)));
         assert_eq!(it.find(3 * PAGE, ANYWHERE), Some(at(6)));
-        let inside = AddressBounds { minimum: at(1), ..ANYWHERE };
-        assert_eq!(it.find(PAGE, inside), Some(at(2)));
+        let guard = AddressBounds { minimum: at(1), ..ANYWHERE };
+        assert_eq!(it.find(PAGE, guard), Some(at(2)));
         it.validate().unwrap();
     }
 
@@ -423,8 +434,14 @@ mod tests {
         it.set_backing(&span, mapped(1, 0));
         it.free(&(LOWEST_ADDRESS + 2 * PAGE..LOWEST_ADDRESS + 3 * PAGE));
         assert_eq!(it.state_of(&span), RangeState::Mixed);
-        assert_eq!(it.state_of(&(LOWEST_ADDRESS + 2 * PAGE..LOWEST_ADDRESS + 3 * PAGE)), RangeState::Free);
-        assert_eq!(it.at(LOWEST_ADDRESS + 3 * PAGE).map(|it| it.1.backing), Some(mapped(1, 3 * PAGE)));
+        assert_eq!(
+            it.state_of(&(LOWEST_ADDRESS + 2 * PAGE..LOWEST_ADDRESS + 3 * PAGE)),
+            RangeState::Free
+        );
+        assert_eq!(
+            it.at(LOWEST_ADDRESS + 3 * PAGE).map(|it| it.1.backing),
+            Some(mapped(1, 3 * PAGE))
+        );
         assert_eq!(it.at(LOWEST_ADDRESS + 2 * PAGE), None);
         it.unmap(&span);
         assert!(it.is_empty());
@@ -455,9 +472,9 @@ mod tests {
     fn any_order_of_puts_and_frees_keeps_the_invariants() {
         let mut it = AddressRanges::new(32);
         let mut seed = 1_u64;
-        let mut draw = |most: u64| {
+        let mut draw = |limit: u64| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (seed >> 33) % most
+            (seed >> 33) % limit
         };
         for view in ids::<View, 2000>() {
             let start = LOWEST_ADDRESS + draw(64) * PAGE;

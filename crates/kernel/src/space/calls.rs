@@ -12,7 +12,7 @@ use crate::process::ProcessId;
 use crate::refused::{Argument, KernelError};
 use crate::space::AddressSpace;
 use crate::space::addresses::{Access, AddressBounds, Backing, LOWEST_ADDRESS, RangeState};
-use crate::space::fault::{PendingRange, FreedRange};
+use crate::space::fault::{FreedRange, PendingRange};
 use crate::space::subject;
 use crate::start::Adapter;
 use crate::store::Id;
@@ -20,7 +20,7 @@ use crate::store::IdList;
 use crate::view::View;
 use crate::world::KernelState;
 use flight::invariant;
-use flight::{Passive, EventKind};
+use flight::{EventKind, Passive};
 use std::ops::Range as Span;
 
 /// Addresses that were freed are remembered for reports, so many of them.
@@ -93,40 +93,51 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        order: &ReserveAddressRequest,
+        request: &ReserveAddressRequest,
     ) -> Result<MapAddressResponse, KernelError> {
-        let (queue, inside) = {
-            let mut world = self.state.lock();
-            let (queue, device) = world.find_paging_queue(process, order.queue)?;
-            (queue, self.acquire_rundown(&mut world, device)?)
+        let (queue, guard) = {
+            let mut state = self.state.lock();
+            let (queue, device) = state.find_paging_queue(process, request.queue)?;
+            (queue, self.acquire_rundown(&mut state, device)?)
         };
-        self.recheck_device(&inside)?;
-        let (space, span, mut world) = loop {
-            let world = self.state.lock();
-            world.find_paging_queue(process, order.queue)?;
-            let space = world.space_of(process.0, inside.adapter).ok_or(KernelError::NoAddressSpace)?;
-            let bounds =
-                AddressBounds { minimum: order.minimum, maximum: order.maximum, alignment: LARGE };
+        self.recheck_device(&guard)?;
+        let (space, span, mut state) = loop {
+            let state = self.state.lock();
+            state.find_paging_queue(process, request.queue)?;
+            let space =
+                state.space_of(process.0, guard.adapter).ok_or(KernelError::NoAddressSpace)?;
+            let bounds = AddressBounds {
+                minimum: request.minimum,
+                maximum: request.maximum,
+                alignment: LARGE,
+            };
             let free = |made| made == RangeState::Free;
-            let span = self.choose_addresses(&world, space, order.base, order.bytes, (bounds, true), free)?;
-            if !order.zero || world.root_covers(space, span.end) {
-                break (space, span, world);
+            let span = self.choose_addresses(
+                &state,
+                space,
+                request.base,
+                request.bytes,
+                (bounds, true),
+                free,
+            )?;
+            if !request.zero || state.root_covers(space, span.end) {
+                break (space, span, state);
             }
-            drop(world);
-            self.grow_root(at, &inside.driver, space, span.end)?;
+            drop(state);
+            self.grow_root(at, &guard.driver, space, span.end)?;
         };
-        let world = &mut *world;
-        let held = if order.zero { Backing::Zero } else { Backing::Reserved };
-        let it = &mut world.spaces[space];
-        let reservation = it.addresses.reserve(span.clone(), held);
+        let state = &mut *state;
+        let backing = if request.zero { Backing::Zero } else { Backing::Reserved };
+        let it = &mut state.spaces[space];
+        let reservation = it.addresses.reserve(span.clone(), backing);
         let mut plan = PagingPlan::default();
-        if let Err(why) = self.plan_span(world, space, &span, &mut plan) {
-            world.spaces[space].addresses.free(&span);
-            self.start_paging(world, inside.adapter, plan, None);
+        if let Err(why) = self.plan_span(state, space, &span, &mut plan) {
+            state.spaces[space].addresses.free(&span);
+            self.start_paging(state, guard.adapter, plan, None);
             return Err(why);
         }
-        let when = self.start_plan(world, inside.adapter, queue, plan);
-        world.add_pending_range(space, &span, (queue, when), true);
+        let when = self.start_plan(state, guard.adapter, queue, plan);
+        state.add_pending_range(space, &span, (queue, when), true);
         let value = when.value();
         self.log.emit(
             subject(space),
@@ -134,10 +145,10 @@ impl Kernel {
                 start: span.start,
                 end: span.end,
                 reservation,
-                backing: held.name().into(),
-                base: order.base,
-                minimum: order.minimum,
-                maximum: order.maximum,
+                backing: backing.name().into(),
+                base: request.base,
+                minimum: request.minimum,
+                maximum: request.maximum,
                 queue: Some(queue.subject()),
                 value,
             },
@@ -150,50 +161,64 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        order: &MapAddressRequest,
+        request: &MapAddressRequest,
     ) -> Result<MapAddressResponse, KernelError> {
-        let (queue, inside) = {
-            let mut world = self.state.lock();
-            let (queue, device) = world.find_paging_queue(process, order.queue)?;
-            (queue, self.acquire_rundown(&mut world, device)?)
+        let (queue, guard) = {
+            let mut state = self.state.lock();
+            let (queue, device) = state.find_paging_queue(process, request.queue)?;
+            (queue, self.acquire_rundown(&mut state, device)?)
         };
-        self.recheck_device(&inside)?;
-        let (space, span, held, mut world) = loop {
-            let world = self.state.lock();
-            world.find_paging_queue(process, order.queue)?;
-            let space = world.space_of(process.0, inside.adapter).ok_or(KernelError::NoAddressSpace)?;
-            let (held, alignment) =
-                world.resolve_map_source(process, inside.device, order.source, order.bytes)?;
-            let bounds = AddressBounds { minimum: order.minimum, maximum: order.maximum, alignment };
-            let empty = !matches!(held, Backing::Mapped { .. });
+        self.recheck_device(&guard)?;
+        let (space, span, backing, mut state) = loop {
+            let state = self.state.lock();
+            state.find_paging_queue(process, request.queue)?;
+            let space =
+                state.space_of(process.0, guard.adapter).ok_or(KernelError::NoAddressSpace)?;
+            let (backing, alignment) =
+                state.resolve_map_source(process, guard.device, request.source, request.bytes)?;
+            let bounds =
+                AddressBounds { minimum: request.minimum, maximum: request.maximum, alignment };
+            let empty = !matches!(backing, Backing::Mapped { .. });
             let fits = |made| match made {
                 RangeState::Free => true,
                 // WINDOWS: what a map call made is not emptied by another (documented).
                 RangeState::Used { reserved } => reserved || !empty,
                 RangeState::Mixed => false,
             };
-            let span =
-                self.choose_addresses(&world, space, order.base, order.bytes, (bounds, false), fits)?;
-            if !held.has_entries() || world.root_covers(space, span.end) {
-                break (space, span, held, world);
+            let span = self.choose_addresses(
+                &state,
+                space,
+                request.base,
+                request.bytes,
+                (bounds, false),
+                fits,
+            )?;
+            if !backing.has_entries() || state.root_covers(space, span.end) {
+                break (space, span, backing, state);
             }
-            drop(world);
-            self.grow_root(at, &inside.driver, space, span.end)?;
+            drop(state);
+            self.grow_root(at, &guard.driver, space, span.end)?;
         };
-        let world = &mut *world;
-        let before = world.spaces.get(space).map(|it| it.addresses.parts(&span));
-        let it = &mut world.spaces[space];
-        it.addresses.set_backing(&span, held);
+        let state = &mut *state;
+        let before = state.spaces.get(space).map(|it| it.addresses.parts(&span));
+        let it = &mut state.spaces[space];
+        it.addresses.set_backing(&span, backing);
         it.freed.retain(|it| it.span.end <= span.start || span.end <= it.span.start);
         let mut plan = PagingPlan::default();
-        if let Err(why) = self.plan_span(world, space, &span, &mut plan) {
-            world.undo_mapping(space, &span, before.unwrap_or_default());
-            self.start_paging(world, inside.adapter, plan, None);
+        if let Err(why) = self.plan_span(state, space, &span, &mut plan) {
+            state.undo_mapping(space, &span, before.unwrap_or_default());
+            self.start_paging(state, guard.adapter, plan, None);
             return Err(why);
         }
-        self.log_mapped(world, space, &span, held, (order.base, order.minimum, order.maximum, 0));
-        let when = self.start_plan(world, inside.adapter, queue, plan);
-        world.add_pending_range(space, &span, (queue, when), false);
+        self.log_mapped(
+            state,
+            space,
+            &span,
+            backing,
+            (request.base, request.minimum, request.maximum, 0),
+        );
+        let when = self.start_plan(state, guard.adapter, queue, plan);
+        state.add_pending_range(space, &span, (queue, when), false);
         self.log.emit(
             subject(space),
             EventKind::RangeMapReturned {
@@ -217,14 +242,16 @@ impl Kernel {
         base: u64,
         bytes: u64,
     ) -> Result<(), KernelError> {
-        let world = &mut *self.state.lock();
-        let adapter = world.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
-        if !world.adapters.get(adapter).is_some_and(Adapter::is_running) {
+        let state = &mut *self.state.lock();
+        let adapter = state.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
+        if !state.adapters.get(adapter).is_some_and(Adapter::is_running) {
             return Err(KernelError::Removed(adapter.subject()));
         }
-        let space = world.space_of(process.0, adapter).ok_or(KernelError::NoAddressSpace)?;
-        let span = base..base.checked_add(bytes).ok_or(KernelError::AddressesNotInUse { start: base, bytes })?;
-        let it = world.spaces.get(space).ok_or(KernelError::NoAddressSpace)?;
+        let space = state.space_of(process.0, adapter).ok_or(KernelError::NoAddressSpace)?;
+        let span = base..base
+            .checked_add(bytes)
+            .ok_or(KernelError::AddressesNotInUse { start: base, bytes })?;
+        let it = state.spaces.get(space).ok_or(KernelError::NoAddressSpace)?;
         if !matches!(it.addresses.state_of(&span), RangeState::Used { .. }) {
             let meets = |it: &FreedRange| it.span.start < span.end && span.start < it.span.end;
             let why = if it.freed.iter().any(meets) {
@@ -234,13 +261,19 @@ impl Kernel {
             };
             return Err(why);
         }
-        self.free_span(world, space, &span, None);
+        self.free_span(state, space, &span, None);
         Ok(())
     }
 
     /// Frees a span: its entries go, and the tables that nobody else needs.
-    fn free_span(&self, world: &mut KernelState, space: Id<AddressSpace>, span: &Span<u64>, ends: Option<DestroyedExtent>) {
-        let it = &mut world.spaces[space];
+    fn free_span(
+        &self,
+        state: &mut KernelState,
+        space: Id<AddressSpace>,
+        span: &Span<u64>,
+        ends: Option<DestroyedExtent>,
+    ) {
+        let it = &mut state.spaces[space];
         let adapter = it.adapter;
         let had: Vec<Span<u64>> = it
             .addresses
@@ -252,14 +285,15 @@ impl Kernel {
         let of = ends.map(|it| it.extent);
         // What its driver has reserved stays so, whoever frees what was mapped there.
         let stays = ends.is_some() || it.addresses.is_driver_reserved(span);
-        let not_offered = stays && it.addresses.state_of(span) == RangeState::Used { reserved: true };
+        let not_offered =
+            stays && it.addresses.state_of(span) == RangeState::Used { reserved: true };
         if stays {
             it.addresses.unmap(span);
         } else {
             it.addresses.free(span);
         }
-        let during = world.working_contexts(space);
-        if let Some(it) = world.spaces.get_mut(space) {
+        let during = state.working_contexts(space);
+        if let Some(it) = state.spaces.get_mut(space) {
             it.freed.push_back(FreedRange { span: span.clone(), during });
             it.pending_ranges.retain(|it| it.span.end <= span.start || span.end <= it.span.start);
             if it.freed.len() > MAX_FREED {
@@ -267,36 +301,44 @@ impl Kernel {
             }
         }
         let (start, end, ended) = (span.start, span.end, ends.is_some());
-        self.log.emit(subject(space), EventKind::RangeFreed { start, end, object_destroyed: ended, still_reserved: not_offered });
+        self.log.emit(
+            subject(space),
+            EventKind::RangeFreed {
+                start,
+                end,
+                object_destroyed: ended,
+                still_reserved: not_offered,
+            },
+        );
         let mut plan = PagingPlan::default();
         for part in &had {
-            let steps = world.entry_steps(space, part, None);
+            let steps = state.entry_steps(space, part, None);
             // What ends waits until nothing leads to it any more.
             plan.page_in.extend(steps.into_iter().map(|it| it.on_behalf_of(of)));
         }
         let zombie = if had.is_empty() {
             Vec::new()
         } else {
-            plan.page_in.extend(world.flush_step(space, span, of));
-            world.drop_tables(space, span, &mut plan.page_in)
+            plan.page_in.extend(state.flush_step(space, span, of));
+            state.drop_tables(space, span, &mut plan.page_in)
         };
-        self.start_paging(world, adapter, plan, None);
+        self.start_paging(state, adapter, plan, None);
         for extent in zombie {
-            self.release_extent(world, extent);
+            self.release_extent(state, extent);
         }
     }
 
     /// What views had mapped ends with them. Answers whether anything of it is not done.
-    pub(crate) fn unmap_views(&self, world: &mut KernelState, views: &[Id<View>]) -> bool {
+    pub(crate) fn unmap_views(&self, state: &mut KernelState, views: &[Id<View>]) -> bool {
         let mut pending = false;
         for view in views {
-            let Some(extent) = world.extent_of(*view) else { continue };
-            let adapter = world.extents[extent].adapter;
-            if world.mmu(adapter).is_none() {
+            let Some(extent) = state.extent_of(*view) else { continue };
+            let adapter = state.extents[extent].adapter;
+            if state.mmu(adapter).is_none() {
                 return false;
             }
-            for (space, span) in world.spans_of(adapter, *view) {
-                self.free_span(world, space, &span, Some(DestroyedExtent { extent }));
+            for (space, span) in state.spans_of(adapter, *view) {
+                self.free_span(state, space, &span, Some(DestroyedExtent { extent }));
                 pending = true;
             }
         }
@@ -306,14 +348,14 @@ impl Kernel {
     /// The span a client gets: where it asked for, or somewhere within bounds.
     fn choose_addresses(
         &self,
-        world: &KernelState,
+        state: &KernelState,
         space: Id<AddressSpace>,
         base: u64,
         bytes: u64,
         (bounds, reserve): (AddressBounds, bool),
         fits: impl Fn(RangeState) -> bool,
     ) -> Result<Span<u64>, KernelError> {
-        let it = world.spaces.get(space).ok_or(KernelError::NoAddressSpace)?;
+        let it = state.spaces.get(space).ok_or(KernelError::NoAddressSpace)?;
         if base == 0 {
             let start = it.addresses.find(bytes, bounds).ok_or(KernelError::NoFreeAddresses)?;
             return Ok(start..start + bytes);
@@ -324,37 +366,40 @@ impl Kernel {
             return Ok(span);
         }
         let (start, end) = (span.start, span.end);
-        let (why, refused) = match made {
+        let (why, error) = match made {
             RangeState::Used { .. } => ("taken", KernelError::AddressesInUse { start, bytes }),
             _ if start < LOWEST_ADDRESS || end > it.addresses.end() => {
                 ("outside", KernelError::AddressesMixed { start, bytes })
             }
-            RangeState::Free | RangeState::Mixed => ("mixed", KernelError::AddressesMixed { start, bytes }),
+            RangeState::Free | RangeState::Mixed => {
+                ("mixed", KernelError::AddressesMixed { start, bytes })
+            }
         };
-        self.log.emit(subject(space), EventKind::RangeFailed { start, end, reserve, why: why.into() });
-        Err(refused)
+        self.log
+            .emit(subject(space), EventKind::RangeFailed { start, end, reserve, why: why.into() });
+        Err(error)
     }
 
     /// Plans all that a span needs to be as its ranges say: tables, entries, and nothing
     /// remembered from before.
     pub(crate) fn plan_span(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         space: Id<AddressSpace>,
         span: &Span<u64>,
         plan: &mut PagingPlan,
     ) -> Result<(), KernelError> {
-        let parts = world.spaces.get(space).map(|it| it.addresses.parts(span)).unwrap_or_default();
-        for (part, taken) in &parts {
-            if taken.backing.has_entries() {
-                self.create_tables(world, space, part, plan)
+        let parts = state.spaces.get(space).map(|it| it.addresses.parts(span)).unwrap_or_default();
+        for (part, range) in &parts {
+            if range.backing.has_entries() {
+                self.create_tables(state, space, part, plan)
                     .map_err(|why| KernelError::NoMemory { trim: why.missing })?;
             }
         }
-        let steps = world.entry_steps(space, span, None);
+        let steps = state.entry_steps(space, span, None);
         if !steps.is_empty() {
             plan.page_in.extend(steps);
-            plan.page_in.extend(world.flush_step(space, span, None));
+            plan.page_in.extend(state.flush_step(space, span, None));
         }
         Ok(())
     }
@@ -362,17 +407,17 @@ impl Kernel {
     /// Says what a client has mapped.
     pub(crate) fn log_mapped(
         &self,
-        world: &KernelState,
+        state: &KernelState,
         space: Id<AddressSpace>,
         span: &Span<u64>,
-        held: Backing,
-        (base, minimum, maximum, order): (u64, u64, u64, u32),
+        backing: Backing,
+        (base, minimum, maximum, request): (u64, u64, u64, u32),
     ) {
-        let (view, offset) = match held {
+        let (view, offset) = match backing {
             Backing::Mapped { view, offset, .. } => (Some(view), offset),
             Backing::Reserved | Backing::Driver | Backing::NoAccess | Backing::Zero => (None, 0),
         };
-        let of = view.and_then(|it| world.views.get(it)).map(|it| it.allocation.subject());
+        let of = view.and_then(|it| state.views.get(it)).map(|it| it.allocation.subject());
         self.log.emit(
             subject(space),
             EventKind::RangeMapped {
@@ -380,12 +425,12 @@ impl Kernel {
                 end: span.end,
                 view: view.map(Id::subject),
                 of,
-                backing: held.name().into(),
+                backing: backing.name().into(),
                 offset,
                 base,
                 minimum,
                 maximum,
-                index: order,
+                index: request,
             },
         );
     }
@@ -393,7 +438,7 @@ impl Kernel {
     /// Starts what a call planned. Answers when it is done.
     pub(crate) fn start_plan(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         adapter: Id<Adapter>,
         queue: Id<PagingQueue>,
         plan: PagingPlan,
@@ -401,8 +446,8 @@ impl Kernel {
         if plan.page_in.is_empty() && plan.page_out.is_empty() {
             return Residency::Resident;
         }
-        let value = world.next_queue_value(queue);
-        self.start_paging(world, adapter, plan, Some((queue, value)));
+        let value = state.next_queue_value(queue);
+        self.start_paging(state, adapter, plan, Some((queue, value)));
         Residency::Pending(value)
     }
 }
@@ -432,11 +477,11 @@ impl KernelState {
         &self,
         process: ProcessId,
         device: Id<Device>,
-        behind: MapSource,
+        waits: MapSource,
         bytes: u64,
     ) -> Result<(Backing, u64), KernelError> {
-        let MapSource::Allocation { view, offset, access } = behind else {
-            let zero = behind == MapSource::Zero;
+        let MapSource::Allocation { view, offset, access } = waits else {
+            let zero = waits == MapSource::Zero;
             return Ok((if zero { Backing::Zero } else { Backing::NoAccess }, PAGE));
         };
         let views = self.views_of(process, device, &[view])?;

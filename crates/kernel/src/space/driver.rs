@@ -1,7 +1,7 @@
 //! Addresses that a driver keeps for itself, of a process that it meets.
 
 use crate::kernel::Kernel;
-use crate::miniport::{DriverResult, DriverError};
+use crate::miniport::{DriverError, DriverResult};
 use crate::mmu::ReserveAddressArgs;
 use crate::space::AddressSpace;
 use crate::space::addresses::{AddressBounds, Backing, RangeState};
@@ -9,7 +9,7 @@ use crate::space::subject;
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{Passive, RuleId, EventKind, Component};
+use flight::{Component, EventKind, Passive, RuleId};
 
 const ARGUMENT: &str = "DxgkCbReserveGpuVirtualAddressRange";
 
@@ -22,51 +22,70 @@ impl Kernel {
         &self,
         _at: &mut Passive,
         adapter: Id<Adapter>,
-        order: &ReserveAddressArgs,
+        args: &ReserveAddressArgs,
     ) -> DriverResult<u64> {
-        let world = &mut *self.state.lock();
-        let found = world.find_driver_process(adapter, order.process);
+        let state = &mut *self.state.lock();
+        let found = state.find_driver_process(adapter, args.process);
         let broken = found.as_ref().err().cloned();
-        self.log.judge(RuleId::KMD_PROC_003, Component::Driver, adapter.subject(), ARGUMENT, broken);
+        self.log.judge(
+            RuleId::KMD_PROC_003,
+            Component::Driver,
+            adapter.subject(),
+            ARGUMENT,
+            broken,
+        );
         let number = found.map_err(|_| DriverError::Invalid)?;
-        let broken = world.misaligned_range(adapter, order);
-        let refused = broken.is_some();
-        self.log.judge(RuleId::KMD_PROC_004, Component::Driver, adapter.subject(), ARGUMENT, broken);
-        if refused {
+        let broken = state.misaligned_range(adapter, args);
+        let error = broken.is_some();
+        self.log.judge(
+            RuleId::KMD_PROC_004,
+            Component::Driver,
+            adapter.subject(),
+            ARGUMENT,
+            broken,
+        );
+        if error {
             return Err(DriverError::Invalid);
         }
-        let minimum = world.first_for_driver(adapter, number);
-        let it = &mut world.spaces[number];
-        let start = if order.base == 0 {
-            let bounds = AddressBounds { minimum, maximum: 0, alignment: order.alignment };
-            it.addresses.find(order.bytes, bounds).ok_or(DriverError::NoMemory)?
+        let minimum = state.first_for_driver(adapter, number);
+        let it = &mut state.spaces[number];
+        let start = if args.base == 0 {
+            let bounds = AddressBounds { minimum, maximum: 0, alignment: args.alignment };
+            it.addresses.find(args.bytes, bounds).ok_or(DriverError::NoMemory)?
         } else {
             // The system's own addresses are where all memory is.
-            let own = it.process.is_none() && order.base < minimum;
-            let span = order.base..order.base.saturating_add(order.bytes);
+            let own = it.process.is_none() && args.base < minimum;
+            let span = args.base..args.base.saturating_add(args.bytes);
             if own || it.addresses.state_of(&span) != RangeState::Free {
                 return Err(DriverError::Invalid);
             }
-            order.base
+            args.base
         };
-        it.addresses.reserve_for_driver(start..start + order.bytes, order.client_visible);
+        it.addresses.reserve_for_driver(start..start + args.bytes, args.client_visible);
         Ok(start)
     }
 
     /// Says what a driver has kept of a new space.
-    pub(crate) fn log_driver_ranges(&self, world: &KernelState, number: Id<AddressSpace>) {
-        let it = &world.spaces[number];
-        for (span, taken) in it.addresses.all() {
-            let shown = taken.backing == Backing::Reserved;
+    pub(crate) fn log_driver_ranges(&self, state: &KernelState, number: Id<AddressSpace>) {
+        let it = &state.spaces[number];
+        for (span, range) in it.addresses.all() {
+            let shown = range.backing == Backing::Reserved;
             let (start, end) = (span.start, span.end);
-            self.log.emit(subject(number), EventKind::RangeDriverReserved { start, end, client_visible: shown });
+            self.log.emit(
+                subject(number),
+                EventKind::RangeDriverReserved { start, end, client_visible: shown },
+            );
         }
     }
 }
 
 impl KernelState {
     /// The space of a process that a driver is being told of now.
-    fn find_driver_process(&self, adapter: Id<Adapter>, name: usize) -> Result<Id<AddressSpace>, String> {
+    fn find_driver_process(
+        &self,
+        adapter: Id<Adapter>,
+        name: usize,
+    ) -> Result<Id<AddressSpace>, String> {
         let Some(number) = self.find_by_kernel_handle::<AddressSpace>(name) else {
             return Err(format!(
                 "addresses are reserved for process {}, which the driver of {adapter} is not told \
@@ -89,9 +108,9 @@ impl KernelState {
     }
 
     /// What is wrong with the numbers of an order.
-    fn misaligned_range(&self, adapter: Id<Adapter>, order: &ReserveAddressArgs) -> Option<String> {
+    fn misaligned_range(&self, adapter: Id<Adapter>, args: &ReserveAddressArgs) -> Option<String> {
         let leaf = self.mmu(adapter)?.geometry.leaf_span();
-        let ReserveAddressArgs { bytes, alignment, base, .. } = *order;
+        let ReserveAddressArgs { bytes, alignment, base, .. } = *args;
         // WINDOWS: with a base, no alignment is taken for none (our reading).
         let aligns = alignment != 0 || base == 0;
         if bytes == 0 || !bytes.is_multiple_of(leaf) {

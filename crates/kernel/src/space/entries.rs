@@ -1,8 +1,8 @@
 //! The entries of ranges: written when what is behind them comes, moves or goes.
 
 use crate::memory::Owner;
-use crate::memory::{Extent, Memory, Location, PagingStep, segment_number};
-use crate::mmu::{PageTableEntry, MmuFeatures};
+use crate::memory::{Extent, Location, Memory, PagingStep, segment_number};
+use crate::mmu::{MmuFeatures, PageTableEntry};
 use crate::operation::{PAGE, Pages};
 use crate::space::AddressSpace;
 use crate::space::addresses::{Access, Backing};
@@ -70,7 +70,7 @@ impl KernelState {
         let mut steps = Vec::new();
         for row in mmu.geometry.rows(span) {
             let Some(table) = it.tables.get(&(0, row.table)).copied() else { continue };
-            let mut write = |part: Span<u64>, held: Backing| {
+            let mut write = |part: Span<u64>, backing: Backing| {
                 if part.start >= part.end {
                     return;
                 }
@@ -79,14 +79,14 @@ impl KernelState {
                     count: pages(part.end - part.start),
                     ..TableWrite::invalidation(space, 0, table, part.start)
                 };
-                self.fill_entries(&mut write, held, (memory, &mmu.features), leaving);
+                self.fill_entries(&mut write, backing, (memory, &mmu.features), leaving);
                 steps.extend(self.table_step(write));
             };
             let mut at = row.span.start;
-            for (part, taken) in it.addresses.parts(&row.span) {
+            for (part, range) in it.addresses.parts(&row.span) {
                 write(at..part.start, Backing::NoAccess);
                 at = part.end;
-                write(part, taken.backing);
+                write(part, range.backing);
             }
             write(at..row.span.end, Backing::NoAccess);
         }
@@ -97,11 +97,11 @@ impl KernelState {
     fn fill_entries(
         &self,
         write: &mut TableWrite,
-        held: Backing,
+        backing: Backing,
         (memory, mmu): (&Memory, &MmuFeatures),
         leaving: Option<Id<Extent>>,
     ) {
-        match held {
+        match backing {
             Backing::Reserved | Backing::Driver | Backing::NoAccess => (),
             Backing::Zero => write.entries = vec![memory.zero_entry(mmu)],
             Backing::Mapped { view, offset, access } => {
@@ -130,7 +130,12 @@ impl Memory {
         if mmu.zero {
             PageTableEntry { valid: true, zero: true, ..PageTableEntry::default() }
         } else {
-            PageTableEntry { valid: true, read_only: mmu.read_only, page, ..PageTableEntry::default() }
+            PageTableEntry {
+                valid: true,
+                read_only: mmu.read_only,
+                page,
+                ..PageTableEntry::default()
+            }
         }
     }
 
@@ -143,26 +148,29 @@ impl Memory {
         count: u32,
         access: Access,
     ) -> Option<Vec<PageTableEntry>> {
-        let Location::Segment { segment, range: spot } = &extent.location else { return None };
-        let shape = &self.segments.get(*segment)?.info;
+        let Location::Segment { segment, range } = &extent.location else { return None };
+        let info = &self.segments.get(*segment)?.info;
         let one = PageTableEntry {
             valid: true,
             read_only: mmu.read_only && !access.write,
             no_execute: mmu.no_execute && !access.execute,
             ..PageTableEntry::default()
         };
-        if shape.flags.aperture {
+        if info.flags.aperture {
             // WINDOWS: pages of the system are reached as such, not through the aperture
             // (documented: segment zero of an entry is the system's memory).
-            let coherent = shape.flags.coherent && extent.requirements.flags.cached;
+            let coherent = info.flags.coherent && extent.requirements.flags.cached;
             let runs = &extent.backing;
             let pages = Pages { runs, first: offset / PAGE, count: u64::from(count) };
             let entry = |at: u64| PageTableEntry { coherent, page: at / PAGE, ..one };
             return Some(pages.addresses().map(entry).collect());
         }
-        let first = (spot.start() + offset) / PAGE;
-        let entry =
-            |it: u32| PageTableEntry { segment: segment_number(*segment), page: first + u64::from(it), ..one };
+        let first = (range.start() + offset) / PAGE;
+        let entry = |it: u32| PageTableEntry {
+            segment: segment_number(*segment),
+            page: first + u64::from(it),
+            ..one
+        };
         Some((0..count).map(entry).collect())
     }
 }

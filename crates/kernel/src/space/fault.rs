@@ -8,7 +8,7 @@ use crate::space::addresses::Backing;
 use crate::space::subject;
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{RuleId, EventKind, Component};
+use flight::{Component, EventKind, RuleId};
 use std::ops::Range as Span;
 
 /// Addresses that were freed lately.
@@ -55,16 +55,21 @@ enum AddressFaultCause {
 
 impl Kernel {
     /// Entry rules: a packet is done, or faulted at an address. Its addresses were there.
-    pub(crate) fn judge_address(&self, world: &KernelState, context: Id<Context>, fault: Option<&AddressFault>) {
-        let adapter = world.devices[world.contexts[context].device].adapter;
-        if world.mmu(adapter).is_none() {
+    pub(crate) fn judge_address(
+        &self,
+        state: &KernelState,
+        context: Id<Context>,
+        fault: Option<&AddressFault>,
+    ) {
+        let adapter = state.devices[state.contexts[context].device].adapter;
+        if state.mmu(adapter).is_none() {
             return;
         }
         if let Some(it) = fault {
             let (space, address, why) = (subject(it.space), it.address, it.why.clone().into());
             self.log.emit(context.subject(), EventKind::AddressFaulted { space, address, why });
         }
-        let said = |cause: AddressFaultCause| {
+        let message = |cause: AddressFaultCause| {
             let it = fault.filter(|it| it.cause == cause)?;
             Some(format!("a packet of {context} touched address {:#x}, {}", it.address, it.why))
         };
@@ -75,7 +80,13 @@ impl Kernel {
             (RuleId::GPUVA_FREE_002, AddressFaultCause::Freed),
         ];
         for (rule, cause) in rules {
-            self.log.judge(rule, world.component_of(context), context.subject(), place, said(cause));
+            self.log.judge(
+                rule,
+                state.component_of(context),
+                context.subject(),
+                place,
+                message(cause),
+            );
         }
     }
 }
@@ -93,8 +104,8 @@ impl KernelState {
         let device = &self.devices[it.device];
         let space = self.space_of(device.owner(), device.adapter)?;
         let packet = it.queue.done + 1;
-        let (cause, why, word) = self.describe_address(space, context, packet, address);
-        Some(AddressFault { address, space, cause, why, driver_handle: word })
+        let (cause, why, driver_handle) = self.describe_address(space, context, packet, address);
+        Some(AddressFault { address, space, cause, why, driver_handle: driver_handle })
     }
 
     fn describe_address(
@@ -111,7 +122,7 @@ impl KernelState {
             it.span.contains(&address) && done < it.value
         };
         let pending_ranges = space.pending_ranges.iter().rev().find(late);
-        let Some((span, taken)) = space.addresses.at(address) else {
+        let Some((span, range)) = space.addresses.at(address) else {
             let freed = space.freed.iter().rev().find(|it| it.span.contains(&address));
             let Some(freed) = freed else {
                 return unmapped("at which nothing was ever mapped");
@@ -122,7 +133,11 @@ impl KernelState {
                 let why = format!("of {start:#x} to {end:#x}, which was freed while it was queued");
                 (AddressFaultCause::Freed, why, None)
             } else {
-                (AddressFaultCause::Unmapped, format!("of {start:#x} to {end:#x}, which was freed"), None)
+                (
+                    AddressFaultCause::Unmapped,
+                    format!("of {start:#x} to {end:#x}, which was freed"),
+                    None,
+                )
             };
         };
         if let Some(it) = pending_ranges {
@@ -136,11 +151,11 @@ impl KernelState {
             return (cause, why, None);
         }
         let (start, end) = (span.start, span.end);
-        match taken.backing {
+        match range.backing {
             Backing::Reserved | Backing::Driver | Backing::NoAccess | Backing::Zero => {
                 let why = format!(
                     "of {start:#x} to {end:#x}, which is {}: nothing is mapped there",
-                    taken.backing.name()
+                    range.backing.name()
                 );
                 (AddressFaultCause::Unmapped, why, None)
             }
@@ -152,8 +167,12 @@ impl KernelState {
                 if there && !access.write {
                     (AddressFaultCause::NotResident, format!("{what} to be read only"), None)
                 } else {
-                    let word = extent.filter(|_| !there).map(|it| it.driver_handle);
-                    (AddressFaultCause::NotResident, format!("{what}, which is not resident"), word)
+                    let driver_handle = extent.filter(|_| !there).map(|it| it.driver_handle);
+                    (
+                        AddressFaultCause::NotResident,
+                        format!("{what}, which is not resident"),
+                        driver_handle,
+                    )
                 }
             }
         }

@@ -36,10 +36,10 @@ impl AddressGaps {
         };
         // The one that the first address lies in may begin before it.
         let around = self.ends.range(..from).next_back().and_then(|it| fits(*it.0, *it.1));
-        let behind = |starts: &BTreeSet<u64>| {
+        let waits = |starts: &BTreeSet<u64>| {
             starts.range(from..).find_map(|start| fits(*start, *self.ends.get(start)?))
         };
-        around.or_else(|| self.sizes.range(size.ilog2()..).filter_map(|it| behind(it.1)).min())
+        around.or_else(|| self.sizes.range(size.ilog2()..).filter_map(|it| waits(it.1)).min())
     }
 
     /// Takes a span out of the gap that it is in.

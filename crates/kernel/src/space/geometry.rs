@@ -47,8 +47,8 @@ impl Geometry {
         }
         let bits = levels.iter().map(|it| it.index_bits).sum::<u32>() + PAGE_BITS;
         if bits > MAX_ADDRESS_BITS || mmu.address_bits > bits || mmu.address_bits <= PAGE_BITS + 4 {
-            let said = mmu.address_bits;
-            return Err(format!("addresses have {said} bits, and page tables translate {bits}"));
+            let message = mmu.address_bits;
+            return Err(format!("addresses have {message} bits, and page tables translate {bits}"));
         }
         Ok(Self { levels })
     }
@@ -152,8 +152,8 @@ mod tests {
     fn a_span_is_cut_at_the_ends_of_tables() {
         let it = shape(&[4, 10]);
         let rows = it.rows(&(0xe000..0x22000));
-        let said: Vec<_> = rows.iter().map(|it| (it.table, it.first, it.count)).collect();
-        assert_eq!(said, [(0, 14, 2), (1, 0, 16), (2, 0, 2)]);
+        let message: Vec<_> = rows.iter().map(|it| (it.table, it.first, it.count)).collect();
+        assert_eq!(message, [(0, 14, 2), (1, 0, 16), (2, 0, 2)]);
         assert_eq!(it.tables(0, &(0xe000..0x22000)), 0..3);
         assert_eq!(it.leaf_span(), 0x10000);
     }

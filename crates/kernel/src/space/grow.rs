@@ -37,23 +37,23 @@ impl Kernel {
             if !self.wait_until(at, about, |_| format!("the new root of {about}"), still) {
                 return Err(KernelError::Stuck);
             }
-            let world = &mut *self.state.lock();
-            if world.reaches(space, end) {
+            let state = &mut *self.state.lock();
+            if state.reaches(space, end) {
                 return Ok(());
             }
-            let it = world.spaces.get_mut(space).ok_or(KernelError::NoAddressSpace)?;
+            let it = state.spaces.get_mut(space).ok_or(KernelError::NoAddressSpace)?;
             if !std::mem::replace(&mut it.growing_root, true) {
                 break;
             }
         }
         let grown = self.grow(at, driver, space, end);
-        let mut world = self.state.lock();
-        if let Some(it) = world.spaces.get_mut(space) {
+        let mut state = self.state.lock();
+        if let Some(it) = state.spaces.get_mut(space) {
             it.growing_root = false;
         }
-        self.hold_contexts(&mut world, space, false);
-        self.apply_deferred_updates(&mut world, space);
-        self.wake_all(&mut world);
+        self.hold_contexts(&mut state, space, false);
+        self.apply_deferred_updates(&mut state, space);
+        self.wake_all(&mut state);
         grown
     }
 
@@ -65,9 +65,9 @@ impl Kernel {
         end: u64,
     ) -> Result<(), KernelError> {
         let (process, geometry) = {
-            let world = self.state.lock();
-            let it = world.spaces.get(space).ok_or(KernelError::NoAddressSpace)?;
-            let mmu = world.mmu(it.adapter).ok_or(KernelError::NoAddressSpace)?;
+            let state = self.state.lock();
+            let it = state.spaces.get(space).ok_or(KernelError::NoAddressSpace)?;
+            let mmu = state.mmu(it.adapter).ok_or(KernelError::NoAddressSpace)?;
             (it.process, mmu.geometry.clone())
         };
         let adapter = driver.adapter;
@@ -78,10 +78,10 @@ impl Kernel {
             self.size_root(at, &permit, driver, process, next_size)?
         };
         let new = self.build_root(at, adapter, space, &geometry, size)?;
-        let spot = self
+        let range = self
             .wait_contexts_idle(at, space)
             .and_then(|()| self.state.lock().location_of(new).ok_or(KernelError::NoAddressSpace));
-        let (segment, offset) = match spot {
+        let (segment, offset) = match range {
             Ok(it) => it,
             Err(why) => {
                 self.release_extent(&mut self.state.lock(), new);
@@ -92,30 +92,30 @@ impl Kernel {
         let contexts = self.state.lock().contexts_of(space);
         for number in contexts {
             let permit = self.acquire_permit(at, keys());
-            let (word, device) = {
-                let mut world = self.state.lock();
-                let Some(it) = world.contexts.get_mut(number) else { continue };
-                let Some(word) = it.driver_handle.clone() else { continue };
+            let (driver_handle, device) = {
+                let mut state = self.state.lock();
+                let Some(it) = state.contexts.get_mut(number) else { continue };
+                let Some(driver_handle) = it.driver_handle.clone() else { continue };
                 it.active_calls += 1; // From here on it cannot go.
-                (word, it.device)
+                (driver_handle, it.device)
             };
             let told = match &permit {
-                Ok(permit) => driver.set_root(at, permit, process, &word, root).is_ok(),
+                Ok(permit) => driver.set_root(at, permit, process, &driver_handle, root).is_ok(),
                 Err(_) => false,
             };
-            drop(word);
-            let mut world = self.state.lock();
-            if let Some(it) = world.contexts.get_mut(number) {
+            drop(driver_handle);
+            let mut state = self.state.lock();
+            if let Some(it) = state.contexts.get_mut(number) {
                 it.active_calls -= 1;
                 it.root = Some(root);
             }
             if told {
-                self.log_root(&world, space, Some(number), (new, root));
+                self.log_root(&state, space, Some(number), (new, root));
             } else {
                 // It has the old root, which goes: it never runs again.
-                self.mark_lost(&mut world, device, DeviceLoss::SubmitFailed);
+                self.mark_lost(&mut state, device, DeviceLoss::SubmitFailed);
             }
-            self.wake_all(&mut world);
+            self.wake_all(&mut state);
         }
         self.change_root(at, adapter, space, &geometry, (new, size));
         Ok(())
@@ -124,7 +124,11 @@ impl Kernel {
     /// Has the contexts of a space rest, also those that are made meanwhile.
     ///
     /// WINDOWS: they do not run while their root changes (documented).
-    fn wait_contexts_idle(&self, at: &mut Passive, space: Id<AddressSpace>) -> Result<(), KernelError> {
+    fn wait_contexts_idle(
+        &self,
+        at: &mut Passive,
+        space: Id<AddressSpace>,
+    ) -> Result<(), KernelError> {
         let about = subject(space);
         let made = |it: &KernelState| it.spaces.get(space).is_none_or(|it| it.users == 0);
         let idle = |it: &KernelState| it.are_contexts_idle(space) && made(it);
@@ -134,9 +138,10 @@ impl Kernel {
             if !self.wait_until(at, about, what, idle) {
                 return Err(KernelError::Stuck);
             }
-            let world = self.state.lock();
-            let held = |it: &Id<Context>| world.contexts.get(*it).is_none_or(|it| it.changing_root);
-            if idle(&world) && world.contexts_of(space).iter().all(held) {
+            let state = self.state.lock();
+            let backing =
+                |it: &Id<Context>| state.contexts.get(*it).is_none_or(|it| it.changing_root);
+            if idle(&state) && state.contexts_of(space).iter().all(backing) {
                 return Ok(());
             }
         }
@@ -153,25 +158,25 @@ impl Kernel {
     ) -> Result<Id<Extent>, KernelError> {
         let top = geometry.top();
         let extent = {
-            let world = &mut *self.state.lock();
-            let old = world.spaces.get(space).and_then(|it| it.tables.get(&(top, 0)).copied());
+            let state = &mut *self.state.lock();
+            let old = state.spaces.get(space).and_then(|it| it.tables.get(&(top, 0)).copied());
             let mut plan = PagingPlan::default();
-            let (shape, large) = (geometry.level(top), (size.entries, Some(size.bytes)));
-            let made = self.create_table(world, space, (top, 0), shape, large, &mut plan);
+            let (info, large) = (geometry.level(top), (size.entries, Some(size.bytes)));
+            let made = self.create_table(state, space, (top, 0), info, large, &mut plan);
             // The old one is the root until contexts are told.
-            if let (Some(it), Some(old)) = (world.spaces.get_mut(space), old) {
+            if let (Some(it), Some(old)) = (state.spaces.get_mut(space), old) {
                 it.tables.insert((top, 0), old);
             }
             let extent = match made {
                 Ok(it) => it,
                 Err(why) => {
-                    self.undo_plan(world, &mut plan);
-                    self.start_paging(world, adapter, plan, None);
+                    self.undo_plan(state, &mut plan);
+                    self.start_paging(state, adapter, plan, None);
                     return Err(KernelError::NoMemory { trim: why.missing });
                 }
             };
-            plan.page_in.extend(world.root_entries(space, geometry, extent));
-            self.start_paging(world, adapter, plan, None);
+            plan.page_in.extend(state.root_entries(space, geometry, extent));
+            self.start_paging(state, adapter, plan, None);
             extent
         };
         let about = subject(space);
@@ -194,22 +199,22 @@ impl Kernel {
         (new, size): (Id<Extent>, RootSize),
     ) {
         let paging = {
-            let world = &mut *self.state.lock();
+            let state = &mut *self.state.lock();
             let top = geometry.top();
-            let again = world.mmu(adapter).is_some_and(|it| it.features.invalidates);
-            let it = &mut world.spaces[space];
+            let again = state.mmu(adapter).is_some_and(|it| it.features.invalidates);
+            let it = &mut state.spaces[space];
             let count = std::mem::replace(&mut it.root, size).entries;
             let old = it.tables.insert((top, 0), new);
             let mut plan = PagingPlan::default();
-            plan.page_in.extend(world.flush_step(space, &(0..0), None));
+            plan.page_in.extend(state.flush_step(space, &(0..0), None));
             if let Some(old) = old {
-                plan.page_in.extend(world.flush_old(space, old));
+                plan.page_in.extend(state.flush_old(space, old));
                 let write = TableWrite { count, ..TableWrite::invalidation(space, top, old, 0) };
-                plan.page_in.extend(again.then(|| world.table_step(write)).flatten());
+                plan.page_in.extend(again.then(|| state.table_step(write)).flatten());
             }
-            let paging = self.start_paging(world, adapter, plan, None);
+            let paging = self.start_paging(state, adapter, plan, None);
             if let Some(old) = old {
-                self.release_extent(world, old);
+                self.release_extent(state, old);
             }
             paging
         };
@@ -220,13 +225,13 @@ impl Kernel {
     }
 
     /// Keeps the contexts of a space from running, or lets them go on.
-    fn hold_contexts(&self, world: &mut KernelState, space: Id<AddressSpace>, hold: bool) {
-        for context in world.contexts_of(space) {
-            if let Some(it) = world.contexts.get_mut(context) {
+    fn hold_contexts(&self, state: &mut KernelState, space: Id<AddressSpace>, hold: bool) {
+        for context in state.contexts_of(space) {
+            if let Some(it) = state.contexts.get_mut(context) {
                 it.changing_root = hold;
             }
             if !hold {
-                self.advance(world, context);
+                self.advance(state, context);
             }
         }
     }
@@ -253,7 +258,8 @@ impl KernelState {
             let device = self.devices.get(device);
             device.is_some_and(|that| that.adapter == it.adapter && that.process == it.process)
         };
-        let all = self.contexts.iter().filter(|it| mine(it.1.device) && it.1.driver_handle.is_some());
+        let all =
+            self.contexts.iter().filter(|it| mine(it.1.device) && it.1.driver_handle.is_some());
         all.map(|it| it.0).collect()
     }
 
@@ -268,14 +274,24 @@ impl KernelState {
     }
 
     /// What a root says of the tables below it.
-    fn root_entries(&self, space: Id<AddressSpace>, geometry: &Geometry, root: Id<Extent>) -> Vec<PagingStep> {
+    fn root_entries(
+        &self,
+        space: Id<AddressSpace>,
+        geometry: &Geometry,
+        root: Id<Extent>,
+    ) -> Vec<PagingStep> {
         let Some(it) = self.spaces.get(space) else { return Vec::new() };
         let top = geometry.top();
         let below = it.tables.range((top - 1, 0)..(top, 0));
         let write = |((level, table), extent): (&(u32, u64), &Id<Extent>)| {
             let address = geometry.span(*level, *table).start;
             let (segment, offset) = self.location_of(*extent)?;
-            let entry = PageTableEntry { valid: true, segment, page: offset / PAGE, ..PageTableEntry::default() };
+            let entry = PageTableEntry {
+                valid: true,
+                segment,
+                page: offset / PAGE,
+                ..PageTableEntry::default()
+            };
             self.table_step(TableWrite {
                 first: geometry.index(top, address),
                 entries: vec![entry],
@@ -291,7 +307,10 @@ impl KernelState {
         let mut step = self.flush_step(space, &(0..0), None)?;
         let (segment, offset) = self.location_of(root)?;
         step.extent = root;
-        step.location = crate::memory::SegmentLocation { segment: crate::memory::segment_index(segment)?, offset };
+        step.location = crate::memory::SegmentLocation {
+            segment: crate::memory::segment_index(segment)?,
+            offset,
+        };
         Some(step)
     }
 }

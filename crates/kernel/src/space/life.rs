@@ -1,15 +1,15 @@
 //! The life of a space: made with the first device of a process, ended with its last use.
 
 use crate::context::Context;
-use crate::ddi::{Driver, CallDetails};
+use crate::ddi::{CallDetails, Driver};
 use crate::device::Device;
-use crate::gate::{ThreadingLevel, DdiPermit};
+use crate::gate::{DdiPermit, ThreadingLevel};
 use crate::handle::Handle;
 use crate::handle::ObjectId;
 use crate::kernel::Kernel;
 use crate::memory::Extent;
 use crate::memory::place::PagingPlan;
-use crate::miniport::{DriverContext, DriverProcess, DriverError};
+use crate::miniport::{DriverContext, DriverError, DriverProcess};
 use crate::mmu::{CreateProcessArgs, Root, RootSize};
 use crate::process::Process;
 use crate::refused::KernelError;
@@ -19,7 +19,7 @@ use crate::space::{AddressSpace, SpaceStage, subject};
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{Log, Passive, RuleId, EventKind, Component};
+use flight::{Component, EventKind, Log, Passive, RuleId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -39,23 +39,25 @@ impl Kernel {
         let adapter = driver.adapter;
         loop {
             let found = {
-                let world = &mut *self.state.lock();
-                if world.mmu(adapter).is_none() {
+                let state = &mut *self.state.lock();
+                if state.mmu(adapter).is_none() {
                     return Ok(None);
                 }
-                let found = world.space_of(process, adapter);
-                match found.and_then(|it| world.spaces.get_mut(it)) {
+                let found = state.space_of(process, adapter);
+                match found.and_then(|it| state.spaces.get_mut(it)) {
                     Some(it) if it.stage == SpaceStage::Live => {
                         it.users += 1;
                         return Ok(found);
                     }
                     Some(_) => found,
                     // One that ends is over before the next begins.
-                    None => world.ending_space(process, adapter),
+                    None => state.ending_space(process, adapter),
                 }
             };
             let Some(number) = found else { break };
-            let over = |it: &KernelState| it.spaces.get(number).is_none_or(|it| it.stage == SpaceStage::Live);
+            let over = |it: &KernelState| {
+                it.spaces.get(number).is_none_or(|it| it.stage == SpaceStage::Live)
+            };
             let about = subject(number);
             if !self.wait_until(at, about, |_| format!("{about} to be ready, or gone"), over) {
                 return Err(KernelError::Stuck);
@@ -74,12 +76,12 @@ impl Kernel {
     ) -> Result<Id<AddressSpace>, KernelError> {
         let adapter = driver.adapter;
         let (number, own, geometry, bits, again) = {
-            let world = &mut *self.state.lock();
-            let mmu = world.mmu(adapter).ok_or(KernelError::NoAddressSpace)?;
+            let state = &mut *self.state.lock();
+            let mmu = state.mmu(adapter).ok_or(KernelError::NoAddressSpace)?;
             let (geometry, bits) = (mmu.geometry.clone(), mmu.features.address_bits);
             let again = mmu.features.invalidates;
-            let own = world.kernel_handles.reserve()?;
-            let number = world.add_space(AddressSpace {
+            let own = state.kernel_handles.reserve()?;
+            let number = state.add_space(AddressSpace {
                 process,
                 adapter,
                 stage: SpaceStage::Creating,
@@ -95,44 +97,49 @@ impl Kernel {
                 creating_process: true,
                 growing_root: false,
             });
-            world.kernel_handles.bind(&own, number.into());
+            state.kernel_handles.bind(&own, number.into());
             (number, own, geometry, bits, again)
         };
         let made = self.call_create_process(at, permit, driver, (process, own.handle()), &geometry);
-        let mut world = self.state.lock();
+        let mut state = self.state.lock();
         match made {
-            Ok((word, size)) => {
-                let given = word.word();
-                if let Some(it) = world.spaces.get_mut(number) {
-                    (it.driver_handle, it.root, it.creating_process) = (Some(Arc::new(word)), size, false);
+            Ok((driver_handle, size)) => {
+                let given = driver_handle.word();
+                if let Some(it) = state.spaces.get_mut(number) {
+                    (it.driver_handle, it.root, it.creating_process) =
+                        (Some(Arc::new(driver_handle)), size, false);
                 }
-                world.kernel_handles.publish(own, number.into());
+                state.kernel_handles.publish(own, number.into());
                 let process = process.map(Id::subject);
-                let created =
-                    EventKind::AddressSpaceCreated { adapter: driver.adapter.subject(), process, bits, invalidates_tables: again };
+                let created = EventKind::AddressSpaceCreated {
+                    adapter: driver.adapter.subject(),
+                    process,
+                    bits,
+                    invalidates_tables: again,
+                };
                 self.log.emit(subject(number), created);
-                self.log_driver_ranges(&world, number);
+                self.log_driver_ranges(&state, number);
                 self.set_driver_handle(given, subject(number));
             }
             Err(why) => {
-                world.remove_space(number);
-                world.kernel_handles.cancel(own);
-                self.wake_all(&mut world);
+                state.remove_space(number);
+                state.kernel_handles.cancel(own);
+                self.wake_all(&mut state);
                 return Err(why.into());
             }
         }
         if process.is_some() {
-            let rooted = self.root_space(&mut world, number, &geometry);
+            let rooted = self.root_space(&mut state, number, &geometry);
             if let Err(why) = rooted {
-                drop(world);
+                drop(state);
                 self.call_destroy_process(at, permit, driver, number);
                 return Err(why);
             }
-            if let Some(it) = world.spaces.get_mut(number) {
+            if let Some(it) = state.spaces.get_mut(number) {
                 it.stage = SpaceStage::Live;
             }
         }
-        self.wake_all(&mut world);
+        self.wake_all(&mut state);
         Ok(number)
     }
 
@@ -146,9 +153,9 @@ impl Kernel {
         geometry: &Geometry,
     ) -> Result<(DriverProcess, RootSize), DriverError> {
         let size = self.first_root(at, permit, driver, process, geometry)?;
-        let order = CreateProcessArgs { system: process.is_none() };
-        let word = driver.create_process(at, permit, (process, name), order)?;
-        Ok((word, size))
+        let args = CreateProcessArgs { system: process.is_none() };
+        let driver_handle = driver.create_process(at, permit, (process, name), args)?;
+        Ok((driver_handle, size))
     }
 
     /// How large the first root of a space is.
@@ -164,12 +171,12 @@ impl Kernel {
         geometry: &Geometry,
     ) -> Result<RootSize, DriverError> {
         let top = geometry.top();
-        let most = geometry.entries(top);
+        let limit = geometry.entries(top);
         if top > 1 {
             let bytes = u64::from(geometry.level(top).bytes);
-            return Ok(RootSize { entries: most, bytes });
+            return Ok(RootSize { entries: limit, bytes });
         }
-        let next_size = if process.is_none() { most } else { FIRST_ENTRIES.min(most) };
+        let next_size = if process.is_none() { limit } else { FIRST_ENTRIES.min(limit) };
         self.size_root(at, permit, driver, process, next_size)
     }
 
@@ -195,39 +202,45 @@ impl Kernel {
         };
         let passed = broken.is_none();
         let place = "DxgkDdiGetRootPageTableSize";
-        self.log.judge(RuleId::KMD_PT_002, Component::Driver, driver.adapter.subject(), place, broken);
+        self.log.judge(
+            RuleId::KMD_PT_002,
+            Component::Driver,
+            driver.adapter.subject(),
+            place,
+            broken,
+        );
         if passed { Ok(size) } else { Err(DriverError::Invalid) }
     }
 
     /// Makes the root of a client's space: invalid at first.
     fn root_space(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         space: Id<AddressSpace>,
         geometry: &Geometry,
     ) -> Result<(), KernelError> {
-        let Some((adapter, size)) = world.spaces.get(space).map(|it| (it.adapter, it.root)) else {
+        let Some((adapter, size)) = state.spaces.get(space).map(|it| (it.adapter, it.root)) else {
             return Ok(());
         };
         let top = geometry.top();
-        let shape = geometry.level(top);
+        let info = geometry.level(top);
         let size = (size.entries, Some(size.bytes));
         let mut plan = PagingPlan::default();
-        let made = self.create_table(world, space, (top, 0), shape, size, &mut plan);
+        let made = self.create_table(state, space, (top, 0), info, size, &mut plan);
         let failed = made.map_err(|why| KernelError::NoMemory { trim: why.missing }).err();
         if failed.is_some() {
-            self.undo_plan(world, &mut plan);
+            self.undo_plan(state, &mut plan);
         }
-        self.start_paging(world, adapter, plan, None);
+        self.start_paging(state, adapter, plan, None);
         failed.map_or(Ok(()), Err)
     }
 
     /// Whoever made a device in a space is done.
     pub(crate) fn release_space(&self, space: Option<Id<AddressSpace>>) {
-        let mut world = self.state.lock();
-        if let Some(it) = space.and_then(|it| world.spaces.get_mut(it)) {
+        let mut state = self.state.lock();
+        if let Some(it) = space.and_then(|it| state.spaces.get_mut(it)) {
             it.users = it.users.saturating_sub(1);
-            self.wake_all(&mut world);
+            self.wake_all(&mut state);
         }
     }
 
@@ -242,8 +255,8 @@ impl Kernel {
         context: &DriverContext,
     ) -> Result<Option<(Id<AddressSpace>, Root)>, KernelError> {
         let space = {
-            let world = self.state.lock();
-            world.space_of(process, driver.adapter)
+            let state = self.state.lock();
+            state.space_of(process, driver.adapter)
         };
         let Some(space) = space else { return Ok(None) };
         let about = subject(space);
@@ -259,13 +272,13 @@ impl Kernel {
             if !self.wait_until(at, about, |_| format!("the root of {about}"), ends) {
                 return Err(KernelError::Stuck);
             }
-            let mut world = self.state.lock();
-            if world.is_reset_pending(adapter) {
+            let mut state = self.state.lock();
+            if state.is_reset_pending(adapter) {
                 return Err(KernelError::Removed(adapter.subject()));
             }
-            if written(&world) {
-                let Some(root) = world.root_of(space) else { return Ok(None) };
-                world.spaces.get_mut(space).into_iter().for_each(|it| it.users += 1);
+            if written(&state) {
+                let Some(root) = state.root_of(space) else { return Ok(None) };
+                state.spaces.get_mut(space).into_iter().for_each(|it| it.users += 1);
                 break root;
             }
         };
@@ -273,25 +286,27 @@ impl Kernel {
             self.release_space(Some(space));
             return Err(why.into());
         }
-        let world = self.state.lock();
-        self.log_root(&world, space, Some(number), (extent, root));
+        let state = self.state.lock();
+        self.log_root(&state, space, Some(number), (extent, root));
         Ok(Some((space, root)))
     }
 
     /// Says which root a context has, or the system's.
     pub(crate) fn log_root(
         &self,
-        world: &KernelState,
+        state: &KernelState,
         space: Id<AddressSpace>,
         context: Option<Id<Context>>,
         (extent, root): (Id<Extent>, Root),
     ) {
-        let table = world.extents[extent].owner;
-        let in_flight = context.and_then(|it| world.contexts.get(it)).map_or(0, |it| it.in_flight);
+        let table = state.extents[extent].owner;
+        let in_flight = context.and_then(|it| state.contexts.get(it)).map_or(0, |it| it.in_flight);
         let context = context.map(Id::subject);
         let (entries, idle) = (root.entries, in_flight == 0);
-        self.log
-            .emit(subject(space), EventKind::RootSet { context, table: table.subject(), entries, idle });
+        self.log.emit(
+            subject(space),
+            EventKind::RootSet { context, table: table.subject(), entries, idle },
+        );
     }
 
     /// Ends the space of a process on an adapter, if nothing of the process uses it any more.
@@ -302,9 +317,9 @@ impl Kernel {
         adapter: Id<Adapter>,
     ) {
         let number = {
-            let mut world = self.state.lock();
-            let found = world.space_of(process, adapter).filter(|it| world.is_unused(*it));
-            if let Some(it) = found.and_then(|it| world.spaces.get_mut(it)) {
+            let mut state = self.state.lock();
+            let found = state.space_of(process, adapter).filter(|it| state.is_unused(*it));
+            if let Some(it) = found.and_then(|it| state.spaces.get_mut(it)) {
                 it.stage = SpaceStage::Ending;
             }
             found
@@ -317,12 +332,16 @@ impl Kernel {
     /// Ends all spaces that clients have on an adapter: their devices are gone.
     pub(crate) fn end_spaces(&self, at: &mut Passive, adapter: Id<Adapter>) {
         let numbers: Vec<Id<AddressSpace>> = {
-            let mut world = self.state.lock();
+            let mut state = self.state.lock();
             let mine = |it: &AddressSpace| it.adapter == adapter && it.process.is_some();
-            let all = world.spaces.iter().filter(|it| mine(it.1) && it.1.stage == SpaceStage::Live);
+            let all = state.spaces.iter().filter(|it| mine(it.1) && it.1.stage == SpaceStage::Live);
             let all: Vec<Id<AddressSpace>> = all.map(|it| it.0).collect();
             for number in &all {
-                world.spaces.get_mut(*number).into_iter().for_each(|it| it.stage = SpaceStage::Ending);
+                state
+                    .spaces
+                    .get_mut(*number)
+                    .into_iter()
+                    .for_each(|it| it.stage = SpaceStage::Ending);
             }
             all
         };
@@ -340,24 +359,29 @@ impl Kernel {
     fn end_space(&self, at: &mut Passive, number: Id<AddressSpace>) {
         let about = subject(number);
         let (adapter, paging) = {
-            let world = &mut *self.state.lock();
+            let state = &mut *self.state.lock();
             // Another thread may have ended it meanwhile.
-            let Some(it) = world.spaces.get_mut(number) else { return };
+            let Some(it) = state.spaces.get_mut(number) else { return };
             let adapter = it.adapter;
             let all = 0..it.addresses.end();
             for (span, _) in it.addresses.all().collect::<Vec<_>>() {
                 self.log.emit(
                     about,
-                    EventKind::RangeFreed { start: span.start, end: span.end, object_destroyed: true, still_reserved: false },
+                    EventKind::RangeFreed {
+                        start: span.start,
+                        end: span.end,
+                        object_destroyed: true,
+                        still_reserved: false,
+                    },
                 );
             }
             it.addresses.free(&all);
             let mut plan = PagingPlan::default();
-            let zombie = world.drop_tables(number, &all, &mut plan.page_in);
-            plan.page_in.extend(world.root_removal_steps(number));
-            let paging = self.start_paging(world, adapter, plan, None);
+            let zombie = state.drop_tables(number, &all, &mut plan.page_in);
+            plan.page_in.extend(state.root_removal_steps(number));
+            let paging = self.start_paging(state, adapter, plan, None);
             for extent in zombie {
-                self.release_extent(world, extent);
+                self.release_extent(state, extent);
             }
             (adapter, paging)
         };
@@ -386,37 +410,42 @@ impl Kernel {
         driver: &Driver,
         number: Id<AddressSpace>,
     ) {
-        let (word, process, tables) = {
-            let mut world = self.state.lock();
+        let (driver_handle, process, tables) = {
+            let mut state = self.state.lock();
             // Another thread may have ended it meanwhile.
-            let Some(it) = world.spaces.get_mut(number) else { return };
+            let Some(it) = state.spaces.get_mut(number) else { return };
             (it.driver_handle.take(), it.process, std::mem::take(&mut it.tables))
         };
         {
-            let world = &mut *self.state.lock();
+            let state = &mut *self.state.lock();
             for extent in tables.into_values() {
-                self.release_extent(world, extent);
+                self.release_extent(state, extent);
             }
         }
         let about = subject(number);
-        let word = word.and_then(Arc::into_inner);
-        let told = word.map(|word| {
-            let given = word.word();
+        let driver_handle = driver_handle.and_then(Arc::into_inner);
+        let told = driver_handle.map(|driver_handle| {
+            let given = driver_handle.word();
             let log_arguments = |log: &Log| log.emit(about, EventKind::DdiEnds {});
             // WINDOWS: after a refusal it is gone all the same (our decision).
-            let _ = driver.destroy_process(at, permit, CallDetails { process, log_arguments: &log_arguments }, word);
+            let _ = driver.destroy_process(
+                at,
+                permit,
+                CallDetails { process, log_arguments: &log_arguments },
+                driver_handle,
+            );
             given
         });
-        let mut world = self.state.lock();
+        let mut state = self.state.lock();
         if let Some(given) = told {
             self.log.emit(about, EventKind::AddressSpaceDestroyed {});
             self.end_driver_handle(given, about, false);
         }
-        if let Some(name) = world.spaces.get(number).map(|it| it.kernel_handle) {
-            let _ = world.kernel_handles.close(name); // It was live: it was this one's.
+        if let Some(name) = state.spaces.get(number).map(|it| it.kernel_handle) {
+            let _ = state.kernel_handles.close(name); // It was live: it was this one's.
         }
-        world.remove_space(number);
-        self.wake_all(&mut world);
+        state.remove_space(number);
+        self.wake_all(&mut state);
     }
 }
 
@@ -429,14 +458,15 @@ impl KernelState {
     /// Whether nothing of its process uses a space: no name of the adapter, and no device.
     fn is_unused(&self, number: Id<AddressSpace>) -> bool {
         let Some(it) = self.spaces.get(number) else { return false };
-        let Some(process) = it.process.filter(|_| it.users == 0 && it.stage == SpaceStage::Live) else {
+        let Some(process) = it.process.filter(|_| it.users == 0 && it.stage == SpaceStage::Live)
+        else {
             return false;
         };
         let there = |it: Id<Device>| self.devices.get(it).is_some_and(|it| !it.zombie);
         let used = self.devices_on(process, it.adapter).any(there);
         let adapter = ObjectId::Adapter(it.adapter);
-        let names = self.processes.get(process).map(|it| &it.handles);
-        !used && names.is_none_or(|names| names.iter().all(|it| it.1 != adapter))
+        let handles = self.processes.get(process).map(|it| &it.handles);
+        !used && handles.is_none_or(|handles| handles.iter().all(|it| it.1 != adapter))
     }
 
     /// The size of the pages of the segment of roots.

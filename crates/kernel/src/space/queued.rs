@@ -20,7 +20,7 @@ use crate::space::update::{CheckedUpdate, UpdateAddressRequest};
 use crate::store::Id;
 use crate::sync::SyncObject;
 use crate::world::KernelState;
-use flight::{Passive, EventKind};
+use flight::{EventKind, Passive};
 
 /// How many updates of a space wait at most.
 ///
@@ -52,113 +52,127 @@ impl Kernel {
         at: &mut Passive,
         process: ProcessId,
         (device, space): (Id<Device>, Id<AddressSpace>),
-        order: &UpdateAddressRequest,
+        request: &UpdateAddressRequest,
         fence: (Handle, u64),
     ) -> Result<(), KernelError> {
         let about = subject(space);
-        let what = |_: &KernelState| format!("an update of {about}: {MAX_QUEUED} wait, or its root changes");
-        let act = |world: &mut KernelState| {
-            if let Err(why) = world.check_working(device) {
+        let what = |_: &KernelState| {
+            format!("an update of {about}: {MAX_QUEUED} wait, or its root changes")
+        };
+        let act = |state: &mut KernelState| {
+            if let Err(why) = state.check_working(device) {
                 return Some(Err(why));
             }
             // What is written into a root that goes is lost.
-            if world.spaces.get(space).is_some_and(|it| it.growing_root) {
+            if state.spaces.get(space).is_some_and(|it| it.growing_root) {
                 return None;
             }
-            let judged = world.check_update(process, device, space, &order.operations);
+            let judged = state.check_update(process, device, space, &request.operations);
             let mut judged = match judged {
                 Ok(judged) => judged,
                 Err(why) => return Some(Err(why)),
             };
-            let object = match self.find_update_fence(world, process, device, fence) {
+            let object = match self.find_update_fence(state, process, device, fence) {
                 Ok(object) => object,
                 Err(why) => return Some(Err(why)),
             };
             let fence = FenceValue { object, value: fence.1 };
-            let met = world.is_fence_reached(fence);
-            let waiting = world.updates.iter().filter(|(_, it)| it.space == space).count();
+            let met = state.is_fence_reached(fence);
+            let waiting = state.updates.iter().filter(|(_, it)| it.space == space).count();
             if !met && waiting >= MAX_QUEUED {
                 return None;
             }
             judged.fence = Some(fence);
-            judged.update = world.number_update(space);
-            world.retain_fence(fence);
+            judged.update = state.number_update(space);
+            state.retain_fence(fence);
             if met {
-                return Some(self.apply_update(world, &judged));
+                return Some(self.apply_update(state, &judged));
             }
             let (update, of) = (judged.update, object.subject());
-            let number = world.updates.insert(judged);
+            let number = state.updates.insert(judged);
             self.log.emit(about, EventKind::UpdateQueued { update, of, fence_value: fence.value });
-            self.begin_update_wait(world, (number, space), (process.0, device), fence);
+            self.begin_update_wait(state, (number, space), (process.0, device), fence);
             Some(Ok(()))
         };
         match self.try_until(at, about, None, what, act) {
-            WaitOutcome::Done(answer) => answer,
+            WaitOutcome::Done(result) => result,
             WaitOutcome::TimedOut | WaitOutcome::Stuck => Err(KernelError::Stuck),
         }
     }
 
     /// The fence of an update has its value.
-    pub(crate) fn apply_due_update(&self, world: &mut KernelState, number: Id<CheckedUpdate>) {
+    pub(crate) fn apply_due_update(&self, state: &mut KernelState, number: Id<CheckedUpdate>) {
         // It may have been dropped with its device.
-        let Some(it) = world.updates.get_mut(number) else { return };
-        it.due = world.spaces.get(it.space).is_some_and(|it| it.growing_root);
+        let Some(it) = state.updates.get_mut(number) else { return };
+        it.due = state.spaces.get(it.space).is_some_and(|it| it.growing_root);
         if it.due {
             return; // Whoever changes the root applies it then.
         }
-        let judged = world.updates.remove(number);
-        if self.apply_update(world, &judged).is_err() {
+        let judged = state.updates.remove(number);
+        if self.apply_update(state, &judged).is_err() {
             // There is nobody to tell, as for a packet.
-            self.mark_lost(world, judged.device, DeviceLoss::OutOfMemory);
+            self.mark_lost(state, judged.device, DeviceLoss::OutOfMemory);
         }
-        self.wake_all(world);
+        self.wake_all(state);
     }
 
     /// The root of a space has changed, or does not: what waited for that alone is applied.
-    pub(crate) fn apply_deferred_updates(&self, world: &mut KernelState, space: Id<AddressSpace>) {
-        let due = world.updates.iter().filter(|(_, it)| it.space == space && it.due);
+    pub(crate) fn apply_deferred_updates(&self, state: &mut KernelState, space: Id<AddressSpace>) {
+        let due = state.updates.iter().filter(|(_, it)| it.space == space && it.due);
         let due: Vec<Id<CheckedUpdate>> = due.map(|it| it.0).collect();
         for number in due {
-            self.apply_due_update(world, number);
+            self.apply_due_update(state, number);
         }
     }
 
     /// Its device ends: it is never applied.
-    pub(crate) fn drop_update(&self, world: &mut KernelState, number: Id<CheckedUpdate>) {
+    pub(crate) fn drop_update(&self, state: &mut KernelState, number: Id<CheckedUpdate>) {
         // It may have been applied already.
-        let Some(judged) = world.updates.take(number) else { return };
+        let Some(judged) = state.updates.take(number) else { return };
         let update = judged.update;
         self.log.emit(subject(judged.space), EventKind::UpdateCancelled { update });
         if let Some(fence) = judged.fence {
-            self.release_fence(world, fence);
+            self.release_fence(state, fence);
         }
-        self.wake_all(world);
+        self.wake_all(state);
     }
 
     /// An update was applied: its fence is signalled when that work is done, or now if there is
     /// none.
-    pub(crate) fn finish_queued_update(&self, world: &mut KernelState, it: &CheckedUpdate, paging: Option<Id<Paging>>) {
+    pub(crate) fn finish_queued_update(
+        &self,
+        state: &mut KernelState,
+        it: &CheckedUpdate,
+        paging: Option<Id<Paging>>,
+    ) {
         let Some(fence) = it.fence else { return };
         let (space, update) = (it.space, it.update);
         match paging {
-            Some(paging) => world.updating.push(PendingUpdate { paging, space, update, fence }),
-            None => self.finish_update(world, space, update, fence),
+            Some(paging) => state.updating.push(PendingUpdate { paging, space, update, fence }),
+            None => self.finish_update(state, space, update, fence),
         }
     }
 
     /// Paging work is over: the updates that it was for are done.
-    pub(crate) fn finish_updates(&self, world: &mut KernelState, paging: Id<Paging>) {
-        while let Some(place) = world.updating.iter().position(|it| it.paging == paging) {
-            let PendingUpdate { space, update, fence, .. } = world.updating.remove(place);
-            self.finish_update(world, space, update, fence);
+    pub(crate) fn finish_updates(&self, state: &mut KernelState, paging: Id<Paging>) {
+        while let Some(place) = state.updating.iter().position(|it| it.paging == paging) {
+            let PendingUpdate { space, update, fence, .. } = state.updating.remove(place);
+            self.finish_update(state, space, update, fence);
         }
     }
 
-    fn finish_update(&self, world: &mut KernelState, space: Id<AddressSpace>, update: u32, fence: FenceValue) {
-        self.signal_update(world, fence);
+    fn finish_update(
+        &self,
+        state: &mut KernelState,
+        space: Id<AddressSpace>,
+        update: u32,
+        fence: FenceValue,
+    ) {
+        self.signal_update(state, fence);
         let of = fence.object.subject();
-        self.log.emit(subject(space), EventKind::UpdateDone { update, of, fence_value: fence.value });
-        self.release_fence(world, fence);
-        self.resume_satisfied(world);
+        self.log
+            .emit(subject(space), EventKind::UpdateDone { update, of, fence_value: fence.value });
+        self.release_fence(state, fence);
+        self.resume_satisfied(state);
     }
 }

@@ -20,27 +20,27 @@ impl Kernel {
     pub(crate) fn restore_tables(&self, at: &mut Passive, permit: &DdiPermit<'_>, driver: &Driver) {
         let adapter = driver.adapter;
         let system = {
-            let world = self.state.lock();
-            let Some(mmu) = world.mmu(adapter) else { return };
+            let state = self.state.lock();
+            let Some(mmu) = state.mmu(adapter) else { return };
             let space = invariant(mmu.system, "what is restored was started");
-            let mut steps = world.table_steps(space);
-            steps.extend(world.linear_steps(adapter, space));
+            let mut steps = state.table_steps(space);
+            steps.extend(state.linear_steps(adapter, space));
             steps
         };
         for step in &system {
             let _ = self.write_now(at, permit, driver, step); // A refusal is judged as such.
         }
-        let world = &mut *self.state.lock();
-        let spaces = world.spaces.iter().filter(|it| it.1.adapter == adapter);
+        let state = &mut *self.state.lock();
+        let spaces = state.spaces.iter().filter(|it| it.1.adapter == adapter);
         let clients = spaces.filter(|it| it.1.process.is_some());
         let clients: Vec<Id<AddressSpace>> = clients.map(|it| it.0).collect();
         let mut plan = PagingPlan::default();
         for space in clients {
-            plan.page_in.extend(world.table_steps(space));
-            plan.page_in.extend(world.range_steps(space));
-            plan.page_in.extend(world.flush_step(space, &(0..0), None));
+            plan.page_in.extend(state.table_steps(space));
+            plan.page_in.extend(state.range_steps(space));
+            plan.page_in.extend(state.flush_step(space, &(0..0), None));
         }
-        self.start_paging(world, adapter, plan, None);
+        self.start_paging(state, adapter, plan, None);
     }
 }
 
@@ -59,7 +59,12 @@ impl KernelState {
             let write = TableWrite::invalidation(space, *level, *extent, address);
             steps.extend(self.table_step(TableWrite { count, initial: true, ..write }));
             if !root {
-                steps.extend(self.parent_entry_step(space, &geometry, (*level, *table), Some(*extent)));
+                steps.extend(self.parent_entry_step(
+                    space,
+                    &geometry,
+                    (*level, *table),
+                    Some(*extent),
+                ));
             }
         }
         steps

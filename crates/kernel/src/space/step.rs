@@ -10,7 +10,9 @@ use crate::space::AddressSpace;
 use crate::space::addresses::Backing;
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{TlbFlush, Kind, HardwareModel, Subject, TableEntry, TableRoot, PageTableWrite, EventKind};
+use flight::{
+    EventKind, HardwareModel, Kind, PageTableWrite, Subject, TableEntry, TableRoot, TlbFlush,
+};
 use std::sync::Arc;
 
 /// Entries to write.
@@ -47,14 +49,19 @@ pub(crate) struct TableContext {
     location: (u32, u64),
     root: TableRoot,
     index_bits: Vec<u32>,
-    machine: Arc<dyn HardwareModel>,
+    hardware: Arc<dyn HardwareModel>,
     /// The CPU writes it: there is no buffer.
     pub(crate) by_cpu: bool,
 }
 
 impl TableWrite {
     /// One that makes the first entry of a table invalid.
-    pub(crate) fn invalidation(space: Id<AddressSpace>, level: u32, table: Id<Extent>, address: u64) -> Self {
+    pub(crate) fn invalidation(
+        space: Id<AddressSpace>,
+        level: u32,
+        table: Id<Extent>,
+        address: u64,
+    ) -> Self {
         Self {
             space,
             level,
@@ -153,14 +160,16 @@ impl KernelState {
         let adapter = self.adapters.get(space.adapter)?;
         let memory = adapter.memory.as_ref()?;
         let mmu = memory.mmu.as_ref()?;
-        let spot = self.location_of(step.extent)?;
-        let shape = &memory.segment_numbered(spot.0)?.info;
+        let range = self.location_of(step.extent)?;
+        let info = &memory.segment_numbered(range.0)?.info;
         // WINDOWS: the system's own tables are written by the CPU (documented and observed).
         let mode = if space.process.is_none() { UpdateMode::Cpu } else { mmu.features.mode };
         let at = match mode {
-            UpdateMode::Cpu => TableAddress::Cpu(shape.cpu_address.unwrap_or(0) + spot.1),
-            UpdateMode::Virtual => TableAddress::Virtual(self.system_address(space.adapter, spot)?),
-            UpdateMode::Physical => TableAddress::Physical(spot.0, shape.base + spot.1),
+            UpdateMode::Cpu => TableAddress::Cpu(info.cpu_address.unwrap_or(0) + range.1),
+            UpdateMode::Virtual => {
+                TableAddress::Virtual(self.system_address(space.adapter, range)?)
+            }
+            UpdateMode::Physical => TableAddress::Physical(range.0, info.base + range.1),
         };
         // One that was built is done, whatever was freed since.
         if let PagingOperation::Table(it) = &step.operation
@@ -169,24 +178,24 @@ impl KernelState {
         {
             return None; // WINDOWS: what is queued for freed addresses is ignored (documented).
         }
-        let behind = step.operation.dependent_extents().first().and_then(|it| self.extents.get(*it));
+        let waits = step.operation.dependent_extents().first().and_then(|it| self.extents.get(*it));
         let (_, mut root) = self.root_of(number)?;
         if matches!(step.operation, PagingOperation::Flush { .. }) {
             // Of one that was replaced nothing is remembered, either.
-            (root.segment, root.offset) = spot;
+            (root.segment, root.offset) = range;
         }
         let levels = &mmu.features.levels;
         Some(TableContext {
             process: space.driver_handle.as_ref()?.word(),
             address: at,
-            driver_handle: behind.map(|it| it.driver_handle),
-            of: behind.map(|it| it.owner.subject()),
+            driver_handle: waits.map(|it| it.driver_handle),
+            of: waits.map(|it| it.owner.subject()),
             space: crate::space::subject(number),
             owner: space.process.map(Id::subject),
-            location: spot,
+            location: range,
             root: TableRoot { segment: root.segment, offset: root.offset, entries: root.entries },
             index_bits: levels.iter().map(|it| it.index_bits).collect(),
-            machine: adapter.driver.machine.clone(),
+            hardware: adapter.driver.hardware.clone(),
             by_cpu: mode == UpdateMode::Cpu && matches!(step.operation, PagingOperation::Table(_)),
         })
     }
@@ -200,28 +209,34 @@ impl KernelState {
         };
         let span = write.address..write.address + u64::from(write.count) * PAGE;
         let parts = self.spaces.get(write.space).map(|it| it.addresses.parts(&span));
-        let mine = |held: Backing| matches!(held, Backing::Mapped { view, .. } if self.extent_of(view) == Some(of));
+        let mine = |backing: Backing| matches!(backing, Backing::Mapped { view, .. } if self.extent_of(view) == Some(of));
         !parts.unwrap_or_default().iter().any(|it| mine(it.1.backing))
     }
 }
 
 impl Kernel {
     /// Says what a driver was asked to write, or to have forgotten.
-    pub(crate) fn log_table_write(&self, table: Subject, what: &PagingOperation, facts: &TableContext) {
+    pub(crate) fn log_table_write(
+        &self,
+        table: Subject,
+        what: &PagingOperation,
+        step_context: &TableContext,
+    ) {
         match what {
             PagingOperation::Table(it) => {
                 let first = it.entries.first().copied().unwrap_or_default();
-                let same = |entry: &PageTableEntry| (entry.valid, entry.zero) == (first.valid, first.zero);
+                let same =
+                    |entry: &PageTableEntry| (entry.valid, entry.zero) == (first.valid, first.zero);
                 let counted = it.repeat || it.entries.len() as u64 == u64::from(it.count);
                 let what = EventKind::PageTableWritten {
-                    space: facts.space,
+                    space: step_context.space,
                     level: it.level,
-                    by: if facts.by_cpu { "cpu".into() } else { "gpu".into() },
+                    by: if step_context.by_cpu { "cpu".into() } else { "gpu".into() },
                     first: it.first,
                     count: it.count,
                     address: it.address,
                     entry_kind: it.entry_kind().into(),
-                    of: facts.of,
+                    of: step_context.of,
                     offset: it.offset,
                     sequential: counted && it.entries.iter().all(same),
                     segment: first.segment,
@@ -232,19 +247,20 @@ impl Kernel {
                 self.log.emit(table, what);
             }
             PagingOperation::Flush { start, end, .. } => {
-                self.log.emit(facts.space, EventKind::TlbFlushed { start: *start, end: *end });
+                self.log
+                    .emit(step_context.space, EventKind::TlbFlushed { start: *start, end: *end });
             }
             _ => (),
         }
     }
 
     /// Tells whoever looks at tables that nothing is known of one.
-    pub(crate) fn forget_table(&self, world: &KernelState, extent: Id<Extent>) {
-        let table = world.extents.get(extent).filter(|it| it.owner.is_table());
-        if let (Some(witness), Some(it), Some(spot)) =
-            (self.observer.get(), table, world.location_of(extent))
+    pub(crate) fn forget_table(&self, state: &KernelState, extent: Id<Extent>) {
+        let table = state.extents.get(extent).filter(|it| it.owner.is_table());
+        if let (Some(observer), Some(it), Some(range)) =
+            (self.observer.get(), table, state.location_of(extent))
         {
-            witness.table_forgotten(spot, it.owner.subject());
+            observer.table_forgotten(range, it.owner.subject());
         }
     }
 
@@ -253,51 +269,53 @@ impl Kernel {
         &self,
         paging: Option<Id<Paging>>,
         what: &PagingOperation,
-        facts: &TableContext,
+        step_context: &TableContext,
         begins: bool,
     ) {
-        let Some(witness) = self.observer.get() else { return };
+        let Some(observer) = self.observer.get() else { return };
         let paging = paging.map_or(Kind::Paging.subject(0), Id::subject);
         match what {
             PagingOperation::Table(it) => {
-                let said = |it: &PageTableEntry| TableEntry {
+                let message = |it: &PageTableEntry| TableEntry {
                     valid: it.valid,
                     zero: it.zero,
                     read_only: it.read_only,
                     segment: it.segment,
                     page: it.page,
                 };
-                let entries: Vec<TableEntry> = it.entries.iter().map(said).collect();
+                let entries: Vec<TableEntry> = it.entries.iter().map(message).collect();
                 let tabled = PageTableWrite {
                     paging,
-                    of: facts.space,
-                    process: facts.owner,
+                    of: step_context.space,
+                    process: step_context.owner,
                     level: it.level,
-                    table: facts.location,
+                    table: step_context.location,
                     first: it.first,
                     count: it.count,
                     entries: &entries,
                     repeat: it.repeat,
-                    by_cpu: facts.by_cpu,
+                    by_cpu: step_context.by_cpu,
                     address: it.address,
-                    machine: &*facts.machine,
+                    hardware: &*step_context.hardware,
                 };
                 if begins {
-                    witness.table_write_started(&tabled);
+                    observer.table_write_started(&tabled);
                 } else {
-                    witness.table_write_finished(&tabled);
+                    observer.table_write_finished(&tabled);
                 }
             }
-            PagingOperation::Flush { start, end, .. } if !begins => witness.tlb_flushed(&TlbFlush {
-                paging,
-                of: facts.space,
-                process: facts.owner,
-                root: facts.root,
-                index_bits: &facts.index_bits,
-                start: *start,
-                end: *end,
-                machine: &*facts.machine,
-            }),
+            PagingOperation::Flush { start, end, .. } if !begins => {
+                observer.tlb_flushed(&TlbFlush {
+                    paging,
+                    of: step_context.space,
+                    process: step_context.owner,
+                    root: step_context.root,
+                    index_bits: &step_context.index_bits,
+                    start: *start,
+                    end: *end,
+                    hardware: &*step_context.hardware,
+                })
+            }
             _ => (),
         }
     }

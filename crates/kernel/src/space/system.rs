@@ -3,7 +3,7 @@
 //! All memory of the adapter is in it, segment by segment. Its tables are written by the CPU, with
 //! no buffer, before its root is set.
 
-use crate::ddi::{Driver, CallDetails};
+use crate::ddi::{CallDetails, Driver};
 use crate::gate::DdiPermit;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
@@ -11,7 +11,7 @@ use crate::memory::Extent;
 use crate::memory::place::PagingPlan;
 use crate::memory::{PagingOperation, PagingStep, segment_number};
 use crate::miniport::{CreateContextArgs, DriverError};
-use crate::mmu::{PageTableEntry, MmuFeatures};
+use crate::mmu::{MmuFeatures, PageTableEntry};
 use crate::operation::{BuildPagingBufferArgs, PAGE};
 use crate::refused::KernelError;
 use crate::space::AddressSpace;
@@ -22,7 +22,7 @@ use crate::start::Adapter;
 use crate::store::Id;
 use crate::world::KernelState;
 use flight::invariant;
-use flight::{Kind, Passive, EventKind};
+use flight::{EventKind, Kind, Passive};
 use std::sync::Arc;
 
 impl Kernel {
@@ -41,30 +41,30 @@ impl Kernel {
         if self.state.lock().mmu(adapter).is_none() {
             return Ok(());
         }
-        let refused = |entry| {
+        let error = |entry| {
             move |why: KernelError| match why {
                 KernelError::Driver(why) => (entry, why),
                 _ => (entry, DriverError::NoMemory),
             }
         };
         let space =
-            self.create_space(at, permit, driver, None).map_err(refused("DxgkDdiCreateProcess"))?;
+            self.create_space(at, permit, driver, None).map_err(error("DxgkDdiCreateProcess"))?;
         if let Some(it) = self.state.lock().mmu_mut(adapter) {
             it.system = Some(space);
         }
         let rooted = self
             .start_system_context(at, permit, driver)
-            .map_err(refused("DxgkDdiCreateContext"))
+            .map_err(error("DxgkDdiCreateContext"))
             .and_then(|()| {
                 self.write_system(at, permit, driver, space)
-                    .map_err(refused("DxgkDdiSetRootPageTable"))
+                    .map_err(error("DxgkDdiSetRootPageTable"))
             });
         if let Err(why) = rooted {
             self.end_system(at, permit, driver);
             return Err(why);
         }
-        let mut world = self.state.lock();
-        if let Some(it) = world.spaces.get_mut(space) {
+        let mut state = self.state.lock();
+        if let Some(it) = state.spaces.get_mut(space) {
             (it.stage, it.users) = (SpaceStage::Live, 0);
         }
         Ok(())
@@ -80,47 +80,49 @@ impl Kernel {
         let adapter = driver.adapter;
         let (device, own) = self.reserve_device(None, adapter, Handle(0))?;
         let made = driver.create_device(at, permit, (None, own.handle()));
-        let word = {
-            let mut world = self.state.lock();
+        let driver_handle = {
+            let mut state = self.state.lock();
             let subject = device.subject();
-            let word = match made {
-                Ok(word) => Arc::new(word),
+            let driver_handle = match made {
+                Ok(driver_handle) => Arc::new(driver_handle),
                 Err(why) => {
-                    self.end_owner_context_allocations(&mut world, device, "DxgkDdiCreateDevice");
-                    world.take_device(device);
-                    world.kernel_handles.cancel(own);
+                    self.end_owner_context_allocations(&mut state, device, "DxgkDdiCreateDevice");
+                    state.take_device(device);
+                    state.kernel_handles.cancel(own);
                     return Err(why.into());
                 }
             };
-            world.kernel_handles.publish(own, device.into());
+            state.kernel_handles.publish(own, device.into());
             let process = Kind::Process.subject(0);
-            self.log.emit(subject, EventKind::DeviceCreated { process, adapter: adapter.subject() });
-            self.set_driver_handle(word.word(), subject);
-            if let Some(it) = world.devices.get_mut(device) {
-                (it.driver_handle, it.ending) = (Some(word.clone()), false);
+            self.log
+                .emit(subject, EventKind::DeviceCreated { process, adapter: adapter.subject() });
+            self.set_driver_handle(driver_handle.word(), subject);
+            if let Some(it) = state.devices.get_mut(device) {
+                (it.driver_handle, it.ending) = (Some(driver_handle.clone()), false);
             }
-            if let Some(it) = world.mmu_mut(adapter) {
+            if let Some(it) = state.mmu_mut(adapter) {
                 it.device = Some(device);
             }
-            word
+            driver_handle
         };
         let node = self.state.lock().memory(adapter).map_or(0, |it| it.1.paging.node);
-        let order = CreateContextArgs { node, engine: 1, system: true, private: Vec::new() };
+        let request = CreateContextArgs { node, engine: 1, system: true, private: Vec::new() };
         let (context, own) = self.reserve_system_context(device, node as usize)?;
-        let made = driver.create_context(at, permit, (None, own.handle()), &word, &order);
-        drop(word);
-        let mut world = self.state.lock();
+        let made =
+            driver.create_context(at, permit, (None, own.handle()), &driver_handle, &request);
+        drop(driver_handle);
+        let mut state = self.state.lock();
         let subject = context.subject();
         match made {
-            Ok((word, _)) => {
-                world.kernel_handles.publish(own, context.into());
-                let given = word.word();
-                world.contexts[context].driver_handle = Some(Arc::new(word));
-                world.devices[device].contexts.insert(context);
-                if let Some(it) = world.mmu_mut(adapter) {
+            Ok((driver_handle, _)) => {
+                state.kernel_handles.publish(own, context.into());
+                let given = driver_handle.word();
+                state.contexts[context].driver_handle = Some(Arc::new(driver_handle));
+                state.devices[device].contexts.insert(context);
+                if let Some(it) = state.mmu_mut(adapter) {
                     it.context = Some(context);
                 }
-                let nodes = world.adapters.get(adapter).map(|it| it.nodes.as_slice());
+                let nodes = state.adapters.get(adapter).map(|it| it.nodes.as_slice());
                 let on = nodes.and_then(|it| it.get(node as usize)).map_or(0, |it| it.number);
                 let (device, node) = (device.subject(), Kind::Node.subject(on));
                 self.log.emit(subject, EventKind::ContextCreated { device, node });
@@ -128,9 +130,9 @@ impl Kernel {
                 Ok(())
             }
             Err(why) => {
-                self.end_owner_context_allocations(&mut world, context, "DxgkDdiCreateContext");
-                world.contexts.take(context);
-                world.kernel_handles.cancel(own);
+                self.end_owner_context_allocations(&mut state, context, "DxgkDdiCreateContext");
+                state.contexts.take(context);
+                state.kernel_handles.cancel(own);
                 Err(why.into())
             }
         }
@@ -146,55 +148,56 @@ impl Kernel {
     ) -> Result<(), KernelError> {
         let adapter = driver.adapter;
         let steps = {
-            let world = &mut *self.state.lock();
+            let state = &mut *self.state.lock();
             let mut plan = PagingPlan::default();
-            self.plan_system(world, adapter, space, &mut plan)?;
+            self.plan_system(state, adapter, space, &mut plan)?;
             plan.page_in
         };
         for step in &steps {
             self.write_now(at, permit, driver, step)?;
         }
         let (rooted, context, number) = {
-            let world = self.state.lock();
-            let number = world.mmu(adapter).and_then(|it| it.context);
+            let state = self.state.lock();
+            let number = state.mmu(adapter).and_then(|it| it.context);
             let number = invariant(number, "the system has its context before its tables");
-            let word = world.contexts[number].driver_handle.clone();
-            (world.root_of(space), word, number)
+            let driver_handle = state.contexts[number].driver_handle.clone();
+            (state.root_of(space), driver_handle, number)
         };
         let (Some((extent, root)), Some(context)) = (rooted, context) else {
             return Err(KernelError::NoMemory { trim: 0 });
         };
         driver.set_root(at, permit, None, &context, root)?;
         drop(context);
-        let mut world = self.state.lock();
-        self.log_root(&world, space, Some(number), (extent, root));
-        world.contexts[number].root = Some(root);
+        let mut state = self.state.lock();
+        self.log_root(&state, space, Some(number), (extent, root));
+        state.contexts[number].root = Some(root);
         Ok(())
     }
 
     /// Plans the system's tables: a root, and all memory segment by segment.
     fn plan_system(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         adapter: Id<Adapter>,
         space: Id<AddressSpace>,
         plan: &mut PagingPlan,
     ) -> Result<(), KernelError> {
-        let no_room = |why: crate::memory::place::NoSpace| KernelError::NoMemory { trim: why.missing };
-        let Some(mmu) = world.mmu(adapter) else { return Ok(()) };
+        let no_room =
+            |why: crate::memory::place::NoSpace| KernelError::NoMemory { trim: why.missing };
+        let Some(mmu) = state.mmu(adapter) else { return Ok(()) };
         let (geometry, linear) = (mmu.geometry.clone(), mmu.linear.clone());
         let top = geometry.top();
-        let size = world.spaces.get(space).map(|it| it.root);
+        let size = state.spaces.get(space).map(|it| it.root);
         let size = size.map_or((1, None), |it| (it.entries, Some(it.bytes)));
-        let shape = geometry.level(top);
-        self.create_table(world, space, (top, 0), shape, size, plan).map_err(no_room)?;
+        let info = geometry.level(top);
+        self.create_table(state, space, (top, 0), info, size, plan).map_err(no_room)?;
         for (segment, start) in linear.iter().enumerate() {
             let Some(start) = *start else { continue };
-            let bytes = world.memory(adapter).and_then(|it| it.1.segments.get(segment));
+            let bytes = state.memory(adapter).and_then(|it| it.1.segments.get(segment));
             let bytes = bytes.map_or(0, |it| it.info.size);
-            self.create_tables(world, space, &(start..start + bytes), plan).map_err(no_room)?;
+            self.create_tables(state, space, &(start..start + bytes), plan).map_err(no_room)?;
         }
-        plan.page_in.extend(world.linear_steps(adapter, space));
+        plan.page_in.extend(state.linear_steps(adapter, space));
         Ok(())
     }
 
@@ -206,15 +209,15 @@ impl Kernel {
         driver: &Driver,
         step: &PagingStep,
     ) -> Result<(), KernelError> {
-        let facts = {
-            let world = self.state.lock();
-            world.table_context(step).zip(world.extents.get(step.extent).map(|it| it.owner))
+        let step_context = {
+            let state = self.state.lock();
+            state.table_context(step).zip(state.extents.get(step.extent).map(|it| it.owner))
         };
-        let Some((facts, table)) = facts else { return Ok(()) };
-        self.notify_table_observer(None, &step.operation, &facts, true);
+        let Some((step_context, table)) = step_context else { return Ok(()) };
+        self.notify_table_observer(None, &step.operation, &step_context, true);
         let (mut multipass, mut buffer, mut private) = (0, [0; 0], [0; 0]);
-        let Some(operation) = facts.operation(&step.operation) else { return Ok(()) };
-        let mut building = BuildPagingBufferArgs {
+        let Some(operation) = step_context.operation(&step.operation) else { return Ok(()) };
+        let mut args = BuildPagingBufferArgs {
             operation,
             buffer: &mut buffer,
             address: 0,
@@ -223,11 +226,11 @@ impl Kernel {
             multipass: &mut multipass,
             private: &mut private,
         };
-        let whom = CallDetails { process: None, log_arguments: &|_| () };
-        let answer = driver.build_paging(at, permit, whom, &mut building);
-        self.log_table_write(table.subject(), &step.operation, &facts);
-        answer?;
-        self.notify_table_observer(None, &step.operation, &facts, false);
+        let details = CallDetails { process: None, log_arguments: &|_| () };
+        let result = driver.build_paging(at, permit, details, &mut args);
+        self.log_table_write(table.subject(), &step.operation, &step_context);
+        result?;
+        self.notify_table_observer(None, &step.operation, &step_context, false);
         Ok(())
     }
 
@@ -241,34 +244,43 @@ impl Kernel {
             let _ = self.write_now(at, permit, driver, step); // A refusal changes nothing any more.
         }
         if let Some(context) = context
-            && let Some(word) = self.state.lock().contexts[context].driver_handle.take()
-            && let Some(word) = Arc::into_inner(word)
+            && let Some(driver_handle) = self.state.lock().contexts[context].driver_handle.take()
+            && let Some(driver_handle) = Arc::into_inner(driver_handle)
         {
-            let (subject, given) = (context.subject(), word.word());
+            let (subject, given) = (context.subject(), driver_handle.word());
             let log_arguments = |log: &flight::Log| log.emit(subject, EventKind::DdiEnds {});
-            let _ =
-                driver.destroy_context(at, permit, CallDetails { process: None, log_arguments: &log_arguments }, word);
-            let mut world = self.state.lock();
-            world.close_kernel_handle(context);
-            self.end_owner_context_allocations(&mut world, context, "DxgkDdiDestroyContext");
-            world.release_context(adapter, context);
+            let _ = driver.destroy_context(
+                at,
+                permit,
+                CallDetails { process: None, log_arguments: &log_arguments },
+                driver_handle,
+            );
+            let mut state = self.state.lock();
+            state.close_kernel_handle(context);
+            self.end_owner_context_allocations(&mut state, context, "DxgkDdiDestroyContext");
+            state.release_context(adapter, context);
             self.log.emit(subject, EventKind::ContextDestroyed {});
             self.end_driver_handle(given, subject, false);
-            world.remove_context(context);
+            state.remove_context(context);
         }
         if let Some(device) = device
-            && let Some(word) = self.state.lock().devices[device].driver_handle.take()
-            && let Some(word) = Arc::into_inner(word)
+            && let Some(driver_handle) = self.state.lock().devices[device].driver_handle.take()
+            && let Some(driver_handle) = Arc::into_inner(driver_handle)
         {
-            let (subject, given) = (device.subject(), word.word());
+            let (subject, given) = (device.subject(), driver_handle.word());
             let log_arguments = |log: &flight::Log| log.emit(subject, EventKind::DdiEnds {});
-            let _ = driver.destroy_device(at, permit, CallDetails { process: None, log_arguments: &log_arguments }, word);
-            let mut world = self.state.lock();
-            world.close_kernel_handle(device);
-            self.end_owner_context_allocations(&mut world, device, "DxgkDdiDestroyDevice");
+            let _ = driver.destroy_device(
+                at,
+                permit,
+                CallDetails { process: None, log_arguments: &log_arguments },
+                driver_handle,
+            );
+            let mut state = self.state.lock();
+            state.close_kernel_handle(device);
+            self.end_owner_context_allocations(&mut state, device, "DxgkDdiDestroyDevice");
             self.log.emit(subject, EventKind::DeviceDestroyed {});
             self.end_driver_handle(given, subject, false);
-            world.take_device(device);
+            state.take_device(device);
         }
         self.call_destroy_process(at, permit, driver, space);
     }
@@ -311,7 +323,11 @@ impl KernelState {
     }
 
     /// Writes where all memory is in the system's space.
-    pub(crate) fn linear_steps(&self, adapter: Id<Adapter>, space: Id<AddressSpace>) -> Vec<PagingStep> {
+    pub(crate) fn linear_steps(
+        &self,
+        adapter: Id<Adapter>,
+        space: Id<AddressSpace>,
+    ) -> Vec<PagingStep> {
         let Some((_, memory)) = self.memory(adapter) else { return Vec::new() };
         let Some((mmu, it)) = memory.mmu.as_ref().zip(self.spaces.get(space)) else {
             return Vec::new();
@@ -369,6 +385,7 @@ impl KernelState {
 
     /// Whether a step is a write that the CPU does.
     pub(crate) fn is_by_cpu(&self, step: &PagingStep) -> bool {
-        matches!(step.operation, PagingOperation::Table(_)) && self.table_context(step).is_some_and(|it| it.by_cpu)
+        matches!(step.operation, PagingOperation::Table(_))
+            && self.table_context(step).is_some_and(|it| it.by_cpu)
     }
 }

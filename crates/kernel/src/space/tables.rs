@@ -3,10 +3,10 @@
 use crate::kernel::Kernel;
 use crate::memory::Owner;
 use crate::memory::place::{NoSpace, PagingPlan};
-use crate::memory::{Extent, PagingOperation, SegmentLocation, PagingStep, segment_index};
+use crate::memory::{Extent, PagingOperation, PagingStep, SegmentLocation, segment_index};
 use crate::mmu::{PageTableEntry, TableLevel};
 use crate::operation::PAGE;
-use crate::segment::{SegmentSet, PlacementRequirements, PlacementFlags};
+use crate::segment::{PlacementFlags, PlacementRequirements, SegmentSet};
 use crate::space::AddressSpace;
 use crate::space::geometry::Geometry;
 use crate::space::step::TableWrite;
@@ -21,31 +21,31 @@ impl Kernel {
     /// place, none of them is made, and the plan's places are given up with them.
     pub(crate) fn create_tables(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         space: Id<AddressSpace>,
         span: &Span<u64>,
         plan: &mut PagingPlan,
     ) -> Result<(), NoSpace> {
-        let it = &world.spaces[space];
-        let Some(geometry) = world.mmu(it.adapter).map(|it| it.geometry.clone()) else {
+        let it = &state.spaces[space];
+        let Some(geometry) = state.mmu(it.adapter).map(|it| it.geometry.clone()) else {
             return Ok(());
         };
-        world.room_for_tables(space, &geometry, span)?;
+        state.room_for_tables(space, &geometry, span)?;
         let mut made = Vec::new();
         for level in (0..geometry.top()).rev() {
             for table in geometry.tables(level, span) {
-                if world.spaces.get(space).is_some_and(|it| it.tables.contains_key(&(level, table)))
+                if state.spaces.get(space).is_some_and(|it| it.tables.contains_key(&(level, table)))
                 {
                     continue;
                 }
                 let entries = geometry.entries(level);
-                let shape = geometry.level(level);
+                let info = geometry.level(level);
                 let key = (level, table);
-                match self.create_table(world, space, key, shape, (entries, None), plan) {
+                match self.create_table(state, space, key, info, (entries, None), plan) {
                     Ok(_) => made.push(key),
                     Err(why) => {
-                        self.undo_plan(world, plan);
-                        self.remove_tables(world, space, &made);
+                        self.undo_plan(state, plan);
+                        self.remove_tables(state, space, &made);
                         return Err(why);
                     }
                 }
@@ -55,11 +55,11 @@ impl Kernel {
     }
 
     /// Takes back tables that were never written.
-    fn remove_tables(&self, world: &mut KernelState, space: Id<AddressSpace>, made: &[(u32, u64)]) {
+    fn remove_tables(&self, state: &mut KernelState, space: Id<AddressSpace>, made: &[(u32, u64)]) {
         for key in made {
-            let extent = world.spaces.get_mut(space).and_then(|it| it.tables.remove(key));
+            let extent = state.spaces.get_mut(space).and_then(|it| it.tables.remove(key));
             if let Some(extent) = extent {
-                self.drop_extent(world, extent);
+                self.drop_extent(state, extent);
             }
         }
     }
@@ -68,47 +68,56 @@ impl Kernel {
     /// and then in the table above it.
     pub(crate) fn create_table(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         space: Id<AddressSpace>,
         (level, table): (u32, u64),
-        shape: TableLevel,
+        info: TableLevel,
         (entries, bytes): (u32, Option<u64>),
         plan: &mut PagingPlan,
     ) -> Result<Id<Extent>, NoSpace> {
-        let it = &world.spaces[space];
+        let it = &state.spaces[space];
         let (adapter, system) = (it.adapter, it.process.is_none());
-        let Some(geometry) = world.mmu(adapter).map(|it| it.geometry.clone()) else {
+        let Some(geometry) = state.mmu(adapter).map(|it| it.geometry.clone()) else {
             return Err(NoSpace { missing: 1 });
         };
-        world.last_table += 1;
-        let owner = Owner::Table(world.last_table);
-        let segment = if system { shape.system_segment } else { shape.segment };
-        let wants = PlacementRequirements {
+        state.last_table += 1;
+        let owner = Owner::Table(state.last_table);
+        let segment = if system { info.system_segment } else { info.segment };
+        let requirements = PlacementRequirements {
             segments: SegmentSet::of(&[segment]),
             priority: u32::MAX,
             flags: PlacementFlags { pinned: true, ..PlacementFlags::default() },
             ..PlacementRequirements::default()
         };
-        let bytes = bytes.unwrap_or(u64::from(shape.bytes));
-        let alignment = u64::from(shape.alignment).max(PAGE);
-        let extent = world.extents.insert(Extent::new(adapter, owner, 0, bytes, alignment, wants));
-        if let Err(why) = self.plan_page_in(world, extent, plan) {
-            world.extents.take(extent);
+        let bytes = bytes.unwrap_or(u64::from(info.bytes));
+        let alignment = u64::from(info.alignment).max(PAGE);
+        let extent =
+            state.extents.insert(Extent::new(adapter, owner, 0, bytes, alignment, requirements));
+        if let Err(why) = self.plan_page_in(state, extent, plan) {
+            state.extents.take(extent);
             return Err(why);
         }
         let address = geometry.span(level, table).start;
         let of = crate::space::subject(space);
-        self.log.emit(owner.subject(), EventKind::PageTableCreated { space: of, level, address, entries });
+        self.log.emit(
+            owner.subject(),
+            EventKind::PageTableCreated { space: of, level, address, entries },
+        );
         let write = TableWrite {
             count: entries,
             initial: true,
             ..TableWrite::invalidation(space, level, extent, address)
         };
-        plan.page_in.extend(world.table_step(write));
+        plan.page_in.extend(state.table_step(write));
         if level < geometry.top() {
-            plan.page_in.extend(world.parent_entry_step(space, &geometry, (level, table), Some(extent)));
+            plan.page_in.extend(state.parent_entry_step(
+                space,
+                &geometry,
+                (level, table),
+                Some(extent),
+            ));
         }
-        world.spaces[space].tables.insert((level, table), extent);
+        state.spaces[space].tables.insert((level, table), extent);
         Ok(extent)
     }
 }
@@ -153,7 +162,8 @@ impl KernelState {
         // WINDOWS: only for drivers that ask for it (documented, ExplicitPageTableInvalidation).
         for (extent, level, address) in ends.into_iter().filter(|_| again) {
             let count = geometry.entries(level);
-            let write = TableWrite { count, ..TableWrite::invalidation(space, level, extent, address) };
+            let write =
+                TableWrite { count, ..TableWrite::invalidation(space, level, extent, address) };
             into.extend(self.table_step(write));
         }
         zombie
@@ -168,9 +178,9 @@ impl KernelState {
     ) -> Result<(), NoSpace> {
         let it = &self.spaces[space];
         let tables = geometry.tables(0, span);
-        let shape = geometry.level(0);
-        let bytes = (tables.end - tables.start).saturating_mul(u64::from(shape.bytes));
-        let number = if it.process.is_none() { shape.system_segment } else { shape.segment };
+        let info = geometry.level(0);
+        let bytes = (tables.end - tables.start).saturating_mul(u64::from(info.bytes));
+        let number = if it.process.is_none() { info.system_segment } else { info.segment };
         let segment = self.memory(it.adapter).and_then(|it| it.1.segment_numbered(number));
         let size = segment.map_or(0, |it| it.info.size);
         if bytes > size { Err(NoSpace { missing: bytes - size }) } else { Ok(()) }
@@ -190,7 +200,12 @@ impl KernelState {
         let entry = match to {
             Some(extent) => {
                 let (segment, offset) = self.location_of(extent)?;
-                PageTableEntry { valid: true, segment, page: offset / PAGE, ..PageTableEntry::default() }
+                PageTableEntry {
+                    valid: true,
+                    segment,
+                    page: offset / PAGE,
+                    ..PageTableEntry::default()
+                }
             }
             None => PageTableEntry::default(),
         };
@@ -221,7 +236,12 @@ impl KernelState {
     }
 
     /// The same on behalf of several: none of them ends before.
-    fn flush_for(&self, space: Id<AddressSpace>, span: &Span<u64>, of: Vec<Id<Extent>>) -> Option<PagingStep> {
+    fn flush_for(
+        &self,
+        space: Id<AddressSpace>,
+        span: &Span<u64>,
+        of: Vec<Id<Extent>>,
+    ) -> Option<PagingStep> {
         let (extent, root) = self.root_of(space)?;
         let at = SegmentLocation { segment: segment_index(root.segment)?, offset: root.offset };
         // WINDOWS: all there is goes from zero to zero (documented).

@@ -20,7 +20,7 @@ use crate::start::Adapter;
 use crate::store::Id;
 use crate::view::ViewStage;
 use crate::world::KernelState;
-use flight::{Passive, EventKind};
+use flight::{EventKind, Passive};
 use std::ops::Range as Span;
 
 /// What a client wants done to its addresses (`D3DKMT_UPDATEGPUVIRTUALADDRESS`).
@@ -100,7 +100,9 @@ impl AddressUpdate {
     /// The addresses it changes.
     fn target(&self) -> Option<Span<u64>> {
         let (start, bytes) = match *self {
-            AddressUpdate::Map { base, bytes, .. } | AddressUpdate::Unmap { base, bytes, .. } => (base, bytes),
+            AddressUpdate::Map { base, bytes, .. } | AddressUpdate::Unmap { base, bytes, .. } => {
+                (base, bytes)
+            }
             AddressUpdate::Copy { to, bytes, .. } => (to, bytes),
         };
         Some(start..start.checked_add(bytes)?)
@@ -121,69 +123,76 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        order: &UpdateAddressRequest,
+        request: &UpdateAddressRequest,
     ) -> Result<(), KernelError> {
-        let inside = self.enter_device(process, order.device)?;
-        let space = self.state.lock().space_of(process.0, inside.adapter);
+        let guard = self.enter_device(process, request.device)?;
+        let space = self.state.lock().space_of(process.0, guard.adapter);
         let space = space.ok_or(KernelError::NoAddressSpace)?;
-        let ends = order.operations.iter().filter_map(AddressUpdate::target).map(|it| it.end);
+        let ends = request.operations.iter().filter_map(AddressUpdate::target).map(|it| it.end);
         let end = ends.max().unwrap_or(0);
-        let mut world = loop {
-            let world = self.state.lock();
+        let mut state = loop {
+            let state = self.state.lock();
             // What is not there is refused below.
-            let known = world.spaces.get(space).is_some_and(|it| end <= it.addresses.end());
-            if !known || world.root_covers(space, end) {
-                break world;
+            let known = state.spaces.get(space).is_some_and(|it| end <= it.addresses.end());
+            if !known || state.root_covers(space, end) {
+                break state;
             }
-            drop(world);
-            self.grow_root(at, &inside.driver, space, end)?;
+            drop(state);
+            self.grow_root(at, &guard.driver, space, end)?;
         };
-        if let Some(fence) = order.fence {
-            drop(world);
-            return self.queue_update(at, process, (inside.device, space), order, fence);
+        if let Some(fence) = request.fence {
+            drop(state);
+            return self.queue_update(at, process, (guard.device, space), request, fence);
         }
-        let world = &mut *world;
-        let mut judged = world.check_update(process, inside.device, space, &order.operations)?;
-        judged.update = world.number_update(space);
-        self.apply_update(world, &judged)
+        let state = &mut *state;
+        let mut judged = state.check_update(process, guard.device, space, &request.operations)?;
+        judged.update = state.number_update(space);
+        self.apply_update(state, &judged)
     }
 
     /// Does what an update says, as far as it is still about the same reservation.
-    pub(crate) fn apply_update(&self, world: &mut KernelState, judged: &CheckedUpdate) -> Result<(), KernelError> {
+    pub(crate) fn apply_update(
+        &self,
+        state: &mut KernelState,
+        judged: &CheckedUpdate,
+    ) -> Result<(), KernelError> {
         let CheckedUpdate { adapter, space, ref ready, reservation, update, .. } = *judged;
         let (mut plan, mut ignored, mut full) = (PagingPlan::default(), 0, None);
-        for (order, it) in (0..).zip(ready) {
+        for (request, it) in (0..).zip(ready) {
             let Some(target) = it.change.target() else { continue };
-            let same = world.reservation_of(space, &target) == Some(reservation);
-            if !same || !world.is_backing_live(it.backing) {
+            let same = state.reservation_of(space, &target) == Some(reservation);
+            if !same || !state.is_backing_live(it.backing) {
                 ignored += 1;
                 continue;
             }
-            for (span, held) in world.resolved_ranges(space, it) {
-                world.spaces[space].addresses.set_backing(&span, held);
-                self.log_mapped(world, space, &span, held, (span.start, 0, 0, order));
+            for (span, backing) in state.resolved_ranges(space, it) {
+                state.spaces[space].addresses.set_backing(&span, backing);
+                self.log_mapped(state, space, &span, backing, (span.start, 0, 0, request));
             }
-            if let Err(why) = self.plan_span(world, space, &target, &mut plan) {
+            if let Err(why) = self.plan_span(state, space, &target, &mut plan) {
                 // What came before it is done: there is no memory for more tables.
-                world.spaces[space].addresses.set_backing(&target, Backing::Reserved);
+                state.spaces[space].addresses.set_backing(&target, Backing::Reserved);
                 full = Some(why);
                 break;
             }
         }
         let of = judged.fence.map(|it| it.object.subject());
         let next_size = judged.fence.map_or(0, |it| it.value);
-        self.log.emit(subject(space), EventKind::UpdateApplied { update, ignored, of, fence_value: next_size });
+        self.log.emit(
+            subject(space),
+            EventKind::UpdateApplied { update, ignored, of, fence_value: next_size },
+        );
         let mut zombie = Vec::new();
         if full.is_none() {
             for span in ready.iter().filter_map(|it| it.change.target()) {
-                zombie.extend(world.drop_tables(space, &span, &mut plan.page_in));
+                zombie.extend(state.drop_tables(space, &span, &mut plan.page_in));
             }
         }
-        let paging = self.start_paging(world, adapter, plan, None);
+        let paging = self.start_paging(state, adapter, plan, None);
         for extent in zombie {
-            self.release_extent(world, extent);
+            self.release_extent(state, extent);
         }
-        self.finish_queued_update(world, judged, paging);
+        self.finish_queued_update(state, judged, paging);
         full.map_or(Ok(()), Err)
     }
 }
@@ -201,21 +210,22 @@ impl KernelState {
         let mut ready = Vec::with_capacity(operations.len());
         let (mut targets, mut sources) = (None, None);
         for change in operations {
-            let target = change.target().ok_or(KernelError::AddressesMixed { start: 0, bytes: 0 })?;
+            let target =
+                change.target().ok_or(KernelError::AddressesMixed { start: 0, bytes: 0 })?;
             self.same_reservation(space, &target, &mut targets)?;
             if let Some(source) = change.source() {
                 self.same_reservation(space, &source, &mut sources)?;
             }
-            let held = match *change {
+            let backing = match *change {
                 AddressUpdate::Map { view, offset, piece, bytes, access, .. } => {
                     let length = if piece == 0 { bytes } else { piece };
-                    let behind = MapSource::Allocation { view, offset, access };
-                    self.resolve_map_source(process, device, behind, length)?.0
+                    let waits = MapSource::Allocation { view, offset, access };
+                    self.resolve_map_source(process, device, waits, length)?.0
                 }
                 AddressUpdate::Unmap { zero: true, .. } => Backing::Zero,
                 AddressUpdate::Unmap { .. } | AddressUpdate::Copy { .. } => Backing::Reserved,
             };
-            ready.push(ResolvedUpdate { change: *change, backing: held });
+            ready.push(ResolvedUpdate { change: *change, backing: backing });
         }
         let adapter = self.spaces[space].adapter;
         let reservation = targets.unwrap_or(0);
@@ -232,8 +242,8 @@ impl KernelState {
     }
 
     /// Whether what is to be mapped is still there.
-    fn is_backing_live(&self, held: Backing) -> bool {
-        match held {
+    fn is_backing_live(&self, backing: Backing) -> bool {
+        match backing {
             Backing::Mapped { view, .. } => {
                 self.views.get(view).is_some_and(|it| it.stage == ViewStage::Live)
             }
@@ -271,7 +281,11 @@ impl KernelState {
     }
 
     /// What an operation puts where, piece by piece.
-    fn resolved_ranges(&self, space: Id<AddressSpace>, it: &ResolvedUpdate) -> Vec<(Span<u64>, Backing)> {
+    fn resolved_ranges(
+        &self,
+        space: Id<AddressSpace>,
+        it: &ResolvedUpdate,
+    ) -> Vec<(Span<u64>, Backing)> {
         match it.change {
             AddressUpdate::Map { base, bytes, piece, .. } => {
                 let step = if piece == 0 { bytes } else { piece.min(bytes) };
@@ -282,9 +296,9 @@ impl KernelState {
             AddressUpdate::Unmap { base, bytes, .. } => vec![(base..base + bytes, it.backing)],
             AddressUpdate::Copy { from, to, bytes } => {
                 let space = &self.spaces[space];
-                let moved = |(part, taken): (Span<u64>, crate::space::addresses::AddressRange)| {
+                let moved = |(part, range): (Span<u64>, crate::space::addresses::AddressRange)| {
                     let start = part.start - from + to;
-                    (start..start + (part.end - part.start), taken.backing)
+                    (start..start + (part.end - part.start), range.backing)
                 };
                 space.addresses.parts(&(from..from + bytes)).into_iter().map(moved).collect()
             }

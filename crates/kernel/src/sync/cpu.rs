@@ -3,15 +3,15 @@
 use crate::context::Context;
 use crate::device::Device;
 use crate::handle::ObjectId;
-use crate::handle::{HandleError, Handle};
+use crate::handle::{Handle, HandleError};
 use crate::kernel::Kernel;
 use crate::process::ProcessId;
 use crate::refused::{Argument, KernelError};
 use crate::store::Id;
-use crate::sync::marks::{GpuWait, SyncPoint, SyncPoints, GpuWaitResult, Waiter};
-use crate::sync::{SyncValue, SyncObject};
+use crate::sync::marks::{GpuWait, GpuWaitResult, SyncPoint, SyncPoints, Waiter};
+use crate::sync::{SyncObject, SyncValue};
 use crate::world::KernelState;
-use flight::{Passive, WaitToken, EventKind, WaitResult};
+use flight::{EventKind, Passive, WaitResult, WaitToken};
 use smallvec::SmallVec;
 
 /// How far a value of 32 bits may be from the last one.
@@ -53,8 +53,8 @@ impl Kernel {
     /// of `D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU`).
     pub fn are_fences(&self, process: ProcessId, list: &[Handle]) -> bool {
         let world = self.state.lock();
-        let names = world.processes.get(process.0).map(|it| &it.handles);
-        list.iter().all(|handle| match names.map(|it| it.lookup(*handle)) {
+        let handles = world.processes.get(process.0).map(|it| &it.handles);
+        list.iter().all(|handle| match handles.map(|it| it.lookup(*handle)) {
             Some(Ok(ObjectId::QueueFence(_))) => true,
             Some(Ok(ObjectId::SyncObject(sync))) => {
                 matches!(world.sync.objects[sync].state, SyncValue::Monitored { .. })
@@ -73,9 +73,16 @@ impl Kernel {
     ) -> Result<(), KernelError> {
         let world = &mut *self.state.lock();
         let device = world.resolve_handle::<Device>(process, Argument::Device, device)?;
-        let marks = self.resolve_sync_points(world, process, device, list, SyncUse::Signal { rewinds }, true)?;
-        for (mark, value) in marks.list {
-            let SyncPoint::Object(number) = mark else { continue };
+        let points = self.resolve_sync_points(
+            world,
+            process,
+            device,
+            list,
+            SyncUse::Signal { rewinds },
+            true,
+        )?;
+        for (point, value) in points.list {
+            let SyncPoint::Object(number) = point else { continue };
             if let Some(it) = world.sync.objects.get_mut(number) {
                 it.state = SyncValue::Monitored { value };
             }
@@ -91,13 +98,21 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        order: &WaitRequest<'_>,
+        request: &WaitRequest<'_>,
     ) -> Result<(), KernelError> {
         let number = {
             let world = &mut *self.state.lock();
-            let device = world.resolve_handle::<Device>(process, Argument::Device, order.device)?;
-            let marks = self.resolve_sync_points(world, process, device, order.list, SyncUse::Wait, true)?;
-            let waiter = match order.event {
+            let device =
+                world.resolve_handle::<Device>(process, Argument::Device, request.device)?;
+            let points = self.resolve_sync_points(
+                world,
+                process,
+                device,
+                request.list,
+                SyncUse::Wait,
+                true,
+            )?;
+            let waiter = match request.event {
                 Some(event) => {
                     let event = world.event(process.0, event)?;
                     world.retain_event(event);
@@ -105,17 +120,17 @@ impl Kernel {
                 }
                 None => Waiter::Thread,
             };
-            world.retain_points(&marks);
-            let satisfied = world.is_satisfied(&marks, order.any);
-            let (process, any) = (process.0, order.any);
-            let it = GpuWait { waiter, device, process, points: marks, any, result: None };
+            world.retain_points(&points);
+            let satisfied = world.is_satisfied(&points, request.any);
+            let (process, any) = (process.0, request.any);
+            let it = GpuWait { waiter, device, process, points: points, any, result: None };
             let number = self.begin_gpu_wait(world, it);
             if satisfied {
                 self.end_gpu_wait(world, number, GpuWaitResult::Satisfied);
             }
             number
         };
-        if order.event.is_some() { Ok(()) } else { self.block_thread(at, number) }
+        if request.event.is_some() { Ok(()) } else { self.block_thread(at, number) }
     }
 
     /// Waits until a paging queue's fence has a value, whatever device it is of.
@@ -132,28 +147,30 @@ impl Kernel {
             let device = world.paging_queues[queue].device;
             world.devices.get(device).map(|it| it.handle).unwrap_or_default()
         };
-        let order = WaitRequest { device, list: &[(fence, value)], any: false, event: None };
-        self.wait_from_cpu(at, process, &order)
+        let request = WaitRequest { device, list: &[(fence, value)], any: false, event: None };
+        self.wait_from_cpu(at, process, &request)
     }
 
     /// Waits, on a client's thread, until a wait is over.
     fn block_thread(&self, at: &mut Passive, number: Id<GpuWait>) -> Result<(), KernelError> {
         loop {
-            let (ticket, about) = {
+            let (token, about) = {
                 let world = &mut *self.state.lock();
                 // It is gone if its device or its process has ended.
-                let Some(it) = world.sync.gpu_waits.get(number) else { return Err(KernelError::Stuck) };
+                let Some(it) = world.sync.gpu_waits.get(number) else {
+                    return Err(KernelError::Stuck);
+                };
                 let zombie = KernelError::Removed(it.device.subject());
                 if let Some(over) = it.result {
                     world.sync.gpu_waits.take(number);
                     return if over == GpuWaitResult::Satisfied { Ok(()) } else { Err(zombie) };
                 }
                 let about = it.points.list.first().map_or(number.subject(), |it| it.0.subject());
-                let ticket = WaitToken::for_external_threads(world.describe_missing(&it.points));
-                world.waiters.push(ticket.clone());
-                (ticket, about)
+                let token = WaitToken::for_external_threads(world.describe_missing(&it.points));
+                world.waiters.push(token.clone());
+                (token, about)
             };
-            if let WaitResult::Stuck(_) | WaitResult::HostEnded = self.park(at, about, &ticket) {
+            if let WaitResult::Stuck(_) | WaitResult::HostEnded = self.park(at, about, &token) {
                 let world = &mut *self.state.lock();
                 self.end_gpu_wait(world, number, GpuWaitResult::Cancelled);
                 world.sync.gpu_waits.take(number);
@@ -168,37 +185,38 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        order: &SignalRequest<'_>,
+        request: &SignalRequest<'_>,
     ) -> Result<(), KernelError> {
-        let marks = {
+        let points = {
             let world = &mut *self.state.lock();
-            let devices = world.devices_named(process, order.contexts)?;
-            let (how, event) = (SyncUse::Signal { rewinds: true }, order.event);
+            let devices = world.devices_named(process, request.contexts)?;
+            let (how, event) = (SyncUse::Signal { rewinds: true }, request.event);
             // The caller may name no context: then nothing is signalled.
             let Some(first) = devices.first().copied() else { return Ok(()) };
             for device in devices.iter().skip(1) {
-                self.resolve_sync_points(world, process, *device, order.list, how, false)?;
+                self.resolve_sync_points(world, process, *device, request.list, how, false)?;
             }
-            let mut marks = self.resolve_sync_points(world, process, first, order.list, how, false)?;
+            let mut points =
+                self.resolve_sync_points(world, process, first, request.list, how, false)?;
             if let Some(event) = event {
                 let event = world.event(process.0, event)?;
-                marks.list.push((SyncPoint::Object(world.create_notification(first, event)), 0));
+                points.list.push((SyncPoint::Object(world.create_notification(first, event)), 0));
             }
             if devices.len() > 1 {
                 let many = u32::try_from(devices.len()).unwrap_or(u32::MAX);
-                marks.broadcast = Some(world.begin_broadcast(many));
+                points.broadcast = Some(world.begin_broadcast(many));
             }
             for _ in &devices {
-                world.retain_points(&marks);
+                world.retain_points(&points);
             }
-            marks
+            points
         };
-        for (place, context) in order.contexts.iter().enumerate() {
-            if let Err(why) = self.queue_signal(at, process, *context, marks.clone()) {
+        for (place, context) in request.contexts.iter().enumerate() {
+            if let Err(why) = self.queue_signal(at, process, *context, points.clone()) {
                 // This one's item and those of the others that come after it are not there.
                 let world = &mut *self.state.lock();
-                for _ in place..order.contexts.len() {
-                    self.cancel_points(world, None, &marks);
+                for _ in place..request.contexts.len() {
+                    self.cancel_points(world, None, &points);
                 }
                 return Err(why);
             }
@@ -215,15 +233,16 @@ impl Kernel {
         context: Handle,
         list: &[(Handle, u64)],
     ) -> Result<(), KernelError> {
-        let marks = {
+        let points = {
             let world = &mut *self.state.lock();
             let device = world.devices_named(process, &[context])?[0];
-            let marks = self.resolve_sync_points(world, process, device, list, SyncUse::Wait, false)?;
-            world.retain_points(&marks);
-            marks
+            let points =
+                self.resolve_sync_points(world, process, device, list, SyncUse::Wait, false)?;
+            world.retain_points(&points);
+            points
         };
-        self.queue_wait(at, process, context, marks.clone()).inspect_err(|_| {
-            self.cancel_points(&mut self.state.lock(), None, &marks);
+        self.queue_wait(at, process, context, points.clone()).inspect_err(|_| {
+            self.cancel_points(&mut self.state.lock(), None, &points);
         })
     }
 
@@ -237,11 +256,14 @@ impl Kernel {
         how: SyncUse,
         cpu: bool,
     ) -> Result<SyncPoints, KernelError> {
-        let mut marks = SmallVec::new();
+        let mut points = SmallVec::new();
         for (handle, value) in list {
-            marks.push((self.resolve_sync_point(world, process, device, (*handle, *value), how, cpu)?, *value));
+            points.push((
+                self.resolve_sync_point(world, process, device, (*handle, *value), how, cpu)?,
+                *value,
+            ));
         }
-        Ok(SyncPoints { list: marks, broadcast: None })
+        Ok(SyncPoints { list: points, broadcast: None })
     }
 
     pub(super) fn resolve_sync_point(
@@ -257,7 +279,9 @@ impl Kernel {
         let number = match world.find_handle(process, argument, handle)? {
             ObjectId::SyncObject(number) => number,
             // Only paging work signals the fence of a queue.
-            ObjectId::QueueFence(queue) if how == SyncUse::Wait => return Ok(SyncPoint::Queue(queue)),
+            ObjectId::QueueFence(queue) if how == SyncUse::Wait => {
+                return Ok(SyncPoint::Queue(queue));
+            }
             find_handle => {
                 let why = HandleError::WrongKind(find_handle.subject());
                 return Err(KernelError::Handle { argument, handle, why });
@@ -274,16 +298,21 @@ impl Kernel {
             SyncUse::Signal { .. } => ("signal", it.no_signal),
             SyncUse::Wait => ("wait", it.no_wait),
         };
-        let answer = if denied { "denied" } else { "taken" };
+        let result = if denied { "denied" } else { "taken" };
         let device = device.subject();
-        let asked = EventKind::SyncRequested { device, operation: what.into(), result: answer.into() };
+        let asked =
+            EventKind::SyncRequested { device, operation: what.into(), result: result.into() };
         self.log.emit(subject, asked);
         if denied {
             return Err(KernelError::AccessDenied(subject));
         }
         it.allows(value, how).map_err(|current| match current {
-            ValueError::Decreases(current) => KernelError::FenceDecreases { sync: subject, value, current },
-            ValueError::TooFar(current) => KernelError::FenceTooFar { sync: subject, value, current },
+            ValueError::Decreases(current) => {
+                KernelError::FenceDecreases { sync: subject, value, current }
+            }
+            ValueError::TooFar(current) => {
+                KernelError::FenceTooFar { sync: subject, value, current }
+            }
         })?;
         Ok(SyncPoint::Object(number))
     }
@@ -304,7 +333,9 @@ impl SyncObject {
         }
         // WINDOWS: a lower value is refused (observed); that the same one is not is our decision.
         match how {
-            SyncUse::Signal { rewinds: false } if asked < value => Err(ValueError::Decreases(value)),
+            SyncUse::Signal { rewinds: false } if asked < value => {
+                Err(ValueError::Decreases(value))
+            }
             SyncUse::Signal { .. } | SyncUse::Wait => Ok(()),
         }
     }

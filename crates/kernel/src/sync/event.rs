@@ -8,7 +8,7 @@ use crate::process::ProcessId;
 use crate::refused::KernelError;
 use crate::store::Id;
 use crate::world::KernelState;
-use flight::{Passive, RuleId, Subject, WaitToken, EventKind, Component, WaitResult};
+use flight::{Component, EventKind, Passive, RuleId, Subject, WaitResult, WaitToken};
 
 /// A client's event.
 pub(crate) struct Event {
@@ -25,9 +25,9 @@ pub(crate) struct Event {
 impl Kernel {
     /// Makes an event that is not set. Its number is never used again.
     pub fn create_event(&self, process: ProcessId) -> u32 {
-        let mut world = self.state.lock();
+        let mut state = self.state.lock();
         let it = Event { process: process.0, set: false, open: true, uses: 0, notices: 0 };
-        let number = world.sync.events.insert(it);
+        let number = state.sync.events.insert(it);
         let created = EventKind::EventCreated { process: process.subject() };
         self.log.emit(number.subject(), created);
         number.serial()
@@ -35,16 +35,16 @@ impl Kernel {
 
     /// Whether an event is set.
     pub fn event_is_set(&self, process: ProcessId, event: u32) -> Result<bool, KernelError> {
-        let world = self.state.lock();
-        let event = world.event(process.0, event)?;
-        Ok(world.sync.events[event].set)
+        let state = self.state.lock();
+        let event = state.event(process.0, event)?;
+        Ok(state.sync.events[event].set)
     }
 
     /// An event is not set any more.
     pub fn reset_event(&self, process: ProcessId, event: u32) -> Result<(), KernelError> {
-        let world = &mut *self.state.lock();
-        let event = world.event(process.0, event)?;
-        world.sync.events[event].set = false;
+        let state = &mut *self.state.lock();
+        let event = state.event(process.0, event)?;
+        state.sync.events[event].set = false;
         self.log.emit(event.subject(), EventKind::EventReset {});
         Ok(())
     }
@@ -57,17 +57,18 @@ impl Kernel {
         event: u32,
     ) -> Result<(), KernelError> {
         loop {
-            let (event, ticket) = {
-                let mut world = self.state.lock();
-                let event = world.event(process.0, event)?;
-                if world.sync.events[event].set {
+            let (event, token) = {
+                let mut state = self.state.lock();
+                let event = state.event(process.0, event)?;
+                if state.sync.events[event].set {
                     return Ok(());
                 }
-                let ticket = WaitToken::for_external_threads(format!("{} to be set", event.subject()));
-                world.waiters.push(ticket.clone());
-                (event, ticket)
+                let token =
+                    WaitToken::for_external_threads(format!("{} to be set", event.subject()));
+                state.waiters.push(token.clone());
+                (event, token)
             };
-            match self.park(at, event.subject(), &ticket) {
+            match self.park(at, event.subject(), &token) {
                 WaitResult::Woken | WaitResult::TimedOut => (),
                 WaitResult::Stuck(_) | WaitResult::HostEnded => return Err(KernelError::Stuck),
             }
@@ -76,54 +77,69 @@ impl Kernel {
 
     /// A client is done with an event. What will set it keeps it.
     pub fn close_event(&self, process: ProcessId, event: u32) -> Result<(), KernelError> {
-        let world = &mut *self.state.lock();
-        let event = world.event(process.0, event)?;
-        let notices = world.sync.events[event].notices;
+        let state = &mut *self.state.lock();
+        let event = state.event(process.0, event)?;
+        let notices = state.sync.events[event].notices;
         let subject = event.subject();
         let broken = (notices > 0).then(|| {
             format!("{subject} is closed before the {notices} objects that were created with it")
         });
         let place = "D3DKMTCreateSynchronizationObject2.CPUNotification";
-        self.log.judge(RuleId::SYNC_CREATE_016, Component::Client, process.subject(), place, broken);
-        self.close_event_handle(world, event);
+        self.log.judge(
+            RuleId::SYNC_CREATE_016,
+            Component::Client,
+            process.subject(),
+            place,
+            broken,
+        );
+        self.close_event_handle(state, event);
         Ok(())
     }
 
-    fn close_event_handle(&self, world: &mut KernelState, event: Id<Event>) {
-        if let Some(it) = world.sync.events.get_mut(event) {
+    fn close_event_handle(&self, state: &mut KernelState, event: Id<Event>) {
+        if let Some(it) = state.sync.events.get_mut(event) {
             it.open = false;
         }
         self.log.emit(event.subject(), EventKind::EventClosed {});
-        world.forget_event(event);
-        self.wake_all(world);
+        state.forget_event(event);
+        self.wake_all(state);
     }
 
     /// A process ends: what it waits for and its events end.
-    pub(crate) fn end_events(&self, world: &mut KernelState, process: Id<Process>) {
-        if world.sync.events.is_empty() && world.sync.gpu_waits.is_empty() {
+    pub(crate) fn end_events(&self, state: &mut KernelState, process: Id<Process>) {
+        if state.sync.events.is_empty() && state.sync.gpu_waits.is_empty() {
             return;
         }
-        self.cancel_gpu_waits(world, |it| it.process == process);
-        let mine = world.sync.events.iter().filter(|(_, it)| it.process == process && it.open);
+        self.cancel_gpu_waits(state, |it| it.process == process);
+        let mine = state.sync.events.iter().filter(|(_, it)| it.process == process && it.open);
         let mine: Vec<Id<Event>> = mine.map(|it| it.0).collect();
         for event in mine {
-            self.close_event_handle(world, event);
+            self.close_event_handle(state, event);
         }
     }
 
     /// Sets an event.
-    pub(super) fn set_event(&self, world: &mut KernelState, event: Id<Event>, component: Option<Subject>) {
-        if let Some(it) = world.sync.events.get_mut(event) {
+    pub(super) fn set_event(
+        &self,
+        state: &mut KernelState,
+        event: Id<Event>,
+        component: Option<Subject>,
+    ) {
+        if let Some(it) = state.sync.events.get_mut(event) {
             it.set = true;
             self.log.emit(event.subject(), EventKind::EventSet { by: component });
         }
-        self.wake_all(world);
+        self.wake_all(state);
     }
 }
 
 impl KernelState {
     /// The event that a client's number names, which is the process's.
-    pub(super) fn event(&self, process: Id<Process>, number: u32) -> Result<Id<Event>, KernelError> {
+    pub(super) fn event(
+        &self,
+        process: Id<Process>,
+        number: u32,
+    ) -> Result<Id<Event>, KernelError> {
         let named = |event: &Id<Event>| {
             let it = &self.sync.events[*event];
             it.process == process && it.open

@@ -14,9 +14,9 @@ use crate::space::update::CheckedUpdate;
 use crate::store::Id;
 use crate::sync::cpu::SyncUse;
 use crate::sync::event::Event;
-use crate::sync::{SyncValue, SyncObject};
+use crate::sync::{SyncObject, SyncValue};
 use crate::world::KernelState;
-use flight::{Subject, Text, EventKind};
+use flight::{EventKind, Subject, Text};
 use smallvec::SmallVec;
 
 /// What a context waits for or signals: objects, each with a value.
@@ -87,8 +87,8 @@ impl SyncPoint {
 }
 
 impl SyncPoints {
-    pub(super) fn contains(&self, mark: SyncPoint) -> bool {
-        self.list.iter().any(|it| it.0 == mark)
+    pub(super) fn contains(&self, point: SyncPoint) -> bool {
+        self.list.iter().any(|it| it.0 == point)
     }
 
     /// How many objects it names.
@@ -97,7 +97,7 @@ impl SyncPoints {
     }
 
     fn objects(&self) -> impl Iterator<Item = (Id<SyncObject>, u64)> + '_ {
-        self.list.iter().filter_map(|(mark, value)| match mark {
+        self.list.iter().filter_map(|(point, value)| match point {
             SyncPoint::Object(number) => Some((*number, *value)),
             SyncPoint::Queue(_) => None,
         })
@@ -108,82 +108,109 @@ impl Kernel {
     /// Passes a wait that stands first in a context's queue: takes all it names or nothing. When
     /// it answers false the context is noted with what it lacks, and [`Kernel::advance`] is called
     /// for it when that may have come.
-    pub(crate) fn try_satisfy(&self, world: &mut KernelState, context: Id<Context>, wait: &SyncPoints) -> bool {
-        let noted = world.gpu_wait_of(context);
+    pub(crate) fn try_satisfy(
+        &self,
+        state: &mut KernelState,
+        context: Id<Context>,
+        wait: &SyncPoints,
+    ) -> bool {
+        let noted = state.gpu_wait_of(context);
         let number = noted.unwrap_or_else(|| {
-            let device = world.contexts[context].device;
-            let process = world.devices[device].owner();
+            let device = state.contexts[context].device;
+            let process = state.devices[device].owner();
             let waiter = Waiter::Context(context);
-            let marks = wait.clone();
-            self.begin_gpu_wait(world, GpuWait { waiter, device, process, points: marks, any: false, result: None })
+            let points = wait.clone();
+            self.begin_gpu_wait(
+                state,
+                GpuWait { waiter, device, process, points: points, any: false, result: None },
+            )
         });
-        if !world.is_satisfied(wait, false) {
+        if !state.is_satisfied(wait, false) {
             return false;
         }
-        self.acquire_points(world, number, context, wait);
-        world.sync.gpu_waits.take(number);
+        self.acquire_points(state, number, context, wait);
+        state.sync.gpu_waits.take(number);
         self.log.emit(number.subject(), EventKind::GpuWaitSatisfied {});
-        self.release_points(world, wait);
+        self.release_points(state, wait);
         true
     }
 
     /// The context has come to a signal: values rise, waiters wake. The signal is no longer in
     /// its queue. For each context that may go on, `advance` is called: by this, or by whoever
     /// does so already.
-    pub(crate) fn signal_points(&self, world: &mut KernelState, context: Id<Context>, signal: &SyncPoints) {
-        if self.reach_broadcast(world, context, signal) {
+    pub(crate) fn signal_points(
+        &self,
+        state: &mut KernelState,
+        context: Id<Context>,
+        signal: &SyncPoints,
+    ) {
+        if self.reach_broadcast(state, context, signal) {
             let component = if signal.broadcast.is_some() { "broadcast" } else { "context" };
             for (number, value) in signal.objects() {
-                self.signal_one(world, number, value, component);
+                self.signal_one(state, number, value, component);
             }
         }
-        self.release_points(world, signal);
-        self.resume_satisfied(world);
+        self.release_points(state, signal);
+        self.resume_satisfied(state);
     }
 
     /// A queued wait or signal will never be reached (its device is lost): references go.
     pub(crate) fn cancel_points(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         context: Option<Id<Context>>,
-        marks: &SyncPoints,
+        points: &SyncPoints,
     ) {
-        if marks.broadcast.is_none()
-            && let Some(number) = context.and_then(|context| world.gpu_wait_of(context))
+        if points.broadcast.is_none()
+            && let Some(number) = context.and_then(|context| state.gpu_wait_of(context))
         {
-            world.sync.gpu_waits.take(number);
+            state.sync.gpu_waits.take(number);
             self.log.emit(number.subject(), EventKind::GpuWaitCancelled {});
         }
-        if let Some(it) = marks.broadcast.and_then(|it| world.sync.broadcasts.get_mut(it)) {
+        if let Some(it) = points.broadcast.and_then(|it| state.sync.broadcasts.get_mut(it)) {
             it.remaining = None;
         }
-        world.leave_broadcast(marks);
-        self.release_points(world, marks);
+        state.leave_broadcast(points);
+        self.release_points(state, points);
     }
 
     /// Whether a signal counts now that this context has come to it.
-    fn reach_broadcast(&self, world: &mut KernelState, context: Id<Context>, signal: &SyncPoints) -> bool {
+    fn reach_broadcast(
+        &self,
+        state: &mut KernelState,
+        context: Id<Context>,
+        signal: &SyncPoints,
+    ) -> bool {
         let Some(broadcast) = signal.broadcast else { return true };
-        let it = &mut world.sync.broadcasts[broadcast];
+        let it = &mut state.sync.broadcasts[broadcast];
         it.remaining = it.remaining.map(|it| it.saturating_sub(1));
         let remaining = it.remaining;
         let (broadcast, context) = (broadcast.serial(), context.subject());
-        for (mark, _) in &signal.list {
+        for (point, _) in &signal.list {
             if let Some(remaining) = remaining {
-                self.log.emit(mark.subject(), EventKind::SyncReached { broadcast, context, remaining });
+                self.log.emit(
+                    point.subject(),
+                    EventKind::SyncReached { broadcast, context, remaining },
+                );
             }
         }
-        world.leave_broadcast(signal);
+        state.leave_broadcast(signal);
         remaining == Some(0)
     }
 
     /// Signals one object.
-    fn signal_one(&self, world: &mut KernelState, number: Id<SyncObject>, target: u64, component: &'static str) {
-        let it = &mut world.sync.objects[number];
+    fn signal_one(
+        &self,
+        state: &mut KernelState,
+        number: Id<SyncObject>,
+        target: u64,
+        component: &'static str,
+    ) {
+        let it = &mut state.sync.objects[number];
         match &mut it.state {
             SyncValue::Mutex { held } => *held = None,
             // WINDOWS: what becomes of a signal above the most is not documented; here it is lost.
-            SyncValue::Semaphore { count, most } if *most == 0 || *count < *most => {
+            SyncValue::Semaphore { count, limit } if *limit == 0 || *count < *limit => {
                 *count = count.saturating_add(1);
             }
             SyncValue::Semaphore { .. } => (),
@@ -191,122 +218,148 @@ impl Kernel {
             SyncValue::Fence { value } | SyncValue::Monitored { value } => *value = target,
             SyncValue::Notification { event } => {
                 let event = *event;
-                self.set_event(world, event, Some(number.subject()));
+                self.set_event(state, event, Some(number.subject()));
                 return;
             }
         }
-        self.sync_changed(world, number, component);
+        self.sync_changed(state, number, component);
     }
 
     /// Something has changed: whoever waits for it, and can go on, does.
-    pub(crate) fn recheck_waits(&self, world: &mut KernelState, mark: SyncPoint) {
-        if world.sync.gpu_waits.is_empty() {
+    pub(crate) fn recheck_waits(&self, state: &mut KernelState, point: SyncPoint) {
+        if state.sync.gpu_waits.is_empty() {
             return;
         }
-        let waits = |it: &(Id<GpuWait>, &GpuWait)| it.1.result.is_none() && it.1.points.contains(mark);
-        let all: Vec<Id<GpuWait>> = world.sync.gpu_waits.iter().filter(waits).map(|it| it.0).collect();
+        let waits =
+            |it: &(Id<GpuWait>, &GpuWait)| it.1.result.is_none() && it.1.points.contains(point);
+        let all: Vec<Id<GpuWait>> =
+            state.sync.gpu_waits.iter().filter(waits).map(|it| it.0).collect();
         for number in all {
             // The end of another wait may have ended it.
-            let Some(it) = world.sync.gpu_waits.get(number) else { continue };
+            let Some(it) = state.sync.gpu_waits.get(number) else { continue };
             if let Waiter::Context(context) = it.waiter {
-                if !world.sync.satisfied.contains(&context) {
-                    world.sync.satisfied.push_back(context);
+                if !state.sync.satisfied.contains(&context) {
+                    state.sync.satisfied.push_back(context);
                 }
-            } else if world.is_satisfied(&it.points, it.any) {
-                self.end_gpu_wait(world, number, GpuWaitResult::Satisfied);
+            } else if state.is_satisfied(&it.points, it.any) {
+                self.end_gpu_wait(state, number, GpuWaitResult::Satisfied);
             }
         }
-        self.wake_all(world);
+        self.wake_all(state);
     }
 
     /// Lets contexts and updates of addresses go on that have come to what they waited for. They may signal others: those
     /// go on here, too, and not inside their turn.
-    pub(crate) fn resume_satisfied(&self, world: &mut KernelState) {
-        if std::mem::replace(&mut world.sync.waking, true) {
+    pub(crate) fn resume_satisfied(&self, state: &mut KernelState) {
+        if std::mem::replace(&mut state.sync.waking, true) {
             return;
         }
         loop {
-            if let Some(context) = world.sync.satisfied.pop_front() {
-                self.advance(world, context);
-            } else if let Some(update) = world.sync.due.pop_front() {
-                self.apply_due_update(world, update);
+            if let Some(context) = state.sync.satisfied.pop_front() {
+                self.advance(state, context);
+            } else if let Some(update) = state.sync.due.pop_front() {
+                self.apply_due_update(state, update);
             } else {
                 break;
             }
         }
-        world.sync.waking = false;
+        state.sync.waking = false;
     }
 
     /// Notes a wait, and says so.
-    pub(super) fn begin_gpu_wait(&self, world: &mut KernelState, it: GpuWait) -> Id<GpuWait> {
+    pub(super) fn begin_gpu_wait(&self, state: &mut KernelState, it: GpuWait) -> Id<GpuWait> {
         let (waiter, form) = match it.waiter {
             Waiter::Context(context) => (context.subject(), "context"),
             Waiter::Thread => (it.process.subject(), "thread"),
             Waiter::Event(event) => (event.subject(), "event"),
             Waiter::Update { space, .. } => (space.subject(), "update"),
         };
-        let (any, marks) = (it.any, it.points.clone());
-        let number = world.sync.gpu_waits.insert(it);
+        let (any, points) = (it.any, it.points.clone());
+        let number = state.sync.gpu_waits.insert(it);
         let subject = number.subject();
         let form: Text = form.into();
-        self.log.emit(subject, EventKind::GpuWaitStarted { waiter, waiter_kind: form, any, count: marks.count() });
-        for (mark, value) in marks.list {
-            self.log.emit(subject, EventKind::GpuWaitObject { of: mark.subject(), value });
+        self.log.emit(
+            subject,
+            EventKind::GpuWaitStarted { waiter, waiter_kind: form, any, count: points.count() },
+        );
+        for (point, value) in points.list {
+            self.log.emit(subject, EventKind::GpuWaitObject { of: point.subject(), value });
         }
         number
     }
 
     /// A wait of a thread or an event is over.
-    pub(super) fn end_gpu_wait(&self, world: &mut KernelState, number: Id<GpuWait>, over: GpuWaitResult) {
+    pub(super) fn end_gpu_wait(
+        &self,
+        state: &mut KernelState,
+        number: Id<GpuWait>,
+        over: GpuWaitResult,
+    ) {
         // The end of another wait may have ended it.
-        let Some(it) = world.sync.gpu_waits.get_mut(number) else { return };
+        let Some(it) = state.sync.gpu_waits.get_mut(number) else { return };
         if it.result.is_some() {
             return;
         }
         it.result = Some(over);
-        let (waiter, marks, subject) = (it.waiter, it.points.clone(), number.subject());
+        let (waiter, points, subject) = (it.waiter, it.points.clone(), number.subject());
         if let Waiter::Event(event) = waiter {
-            world.sync.gpu_waits.take(number);
+            state.sync.gpu_waits.take(number);
             if over == GpuWaitResult::Satisfied {
-                self.set_event(world, event, Some(subject));
+                self.set_event(state, event, Some(subject));
             }
-            world.release_event(event);
+            state.release_event(event);
         }
         if let Waiter::Update { .. } = waiter {
-            world.sync.gpu_waits.take(number);
+            state.sync.gpu_waits.take(number);
         }
-        let said = match over {
+        let message = match over {
             GpuWaitResult::Satisfied => EventKind::GpuWaitSatisfied {},
             GpuWaitResult::Cancelled => EventKind::GpuWaitCancelled {},
         };
-        self.log.emit(subject, said);
-        self.release_points(world, &marks);
+        self.log.emit(subject, message);
+        self.release_points(state, &points);
         match (waiter, over) {
-            (Waiter::Update { update, .. }, GpuWaitResult::Satisfied) => world.sync.due.push_back(update),
-            (Waiter::Update { update, .. }, GpuWaitResult::Cancelled) => self.drop_update(world, update),
+            (Waiter::Update { update, .. }, GpuWaitResult::Satisfied) => {
+                state.sync.due.push_back(update)
+            }
+            (Waiter::Update { update, .. }, GpuWaitResult::Cancelled) => {
+                self.drop_update(state, update)
+            }
             _ => (),
         }
     }
 
     /// Ends waits of threads and events whose owner ends.
-    pub(crate) fn cancel_gpu_waits(&self, world: &mut KernelState, cause: impl Fn(&GpuWait) -> bool) {
+    pub(crate) fn cancel_gpu_waits(
+        &self,
+        state: &mut KernelState,
+        cause: impl Fn(&GpuWait) -> bool,
+    ) {
         let context = |it: &GpuWait| matches!(it.waiter, Waiter::Context(_));
-        let all = world.sync.gpu_waits.iter().filter(|(_, it)| cause(it) && !context(it));
+        let all = state.sync.gpu_waits.iter().filter(|(_, it)| cause(it) && !context(it));
         let all: Vec<Id<GpuWait>> = all.map(|it| it.0).collect();
         for number in all {
-            self.end_gpu_wait(world, number, GpuWaitResult::Cancelled);
+            self.end_gpu_wait(state, number, GpuWaitResult::Cancelled);
         }
-        self.wake_all(world);
+        self.wake_all(state);
     }
 
     /// Takes what a wait takes away.
-    fn acquire_points(&self, world: &mut KernelState, number: Id<GpuWait>, context: Id<Context>, wait: &SyncPoints) {
+    fn acquire_points(
+        &self,
+        state: &mut KernelState,
+        number: Id<GpuWait>,
+        context: Id<Context>,
+        wait: &SyncPoints,
+    ) {
         for (object, _) in wait.objects() {
-            let it = &mut world.sync.objects[object];
+            let it = &mut state.sync.objects[object];
             match &mut it.state {
                 SyncValue::Mutex { held } => *held = Some(super::MutexOwner::Context(context)),
                 SyncValue::Semaphore { count, .. } => *count = count.saturating_sub(1),
-                SyncValue::Fence { .. } | SyncValue::Monitored { .. } | SyncValue::Notification { .. } => continue,
+                SyncValue::Fence { .. }
+                | SyncValue::Monitored { .. }
+                | SyncValue::Notification { .. } => continue,
             }
             let remaining = it.state.value();
             let component = number.subject();
@@ -317,14 +370,28 @@ impl Kernel {
     /// The fence that an update of addresses waits for, and signals.
     pub(crate) fn find_update_fence(
         &self,
-        world: &KernelState,
+        state: &KernelState,
         process: ProcessId,
         device: Id<Device>,
         (handle, value): (Handle, u64),
     ) -> Result<Id<SyncObject>, KernelError> {
         let next = (handle, value.saturating_add(1));
-        self.resolve_sync_point(world, process, device, next, SyncUse::Signal { rewinds: true }, true)?;
-        match self.resolve_sync_point(world, process, device, (handle, value), SyncUse::Wait, true)? {
+        self.resolve_sync_point(
+            state,
+            process,
+            device,
+            next,
+            SyncUse::Signal { rewinds: true },
+            true,
+        )?;
+        match self.resolve_sync_point(
+            state,
+            process,
+            device,
+            (handle, value),
+            SyncUse::Wait,
+            true,
+        )? {
             SyncPoint::Object(number) => Ok(number),
             // It was no such above.
             SyncPoint::Queue(number) => Err(KernelError::NotMonitored(number.subject())),
@@ -334,41 +401,43 @@ impl Kernel {
     /// An update of addresses waits for its fence.
     pub(crate) fn begin_update_wait(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         (update, space): (Id<CheckedUpdate>, Id<AddressSpace>),
         (process, device): (Id<Process>, Id<Device>),
         fence: FenceValue,
     ) {
-        let marks = points_of(fence);
-        world.retain_points(&marks);
+        let points = points_of(fence);
+        state.retain_points(&points);
         let waiter = Waiter::Update { update, space };
-        self.begin_gpu_wait(world, GpuWait { waiter, device, process, points: marks, any: false, result: None });
+        self.begin_gpu_wait(
+            state,
+            GpuWait { waiter, device, process, points: points, any: false, result: None },
+        );
     }
 
     /// An update of addresses is done.
-    pub(crate) fn signal_update(&self, world: &mut KernelState, fence: FenceValue) {
+    pub(crate) fn signal_update(&self, state: &mut KernelState, fence: FenceValue) {
         let target = fence.value.saturating_add(1);
         // A reset may have given it its highest value meanwhile.
-        let higher = world
-            .sync
-            .objects
-            .get(fence.object)
-            .is_some_and(|it| matches!(it.state, SyncValue::Monitored { value } if value > target));
+        let higher =
+            state.sync.objects.get(fence.object).is_some_and(
+                |it| matches!(it.state, SyncValue::Monitored { value } if value > target),
+            );
         if !higher {
-            self.signal_one(world, fence.object, target, "update");
+            self.signal_one(state, fence.object, target, "update");
         }
     }
 
     /// An update of addresses needs its fence no more.
-    pub(crate) fn release_fence(&self, world: &mut KernelState, fence: FenceValue) {
-        self.release_points(world, &points_of(fence));
+    pub(crate) fn release_fence(&self, state: &mut KernelState, fence: FenceValue) {
+        self.release_points(state, &points_of(fence));
     }
 
     /// Something that needed objects is gone.
-    pub(super) fn release_points(&self, world: &mut KernelState, marks: &SyncPoints) {
-        for (number, _) in marks.objects() {
-            world.sync.objects[number].uses -= 1;
-            self.end_unused_sync(world, number);
+    pub(super) fn release_points(&self, state: &mut KernelState, points: &SyncPoints) {
+        for (number, _) in points.objects() {
+            state.sync.objects[number].uses -= 1;
+            self.end_unused_sync(state, number);
         }
     }
 }
@@ -390,8 +459,8 @@ impl KernelState {
     }
 
     /// Something needs objects.
-    pub(super) fn retain_points(&mut self, marks: &SyncPoints) {
-        for (number, _) in marks.objects() {
+    pub(super) fn retain_points(&mut self, points: &SyncPoints) {
+        for (number, _) in points.objects() {
             self.sync.objects[number].uses += 1;
         }
     }
@@ -402,8 +471,8 @@ impl KernelState {
     }
 
     /// An item of a broadcast is gone: with the last one goes the broadcast.
-    fn leave_broadcast(&mut self, marks: &SyncPoints) {
-        let Some(number) = marks.broadcast else { return };
+    fn leave_broadcast(&mut self, points: &SyncPoints) {
+        let Some(number) = points.broadcast else { return };
         let it = &mut self.sync.broadcasts[number];
         it.items = it.items.saturating_sub(1);
         if it.items == 0 {
@@ -421,23 +490,25 @@ impl KernelState {
     }
 
     /// Whether a wait can pass now.
-    pub(super) fn is_satisfied(&self, marks: &SyncPoints, any: bool) -> bool {
-        let met = |(mark, value): &(SyncPoint, u64)| match mark {
-            SyncPoint::Queue(number) => self.paging_queues.get(*number).is_none_or(|it| it.last_signalled >= *value),
+    pub(super) fn is_satisfied(&self, points: &SyncPoints, any: bool) -> bool {
+        let met = |(point, value): &(SyncPoint, u64)| match point {
+            SyncPoint::Queue(number) => {
+                self.paging_queues.get(*number).is_none_or(|it| it.last_signalled >= *value)
+            }
             SyncPoint::Object(number) => {
-                let often = marks.list.iter().filter(|it| it.0 == *mark).count();
+                let often = points.list.iter().filter(|it| it.0 == *point).count();
                 self.sync.objects.get(*number).is_none_or(|it| it.is_reached(*value, often))
             }
         };
-        if any { marks.list.iter().any(met) } else { marks.list.iter().all(met) }
+        if any { points.list.iter().any(met) } else { points.list.iter().all(met) }
     }
 
     /// What a wait lacks, in words.
-    pub(crate) fn describe_missing(&self, marks: &SyncPoints) -> String {
-        let one = |(mark, value): &(SyncPoint, u64)| match mark {
+    pub(crate) fn describe_missing(&self, points: &SyncPoints) -> String {
+        let one = |(point, value): &(SyncPoint, u64)| match point {
             SyncPoint::Queue(number) => {
                 let done = self.paging_queues.get(*number).map_or(0, |it| it.last_signalled);
-                format!("{}, which has signalled {done}, to signal {value}", mark.subject())
+                format!("{}, which has signalled {done}, to signal {value}", point.subject())
             }
             SyncPoint::Object(number) => {
                 let stands = self.describe_sync(*number);
@@ -453,7 +524,7 @@ impl KernelState {
             let alone = SyncPoints { list: SmallVec::from_slice(&[**it]), broadcast: None };
             !self.is_satisfied(&alone, false)
         };
-        let all: Vec<String> = marks.list.iter().filter(unmet).map(one).collect();
+        let all: Vec<String> = points.list.iter().filter(unmet).map(one).collect();
         all.join(" and for ")
     }
 }

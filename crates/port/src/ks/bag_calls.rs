@@ -4,7 +4,7 @@
 
 use crate::gate::{read, write};
 use crate::ks::door::Door;
-use crate::ks::gate::{MaxIrql, bag, export, device};
+use crate::ks::gate::{MaxIrql, bag, device, export};
 use crate::ks::status::status_from_result;
 use abi::ks::{KSDEVICE, KSOBJECT_BAG, PFNKSFREE};
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
@@ -12,7 +12,7 @@ use abi::{BOOLEAN, NTSTATUS, PVOID};
 use flight::Pool as _;
 use std::ptr;
 use std::sync::Arc;
-use stream::{DriverResult, BagOwner, DriverError};
+use stream::{BagOwner, DriverError, DriverResult};
 
 /// The level and the mutex of a bag have a rule of their own, which its services judge.
 const MAX_IRQL: MaxIrql = MaxIrql::Unjudged;
@@ -111,7 +111,8 @@ pub unsafe extern "win64-unwind" fn _KsEdit(
 /// A block of the driver's pool in a bag.
 fn allocate_bagged(door: &Arc<Door>, bag: BagOwner, bytes: u32, tag: u32) -> DriverResult<PVOID> {
     let tag = if tag == 0 { u32::from_le_bytes(*b"KsEd") } else { tag };
-    let bytes = Some(bytes).filter(|it| *it > 0 && *it <= MAX_EDITED).ok_or(DriverError::NoMemory)?;
+    let bytes =
+        Some(bytes).filter(|it| *it > 0 && *it <= MAX_EDITED).ok_or(DriverError::NoMemory)?;
     let block = door.pool().allocate_pool(bytes as usize, tag).ok_or(DriverError::NoMemory)?;
     let services = door.services();
     services.add_memory(block);

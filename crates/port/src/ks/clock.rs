@@ -15,7 +15,7 @@ use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_SUCCESS
 use abi::{GUID, NTSTATUS, PVOID};
 use std::ptr;
 use std::sync::Arc;
-use stream::{PinId, DriverError};
+use stream::{DriverError, PinId};
 
 /// A clock that a driver has.
 pub(crate) struct ReferenceClock {
@@ -52,7 +52,9 @@ pub unsafe extern "win64-unwind" fn KsPinGetReferenceClockInterface(
         let clock = DriverMemory::from_value(IKsReferenceClock { lpVtbl: &raw const CLOCK_VTABLE });
         object::insert(clock.address(), door.weak(), Object::Clock(pin));
         let pointer = clock.pointer();
-        door.inner().clocks.insert(clock.address(), ReferenceClock { memory: clock, pin, references: 1 });
+        door.inner()
+            .clocks
+            .insert(clock.address(), ReferenceClock { memory: clock, pin, references: 1 });
         Ok(pointer)
     });
     if let Ok(clock) = clock {

@@ -94,10 +94,14 @@ fn descriptor_error<T>(why: impl Into<String>) -> DescriptorResult<T> {
 /// A list of a table: so many, and where.
 fn read_counted_list(count: u32, is_null: bool, what: &str) -> DescriptorResult<()> {
     if count > MAX_ITEMS {
-        return descriptor_error(format!("a table says that it has {count} {what}: at most {MAX_ITEMS} are read"));
+        return descriptor_error(format!(
+            "a table says that it has {count} {what}: at most {MAX_ITEMS} are read"
+        ));
     }
     if count > 0 && is_null {
-        return descriptor_error(format!("a table says that it has {count} {what}, and where they are is NULL"));
+        return descriptor_error(format!(
+            "a table says that it has {count} {what}, and where they are is NULL"
+        ));
     }
     Ok(())
 }
@@ -219,7 +223,9 @@ impl PinTable {
         let flow = match it.PinDescriptor.DataFlow {
             KSPIN_DATAFLOW_IN => Flow::In,
             KSPIN_DATAFLOW_OUT => Flow::Out,
-            other => return descriptor_error(format!("the data flow of a pin is {other}: it is 1 or 2")),
+            other => {
+                return descriptor_error(format!("the data flow of a pin is {other}: it is 1 or 2"));
+            }
         };
         let count = it.PinDescriptor.DataRangesCount;
         read_counted_list(count, it.PinDescriptor.DataRanges.is_null(), "data ranges")?;
@@ -353,11 +359,15 @@ unsafe fn format(at: *const KSDATAFORMAT) -> DescriptorResult<Format> {
 
 /// A format, as a driver reads it.
 pub(crate) fn format_bytes(format: &Format) -> Vec<u8> {
-    let (major, sub, specifier) = (guid_from_u128(format.major), guid_from_u128(format.sub_format), guid_from_u128(format.specifier));
+    let (major, sub, specifier) = (
+        guid_from_u128(format.major),
+        guid_from_u128(format.sub_format),
+        guid_from_u128(format.specifier),
+    );
     let size = HEAD.saturating_add(u32::try_from(format.block.len()).unwrap_or(0));
     let mut all = Vec::new();
-    for word in [size, 0, format.sample_size, 0] {
-        all.extend(word.to_le_bytes());
+    for driver_handle in [size, 0, format.sample_size, 0] {
+        all.extend(driver_handle.to_le_bytes());
     }
     for it in [major, sub, specifier] {
         all.extend(it.Data1.to_le_bytes());
@@ -374,7 +384,9 @@ pub(crate) fn format_bytes(format: &Format) -> Vec<u8> {
 /// # Safety
 ///
 /// It is NULL, or points to a framing with as many items as it says.
-pub(crate) unsafe fn framing(at: *const KSALLOCATOR_FRAMING_EX) -> DescriptorResult<Option<FramingForm>> {
+pub(crate) unsafe fn framing(
+    at: *const KSALLOCATOR_FRAMING_EX,
+) -> DescriptorResult<Option<FramingForm>> {
     // SAFETY: The caller promises the same.
     let Some(it) = (unsafe { read(at) }) else { return Ok(None) };
     read_counted_list(it.CountItems, false, "items of framing")?;

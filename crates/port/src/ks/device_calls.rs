@@ -4,7 +4,7 @@
 
 use crate::gate::write;
 use crate::ks::describe::{FilterTable, PinTable};
-use crate::ks::gate::{MaxIrql, export, device, device_object, factory, filter};
+use crate::ks::gate::{MaxIrql, device, device_object, export, factory, filter};
 use crate::ks::mapping::DmaAdapter;
 use crate::ks::status::status_from_result;
 use abi::ks::{

@@ -1,7 +1,7 @@
 //! The door of one device: what its driver was shown, and what it said with it.
 
 use crate::ks::clock::ReferenceClock;
-use crate::ks::describe::{FilterTable, PinTable, DeviceTable};
+use crate::ks::describe::{DeviceTable, FilterTable, PinTable};
 use crate::ks::frame::{ShownFrame, ShownPointer};
 use crate::ks::freed::FreedFrames;
 use crate::ks::mapping::DmaAdapter;
@@ -11,7 +11,7 @@ use crate::ks::place::DriverMemory;
 use abi::ks::{KSDEVICE, KSFILTER, KSFILTERFACTORY, KSOBJECT_BAG, PFNKSFREE, PowerSystemWorking};
 use abi::miniport::{DEVICE_POWER_STATE, PowerDeviceD0};
 use abi::{BOOLEAN, PVOID};
-use flight::{RuleId, Subject, Component};
+use flight::{Component, RuleId, Subject};
 use nt::Pool;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -87,10 +87,15 @@ struct QuarantinedMemory {
 
 impl Door {
     /// A door for functions to these services, until it is dropped.
-    pub(crate) fn open(services: Arc<Services>, pool: Arc<Pool>, tables: &DeviceTable) -> Arc<Self> {
+    pub(crate) fn open(
+        services: Arc<Services>,
+        pool: Arc<Pool>,
+        tables: &DeviceTable,
+    ) -> Arc<Self> {
         let filters = tables.filters.clone();
         let door = Arc::new_cyclic(|weak: &Weak<Door>| {
-            let (device, device_object) = (DriverMemory::new(size_of::<KSDEVICE>()), DriverMemory::new(512));
+            let (device, device_object) =
+                (DriverMemory::new(size_of::<KSDEVICE>()), DriverMemory::new(512));
             object::insert(device.address(), weak, Object::Device);
             object::insert(device_object.address(), weak, Object::Functional);
             let inner = DoorState {
@@ -236,7 +241,12 @@ impl Door {
     }
 
     /// Something has ended: its memory rests.
-    pub(crate) fn quarantine(inner: &mut DoorState, place: DriverMemory, what: Subject, rule: RuleId) {
+    pub(crate) fn quarantine(
+        inner: &mut DoorState,
+        place: DriverMemory,
+        what: Subject,
+        rule: RuleId,
+    ) {
         place.fill_ended();
         inner.quarantine.push_back(QuarantinedMemory { memory: place, subject: what, rule });
         while inner.quarantine.len() > MAX_QUARANTINED {

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use stream::{AllocatorId, DriverResult, DescriptorError, DriverSetup, DriverError, Services};
+use stream::{AllocatorId, DescriptorError, DriverError, DriverResult, DriverSetup, Services};
 
 /// A minidriver that filled in a `KSDEVICE_DESCRIPTOR`.
 ///

@@ -123,10 +123,10 @@ pub const FUNCTIONS: &[KsExport] = &{
             all[at] = SERVED[at];
         } else {
             let trap = at - SERVED.len();
-            let (name, ceiling, why) = TRAPS[trap];
+            let (name, ceiling, reason) = TRAPS[trap];
             all[at] = KsExport {
                 name,
-                support: Support::Missing(why),
+                support: Support::Missing(reason),
                 ceiling: level(ceiling),
                 rules: &[],
                 address: ADDRESSES[trap],

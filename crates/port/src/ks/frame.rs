@@ -181,7 +181,11 @@ impl Door {
     }
 }
 
-fn fill_pointer(inner: &mut DoorState, pointer: PointerId, view: &PointerView) -> *mut KSSTREAM_POINTER {
+fn fill_pointer(
+    inner: &mut DoorState,
+    pointer: PointerId,
+    view: &PointerView,
+) -> *mut KSSTREAM_POINTER {
     let pin = inner.pins.get(&view.pin);
     let (out, size) = pin.map_or((true, 0), |it| (it.is_output(), it.header_size()));
     let maps = pin.is_some_and(ShownPin::uses_mappings);

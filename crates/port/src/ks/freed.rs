@@ -1,7 +1,7 @@
 //! Frames that a driver was told to free and keeps: what is in them is looked at after its calls.
 
 use crate::ks::door::Door;
-use flight::{RuleId, Component};
+use flight::{Component, RuleId};
 use std::collections::BTreeMap;
 use stream::Entry;
 
@@ -24,7 +24,8 @@ impl FreedFrames {
     /// Those whose turn it is, one at least: with as many bytes as are looked at, beginning behind
     /// the last one.
     fn next_batch(&mut self, most: usize) -> Vec<(usize, usize, u64)> {
-        let (behind, before) = (self.frames.range(self.last + 1..), self.frames.range(..=self.last));
+        let (behind, before) =
+            (self.frames.range(self.last + 1..), self.frames.range(..=self.last));
         let mut left = Some(most);
         let turn = behind.chain(before).take_while(|(_, (bytes, _))| {
             let has = left.is_some();
@@ -97,7 +98,13 @@ impl Door {
             });
             let device = self.services().device().subject();
             let place = Entry::FreeFrame.name();
-            self.services().log().judge(RuleId::KS_ALLOC_011, Component::Driver, device, place, broken);
+            self.services().log().judge(
+                RuleId::KS_ALLOC_011,
+                Component::Driver,
+                device,
+                place,
+                broken,
+            );
         }
     }
 
@@ -136,7 +143,8 @@ mod tests {
     fn each_frame_has_its_turn_and_a_call_has_an_end() {
         let mut freed = FreedFrames::default();
         freed.frames.extend((1..=5).map(|it| (it * 0x1000, (100, 0))));
-        let mut turn = |most| freed.next_batch(most).iter().map(|it| it.0 >> 12).collect::<Vec<_>>();
+        let mut turn =
+            |most| freed.next_batch(most).iter().map(|it| it.0 >> 12).collect::<Vec<_>>();
         assert_eq!(turn(usize::MAX), [1, 2, 3, 4, 5]);
         assert_eq!(turn(500), [1, 2, 3, 4, 5]);
         assert_eq!([turn(200), turn(200), turn(200)], [[1, 2], [3, 4], [5, 1]]);

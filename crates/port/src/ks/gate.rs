@@ -2,7 +2,7 @@
 
 use crate::ks::door::Door;
 use crate::ks::object::{Object, find};
-use flight::{CallGuard, Irql, Kind, RuleId, EventKind, Component, resume_internal_error};
+use flight::{CallGuard, Component, EventKind, Irql, Kind, RuleId, resume_internal_error};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -36,15 +36,16 @@ impl FrameMemory for PoolMemory {
         let natural = if bytes > PAGE { PAGE } else { SMALL };
         let more = if mask > natural { mask } else { 0 };
         let block = self.pool.allocate_pool(bytes.checked_add(more)?, TAG)?;
-        let word = block.checked_add(more)? & !mask;
-        let word = if more == 0 { block } else { word };
-        self.aligned_pieces().insert(word, (block, kind));
-        Some(word)
+        let driver_handle = block.checked_add(more)? & !mask;
+        let driver_handle = if more == 0 { block } else { driver_handle };
+        self.aligned_pieces().insert(driver_handle, (block, kind));
+        Some(driver_handle)
     }
 
-    fn free(&self, word: usize) -> bool {
+    fn free(&self, driver_handle: usize) -> bool {
         // What its driver took by itself is no piece of ours, and begins where it begins.
-        let block = self.aligned_pieces().remove(&word).map_or(word, |(block, _)| block);
+        let block =
+            self.aligned_pieces().remove(&driver_handle).map_or(driver_handle, |(block, _)| block);
         let there = self.pool.extent(block).is_some();
         if there {
             self.pool.free(block, 0);
@@ -52,17 +53,17 @@ impl FrameMemory for PoolMemory {
         there
     }
 
-    fn read(&self, word: usize, offset: u32, into: &mut [u8]) -> bool {
-        word.checked_add(offset as usize).is_some_and(|it| self.pool.read(it, into))
+    fn read(&self, driver_handle: usize, offset: u32, into: &mut [u8]) -> bool {
+        driver_handle.checked_add(offset as usize).is_some_and(|it| self.pool.read(it, into))
     }
 
-    fn write(&self, word: usize, offset: u32, bytes: &[u8]) -> bool {
-        word.checked_add(offset as usize).is_some_and(|it| self.pool.write(it, bytes))
+    fn write(&self, driver_handle: usize, offset: u32, bytes: &[u8]) -> bool {
+        driver_handle.checked_add(offset as usize).is_some_and(|it| self.pool.write(it, bytes))
     }
 
-    fn extent(&self, word: usize) -> Option<(u32, MemoryKind)> {
-        let (bytes, paged) = self.pool.extent(word)?;
-        let kind = self.aligned_pieces().get(&word).map(|(_, kind)| *kind);
+    fn extent(&self, driver_handle: usize) -> Option<(u32, MemoryKind)> {
+        let (bytes, paged) = self.pool.extent(driver_handle)?;
+        let kind = self.aligned_pieces().get(&driver_handle).map(|(_, kind)| *kind);
         let plain = if paged { MemoryKind::Paged } else { MemoryKind::NonPaged };
         Some((u32::try_from(bytes).unwrap_or(u32::MAX), kind.unwrap_or(plain)))
     }
@@ -82,7 +83,9 @@ impl FrameMemory for PoolMemory {
 
 impl fmt::Debug for PoolMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PoolMemory").field("pieces", &self.aligned_pieces().len()).finish_non_exhaustive()
+        f.debug_struct("PoolMemory")
+            .field("pieces", &self.aligned_pieces().len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -96,13 +99,16 @@ mod tests {
         let pool = Pool::new(Arc::new(Log::silent()));
         let memory = PoolMemory::new(pool.clone());
         for (bytes, mask) in [(64, 15), (100, 255), (5000, 63), (64, 0), (64, 8191)] {
-            let word = memory.allocate(bytes, mask, MemoryKind::NonPaged).unwrap();
-            assert_eq!(word & mask as usize, 0);
-            assert!(memory.write(word, bytes - 4, &[7; 4]) && !memory.write(word, u32::MAX, &[1]));
+            let driver_handle = memory.allocate(bytes, mask, MemoryKind::NonPaged).unwrap();
+            assert_eq!(driver_handle & mask as usize, 0);
+            assert!(
+                memory.write(driver_handle, bytes - 4, &[7; 4])
+                    && !memory.write(driver_handle, u32::MAX, &[1])
+            );
             let mut read = [0; 4];
-            assert!(memory.read(word, bytes - 4, &mut read) && read == [7; 4]);
-            assert!(memory.extent(word).unwrap().0 >= bytes);
-            assert!(memory.free(word) && !memory.free(word));
+            assert!(memory.read(driver_handle, bytes - 4, &mut read) && read == [7; 4]);
+            assert!(memory.extent(driver_handle).unwrap().0 >= bytes);
+            assert!(memory.free(driver_handle) && !memory.free(driver_handle));
         }
         assert_eq!(memory.allocation_count(), 0);
     }

@@ -15,11 +15,11 @@ use abi::ks::{
     KSPIN_INTERFACE, KSPIN_MEDIUM, KSPRIORITY, KSPRIORITY_NORMAL, KSRESET_END, KSSTATE,
     PFNKSPINFRAMERETURN,
 };
-use flight::{RuleId, Component};
+use flight::{Component, RuleId};
 use std::mem::offset_of;
 use std::ptr;
 use std::sync::Arc;
-use stream::{BagOwner, Flow, Format, FramingForm, PinFlag, PinId, PinView, PinState};
+use stream::{BagOwner, Flow, Format, FramingForm, PinFlag, PinId, PinState, PinView};
 
 /// A pin.
 pub(crate) struct ShownPin {
@@ -79,7 +79,8 @@ impl ShownPin {
     }
 
     fn copy_member(&self, (_, offset, size): (&str, usize, usize), back: bool) {
-        let (from, to) = if back { (&self.snapshot, &self.memory) } else { (&self.memory, &self.snapshot) };
+        let (from, to) =
+            if back { (&self.snapshot, &self.memory) } else { (&self.memory, &self.snapshot) };
         for at in offset..offset + size {
             to.write(at, from.read::<u8>(at).unwrap_or(0));
         }
@@ -207,7 +208,12 @@ impl Door {
     }
 
     /// Entry rules: what of its pins is not the driver's, it leaves alone. It is put back.
-    pub(crate) fn compare_pins(&self, about: Option<PinId>, under: AllowedChanges, place: &'static str) {
+    pub(crate) fn compare_pins(
+        &self,
+        about: Option<PinId>,
+        under: AllowedChanges,
+        place: &'static str,
+    ) {
         let judged: Vec<(PinId, Option<String>)> = {
             let inner = self.inner();
             let all = inner.pins.iter();
@@ -286,7 +292,8 @@ impl Door {
         let has = |at: usize, bytes: usize| {
             self.pool().extent(at).is_none_or(|(there, _)| there >= bytes)
         };
-        let whole = |at: usize, bytes: usize| has(at, bytes).then_some(()).ok_or(TruncatedDescriptor);
+        let whole =
+            |at: usize, bytes: usize| has(at, bytes).then_some(()).ok_or(TruncatedDescriptor);
         whole(at, size_of::<KSPIN_DESCRIPTOR_EX>())?;
         let from: *const KSPIN_DESCRIPTOR_EX = ptr::with_exposed_provenance(at);
         // SAFETY: It is the driver's descriptor, which whoever filled it in vouches for, or a block

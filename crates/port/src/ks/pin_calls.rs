@@ -90,13 +90,14 @@ pub unsafe extern "win64-unwind" fn KsPinSubmitFrame(
     let header = unsafe { read(header.cast_const()) };
     export(NAME, MaxIrql::Dispatch, pin(of, NAME), STATUS_INVALID_PARAMETER, |door, pin| {
         let Some(header) = header else { return STATUS_INVALID_PARAMETER };
-        let (frame, word) = (data.expose_provenance(), context.expose_provenance());
+        let (frame, driver_handle) = (data.expose_provenance(), context.expose_provenance());
         // It may come back before the service has answered.
-        door.inner().injected.push((frame, size, word));
-        let answer = door.services().submit_frame(pin, (frame, size), parse_header(&header), word);
+        door.inner().injected.push((frame, size, driver_handle));
+        let answer =
+            door.services().submit_frame(pin, (frame, size), parse_header(&header), driver_handle);
         if answer.is_err() {
             let mut inner = door.inner();
-            let last = inner.injected.iter().rposition(|it| *it == (frame, size, word));
+            let last = inner.injected.iter().rposition(|it| *it == (frame, size, driver_handle));
             last.map(|it| inner.injected.remove(it));
         }
         status_from_result(answer)

@@ -15,7 +15,7 @@ use abi::status::{STATUS_DEVICE_NOT_READY, STATUS_INVALID_PARAMETER, STATUS_SUCC
 use abi::{BOOLEAN, MDL, NTSTATUS, PIRP};
 use std::ptr;
 use std::sync::Arc;
-use stream::{DriverResult, PointerId, DriverError};
+use stream::{DriverError, DriverResult, PointerId};
 
 /// All of them may be called at dispatch level.
 const MAX_IRQL: MaxIrql = MaxIrql::Dispatch;
@@ -273,7 +273,8 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerGetIrp(
 ) -> PIRP {
     const NAME: &str = "KsStreamPointerGetIrp";
     let irp = export(NAME, MAX_IRQL, pointer(of, NAME), ptr::null_mut(), |door, it| {
-        let Some(view) = door.services().pointer_memory(it).and_then(|_| door.services().pointer_view(it).ok())
+        let Some(view) =
+            door.services().pointer_memory(it).and_then(|_| door.services().pointer_view(it).ok())
         else {
             return ptr::null_mut();
         };

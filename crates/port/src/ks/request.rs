@@ -13,7 +13,7 @@ use abi::ks::{
 };
 use abi::status::{STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_PARAMETER};
 use abi::{NTSTATUS, PIRP, PVOID};
-use flight::{RuleId, Component};
+use flight::{Component, RuleId};
 use std::ptr;
 use std::sync::Arc;
 use stream::ObjectId;
@@ -130,10 +130,10 @@ pub unsafe extern "win64-unwind" fn KsCreateDefaultAllocatorEx(
         let broken = (allocate.is_none() && !others.is_empty()).then(|| {
             format!("{NAME} was called without DefaultAllocate, and with {}", others.join(", "))
         });
-        let refused = broken.is_some();
+        let error = broken.is_some();
         let device = door.services().device().subject();
         let log = door.services().log();
         log.judge(RuleId::KS_ALLOC_023, Component::Driver, device, NAME, broken);
-        if refused { STATUS_INVALID_PARAMETER } else { STATUS_INVALID_DEVICE_REQUEST }
+        if error { STATUS_INVALID_PARAMETER } else { STATUS_INVALID_DEVICE_REQUEST }
     })
 }

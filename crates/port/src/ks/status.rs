@@ -6,7 +6,7 @@ use abi::status::{
     STATUS_NO_MATCH, STATUS_NO_MEMORY, STATUS_NOT_IMPLEMENTED, STATUS_NOT_SUPPORTED,
     STATUS_PENDING, STATUS_RESOURCE_IN_USE, STATUS_SUCCESS, STATUS_UNSUCCESSFUL,
 };
-use stream::{DriverResult, DriverError};
+use stream::{DriverError, DriverResult};
 
 /// What a driver answered.
 ///
@@ -59,6 +59,9 @@ mod tests {
             DriverError::Other(0xC000_0001),
         ];
         assert!(all.iter().all(|it| result_from_status(status_from_result(Err(*it))) == Err(*it)));
-        assert_eq!((result_from_status(STATUS_SUCCESS), result_from_status(0x102)), (Ok(()), Ok(())));
+        assert_eq!(
+            (result_from_status(STATUS_SUCCESS), result_from_status(0x102)),
+            (Ok(()), Ok(()))
+        );
     }
 }

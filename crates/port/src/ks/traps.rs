@@ -136,7 +136,9 @@ extern "win64-unwind" fn missing_export<const SLOT: usize>() -> NTSTATUS {
     let running = Door::running().map(|door| (door, ()));
     export(name, ceiling, running, STATUS_NOT_SUPPORTED, |door, ()| {
         let services = door.services();
-        services.log().emit(services.device().subject(), EventKind::EntryMissing { name: name.into() });
+        services
+            .log()
+            .emit(services.device().subject(), EventKind::EntryMissing { name: name.into() });
         STATUS_NOT_SUPPORTED
     })
 }

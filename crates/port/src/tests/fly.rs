@@ -10,10 +10,11 @@ use abi::miniport::{
 };
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID, UNCROSSED};
-use flight::{Event, InterruptLine, Log, HardwareModel, Passive, DeterministicHost, EventKind};
+use flight::{DeterministicHost, Event, EventKind, HardwareModel, InterruptLine, Log, Passive};
 use kernel::miniport::{CreateContextArgs, DriverError};
 use kernel::{
-    AdapterId, CreateAllocationRequest, DestroyAllocationRequest, Handle, Kernel, ProcessExit, Packet, DriverSetup, DestroyTarget,
+    AdapterId, CreateAllocationRequest, DestroyAllocationRequest, DestroyTarget, DriverSetup,
+    Handle, Kernel, Packet, ProcessExit,
 };
 use nt::{ExAllocatePool2, ExFreePoolWithTag, POOL_FLAG_NON_PAGED, Pool};
 use std::ptr;
@@ -384,7 +385,7 @@ fn fly(fault: Fault, body: impl FnOnce(&Kernel, &mut Passive, AdapterId)) -> Vec
             table.DxgkDdiUnload = Some(unload);
         }
         let miniport = unsafe { TableDriver::new(table, word, pool.clone()) }.unwrap();
-        let plugged = DriverSetup { miniport, machine: hardware.clone(), pool };
+        let plugged = DriverSetup { miniport, hardware: hardware.clone(), pool };
         let adapter = kernel.add_adapter(at, plugged).unwrap();
         body(&kernel, at, adapter);
         kernel.remove_adapter(at, adapter);
@@ -412,7 +413,12 @@ fn life(kernel: &Kernel, at: &mut Passive, adapter: AdapterId) {
     let order = CreateContextArgs { node: 0, engine: 1, system: false, private: b"ctx".to_vec() };
     let context = kernel.create_context(at, process, device, &order).unwrap();
     let allocations = vec![b"one".to_vec(), b"another one".to_vec()];
-    let order = CreateAllocationRequest { device, new_resource: true, allocations, ..CreateAllocationRequest::default() };
+    let order = CreateAllocationRequest {
+        device,
+        new_resource: true,
+        allocations,
+        ..CreateAllocationRequest::default()
+    };
     let made = kernel.create_allocations(at, process, order).unwrap();
     assert_eq!(made.privates, [b"Ane".to_vec(), b"Another one".to_vec()]);
     let order = CreateAllocationRequest {
@@ -428,7 +434,8 @@ fn life(kernel: &Kernel, at: &mut Passive, adapter: AdapterId) {
     kernel.submit(at, process, context, packet).unwrap();
     settle(kernel, at, adapter);
     let target = DestroyTarget::Resource(made.resource.unwrap());
-    let order = DestroyAllocationRequest { device, target, assume_not_in_use: false, synchronous: false };
+    let order =
+        DestroyAllocationRequest { device, target, assume_not_in_use: false, synchronous: false };
     kernel.destroy(at, process, &order).unwrap();
     settle(kernel, at, adapter);
     kernel.destroy_context(at, process, context).unwrap();
@@ -441,10 +448,12 @@ fn broken(events: &[Event]) -> Vec<String> {
     let said = |it: &Event| match &it.kind {
         EventKind::RuleBroken { rule, message, .. } => Some(format!("{}: {message}", rule.name())),
         EventKind::EntryMissing { name } => Some(format!("absent: {name}")),
-        EventKind::PoolBadFree { .. } | EventKind::PoolCorrupted { .. } | EventKind::PoolLeaked {} => {
-            Some(it.kind.name().to_owned())
+        EventKind::PoolBadFree { .. }
+        | EventKind::PoolCorrupted { .. }
+        | EventKind::PoolLeaked {} => Some(it.kind.name().to_owned()),
+        EventKind::DdiReturn { name, result: answer, .. } if answer != "ok" => {
+            Some(format!("{name}: {answer}"))
         }
-        EventKind::DdiReturn { name, result: answer, .. } if answer != "ok" => Some(format!("{name}: {answer}")),
         _ => None,
     };
     events.iter().filter_map(said).collect()
@@ -455,7 +464,8 @@ fn a_good_driver_flies_and_nothing_is_said() {
     let events = fly(Fault::None, life);
     assert_eq!(broken(&events), [] as [&str; 0]);
     let has = |name: &str| events.iter().any(|it| it.kind.name() == name);
-    for name in ["fence.passed", "allocation.destroyed", "resource.destroyed", "context.destroyed"] {
+    for name in ["fence.passed", "allocation.destroyed", "resource.destroyed", "context.destroyed"]
+    {
         assert!(has(name), "{name}");
     }
     let called = |it: &&Event| matches!(&it.kind, EventKind::Callback { name } if name == "DxgkCbSynchronizeExecution");
@@ -545,7 +555,11 @@ fn the_old_way_to_handle_data_is_a_dead_end() {
         let process = kernel.open_process();
         let name = kernel.open_adapter(process, adapter).unwrap();
         let device = kernel.create_device(at, process, name).unwrap();
-        let order = CreateAllocationRequest { device, allocations: vec![vec![1]], ..CreateAllocationRequest::default() };
+        let order = CreateAllocationRequest {
+            device,
+            allocations: vec![vec![1]],
+            ..CreateAllocationRequest::default()
+        };
         assert!(kernel.create_allocations(at, process, order).is_err());
         kernel.destroy_device(at, process, device).unwrap();
         kernel.close_adapter(at, process, name).unwrap();
@@ -560,8 +574,11 @@ fn a_refused_create_leaves_nothing() {
         let process = kernel.open_process();
         let name = kernel.open_adapter(process, adapter).unwrap();
         let device = kernel.create_device(at, process, name).unwrap();
-        let order =
-            CreateAllocationRequest { device, allocations: vec![b"!".to_vec()], ..CreateAllocationRequest::default() };
+        let order = CreateAllocationRequest {
+            device,
+            allocations: vec![b"!".to_vec()],
+            ..CreateAllocationRequest::default()
+        };
         assert!(kernel.create_allocations(at, process, order).is_err());
         let _: Handle = device;
         kernel.destroy_device(at, process, device).unwrap();
@@ -586,7 +603,8 @@ fn a_driver_that_gives_no_context_is_asked_nothing_more() {
         let table = DRIVER_INITIALIZATION_DATA { DxgkDdiAddDevice: Some(decline), ..table };
         let miniport = unsafe { TableDriver::new(table, 1, pool.clone()) }.unwrap();
         let machine = Arc::new(Hardware::default());
-        let why = kernel.add_adapter(at, DriverSetup { miniport, machine, pool }).unwrap_err();
+        let why =
+            kernel.add_adapter(at, DriverSetup { miniport, hardware: machine, pool }).unwrap_err();
         assert_eq!((why.entry, why.why), ("DxgkDdiAddDevice", DriverError::Declined));
         assert_eq!(kernel.live_objects().count(), 0);
     })

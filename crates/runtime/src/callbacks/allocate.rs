@@ -3,7 +3,7 @@
 
 use crate::called::current_frame;
 use crate::device::DeviceState;
-use crate::ledger::{ResourceEntry, Ledger, ResourceStage};
+use crate::ledger::{Ledger, ResourceEntry, ResourceStage};
 use crate::result::hresult_from_status;
 use abi::hresult::{E_INVALIDARG, E_NOTIMPL};
 use abi::kmt::{D3DKMT_CREATEALLOCATION, D3DKMT_CREATEALLOCATIONFLAGS as Flags};
@@ -11,7 +11,7 @@ use abi::ukm::D3DDDI_ALLOCATIONINFO;
 use abi::umd::{D3DDDI_RESOURCEFLAGS, D3DDDICB_ALLOCATE};
 use abi::{D3DKMT_HANDLE, HRESULT};
 use core::ffi::c_void;
-use flight::{Passive, RuleId, EventKind};
+use flight::{EventKind, Passive, RuleId};
 use thunk::{DestroyAllocation, claims};
 
 const NAME: &str = "pfnAllocateCb";
@@ -25,14 +25,19 @@ callback! {
 
 // WINDOWS: the list is of D3DDDI_ALLOCATIONINFO; a driver of Direct3D 10 or later has the other
 // of the union (our reading).
-fn create_allocations(device: &DeviceState, at: &mut Passive, asked: &mut D3DDDICB_ALLOCATE) -> Result<(), HRESULT> {
+fn create_allocations(
+    device: &DeviceState,
+    at: &mut Passive,
+    asked: &mut D3DDDICB_ALLOCATE,
+) -> Result<(), HRESULT> {
     let kernel = device.resource(asked.hResource, NAME)?;
     let handle = (!asked.hResource.is_null()).then(|| asked.hResource.addr());
     let (runtime, shared) = {
         let ledger = device.ledger();
         let group = handle.and_then(|it| ledger.resources.get(&it));
         device.judge_allocating(&ledger, handle, group)?;
-        let shared = group.is_some_and(|it| it.surfaces.has_flag(D3DDDI_RESOURCEFLAGS::SharedResource));
+        let shared =
+            group.is_some_and(|it| it.surfaces.has_flag(D3DDDI_RESOURCEFLAGS::SharedResource));
         (group.map(|it| it.surfaces.to_bytes()).unwrap_or_default(), shared)
     };
     let (infos, count) = (asked.pAllocationInfo, asked.NumAllocations as usize);
@@ -71,9 +76,9 @@ fn create_allocations(device: &DeviceState, at: &mut Passive, asked: &mut D3DDDI
     through!(D3DKMTCreateAllocation, device, at, &raw mut args)?;
     // The answer is in our list: what the driver's memory says by now is the driver's.
     // SAFETY: The driver's caller vouches for the list.
-    if let Err(refused) = unsafe { claims::write_list(infos, &list) } {
+    if let Err(error) = unsafe { claims::write_list(infos, &list) } {
         device.undo(at, (kernel, args.hResource), list.iter().map(|it| it.hAllocation).collect());
-        return Err(hresult_from_status(refused));
+        return Err(hresult_from_status(error));
     }
     asked.hKMResource = args.hResource;
     let mut ledger = device.ledger();
@@ -115,7 +120,8 @@ impl DeviceState {
         (before, finish_resource): (D3DKMT_HANDLE, D3DKMT_HANDLE),
         list: Vec<D3DKMT_HANDLE>,
     ) {
-        let mut destroy = DestroyAllocation { device: self.kernel_handle, ..DestroyAllocation::default() };
+        let mut destroy =
+            DestroyAllocation { device: self.kernel_handle, ..DestroyAllocation::default() };
         if before == 0 && finish_resource != 0 {
             destroy.resource = finish_resource;
         } else {

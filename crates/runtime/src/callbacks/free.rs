@@ -11,7 +11,7 @@ use abi::kmt::D3DKMT_DESTROYALLOCATION2;
 use abi::ukm::D3DDDICB_DESTROYALLOCATION2FLAGS;
 use abi::umd::{D3DDDICB_DEALLOCATE, D3DDDICB_DEALLOCATE2};
 use abi::{D3DKMT_HANDLE, HRESULT};
-use flight::{Passive, RuleId, EventKind};
+use flight::{EventKind, Passive, RuleId};
 use kernel::Handle;
 use smallvec::SmallVec;
 use std::ptr;
@@ -161,7 +161,12 @@ impl DeviceState {
 
     /// Whether allocations that go are used: by the application, by whoever locked them, or by
     /// commands, which list this one.
-    fn judge_use(&self, name: &'static str, going: FreedAllocations, listed: Option<D3DKMT_HANDLE>) {
+    fn judge_use(
+        &self,
+        name: &'static str,
+        going: FreedAllocations,
+        listed: Option<D3DKMT_HANDLE>,
+    ) {
         let broken = match (listed, going.drawn) {
             (Some(it), _) => Some(format!(
                 "allocation {it:#x} is freed, and commands that use it are in a buffer that was \

@@ -102,7 +102,8 @@ impl DeviceState {
         let Some(piece) = ledger.allocations.get_mut(&allocation) else { return };
         piece.locks += 1;
         // What the CPU does in a drawing call needs no submission.
-        let drawing = current_frame().is_some_and(|it| matches!(it.name, "pfnBlt" | "pfnColorFill"));
+        let drawing =
+            current_frame().is_some_and(|it| matches!(it.name, "pfnBlt" | "pfnColorFill"));
         if !drawing {
             return;
         }

@@ -12,7 +12,7 @@ use abi::kmt::{
 use abi::ukm::{D3DDDI_ALLOCATIONLIST, D3DDDI_MAX_BROADCAST_CONTEXT};
 use abi::umd::{D3DDDICB_RENDER, D3DDDICB_SUBMITCOMMAND};
 use abi::{D3DKMT_HANDLE, HANDLE, HRESULT};
-use flight::{RuleId, EventKind};
+use flight::{EventKind, RuleId};
 use std::ptr;
 use thunk::{D3DKMTRender, claims};
 
@@ -143,7 +143,11 @@ callback! {
 
 impl DeviceState {
     /// Work was submitted, or refused.
-    fn note_submission(&self, name: &'static str, answer: Result<(), HRESULT>) -> Result<(), HRESULT> {
+    fn note_submission(
+        &self,
+        name: &'static str,
+        answer: Result<(), HRESULT>,
+    ) -> Result<(), HRESULT> {
         self.ledger().note_submission();
         if current_frame().is_some_and(|it| it.name == "pfnFlush") {
             let broken = (answer == Err(E_INVALIDARG))

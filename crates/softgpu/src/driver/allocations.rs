@@ -9,8 +9,9 @@ use crate::plan::PAGE;
 use crate::records::View;
 use flight::Passive;
 use kernel::miniport::{
-    DriverResult, CreateAllocationArgs, CreatedAllocations, DestroyAllocationArgs, DriverAllocation, DriverDevice, DriverResource, DriverView, ResourceDisposition,
-    OwningResource, OpenAllocationArgs, DriverError, AllocationInfo, SurfaceInfo, NewView,
+    AllocationInfo, CreateAllocationArgs, CreatedAllocations, DestroyAllocationArgs,
+    DriverAllocation, DriverDevice, DriverError, DriverResource, DriverResult, DriverView, NewView,
+    OpenAllocationArgs, OwningResource, ResourceDisposition, SurfaceInfo,
 };
 use std::sync::Arc;
 use std::vec::Drain;
@@ -22,53 +23,69 @@ impl SoftGpu {
     /// What an allocation is, from its private data.
     fn allocation_info(&self, private: &[u8]) -> DriverResult<AllocationInfo> {
         if self.plan.is_some() {
-            let mut shape = read_allocation_info(private)?;
+            let mut info = read_allocation_info(private)?;
             // A driver of WDDM 1.x is told in each packet where things are.
             let told = self.lists.is_none();
-            (shape.requirements.flags.physical, shape.requirements.flags.notify) = (told, told);
-            return Ok(shape);
+            (info.requirements.flags.physical, info.requirements.flags.notify) = (told, told);
+            return Ok(info);
         }
         let size = format::read_description(private)?.next_multiple_of(PAGE);
         Ok(AllocationInfo { size, alignment: PAGE, ..AllocationInfo::default() })
     }
 
-    pub(super) fn new_allocations(&self, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
+    pub(super) fn new_allocations(
+        &self,
+        args: CreateAllocationArgs<'_>,
+    ) -> DriverResult<CreatedAllocations> {
         build(&**self.callbacks()?.pool(), |blocks| {
-            let resource = match births.resource {
+            let resource = match args.resource {
                 Some(OwningResource::New(blank)) => Some((blocks.allocate()?, blank)),
-                Some(OwningResource::Existing(it, _)) if !self.state().records.has_resource(it.word()) => {
+                Some(OwningResource::Existing(it, _))
+                    if !self.state().records.has_resource(it.word()) =>
+                {
                     return Err(DriverError::Invalid);
                 }
                 Some(OwningResource::Existing(..)) | None => None,
             };
             let mut described = Vec::new();
-            for birth in births.allocations {
-                let shape = self.allocation_info(birth.private)?;
-                described.push((blocks.allocate()?, shape, birth.slot));
+            for birth in args.allocations {
+                let info = self.allocation_info(birth.private)?;
+                described.push((blocks.allocate()?, info, birth.slot));
             }
 
             let records = &mut self.state().records;
-            let resource = resource.map(|(word, blank)| {
-                records.add_resource(word);
-                blank.fill(word)
+            let resource = resource.map(|(driver_handle, blank)| {
+                records.add_resource(driver_handle);
+                blank.fill(driver_handle)
             });
-            let make = if self.plan.is_some() { Allocation::without_memory } else { Allocation::with_memory };
-            let allocations = described.into_iter().map(|(word, shape, blank)| {
-                records.add_allocation(word, make(word, shape.size));
-                (blank.fill(word), shape)
+            let make = if self.plan.is_some() {
+                Allocation::without_memory
+            } else {
+                Allocation::with_memory
+            };
+            let allocations = described.into_iter().map(|(driver_handle, info, blank)| {
+                records.add_allocation(driver_handle, make(driver_handle, info.size));
+                (blank.fill(driver_handle), info)
             });
             Ok(CreatedAllocations { allocations: allocations.collect(), resource })
         })
     }
 
-    pub(super) fn remove_allocations(&self, doomed: DestroyAllocationArgs<'_>) -> DriverResult<Option<DriverResource>> {
+    pub(super) fn remove_allocations(
+        &self,
+        args: DestroyAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
         self.remove_handles(|records, completions| {
-            for allocation in doomed.allocations {
+            for allocation in args.allocations {
                 records.remove_allocation(allocation.word(), completions);
             }
-            match doomed.resource {
-                Some(ResourceDisposition::Destroy(it)) => records.remove_resource(it.word(), completions),
-                Some(ResourceDisposition::Keep(it, _)) => completions.unknown |= !records.has_resource(it.word()),
+            match args.resource {
+                Some(ResourceDisposition::Destroy(it)) => {
+                    records.remove_resource(it.word(), completions)
+                }
+                Some(ResourceDisposition::Keep(it, _)) => {
+                    completions.unknown |= !records.has_resource(it.word())
+                }
                 None => (),
             }
         })?;
@@ -86,27 +103,31 @@ impl SoftGpu {
     pub(super) fn new_views(
         &self,
         at: &mut Passive,
-        opening: OpenAllocationArgs<'_>,
+        args: OpenAllocationArgs<'_>,
     ) -> DriverResult<Vec<DriverView>> {
-        let services = self.callbacks()?;
-        let device = opening.device.word();
+        let callbacks = self.callbacks()?;
+        let device = args.device.word();
         if !self.state().records.has_device(device) {
             return Err(DriverError::Invalid);
         }
-        build(&**services.pool(), |blocks| {
+        build(&**callbacks.pool(), |blocks| {
             let mut found = Vec::new();
-            for NewView { handle, slot: word, .. } in opening.views {
-                let allocation = services.handle_data(at, handle, false);
+            for NewView { handle, slot: driver_handle, .. } in args.views {
+                let allocation = callbacks.handle_data(at, handle, false);
                 let allocation = allocation.ok_or(DriverError::NoHandle)?;
                 let allocation = self.state().records.allocation(allocation).map(Arc::downgrade);
                 let allocation = allocation.ok_or(DriverError::Invalid)?;
-                found.push((blocks.allocate()?, View { device, handle, allocation }, word));
+                found.push((
+                    blocks.allocate()?,
+                    View { device, handle, allocation },
+                    driver_handle,
+                ));
             }
 
             let records = &mut self.state().records;
-            let views = found.into_iter().map(|(word, view, blank)| {
-                records.add_view(word, view);
-                blank.fill(word)
+            let views = found.into_iter().map(|(driver_handle, view, blank)| {
+                records.add_view(driver_handle, view);
+                blank.fill(driver_handle)
             });
             Ok(views.collect())
         })

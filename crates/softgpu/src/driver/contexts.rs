@@ -8,7 +8,8 @@ use crate::gpu::{NODES, Packet};
 use flight::Passive;
 use kernel::context::Context;
 use kernel::miniport::{
-    DriverResult, HandleSlot, CreateContextArgs, DriverContext, DriverDevice, DriverError, SubmitCommandVirtualArgs,
+    CreateContextArgs, DriverContext, DriverDevice, DriverError, DriverResult, HandleSlot,
+    SubmitCommandVirtualArgs,
 };
 use std::sync::{Arc, PoisonError, Weak};
 
@@ -19,7 +20,11 @@ const ENGINES: u32 = 1;
 const PRIVATE: u32 = 0x1000;
 
 impl SoftGpu {
-    pub(crate) fn accepts_context(&self, device: &DriverDevice, insertion_order: &CreateContextArgs) -> bool {
+    pub(crate) fn accepts_context(
+        &self,
+        device: &DriverDevice,
+        insertion_order: &CreateContextArgs,
+    ) -> bool {
         let known = self.state().records.has_device(device.word());
         known && insertion_order.node < NODES && insertion_order.engine & !ENGINES == 0
     }
@@ -29,7 +34,7 @@ impl SoftGpu {
         at: &mut Passive,
         device: &DriverDevice,
         insertion_order: &CreateContextArgs,
-        word: HandleSlot<'_, Context>,
+        driver_handle: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
         if self.lists.is_some() {
             return Err(DriverError::Unsupported);
@@ -37,12 +42,12 @@ impl SoftGpu {
         if !self.accepts_context(device, insertion_order) {
             return Err(DriverError::Invalid);
         }
-        let services = self.callbacks()?;
-        build(&**services.pool(), |blocks| {
+        let callbacks = self.callbacks()?;
+        build(&**callbacks.pool(), |blocks| {
             let block = blocks.allocate()?;
             let area = if self.plan.is_some() && !insertion_order.system {
-                let views_by_handle = (device.word(), word.kernel_name());
-                self.make_area(at, &services, blocks, views_by_handle)?
+                let views_by_handle = (device.word(), driver_handle.kernel_name());
+                self.make_area(at, &callbacks, blocks, views_by_handle)?
             } else {
                 None
             };
@@ -51,20 +56,28 @@ impl SoftGpu {
             if insertion_order.system {
                 records.set_system(block);
             }
-            Ok((word.fill(block), PRIVATE))
+            Ok((driver_handle.fill(block), PRIVATE))
         })
     }
 
-    pub(super) fn remove_context(&self, at: &mut Passive, context: &DriverContext) -> DriverResult<()> {
+    pub(super) fn remove_context(
+        &self,
+        at: &mut Passive,
+        context: &DriverContext,
+    ) -> DriverResult<()> {
         let areas = self.areas.lock().unwrap_or_else(PoisonError::into_inner);
         let known = self.state().records.context(context.word());
         if let Some((_, Some(area))) = known {
             // A refusal leaves nothing to retry with: the context ends all the same.
             let _ = self.callbacks()?.destroy_context_allocation(at, area.kernel_handle);
-            self.remove_handles(|records, completions| records.change_area(context.word(), None, completions))?;
+            self.remove_handles(|records, completions| {
+                records.change_area(context.word(), None, completions)
+            })?;
         }
         drop(areas);
-        self.remove_handles(|records, completions| records.remove_context(context.word(), completions))
+        self.remove_handles(|records, completions| {
+            records.remove_context(context.word(), completions)
+        })
     }
 
     pub(super) fn push_packet(&self, packet: &SubmitCommandVirtualArgs<'_>) -> DriverResult<()> {
@@ -76,13 +89,19 @@ impl SoftGpu {
         if self.plan.is_some() {
             let fetch = (packet.length > 0).then_some((packet.commands, packet.length));
             let fetch = fetch.filter(|_| self.mmu().is_some());
-            return self.push_render_work(packet.context.word(), (packet.node, packet.fence), commands, fetch);
+            return self.push_render_work(
+                packet.context.word(),
+                (packet.node, packet.fence),
+                commands,
+                fetch,
+            );
         }
         let own = |it: Weak<Allocation>| {
             let memory = it.upgrade().and_then(|it| it.memory().map(Arc::downgrade));
             Ok(memory.unwrap_or_default())
         };
-        let commands = commands.into_iter().map(|it| it.resolve(own)).collect::<DriverResult<_>>()?;
+        let commands =
+            commands.into_iter().map(|it| it.resolve(own)).collect::<DriverResult<_>>()?;
         self.gpu.push(Packet { node: packet.node, fence: packet.fence, commands });
         Ok(())
     }

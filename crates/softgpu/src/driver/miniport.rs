@@ -16,16 +16,17 @@ use crate::plan::LOCAL;
 use flight::{DeviceLevel, Dispatch, Fence, Passive, TableRoot};
 use kernel::context::Context;
 use kernel::device::Device;
-use kernel::listed::{BufferSizes, SubmitCommandArgs, PatchArgs, RenderArgs};
+use kernel::listed::{BufferSizes, PatchArgs, RenderArgs, SubmitCommandArgs};
 use kernel::miniport::{
-    DriverResult, CreateAllocationArgs, HandleSlot, CreatedAllocations, CancelCommandArgs, CollectReason, CreateContextArgs, DestroyAllocationArgs, DriverAllocation,
-    DriverContext, DriverDevice, DriverProcess, DriverResource, DriverView, EscapeArgs, Features,
-    Generation, Interrupt, Miniport, OpenAllocationArgs, DriverError, SchedulingFeatures, StandardAllocationArgs, SubmitCommandVirtualArgs,
-    SurfaceInfo,
+    CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
+    DestroyAllocationArgs, DriverAllocation, DriverContext, DriverDevice, DriverError,
+    DriverProcess, DriverResource, DriverResult, DriverView, EscapeArgs, Features, Generation,
+    HandleSlot, Interrupt, Miniport, OpenAllocationArgs, SchedulingFeatures,
+    StandardAllocationArgs, SubmitCommandVirtualArgs, SurfaceInfo,
 };
-use kernel::mmu::{CreateProcessArgs, Root, RootSize, MapHostApertureArgs};
+use kernel::mmu::{CreateProcessArgs, MapHostApertureArgs, Root, RootSize};
 use kernel::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
-use kernel::power::{SetPowerArgs, PowerState, PowerTarget};
+use kernel::power::{PowerState, PowerTarget, SetPowerArgs};
 use kernel::services::KernelCallbacks;
 use kernel::space::AddressSpace;
 use std::sync::Arc;
@@ -59,12 +60,12 @@ impl Miniport for SoftGpu {
         kernel::ddi::NAMES.iter().copied().filter(has).collect()
     }
 
-    fn add_device(&self, _at: &mut Passive, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
+    fn add_device(&self, _at: &mut Passive, callbacks: &Arc<KernelCallbacks>) -> DriverResult<()> {
         // Invariant 2, as in `remove_device`: the last owner of services drops them unlocked.
         let before = {
             let mut state = self.state();
             state.surprise_removed = false;
-            state.callbacks.replace(services.clone())
+            state.callbacks.replace(callbacks.clone())
         };
         drop(before);
         Ok(())
@@ -126,24 +127,30 @@ impl Miniport for SoftGpu {
     }
 
     fn remove_device(&self, _at: &mut Passive) -> DriverResult<()> {
-        let services = self.state().callbacks.take();
-        services.map(drop).ok_or(DriverError::Invalid)
+        let callbacks = self.state().callbacks.take();
+        callbacks.map(drop).ok_or(DriverError::Invalid)
     }
 
     fn unload(&self, _at: &mut Passive) -> DriverResult<()> {
         Ok(())
     }
 
-    fn create_device(&self, _at: &mut Passive, word: HandleSlot<'_, Device>) -> DriverResult<DriverDevice> {
+    fn create_device(
+        &self,
+        _at: &mut Passive,
+        driver_handle: HandleSlot<'_, Device>,
+    ) -> DriverResult<DriverDevice> {
         build(&**self.callbacks()?.pool(), |blocks| {
             let block = blocks.allocate()?;
-            self.state().records.add_device(block, word.kernel_name());
-            Ok(word.fill(block))
+            self.state().records.add_device(block, driver_handle.kernel_name());
+            Ok(driver_handle.fill(block))
         })
     }
 
     fn destroy_device(&self, _at: &mut Passive, device: DriverDevice) -> DriverResult<()> {
-        self.remove_handles(|records, completions| records.remove_device(device.word(), completions))
+        self.remove_handles(|records, completions| {
+            records.remove_device(device.word(), completions)
+        })
     }
 
     fn create_context(
@@ -151,9 +158,9 @@ impl Miniport for SoftGpu {
         at: &mut Passive,
         device: &DriverDevice,
         insertion_order: &CreateContextArgs,
-        word: HandleSlot<'_, Context>,
+        driver_handle: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
-        self.new_context(at, device, insertion_order, word)
+        self.new_context(at, device, insertion_order, driver_handle)
     }
 
     fn create_listed_context(
@@ -161,9 +168,9 @@ impl Miniport for SoftGpu {
         at: &mut Passive,
         device: &DriverDevice,
         insertion_order: &CreateContextArgs,
-        word: HandleSlot<'_, Context>,
+        driver_handle: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, BufferSizes)> {
-        self.new_context_with_lists(at, device, insertion_order, word)
+        self.new_context_with_lists(at, device, insertion_order, driver_handle)
     }
 
     fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> DriverResult<()> {
@@ -174,17 +181,19 @@ impl Miniport for SoftGpu {
         &self,
         _at: &mut Passive,
         _order: CreateProcessArgs,
-        word: HandleSlot<'_, AddressSpace>,
+        driver_handle: HandleSlot<'_, AddressSpace>,
     ) -> DriverResult<DriverProcess> {
         build(&**self.callbacks()?.pool(), |blocks| {
             let block = blocks.allocate()?;
             self.state().records.add_process(block);
-            Ok(word.fill(block))
+            Ok(driver_handle.fill(block))
         })
     }
 
     fn destroy_process(&self, _at: &mut Passive, process: DriverProcess) -> DriverResult<()> {
-        self.remove_handles(|records, completions| records.remove_process(process.word(), completions))
+        self.remove_handles(|records, completions| {
+            records.remove_process(process.word(), completions)
+        })
     }
 
     fn root_size(&self, _at: &mut Passive, entries: u32) -> DriverResult<RootSize> {
@@ -211,7 +220,11 @@ impl Miniport for SoftGpu {
         if hidden { Ok(()) } else { Err(DriverError::Invalid) }
     }
 
-    fn standard_data(&self, _at: &mut Passive, standard: &mut StandardAllocationArgs) -> DriverResult<()> {
+    fn standard_data(
+        &self,
+        _at: &mut Passive,
+        standard: &mut StandardAllocationArgs,
+    ) -> DriverResult<()> {
         match &mut standard.private {
             None => {
                 standard.allocation_size = DESCRIPTION_SIZE;
@@ -225,16 +238,20 @@ impl Miniport for SoftGpu {
         Ok(())
     }
 
-    fn create_allocations(&self, _at: &mut Passive, births: CreateAllocationArgs<'_>) -> DriverResult<CreatedAllocations> {
-        self.new_allocations(births)
+    fn create_allocations(
+        &self,
+        _at: &mut Passive,
+        args: CreateAllocationArgs<'_>,
+    ) -> DriverResult<CreatedAllocations> {
+        self.new_allocations(args)
     }
 
     fn destroy_allocations(
         &self,
         _at: &mut Passive,
-        doomed: DestroyAllocationArgs<'_>,
+        args: DestroyAllocationArgs<'_>,
     ) -> DriverResult<Option<DriverResource>> {
-        self.remove_allocations(doomed)
+        self.remove_allocations(args)
     }
 
     fn describe_allocation(
@@ -245,8 +262,12 @@ impl Miniport for SoftGpu {
         self.surface_info(allocation)
     }
 
-    fn open_allocations(&self, at: &mut Passive, opening: OpenAllocationArgs<'_>) -> DriverResult<Vec<DriverView>> {
-        self.new_views(at, opening)
+    fn open_allocations(
+        &self,
+        at: &mut Passive,
+        args: OpenAllocationArgs<'_>,
+    ) -> DriverResult<Vec<DriverView>> {
+        self.new_views(at, args)
     }
 
     fn close_allocations(
@@ -262,27 +283,39 @@ impl Miniport for SoftGpu {
         format::answer_escape(escape.private, escape.hardware, || self.gpu.packets())
     }
 
-    fn submit(&self, _at: &mut Dispatch, packet: &SubmitCommandVirtualArgs<'_>) -> DriverResult<()> {
+    fn submit(
+        &self,
+        _at: &mut Dispatch,
+        packet: &SubmitCommandVirtualArgs<'_>,
+    ) -> DriverResult<()> {
         self.push_packet(packet)
     }
 
-    fn render(&self, _at: &mut Passive, rendering: &mut RenderArgs<'_>) -> DriverResult<()> {
-        self.translate_commands(rendering)
+    fn render(&self, _at: &mut Passive, args: &mut RenderArgs<'_>) -> DriverResult<()> {
+        self.translate_commands(args)
     }
 
-    fn patch(&self, _at: &mut Passive, patching: &mut PatchArgs<'_>) -> DriverResult<()> {
-        self.patch_commands(patching)
+    fn patch(&self, _at: &mut Passive, args: &mut PatchArgs<'_>) -> DriverResult<()> {
+        self.patch_commands(args)
     }
 
-    fn submit_listed(&self, _at: &mut Dispatch, packet: &SubmitCommandArgs<'_>) -> DriverResult<()> {
+    fn submit_listed(
+        &self,
+        _at: &mut Dispatch,
+        packet: &SubmitCommandArgs<'_>,
+    ) -> DriverResult<()> {
         self.push_patched(packet)
     }
 
-    fn build_paging(&self, _at: &mut Passive, building: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
+    fn build_paging(
+        &self,
+        _at: &mut Passive,
+        args: &mut BuildPagingBufferArgs<'_>,
+    ) -> DriverResult<()> {
         self.plan.ok_or(DriverError::Absent)?;
-        paged::note_residency(&self.state().records, &building.operation);
-        let system = self.prepare_tables(&building.operation)?;
-        building::build_paging_buffer_in(building, system)
+        paged::note_residency(&self.state().records, &args.operation);
+        let system = self.prepare_tables(&args.operation)?;
+        building::build_paging_buffer_in(args, system)
     }
 
     fn submit_paging(&self, _at: &mut Dispatch, packet: &SubmitPagingArgs<'_>) -> DriverResult<()> {
@@ -331,7 +364,12 @@ impl Miniport for SoftGpu {
         Ok(())
     }
 
-    fn collect(&self, _at: &mut Passive, _reason: CollectReason, into: &mut [u8]) -> DriverResult<usize> {
+    fn collect(
+        &self,
+        _at: &mut Passive,
+        _reason: CollectReason,
+        into: &mut [u8],
+    ) -> DriverResult<usize> {
         let said = (0..NODES).map(|node| self.gpu.done(node).0.to_le_bytes());
         let notes: Vec<u8> = said.flatten().collect();
         let length = notes.len().min(into.len());
@@ -340,17 +378,17 @@ impl Miniport for SoftGpu {
     }
 
     fn interrupt(&self, at: &mut DeviceLevel) -> DriverResult<bool> {
-        let Ok(services) = self.callbacks() else { return Ok(false) };
+        let Ok(callbacks) = self.callbacks() else { return Ok(false) };
         let mut ours = false;
         for node in 0..NODES {
-            ours |= self.report(at, &services, node);
+            ours |= self.report(at, &callbacks, node);
         }
         if self.gpu.take_vsync() {
-            services.notify_vsync(at);
+            callbacks.notify_vsync(at);
             ours = true;
         }
         if ours {
-            services.queue_dpc();
+            callbacks.queue_dpc();
         }
         Ok(ours)
     }
@@ -360,7 +398,12 @@ impl Miniport for SoftGpu {
         Ok(())
     }
 
-    fn control_interrupt(&self, _at: &mut Passive, of: Interrupt, with_plan: bool) -> DriverResult<()> {
+    fn control_interrupt(
+        &self,
+        _at: &mut Passive,
+        of: Interrupt,
+        with_plan: bool,
+    ) -> DriverResult<()> {
         match of {
             Interrupt::Vsync => self.gpu.set_vsync(with_plan),
             Interrupt::Completed => return Err(DriverError::Unimplemented),

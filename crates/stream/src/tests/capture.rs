@@ -99,8 +99,10 @@ fn a_run_repeats() {
 
 #[test]
 fn an_allocator_that_is_not_chosen_is_never_called() {
-    for wish in [FramingRequest { user_mode: true, ..FramingRequest::default() }, FramingRequest { client_frames: true, ..FramingRequest::default() }]
-    {
+    for wish in [
+        FramingRequest { user_mode: true, ..FramingRequest::default() },
+        FramingRequest { client_frames: true, ..FramingRequest::default() },
+    ] {
         let (events, _) = fly(1, |run, at| {
             let device = run.add(at, Source::new(true)).unwrap();
             let graph = Graph::open(&run.stream, at, device, &format(), &wish).unwrap();

@@ -25,7 +25,8 @@ fn the_framing_of_the_first_format_may_be_edited_when_the_pin_is_made() {
         });
         let mut source = source;
         let pin = &mut source.descriptor.filters[0].pins[0];
-        let small = SimpleFraming { bytes: BYTES / 2, system_memory: true, ..SimpleFraming::default() };
+        let small =
+            SimpleFraming { bytes: BYTES / 2, system_memory: true, ..SimpleFraming::default() };
         pin.framing = Some(FramingForm::Simple(small));
         let (events, _) = fly(1, |run, at| {
             let device = run.add(at, source).unwrap();

@@ -4,7 +4,7 @@
 use crate::lock::Lock;
 use crate::world::StreamState;
 use crate::*;
-use flight::{InternalError, Log, Passive, DeterministicHost, internal_error};
+use flight::{DeterministicHost, InternalError, Log, Passive, internal_error};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -112,11 +112,22 @@ impl Minidriver for TestDriver {
         self.enter(Entry::PinCreate).map(|()| None)
     }
 
-    fn close_pin(&self, _at: &mut Passive, _pin: &PinView, _word: Option<DriverPin>) -> DriverResult<()> {
+    fn close_pin(
+        &self,
+        _at: &mut Passive,
+        _pin: &PinView,
+        _word: Option<DriverPin>,
+    ) -> DriverResult<()> {
         self.enter(Entry::PinClose)
     }
 
-    fn set_state(&self, _at: &mut Passive, _pin: &PinView, _to: PinState, _from: PinState) -> DriverResult<()> {
+    fn set_state(
+        &self,
+        _at: &mut Passive,
+        _pin: &PinView,
+        _to: PinState,
+        _from: PinState,
+    ) -> DriverResult<()> {
         self.enter(Entry::PinSetDeviceState)
     }
 
@@ -234,7 +245,10 @@ fn a_filter_and_its_pin_open_and_close_in_order() {
         let (other, _) = bed.open_pin(at);
         assert_eq!(other.serial(), 2);
         assert_eq!(bed.stream.close_pin(at, pin), Err(StreamError::NotFound(pin.subject())));
-        assert_eq!(bed.stream.close_filter(at, filter), Err(StreamError::NotFound(filter.subject())));
+        assert_eq!(
+            bed.stream.close_filter(at, filter),
+            Err(StreamError::NotFound(filter.subject()))
+        );
         bed.stream.stop_device(at, bed.device).unwrap();
         bed.assert_empty();
     });
@@ -244,7 +258,8 @@ fn a_filter_and_its_pin_open_and_close_in_order() {
 fn both_sides_agree_on_the_larger_framing() {
     fly(TestDriver::default(), |bed, at| {
         let (_, pin) = bed.open_pin(at);
-        let wish = FramingRequest { frames: 3, bytes: 100, alignment: 15, ..FramingRequest::default() };
+        let wish =
+            FramingRequest { frames: 3, bytes: 100, alignment: 15, ..FramingRequest::default() };
         let framing = bed.stream.connect(at, pin, &wish).unwrap();
         let kind = MemoryKind::NonPaged;
         let agreed = Framing { frames: 3, bytes: 100, alignment: 15, kind, system_memory: true };
@@ -339,11 +354,14 @@ fn a_failed_call_leaves_nothing_alive() {
         Entry::Allocate,
         Entry::PinSetDeviceState,
     ] {
-        for (fault, why) in [(Fault::Fails, DriverError::NoMemory), (Fault::Panics, DriverError::Crashed)] {
+        for (fault, why) in
+            [(Fault::Fails, DriverError::NoMemory), (Fault::Panics, DriverError::Crashed)]
+        {
             fly(TestDriver::with_fault(entry, fault), |bed, at| {
                 let refused = acquire(bed, at).unwrap_err();
                 let frames = entry == Entry::Allocate;
-                let expected = if frames { StreamError::NoFrames } else { StreamError::Driver(why) };
+                let expected =
+                    if frames { StreamError::NoFrames } else { StreamError::Driver(why) };
                 assert_eq!(refused, expected, "{}", entry.name());
                 bed.assert_empty();
             });

@@ -215,21 +215,13 @@ fn success_without_progress_and_a_stall_are_named() {
 
 #[test]
 fn a_pending_request_is_marked_and_completed_once() {
-    let unmarked =
-        broken_by(
-            true,
-            |_, entry, _| {
-                if entry == Entry::PinConnect { Err(DriverError::Pending) } else { Ok(()) }
-            },
-        );
+    let unmarked = broken_by(true, |_, entry, _| {
+        if entry == Entry::PinConnect { Err(DriverError::Pending) } else { Ok(()) }
+    });
     assert_eq!(unmarked, [RuleId::KS_PIN_012]);
-    let start =
-        broken_by(
-            true,
-            |_, entry, _| {
-                if entry == Entry::DeviceStart { Err(DriverError::Pending) } else { Ok(()) }
-            },
-        );
+    let start = broken_by(true, |_, entry, _| {
+        if entry == Entry::DeviceStart { Err(DriverError::Pending) } else { Ok(()) }
+    });
     assert_eq!(start, [RuleId::KS_DEV_001]);
     let format = broken_by(true, |_, entry, _| {
         if entry == Entry::PinSetDataFormat { Err(DriverError::Pending) } else { Ok(()) }

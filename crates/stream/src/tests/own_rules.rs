@@ -3,7 +3,7 @@
 
 use crate::tests::source::*;
 use crate::*;
-use flight::{Event, RuleId, Component};
+use flight::{Component, Event, RuleId};
 use std::collections::BTreeSet;
 
 /// One event of a trace, changed. Events are named by words of their lines: the first line that
@@ -26,7 +26,10 @@ use Change::{Again, Late, Missing, Set, Swap};
 const CASES: &[(RuleId, Change)] = &[
     (RuleId::KS_ALLOC_001, Set("allocator.chosen", "by", "client")),
     (RuleId::KS_ALLOC_002, Again("ks.call name=AVStrMiniInitializeAllocator", "ks.call")),
-    (RuleId::KS_ALLOC_005, Set("allocator.used entry=AVStrMiniAllocate", "word", "driver-pointer:77")),
+    (
+        RuleId::KS_ALLOC_005,
+        Set("allocator.used entry=AVStrMiniAllocate", "word", "driver-pointer:77"),
+    ),
     (RuleId::KS_ALLOC_009, Set("allocator.ready", "frames", "2")),
     (RuleId::KS_ALLOC_010, Set("frame.freeing", "word", "driver-pointer:77")),
     (RuleId::KS_ALLOC_012, Missing("frame.freed")),
@@ -92,7 +95,12 @@ fn one_wrong_event_is_one_rule_broken() {
     let quiet = verified(&events);
     assert_eq!(quiet.findings(), []);
     for (request_rule, change) in CASES {
-        assert_ne!(quiet.rule_counts().count_of(*request_rule), 0, "{} is not judged", request_rule.name());
+        assert_ne!(
+            quiet.rule_counts().count_of(*request_rule),
+            0,
+            "{} is not judged",
+            request_rule.name()
+        );
         let changed = change.apply(&events);
         let verifier = verified(&changed);
         let first = verifier.findings().first();

@@ -3,7 +3,7 @@
 
 use crate::tests::source::*;
 use crate::*;
-use flight::{Irql, Kind, Passive, RuleId, EventKind};
+use flight::{EventKind, Irql, Kind, Passive, RuleId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -74,8 +74,11 @@ fn a_filter_processes_its_pins_together_at_the_level_it_asks_for() {
                 stream.set_state(at, output, PinState::Run).unwrap();
                 stream.set_state(at, input, PinState::Run).unwrap();
                 for number in 0..5 {
-                    let header =
-                        Header { time: number * 10, end_of_stream: number == 4, ..Header::default() };
+                    let header = Header {
+                        time: number * 10,
+                        end_of_stream: number == 4,
+                        ..Header::default()
+                    };
                     stream.send_frame(at, input, &pattern(number), header).unwrap();
                     let taken = stream.take_frame(at, output, None).unwrap();
                     assert_eq!((taken.header.time, taken.header.data_used), (number * 10, BYTES));
@@ -135,7 +138,8 @@ fn a_trailing_edge_keeps_frames_in_the_queue() {
     let (events, _) = fly(0, |run, at| {
         let mut source = Source::new(true);
         source.descriptor.filters[0].pins[0].flags.push(PinFlag::DistinctTrailingEdge);
-        let plugged = DriverSetup { minidriver: Arc::new(Keeper(source)), memory: run.memory.clone() };
+        let plugged =
+            DriverSetup { minidriver: Arc::new(Keeper(source)), memory: run.memory.clone() };
         let device = run.stream.add_device(at, plugged).unwrap();
         let graph = run.open(at, device).unwrap();
         assert_eq!(graph.run(at, 2).unwrap().len(), 2);
@@ -200,7 +204,8 @@ fn a_pin_of_another_transport_may_jump_and_must_jump_back() {
             run.stream.remove_device(at, device).unwrap();
             run.assert_empty();
         });
-        let states = events.iter().filter(|it| matches!(it.kind, EventKind::PinStateChanged { .. })).count();
+        let states =
+            events.iter().filter(|it| matches!(it.kind, EventKind::PinStateChanged { .. })).count();
         assert_eq!(states, 2, "to run at once, and back at once");
         let rules = if refuses { vec![RuleId::KS_STATE_002] } else { vec![] };
         assert_eq!(broken(&events), rules);
@@ -322,7 +327,13 @@ impl Minidriver for Eager {
         Ok(())
     }
 
-    fn set_state(&self, _at: &mut Passive, _pin: &PinView, to: PinState, from: PinState) -> DriverResult<()> {
+    fn set_state(
+        &self,
+        _at: &mut Passive,
+        _pin: &PinView,
+        to: PinState,
+        from: PinState,
+    ) -> DriverResult<()> {
         if (from, to) == (PinState::Run, PinState::Pause) {
             let before = self.processed.load(Ordering::SeqCst);
             assert_eq!(self.inside.load(Ordering::SeqCst), 0, "it is processed");

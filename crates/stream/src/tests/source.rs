@@ -2,7 +2,10 @@
 //! flights of it.
 
 use crate::*;
-use flight::{Spawner, Dispatch, Event, ThreadedHost, Log, Passive, RuleId, DeterministicHost, WaitToken, EventKind, Component};
+use flight::{
+    Component, DeterministicHost, Dispatch, Event, EventKind, Log, Passive, RuleId, Spawner,
+    ThreadedHost, WaitToken,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -265,7 +268,12 @@ impl Minidriver for Source {
         Ok(Some(word.set(0xa0)))
     }
 
-    fn close_pin(&self, _at: &mut Passive, pin: &PinView, word: Option<DriverPin>) -> DriverResult<()> {
+    fn close_pin(
+        &self,
+        _at: &mut Passive,
+        pin: &PinView,
+        word: Option<DriverPin>,
+    ) -> DriverResult<()> {
         self.hook(Entry::PinClose, pin.pin)?;
         assert_eq!(word.map(|it| it.value()), Some(0xa0));
         Ok(())
@@ -310,7 +318,13 @@ impl Minidriver for Source {
         if pin.format.sub_format == 2 { Ok(()) } else { Err(DriverError::NoMatch) }
     }
 
-    fn set_state(&self, _at: &mut Passive, pin: &PinView, to: PinState, from: PinState) -> DriverResult<()> {
+    fn set_state(
+        &self,
+        _at: &mut Passive,
+        pin: &PinView,
+        to: PinState,
+        from: PinState,
+    ) -> DriverResult<()> {
         assert_eq!((pin.client_state, pin.device_state), (to, from));
         self.hook(Entry::PinSetDeviceState, pin.pin)?;
         if to == PinState::Stop {

@@ -1,7 +1,7 @@
 //! Adapters, and how devices come.
 
 use super::device::functions;
-use super::{LiveCount, Device, DeviceState, read, write};
+use super::{Device, DeviceState, LiveCount, read, write};
 use crate::answer::{UmdResult, to_hresult};
 use crate::callbacks::{AdapterCallbacks, Callbacks};
 use crate::driver::{UserAdapter, UserDriver};
@@ -42,7 +42,10 @@ pub unsafe extern "win64-unwind" fn open_adapter<D: UserDriver, S: VisibleMemory
 /// # Safety
 ///
 /// As that of [`open_adapter`].
-unsafe fn open<D: UserDriver>(args: *mut D3DDDIARG_OPENADAPTER, host: MemoryAccess) -> UmdResult<()> {
+unsafe fn open<D: UserDriver>(
+    args: *mut D3DDDIARG_OPENADAPTER,
+    host: MemoryAccess,
+) -> UmdResult<()> {
     // SAFETY: The caller's contract.
     let mut asked = unsafe { read(args) }?;
     // SAFETY: The caller's contract.

@@ -3,7 +3,10 @@
 use super::resource::{create_resource, create_resource2, destroy_resource, open_resource};
 use super::{Device, area, lock_device, read, read_list, write};
 use crate::answer::{UmdResult, to_hresult};
-use crate::order::{LockAsyncArgs, BltArgs, ColorFillArgs, LockArgs, RenameArgs, ResidencyStatus, Resource, UnlockArgs, Volume};
+use crate::order::{
+    BltArgs, ColorFillArgs, LockArgs, LockAsyncArgs, RenameArgs, ResidencyStatus, Resource,
+    UnlockArgs, Volume,
+};
 use abi::hresult::{E_INVALIDARG, S_NOT_RESIDENT, S_OK, S_RESIDENT_IN_SHARED_MEMORY};
 use abi::umd::{
     D3DDDI_DEVICEFUNCS, D3DDDI_UNLOCKASYNCFLAGS, D3DDDI_UNLOCKFLAGS, D3DDDIARG_BLT,
@@ -71,7 +74,11 @@ unsafe extern "win64-unwind" fn unlock(device: HANDLE, args: *const D3DDDIARG_UN
         unsafe {
             lock_device(device, |it| {
                 let resource = it.find(asked.hResource)?;
-                it.device.unlock(&UnlockArgs { resource, index: asked.SubResourceIndex, notify_only })
+                it.device.unlock(&UnlockArgs {
+                    resource,
+                    index: asked.SubResourceIndex,
+                    notify_only,
+                })
             })
         }
     };
@@ -90,7 +97,12 @@ unsafe extern "win64-unwind" fn lock_async(
             lock_device(device, |it| {
                 let resource = it.find(asked.hResource)?;
                 let (index, part) = (asked.SubResourceIndex, volume(asked.Box));
-                it.device.lock_async(&LockAsyncArgs { resource, index, volume: part, flags: asked.Flags })
+                it.device.lock_async(&LockAsyncArgs {
+                    resource,
+                    index,
+                    volume: part,
+                    flags: asked.Flags,
+                })
             })
         }?;
         asked.pSurfData = ptr::with_exposed_provenance_mut(locked.locked.address);

@@ -3,7 +3,9 @@
 use super::{lock_device, read, read_list, surface_memory, write};
 use crate::answer::{UmdResult, to_hresult};
 use crate::memory::MemoryAccess;
-use crate::order::{CreateResourceArgs, OpenAllocationInfo, OpenResourceArgs, RuntimeResource, Surface};
+use crate::order::{
+    CreateResourceArgs, OpenAllocationInfo, OpenResourceArgs, RuntimeResource, Surface,
+};
 use abi::ukm::D3DDDI_OPENALLOCATIONINFO;
 use abi::umd::{
     D3DDDI_SURFACEINFO, D3DDDIARG_CREATERESOURCE, D3DDDIARG_CREATERESOURCE2, D3DDDIARG_OPENRESOURCE,
@@ -60,7 +62,11 @@ pub(super) unsafe extern "win64-unwind" fn create_resource2(
 /// # Safety
 ///
 /// The contract of this module's functions.
-unsafe fn create(device: HANDLE, asked: &D3DDDIARG_CREATERESOURCE, flags2: u32) -> UmdResult<HANDLE> {
+unsafe fn create(
+    device: HANDLE,
+    asked: &D3DDDIARG_CREATERESOURCE,
+    flags2: u32,
+) -> UmdResult<HANDLE> {
     // SAFETY: The caller's contract.
     let surfaces = unsafe { read_list(asked.pSurfList, asked.SurfCount) }?;
     let order = |host| CreateResourceArgs {

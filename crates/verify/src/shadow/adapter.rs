@@ -2,9 +2,9 @@
 //! due.
 
 use super::address::AddressSpace;
-use super::memory::{Paging, ContextAllocation, Segment};
+use super::memory::{ContextAllocation, Paging, Segment};
 use super::recover::{PagingCommands, Recovery};
-use super::{Call, Context, Process, Serial, DriverPointer};
+use super::{Call, Context, DriverPointer, Process, Serial};
 use flight::{Fence, Hex, Text};
 use std::collections::{BTreeMap, VecDeque};
 

@@ -2,7 +2,7 @@
 
 use super::memory::{Memory, MemoryRequirements};
 use super::retirement::RetireRequest;
-use super::{Adapter, Call, Device, Retirement, Serial, DriverPointer};
+use super::{Adapter, Call, Device, DriverPointer, Retirement, Serial};
 use flight::Subject;
 
 /// Of a resource.

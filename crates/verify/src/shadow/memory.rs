@@ -1,7 +1,7 @@
 //! What is remembered of memory: segments, what is in them, and the work that moves it.
 
 use super::address::Mapping;
-use super::{Adapter, Context, Device, Node, Serial, DriverPointer};
+use super::{Adapter, Context, Device, DriverPointer, Node, Serial};
 use flight::{Hex, Subject, Text};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! What is remembered of streaming: devices, filters, pins, allocators, frames, pointers.
 
-use super::{Serial, DriverPointer};
+use super::{DriverPointer, Serial};
 use flight::{Subject, Text};
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! `windtunnel bench`.
 
 use super::{CommandError, json};
-use cost::{BenchSize, Goal, MemoryRow, MeasureError, Row, StreamRow, UmdRow, WorkRow, goals};
+use cost::{BenchSize, Goal, MeasureError, MemoryRow, Row, StreamRow, UmdRow, WorkRow, goals};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -34,7 +34,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
         }
     };
     let measured = cost::bench(&extent, &mut say);
-    let measured = measured.map_err(|MeasureError(why)| CommandError(format!("it needs {why}")))?;
+    let measured =
+        measured.map_err(|MeasureError(reason)| CommandError(format!("it needs {reason}")))?;
     if arguments.json {
         let mut report = json::header();
         report["bench"] = json!({

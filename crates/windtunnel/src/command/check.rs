@@ -2,15 +2,15 @@
 
 use super::frames::FrameWriter;
 use super::progress::Progress;
-use super::{Deny, CommandError, json, text, unknown_name};
+use super::{CommandError, Deny, json, text, unknown_name};
 use clap::{Args, ValueEnum};
 use std::fs;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use windtunnel::{
-    AllowList, AllowFileError, Driver, FlightResult, NativeUmd, HostKind, CheckPlan, SCENARIOS, Scenario, CheckStep, baseline, check,
-    find_scenario,
+    AllowFileError, AllowList, CheckPlan, CheckStep, Driver, FlightResult, HostKind, NativeUmd,
+    SCENARIOS, Scenario, baseline, check, find_scenario,
     steps::{self, StepError},
 };
 
@@ -80,7 +80,9 @@ enum HostArgument {
 impl Arguments {
     fn host_kind(&self) -> Result<HostKind, CommandError> {
         match (self.host, self.seed) {
-            (HostArgument::Deterministic, seed) if self.pressure => Ok(HostKind::DeterministicPressure(seed.unwrap_or(1))),
+            (HostArgument::Deterministic, seed) if self.pressure => {
+                Ok(HostKind::DeterministicPressure(seed.unwrap_or(1)))
+            }
             (HostArgument::Deterministic, seed) => Ok(HostKind::Deterministic(seed.unwrap_or(1))),
             (HostArgument::Threads, None) if self.pressure => Err(CommandError(
                 "--pressure has no meaning with --host free: what it makes hard is drawn from a \
@@ -97,9 +99,11 @@ impl Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
-    let driver = Driver::find(&arguments.driver)
-        .ok_or_else(|| unknown_name("driver", &arguments.driver, Driver::all().map(Driver::name)))?;
-    let scenarios = chosen_scenarios(&arguments.scenarios, driver.streams(), arguments.umd.is_some())?;
+    let driver = Driver::find(&arguments.driver).ok_or_else(|| {
+        unknown_name("driver", &arguments.driver, Driver::all().map(Driver::name))
+    })?;
+    let scenarios =
+        chosen_scenarios(&arguments.scenarios, driver.streams(), arguments.umd.is_some())?;
     let mut frames = FrameWriter::new(arguments.frames.as_deref());
     let umd = arguments.umd.as_deref().map(load).transpose()?;
     let allow = arguments.allow.as_deref().map(read_allow).transpose()?;
@@ -107,11 +111,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
     if !arguments.json {
         text::print_header(driver, umd.as_ref(), on, seeds);
     }
-    let plan = CheckPlan { driver, umd, scenarios: &scenarios, host: on, seeds, allow: allow.as_ref() };
+    let plan =
+        CheckPlan { driver, umd, scenarios: &scenarios, host: on, seeds, allow: allow.as_ref() };
     let total = seeds.saturating_mul(scenarios.len() as u64);
     let mut progress = Progress::new(total, io::stderr(), io::stderr().is_terminal());
     let mut failed = None;
-    let checked = check(&plan, |step| match step {
+    let check_report = check(&plan, |step| match step {
         CheckStep::Flown(flown) => {
             progress.step(flown.scenario);
             if let Some(directory) = &arguments.trace
@@ -123,41 +128,44 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
                 failed.get_or_insert(why);
             }
         }
-        CheckStep::ScenarioDone(landed) => {
+        CheckStep::ScenarioDone(scenario_report) => {
             progress.clear();
             if !arguments.json {
-                text::print_scenario(landed, arguments.live);
+                text::print_scenario(scenario_report, arguments.live);
             }
         }
     });
-    let checked = checked.map_err(|flight::HostError(why)| {
+    let check_report = check_report.map_err(|flight::HostError(why)| {
         CommandError(format!("could not run, which is a fault of windtunnel itself: {why}"))
     })?;
     if let Some(why) = failed {
         return Err(why);
     }
     if let Some(path) = &arguments.write_baseline {
-        fs::write(path, baseline(&checked)).map_err(|why| write_error(path, &why))?;
+        fs::write(path, baseline(&check_report)).map_err(|why| write_error(path, &why))?;
     }
     let allow = arguments.allow.as_deref().zip(allow.as_ref());
     if !arguments.json {
         frames.print_summary();
     }
     if arguments.json {
-        json::report(&checked, allow, arguments.live);
+        json::report(&check_report, allow, arguments.live);
     } else {
-        text::print_summary(&checked, allow);
+        text::print_summary(&check_report, allow);
     }
-    Ok(ExitCode::from(checked.exit_code(arguments.deny == Some(Deny::Warnings))))
+    Ok(ExitCode::from(check_report.exit_code(arguments.deny == Some(Deny::Warnings))))
 }
 
 /// Reads an allow file; what is wrong with it is said with file and line.
 fn read_allow(path: &Path) -> Result<AllowList, CommandError> {
     let at = path.display();
     let text = fs::read_to_string(path).map_err(|why| {
-        CommandError(format!("{at} cannot be read: {why}; expected a TOML file of [[allow]] entries"))
+        CommandError(format!(
+            "{at} cannot be read: {why}; expected a TOML file of [[allow]] entries"
+        ))
     })?;
-    AllowList::read(&text).map_err(|AllowFileError { line, reason: why }| CommandError(format!("{at}:{line}: {why}")))
+    AllowList::read(&text)
+        .map_err(|AllowFileError { line, reason: why }| CommandError(format!("{at}:{line}: {why}")))
 }
 
 pub(super) fn write_error(path: &Path, why: &io::Error) -> CommandError {
@@ -190,7 +198,11 @@ fn load(path: &Path) -> Result<NativeUmd, CommandError> {
 
 /// The scenarios asked for; without any, every good one for such drivers, or every good one for a
 /// user-mode driver.
-fn chosen_scenarios(names: &[String], streams: bool, umd: bool) -> Result<Vec<&'static Scenario>, CommandError> {
+fn chosen_scenarios(
+    names: &[String],
+    streams: bool,
+    umd: bool,
+) -> Result<Vec<&'static Scenario>, CommandError> {
     let all = || SCENARIOS.iter().copied().flatten();
     if names.is_empty() {
         let good = all().filter(|it| it.breaks.is_empty() && it.streams() == streams);

@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use verify::Entry;
 use verify::bugcheck::{BugCheck, BugCheckCause};
 use windtunnel::{
-    Driver, Explanation, UnknownText, EntryPoint, SCENARIOS, Status, UserResult, explain, bug_check_rules,
+    Driver, EntryPoint, Explanation, SCENARIOS, Status, UnknownText, UserResult, bug_check_rules,
+    explain,
 };
 
-pub(crate) fn run(text: &str, machine: bool) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(text: &str, hardware: bool) -> Result<ExitCode, CommandError> {
     let explained = explain(text).map_err(|UnknownText { kind, nearest }| {
         let more = match kind {
             "rule" => ". 'windtunnel list rules' has them all",
@@ -21,17 +22,17 @@ pub(crate) fn run(text: &str, machine: bool) -> Result<ExitCode, CommandError> {
         CommandError(format!("there is no {kind} '{text}'; the nearest are: {nearest}{more}"))
     })?;
     match explained {
-        Explanation::Rule(entry) if machine => json::print(&rule_json(entry)),
+        Explanation::Rule(entry) if hardware => json::print(&rule_json(entry)),
         Explanation::Rule(entry) => rule(entry),
-        Explanation::Alias(name, rules) if machine => json::print(&alias_json(name, &rules)),
+        Explanation::Alias(name, rules) if hardware => json::print(&alias_json(name, &rules)),
         Explanation::Alias(name, rules) => alias(name, &rules),
-        Explanation::Status(it) if machine => json::print(&status_json(&it)),
+        Explanation::Status(it) if hardware => json::print(&status_json(&it)),
         Explanation::Status(it) => status(&it),
-        Explanation::EntryPoint(it) if machine => json::print(&point_json(&it)),
+        Explanation::EntryPoint(it) if hardware => json::print(&point_json(&it)),
         Explanation::EntryPoint(it) => point(&it),
-        Explanation::Result(it) if machine => json::print(&result_json(&it)),
+        Explanation::Result(it) if hardware => json::print(&result_json(&it)),
         Explanation::Result(it) => result(&it),
-        Explanation::BugCheck(it, parameter) if machine => json::print(&stop_json(it, parameter)),
+        Explanation::BugCheck(it, parameter) if hardware => json::print(&stop_json(it, parameter)),
         Explanation::BugCheck(it, parameter) => stop(it, parameter),
     }
     Ok(ExitCode::SUCCESS)
@@ -194,7 +195,7 @@ fn point(it: &EntryPoint) {
 
 fn point_json(it: &EntryPoint) -> Value {
     let rule = |entry: &&Entry| json!({ "id": entry.id, "live": live(entry), "function": entry.function, "rule": entry.rule });
-    let mut said = json!({
+    let mut message = json!({
         "kind": "entry point",
         "name": it.row.name,
         "table": it.table,
@@ -203,9 +204,9 @@ fn point_json(it: &EntryPoint) -> Value {
         "rules": it.rules().iter().map(rule).collect::<Vec<_>>(),
     });
     for (column, cell) in it.columns.iter().zip(&it.row.cells).filter(|it| *it.0 != "rules") {
-        said[*column] = cell.words().into();
+        message[*column] = cell.words().into();
     }
-    said
+    message
 }
 
 fn rule_line(entry: &Entry, more: &str) {
@@ -254,8 +255,8 @@ fn stop(it: &BugCheck, parameter: Option<u32>) {
     }
     for way in ways {
         let parameter = way.parameter.map(|it| format!("parameter {it:#X}, "));
-        let said = way.condition.as_deref().unwrap_or(&way.rule.rule);
-        rule_line(way.rule, &format!("{}{said}", parameter.unwrap_or_default()));
+        let message = way.condition.as_deref().unwrap_or(&way.rule.rule);
+        rule_line(way.rule, &format!("{}{message}", parameter.unwrap_or_default()));
     }
 }
 

@@ -22,23 +22,27 @@ impl<'a> FrameWriter<'a> {
     }
 
     /// Writes the pictures of a flight.
-    pub(crate) fn write_flight(&mut self, flown: &FlightResult, on: HostKind) -> Result<(), CommandError> {
+    pub(crate) fn write_flight(
+        &mut self,
+        flight_result: &FlightResult,
+        on: HostKind,
+    ) -> Result<(), CommandError> {
         let Some(directory) = self.directory else { return Ok(()) };
-        for (number, picture) in flown.frames.iter().enumerate() {
-            let name = match flown.seed {
+        for (number, frame) in flight_result.frames.iter().enumerate() {
+            let name = match flight_result.seed {
                 Some(seed) if on.seed() != Some(seed) => {
-                    format!("{}.{seed}-{number:03}.png", flown.scenario)
+                    format!("{}.{seed}-{number:03}.png", flight_result.scenario)
                 }
-                _ => format!("{}-{number:03}.png", flown.scenario),
+                _ => format!("{}-{number:03}.png", flight_result.scenario),
             };
             let line = WIDTH as usize * 4;
-            if picture.bytes.is_empty() || picture.bytes.len() % line != 0 {
+            if frame.bytes.is_empty() || frame.bytes.len() % line != 0 {
                 self.partial += 1;
                 continue;
             }
             let path = directory.join(name);
-            let created = fs::create_dir_all(directory).and_then(|()| write(&path, &picture.bytes));
-            created.map_err(|why| write_error(&path, &why))?;
+            let created = fs::create_dir_all(directory).and_then(|()| write(&path, &frame.bytes));
+            created.map_err(|reason| write_error(&path, &reason))?;
             self.written += 1;
         }
         Ok(())

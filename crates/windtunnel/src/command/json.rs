@@ -4,65 +4,69 @@ use kernel::LiveObjects;
 use serde_json::{Value, json};
 use std::path::Path;
 use verify::Severity;
-use windtunnel::{AllowList, AllowEntry, AllowedFinding, CheckReport, ReportedFinding, ScenarioReport};
+use windtunnel::{
+    AllowEntry, AllowList, AllowedFinding, CheckReport, ReportedFinding, ScenarioReport,
+};
 
 /// The version of the shape below.
 const SCHEMA: u32 = 1;
 
-pub(crate) fn report(checked: &CheckReport, allow: Option<(&Path, &AllowList)>, looks: bool) {
-    let entries = checked.entries();
+pub(crate) fn report(check_report: &CheckReport, allow: Option<(&Path, &AllowList)>, looks: bool) {
+    let entries = check_report.entries();
     let called = entries.iter().filter(|it| it.1).count();
-    let findings = checked.count(Severity::Error) + checked.count(Severity::Warning);
-    let scenarios: Vec<Value> = checked.scenarios.iter().map(|it| scenario(it, looks)).collect();
+    let findings = check_report.count(Severity::Error) + check_report.count(Severity::Warning);
+    let scenarios: Vec<Value> =
+        check_report.scenarios.iter().map(|it| scenario(it, looks)).collect();
     let mut report = json!({
         "schema": SCHEMA,
         "windtunnel": env!("CARGO_PKG_VERSION"),
-        "driver": checked.driver,
-        "umd": checked.umd,
-        "host": checked.host.name(),
-        "seed": checked.host.seed(),
+        "driver": check_report.driver,
+        "umd": check_report.umd,
+        "host": check_report.host.name(),
+        "seed": check_report.host.seed(),
         "scenarios": scenarios,
         "findings": findings,
         "judged": {
             "entries": [called, entries.len()],
-            "rules": [checked.judged().len(), flight::RuleId::LIVE.len()],
+            "rules": [check_report.judged().len(), flight::RuleId::LIVE.len()],
         },
     });
-    if checked.seeds > 1 {
-        report["seeds"] = checked.seeds.into();
+    if check_report.seeds > 1 {
+        report["seeds"] = check_report.seeds.into();
     }
     if let Some((path, allow)) = allow {
         let idle = |it: &AllowEntry| json!({ "rule": it.rule, "where": it.place, "reason": it.reason, "line": it.line });
         report["allow"] = json!({
             "file": path.display().to_string(),
-            "allowed": checked.allowed_count(),
-            "did_not_occur": allow.unused(checked).map(idle).collect::<Vec<_>>(),
+            "allowed": check_report.allowed_count(),
+            "did_not_occur": allow.unused(check_report).map(idle).collect::<Vec<_>>(),
         });
     }
-    if checked.flown_count() == 0 {
+    if check_report.flown_count() == 0 {
         report["error"] = "nothing could be flown; each scenario says what it needs".into();
     }
     print(&report);
 }
 
-fn scenario(landed: &ScenarioReport, looks: bool) -> Value {
+fn scenario(scenario_report: &ScenarioReport, looks: bool) -> Value {
     let allowed = |it: &AllowedFinding| {
         let mut found = finding(&it.found);
         found["reason"] = it.reason.as_str().into();
         found
     };
     let mut scenario = json!({
-        "name": landed.scenario,
-        "result": landed.outcome().name(),
-        "needs": landed.needs,
-        "findings": landed.findings.iter().map(finding).collect::<Vec<_>>(),
-        "allowed": landed.allowed.iter().map(allowed).collect::<Vec<_>>(),
-        "live": landed.live.count(),
+        "name": scenario_report.scenario,
+        "result": scenario_report.outcome().name(),
+        "needs": scenario_report.needs,
+        "findings": scenario_report.findings.iter().map(finding).collect::<Vec<_>>(),
+        "allowed": scenario_report.allowed.iter().map(allowed).collect::<Vec<_>>(),
+        "live": scenario_report.live.count(),
     });
     if looks {
-        let look = |(when, it): &(&str, LiveObjects)| json!({ "when": when, "live": live_objects(it) });
-        scenario["looks"] = landed.live_snapshots.iter().map(look).collect();
-        scenario["left"] = live_objects(&landed.live);
+        let look =
+            |(when, it): &(&str, LiveObjects)| json!({ "when": when, "live": live_objects(it) });
+        scenario["looks"] = scenario_report.live_snapshots.iter().map(look).collect();
+        scenario["left"] = live_objects(&scenario_report.live);
     }
     scenario
 }

@@ -18,11 +18,11 @@ pub(crate) enum ListKind {
     Rules,
 }
 
-pub(crate) fn run(what: ListKind, machine: bool) -> ExitCode {
+pub(crate) fn run(what: ListKind, hardware: bool) -> ExitCode {
     match what {
-        ListKind::Drivers => drivers(machine),
-        ListKind::Scenarios => scenarios(machine),
-        ListKind::Rules => rules(machine),
+        ListKind::Drivers => drivers(hardware),
+        ListKind::Scenarios => scenarios(hardware),
+        ListKind::Rules => rules(hardware),
     }
     ExitCode::SUCCESS
 }
@@ -44,10 +44,10 @@ fn line(name: &str, about: &str, breaks: &[RuleId], more: &str) {
 type ListGroup = (&'static str, fn(&Listed) -> bool);
 
 /// The bad user-mode drivers are a group of their own: they are good drivers otherwise.
-fn drivers(machine: bool) {
+fn drivers(hardware: bool) {
     let all = || drivers::ALL.iter();
     let streams = || drivers::STREAMS.iter().copied().flatten();
-    if machine {
+    if hardware {
         let driver = |it: &Listed| json!({ "name": it.name, "about": it.about, "breaks": rule_ids(it.breaks), "umd": it.umd.is_some() });
         let stream = |it: &ListedStream| json!({ "name": it.name, "about": it.about, "breaks": rule_ids(it.breaks), "streams": true, "table": it.is_table() });
         json::print(&all().map(driver).chain(streams().map(stream)).collect::<Value>());
@@ -81,9 +81,9 @@ fn drivers(machine: bool) {
     println!("\nA user-mode driver of your own: windtunnel check --umd FILE.so [DRIVER]");
 }
 
-fn scenarios(machine: bool) {
+fn scenarios(hardware: bool) {
     let all = SCENARIOS.iter().copied().flatten();
-    if machine {
+    if hardware {
         let scenario = |it: &Scenario| json!({ "name": it.name, "about": it.about, "breaks": rule_ids(it.breaks), "needs": it.needs });
         json::print(&all.map(scenario).collect::<Value>());
         return;
@@ -98,9 +98,9 @@ fn scenarios(machine: bool) {
     }
 }
 
-fn rules(machine: bool) {
+fn rules(hardware: bool) {
     let live = |id: &str| RuleId::find(id).is_some();
-    if machine {
+    if hardware {
         let rule = |it: &verify::Entry| {
             json!({
                 "id": it.id,

@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 use std::process::ExitCode;
 use windtunnel::{Cell, Row, SupportTable, support};
 
-pub(crate) fn run(machine: bool) -> ExitCode {
+pub(crate) fn run(hardware: bool) -> ExitCode {
     let surfaces = support();
-    if machine {
+    if hardware {
         let tables: Map<String, Value> =
             surfaces.iter().map(|it| (it.id.to_owned(), table(it))).collect();
         let mut report = json::header();
@@ -30,7 +30,7 @@ fn table(surface: &SupportTable) -> Value {
         }
         for (column, cell) in surface.columns.iter().zip(&row.cells) {
             line[*column] = match cell {
-                Cell::One(word) => (*word).into(),
+                Cell::One(driver_handle) => (*driver_handle).into(),
                 Cell::Many(words) => words.clone().into(),
             };
         }

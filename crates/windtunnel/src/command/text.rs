@@ -2,13 +2,13 @@
 
 use std::path::Path;
 use verify::Severity;
-use windtunnel::{AllowList, BUILT_IN, CheckReport, Driver, ScenarioReport, NativeUmd, HostKind};
+use windtunnel::{AllowList, BUILT_IN, CheckReport, Driver, HostKind, NativeUmd, ScenarioReport};
 
 /// Where the words of reports are explained.
 pub(crate) const GLOSSARY_NOTE: &str = "words: docs/GLOSSARY.md";
 
 pub(crate) fn print_header(driver: Driver, umd: Option<&NativeUmd>, on: HostKind, seeds: u64) {
-    let said = match (on.seed(), seeds) {
+    let message = match (on.seed(), seeds) {
         (None, 1) => String::new(),
         (None, times) => format!(", {times} times"),
         (Some(seed), 1) => format!(", seed {seed}"),
@@ -16,80 +16,80 @@ pub(crate) fn print_header(driver: Driver, umd: Option<&NativeUmd>, on: HostKind
     };
     let umd = umd.map(|it| format!(" with the user-mode driver {}", it.path)).unwrap_or_default();
     let (name, about) = (driver.name(), driver.about());
-    println!("Flying {name} ({about}){umd} on host {}{said}.\n", on.name());
+    println!("Flying {name} ({about}){umd} on host {}{message}.\n", on.name());
 }
 
 /// A scenario as it lands: its line, then what was found.
-pub(crate) fn print_scenario(landed: &ScenarioReport, live: bool) {
-    let (outcome, name) = (landed.outcome(), landed.scenario);
-    println!("  {:<10} {name:<24} {:>5} events", outcome.name(), landed.events);
-    for need in &landed.needs {
+pub(crate) fn print_scenario(report: &ScenarioReport, live: bool) {
+    let (outcome, name) = (report.outcome(), report.scenario);
+    println!("  {:<10} {name:<24} {:>5} events", outcome.name(), report.events);
+    for need in &report.needs {
         println!("             not told to its end: it needs {need}");
     }
     if live {
-        for (when, census) in &landed.live_snapshots {
+        for (when, live_objects) in &report.live_snapshots {
             println!("             alive, {when}:");
-            print!("{}", indented(&census.to_string(), 15));
+            print!("{}", indented(&live_objects.to_string(), 15));
         }
     }
-    for it in &landed.allowed {
+    for it in &report.allowed {
         let finding = &it.found.finding;
         let (rule, place) = (finding.rule.name(), &finding.argument);
         println!("             allowed: {rule} in {place}{}: {}", it.found.times(), it.reason);
     }
-    for found in &landed.findings {
-        println!("\n{}", found.text(landed.flights > 1));
+    for found in &report.findings {
+        println!("\n{}", found.text(report.flights > 1));
     }
-    if landed.live.count() > 0 {
-        println!("\n  still alive at the end:\n{}", indented(&landed.live.to_string(), 4));
+    if report.live.count() > 0 {
+        println!("\n  still alive at the end:\n{}", indented(&report.live.to_string(), 4));
     }
 }
 
 /// The end: what was watched, what was not judged, and what it comes to.
-pub(crate) fn print_summary(checked: &CheckReport, allow: Option<(&Path, &AllowList)>) {
-    let absent: Vec<&str> = checked.missing().into_iter().collect();
+pub(crate) fn print_summary(report: &CheckReport, allow: Option<(&Path, &AllowList)>) {
+    let absent: Vec<&str> = report.missing().into_iter().collect();
     println!("\nNot judged:");
-    print_not_judged(checked);
+    print_not_judged(report);
     print_list("used, but not there yet", &absent);
-    let (live, judged) = (flight::RuleId::LIVE.len(), checked.judged().len());
+    let (live, judged) = (flight::RuleId::LIVE.len(), report.judged().len());
     let catalogue = verify::catalogue().len();
     println!(
         "  rules not live: {} of {catalogue} ('windtunnel list rules' has them)\n",
         catalogue - live
     );
     if let Some((path, allow)) = allow {
-        print_allowed(checked, path, allow);
+        print_allowed(report, path, allow);
     }
-    if checked.flown_count() == 0 {
+    if report.flown_count() == 0 {
         println!("Nothing could be flown; each scenario says what it needs.");
     }
-    let count = |severity| checked.count(severity);
+    let count = |severity| report.count(severity);
     println!(
         "{} of {} scenarios flown, {} events; {live} rules watched, {judged} evaluated; {} errors, \
          {} warnings, {} notes; {} live objects.",
-        checked.flown_count(),
-        checked.scenarios.len(),
-        checked.event_count(),
+        report.flown_count(),
+        report.scenarios.len(),
+        report.event_count(),
         count(Severity::Error),
         count(Severity::Warning),
         count(Severity::Note),
-        checked.live_count(),
+        report.live_count(),
     );
     println!("{GLOSSARY_NOTE}");
 }
 
 /// What of the driver was not looked at. Of a user-mode driver's flights that is what is about
 /// it: the miniport below is not what is tested.
-fn print_not_judged(checked: &CheckReport) {
-    let unjudged: Vec<&str> = checked.not_judged().iter().map(|it| it.name()).collect();
-    if checked.umd.as_deref().is_some_and(|it| it != BUILT_IN) {
+fn print_not_judged(report: &CheckReport) {
+    let unjudged: Vec<&str> = report.not_judged().iter().map(|it| it.name()).collect();
+    if report.umd.as_deref().is_some_and(|it| it != BUILT_IN) {
         let (own, others): (Vec<&str>, Vec<&str>) =
             unjudged.into_iter().partition(|it| it.starts_with("UMD-"));
         print_rules("live rules of user-mode drivers never evaluated", &own);
         println!("  other live rules never evaluated: {}", others.len());
         return;
     }
-    let entries = checked.entries();
+    let entries = report.entries();
     let never: Vec<&str> = entries.iter().filter(|it| !it.1).map(|it| it.0).collect();
     print_list("entries never called", &never);
     print_rules("live rules never evaluated", &unjudged);
@@ -109,9 +109,9 @@ fn print_rules(what: &str, rules: &[&str]) {
 }
 
 /// What the allow file did, and what in it did not occur.
-fn print_allowed(checked: &CheckReport, path: &Path, allow: &AllowList) {
-    println!("Allowed by {}: {} findings", path.display(), checked.allowed_count());
-    for it in allow.unused(checked) {
+fn print_allowed(report: &CheckReport, path: &Path, allow: &AllowList) {
+    println!("Allowed by {}: {} findings", path.display(), report.allowed_count());
+    for it in allow.unused(report) {
         let (rule, place) = (&it.rule, &it.place);
         println!("  allowed, but did not occur: {rule} in {place} (line {})", it.line);
     }

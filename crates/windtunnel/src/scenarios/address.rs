@@ -3,7 +3,7 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{ADDRESSES, POWER_AND_ADDRESSES, Scenario};
-use crate::tunnel::{TestClient, ScenarioStopped, Testbed, expect_ok};
+use crate::tunnel::{ScenarioStopped, TestClient, Testbed, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::ukm::{
     D3DDDI_MAPGPUVIRTUALADDRESS as Map, D3DDDI_RESERVEGPUVIRTUALADDRESS as Reserve,
@@ -88,18 +88,20 @@ pub(crate) const ALL: &[Scenario] = &[
 
 /// Local memory that the CPU does not see.
 pub(crate) fn cpu_invisible() -> PlacementRequirements {
-    let mut wants = only_in(&[LOCAL]);
-    wants.flags.cpu_visible = false;
-    wants
+    let mut requirements = only_in(&[LOCAL]);
+    requirements.flags.cpu_visible = false;
+    requirements
 }
 
 pub(crate) fn create(
-    tunnel: &mut Testbed<'_>,
-    bench: &TestClient,
-    wants: &[PlacementRequirements],
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
+    requirements: &[PlacementRequirements],
 ) -> Result<Vec<D3DKMT_HANDLE>, ScenarioStopped> {
-    let private = wants.iter().map(|it| describe_in(SIZE, PAGE, it)).collect();
-    Ok(bench.create_with(tunnel.at, &CreateAllocation::new(bench.device, private))?.allocations)
+    let private = requirements.iter().map(|it| describe_in(SIZE, PAGE, it)).collect();
+    Ok(test_client
+        .create_with(testbed.at, &CreateAllocation::new(test_client.device, private))?
+        .allocations)
 }
 
 /// What maps a whole allocation anywhere.
@@ -108,46 +110,54 @@ pub(crate) fn whole(allocation: D3DKMT_HANDLE) -> Map {
 }
 
 /// Waits for what a call has planned.
-pub(crate) fn wait(tunnel: &mut Testbed<'_>, bench: &TestClient, when: PagingStatus) -> Result<(), ScenarioStopped> {
+pub(crate) fn wait(
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
+    when: PagingStatus,
+) -> Result<(), ScenarioStopped> {
     if let PagingStatus::Pending(value) = when {
-        let queue = bench.paging_queue(tunnel.at)?;
-        let gpu_wait = bench.client.wait(tunnel.at, bench.device, queue.fence, value);
+        let queue = test_client.paging_queue(testbed.at)?;
+        let gpu_wait = test_client.client.wait(testbed.at, test_client.device, queue.fence, value);
         expect_ok("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)?;
     }
     Ok(())
 }
 
 /// Maps, and waits until it can be used.
-pub(crate) fn map(tunnel: &mut Testbed<'_>, bench: &TestClient, order: &Map) -> Result<u64, ScenarioStopped> {
-    let order = Map { hPagingQueue: bench.paging_queue(tunnel.at)?.queue, ..*order };
-    let mapped = bench.client.map_address(tunnel.at, &order);
+pub(crate) fn map(
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
+    order: &Map,
+) -> Result<u64, ScenarioStopped> {
+    let order = Map { hPagingQueue: test_client.paging_queue(testbed.at)?.queue, ..*order };
+    let mapped = test_client.client.map_address(testbed.at, &order);
     let (address, when) = expect_ok("D3DKMTMapGpuVirtualAddress", mapped)?;
-    wait(tunnel, bench, when)?;
+    wait(testbed, test_client, when)?;
     Ok(address)
 }
 
 /// Reserves, and waits until it can be used.
 pub(crate) fn reserve(
-    tunnel: &mut Testbed<'_>,
-    bench: &TestClient,
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
     order: &Reserve,
 ) -> Result<u64, ScenarioStopped> {
-    let order = Reserve { hPagingQueue: bench.paging_queue(tunnel.at)?.queue, ..*order };
-    let reserved = bench.client.reserve_address(tunnel.at, &order);
+    let order = Reserve { hPagingQueue: test_client.paging_queue(testbed.at)?.queue, ..*order };
+    let reserved = test_client.client.reserve_address(testbed.at, &order);
     let (address, when) = expect_ok("D3DKMTReserveGpuVirtualAddress", reserved)?;
-    wait(tunnel, bench, when)?;
+    wait(testbed, test_client, when)?;
     Ok(address)
 }
 
 /// Has bytes at an address set, and copied from there to another.
 pub(crate) fn work(
-    tunnel: &mut Testbed<'_>,
-    bench: &TestClient,
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
     context: u32,
     commands: &[Command],
 ) -> Result<(), ScenarioStopped> {
-    bench.submit(tunnel.at, context, commands)?;
-    tunnel.run_until_idle();
+    test_client.submit(testbed.at, context, commands)?;
+    testbed.run_until_idle();
     Ok(())
 }
 
@@ -155,17 +165,22 @@ pub(crate) fn fill(address: u64, length: u64, value: u8) -> Command {
     Command::FillAt { address, length, value }
 }
 
-fn evict(tunnel: &mut Testbed<'_>, bench: &TestClient, list: &[D3DKMT_HANDLE]) -> Result<(), ScenarioStopped> {
-    expect_ok("D3DKMTEvict", bench.client.evict(tunnel.at, bench.device, list, 0)).map(drop)
+fn evict(
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
+    list: &[D3DKMT_HANDLE],
+) -> Result<(), ScenarioStopped> {
+    expect_ok("D3DKMTEvict", test_client.client.evict(testbed.at, test_client.device, list, 0))
+        .map(drop)
 }
 
 pub(crate) fn free_at(
-    tunnel: &mut Testbed<'_>,
-    bench: &TestClient,
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
     address: u64,
     bytes: u64,
 ) -> Result<(), ScenarioStopped> {
-    let freed = bench.client.free_address(tunnel.at, bench.adapter, address, bytes);
+    let freed = test_client.client.free_address(testbed.at, test_client.adapter, address, bytes);
     expect_ok("D3DKMTFreeGpuVirtualAddress", freed)
 }
 
@@ -173,101 +188,104 @@ fn everywhere() -> [PlacementRequirements; 4] {
     [cpu_invisible(), only_in(&[VISIBLE, APERTURE]), only_in(&[APERTURE]), anywhere()]
 }
 
-fn gpuva_map_and_submit(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
-    let list = create(tunnel, &bench, &everywhere())?;
+fn gpuva_map_and_submit(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
+    let list = create(testbed, &test_client, &everywhere())?;
     // Some are mapped before they are resident, some after.
     let mut addresses = Vec::new();
     for it in &list[..2] {
-        addresses.push(map(tunnel, &bench, &whole(*it))?);
+        addresses.push(map(testbed, &test_client, &whole(*it))?);
     }
-    bench.make_resident(tunnel.at, &list)?;
+    test_client.make_resident(testbed.at, &list)?;
     for it in &list[2..] {
-        addresses.push(map(tunnel, &bench, &whole(*it))?);
+        addresses.push(map(testbed, &test_client, &whole(*it))?);
     }
     for (value, address) in (1..).zip(&addresses) {
-        work(tunnel, &bench, context, &[fill(*address, SIZE, value)])?;
+        work(testbed, &test_client, context, &[fill(*address, SIZE, value)])?;
     }
     for pair in addresses.windows(2) {
         let copy = Command::CopyAt { from: pair[0], to: pair[1] + PAGE, length: SIZE - PAGE };
-        work(tunnel, &bench, context, &[copy])?;
+        work(testbed, &test_client, context, &[copy])?;
     }
-    tunnel.snapshot_live_objects("all of it is mapped");
-    bench.destroy_list(tunnel.at, &list)?;
-    bench.close(tunnel.at, &[context])
+    testbed.snapshot_live_objects("all of it is mapped");
+    test_client.destroy_list(testbed.at, &list)?;
+    test_client.close(testbed.at, &[context])
 }
 
-fn gpuva_evict_and_restore(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
-    let list = create(tunnel, &bench, &everywhere())?;
+fn gpuva_evict_and_restore(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
+    let list = create(testbed, &test_client, &everywhere())?;
     let mut addresses = Vec::new();
     for it in &list {
         // Each at two places: both follow it.
-        addresses.push(map(tunnel, &bench, &whole(*it))?);
+        addresses.push(map(testbed, &test_client, &whole(*it))?);
         let part = Map { OffsetInPages: 1, SizeInPages: 2, ..whole(*it) };
-        addresses.push(map(tunnel, &bench, &part)?);
+        addresses.push(map(testbed, &test_client, &part)?);
     }
-    bench.make_resident(tunnel.at, &list)?;
+    test_client.make_resident(testbed.at, &list)?;
     for (value, address) in (1..).zip(&addresses) {
-        work(tunnel, &bench, context, &[fill(*address, 2 * PAGE, value)])?;
+        work(testbed, &test_client, context, &[fill(*address, 2 * PAGE, value)])?;
     }
     // They come back in another order, so elsewhere.
-    evict(tunnel, &bench, &list)?;
-    tunnel.run_until_idle();
+    evict(testbed, &test_client, &list)?;
+    testbed.run_until_idle();
     let turned: Vec<D3DKMT_HANDLE> = list.iter().rev().copied().collect();
     for it in &turned {
-        bench.make_resident(tunnel.at, &[*it])?;
+        test_client.make_resident(testbed.at, &[*it])?;
     }
     for (value, address) in (101..).zip(&addresses) {
-        work(tunnel, &bench, context, &[fill(*address, 2 * PAGE, value)])?;
+        work(testbed, &test_client, context, &[fill(*address, 2 * PAGE, value)])?;
     }
     let (even, partial): (Vec<_>, Vec<_>) = list.chunks(2).map(|it| (it[0], it[1])).unzip();
-    bench.destroy_list(tunnel.at, &partial)?;
-    tunnel.run_until_idle();
-    evict(tunnel, &bench, &even)?;
-    bench.make_resident(tunnel.at, &even)?;
+    test_client.destroy_list(testbed.at, &partial)?;
+    testbed.run_until_idle();
+    evict(testbed, &test_client, &even)?;
+    test_client.make_resident(testbed.at, &even)?;
     let lazily = abi::ukm::D3DDDI_EVICT_FLAGS::EvictOnlyIfNecessary;
-    expect_ok("D3DKMTEvict", bench.client.evict(tunnel.at, bench.device, &even, lazily))?;
-    tunnel.compact();
-    bench.make_resident(tunnel.at, &even)?;
-    work(tunnel, &bench, context, &[fill(addresses[0], SIZE, 77)])?;
-    bench.destroy_list(tunnel.at, &even)?;
-    bench.close(tunnel.at, &[context])
+    expect_ok(
+        "D3DKMTEvict",
+        test_client.client.evict(testbed.at, test_client.device, &even, lazily),
+    )?;
+    testbed.compact();
+    test_client.make_resident(testbed.at, &even)?;
+    work(testbed, &test_client, context, &[fill(addresses[0], SIZE, 77)])?;
+    test_client.destroy_list(testbed.at, &even)?;
+    test_client.close(testbed.at, &[context])
 }
 
-fn gpuva_map_bounds(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
-    let list = create(tunnel, &bench, &[cpu_invisible(), anywhere()])?;
-    bench.make_resident(tunnel.at, &list)?;
+fn gpuva_map_bounds(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
+    let list = create(testbed, &test_client, &[cpu_invisible(), anywhere()])?;
+    test_client.make_resident(testbed.at, &list)?;
     let low = Map { MaximumAddress: 16 << 20, ..whole(list[0]) };
-    let low = map(tunnel, &bench, &low)?;
+    let low = map(testbed, &test_client, &low)?;
     let high = Map { MinimumAddress: 1 << 30, MaximumAddress: 2 << 30, ..whole(list[1]) };
-    let high = map(tunnel, &bench, &high)?;
-    work(tunnel, &bench, context, &[fill(low, SIZE, 1), fill(high, SIZE, 2)])?;
+    let high = map(testbed, &test_client, &high)?;
+    work(testbed, &test_client, context, &[fill(low, SIZE, 1), fill(high, SIZE, 2)])?;
     // Another takes a part of the place of the first.
     let over = Map { BaseAddress: low + 4 * PAGE, SizeInPages: 4, ..whole(list[1]) };
-    map(tunnel, &bench, &over)?;
-    work(tunnel, &bench, context, &[fill(low, SIZE, 3)])?;
+    map(testbed, &test_client, &over)?;
+    work(testbed, &test_client, context, &[fill(low, SIZE, 3)])?;
     let place = Reserve { MinimumAddress: 3 << 30, Size: 4 * LARGE, ..Reserve::ZERO };
-    let place = reserve(tunnel, &bench, &place)?;
+    let place = reserve(testbed, &test_client, &place)?;
     let into = Map { BaseAddress: place + LARGE, ..whole(list[0]) };
-    let into = map(tunnel, &bench, &into)?;
+    let into = map(testbed, &test_client, &into)?;
     let zero = Protection { Value: Protection::Zero };
     let empty =
         Map { BaseAddress: place + 2 * LARGE, SizeInPages: 16, Protection: zero, ..Map::ZERO };
-    let empty = map(tunnel, &bench, &empty)?;
+    let empty = map(testbed, &test_client, &empty)?;
     let copy = Command::CopyAt { from: empty, to: into, length: PAGE };
-    work(tunnel, &bench, context, &[fill(empty, PAGE, 9), copy])?;
+    work(testbed, &test_client, context, &[fill(empty, PAGE, 9), copy])?;
     let zeroes = Reserve { Size: LARGE, ReservationType: RESERVE_ZERO, ..Reserve::ZERO };
-    let zeroes = reserve(tunnel, &bench, &zeroes)?;
+    let zeroes = reserve(testbed, &test_client, &zeroes)?;
     let copy = Command::CopyAt { from: zeroes, to: into, length: PAGE };
-    work(tunnel, &bench, context, &[copy])?;
-    bench.destroy_list(tunnel.at, &list)?;
-    free_at(tunnel, &bench, place, 4 * LARGE)?;
-    bench.close(tunnel.at, &[context])
+    work(testbed, &test_client, context, &[copy])?;
+    test_client.destroy_list(testbed.at, &list)?;
+    free_at(testbed, &test_client, place, 4 * LARGE)?;
+    test_client.close(testbed.at, &[context])
 }
 
 /// An operation of an update.
@@ -279,12 +297,12 @@ pub(crate) fn operation(kind: i32, data: &[u64]) -> Operation {
     Operation { OperationType: kind, Data: all }
 }
 
-fn gpuva_update(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
-    let list = create(tunnel, &bench, &[cpu_invisible(), anywhere()])?;
-    bench.make_resident(tunnel.at, &list)?;
-    let base = reserve(tunnel, &bench, &Reserve { Size: 16 * LARGE, ..Reserve::ZERO })?;
+fn gpuva_update(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
+    let list = create(testbed, &test_client, &[cpu_invisible(), anywhere()])?;
+    test_client.make_resident(testbed.at, &list)?;
+    let base = reserve(testbed, &test_client, &Reserve { Size: 16 * LARGE, ..Reserve::ZERO })?;
     let [one, two] = [list[0], list[1]].map(u64::from);
     let operations = [
         operation(MAP, &[base, SIZE, one, 0, SIZE]),
@@ -296,105 +314,106 @@ fn gpuva_update(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
         operation(UNMAP, &[base + 8 * PAGE, 2 * PAGE, Protection::NoAccess]),
         operation(UNMAP, &[base + 10 * PAGE, PAGE, Protection::Zero]),
     ];
-    let updated = bench.client.update_address(tunnel.at, bench.device, &operations, None);
+    let updated =
+        test_client.client.update_address(testbed.at, test_client.device, &operations, None);
     expect_ok("D3DKMTUpdateGpuVirtualAddress", updated)?;
-    tunnel.run_until_idle();
+    testbed.run_until_idle();
     let commands = [
         fill(base, 8 * PAGE, 1),
         fill(base + 10 * PAGE, 2 * PAGE, 2),
         fill(base + 2 * LARGE, 8 * PAGE, 3),
     ];
-    work(tunnel, &bench, context, &commands)?;
-    work(tunnel, &bench, context, &[fill(base + 4 * LARGE, 4 * PAGE, 4)])?;
-    bench.destroy_list(tunnel.at, &list)?;
-    free_at(tunnel, &bench, base, 16 * LARGE)?;
-    bench.close(tunnel.at, &[context])
+    work(testbed, &test_client, context, &commands)?;
+    work(testbed, &test_client, context, &[fill(base + 4 * LARGE, 4 * PAGE, 4)])?;
+    test_client.destroy_list(testbed.at, &list)?;
+    free_at(testbed, &test_client, base, 16 * LARGE)?;
+    test_client.close(testbed.at, &[context])
 }
 
-fn gpuva_free(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
-    let list = create(tunnel, &bench, &[cpu_invisible(), anywhere()])?;
-    bench.make_resident(tunnel.at, &list)?;
-    let address = map(tunnel, &bench, &whole(list[0]))?;
-    work(tunnel, &bench, context, &[fill(address, SIZE, 1)])?;
-    free_at(tunnel, &bench, address, SIZE)?;
+fn gpuva_free(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
+    let list = create(testbed, &test_client, &[cpu_invisible(), anywhere()])?;
+    test_client.make_resident(testbed.at, &list)?;
+    let address = map(testbed, &test_client, &whole(list[0]))?;
+    work(testbed, &test_client, context, &[fill(address, SIZE, 1)])?;
+    free_at(testbed, &test_client, address, SIZE)?;
     // The next one has the same place, while the end of the first is not done.
-    let again = map(tunnel, &bench, &Map { BaseAddress: address, ..whole(list[1]) })?;
-    work(tunnel, &bench, context, &[fill(again, SIZE, 2)])?;
+    let again = map(testbed, &test_client, &Map { BaseAddress: address, ..whole(list[1]) })?;
+    work(testbed, &test_client, context, &[fill(again, SIZE, 2)])?;
     // A part goes; the rest stays.
-    free_at(tunnel, &bench, again + PAGE, 2 * PAGE)?;
-    work(tunnel, &bench, context, &[fill(again, PAGE, 3), fill(again + 3 * PAGE, PAGE, 4)])?;
+    free_at(testbed, &test_client, again + PAGE, 2 * PAGE)?;
+    work(testbed, &test_client, context, &[fill(again, PAGE, 3), fill(again + 3 * PAGE, PAGE, 4)])?;
     // What is freed before it was ever written to its tables.
-    let order = Map { hPagingQueue: bench.paging_queue(tunnel.at)?.queue, ..whole(list[0]) };
-    let mapped = bench.client.map_address(tunnel.at, &order);
+    let order = Map { hPagingQueue: test_client.paging_queue(testbed.at)?.queue, ..whole(list[0]) };
+    let mapped = test_client.client.map_address(testbed.at, &order);
     let (late, _) = expect_ok("D3DKMTMapGpuVirtualAddress", mapped)?;
-    free_at(tunnel, &bench, late, SIZE)?;
-    let next = map(tunnel, &bench, &Map { BaseAddress: late, ..whole(list[1]) })?;
-    work(tunnel, &bench, context, &[fill(next, SIZE, 5)])?;
-    bench.destroy_list(tunnel.at, &list)?;
-    bench.close(tunnel.at, &[context])
+    free_at(testbed, &test_client, late, SIZE)?;
+    let next = map(testbed, &test_client, &Map { BaseAddress: late, ..whole(list[1]) })?;
+    work(testbed, &test_client, context, &[fill(next, SIZE, 5)])?;
+    test_client.destroy_list(testbed.at, &list)?;
+    test_client.close(testbed.at, &[context])
 }
 
-fn gpuva_destroy_mapped(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
-    let list = create(tunnel, &bench, &everywhere())?;
-    bench.make_resident(tunnel.at, &list)?;
+fn gpuva_destroy_mapped(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
+    let list = create(testbed, &test_client, &everywhere())?;
+    test_client.make_resident(testbed.at, &list)?;
     for it in &list {
-        let address = map(tunnel, &bench, &whole(*it))?;
-        bench.submit(tunnel.at, context, &[fill(address, SIZE, 6)])?;
+        let address = map(testbed, &test_client, &whole(*it))?;
+        test_client.submit(testbed.at, context, &[fill(address, SIZE, 6)])?;
     }
-    bench.destroy_list(tunnel.at, &list[..1])?;
-    evict(tunnel, &bench, &list[1..2])?;
-    bench.destroy_list(tunnel.at, &list[1..2])?;
-    let place = reserve(tunnel, &bench, &Reserve { Size: LARGE * 4, ..Reserve::ZERO })?;
-    map(tunnel, &bench, &Map { BaseAddress: place, ..whole(list[2]) })?;
-    tunnel.snapshot_live_objects("half of it is destroyed");
-    bench.close(tunnel.at, &[context])?;
-    tunnel.run_until_idle();
+    test_client.destroy_list(testbed.at, &list[..1])?;
+    evict(testbed, &test_client, &list[1..2])?;
+    test_client.destroy_list(testbed.at, &list[1..2])?;
+    let place = reserve(testbed, &test_client, &Reserve { Size: LARGE * 4, ..Reserve::ZERO })?;
+    map(testbed, &test_client, &Map { BaseAddress: place, ..whole(list[2]) })?;
+    testbed.snapshot_live_objects("half of it is destroyed");
+    test_client.close(testbed.at, &[context])?;
+    testbed.run_until_idle();
     Ok(())
 }
 
-fn gpuva_power_transition(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
-    let list = create(tunnel, &bench, &everywhere())?;
-    bench.make_resident(tunnel.at, &list)?;
+fn gpuva_power_transition(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
+    let list = create(testbed, &test_client, &everywhere())?;
+    test_client.make_resident(testbed.at, &list)?;
     let mut addresses = Vec::new();
     for it in &list {
-        addresses.push(map(tunnel, &bench, &whole(*it))?);
+        addresses.push(map(testbed, &test_client, &whole(*it))?);
     }
     let zeroes = Reserve { Size: LARGE, ReservationType: RESERVE_ZERO, ..Reserve::ZERO };
-    let zeroes = reserve(tunnel, &bench, &zeroes)?;
-    work(tunnel, &bench, context, &[fill(addresses[0], SIZE, 1)])?;
-    tunnel.kernel.power_down(tunnel.at, tunnel.adapter, PowerAction::Sleep);
-    tunnel.kernel.power_up(tunnel.at, tunnel.adapter);
+    let zeroes = reserve(testbed, &test_client, &zeroes)?;
+    work(testbed, &test_client, context, &[fill(addresses[0], SIZE, 1)])?;
+    testbed.kernel.power_down(testbed.at, testbed.adapter, PowerAction::Sleep);
+    testbed.kernel.power_up(testbed.at, testbed.adapter);
     for address in &addresses {
         let copy = Command::CopyAt { from: zeroes, to: *address, length: PAGE };
-        work(tunnel, &bench, context, &[fill(*address, SIZE, 2), copy])?;
+        work(testbed, &test_client, context, &[fill(*address, SIZE, 2), copy])?;
     }
-    bench.destroy_list(tunnel.at, &list)?;
-    bench.close(tunnel.at, &[context])
+    test_client.destroy_list(testbed.at, &list)?;
+    test_client.close(testbed.at, &[context])
 }
 
-fn gpuva_two_processes(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let benches = [tunnel.test_client()?, tunnel.test_client()?];
+fn gpuva_two_processes(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let benches = [testbed.test_client()?, testbed.test_client()?];
     let mut contexts = Vec::new();
     let mut addresses = Vec::new();
-    for bench in &benches {
-        let context = bench.create_context(tunnel.at)?;
-        let list = create(tunnel, bench, &[cpu_invisible()])?;
-        bench.make_resident(tunnel.at, &list)?;
+    for test_client in &benches {
+        let context = test_client.create_context(testbed.at)?;
+        let list = create(testbed, test_client, &[cpu_invisible()])?;
+        test_client.make_resident(testbed.at, &list)?;
         let order = Map { BaseAddress: 64 << 20, ..whole(list[0]) };
-        addresses.push(map(tunnel, bench, &order)?);
+        addresses.push(map(testbed, test_client, &order)?);
         contexts.push(context);
     }
-    for ((bench, context), address) in benches.iter().zip(&contexts).zip(&addresses) {
-        work(tunnel, bench, *context, &[fill(*address, SIZE, 8)])?;
+    for ((test_client, context), address) in benches.iter().zip(&contexts).zip(&addresses) {
+        work(testbed, test_client, *context, &[fill(*address, SIZE, 8)])?;
     }
-    for (bench, context) in benches.iter().zip(&contexts) {
-        bench.close(tunnel.at, &[*context])?;
+    for (test_client, context) in benches.iter().zip(&contexts) {
+        test_client.close(testbed.at, &[*context])?;
     }
     Ok(())
 }

@@ -22,10 +22,11 @@ const SIZES: [usize; 6] = [0, 1, 4, 12, 31, 64];
 /// What is sent: nothing worth reading.
 const BYTES: [u8; 3] = [0, 1, 0xff];
 
-fn umd_query_driver_private(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let user_mode = Client::from_session(bench.client.session().for_component(Component::Umd));
-    let (at, adapter) = (&mut *tunnel.at, bench.adapter);
+fn umd_query_driver_private(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let user_mode =
+        Client::from_session(test_client.client.session().for_component(Component::Umd));
+    let (at, adapter) = (&mut *testbed.at, test_client.adapter);
     // What a driver answers is between it and its other half, and one that has none refuses.
     let mut first = vec![0; MAX_OUTPUT];
     if user_mode.query_private(at, adapter, &mut first).is_ok() {
@@ -37,9 +38,11 @@ fn umd_query_driver_private(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStop
             let mut sent = vec![byte; size];
             let answer = user_mode.query_private(at, adapter, &mut sent);
             if answer.is_err() && sent != vec![byte; size] {
-                return Err(ScenarioStopped("what was sent to be as it was after a refusal".to_owned()));
+                return Err(ScenarioStopped(
+                    "what was sent to be as it was after a refusal".to_owned(),
+                ));
             }
         }
     }
-    bench.close(tunnel.at, &[])
+    test_client.close(testbed.at, &[])
 }

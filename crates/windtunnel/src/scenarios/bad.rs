@@ -2,7 +2,7 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{STANDARD, Scenario};
-use crate::tunnel::{TestClient, ScenarioStopped, Testbed, page_descriptions, expect_error};
+use crate::tunnel::{ScenarioStopped, TestClient, Testbed, expect_error, page_descriptions};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 use abi::ukm::D3DDDI_ALLOCATIONINFO_FLAGS as InfoFlags;
@@ -14,9 +14,9 @@ pub(crate) const fn bad(
     name: &'static str,
     about: &'static str,
     breaks: &'static [RuleId],
-    story: fn(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
+    body: fn(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
 ) -> Scenario {
-    Scenario { name, about, breaks, needs: &[], body: DisplayBody(story) }
+    Scenario { name, about, breaks, needs: &[], body: DisplayBody(body) }
 }
 
 /// Every scenario of this file.
@@ -27,14 +27,24 @@ pub(crate) const ALL: &[Scenario] = &[
         &[RuleId::ALLOC_DESTROY_005],
         destroy_mixed_list,
     ),
-    bad("stale-handle", "a device is used after its end", &[RuleId::DEV_LIFE_003], process_stale_device_handle),
+    bad(
+        "stale-handle",
+        "a device is used after its end",
+        &[RuleId::DEV_LIFE_003],
+        process_stale_device_handle,
+    ),
     bad(
         "destroyed-twice",
         "a resource and an allocation are destroyed twice",
         &[RuleId::ALLOC_DESTROY_001],
         destroy_twice,
     ),
-    bad("left-alive", "a process ends and leaves things alive", &[RuleId::WT_LEFT_001], process_leaks_objects),
+    bad(
+        "left-alive",
+        "a process ends and leaves things alive",
+        &[RuleId::WT_LEFT_001],
+        process_leaks_objects,
+    ),
     bad(
         "listed-twice",
         "a list names the same allocation twice",
@@ -51,13 +61,13 @@ pub(crate) const ALL: &[Scenario] = &[
         "count-without-list",
         "a destroy call counts allocations and lists none",
         &[RuleId::ALLOC_DESTROY_024],
-        |tunnel| destroy_raw(tunnel, 0, 1),
+        |testbed| destroy_raw(testbed, 0, 1),
     ),
     bad(
         "destroy-flags",
         "a destroy call sets flags that are not for callers",
         &[RuleId::ALLOC_DESTROY_012],
-        |tunnel| destroy_raw(tunnel, 0xc, 0),
+        |testbed| destroy_raw(testbed, 0xc, 0),
     ),
     bad(
         "shared-member",
@@ -69,19 +79,19 @@ pub(crate) const ALL: &[Scenario] = &[
         "shared-alone",
         "allocations are to be shared without a resource",
         &[RuleId::ALLOC_CREATE_001, RuleId::ALLOC_CREATE_004],
-        |tunnel| create_flags(tunnel, Flags::CreateShared),
+        |testbed| create_flags(testbed, Flags::CreateShared),
     ),
     bad(
         "nt-unshared",
         "NtSecuritySharing is asked for without CreateShared",
         &[RuleId::ALLOC_CREATE_002],
-        |tunnel| create_flags(tunnel, Flags::CreateResource | Flags::NtSecuritySharing),
+        |testbed| create_flags(testbed, Flags::CreateResource | Flags::NtSecuritySharing),
     ),
     bad(
         "create-flags",
         "a create call sets a flag that is not for callers",
         &[RuleId::ALLOC_CREATE_016],
-        |tunnel| create_flags(tunnel, Flags::OpenCrossAdapter),
+        |testbed| create_flags(testbed, Flags::OpenCrossAdapter),
     ),
     bad(
         "no-resource",
@@ -107,14 +117,19 @@ pub(crate) const ALL: &[Scenario] = &[
         &[RuleId::ALLOC_CREATE_018],
         create_source_without_primary,
     ),
-    bad("stereo", "a stereo allocation is no primary", &[RuleId::ALLOC_CREATE_019], create_stereo_without_primary),
+    bad(
+        "stereo",
+        "a stereo allocation is no primary",
+        &[RuleId::ALLOC_CREATE_019],
+        create_stereo_without_primary,
+    ),
     Scenario {
         needs: STANDARD,
         ..bad(
             "memory-unstandard",
             "ExistingSysMem is asked for without StandardAllocation",
             &[RuleId::ALLOC_CREATE_009],
-            |tunnel| create_flags(tunnel, Flags::ExistingSysMem),
+            |testbed| create_flags(testbed, Flags::ExistingSysMem),
         )
     },
     Scenario {
@@ -123,7 +138,7 @@ pub(crate) const ALL: &[Scenario] = &[
             "standard-pair",
             "two standard allocations are asked for in one call",
             &[RuleId::ALLOC_CREATE_010],
-            |tunnel| standard(tunnel, |it| it.allocations.push(Vec::new())),
+            |testbed| standard(testbed, |it| it.allocations.push(Vec::new())),
         )
     },
     Scenario {
@@ -132,7 +147,7 @@ pub(crate) const ALL: &[Scenario] = &[
             "crooked-memory",
             "a standard allocation over memory that is not whole pages",
             &[RuleId::ALLOC_CREATE_013],
-            |tunnel| standard(tunnel, |it| it.system_memory = 0x1000_0010),
+            |testbed| standard(testbed, |it| it.system_memory = 0x1000_0010),
         )
     },
     Scenario {
@@ -141,7 +156,7 @@ pub(crate) const ALL: &[Scenario] = &[
             "standard-type",
             "a standard allocation of no known type",
             &[RuleId::ALLOC_CREATE_022],
-            |tunnel| standard(tunnel, |it| it.standard = Some((0, 0x1000))),
+            |testbed| standard(testbed, |it| it.standard = Some((0, 0x1000))),
         )
     },
     Scenario {
@@ -171,150 +186,183 @@ pub(crate) const ALL: &[Scenario] = &[
         &[RuleId::DEV_LIFE_001],
         process_close_adapter_twice,
     ),
-    bad("no-device", "a device is made on no adapter", &[RuleId::DEV_LIFE_013], process_device_without_adapter),
-    bad("no-node", "a context on a node that is not there", &[RuleId::DEV_LIFE_006], process_context_on_missing_node),
+    bad(
+        "no-device",
+        "a device is made on no adapter",
+        &[RuleId::DEV_LIFE_013],
+        process_device_without_adapter,
+    ),
+    bad(
+        "no-node",
+        "a context on a node that is not there",
+        &[RuleId::DEV_LIFE_006],
+        process_context_on_missing_node,
+    ),
 ];
 
 const CREATE: &str = "D3DKMTCreateAllocation";
 const DESTROY: &str = "D3DKMTDestroyAllocation2";
 
-fn destroy_mixed_list(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let (member, alone) = (bench.create_resource(tunnel.at, 1)?, bench.create(tunnel.at, 1)?);
+fn destroy_mixed_list(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let (member, alone) =
+        (test_client.create_resource(testbed.at, 1)?, test_client.create(testbed.at, 1)?);
     let list = vec![member.allocations[0], alone.allocations[0]];
-    let destroy = DestroyAllocation { device: bench.device, list, ..DestroyAllocation::default() };
-    let answer = bench.client.destroy(tunnel.at, &destroy);
+    let destroy =
+        DestroyAllocation { device: test_client.device, list, ..DestroyAllocation::default() };
+    let answer = test_client.client.destroy(testbed.at, &destroy);
     expect_error(DESTROY, &answer, STATUS_INVALID_PARAMETER)?;
     // Nothing was destroyed: both are still there to be destroyed rightly.
-    bench.destroy_list(tunnel.at, &alone.allocations)?;
-    bench.destroy_resource(tunnel.at, member.resource)?;
-    bench.close(tunnel.at, &[])
+    test_client.destroy_list(testbed.at, &alone.allocations)?;
+    test_client.destroy_resource(testbed.at, member.resource)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn process_stale_device_handle(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let gone = TestClient { device: bench.create_device(tunnel.at)?, ..bench.clone() };
+fn process_stale_device_handle(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let gone = TestClient { device: test_client.create_device(testbed.at)?, ..test_client.clone() };
     crate::tunnel::expect_ok(
         "D3DKMTDestroyDevice",
-        bench.client.destroy_device(tunnel.at, gone.device),
+        test_client.client.destroy_device(testbed.at, gone.device),
     )?;
-    let create = bench.client.create(tunnel.at, &CreateAllocation::new(gone.device, page_descriptions(1)));
+    let create = test_client
+        .client
+        .create(testbed.at, &CreateAllocation::new(gone.device, page_descriptions(1)));
     expect_error(CREATE, &create, STATUS_INVALID_PARAMETER)?;
-    bench.close(tunnel.at, &[])
+    test_client.close(testbed.at, &[])
 }
 
-fn destroy_twice(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let (created, alone) = (bench.create_resource(tunnel.at, 1)?, bench.create(tunnel.at, 1)?);
-    bench.destroy_resource(tunnel.at, created.resource)?;
-    bench.destroy_list(tunnel.at, &alone.allocations)?;
-    let device = bench.device;
+fn destroy_twice(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let (created, alone) =
+        (test_client.create_resource(testbed.at, 1)?, test_client.create(testbed.at, 1)?);
+    test_client.destroy_resource(testbed.at, created.resource)?;
+    test_client.destroy_list(testbed.at, &alone.allocations)?;
+    let device = test_client.device;
     for again in [
         DestroyAllocation { device, resource: created.resource, ..DestroyAllocation::default() },
         DestroyAllocation { device, list: alone.allocations, ..DestroyAllocation::default() },
     ] {
-        let answer = bench.client.destroy(tunnel.at, &again);
+        let answer = test_client.client.destroy(testbed.at, &again);
         expect_error(DESTROY, &answer, STATUS_INVALID_PARAMETER)?;
     }
-    bench.close(tunnel.at, &[])
+    test_client.close(testbed.at, &[])
 }
 
-fn process_leaks_objects(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    bench.create_resource(tunnel.at, 1)?;
-    tunnel.snapshot_live_objects("before the process ends");
-    bench.client.end(tunnel.at);
+fn process_leaks_objects(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    test_client.create_resource(testbed.at, 1)?;
+    testbed.snapshot_live_objects("before the process ends");
+    test_client.client.end(testbed.at);
     Ok(())
 }
 
-fn destroy_duplicate_in_list(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let created = bench.create(tunnel.at, 1)?;
+fn destroy_duplicate_in_list(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let created = test_client.create(testbed.at, 1)?;
     let list = created.allocations.repeat(2);
-    let destroy = DestroyAllocation { device: bench.device, list, ..DestroyAllocation::default() };
-    let answer = bench.client.destroy(tunnel.at, &destroy);
+    let destroy =
+        DestroyAllocation { device: test_client.device, list, ..DestroyAllocation::default() };
+    let answer = test_client.client.destroy(testbed.at, &destroy);
     expect_error(DESTROY, &answer, STATUS_INVALID_PARAMETER)?;
-    bench.destroy_list(tunnel.at, &created.allocations)?;
-    bench.close(tunnel.at, &[])
+    test_client.destroy_list(testbed.at, &created.allocations)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn destroy_through_wrong_device(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let created = bench.create_resource(tunnel.at, 1)?;
-    let device = bench.create_device(tunnel.at)?;
-    let destroy = DestroyAllocation { device, resource: created.resource, ..DestroyAllocation::default() };
-    let answer = bench.client.destroy(tunnel.at, &destroy);
+fn destroy_through_wrong_device(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let created = test_client.create_resource(testbed.at, 1)?;
+    let device = test_client.create_device(testbed.at)?;
+    let destroy =
+        DestroyAllocation { device, resource: created.resource, ..DestroyAllocation::default() };
+    let answer = test_client.client.destroy(testbed.at, &destroy);
     expect_error(DESTROY, &answer, STATUS_INVALID_PARAMETER)?;
-    bench.destroy_resource(tunnel.at, created.resource)?;
-    crate::tunnel::expect_ok("D3DKMTDestroyDevice", bench.client.destroy_device(tunnel.at, device))?;
-    bench.close(tunnel.at, &[])
+    test_client.destroy_resource(testbed.at, created.resource)?;
+    crate::tunnel::expect_ok(
+        "D3DKMTDestroyDevice",
+        test_client.client.destroy_device(testbed.at, device),
+    )?;
+    test_client.close(testbed.at, &[])
 }
 
 /// A destroy call with these flags and this count, and no list.
-fn destroy_raw(tunnel: &mut Testbed<'_>, flags: u32, count: u32) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let answer = bench.client.destroy_without_list(tunnel.at, bench.device, flags, count);
+fn destroy_raw(testbed: &mut Testbed<'_>, flags: u32, count: u32) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let answer =
+        test_client.client.destroy_without_list(testbed.at, test_client.device, flags, count);
     expect_error(DESTROY, &answer, STATUS_INVALID_PARAMETER)?;
-    bench.close(tunnel.at, &[])
+    test_client.close(testbed.at, &[])
 }
 
-fn destroy_shared_member(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let create = CreateAllocation::new(bench.device, page_descriptions(2)).with_resource();
+fn destroy_shared_member(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let create = CreateAllocation::new(test_client.device, page_descriptions(2)).with_resource();
     let flags = create.flags | Flags::CreateShared;
-    let created = bench.create_with(tunnel.at, &CreateAllocation { flags, ..create })?;
+    let created = test_client.create_with(testbed.at, &CreateAllocation { flags, ..create })?;
     let list = created.allocations[..1].to_vec();
-    let destroy = DestroyAllocation { device: bench.device, list, ..DestroyAllocation::default() };
-    let answer = bench.client.destroy(tunnel.at, &destroy);
+    let destroy =
+        DestroyAllocation { device: test_client.device, list, ..DestroyAllocation::default() };
+    let answer = test_client.client.destroy(testbed.at, &destroy);
     expect_error(DESTROY, &answer, STATUS_INVALID_PARAMETER)?;
-    bench.destroy_resource(tunnel.at, created.resource)?;
-    bench.close(tunnel.at, &[])
+    test_client.destroy_resource(testbed.at, created.resource)?;
+    test_client.close(testbed.at, &[])
 }
 
 /// A create call with flags it may not have.
-fn create_flags(tunnel: &mut Testbed<'_>, flags: u32) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let create = CreateAllocation { flags, ..CreateAllocation::new(bench.device, page_descriptions(1)) };
-    let answer = bench.client.create(tunnel.at, &create);
+fn create_flags(testbed: &mut Testbed<'_>, flags: u32) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let create = CreateAllocation {
+        flags,
+        ..CreateAllocation::new(test_client.device, page_descriptions(1))
+    };
+    let answer = test_client.client.create(testbed.at, &create);
     expect_error(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
-    bench.close(tunnel.at, &[])
+    test_client.close(testbed.at, &[])
 }
 
-fn create_into_missing_resource(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let create = CreateAllocation::new(bench.device, page_descriptions(1)).into_resource(0x1ead_beed);
-    let answer = bench.client.create(tunnel.at, &create);
+fn create_into_missing_resource(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let create =
+        CreateAllocation::new(test_client.device, page_descriptions(1)).into_resource(0x1ead_beed);
+    let answer = test_client.client.create(testbed.at, &create);
     expect_error(CREATE, &answer, STATUS_INVALID_HANDLE)?;
-    bench.close(tunnel.at, &[])
+    test_client.close(testbed.at, &[])
 }
 
-fn create_into_shared_resource(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let create = CreateAllocation::new(bench.device, page_descriptions(1)).with_resource();
+fn create_into_shared_resource(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let create = CreateAllocation::new(test_client.device, page_descriptions(1)).with_resource();
     let flags = create.flags | Flags::CreateShared;
-    let created = bench.create_with(tunnel.at, &CreateAllocation { flags, ..create })?;
-    let more = CreateAllocation::new(bench.device, page_descriptions(1)).into_resource(created.resource);
-    let answer = bench.client.create(tunnel.at, &more);
+    let created = test_client.create_with(testbed.at, &CreateAllocation { flags, ..create })?;
+    let more = CreateAllocation::new(test_client.device, page_descriptions(1))
+        .into_resource(created.resource);
+    let answer = test_client.client.create(testbed.at, &more);
     expect_error(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
-    bench.destroy_resource(tunnel.at, created.resource)?;
-    bench.close(tunnel.at, &[])
+    test_client.destroy_resource(testbed.at, created.resource)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn create_source_without_primary(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let create = CreateAllocation { source: 1, ..CreateAllocation::new(bench.device, page_descriptions(1)) };
-    let created = bench.create_with(tunnel.at, &create)?;
-    bench.destroy_list(tunnel.at, &created.allocations)?;
-    bench.close(tunnel.at, &[])
+fn create_source_without_primary(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let create = CreateAllocation {
+        source: 1,
+        ..CreateAllocation::new(test_client.device, page_descriptions(1))
+    };
+    let created = test_client.create_with(testbed.at, &create)?;
+    test_client.destroy_list(testbed.at, &created.allocations)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn create_stereo_without_primary(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
+fn create_stereo_without_primary(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
     let allocation_flags = vec![InfoFlags::Stereo];
-    let create = CreateAllocation { allocation_flags, ..CreateAllocation::new(bench.device, page_descriptions(1)) };
-    let answer = bench.client.create(tunnel.at, &create);
+    let create = CreateAllocation {
+        allocation_flags,
+        ..CreateAllocation::new(test_client.device, page_descriptions(1))
+    };
+    let answer = test_client.client.create(testbed.at, &create);
     expect_error(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
-    bench.close(tunnel.at, &[])
+    test_client.close(testbed.at, &[])
 }
 
 /// A standard allocation, as the page wants it.
@@ -324,74 +372,86 @@ fn a_page(device: u32) -> CreateAllocation {
 }
 
 /// A standard allocation that is not as it should be.
-fn standard(tunnel: &mut Testbed<'_>, spoil: fn(&mut CreateAllocation)) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let mut create = a_page(bench.device);
+fn standard(
+    testbed: &mut Testbed<'_>,
+    spoil: fn(&mut CreateAllocation),
+) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let mut create = a_page(test_client.device);
     spoil(&mut create);
-    let answer = bench.client.create(tunnel.at, &create);
+    let answer = test_client.client.create(testbed.at, &create);
     expect_error(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
-    bench.close(tunnel.at, &[])
+    test_client.close(testbed.at, &[])
 }
 
-fn create_standard_into_resource(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let home = bench.create_resource(tunnel.at, 1)?;
-    let create = a_page(bench.device).into_resource(home.resource);
-    let answer = bench.client.create(tunnel.at, &create);
+fn create_standard_into_resource(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let home = test_client.create_resource(testbed.at, 1)?;
+    let create = a_page(test_client.device).into_resource(home.resource);
+    let answer = test_client.client.create(testbed.at, &create);
     expect_error(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
-    bench.destroy_resource(tunnel.at, home.resource)?;
-    bench.close(tunnel.at, &[])
+    test_client.destroy_resource(testbed.at, home.resource)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn create_on_null_device(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let answer = bench.client.create(tunnel.at, &CreateAllocation::new(0, page_descriptions(1)));
+fn create_on_null_device(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let answer =
+        test_client.client.create(testbed.at, &CreateAllocation::new(0, page_descriptions(1)));
     expect_error(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
-    bench.close(tunnel.at, &[])
+    test_client.close(testbed.at, &[])
 }
 
-fn share_open_local_handle(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let created = bench.create_resource(tunnel.at, 1)?;
-    let answer = bench.client.open_resource(tunnel.at, bench.device, created.resource);
+fn share_open_local_handle(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let created = test_client.create_resource(testbed.at, 1)?;
+    let answer = test_client.client.open_resource(testbed.at, test_client.device, created.resource);
     expect_error("D3DKMTQueryResourceInfo", &answer, STATUS_INVALID_PARAMETER)?;
-    bench.destroy_resource(tunnel.at, created.resource)?;
-    bench.close(tunnel.at, &[])
+    test_client.destroy_resource(testbed.at, created.resource)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn share_open_short_buffer(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let create = CreateAllocation::new(bench.device, page_descriptions(1)).with_resource();
+fn share_open_short_buffer(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let create = CreateAllocation::new(test_client.device, page_descriptions(1)).with_resource();
     let flags = create.flags | Flags::CreateShared;
-    let created = bench.create_with(tunnel.at, &CreateAllocation { flags, ..create })?;
-    let answer = bench.client.open_resource_without_buffers(tunnel.at, bench.device, created.global, 1);
+    let created = test_client.create_with(testbed.at, &CreateAllocation { flags, ..create })?;
+    let answer = test_client.client.open_resource_without_buffers(
+        testbed.at,
+        test_client.device,
+        created.global,
+        1,
+    );
     expect_error("D3DKMTOpenResource", &answer, STATUS_NO_MEMORY)?;
-    bench.destroy_resource(tunnel.at, created.resource)?;
-    bench.close(tunnel.at, &[])
+    test_client.destroy_resource(testbed.at, created.resource)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn process_close_adapter_twice(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let (client, adapter) = (bench.client.clone(), bench.adapter);
-    crate::tunnel::expect_ok("D3DKMTDestroyDevice", client.destroy_device(tunnel.at, bench.device))?;
-    crate::tunnel::expect_ok("D3DKMTCloseAdapter", client.close_adapter(tunnel.at, adapter))?;
-    let again = client.close_adapter(tunnel.at, adapter);
+fn process_close_adapter_twice(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let (client, adapter) = (test_client.client.clone(), test_client.adapter);
+    crate::tunnel::expect_ok(
+        "D3DKMTDestroyDevice",
+        client.destroy_device(testbed.at, test_client.device),
+    )?;
+    crate::tunnel::expect_ok("D3DKMTCloseAdapter", client.close_adapter(testbed.at, adapter))?;
+    let again = client.close_adapter(testbed.at, adapter);
     expect_error("D3DKMTCloseAdapter", &again, STATUS_INVALID_PARAMETER)?;
-    client.end(tunnel.at);
+    client.end(testbed.at);
     Ok(())
 }
 
-fn process_device_without_adapter(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let client = tunnel.client();
-    let answer = client.create_device(tunnel.at, 0);
+fn process_device_without_adapter(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let client = testbed.client();
+    let answer = client.create_device(testbed.at, 0);
     expect_error("D3DKMTCreateDevice", &answer, STATUS_INVALID_PARAMETER)?;
-    client.end(tunnel.at);
+    client.end(testbed.at);
     Ok(())
 }
 
-fn process_context_on_missing_node(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let answer = bench.client.create_context(tunnel.at, bench.device, 64);
+fn process_context_on_missing_node(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let answer = test_client.client.create_context(testbed.at, test_client.device, 64);
     expect_error("D3DKMTCreateContextVirtual", &answer, STATUS_INVALID_PARAMETER)?;
-    bench.close(tunnel.at, &[])
+    test_client.close(testbed.at, &[])
 }

@@ -3,9 +3,9 @@
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{ADDRESSES, Scenario};
 use crate::scenarios::address::{
-    LARGE, PAGE, SIZE, create, fill, free_at, cpu_invisible, map, operation, reserve, whole,
+    LARGE, PAGE, SIZE, cpu_invisible, create, fill, free_at, map, operation, reserve, whole,
 };
-use crate::tunnel::{TestClient, ScenarioStopped, Testbed, expect_error, expect_ok};
+use crate::tunnel::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::status::STATUS_INVALID_PARAMETER;
 use abi::ukm::{
@@ -21,9 +21,9 @@ const fn bad(
     name: &'static str,
     about: &'static str,
     breaks: &'static [RuleId],
-    story: fn(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
+    body: fn(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
 ) -> Scenario {
-    Scenario { name, about, breaks, needs: ADDRESSES, body: DisplayBody(story) }
+    Scenario { name, about, breaks, needs: ADDRESSES, body: DisplayBody(body) }
 }
 
 const ZERO: Protection = Protection { Value: Protection::Zero };
@@ -125,69 +125,73 @@ pub(crate) const ALL: &[Scenario] = &[
     ),
 ];
 
-fn one(tunnel: &mut Testbed<'_>) -> Result<(TestClient, D3DKMT_HANDLE), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let list = create(tunnel, &bench, &[cpu_invisible()])?;
-    bench.make_resident(tunnel.at, &list)?;
-    Ok((bench, list[0]))
+fn one(testbed: &mut Testbed<'_>) -> Result<(TestClient, D3DKMT_HANDLE), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let list = create(testbed, &test_client, &[cpu_invisible()])?;
+    test_client.make_resident(testbed.at, &list)?;
+    Ok((test_client, list[0]))
 }
 
 /// A map call that is refused.
 fn refused_map(
-    tunnel: &mut Testbed<'_>,
+    testbed: &mut Testbed<'_>,
     order: impl Fn(D3DKMT_HANDLE) -> Map,
 ) -> Result<(), ScenarioStopped> {
-    let (bench, one) = one(tunnel)?;
-    expect_map_error(tunnel, &bench, &order(one))?;
-    bench.close(tunnel.at, &[])
+    let (test_client, one) = one(testbed)?;
+    expect_map_error(testbed, &test_client, &order(one))?;
+    test_client.close(testbed.at, &[])
 }
 
-fn expect_map_error(tunnel: &mut Testbed<'_>, bench: &TestClient, order: &Map) -> Result<(), ScenarioStopped> {
-    let order = Map { hPagingQueue: bench.paging_queue(tunnel.at)?.queue, ..*order };
-    let answer = bench.client.map_address(tunnel.at, &order);
+fn expect_map_error(
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
+    order: &Map,
+) -> Result<(), ScenarioStopped> {
+    let order = Map { hPagingQueue: test_client.paging_queue(testbed.at)?.queue, ..*order };
+    let answer = test_client.client.map_address(testbed.at, &order);
     expect_error("D3DKMTMapGpuVirtualAddress", &answer, STATUS_INVALID_PARAMETER)
 }
 
-fn gpuva_map_partly_used_range(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (bench, one) = one(tunnel)?;
-    let address = map(tunnel, &bench, &whole(one))?;
-    expect_map_error(tunnel, &bench, &Map { BaseAddress: address + PAGE, ..whole(one) })?;
-    bench.close(tunnel.at, &[])
+fn gpuva_map_partly_used_range(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (test_client, one) = one(testbed)?;
+    let address = map(testbed, &test_client, &whole(one))?;
+    expect_map_error(testbed, &test_client, &Map { BaseAddress: address + PAGE, ..whole(one) })?;
+    test_client.close(testbed.at, &[])
 }
 
-fn gpuva_map_zero_over_mapping(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (bench, one) = one(tunnel)?;
-    let address = map(tunnel, &bench, &whole(one))?;
+fn gpuva_map_zero_over_mapping(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (test_client, one) = one(testbed)?;
+    let address = map(testbed, &test_client, &whole(one))?;
     let over = Map { BaseAddress: address, SizeInPages: 2, Protection: ZERO, ..Map::ZERO };
-    expect_map_error(tunnel, &bench, &over)?;
-    bench.close(tunnel.at, &[])
+    expect_map_error(testbed, &test_client, &over)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn gpuva_use_unmapped(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (bench, _) = one(tunnel)?;
-    let context = bench.create_context(tunnel.at)?;
-    bench.submit(tunnel.at, context, &[fill(1 << 28, PAGE, 1)])?;
-    tunnel.run_until_idle();
-    bench.close(tunnel.at, &[context])
+fn gpuva_use_unmapped(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (test_client, _) = one(testbed)?;
+    let context = test_client.create_context(testbed.at)?;
+    test_client.submit(testbed.at, context, &[fill(1 << 28, PAGE, 1)])?;
+    testbed.run_until_idle();
+    test_client.close(testbed.at, &[context])
 }
 
-fn gpuva_reserve_misaligned(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (bench, _) = one(tunnel)?;
-    let queue = bench.paging_queue(tunnel.at)?.queue;
+fn gpuva_reserve_misaligned(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (test_client, _) = one(testbed)?;
+    let queue = test_client.paging_queue(testbed.at)?.queue;
     let order = Reserve { hPagingQueue: queue, Size: PAGE, ..Reserve::ZERO };
-    let answer = bench.client.reserve_address(tunnel.at, &order);
+    let answer = test_client.client.reserve_address(testbed.at, &order);
     expect_error("D3DKMTReserveGpuVirtualAddress", &answer, STATUS_INVALID_PARAMETER)?;
-    bench.close(tunnel.at, &[])
+    test_client.close(testbed.at, &[])
 }
 
-fn gpuva_use_before_reserved(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (bench, one) = one(tunnel)?;
-    let context = bench.create_context(tunnel.at)?;
+fn gpuva_use_before_reserved(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (test_client, one) = one(testbed)?;
+    let context = test_client.create_context(testbed.at)?;
     // What the context saves into is there from its first packet on.
-    let address = map(tunnel, &bench, &whole(one))?;
-    bench.submit(tunnel.at, context, &[fill(address, PAGE, 1)])?;
-    tunnel.run_until_idle();
-    let queue = bench.paging_queue(tunnel.at)?.queue;
+    let address = map(testbed, &test_client, &whole(one))?;
+    test_client.submit(testbed.at, context, &[fill(address, PAGE, 1)])?;
+    testbed.run_until_idle();
+    let queue = test_client.paging_queue(testbed.at)?.queue;
     let mut last = 0;
     // Others before it keep the paging node busy.
     for _ in 0..24 {
@@ -197,69 +201,70 @@ fn gpuva_use_before_reserved(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioSto
             ReservationType: RESERVE_ZERO,
             ..Reserve::ZERO
         };
-        let reserved = bench.client.reserve_address(tunnel.at, &zeroes);
+        let reserved = test_client.client.reserve_address(testbed.at, &zeroes);
         last = expect_ok("D3DKMTReserveGpuVirtualAddress", reserved)?.0;
     }
-    bench.submit(tunnel.at, context, &[fill(last, PAGE, 1)])?;
-    tunnel.run_until_idle();
-    bench.close(tunnel.at, &[context])
+    test_client.submit(testbed.at, context, &[fill(last, PAGE, 1)])?;
+    testbed.run_until_idle();
+    test_client.close(testbed.at, &[context])
 }
 
-fn gpuva_free_unallocated(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (bench, _) = one(tunnel)?;
-    let answer = bench.client.free_address(tunnel.at, bench.adapter, 1 << 30, PAGE);
+fn gpuva_free_unallocated(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (test_client, _) = one(testbed)?;
+    let answer = test_client.client.free_address(testbed.at, test_client.adapter, 1 << 30, PAGE);
     expect_error("D3DKMTFreeGpuVirtualAddress", &answer, STATUS_INVALID_PARAMETER)?;
-    bench.close(tunnel.at, &[])
+    test_client.close(testbed.at, &[])
 }
 
-fn gpuva_free_in_use(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (bench, one) = one(tunnel)?;
-    let context = bench.create_context(tunnel.at)?;
-    let address = map(tunnel, &bench, &whole(one))?;
+fn gpuva_free_in_use(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (test_client, one) = one(testbed)?;
+    let context = test_client.create_context(testbed.at)?;
+    let address = map(testbed, &test_client, &whole(one))?;
     for value in 0..60 {
-        bench.submit(tunnel.at, context, &[fill(address, SIZE, value)])?;
+        test_client.submit(testbed.at, context, &[fill(address, SIZE, value)])?;
     }
-    free_at(tunnel, &bench, address, SIZE)?;
-    tunnel.run_until_idle();
-    bench.close(tunnel.at, &[context])
+    free_at(testbed, &test_client, address, SIZE)?;
+    testbed.run_until_idle();
+    test_client.close(testbed.at, &[context])
 }
 
-fn gpuva_free_after_destroy(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (bench, one) = one(tunnel)?;
-    let address = map(tunnel, &bench, &whole(one))?;
-    bench.destroy_list(tunnel.at, &[one])?;
-    tunnel.run_until_idle();
-    let answer = bench.client.free_address(tunnel.at, bench.adapter, address, SIZE);
+fn gpuva_free_after_destroy(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (test_client, one) = one(testbed)?;
+    let address = map(testbed, &test_client, &whole(one))?;
+    test_client.destroy_list(testbed.at, &[one])?;
+    testbed.run_until_idle();
+    let answer = test_client.client.free_address(testbed.at, test_client.adapter, address, SIZE);
     expect_error("D3DKMTFreeGpuVirtualAddress", &answer, STATUS_INVALID_PARAMETER)?;
-    bench.close(tunnel.at, &[])
+    test_client.close(testbed.at, &[])
 }
 
 /// An update that is refused.
 fn update(
-    tunnel: &mut Testbed<'_>,
+    testbed: &mut Testbed<'_>,
     operations: impl Fn(u64, u64) -> Vec<Operation>,
 ) -> Result<(), ScenarioStopped> {
-    let (bench, one) = one(tunnel)?;
-    let base = reserve(tunnel, &bench, &Reserve { Size: LARGE, ..Reserve::ZERO })?;
-    expect_update_error(tunnel, &bench, &operations(base, u64::from(one)))?;
-    bench.close(tunnel.at, &[])
+    let (test_client, one) = one(testbed)?;
+    let base = reserve(testbed, &test_client, &Reserve { Size: LARGE, ..Reserve::ZERO })?;
+    expect_update_error(testbed, &test_client, &operations(base, u64::from(one)))?;
+    test_client.close(testbed.at, &[])
 }
 
 fn expect_update_error(
-    tunnel: &mut Testbed<'_>,
-    bench: &TestClient,
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
     operations: &[Operation],
 ) -> Result<(), ScenarioStopped> {
-    let answer = bench.client.update_address(tunnel.at, bench.device, operations, None);
+    let answer =
+        test_client.client.update_address(testbed.at, test_client.device, operations, None);
     expect_error("D3DKMTUpdateGpuVirtualAddress", &answer, STATUS_INVALID_PARAMETER)
 }
 
-fn gpuva_update_two_reservations(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (bench, one) = one(tunnel)?;
+fn gpuva_update_two_reservations(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (test_client, one) = one(testbed)?;
     let one = u64::from(one);
     let order = Reserve { Size: LARGE, ..Reserve::ZERO };
-    let bases = [reserve(tunnel, &bench, &order)?, reserve(tunnel, &bench, &order)?];
+    let bases = [reserve(testbed, &test_client, &order)?, reserve(testbed, &test_client, &order)?];
     let operations = bases.map(|it| operation(MAP, &[it, PAGE, one, 0, PAGE]));
-    expect_update_error(tunnel, &bench, &operations)?;
-    bench.close(tunnel.at, &[])
+    expect_update_error(testbed, &test_client, &operations)?;
+    test_client.close(testbed.at, &[])
 }

@@ -2,7 +2,7 @@
 
 use crate::scenario::Scenario;
 use crate::scenarios::bad::bad;
-use crate::tunnel::{TestClient, ScenarioStopped, Testbed, expect_error, expect_ok};
+use crate::tunnel::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::NTSTATUS;
 use abi::status::STATUS_INVALID_PARAMETER;
 use abi::ukm::D3DDDI_EVICT_FLAGS as EvictFlags;
@@ -11,7 +11,7 @@ use flight::{Passive, RuleId};
 use kernel::segment::PlacementRequirements;
 use softgpu::format::{self, Command, anywhere, describe_in, only_in};
 use softgpu::{APERTURE, LOCAL};
-use thunk::{CreateAllocation, AllocationSelection};
+use thunk::{AllocationSelection, CreateAllocation};
 
 /// What `D3DKMTLock` shows as a whole.
 const ENTIRE: u32 = LockFlags::LockEntire;
@@ -72,8 +72,8 @@ pub(crate) const ALL: &[Scenario] = &[
     }),
     bad("unlock-twice", "a lock is ended twice", &[RuleId::ALLOC_LOCK_017], lock_unlock_twice),
     bad("lock2-flags", "a lock sets flags that mean nothing", &[RuleId::ALLOC_LOCK_018], |it| {
-        bad_call(it, "D3DKMTLock2", |bench, at, one| {
-            bench.client.lock2(at, bench.device, one, 1).map(|_| ())
+        bad_call(it, "D3DKMTLock2", |test_client, at, one| {
+            test_client.client.lock2(at, test_client.device, one, 1).map(|_| ())
         })
     }),
     bad(
@@ -81,9 +81,13 @@ pub(crate) const ALL: &[Scenario] = &[
         "a priority is for a resource, and for a list",
         &[RuleId::ALLOC_PRIO_001],
         |it| {
-            bad_call(it, "D3DKMTSetAllocationPriority", |bench, at, one| {
-                let names = AllocationSelection { device: bench.device, resources: &[one], list: &[one] };
-                bench.client.set_priorities(at, names, &[1])
+            bad_call(it, "D3DKMTSetAllocationPriority", |test_client, at, one| {
+                let names = AllocationSelection {
+                    device: test_client.device,
+                    resources: &[one],
+                    list: &[one],
+                };
+                test_client.client.set_priorities(at, names, &[1])
             })
         },
     ),
@@ -92,9 +96,13 @@ pub(crate) const ALL: &[Scenario] = &[
         "the residency is asked for, of a resource and of a list",
         &[RuleId::ALLOC_PRIO_004],
         |it| {
-            bad_call(it, "D3DKMTQueryAllocationResidency", |bench, at, one| {
-                let names = AllocationSelection { device: bench.device, resources: &[one], list: &[one] };
-                bench.client.residency(at, names).map(|_| ())
+            bad_call(it, "D3DKMTQueryAllocationResidency", |test_client, at, one| {
+                let names = AllocationSelection {
+                    device: test_client.device,
+                    resources: &[one],
+                    list: &[one],
+                };
+                test_client.client.residency(at, names).map(|_| ())
             })
         },
     ),
@@ -109,10 +117,11 @@ pub(crate) const ALL: &[Scenario] = &[
         "a request must succeed, though its client has more to evict",
         &[RuleId::RESID_MAKE_006],
         |it| {
-            bad_call(it, "D3DKMTMakeResident", |bench, at, one| {
-                let queue = bench.client.create_paging_queue(at, bench.device, 0)?.queue;
+            bad_call(it, "D3DKMTMakeResident", |test_client, at, one| {
+                let queue =
+                    test_client.client.create_paging_queue(at, test_client.device, 0)?.queue;
                 let flags = MakeFlags::MustSucceed;
-                bench.client.make_resident(at, queue, &[one], flags).map(|_| ())
+                test_client.client.make_resident(at, queue, &[one], flags).map(|_| ())
             })
         },
     ),
@@ -125,7 +134,12 @@ pub(crate) const ALL: &[Scenario] = &[
     bad("used-evicted", "the GPU uses what was evicted", &[RuleId::RESID_EVICT_002], |it| {
         use_not_resident(it, true)
     }),
-    bad("evict-twice", "an allocation is evicted twice", &[RuleId::RESID_EVICT_001], residency_evict_twice),
+    bad(
+        "evict-twice",
+        "an allocation is evicted twice",
+        &[RuleId::RESID_EVICT_001],
+        residency_evict_twice,
+    ),
     bad(
         "evict-written",
         "what the GPU has written to is evicted as if it had not",
@@ -133,13 +147,13 @@ pub(crate) const ALL: &[Scenario] = &[
         residency_evict_written_as_unwritten,
     ),
     bad("offer-nothing", "an offer names nothing", &[RuleId::RESID_OFFER_001], |it| {
-        bad_call(it, "D3DKMTOfferAllocations", |bench, at, _| {
-            bench.client.offer(at, AllocationSelection::of(bench.device, &[]), 1)
+        bad_call(it, "D3DKMTOfferAllocations", |test_client, at, _| {
+            test_client.client.offer(at, AllocationSelection::of(test_client.device, &[]), 1)
         })
     }),
     bad("offer-priority", "an offer has no priority", &[RuleId::RESID_OFFER_002], |it| {
-        bad_call(it, "D3DKMTOfferAllocations", |bench, at, one| {
-            bench.client.offer(at, AllocationSelection::of(bench.device, &[one]), 0)
+        bad_call(it, "D3DKMTOfferAllocations", |test_client, at, one| {
+            test_client.client.offer(at, AllocationSelection::of(test_client.device, &[one]), 0)
         })
     }),
     bad(
@@ -147,8 +161,11 @@ pub(crate) const ALL: &[Scenario] = &[
         "what is not offered is taken back",
         &[RuleId::RESID_OFFER_008],
         |it| {
-            bad_call(it, "D3DKMTReclaimAllocations", |bench, at, one| {
-                bench.client.reclaim(at, AllocationSelection::of(bench.device, &[one])).map(|_| ())
+            bad_call(it, "D3DKMTReclaimAllocations", |test_client, at, one| {
+                test_client
+                    .client
+                    .reclaim(at, AllocationSelection::of(test_client.device, &[one]))
+                    .map(|_| ())
             })
         },
     ),
@@ -167,172 +184,202 @@ pub(crate) const ALL: &[Scenario] = &[
 ];
 
 /// A client with a device of an adapter that has memory.
-fn open_client(tunnel: &mut Testbed<'_>) -> Result<TestClient, ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    if bench.has_memory() {
-        return Ok(bench);
+fn open_client(testbed: &mut Testbed<'_>) -> Result<TestClient, ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    if test_client.has_memory() {
+        return Ok(test_client);
     }
-    bench.close(tunnel.at, &[])?;
+    test_client.close(testbed.at, &[])?;
     Err(ScenarioStopped("an adapter with memory".to_owned()))
 }
 
 /// An allocation of a page, described so.
-fn one(bench: &TestClient, at: &mut Passive, wants: &PlacementRequirements) -> Result<u32, ScenarioStopped> {
-    let created = bench.create_with(at, &CreateAllocation::new(bench.device, vec![describe_in(4096, 0, wants)]))?;
+fn one(
+    test_client: &TestClient,
+    at: &mut Passive,
+    wants: &PlacementRequirements,
+) -> Result<u32, ScenarioStopped> {
+    let created = test_client.create_with(
+        at,
+        &CreateAllocation::new(test_client.device, vec![describe_in(4096, 0, wants)]),
+    )?;
     Ok(created.allocations[0])
 }
 
-fn close(tunnel: &mut Testbed<'_>, bench: &TestClient, allocation: u32) -> Result<(), ScenarioStopped> {
-    bench.destroy_list(tunnel.at, &[allocation])?;
-    bench.close(tunnel.at, &[])
+fn close(
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
+    allocation: u32,
+) -> Result<(), ScenarioStopped> {
+    test_client.destroy_list(testbed.at, &[allocation])?;
+    test_client.close(testbed.at, &[])
 }
 
 /// A call about an allocation that is refused.
 fn bad_call(
-    tunnel: &mut Testbed<'_>,
+    testbed: &mut Testbed<'_>,
     name: &str,
     call: fn(&TestClient, &mut Passive, u32) -> Result<(), NTSTATUS>,
 ) -> Result<(), ScenarioStopped> {
-    let bench = open_client(tunnel)?;
-    let one = one(&bench, tunnel.at, &anywhere())?;
-    expect_error(name, &call(&bench, tunnel.at, one), STATUS_INVALID_PARAMETER)?;
-    close(tunnel, &bench, one)
+    let test_client = open_client(testbed)?;
+    let one = one(&test_client, testbed.at, &anywhere())?;
+    expect_error(name, &call(&test_client, testbed.at, one), STATUS_INVALID_PARAMETER)?;
+    close(testbed, &test_client, one)
 }
 
 /// A lock that is refused.
-fn lock(tunnel: &mut Testbed<'_>, wants: &PlacementRequirements, flags: u32, pages: &[u32]) -> Result<(), ScenarioStopped> {
-    let bench = open_client(tunnel)?;
-    let one = one(&bench, tunnel.at, wants)?;
-    let answer = bench.client.lock(tunnel.at, bench.device, one, flags, pages);
+fn lock(
+    testbed: &mut Testbed<'_>,
+    wants: &PlacementRequirements,
+    flags: u32,
+    pages: &[u32],
+) -> Result<(), ScenarioStopped> {
+    let test_client = open_client(testbed)?;
+    let one = one(&test_client, testbed.at, wants)?;
+    let answer = test_client.client.lock(testbed.at, test_client.device, one, flags, pages);
     expect_error("D3DKMTLock", &answer, STATUS_INVALID_PARAMETER)?;
-    close(tunnel, &bench, one)
+    close(testbed, &test_client, one)
 }
 
-fn lock_offered(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = open_client(tunnel)?;
-    let one = one(&bench, tunnel.at, &anywhere())?;
-    let (client, names) = (&bench.client, AllocationSelection::of(bench.device, std::slice::from_ref(&one)));
-    expect_ok("D3DKMTOfferAllocations", client.offer(tunnel.at, names, 1))?;
-    let answer = client.lock2(tunnel.at, bench.device, one, 0);
+fn lock_offered(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = open_client(testbed)?;
+    let one = one(&test_client, testbed.at, &anywhere())?;
+    let (client, names) = (
+        &test_client.client,
+        AllocationSelection::of(test_client.device, std::slice::from_ref(&one)),
+    );
+    expect_ok("D3DKMTOfferAllocations", client.offer(testbed.at, names, 1))?;
+    let answer = client.lock2(testbed.at, test_client.device, one, 0);
     expect_error("D3DKMTLock2", &answer, STATUS_INVALID_PARAMETER)?;
-    expect_ok("D3DKMTReclaimAllocations", client.reclaim(tunnel.at, names))?;
-    expect_ok("D3DKMTLock2", client.lock2(tunnel.at, bench.device, one, 0))?;
-    expect_ok("D3DKMTUnlock2", client.unlock2(tunnel.at, bench.device, one))?;
-    close(tunnel, &bench, one)
+    expect_ok("D3DKMTReclaimAllocations", client.reclaim(testbed.at, names))?;
+    expect_ok("D3DKMTLock2", client.lock2(testbed.at, test_client.device, one, 0))?;
+    expect_ok("D3DKMTUnlock2", client.unlock2(testbed.at, test_client.device, one))?;
+    close(testbed, &test_client, one)
 }
 
-fn lock_alternate_va_twice(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = open_client(tunnel)?;
-    let one = one(&bench, tunnel.at, &anywhere())?;
-    let (client, device) = (&bench.client, bench.device);
+fn lock_alternate_va_twice(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = open_client(testbed)?;
+    let one = one(&test_client, testbed.at, &anywhere())?;
+    let (client, device) = (&test_client.client, test_client.device);
     let flags = ENTIRE | LockFlags::AcquireAperture | LockFlags::UseAlternateVA;
-    expect_ok("D3DKMTLock", client.lock(tunnel.at, device, one, flags, &[]))?;
-    let again = client.lock(tunnel.at, device, one, ENTIRE | LockFlags::AcquireAperture, &[]);
+    expect_ok("D3DKMTLock", client.lock(testbed.at, device, one, flags, &[]))?;
+    let again = client.lock(testbed.at, device, one, ENTIRE | LockFlags::AcquireAperture, &[]);
     expect_error("D3DKMTLock", &again, STATUS_INVALID_PARAMETER)?;
-    expect_ok("D3DKMTUnlock", client.unlock(tunnel.at, device, &[one]))?;
-    expect_ok("D3DKMTLock2", client.lock2(tunnel.at, device, one, 0))?;
-    expect_ok("D3DKMTUnlock2", client.unlock2(tunnel.at, device, one))?;
-    close(tunnel, &bench, one)
+    expect_ok("D3DKMTUnlock", client.unlock(testbed.at, device, &[one]))?;
+    expect_ok("D3DKMTLock2", client.lock2(testbed.at, device, one, 0))?;
+    expect_ok("D3DKMTUnlock2", client.unlock2(testbed.at, device, one))?;
+    close(testbed, &test_client, one)
 }
 
-fn lock_aperture_while_locked(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = open_client(tunnel)?;
-    let one = one(&bench, tunnel.at, &anywhere())?;
-    let (client, device) = (&bench.client, bench.device);
-    expect_ok("D3DKMTLock", client.lock(tunnel.at, device, one, ENTIRE, &[]))?;
+fn lock_aperture_while_locked(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = open_client(testbed)?;
+    let one = one(&test_client, testbed.at, &anywhere())?;
+    let (client, device) = (&test_client.client, test_client.device);
+    expect_ok("D3DKMTLock", client.lock(testbed.at, device, one, ENTIRE, &[]))?;
     let flags = ENTIRE | LockFlags::AcquireAperture;
-    let answer = client.lock(tunnel.at, device, one, flags, &[]);
+    let answer = client.lock(testbed.at, device, one, flags, &[]);
     expect_error("D3DKMTLock", &answer, STATUS_INVALID_PARAMETER)?;
-    expect_ok("D3DKMTUnlock", client.unlock(tunnel.at, device, &[one]))?;
-    close(tunnel, &bench, one)
+    expect_ok("D3DKMTUnlock", client.unlock(testbed.at, device, &[one]))?;
+    close(testbed, &test_client, one)
 }
 
-fn lock_unlock_twice(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = open_client(tunnel)?;
-    let one = one(&bench, tunnel.at, &anywhere())?;
-    let (client, device) = (&bench.client, bench.device);
-    expect_ok("D3DKMTLock2", client.lock2(tunnel.at, device, one, 0))?;
-    let answer = client.unlock(tunnel.at, device, &[one, one]);
+fn lock_unlock_twice(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = open_client(testbed)?;
+    let one = one(&test_client, testbed.at, &anywhere())?;
+    let (client, device) = (&test_client.client, test_client.device);
+    expect_ok("D3DKMTLock2", client.lock2(testbed.at, device, one, 0))?;
+    let answer = client.unlock(testbed.at, device, &[one, one]);
     expect_error("D3DKMTUnlock", &answer, STATUS_INVALID_PARAMETER)?;
     // A call that is refused ends no lock.
-    expect_ok("D3DKMTUnlock2", client.unlock2(tunnel.at, device, one))?;
-    close(tunnel, &bench, one)
+    expect_ok("D3DKMTUnlock2", client.unlock2(testbed.at, device, one))?;
+    close(testbed, &test_client, one)
 }
 
-fn residency_wrong_paging_queue(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = open_client(tunnel)?;
-    let one = one(&bench, tunnel.at, &anywhere())?;
-    let (client, other) = (&bench.client, bench.create_device(tunnel.at)?);
-    let queue = expect_ok("D3DKMTCreatePagingQueue", client.create_paging_queue(tunnel.at, other, 0))?;
-    let answer = client.make_resident(tunnel.at, queue.queue, &[one], 0);
+fn residency_wrong_paging_queue(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = open_client(testbed)?;
+    let one = one(&test_client, testbed.at, &anywhere())?;
+    let (client, other) = (&test_client.client, test_client.create_device(testbed.at)?);
+    let queue =
+        expect_ok("D3DKMTCreatePagingQueue", client.create_paging_queue(testbed.at, other, 0))?;
+    let answer = client.make_resident(testbed.at, queue.queue, &[one], 0);
     expect_error("D3DKMTMakeResident", &answer, STATUS_INVALID_PARAMETER)?;
-    expect_ok("D3DKMTDestroyDevice", client.destroy_device(tunnel.at, other))?;
-    close(tunnel, &bench, one)
+    expect_ok("D3DKMTDestroyDevice", client.destroy_device(testbed.at, other))?;
+    close(testbed, &test_client, one)
 }
 
-fn residency_evict_twice(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = open_client(tunnel)?;
-    let one = one(&bench, tunnel.at, &anywhere())?;
-    bench.make_resident(tunnel.at, &[one])?;
-    let (client, device) = (&bench.client, bench.device);
-    expect_ok("D3DKMTEvict", client.evict(tunnel.at, device, &[one], 0))?;
-    let answer = client.evict(tunnel.at, device, &[one], 0);
+fn residency_evict_twice(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = open_client(testbed)?;
+    let one = one(&test_client, testbed.at, &anywhere())?;
+    test_client.make_resident(testbed.at, &[one])?;
+    let (client, device) = (&test_client.client, test_client.device);
+    expect_ok("D3DKMTEvict", client.evict(testbed.at, device, &[one], 0))?;
+    let answer = client.evict(testbed.at, device, &[one], 0);
     expect_error("D3DKMTEvict", &answer, STATUS_INVALID_PARAMETER)?;
-    close(tunnel, &bench, one)
+    close(testbed, &test_client, one)
 }
 
 /// The GPU writes to what is then evicted with `NotWrittenTo`, after it has been away once.
-fn residency_evict_written_as_unwritten(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = open_client(tunnel)?;
+fn residency_evict_written_as_unwritten(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = open_client(testbed)?;
     let mut wants = only_in(&[LOCAL]);
     wants.flags.cpu_visible = false;
-    let one = one(&bench, tunnel.at, &wants)?;
-    let context = bench.create_context(tunnel.at)?;
+    let one = one(&test_client, testbed.at, &wants)?;
+    let context = test_client.create_context(testbed.at)?;
     for (value, flags) in [(1, 0), (2, EvictFlags::NotWrittenTo)] {
-        bench.make_resident(tunnel.at, &[one])?;
+        test_client.make_resident(testbed.at, &[one])?;
         let target = kernel::Handle(one);
         let fill = Command::Fill { target, offset: 0, length: 4096, value };
-        let given = bench.client.submit(tunnel.at, context, &format::encode(&[fill]));
+        let given = test_client.client.submit(testbed.at, context, &format::encode(&[fill]));
         expect_ok("D3DKMTSubmitCommand", given)?;
-        expect_ok("D3DKMTEvict", bench.client.evict(tunnel.at, bench.device, &[one], flags))?;
-        tunnel.run_until_idle();
+        expect_ok(
+            "D3DKMTEvict",
+            test_client.client.evict(testbed.at, test_client.device, &[one], flags),
+        )?;
+        testbed.run_until_idle();
     }
-    bench.destroy_list(tunnel.at, &[one])?;
-    bench.close(tunnel.at, &[context])
+    test_client.destroy_list(testbed.at, &[one])?;
+    test_client.close(testbed.at, &[context])
 }
 
 /// The GPU uses what is not resident: never made so, or evicted.
-fn use_not_resident(tunnel: &mut Testbed<'_>, destroy_evicted: bool) -> Result<(), ScenarioStopped> {
-    let bench = open_client(tunnel)?;
-    let one = one(&bench, tunnel.at, &anywhere())?;
-    let context = bench.create_context(tunnel.at)?;
+fn use_not_resident(
+    testbed: &mut Testbed<'_>,
+    destroy_evicted: bool,
+) -> Result<(), ScenarioStopped> {
+    let test_client = open_client(testbed)?;
+    let one = one(&test_client, testbed.at, &anywhere())?;
+    let context = test_client.create_context(testbed.at)?;
     if destroy_evicted {
-        bench.make_resident(tunnel.at, &[one])?;
-        expect_ok("D3DKMTEvict", bench.client.evict(tunnel.at, bench.device, &[one], 0))?;
-        tunnel.run_until_idle();
+        test_client.make_resident(testbed.at, &[one])?;
+        expect_ok(
+            "D3DKMTEvict",
+            test_client.client.evict(testbed.at, test_client.device, &[one], 0),
+        )?;
+        testbed.run_until_idle();
     }
     let target = kernel::Handle(one);
     let fill = Command::Fill { target, offset: 0, length: 4096, value: 1 };
-    let given = bench.client.submit(tunnel.at, context, &format::encode(&[fill]));
+    let given = test_client.client.submit(testbed.at, context, &format::encode(&[fill]));
     expect_ok("D3DKMTSubmitCommand", given)?;
-    tunnel.run_until_idle();
-    bench.destroy_list(tunnel.at, &[one])?;
-    bench.close(tunnel.at, &[context])
+    testbed.run_until_idle();
+    test_client.destroy_list(testbed.at, &[one])?;
+    test_client.close(testbed.at, &[context])
 }
 
-fn residency_leaks_trim_callback(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = open_client(tunnel)?;
-    let registered = bench.client.register_trim(tunnel.at, bench.device, |_| ());
+fn residency_leaks_trim_callback(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = open_client(testbed)?;
+    let registered = test_client.client.register_trim(testbed.at, test_client.device, |_| ());
     expect_ok("D3DKMTRegisterTrimNotification", registered)?;
-    bench.close(tunnel.at, &[])
+    test_client.close(testbed.at, &[])
 }
 
-fn residency_wait_destroyed_paging_fence(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = open_client(tunnel)?;
-    let (client, device) = (&bench.client, bench.device);
-    let queue = expect_ok("D3DKMTCreatePagingQueue", client.create_paging_queue(tunnel.at, device, 0))?;
-    expect_ok("D3DKMTDestroyPagingQueue", client.destroy_paging_queue(tunnel.at, queue.queue))?;
-    let answer = client.wait(tunnel.at, device, queue.fence, 1);
+fn residency_wait_destroyed_paging_fence(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = open_client(testbed)?;
+    let (client, device) = (&test_client.client, test_client.device);
+    let queue =
+        expect_ok("D3DKMTCreatePagingQueue", client.create_paging_queue(testbed.at, device, 0))?;
+    expect_ok("D3DKMTDestroyPagingQueue", client.destroy_paging_queue(testbed.at, queue.queue))?;
+    let answer = client.wait(testbed.at, device, queue.fence, 1);
     expect_error("D3DKMTWaitForSynchronizationObjectFromCpu", &answer, STATUS_INVALID_PARAMETER)?;
-    bench.close(tunnel.at, &[])
+    test_client.close(testbed.at, &[])
 }

@@ -107,91 +107,98 @@ pub(crate) const ALL: &[Scenario] = &[
 
 /// What a client does with an allocation that was renamed: by its first name, or the newest.
 fn older(
-    tunnel: &mut Testbed<'_>,
-    wrong: impl FnOnce(&mut RenderClient, &mut Passive, D3DKMT_HANDLE, D3DKMT_HANDLE) -> Result<(), ScenarioStopped>,
+    testbed: &mut Testbed<'_>,
+    wrong: impl FnOnce(
+        &mut RenderClient,
+        &mut Passive,
+        D3DKMT_HANDLE,
+        D3DKMT_HANDLE,
+    ) -> Result<(), ScenarioStopped>,
 ) -> Result<(), ScenarioStopped> {
-    let mut easel = RenderClient::open(tunnel)?;
-    if !easel.is_paged_in_by_kernel() {
+    let mut render_client = RenderClient::open(testbed)?;
+    if !render_client.is_paged_in_by_kernel() {
         return Err(ScenarioStopped("a driver of WDDM 1.x".to_owned()));
     }
-    let first = easel.create(tunnel.at, &[dynamic(0)])?[0];
-    let newest = easel.discard(tunnel.at, first)?;
-    wrong(&mut easel, tunnel.at, first, newest)?;
-    tunnel.run_until_idle();
-    easel.client.destroy_list(tunnel.at, &[newest])?;
-    easel.close(tunnel.at)
+    let first = render_client.create(testbed.at, &[dynamic(0)])?[0];
+    let newest = render_client.discard(testbed.at, first)?;
+    wrong(&mut render_client, testbed.at, first, newest)?;
+    testbed.run_until_idle();
+    render_client.client.destroy_list(testbed.at, &[newest])?;
+    render_client.close(testbed.at)
 }
 
-fn render_list_not_resident(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let mut easel = RenderClient::open(tunnel)?;
-    if easel.is_paged_in_by_kernel() {
+fn render_list_not_resident(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let mut render_client = RenderClient::open(testbed)?;
+    if render_client.is_paged_in_by_kernel() {
         return Err(ScenarioStopped("a driver of WDDM 2".to_owned()));
     }
-    let list = easel.create_not_resident(tunnel.at, &[anywhere()])?;
+    let list = render_client.create_not_resident(testbed.at, &[anywhere()])?;
     let packet = RenderClient::packet(&[fill(list[0], 1)], &list);
-    let rendered = easel.client.client.render(tunnel.at, &mut easel.context, &packet);
+    let rendered =
+        render_client.client.client.render(testbed.at, &mut render_client.context, &packet);
     expect_error("D3DKMTRender of what is not resident", &rendered, STATUS_DEVICE_REMOVED)?;
-    easel.client.destroy_list(tunnel.at, &list)?;
-    easel.close(tunnel.at)
+    render_client.client.destroy_list(testbed.at, &list)?;
+    render_client.close(testbed.at)
 }
 
 const fn listed(
     name: &'static str,
     about: &'static str,
     breaks: &'static [RuleId],
-    story: fn(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
+    body: fn(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
 ) -> Scenario {
-    Scenario { needs: ALLOCATION_LISTS, ..bad(name, about, breaks, story) }
+    Scenario { needs: ALLOCATION_LISTS, ..bad(name, about, breaks, body) }
 }
 
 /// A packet that something is wrong with is refused.
 fn bad_packet(
-    tunnel: &mut Testbed<'_>,
+    testbed: &mut Testbed<'_>,
     wrong: impl FnOnce(&mut RenderCommand, &RenderContext),
 ) -> Result<(), ScenarioStopped> {
-    let mut easel = RenderClient::open(tunnel)?;
-    let list = easel.create(tunnel.at, &[anywhere()])?;
+    let mut render_client = RenderClient::open(testbed)?;
+    let list = render_client.create(testbed.at, &[anywhere()])?;
     let mut packet = RenderClient::packet(&[fill(list[0], 1)], &list);
-    wrong(&mut packet, &easel.context);
-    let rendered = easel.client.client.render(tunnel.at, &mut easel.context, &packet);
+    wrong(&mut packet, &render_client.context);
+    let rendered =
+        render_client.client.client.render(testbed.at, &mut render_client.context, &packet);
     expect_error("D3DKMTRender", &rendered, STATUS_INVALID_PARAMETER)?;
-    easel.client.destroy_list(tunnel.at, &list)?;
-    easel.close(tunnel.at)
+    render_client.client.destroy_list(testbed.at, &list)?;
+    render_client.close(testbed.at)
 }
 
-fn render_stale_command_buffer(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let mut easel = RenderClient::open(tunnel)?;
-    let list = easel.create(tunnel.at, &[anywhere()])?;
+fn render_stale_command_buffer(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let mut render_client = RenderClient::open(testbed)?;
+    let list = render_client.create(testbed.at, &[anywhere()])?;
     let packet = RenderClient::packet(&[fill(list[0], 1)], &list);
-    let client = easel.client.client.clone();
-    let before = easel.context;
-    expect_ok("D3DKMTRender", client.render(tunnel.at, &mut easel.context, &packet))?;
+    let client = render_client.client.client.clone();
+    let before = render_client.context;
+    expect_ok("D3DKMTRender", client.render(testbed.at, &mut render_client.context, &packet))?;
     // The next packet is in the old buffers; what is rendered is what the new ones came with.
     client.write_packet(&before, &packet);
-    let _ = client.render_written(tunnel.at, &mut easel.context, &packet);
-    tunnel.run_until_idle();
-    easel.client.destroy_list(tunnel.at, &list)?;
-    easel.close(tunnel.at)
+    let _ = client.render_written(testbed.at, &mut render_client.context, &packet);
+    testbed.run_until_idle();
+    render_client.client.destroy_list(testbed.at, &list)?;
+    render_client.close(testbed.at)
 }
 
-fn render_assumes_resized_buffers(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+fn render_assumes_resized_buffers(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     const ASKED: u32 = 3000;
-    let mut easel = RenderClient::open(tunnel)?;
-    let list = easel.create(tunnel.at, &[anywhere()])?;
+    let mut render_client = RenderClient::open(testbed)?;
+    let list = render_client.create(testbed.at, &[anywhere()])?;
     let more = RenderCommand {
         flags: Flags::ResizeCommandBuffer,
         resize: (ASKED, 0, 0),
         ..RenderClient::packet(&[fill(list[0], 1)], &list)
     };
-    let client = easel.client.client.clone();
-    expect_ok("D3DKMTRender", client.render(tunnel.at, &mut easel.context, &more))?;
+    let client = render_client.client.client.clone();
+    expect_ok("D3DKMTRender", client.render(testbed.at, &mut render_client.context, &more))?;
     // It got less than it asked for.
-    easel.context.commands.1 = ASKED;
+    render_client.context.commands.1 = ASKED;
     let all = RenderCommand { commands: vec![0; ASKED as usize], ..RenderCommand::default() };
-    client.write_packet(&easel.context, &all);
+    client.write_packet(&render_client.context, &all);
     let packet = RenderClient::packet(&[fill(list[0], 2)], &list);
-    expect_ok("D3DKMTRender", client.render(tunnel.at, &mut easel.context, &packet))?;
-    tunnel.run_until_idle();
-    easel.client.destroy_list(tunnel.at, &list)?;
-    easel.close(tunnel.at)
+    expect_ok("D3DKMTRender", client.render(testbed.at, &mut render_client.context, &packet))?;
+    testbed.run_until_idle();
+    render_client.client.destroy_list(testbed.at, &list)?;
+    render_client.close(testbed.at)
 }

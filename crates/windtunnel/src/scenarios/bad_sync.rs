@@ -3,7 +3,7 @@
 use crate::scenario::{Scenario, WORK};
 use crate::scenarios::bad::bad;
 use crate::scenarios::sync::create_object;
-use crate::tunnel::{TestClient, ScenarioStopped, Testbed, expect_error};
+use crate::tunnel::{ScenarioStopped, TestClient, Testbed, expect_error};
 use abi::NTSTATUS;
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER};
 use abi::ukm::{D3DDDI_FENCE, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS as Flags};
@@ -41,10 +41,15 @@ pub(crate) const ALL: &[Scenario] = &[
         "the first version of the call is to make a fence",
         &[RuleId::SYNC_CREATE_015],
         |it| {
-            call(it, "D3DKMTCreateSynchronizationObject", STATUS_INVALID_PARAMETER, |bench, at| {
-                let fence = SyncObject::Other(D3DDDI_FENCE);
-                bench.client.create_sync_v1(at, bench.device, fence).map(|_| ())
-            })
+            call(
+                it,
+                "D3DKMTCreateSynchronizationObject",
+                STATUS_INVALID_PARAMETER,
+                |test_client, at| {
+                    let fence = SyncObject::Other(D3DDDI_FENCE);
+                    test_client.client.create_sync_v1(at, test_client.device, fence).map(|_| ())
+                },
+            )
         },
     ),
     bad(
@@ -58,10 +63,15 @@ pub(crate) const ALL: &[Scenario] = &[
         "a notification is to be made without an event",
         &[RuleId::SYNC_CREATE_016],
         |it| {
-            call(it, "D3DKMTCreateSynchronizationObject2", STATUS_INVALID_HANDLE, |bench, at| {
-                let notice = SyncObject::Notification(0);
-                bench.client.create_sync(at, bench.device, notice, 0).map(|_| ())
-            })
+            call(
+                it,
+                "D3DKMTCreateSynchronizationObject2",
+                STATUS_INVALID_HANDLE,
+                |test_client, at| {
+                    let notice = SyncObject::Notification(0);
+                    test_client.client.create_sync(at, test_client.device, notice, 0).map(|_| ())
+                },
+            )
         },
     ),
     bad(
@@ -79,7 +89,14 @@ pub(crate) const ALL: &[Scenario] = &[
                 it,
                 "D3DKMTWaitForSynchronizationObjectFromCpu",
                 STATUS_INVALID_PARAMETER,
-                |bench, at| bench.client.wait_cpu(at, bench.device, &[(0, 0); 33], <_>::default()),
+                |test_client, at| {
+                    test_client.client.wait_cpu(
+                        at,
+                        test_client.device,
+                        &[(0, 0); 33],
+                        <_>::default(),
+                    )
+                },
             )
         },
     ),
@@ -111,63 +128,76 @@ pub(crate) const ALL: &[Scenario] = &[
 
 /// A call that is refused, and everything else in good order.
 fn call(
-    tunnel: &mut Testbed<'_>,
+    testbed: &mut Testbed<'_>,
     name: &str,
     status: NTSTATUS,
     body: impl FnOnce(&TestClient, &mut Passive) -> Result<(), NTSTATUS>,
 ) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    expect_error(name, &body(&bench, tunnel.at), status)?;
-    bench.close(tunnel.at, &[])
+    let test_client = testbed.test_client()?;
+    expect_error(name, &body(&test_client, testbed.at), status)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn create(tunnel: &mut Testbed<'_>, object: SyncObject, flags: u32) -> Result<(), ScenarioStopped> {
+fn create(
+    testbed: &mut Testbed<'_>,
+    object: SyncObject,
+    flags: u32,
+) -> Result<(), ScenarioStopped> {
     let name = "D3DKMTCreateSynchronizationObject2";
-    call(tunnel, name, STATUS_INVALID_PARAMETER, |bench, at| {
-        bench.client.create_sync(at, bench.device, object, flags).map(|_| ())
+    call(testbed, name, STATUS_INVALID_PARAMETER, |test_client, at| {
+        test_client.client.create_sync(at, test_client.device, object, flags).map(|_| ())
     })
 }
 
-fn signal(tunnel: &mut Testbed<'_>, object: SyncObject, value: u64) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let created = create_object(tunnel, &bench, object, 0)?.object;
-    let signalled = bench.client.signal_cpu(tunnel.at, bench.device, &[(created, value)], 0);
+fn signal(
+    testbed: &mut Testbed<'_>,
+    object: SyncObject,
+    value: u64,
+) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let created = create_object(testbed, &test_client, object, 0)?.object;
+    let signalled =
+        test_client.client.signal_cpu(testbed.at, test_client.device, &[(created, value)], 0);
     let name = "D3DKMTSignalSynchronizationObjectFromCpu";
     expect_error(name, &signalled, STATUS_INVALID_PARAMETER)?;
-    end(tunnel, &bench, created)?;
-    bench.close(tunnel.at, &[])
+    end(testbed, &test_client, created)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn end(tunnel: &mut Testbed<'_>, bench: &TestClient, object: u32) -> Result<(), ScenarioStopped> {
-    let destroyed = bench.client.destroy_sync(tunnel.at, object);
+fn end(
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
+    object: u32,
+) -> Result<(), ScenarioStopped> {
+    let destroyed = test_client.client.destroy_sync(testbed.at, object);
     crate::tunnel::expect_ok("D3DKMTDestroySynchronizationObject", destroyed)
 }
 
-fn sync_notification_closed_event(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let event = bench.client.create_event();
-    let notice = create_object(tunnel, &bench, SyncObject::Notification(event), 0)?.object;
-    crate::tunnel::expect_ok("CloseHandle", bench.client.close_event(event))?;
-    end(tunnel, &bench, notice)?;
-    bench.close(tunnel.at, &[])
+fn sync_notification_closed_event(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let event = test_client.client.create_event();
+    let notice = create_object(testbed, &test_client, SyncObject::Notification(event), 0)?.object;
+    crate::tunnel::expect_ok("CloseHandle", test_client.client.close_event(event))?;
+    end(testbed, &test_client, notice)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn sync_broadcast_to_own_context(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
-    let fence = create_object(tunnel, &bench, SyncObject::Fence(0), 0)?.object;
+fn sync_broadcast_to_own_context(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
+    let fence = create_object(testbed, &test_client, SyncObject::Fence(0), 0)?.object;
     let both = (context, &[context][..]);
-    let signalled = bench.client.signal_v2(tunnel.at, both, &[fence], 1);
+    let signalled = test_client.client.signal_v2(testbed.at, both, &[fence], 1);
     expect_error("D3DKMTSignalSynchronizationObject2", &signalled, STATUS_INVALID_PARAMETER)?;
-    end(tunnel, &bench, fence)?;
-    bench.close(tunnel.at, &[context])
+    end(testbed, &test_client, fence)?;
+    test_client.close(testbed.at, &[context])
 }
 
-fn sync_destroy_global_handle(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let created = create_object(tunnel, &bench, SyncObject::Mutex(false), Flags::Shared)?;
-    let destroyed = bench.client.destroy_sync(tunnel.at, created.global);
+fn sync_destroy_global_handle(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let created = create_object(testbed, &test_client, SyncObject::Mutex(false), Flags::Shared)?;
+    let destroyed = test_client.client.destroy_sync(testbed.at, created.global);
     expect_error("D3DKMTDestroySynchronizationObject", &destroyed, STATUS_INVALID_PARAMETER)?;
-    end(tunnel, &bench, created.object)?;
-    bench.close(tunnel.at, &[])
+    end(testbed, &test_client, created.object)?;
+    test_client.close(testbed.at, &[])
 }

@@ -2,13 +2,13 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{MEMORY, Scenario};
-use crate::tunnel::{TestClient, ScenarioStopped, Testbed, expect_ok};
+use crate::tunnel::{ScenarioStopped, TestClient, Testbed, expect_ok};
 use flight::RuleId;
 use kernel::Handle;
 use kernel::segment::PlacementRequirements;
 use softgpu::format::{Command, anywhere, describe_in, encode, only_in};
 use softgpu::{APERTURE, LOCAL, VISIBLE};
-use thunk::{CreateAllocation, DestroyAllocation, AllocationSelection};
+use thunk::{AllocationSelection, CreateAllocation, DestroyAllocation};
 
 const PAGE: u64 = 4096;
 const SIZE: u64 = 4 * PAGE;
@@ -24,7 +24,11 @@ pub(crate) const ALL: &[Scenario] = &[
             destroy_locked,
         )
     },
-    memory("destroy-offered", "what is offered is destroyed, idle and behind work", destroy_offered),
+    memory(
+        "destroy-offered",
+        "what is offered is destroyed, idle and behind work",
+        destroy_offered,
+    ),
     memory(
         "destroy-evicted",
         "what is in the system's memory is destroyed: nothing pages",
@@ -45,21 +49,32 @@ pub(crate) const ALL: &[Scenario] = &[
 const fn memory(
     name: &'static str,
     about: &'static str,
-    story: fn(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
+    body: fn(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
 ) -> Scenario {
-    Scenario { name, about, breaks: &[], needs: MEMORY, body: DisplayBody(story) }
+    Scenario { name, about, breaks: &[], needs: MEMORY, body: DisplayBody(body) }
 }
 
 /// An allocation of a few pages, wanted so.
-fn create(tunnel: &mut Testbed<'_>, bench: &TestClient, wants: &PlacementRequirements) -> Result<u32, ScenarioStopped> {
-    let private = vec![describe_in(SIZE, PAGE, wants)];
-    Ok(bench.create_with(tunnel.at, &CreateAllocation::new(bench.device, private))?.allocations[0])
+fn create(
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
+    requirements: &PlacementRequirements,
+) -> Result<u32, ScenarioStopped> {
+    let private = vec![describe_in(SIZE, PAGE, requirements)];
+    Ok(test_client
+        .create_with(testbed.at, &CreateAllocation::new(test_client.device, private))?
+        .allocations[0])
 }
 
 /// Work on one that is resident, which is not waited for.
-fn work(tunnel: &mut Testbed<'_>, bench: &TestClient, context: u32, on: u32) -> Result<(), ScenarioStopped> {
+fn work(
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
+    context: u32,
+    on: u32,
+) -> Result<(), ScenarioStopped> {
     let fill = Command::Fill { target: Handle(on), offset: 0, length: SIZE, value: 0xa5 };
-    let submitted = bench.client.submit(tunnel.at, context, &encode(&[fill]));
+    let submitted = test_client.client.submit(testbed.at, context, &encode(&[fill]));
     expect_ok("D3DKMTSubmitCommand", submitted)
 }
 
@@ -67,106 +82,123 @@ fn work(tunnel: &mut Testbed<'_>, bench: &TestClient, context: u32, on: u32) -> 
 const WAYS: [(bool, bool); 4] = [(false, false), (true, false), (false, true), (true, true)];
 
 fn destroy(
-    tunnel: &mut Testbed<'_>,
-    bench: &TestClient,
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
     it: u32,
     (assume_not_in_use, synchronous): (bool, bool),
 ) -> Result<(), ScenarioStopped> {
-    let (device, list) = (bench.device, vec![it]);
-    let destroy = DestroyAllocation { device, list, assume_not_in_use, synchronous, ..DestroyAllocation::default() };
-    bench.destroy_with(tunnel.at, &destroy)
+    let (device, list) = (test_client.device, vec![it]);
+    let destroy = DestroyAllocation {
+        device,
+        list,
+        assume_not_in_use,
+        synchronous,
+        ..DestroyAllocation::default()
+    };
+    test_client.destroy_with(testbed.at, &destroy)
 }
 
-fn destroy_after_unlock(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let it = create(tunnel, &bench, &only_in(&[VISIBLE, APERTURE]))?;
-    bench.make_resident(tunnel.at, &[it])?;
-    let (client, device) = (&bench.client, bench.device);
-    expect_ok("D3DKMTLock2", client.lock2(tunnel.at, device, it, 0))?;
-    expect_ok("D3DKMTUnlock2", client.unlock2(tunnel.at, device, it))?;
-    destroy(tunnel, &bench, it, (false, true))?;
-    bench.close(tunnel.at, &[])
+fn destroy_after_unlock(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let it = create(testbed, &test_client, &only_in(&[VISIBLE, APERTURE]))?;
+    test_client.make_resident(testbed.at, &[it])?;
+    let (client, device) = (&test_client.client, test_client.device);
+    expect_ok("D3DKMTLock2", client.lock2(testbed.at, device, it, 0))?;
+    expect_ok("D3DKMTUnlock2", client.unlock2(testbed.at, device, it))?;
+    destroy(testbed, &test_client, it, (false, true))?;
+    test_client.close(testbed.at, &[])
 }
 
-fn destroy_locked(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
-    for wants in [only_in(&[VISIBLE, APERTURE]), only_in(&[APERTURE])] {
-        let it = create(tunnel, &bench, &wants)?;
-        bench.make_resident(tunnel.at, &[it])?;
+fn destroy_locked(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
+    for requirements in [only_in(&[VISIBLE, APERTURE]), only_in(&[APERTURE])] {
+        let it = create(testbed, &test_client, &requirements)?;
+        test_client.make_resident(testbed.at, &[it])?;
         for _ in 0..2 {
-            expect_ok("D3DKMTLock2", bench.client.lock2(tunnel.at, bench.device, it, 0))?;
+            expect_ok(
+                "D3DKMTLock2",
+                test_client.client.lock2(testbed.at, test_client.device, it, 0),
+            )?;
         }
-        work(tunnel, &bench, context, it)?;
-        destroy(tunnel, &bench, it, (false, false))?;
-        tunnel.snapshot_live_objects("it waits for the work, and is not locked any more");
-        tunnel.run_until_idle();
+        work(testbed, &test_client, context, it)?;
+        destroy(testbed, &test_client, it, (false, false))?;
+        testbed.snapshot_live_objects("it waits for the work, and is not locked any more");
+        testbed.run_until_idle();
     }
-    bench.close(tunnel.at, &[context])
+    test_client.close(testbed.at, &[context])
 }
 
-fn destroy_offered(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
+fn destroy_offered(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
     for busy in [false, true] {
-        let it = create(tunnel, &bench, &anywhere())?;
-        bench.make_resident(tunnel.at, &[it])?;
+        let it = create(testbed, &test_client, &anywhere())?;
+        test_client.make_resident(testbed.at, &[it])?;
         if busy {
-            work(tunnel, &bench, context, it)?;
+            work(testbed, &test_client, context, it)?;
         }
-        let names = AllocationSelection { device: bench.device, list: &[it], ..AllocationSelection::default() };
-        expect_ok("D3DKMTOfferAllocations", bench.client.offer(tunnel.at, names, 1))?;
-        destroy(tunnel, &bench, it, (false, false))?;
-        tunnel.run_until_idle();
+        let names = AllocationSelection {
+            device: test_client.device,
+            list: &[it],
+            ..AllocationSelection::default()
+        };
+        expect_ok("D3DKMTOfferAllocations", test_client.client.offer(testbed.at, names, 1))?;
+        destroy(testbed, &test_client, it, (false, false))?;
+        testbed.run_until_idle();
     }
-    bench.close(tunnel.at, &[context])
+    test_client.close(testbed.at, &[context])
 }
 
-fn destroy_evicted(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
-    let it = create(tunnel, &bench, &anywhere())?;
-    bench.make_resident(tunnel.at, &[it])?;
-    work(tunnel, &bench, context, it)?;
-    expect_ok("D3DKMTEvict", bench.client.evict(tunnel.at, bench.device, &[it], 0))?;
-    tunnel.run_until_idle();
-    tunnel.snapshot_live_objects("it is in the system's memory");
-    destroy(tunnel, &bench, it, (false, true))?;
-    bench.close(tunnel.at, &[context])
+fn destroy_evicted(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
+    let it = create(testbed, &test_client, &anywhere())?;
+    test_client.make_resident(testbed.at, &[it])?;
+    work(testbed, &test_client, context, it)?;
+    expect_ok("D3DKMTEvict", test_client.client.evict(testbed.at, test_client.device, &[it], 0))?;
+    testbed.run_until_idle();
+    testbed.snapshot_live_objects("it is in the system's memory");
+    destroy(testbed, &test_client, it, (false, true))?;
+    test_client.close(testbed.at, &[context])
 }
 
-fn destroy_in_aperture(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
+fn destroy_in_aperture(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
     // What nobody ends is there for the packets of those who assume that theirs is not in use.
-    let other = create(tunnel, &bench, &only_in(&[APERTURE]))?;
-    bench.make_resident(tunnel.at, &[other])?;
+    let other = create(testbed, &test_client, &only_in(&[APERTURE]))?;
+    test_client.make_resident(testbed.at, &[other])?;
     for way in WAYS {
-        let it = create(tunnel, &bench, &only_in(&[APERTURE]))?;
-        bench.make_resident(tunnel.at, &[it])?;
-        work(tunnel, &bench, context, if way.0 { other } else { it })?;
-        destroy(tunnel, &bench, it, way)?;
-        tunnel.snapshot_live_objects("after the call");
-        tunnel.run_until_idle();
+        let it = create(testbed, &test_client, &only_in(&[APERTURE]))?;
+        test_client.make_resident(testbed.at, &[it])?;
+        work(testbed, &test_client, context, if way.0 { other } else { it })?;
+        destroy(testbed, &test_client, it, way)?;
+        testbed.snapshot_live_objects("after the call");
+        testbed.run_until_idle();
     }
-    bench.close(tunnel.at, &[context])
+    test_client.close(testbed.at, &[context])
 }
 
-fn destroy_during_transfer(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let queue = bench.paging_queue(tunnel.at)?.queue;
+fn destroy_during_transfer(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let queue = test_client.paging_queue(testbed.at)?.queue;
     for way in WAYS {
-        let [comes, goes] = [(); 2].map(|()| create(tunnel, &bench, &only_in(&[LOCAL, APERTURE])));
+        let [comes, goes] =
+            [(); 2].map(|()| create(testbed, &test_client, &only_in(&[LOCAL, APERTURE])));
         let (comes, goes) = (comes?, goes?);
-        bench.make_resident(tunnel.at, &[goes])?;
-        let created = bench.client.make_resident(tunnel.at, queue, &[comes], 0);
+        test_client.make_resident(testbed.at, &[goes])?;
+        let created = test_client.client.make_resident(testbed.at, queue, &[comes], 0);
         expect_ok("D3DKMTMakeResident", created)?;
-        destroy(tunnel, &bench, comes, way)?;
-        tunnel.snapshot_live_objects("one was destroyed on its way in");
-        expect_ok("D3DKMTEvict", bench.client.evict(tunnel.at, bench.device, &[goes], 0))?;
-        destroy(tunnel, &bench, goes, way)?;
-        tunnel.snapshot_live_objects("one was destroyed on its way out");
-        tunnel.run_until_idle();
+        destroy(testbed, &test_client, comes, way)?;
+        testbed.snapshot_live_objects("one was destroyed on its way in");
+        expect_ok(
+            "D3DKMTEvict",
+            test_client.client.evict(testbed.at, test_client.device, &[goes], 0),
+        )?;
+        destroy(testbed, &test_client, goes, way)?;
+        testbed.snapshot_live_objects("one was destroyed on its way out");
+        testbed.run_until_idle();
     }
-    bench.close(tunnel.at, &[])
+    test_client.close(testbed.at, &[])
 }

@@ -2,7 +2,7 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{ESCAPES, Scenario};
-use crate::tunnel::{TestClient, ScenarioStopped, Testbed, expect_error, expect_ok};
+use crate::tunnel::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use abi::ukm::D3DDDI_ESCAPEFLAGS as Flags;
 use flight::{Passive, RuleId};
@@ -37,82 +37,91 @@ pub(crate) const ALL: &[Scenario] = &[
 /// A number that no table has given out.
 const NO_PROCESS: u32 = 0x7fff_ff40;
 
-fn query(bench: &TestClient, asked: format::Escape, flags: u32) -> EscapeCall {
+fn query(test_client: &TestClient, asked: format::Escape, flags: u32) -> EscapeCall {
     let private = format::escape(asked);
-    EscapeCall { adapter: bench.adapter, flags, private, ..EscapeCall::default() }
+    EscapeCall { adapter: test_client.adapter, flags, private, ..EscapeCall::default() }
 }
 
 /// Asks, and wants this number, or at least that many.
-fn query_result(bench: &TestClient, at: &mut Passive, escape: &EscapeCall) -> Result<u64, ScenarioStopped> {
-    let said = expect_ok("D3DKMTEscape", bench.client.escape(at, escape))?;
-    format::escape_answer(&said).ok_or(ScenarioStopped("the driver to answer in its format".to_owned()))
+fn query_result(
+    test_client: &TestClient,
+    at: &mut Passive,
+    escape: &EscapeCall,
+) -> Result<u64, ScenarioStopped> {
+    let text = expect_ok("D3DKMTEscape", test_client.client.escape(at, escape))?;
+    format::escape_answer(&text)
+        .ok_or(ScenarioStopped("the driver to answer in its format".to_owned()))
 }
 
-fn escape_hardware_access(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
-    let mirror = query(&bench, format::Escape::Mirror(1), 0);
-    for (device, context) in [(0, 0), (bench.device, 0), (bench.device, context), (0, context)] {
+fn escape_hardware_access(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
+    let mirror = query(&test_client, format::Escape::Mirror(1), 0);
+    for (device, context) in
+        [(0, 0), (test_client.device, 0), (test_client.device, context), (0, context)]
+    {
         let escape = EscapeCall { device, context, ..mirror.clone() };
-        if query_result(&bench, tunnel.at, &escape)? != 1 << 63 {
+        if query_result(&test_client, testbed.at, &escape)? != 1 << 63 {
             return Err(ScenarioStopped("the bits of 1 the other way round".to_owned()));
         }
     }
-    let packets = query(&bench, format::Escape::Packets, Flags::HardwareAccess);
-    let before = query_result(&bench, tunnel.at, &packets)?;
+    let packets = query(&test_client, format::Escape::Packets, Flags::HardwareAccess);
+    let before = query_result(&test_client, testbed.at, &packets)?;
     for _ in 0..3 {
-        bench.submit(tunnel.at, context, &[])?;
+        test_client.submit(testbed.at, context, &[])?;
     }
     // Level two: what was queued is done before the driver is asked.
-    let done = query_result(&bench, tunnel.at, &packets)? - before;
+    let done = query_result(&test_client, testbed.at, &packets)? - before;
     if done != 3 {
-        return Err(ScenarioStopped(format!("three packets to be done; the driver counted {done}")));
+        return Err(ScenarioStopped(format!(
+            "three packets to be done; the driver counted {done}"
+        )));
     }
-    let invalid = |tunnel: &mut Testbed<'_>, escape: &EscapeCall| {
-        let answer = bench.client.escape(tunnel.at, escape);
+    let invalid = |testbed: &mut Testbed<'_>, escape: &EscapeCall| {
+        let answer = test_client.client.escape(testbed.at, escape);
         expect_error("D3DKMTEscape", &answer, STATUS_INVALID_PARAMETER)
     };
-    invalid(tunnel, &EscapeCall { flags: 0, ..packets })?;
-    invalid(tunnel, &EscapeCall { private: b"somebody else's".to_vec(), ..mirror.clone() })?;
-    invalid(tunnel, &EscapeCall { private: Vec::new(), ..mirror.clone() })?;
+    invalid(testbed, &EscapeCall { flags: 0, ..packets })?;
+    invalid(testbed, &EscapeCall { private: b"somebody else's".to_vec(), ..mirror.clone() })?;
+    invalid(testbed, &EscapeCall { private: Vec::new(), ..mirror.clone() })?;
     // Whatever its type is, one that names nothing is refused.
     for kind in [0, 1, 99, -1] {
-        invalid(tunnel, &EscapeCall { kind, context: NO_PROCESS, ..mirror.clone() })?;
+        invalid(testbed, &EscapeCall { kind, context: NO_PROCESS, ..mirror.clone() })?;
     }
-    let other = bench.client.escape(tunnel.at, &EscapeCall { kind: 99, ..mirror });
+    let other = test_client.client.escape(testbed.at, &EscapeCall { kind: 99, ..mirror });
     expect_error("D3DKMTEscape of type 99", &other, STATUS_NOT_SUPPORTED)?;
-    bench.close(tunnel.at, &[context])
+    test_client.close(testbed.at, &[context])
 }
 
-fn escape_during_submit(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
+fn escape_during_submit(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
     let mut threads: Vec<crate::tunnel::ThreadBody> = Vec::new();
     for thread in 0..3 {
-        let bench = bench.clone();
+        let test_client = test_client.clone();
         threads.push(Box::new(move |at| {
             for _ in 0..3 {
                 let flags = Flags::HardwareAccess;
-                let packets = query(&bench, format::Escape::Packets, flags);
-                let mirror = query(&bench, format::Escape::Mirror(2), 0);
+                let packets = query(&test_client, format::Escape::Packets, flags);
+                let mirror = query(&test_client, format::Escape::Mirror(2), 0);
                 match thread {
-                    0 => drop(query_result(&bench, at, &packets)?),
-                    1 => drop(query_result(&bench, at, &mirror)?),
-                    _ => bench.submit(at, context, &[])?,
+                    0 => drop(query_result(&test_client, at, &packets)?),
+                    1 => drop(query_result(&test_client, at, &mirror)?),
+                    _ => test_client.submit(at, context, &[])?,
                 }
             }
             Ok(())
         }));
     }
-    tunnel.run_threads(threads)?;
-    bench.close(tunnel.at, &[context])
+    testbed.run_threads(threads)?;
+    test_client.close(testbed.at, &[context])
 }
 
-fn escape_conflicting_flags(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
+fn escape_conflicting_flags(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
     let flags = Flags::HardwareAccess | Flags::ChangeFrameLatency;
-    let both = query(&bench, format::Escape::Mirror(3), flags);
-    let answer = bench.client.escape(tunnel.at, &both);
+    let both = query(&test_client, format::Escape::Mirror(3), flags);
+    let answer = test_client.client.escape(testbed.at, &both);
     expect_error("D3DKMTEscape", &answer, STATUS_INVALID_PARAMETER)?;
-    bench.close(tunnel.at, &[])
+    test_client.close(testbed.at, &[])
 }

@@ -3,7 +3,7 @@
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{Scenario, VSYNC, WORK};
 use crate::tunnel::{ScenarioStopped, Testbed};
-use kernel::miniport::{Interrupt, DriverError};
+use kernel::miniport::{DriverError, Interrupt};
 
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
@@ -28,39 +28,42 @@ pub(crate) const ALL: &[Scenario] = &[
 /// WINDOWS: about nine times a second on an idle desktop (observed).
 const SWITCHES: u32 = 9;
 
-fn interrupt_shared_line(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    tunnel.shared_line_interrupt();
-    let context = bench.create_context(tunnel.at)?;
+fn interrupt_shared_line(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let client = testbed.test_client()?;
+    testbed.shared_line_interrupt();
+    let context = client.create_context(testbed.at)?;
     for _ in 0..2 {
-        bench.submit(tunnel.at, context, &[])?;
-        tunnel.shared_line_interrupt();
+        client.submit(testbed.at, context, &[])?;
+        testbed.shared_line_interrupt();
     }
-    bench.close(tunnel.at, &[context])
+    client.close(testbed.at, &[context])
 }
 
-fn interrupt_vsync_control(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
-    let (kernel, adapter) = (tunnel.kernel.clone(), tunnel.adapter);
-    let switch = |tunnel: &mut Testbed<'_>, on| {
-        let answer = kernel.control_interrupt(tunnel.at, adapter, Interrupt::Vsync, on);
-        let said = |why: DriverError| {
-            ScenarioStopped(format!("DxgkDdiControlInterrupt to succeed; it answered {}", why.name()))
+fn interrupt_vsync_control(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let client = testbed.test_client()?;
+    let context = client.create_context(testbed.at)?;
+    let (kernel, adapter) = (testbed.kernel.clone(), testbed.adapter);
+    let switch = |testbed: &mut Testbed<'_>, on| {
+        let answer = kernel.control_interrupt(testbed.at, adapter, Interrupt::Vsync, on);
+        let text = |reason: DriverError| {
+            ScenarioStopped(format!(
+                "DxgkDdiControlInterrupt to succeed; it answered {}",
+                reason.name()
+            ))
         };
-        answer.map_err(said)
+        answer.map_err(text)
     };
     for turn in 0..SWITCHES {
-        bench.submit(tunnel.at, context, &[])?;
-        switch(tunnel, turn % 2 == 0)?;
+        client.submit(testbed.at, context, &[])?;
+        switch(testbed, turn % 2 == 0)?;
     }
     // What else is to be switched, a driver refuses; what it answers is judged.
-    let _ = kernel.control_interrupt(tunnel.at, adapter, Interrupt::Completed, true);
+    let _ = kernel.control_interrupt(testbed.at, adapter, Interrupt::Completed, true);
     for on in [false, true] {
-        switch(tunnel, on)?;
+        switch(testbed, on)?;
     }
-    tunnel.run_until_idle();
+    testbed.run_until_idle();
     kernel.judge_vsync(adapter);
-    switch(tunnel, false)?;
-    bench.close(tunnel.at, &[context])
+    switch(testbed, false)?;
+    client.close(testbed.at, &[context])
 }

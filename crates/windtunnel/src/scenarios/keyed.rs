@@ -3,7 +3,9 @@
 use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenarios::bad::bad;
-use crate::tunnel::{TestClient, ScenarioStopped, Testbed, page_descriptions, expect_error, expect_ok};
+use crate::tunnel::{
+    ScenarioStopped, TestClient, Testbed, expect_error, expect_ok, page_descriptions,
+};
 use abi::kmt::{
     D3DKMT_CREATEALLOCATIONFLAGS as Flags, D3DKMT_CREATEKEYEDMUTEX2_FLAGS as KeyedFlags,
 };
@@ -11,7 +13,7 @@ use abi::status::{
     STATUS_ABANDONED, STATUS_INVALID_PARAMETER, STATUS_TIMEOUT, STATUS_UNSUCCESSFUL,
 };
 use abi::{D3DKMT_HANDLE, NTSTATUS};
-use flight::{Spawner, Passive, RuleId};
+use flight::{Passive, RuleId, Spawner};
 use std::sync::Arc;
 use thunk::{Client, CreateAllocation, KeyedMutex};
 
@@ -46,60 +48,60 @@ pub(crate) const BAD: &[Scenario] = &[
         "keyed-made-up",
         "a keyed mutex is acquired through a handle that is none",
         &[RuleId::MUTEX_KEYED_001],
-        |tunnel| {
-            let (client, created) = one(tunnel)?;
-            let acquired = client.acquire_keyed_mutex(tunnel.at, created.handle + 0x40, 0, None);
+        |testbed| {
+            let (client, created) = one(testbed)?;
+            let acquired = client.acquire_keyed_mutex(testbed.at, created.handle + 0x40, 0, None);
             expect_error(ACQUIRE, &acquired, BAD_ARGUMENT)?;
-            expect_ok(DESTROY, client.destroy_keyed_mutex(tunnel.at, created.handle))?;
-            end(&client, tunnel.at)
+            expect_ok(DESTROY, client.destroy_keyed_mutex(testbed.at, created.handle))?;
+            end(&client, testbed.at)
         },
     ),
     bad(
         "keyed-open-local",
         "a keyed mutex is opened by its maker's handle",
         &[RuleId::MUTEX_KEYED_001],
-        |tunnel| {
-            let (client, created) = one(tunnel)?;
-            let opened = client.open_keyed_mutex(tunnel.at, created.handle);
+        |testbed| {
+            let (client, created) = one(testbed)?;
+            let opened = client.open_keyed_mutex(testbed.at, created.handle);
             expect_error("D3DKMTOpenKeyedMutex", &opened, BAD_ARGUMENT)?;
-            expect_ok(DESTROY, client.destroy_keyed_mutex(tunnel.at, created.handle))?;
-            end(&client, tunnel.at)
+            expect_ok(DESTROY, client.destroy_keyed_mutex(testbed.at, created.handle))?;
+            end(&client, testbed.at)
         },
     ),
     bad(
         "keyed-destroy-twice",
         "a handle of a keyed mutex is destroyed twice",
         &[RuleId::MUTEX_KEYED_003],
-        |tunnel| {
-            let (client, created) = one(tunnel)?;
-            expect_ok(DESTROY, client.destroy_keyed_mutex(tunnel.at, created.handle))?;
-            let again = client.destroy_keyed_mutex(tunnel.at, created.handle);
+        |testbed| {
+            let (client, created) = one(testbed)?;
+            expect_ok(DESTROY, client.destroy_keyed_mutex(testbed.at, created.handle))?;
+            let again = client.destroy_keyed_mutex(testbed.at, created.handle);
             expect_error(DESTROY, &again, BAD_ARGUMENT)?;
-            end(&client, tunnel.at)
+            end(&client, testbed.at)
         },
     ),
     bad(
         "keyed-for-ever",
         "a key is waited for without end that nobody will release",
         &[RuleId::WT_STUCK_001],
-        |tunnel| {
-            let (client, created) = one(tunnel)?;
-            let acquired = client.acquire_keyed_mutex(tunnel.at, created.handle, 77, None);
+        |testbed| {
+            let (client, created) = one(testbed)?;
+            let acquired = client.acquire_keyed_mutex(testbed.at, created.handle, 77, None);
             expect_error(ACQUIRE, &acquired, STATUS_UNSUCCESSFUL)?;
-            expect_ok(DESTROY, client.destroy_keyed_mutex(tunnel.at, created.handle))?;
-            end(&client, tunnel.at)
+            expect_ok(DESTROY, client.destroy_keyed_mutex(testbed.at, created.handle))?;
+            end(&client, testbed.at)
         },
     ),
     bad(
         "keyed-destroy-global",
         "the global handle of a keyed mutex is destroyed",
         &[RuleId::MUTEX_KEYED_003],
-        |tunnel| {
-            let (client, created) = one(tunnel)?;
-            let destroyed = client.destroy_keyed_mutex(tunnel.at, created.global);
+        |testbed| {
+            let (client, created) = one(testbed)?;
+            let destroyed = client.destroy_keyed_mutex(testbed.at, created.global);
             expect_error(DESTROY, &destroyed, BAD_ARGUMENT)?;
-            expect_ok(DESTROY, client.destroy_keyed_mutex(tunnel.at, created.handle))?;
-            end(&client, tunnel.at)
+            expect_ok(DESTROY, client.destroy_keyed_mutex(testbed.at, created.handle))?;
+            end(&client, testbed.at)
         },
     ),
 ];
@@ -119,9 +121,9 @@ const MILLISECOND: i64 = -10_000;
 const ROUNDS: u64 = 3;
 
 /// A process with a keyed mutex.
-fn one(tunnel: &mut Testbed<'_>) -> Result<(Client, KeyedMutex), ScenarioStopped> {
-    let client = tunnel.client();
-    let created = expect_ok(CREATE, client.create_keyed_mutex(tunnel.at, 0))?;
+fn one(testbed: &mut Testbed<'_>) -> Result<(Client, KeyedMutex), ScenarioStopped> {
+    let client = testbed.client();
+    let created = expect_ok(CREATE, client.create_keyed_mutex(testbed.at, 0))?;
     Ok((client, created))
 }
 
@@ -131,51 +133,57 @@ fn end(client: &Client, at: &mut Passive) -> Result<(), ScenarioStopped> {
     Ok(())
 }
 
-fn keyed_mutex_alternate(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (maker, opener) = (tunnel.test_client()?, tunnel.test_client()?);
+fn keyed_mutex_alternate(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (maker, opener) = (testbed.test_client()?, testbed.test_client()?);
     let create = CreateAllocation::new(maker.device, page_descriptions(1)).with_resource();
     let flags = create.flags | Flags::CreateShared;
-    let created = maker.create_with(tunnel.at, &CreateAllocation { flags, ..create })?;
-    let opened = opener.client.open_resource(tunnel.at, opener.device, created.global);
+    let created = maker.create_with(testbed.at, &CreateAllocation { flags, ..create })?;
+    let opened = opener.client.open_resource(testbed.at, opener.device, created.global);
     let opened = expect_ok("D3DKMTOpenResource", opened)?;
-    let mutex = expect_ok(CREATE, maker.client.create_keyed_mutex(tunnel.at, 0))?;
-    let second = expect_ok(OPEN, opener.client.open_keyed_mutex(tunnel.at, mutex.global))?;
-    tunnel.snapshot_live_objects("two processes have names of it");
+    let mutex = expect_ok(CREATE, maker.client.create_keyed_mutex(testbed.at, 0))?;
+    let second = expect_ok(OPEN, opener.client.open_keyed_mutex(testbed.at, mutex.global))?;
+    testbed.snapshot_live_objects("two processes have names of it");
     let (one, two) = (maker.clone(), opener.clone());
-    tunnel.run_threads(vec![
+    testbed.run_threads(vec![
         Box::new(move |at| turns(&one, at, mutex.handle, 0)),
         Box::new(move |at| turns(&two, at, second, 1)),
     ])?;
     // Its maker goes first: the order is free.
-    expect_ok(DESTROY, maker.client.destroy_keyed_mutex(tunnel.at, mutex.handle))?;
-    expect_ok(DESTROY, opener.client.destroy_keyed_mutex(tunnel.at, second))?;
-    let late = opener.client.create_keyed_mutex(tunnel.at, 7);
+    expect_ok(DESTROY, maker.client.destroy_keyed_mutex(testbed.at, mutex.handle))?;
+    expect_ok(DESTROY, opener.client.destroy_keyed_mutex(testbed.at, second))?;
+    let late = opener.client.create_keyed_mutex(testbed.at, 7);
     let late = expect_ok(CREATE, late)?;
-    expect_ok(DESTROY, opener.client.destroy_keyed_mutex(tunnel.at, late.handle))?;
-    maker.destroy_resource(tunnel.at, created.resource)?;
-    opener.destroy_resource(tunnel.at, opened.resource)?;
-    maker.close(tunnel.at, &[])?;
-    opener.close(tunnel.at, &[])
+    expect_ok(DESTROY, opener.client.destroy_keyed_mutex(testbed.at, late.handle))?;
+    maker.destroy_resource(testbed.at, created.resource)?;
+    opener.destroy_resource(testbed.at, opened.resource)?;
+    maker.close(testbed.at, &[])?;
+    opener.close(testbed.at, &[])
 }
 
 /// Some turns of one of two: its key is `key`, the other's the other one.
-fn turns(bench: &TestClient, at: &mut Passive, mutex: D3DKMT_HANDLE, key: u64) -> Result<(), ScenarioStopped> {
+fn turns(
+    test_client: &TestClient,
+    at: &mut Passive,
+    mutex: D3DKMT_HANDLE,
+    key: u64,
+) -> Result<(), ScenarioStopped> {
     for round in 0..ROUNDS {
-        let fence = expect_ok(ACQUIRE, bench.client.acquire_keyed_mutex(at, mutex, key, None))?;
+        let fence =
+            expect_ok(ACQUIRE, test_client.client.acquire_keyed_mutex(at, mutex, key, None))?;
         let due = round * 2 + key;
         if fence != due {
             return Err(ScenarioStopped(format!(
                 "fence value {due} of the other's release; it is {fence}"
             )));
         }
-        expect_ok(RELEASE, bench.client.release_keyed_mutex(at, mutex, 1 - key, due + 1))?;
+        expect_ok(RELEASE, test_client.client.release_keyed_mutex(at, mutex, 1 - key, due + 1))?;
     }
     Ok(())
 }
 
-fn keyed_mutex_private_data(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (maker, opener) = (tunnel.client(), tunnel.client());
-    let at = &mut *tunnel.at;
+fn keyed_mutex_private_data(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (maker, opener) = (testbed.client(), testbed.client());
+    let at = &mut *testbed.at;
     let mutex = expect_ok(CREATE, maker.create_keyed_mutex2(at, 5, b"sample", 0))?;
     let mut room = [0xee_u8; 64];
     let second = expect_ok(OPEN, opener.open_keyed_mutex2(at, mutex.global, &mut room[..6]))?;
@@ -184,9 +192,17 @@ fn keyed_mutex_private_data(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStop
     if room != [0xee; 64] {
         return Err(ScenarioStopped("an open that writes nothing".into()));
     }
-    expect_error(ACQUIRE, &maker.acquire_keyed_mutex(at, mutex.handle, 4, Some(MILLISECOND)), STATUS_TIMEOUT)?;
+    expect_error(
+        ACQUIRE,
+        &maker.acquire_keyed_mutex(at, mutex.handle, 4, Some(MILLISECOND)),
+        STATUS_TIMEOUT,
+    )?;
     expect_ok(ACQUIRE, maker.acquire_keyed_mutex2(at, mutex.handle, 5, Some(0), &mut room))?;
-    expect_error(ACQUIRE, &opener.acquire_keyed_mutex(at, second, 5, Some(MILLISECOND)), STATUS_TIMEOUT)?;
+    expect_error(
+        ACQUIRE,
+        &opener.acquire_keyed_mutex(at, second, 5, Some(MILLISECOND)),
+        STATUS_TIMEOUT,
+    )?;
     expect_error(RELEASE, &opener.release_keyed_mutex(at, second, 6, 0), BAD_ARGUMENT)?;
     expect_ok(RELEASE, maker.release_keyed_mutex2(at, mutex.handle, 6, 1234, b"other sample"))?;
     let fence = opener.acquire_keyed_mutex2(at, third, 6, None, &mut room);
@@ -206,13 +222,13 @@ fn keyed_mutex_private_data(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStop
     end(&opener, at)
 }
 
-fn keyed_mutex_abandoned(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (owner, waiter) = (tunnel.client(), tunnel.client());
-    let mutex = expect_ok(CREATE, owner.create_keyed_mutex(tunnel.at, 0))?;
-    let second = expect_ok(OPEN, waiter.open_keyed_mutex(tunnel.at, mutex.global))?;
-    expect_ok(ACQUIRE, owner.acquire_keyed_mutex(tunnel.at, mutex.handle, 0, None))?;
-    let (host, goes) = (tunnel.host.clone(), owner.clone());
-    tunnel.run_threads(vec![
+fn keyed_mutex_abandoned(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (owner, waiter) = (testbed.client(), testbed.client());
+    let mutex = expect_ok(CREATE, owner.create_keyed_mutex(testbed.at, 0))?;
+    let second = expect_ok(OPEN, waiter.open_keyed_mutex(testbed.at, mutex.global))?;
+    expect_ok(ACQUIRE, owner.acquire_keyed_mutex(testbed.at, mutex.handle, 0, None))?;
+    let (host, goes) = (testbed.host.clone(), owner.clone());
+    testbed.run_threads(vec![
         Box::new(waits(&waiter, second, 0)),
         Box::new(waits(&waiter, second, 1)),
         Box::new(move |at| {
@@ -222,17 +238,17 @@ fn keyed_mutex_abandoned(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped
         }),
     ])?;
     // For good: who comes later is told so, too.
-    waits(&waiter, second, 0)(tunnel.at)?;
+    waits(&waiter, second, 0)(testbed.at)?;
     // A process that is killed abandons what it owns.
-    let third = expect_ok(CREATE, owner.create_keyed_mutex(tunnel.at, 9))?;
-    let fourth = expect_ok(OPEN, waiter.open_keyed_mutex(tunnel.at, third.global))?;
-    expect_ok(ACQUIRE, owner.acquire_keyed_mutex(tunnel.at, third.handle, 9, None))?;
-    owner.kill(tunnel.at);
-    waits(&waiter, fourth, 9)(tunnel.at)?;
+    let third = expect_ok(CREATE, owner.create_keyed_mutex(testbed.at, 9))?;
+    let fourth = expect_ok(OPEN, waiter.open_keyed_mutex(testbed.at, third.global))?;
+    expect_ok(ACQUIRE, owner.acquire_keyed_mutex(testbed.at, third.handle, 9, None))?;
+    owner.kill(testbed.at);
+    waits(&waiter, fourth, 9)(testbed.at)?;
     for handle in [second, fourth] {
-        expect_ok(DESTROY, waiter.destroy_keyed_mutex(tunnel.at, handle))?;
+        expect_ok(DESTROY, waiter.destroy_keyed_mutex(testbed.at, handle))?;
     }
-    end(&waiter, tunnel.at)
+    end(&waiter, testbed.at)
 }
 
 /// Waits for what is abandoned meanwhile.

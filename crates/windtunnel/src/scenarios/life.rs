@@ -2,7 +2,7 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{DESCRIBE, STANDARD, Scenario, WORK};
-use crate::tunnel::{ScenarioStopped, Testbed, page_descriptions, expect_error, expect_ok};
+use crate::tunnel::{ScenarioStopped, Testbed, expect_error, expect_ok, page_descriptions};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
 use abi::status::{
     STATUS_DEVICE_REMOVED, STATUS_GRAPHICS_DRIVER_MISMATCH, STATUS_INVALID_PARAMETER,
@@ -100,109 +100,120 @@ pub(crate) const ALL: &[Scenario] = &[
     },
 ];
 
-fn create_standalone(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let one = bench.create(tunnel.at, 1)?;
-    bench.destroy_list(tunnel.at, &one.allocations)?;
-    let two = bench.create(tunnel.at, 2)?;
-    tunnel.snapshot_live_objects("two allocations");
-    bench.destroy_list(tunnel.at, &two.allocations)?;
-    let again = bench.create(tunnel.at, 1)?;
-    bench.destroy_list(tunnel.at, &again.allocations)?;
-    bench.close(tunnel.at, &[])
+fn create_standalone(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let one = test_client.create(testbed.at, 1)?;
+    test_client.destroy_list(testbed.at, &one.allocations)?;
+    let two = test_client.create(testbed.at, 2)?;
+    testbed.snapshot_live_objects("two allocations");
+    test_client.destroy_list(testbed.at, &two.allocations)?;
+    let again = test_client.create(testbed.at, 1)?;
+    test_client.destroy_list(testbed.at, &again.allocations)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn create_resource(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let created = bench.create_resource(tunnel.at, 3)?;
-    tunnel.snapshot_live_objects("a resource of three");
-    bench.destroy_resource(tunnel.at, created.resource)?;
-    bench.close(tunnel.at, &[])
+fn create_resource(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let created = test_client.create_resource(testbed.at, 3)?;
+    testbed.snapshot_live_objects("a resource of three");
+    test_client.destroy_resource(testbed.at, created.resource)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn create_into_resource(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let created = bench.create_resource(tunnel.at, 1)?;
-    let more = CreateAllocation::new(bench.device, page_descriptions(2)).into_resource(created.resource);
-    bench.create_with(tunnel.at, &more)?;
-    bench.create_with(tunnel.at, &more)?;
-    bench.destroy_resource(tunnel.at, created.resource)?;
-    bench.close(tunnel.at, &[])
+fn create_into_resource(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let created = test_client.create_resource(testbed.at, 1)?;
+    let more = CreateAllocation::new(test_client.device, page_descriptions(2))
+        .into_resource(created.resource);
+    test_client.create_with(testbed.at, &more)?;
+    test_client.create_with(testbed.at, &more)?;
+    test_client.destroy_resource(testbed.at, created.resource)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn destroy_members_by_list(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let created = bench.create_resource(tunnel.at, 3)?;
-    bench.destroy_list(tunnel.at, &created.allocations[1..2])?;
-    bench.destroy_resource(tunnel.at, created.resource)?;
-    bench.close(tunnel.at, &[])
+fn destroy_members_by_list(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let created = test_client.create_resource(testbed.at, 3)?;
+    test_client.destroy_list(testbed.at, &created.allocations[1..2])?;
+    test_client.destroy_resource(testbed.at, created.resource)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn destroy_empty_resource(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let created = bench.create_resource(tunnel.at, 2)?;
-    bench.destroy_list(tunnel.at, &created.allocations)?;
-    tunnel.snapshot_live_objects("an empty resource");
-    bench.destroy_resource(tunnel.at, created.resource)?;
+fn destroy_empty_resource(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let created = test_client.create_resource(testbed.at, 2)?;
+    test_client.destroy_list(testbed.at, &created.allocations)?;
+    testbed.snapshot_live_objects("an empty resource");
+    test_client.destroy_resource(testbed.at, created.resource)?;
     // A device alone is a call that does nothing.
-    bench.destroy_with(tunnel.at, &DestroyAllocation { device: bench.device, ..DestroyAllocation::default() })?;
-    bench.close(tunnel.at, &[])
+    test_client.destroy_with(
+        testbed.at,
+        &DestroyAllocation { device: test_client.device, ..DestroyAllocation::default() },
+    )?;
+    test_client.close(testbed.at, &[])
 }
 
-fn destroy_v1(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let (alone, created) = (bench.create(tunnel.at, 2)?, bench.create_resource(tunnel.at, 2)?);
-    let device = bench.device;
+fn destroy_v1(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let (alone, created) =
+        (test_client.create(testbed.at, 2)?, test_client.create_resource(testbed.at, 2)?);
+    let device = test_client.device;
     for destroy in [
         DestroyAllocation { device, list: alone.allocations, ..DestroyAllocation::default() },
         DestroyAllocation { device, resource: created.resource, ..DestroyAllocation::default() },
     ] {
-        expect_ok("D3DKMTDestroyAllocation", bench.client.destroy_v1(tunnel.at, &destroy))?;
+        expect_ok("D3DKMTDestroyAllocation", test_client.client.destroy_v1(testbed.at, &destroy))?;
     }
-    bench.close(tunnel.at, &[])
+    test_client.close(testbed.at, &[])
 }
 
-fn create_standard_existing_memory(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
+fn create_standard_existing_memory(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
     // The kernel does not touch the memory yet: only its place and length are looked at.
     let (address, bytes) = (0x1000_0000, 0x3000);
-    let create = CreateAllocation::new_standard(bench.device, address, bytes).with_resource();
+    let create = CreateAllocation::new_standard(test_client.device, address, bytes).with_resource();
     // As the page wants it, although Windows makes it without these flags, too.
     let flags = create.flags | Flags::CreateShared | Flags::CrossAdapter;
     let create = CreateAllocation { flags, ..create };
-    let created = bench.create_with(tunnel.at, &create)?;
-    let other = bench.create_with(tunnel.at, &CreateAllocation { runtime: vec![1, 2, 3, 4], ..create })?;
-    bench.destroy_resource(tunnel.at, created.resource)?;
-    bench.destroy_resource(tunnel.at, other.resource)?;
-    bench.close(tunnel.at, &[])
+    let created = test_client.create_with(testbed.at, &create)?;
+    let other = test_client
+        .create_with(testbed.at, &CreateAllocation { runtime: vec![1, 2, 3, 4], ..create })?;
+    test_client.destroy_resource(testbed.at, created.resource)?;
+    test_client.destroy_resource(testbed.at, other.resource)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn create_primary(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
+fn create_primary(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
     let primary = InfoFlags::Primary;
-    let create = CreateAllocation::new(bench.device, page_descriptions(2)).with_resource();
-    let created = bench.create_with(tunnel.at, &CreateAllocation { allocation_flags: vec![0, primary], ..create })?;
-    let create = CreateAllocation::new(bench.device, page_descriptions(1));
-    let alone = bench.create_with(tunnel.at, &CreateAllocation { allocation_flags: vec![primary], ..create })?;
-    bench.destroy_resource(tunnel.at, created.resource)?;
-    bench.destroy_list(tunnel.at, &alone.allocations)?;
-    bench.close(tunnel.at, &[])
+    let create = CreateAllocation::new(test_client.device, page_descriptions(2)).with_resource();
+    let created = test_client.create_with(
+        testbed.at,
+        &CreateAllocation { allocation_flags: vec![0, primary], ..create },
+    )?;
+    let create = CreateAllocation::new(test_client.device, page_descriptions(1));
+    let alone = test_client
+        .create_with(testbed.at, &CreateAllocation { allocation_flags: vec![primary], ..create })?;
+    test_client.destroy_resource(testbed.at, created.resource)?;
+    test_client.destroy_list(testbed.at, &alone.allocations)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn create_shared(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let create = CreateAllocation::new(bench.device, page_descriptions(2)).with_resource();
+fn create_shared(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let create = CreateAllocation::new(test_client.device, page_descriptions(2)).with_resource();
     let flags = create.flags | Flags::CreateShared;
-    let created = bench.create_with(tunnel.at, &CreateAllocation { flags, ..create.clone() })?;
+    let created =
+        test_client.create_with(testbed.at, &CreateAllocation { flags, ..create.clone() })?;
     let flags = flags | Flags::NtSecuritySharing;
-    let other = bench.create_with(tunnel.at, &CreateAllocation { flags, ..create })?;
-    bench.destroy_resource(tunnel.at, created.resource)?;
-    bench.destroy_resource(tunnel.at, other.resource)?;
-    bench.close(tunnel.at, &[])
+    let other = test_client.create_with(testbed.at, &CreateAllocation { flags, ..create })?;
+    test_client.destroy_resource(testbed.at, created.resource)?;
+    test_client.destroy_resource(testbed.at, other.resource)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn create_driver_failure(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
+fn create_driver_failure(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
     let good = format::describe(4096);
     let mut client_frames = good.clone();
     client_frames[4] ^= 0xff;
@@ -211,54 +222,60 @@ fn create_driver_failure(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped
         (client_frames, STATUS_GRAPHICS_DRIVER_MISMATCH),
         (format::describe(u64::MAX), STATUS_NO_MEMORY),
     ];
-    let home = bench.create_resource(tunnel.at, 1)?;
+    let home = test_client.create_resource(testbed.at, 1)?;
     for (description, status) in bad {
         let list = vec![good.clone(), good.clone(), description];
-        let alone = CreateAllocation::new(bench.device, list);
+        let alone = CreateAllocation::new(test_client.device, list);
         let call = "D3DKMTCreateAllocation";
         for create in
             [alone.clone(), alone.clone().with_resource(), alone.into_resource(home.resource)]
         {
-            expect_error(call, &bench.client.create(tunnel.at, &create), status)?;
+            expect_error(call, &test_client.client.create(testbed.at, &create), status)?;
         }
     }
-    bench.destroy_resource(tunnel.at, home.resource)?;
-    bench.close(tunnel.at, &[])
+    test_client.destroy_resource(testbed.at, home.resource)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn submit_fill_and_copy(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
-    let created = bench.create(tunnel.at, 2)?;
-    let (from, to) = (kernel::Handle(created.allocations[0]), kernel::Handle(created.allocations[1]));
+fn submit_fill_and_copy(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
+    let created = test_client.create(testbed.at, 2)?;
+    let (from, to) =
+        (kernel::Handle(created.allocations[0]), kernel::Handle(created.allocations[1]));
     let fill = Command::Fill { target: from, offset: 0, length: 4096, value: 7 };
     let copy = Command::Copy { from, from_offset: 0, to, to_offset: 2048, length: 2048 };
-    bench.submit(tunnel.at, context, &[fill, copy])?;
-    bench.submit(tunnel.at, context, &[])?;
-    tunnel.snapshot_live_objects("work in flight");
-    tunnel.run_until_idle();
-    bench.destroy_list(tunnel.at, &created.allocations)?;
+    test_client.submit(testbed.at, context, &[fill, copy])?;
+    test_client.submit(testbed.at, context, &[])?;
+    testbed.snapshot_live_objects("work in flight");
+    testbed.run_until_idle();
+    test_client.destroy_list(testbed.at, &created.allocations)?;
     // A context is ended with work in it: that waits.
-    bench.submit(tunnel.at, context, &[])?;
-    bench.close(tunnel.at, &[context])
+    test_client.submit(testbed.at, context, &[])?;
+    test_client.close(testbed.at, &[context])
 }
 
-fn submit_device_lost(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
-    let created = bench.create_resource(tunnel.at, 1)?;
-    let state = |tunnel: &mut Testbed<'_>| {
-        expect_ok("D3DKMTGetDeviceState", bench.client.device_state(tunnel.at, bench.device))
+fn submit_device_lost(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
+    let created = test_client.create_resource(testbed.at, 1)?;
+    let state = |testbed: &mut Testbed<'_>| {
+        expect_ok(
+            "D3DKMTGetDeviceState",
+            test_client.client.device_state(testbed.at, test_client.device),
+        )
     };
-    let before = state(tunnel)?;
-    let nonsense = bench.client.submit(tunnel.at, context, b"no commands");
+    let before = state(testbed)?;
+    let nonsense = test_client.client.submit(testbed.at, context, b"no commands");
     expect_error("D3DKMTSubmitCommand", &nonsense, STATUS_DEVICE_REMOVED)?;
-    if state(tunnel)? == before {
+    if state(testbed)? == before {
         return Err(ScenarioStopped("the lost device to say so".to_owned()));
     }
-    let create = bench.client.create(tunnel.at, &CreateAllocation::new(bench.device, page_descriptions(1)));
+    let create = test_client
+        .client
+        .create(testbed.at, &CreateAllocation::new(test_client.device, page_descriptions(1)));
     expect_error("D3DKMTCreateAllocation", &create, STATUS_DEVICE_REMOVED)?;
-    bench.destroy_resource(tunnel.at, created.resource)?;
-    expect_ok("D3DKMTDestroyContext", bench.client.destroy_context(tunnel.at, context))?;
-    bench.close(tunnel.at, &[])
+    test_client.destroy_resource(testbed.at, created.resource)?;
+    expect_ok("D3DKMTDestroyContext", test_client.client.destroy_context(testbed.at, context))?;
+    test_client.close(testbed.at, &[])
 }

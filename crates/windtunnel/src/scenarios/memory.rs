@@ -2,14 +2,14 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{MEMORY, Scenario};
-use crate::tunnel::{TestClient, ScenarioStopped, Testbed, expect_ok};
+use crate::tunnel::{ScenarioStopped, TestClient, Testbed, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::ukm::D3DDDI_EVICT_FLAGS as EvictFlags;
 use kernel::Handle;
 use kernel::segment::PlacementRequirements;
 use softgpu::format::{Command, anywhere, describe_in, encode, only_in};
 use softgpu::{APERTURE, LOCAL, VISIBLE};
-use thunk::{CreateAllocation, DestroyAllocation, AllocationSelection};
+use thunk::{AllocationSelection, CreateAllocation, DestroyAllocation};
 
 const PAGE: u64 = 4096;
 const SIZE: u64 = 24 * PAGE;
@@ -55,23 +55,25 @@ pub(crate) const ALL: &[Scenario] = &[
 
 /// Local memory that the CPU does not see.
 fn cpu_invisible() -> PlacementRequirements {
-    let mut wants = only_in(&[LOCAL]);
-    wants.flags.cpu_visible = false;
-    wants
+    let mut requirements = only_in(&[LOCAL]);
+    requirements.flags.cpu_visible = false;
+    requirements
 }
 
 fn create(
-    tunnel: &mut Testbed<'_>,
-    bench: &TestClient,
-    wants: &[PlacementRequirements],
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
+    requirements: &[PlacementRequirements],
 ) -> Result<Vec<D3DKMT_HANDLE>, ScenarioStopped> {
-    let private = wants.iter().map(|it| describe_in(SIZE, PAGE, it)).collect();
-    Ok(bench.create_with(tunnel.at, &CreateAllocation::new(bench.device, private))?.allocations)
+    let private = requirements.iter().map(|it| describe_in(SIZE, PAGE, it)).collect();
+    Ok(test_client
+        .create_with(testbed.at, &CreateAllocation::new(test_client.device, private))?
+        .allocations)
 }
 
 fn fill(
-    tunnel: &mut Testbed<'_>,
-    bench: &TestClient,
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
     context: u32,
     list: &[D3DKMT_HANDLE],
 ) -> Result<(), ScenarioStopped> {
@@ -81,117 +83,127 @@ fn fill(
         let low = Command::Fill { target, offset: 0, length: half, value };
         let high = Command::Fill { target, offset: half, length: half, value: !value };
         let commands = encode(&[low, high]);
-        expect_ok("D3DKMTSubmitCommand", bench.client.submit(tunnel.at, context, &commands))?;
+        expect_ok(
+            "D3DKMTSubmitCommand",
+            test_client.client.submit(testbed.at, context, &commands),
+        )?;
     }
-    tunnel.run_until_idle();
+    testbed.run_until_idle();
     Ok(())
 }
 
 fn evict(
-    tunnel: &mut Testbed<'_>,
-    bench: &TestClient,
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
     list: &[D3DKMT_HANDLE],
     flags: u32,
 ) -> Result<(), ScenarioStopped> {
-    expect_ok("D3DKMTEvict", bench.client.evict(tunnel.at, bench.device, list, flags)).map(drop)
+    expect_ok("D3DKMTEvict", test_client.client.evict(testbed.at, test_client.device, list, flags))
+        .map(drop)
 }
 
-fn residency_evict_and_restore(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
-    let wants = [cpu_invisible(), only_in(&[VISIBLE, APERTURE]), only_in(&[APERTURE]), anywhere()];
-    let list = create(tunnel, &bench, &wants)?;
-    bench.make_resident(tunnel.at, &list)?;
-    fill(tunnel, &bench, context, &list)?;
-    evict(tunnel, &bench, &list, 0)?;
-    tunnel.run_until_idle();
-    tunnel.snapshot_live_objects("everything is evicted");
-    bench.make_resident(tunnel.at, &list)?;
-    tunnel.snapshot_live_objects("everything is resident again");
-    bench.destroy_list(tunnel.at, &list)?;
-    bench.close(tunnel.at, &[context])
+fn residency_evict_and_restore(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
+    let requirements =
+        [cpu_invisible(), only_in(&[VISIBLE, APERTURE]), only_in(&[APERTURE]), anywhere()];
+    let list = create(testbed, &test_client, &requirements)?;
+    test_client.make_resident(testbed.at, &list)?;
+    fill(testbed, &test_client, context, &list)?;
+    evict(testbed, &test_client, &list, 0)?;
+    testbed.run_until_idle();
+    testbed.snapshot_live_objects("everything is evicted");
+    test_client.make_resident(testbed.at, &list)?;
+    testbed.snapshot_live_objects("everything is resident again");
+    test_client.destroy_list(testbed.at, &list)?;
+    test_client.close(testbed.at, &[context])
 }
 
-fn residency_adjacent_allocations(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
-    let list = create(tunnel, &bench, &[cpu_invisible(); 4])?;
-    bench.make_resident(tunnel.at, &list)?;
-    fill(tunnel, &bench, context, &list)?;
-    evict(tunnel, &bench, &list, 0)?;
-    tunnel.run_until_idle();
+fn residency_adjacent_allocations(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
+    let list = create(testbed, &test_client, &[cpu_invisible(); 4])?;
+    test_client.make_resident(testbed.at, &list)?;
+    fill(testbed, &test_client, context, &list)?;
+    evict(testbed, &test_client, &list, 0)?;
+    testbed.run_until_idle();
     for it in &list {
-        bench.make_resident(tunnel.at, &[*it])?;
+        test_client.make_resident(testbed.at, &[*it])?;
     }
     // Those with an even place leave and come back; the others stay as they are.
     let even: Vec<D3DKMT_HANDLE> = list.iter().step_by(2).copied().collect();
-    evict(tunnel, &bench, &even, 0)?;
-    tunnel.run_until_idle();
-    bench.make_resident(tunnel.at, &even)?;
-    bench.destroy_list(tunnel.at, &list)?;
-    bench.close(tunnel.at, &[context])
+    evict(testbed, &test_client, &even, 0)?;
+    testbed.run_until_idle();
+    test_client.make_resident(testbed.at, &even)?;
+    test_client.destroy_list(testbed.at, &list)?;
+    test_client.close(testbed.at, &[context])
 }
 
-fn residency_reference_count(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let list = create(tunnel, &bench, &[anywhere(); 2])?;
+fn residency_reference_count(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let list = create(testbed, &test_client, &[anywhere(); 2])?;
     for _ in 0..3 {
-        bench.make_resident(tunnel.at, &list)?;
+        test_client.make_resident(testbed.at, &list)?;
     }
-    evict(tunnel, &bench, &list, 0)?;
-    evict(tunnel, &bench, &list, EvictFlags::EvictOnlyIfNecessary)?;
-    tunnel.snapshot_live_objects("two of three");
-    evict(tunnel, &bench, &list, EvictFlags::NotWrittenTo)?;
-    tunnel.run_until_idle();
-    bench.destroy_list(tunnel.at, &list)?;
-    bench.close(tunnel.at, &[])
+    evict(testbed, &test_client, &list, 0)?;
+    evict(testbed, &test_client, &list, EvictFlags::EvictOnlyIfNecessary)?;
+    testbed.snapshot_live_objects("two of three");
+    evict(testbed, &test_client, &list, EvictFlags::NotWrittenTo)?;
+    testbed.run_until_idle();
+    test_client.destroy_list(testbed.at, &list)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn residency_compaction(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
+fn residency_compaction(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
     // What a context saves into does not move: it lies below the others.
-    let first = create(tunnel, &bench, &[cpu_invisible()])?;
-    bench.make_resident(tunnel.at, &first)?;
-    fill(tunnel, &bench, context, &first)?;
-    let list = create(tunnel, &bench, &[cpu_invisible(); 8])?;
-    bench.make_resident(tunnel.at, &list)?;
-    fill(tunnel, &bench, context, &list)?;
+    let first = create(testbed, &test_client, &[cpu_invisible()])?;
+    test_client.make_resident(testbed.at, &first)?;
+    fill(testbed, &test_client, context, &first)?;
+    let list = create(testbed, &test_client, &[cpu_invisible(); 8])?;
+    test_client.make_resident(testbed.at, &list)?;
+    fill(testbed, &test_client, context, &list)?;
     let (even, partial): (Vec<_>, Vec<_>) = list.chunks(2).map(|it| (it[0], it[1])).unzip();
-    bench.destroy_list(tunnel.at, &partial)?;
-    tunnel.run_until_idle();
-    evict(tunnel, &bench, &even, EvictFlags::EvictOnlyIfNecessary)?;
-    tunnel.compact();
-    tunnel.snapshot_live_objects("what is left lies together");
-    bench.make_resident(tunnel.at, &even)?;
+    test_client.destroy_list(testbed.at, &partial)?;
+    testbed.run_until_idle();
+    evict(testbed, &test_client, &even, EvictFlags::EvictOnlyIfNecessary)?;
+    testbed.compact();
+    testbed.snapshot_live_objects("what is left lies together");
+    test_client.make_resident(testbed.at, &even)?;
     // What the GPU has now is what is moved out, and comes back.
-    evict(tunnel, &bench, &even, 0)?;
-    tunnel.run_until_idle();
-    bench.make_resident(tunnel.at, &even)?;
-    bench.destroy_list(tunnel.at, &even)?;
-    bench.close(tunnel.at, &[context])
+    evict(testbed, &test_client, &even, 0)?;
+    testbed.run_until_idle();
+    test_client.make_resident(testbed.at, &even)?;
+    test_client.destroy_list(testbed.at, &even)?;
+    test_client.close(testbed.at, &[context])
 }
 
-fn destroy_any_residency(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
-    let wants = [cpu_invisible(), only_in(&[APERTURE]), only_in(&[VISIBLE, APERTURE]), anywhere()];
-    let list = create(tunnel, &bench, &wants)?;
-    bench.make_resident(tunnel.at, &list)?;
-    fill(tunnel, &bench, context, &list)?;
+fn destroy_any_residency(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
+    let requirements =
+        [cpu_invisible(), only_in(&[APERTURE]), only_in(&[VISIBLE, APERTURE]), anywhere()];
+    let list = create(testbed, &test_client, &requirements)?;
+    test_client.make_resident(testbed.at, &list)?;
+    fill(testbed, &test_client, context, &list)?;
     let [local, mapped, offered, evicted] = list[..] else { return Ok(()) };
-    evict(tunnel, &bench, &[evicted], 0)?;
-    let names = AllocationSelection { device: bench.device, list: &[offered], ..AllocationSelection::default() };
-    let offer = bench.client.offer(tunnel.at, names, 1);
+    evict(testbed, &test_client, &[evicted], 0)?;
+    let names = AllocationSelection {
+        device: test_client.device,
+        list: &[offered],
+        ..AllocationSelection::default()
+    };
+    let offer = test_client.client.offer(testbed.at, names, 1);
     expect_ok("D3DKMTOfferAllocations", offer)?;
     for it in [local, mapped, offered, evicted] {
         let destroy = DestroyAllocation {
-            device: bench.device,
+            device: test_client.device,
             list: vec![it],
             synchronous: true,
             ..DestroyAllocation::default()
         };
-        bench.destroy_with(tunnel.at, &destroy)?;
+        test_client.destroy_with(testbed.at, &destroy)?;
     }
-    bench.close(tunnel.at, &[context])
+    test_client.close(testbed.at, &[context])
 }

@@ -2,8 +2,10 @@
 //! machine.
 
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{POWER, POWER_AND_MEMORY, SURPRISE_REMOVAL, RESET_DEVICE, Scenario, WORK};
-use crate::tunnel::{TestClient, ScenarioStopped, Testbed, page_descriptions, expect_error, expect_ok};
+use crate::scenario::{POWER, POWER_AND_MEMORY, RESET_DEVICE, SURPRISE_REMOVAL, Scenario, WORK};
+use crate::tunnel::{
+    ScenarioStopped, TestClient, Testbed, expect_error, expect_ok, page_descriptions,
+};
 use abi::D3DKMT_HANDLE;
 use abi::status::STATUS_DEVICE_REMOVED;
 use flight::Passive;
@@ -69,113 +71,117 @@ pub(crate) const ALL: &[Scenario] = &[
 ];
 
 /// A short life on an adapter.
-fn visit(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let created = bench.create_resource(tunnel.at, 2)?;
-    bench.destroy_resource(tunnel.at, created.resource)?;
-    bench.close(tunnel.at, &[])
+fn visit(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let created = test_client.create_resource(testbed.at, 2)?;
+    test_client.destroy_resource(testbed.at, created.resource)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn pnp_restart(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    visit(tunnel)?;
+fn pnp_restart(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    visit(testbed)?;
     for _ in 0..2 {
-        tunnel.restart()?;
-        visit(tunnel)?;
+        testbed.restart()?;
+        visit(testbed)?;
     }
     Ok(())
 }
 
 /// A client with an allocation that packets fill.
-fn busy(tunnel: &mut Testbed<'_>) -> Result<(TestClient, D3DKMT_HANDLE), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
-    let created = bench.create_resource(tunnel.at, 2)?;
+fn busy(testbed: &mut Testbed<'_>) -> Result<(TestClient, D3DKMT_HANDLE), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
+    let created = test_client.create_resource(testbed.at, 2)?;
     for allocation in created.allocations {
-        bench.fill(tunnel.at, context, allocation)?;
+        test_client.fill(testbed.at, context, allocation)?;
     }
-    Ok((bench, context))
+    Ok((test_client, context))
 }
 
 /// What a client does when its adapter is gone: it hears of it, and cleans up.
 fn leave(
-    tunnel: &mut Testbed<'_>,
-    bench: &TestClient,
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
     contexts: &[D3DKMT_HANDLE],
 ) -> Result<(), ScenarioStopped> {
-    let create = bench.client.create(tunnel.at, &CreateAllocation::new(bench.device, page_descriptions(1)));
+    let create = test_client
+        .client
+        .create(testbed.at, &CreateAllocation::new(test_client.device, page_descriptions(1)));
     expect_error("D3DKMTCreateAllocation", &create, STATUS_DEVICE_REMOVED)?;
-    bench.close(tunnel.at, contexts)
+    test_client.close(testbed.at, contexts)
 }
 
-fn pnp_stop_in_use(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (bench, context) = busy(tunnel)?;
-    tunnel.restart()?;
+fn pnp_stop_in_use(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (test_client, context) = busy(testbed)?;
+    testbed.restart()?;
     // The adapter runs; what was on it does not come back.
-    visit(tunnel)?;
-    leave(tunnel, &bench, &[context])
+    visit(testbed)?;
+    leave(testbed, &test_client, &[context])
 }
 
-fn pnp_surprise_removal(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (bench, context) = busy(tunnel)?;
-    tunnel.surprise_remove();
-    tunnel.snapshot_live_objects("the hardware is gone");
-    leave(tunnel, &bench, &[context])
+fn pnp_surprise_removal(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (test_client, context) = busy(testbed)?;
+    testbed.surprise_remove();
+    testbed.snapshot_live_objects("the hardware is gone");
+    leave(testbed, &test_client, &[context])
 }
 
-fn power_cycle_with_work(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (bench, context) = busy(tunnel)?;
+fn power_cycle_with_work(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (test_client, context) = busy(testbed)?;
     for action in [PowerAction::None, PowerAction::Sleep, PowerAction::Hibernate] {
-        tunnel.power_cycle(action)?;
-        let created = bench.create(tunnel.at, 1)?;
-        bench.fill(tunnel.at, context, created.allocations[0])?;
+        testbed.power_cycle(action)?;
+        let created = test_client.create(testbed.at, 1)?;
+        test_client.fill(testbed.at, context, created.allocations[0])?;
     }
-    bench.close(tunnel.at, &[context])
+    test_client.close(testbed.at, &[context])
 }
 
-fn power_preserves_memory(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
+fn power_preserves_memory(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
     let mut hidden = only_in(&[LOCAL]);
     hidden.flags.cpu_visible = false;
-    let wants = [hidden, only_in(&[VISIBLE, APERTURE]), only_in(&[APERTURE]), anywhere()];
-    let private = wants.iter().map(|it| describe_in(8 * PAGE, PAGE, it)).collect();
-    let list = bench.create_with(tunnel.at, &CreateAllocation::new(bench.device, private))?.allocations;
+    let requirements = [hidden, only_in(&[VISIBLE, APERTURE]), only_in(&[APERTURE]), anywhere()];
+    let private = requirements.iter().map(|it| describe_in(8 * PAGE, PAGE, it)).collect();
+    let list = test_client
+        .create_with(testbed.at, &CreateAllocation::new(test_client.device, private))?
+        .allocations;
     for (value, target) in (1..).zip(&list) {
         let target = Handle(*target);
         let fill = Command::Fill { target, offset: PAGE, length: 4 * PAGE, value };
-        bench.submit(tunnel.at, context, &[fill])?;
+        test_client.submit(testbed.at, context, &[fill])?;
     }
-    let (client, device) = (&bench.client, bench.device);
-    expect_ok("D3DKMTLock2", client.lock2(tunnel.at, device, list[1], 0))?;
-    tunnel.power_cycle(PowerAction::Sleep)?;
-    tunnel.snapshot_live_objects("it has slept");
-    expect_ok("D3DKMTUnlock2", client.unlock2(tunnel.at, device, list[1]))?;
+    let (client, device) = (&test_client.client, test_client.device);
+    expect_ok("D3DKMTLock2", client.lock2(testbed.at, device, list[1], 0))?;
+    testbed.power_cycle(PowerAction::Sleep)?;
+    testbed.snapshot_live_objects("it has slept");
+    expect_ok("D3DKMTUnlock2", client.unlock2(testbed.at, device, list[1]))?;
     // Packets find what they used where it was, and it is what goes and comes afterwards.
     let (from, to) = (Handle(list[0]), Handle(list[3]));
     let copy = Command::Copy { from, from_offset: PAGE, to, to_offset: 0, length: PAGE };
-    bench.submit(tunnel.at, context, &[copy])?;
-    expect_ok("D3DKMTEvict", client.evict(tunnel.at, device, &list, 0))?;
-    tunnel.run_until_idle();
-    tunnel.power_cycle(PowerAction::Hibernate)?;
-    bench.make_resident(tunnel.at, &list)?;
-    bench.destroy_list(tunnel.at, &list)?;
-    bench.close(tunnel.at, &[context])
+    test_client.submit(testbed.at, context, &[copy])?;
+    expect_ok("D3DKMTEvict", client.evict(testbed.at, device, &list, 0))?;
+    testbed.run_until_idle();
+    testbed.power_cycle(PowerAction::Hibernate)?;
+    test_client.make_resident(testbed.at, &list)?;
+    test_client.destroy_list(testbed.at, &list)?;
+    test_client.close(testbed.at, &[context])
 }
 
-fn works(bench: &TestClient, at: &mut Passive) -> Result<(), ScenarioStopped> {
-    let context = bench.create_context(at)?;
+fn works(test_client: &TestClient, at: &mut Passive) -> Result<(), ScenarioStopped> {
+    let context = test_client.create_context(at)?;
     for _ in 0..3 {
-        let created = bench.create(at, 1)?;
-        bench.fill(at, context, created.allocations[0])?;
-        bench.destroy_list(at, &created.allocations)?;
+        let created = test_client.create(at, 1)?;
+        test_client.fill(at, context, created.allocations[0])?;
+        test_client.destroy_list(at, &created.allocations)?;
     }
-    bench.close(at, &[context])
+    test_client.close(at, &[context])
 }
 
-fn power_cycle_two_clients(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (one, two) = (tunnel.test_client()?, tunnel.test_client()?);
-    let (kernel, adapter) = (tunnel.kernel.clone(), tunnel.adapter);
-    tunnel.run_threads(vec![
+fn power_cycle_two_clients(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (one, two) = (testbed.test_client()?, testbed.test_client()?);
+    let (kernel, adapter) = (testbed.kernel.clone(), testbed.adapter);
+    testbed.run_threads(vec![
         Box::new(move |at| works(&one, at)),
         Box::new(move |at| works(&two, at)),
         Box::new(move |at| {
@@ -188,9 +194,9 @@ fn power_cycle_two_clients(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopp
     ])
 }
 
-fn pnp_reset_device(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    bench.create_resource(tunnel.at, 2)?;
-    tunnel.reset_device();
-    leave(tunnel, &bench, &[])
+fn pnp_reset_device(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    test_client.create_resource(testbed.at, 2)?;
+    testbed.reset_device();
+    leave(testbed, &test_client, &[])
 }

@@ -2,7 +2,7 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{MEMORY_RECOVERY, RECOVERY, Scenario};
-use crate::tunnel::{TestClient, ScenarioStopped, Testbed, expect_error, expect_ok};
+use crate::tunnel::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::kmt::{
     D3DKMT_DEVICEEXECUTION_ACTIVE, D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET,
@@ -77,12 +77,12 @@ const ANY: &[D3DKMT_DEVICEEXECUTION_STATE] =
 
 /// How a device is.
 fn state(
-    bench: &TestClient,
-    tunnel: &mut Testbed<'_>,
+    test_client: &TestClient,
+    testbed: &mut Testbed<'_>,
     right: &[D3DKMT_DEVICEEXECUTION_STATE],
 ) -> Result<(), ScenarioStopped> {
     let call = "D3DKMTGetDeviceState";
-    let state = expect_ok(call, bench.client.device_state(tunnel.at, bench.device))?;
+    let state = expect_ok(call, test_client.client.device_state(testbed.at, test_client.device))?;
     if right.contains(&state) {
         return Ok(());
     }
@@ -91,12 +91,12 @@ fn state(
 
 /// Submits, whatever is answered.
 fn try_submit(
-    bench: &TestClient,
-    tunnel: &mut Testbed<'_>,
+    test_client: &TestClient,
+    testbed: &mut Testbed<'_>,
     context: D3DKMT_HANDLE,
     commands: &[Command],
 ) -> bool {
-    bench.client.submit(tunnel.at, context, &format::encode(commands)).is_ok()
+    test_client.client.submit(testbed.at, context, &format::encode(commands)).is_ok()
 }
 
 fn fill(target: D3DKMT_HANDLE, offset: u64, value: u8) -> Command {
@@ -104,144 +104,154 @@ fn fill(target: D3DKMT_HANDLE, offset: u64, value: u8) -> Command {
 }
 
 /// What a device that hung answers.
-fn is_lost(bench: &TestClient, tunnel: &mut Testbed<'_>, context: D3DKMT_HANDLE) -> Result<(), ScenarioStopped> {
-    let submitted = bench.client.submit(tunnel.at, context, &format::encode(&[]));
+fn is_lost(
+    test_client: &TestClient,
+    testbed: &mut Testbed<'_>,
+    context: D3DKMT_HANDLE,
+) -> Result<(), ScenarioStopped> {
+    let submitted = test_client.client.submit(testbed.at, context, &format::encode(&[]));
     expect_error("D3DKMTSubmitCommand", &submitted, STATUS_DEVICE_REMOVED)
 }
 
-fn tdr_hang(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
-    let created = bench.create(tunnel.at, 1)?;
-    bench.fill(tunnel.at, context, created.allocations[0])?;
-    bench.submit(tunnel.at, context, &[Command::Hang])?;
-    tunnel.wait();
-    state(&bench, tunnel, &[D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET])?;
-    is_lost(&bench, tunnel, context)?;
+fn tdr_hang(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
+    let created = test_client.create(testbed.at, 1)?;
+    test_client.fill(testbed.at, context, created.allocations[0])?;
+    test_client.submit(testbed.at, context, &[Command::Hang])?;
+    testbed.wait();
+    state(&test_client, testbed, &[D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET])?;
+    is_lost(&test_client, testbed, context)?;
     // What is over by that stays over.
-    tunnel.kernel.preempt_node(tunnel.adapter, 0);
-    tunnel.wait();
-    bench.destroy_list(tunnel.at, &created.allocations)?;
+    testbed.kernel.preempt_node(testbed.adapter, 0);
+    testbed.wait();
+    test_client.destroy_list(testbed.at, &created.allocations)?;
     // Another device of the same adapter works.
-    let other = tunnel.test_client()?;
-    let mine = other.create_context(tunnel.at)?;
-    let more = other.create(tunnel.at, 1)?;
-    other.fill(tunnel.at, mine, more.allocations[0])?;
-    tunnel.run_until_idle();
-    state(&other, tunnel, &[D3DKMT_DEVICEEXECUTION_ACTIVE])?;
-    other.destroy_list(tunnel.at, &more.allocations)?;
-    other.close(tunnel.at, &[mine])?;
-    bench.close(tunnel.at, &[context])
+    let other = testbed.test_client()?;
+    let mine = other.create_context(testbed.at)?;
+    let more = other.create(testbed.at, 1)?;
+    other.fill(testbed.at, mine, more.allocations[0])?;
+    testbed.run_until_idle();
+    state(&other, testbed, &[D3DKMT_DEVICEEXECUTION_ACTIVE])?;
+    other.destroy_list(testbed.at, &more.allocations)?;
+    other.close(testbed.at, &[mine])?;
+    test_client.close(testbed.at, &[context])
 }
 
-fn tdr_hang_shared_node(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (bad, good) = (tunnel.test_client()?, tunnel.test_client()?);
-    let (mine, theirs) = (bad.create_context(tunnel.at)?, good.create_context(tunnel.at)?);
-    let elsewhere = good.create_context_on(tunnel.at, 1)?;
-    let created = good.create(tunnel.at, 2)?;
-    good.fill(tunnel.at, theirs, created.allocations[0])?;
-    bad.submit(tunnel.at, mine, &[Command::Hang])?;
+fn tdr_hang_shared_node(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (bad, good) = (testbed.test_client()?, testbed.test_client()?);
+    let (mine, theirs) = (bad.create_context(testbed.at)?, good.create_context(testbed.at)?);
+    let elsewhere = good.create_context_on(testbed.at, 1)?;
+    let created = good.create(testbed.at, 2)?;
+    good.fill(testbed.at, theirs, created.allocations[0])?;
+    bad.submit(testbed.at, mine, &[Command::Hang])?;
     // These are behind it, and on a node that moves.
     for (turn, value) in (0..4).zip(1..) {
         let on = if turn % 2 == 0 { theirs } else { elsewhere };
-        try_submit(&good, tunnel, on, &[fill(created.allocations[0], turn * 64, value)]);
+        try_submit(&good, testbed, on, &[fill(created.allocations[0], turn * 64, value)]);
     }
-    tunnel.wait();
-    state(&bad, tunnel, &[D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET])?;
-    state(&good, tunnel, ANY)?;
-    good.destroy_list(tunnel.at, &created.allocations)?;
-    good.close(tunnel.at, &[theirs, elsewhere])?;
-    bad.close(tunnel.at, &[mine])
+    testbed.wait();
+    state(&bad, testbed, &[D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET])?;
+    state(&good, testbed, ANY)?;
+    good.destroy_list(testbed.at, &created.allocations)?;
+    good.close(testbed.at, &[theirs, elsewhere])?;
+    bad.close(testbed.at, &[mine])
 }
 
-fn tdr_preemption_priority(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let (low, high) = (bench.create_context(tunnel.at)?, bench.create_context(tunnel.at)?);
-    let created = bench.create(tunnel.at, 1)?;
-    let set = bench.client.set_context_priority(tunnel.at, high, 1);
+fn tdr_preemption_priority(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let (low, high) =
+        (test_client.create_context(testbed.at)?, test_client.create_context(testbed.at)?);
+    let created = test_client.create(testbed.at, 1)?;
+    let set = test_client.client.set_context_priority(testbed.at, high, 1);
     expect_ok("D3DKMTSetContextSchedulingPriority", set)?;
-    let told = bench.client.context_priority(tunnel.at, high);
+    let told = test_client.client.context_priority(testbed.at, high);
     let told = expect_ok("D3DKMTGetContextSchedulingPriority", told)?;
     if told != 1 {
-        let said = format!("D3DKMTGetContextSchedulingPriority to answer 1; it answered {told}");
-        return Err(ScenarioStopped(said));
+        let text = format!("D3DKMTGetContextSchedulingPriority to answer 1; it answered {told}");
+        return Err(ScenarioStopped(text));
     }
-    bench.fill(tunnel.at, low, created.allocations[0])?;
+    test_client.fill(testbed.at, low, created.allocations[0])?;
     for turn in 0..8 {
-        bench.submit(tunnel.at, low, &[fill(created.allocations[0], turn * 64, 1)])?;
+        test_client.submit(testbed.at, low, &[fill(created.allocations[0], turn * 64, 1)])?;
     }
     for turn in 0..3 {
-        bench.submit(tunnel.at, high, &[fill(created.allocations[0], 2048 + turn * 64, 2)])?;
+        test_client.submit(
+            testbed.at,
+            high,
+            &[fill(created.allocations[0], 2048 + turn * 64, 2)],
+        )?;
     }
-    tunnel.run_until_idle();
-    state(&bench, tunnel, &[D3DKMT_DEVICEEXECUTION_ACTIVE])?;
-    bench.destroy_list(tunnel.at, &created.allocations)?;
-    bench.close(tunnel.at, &[low, high])
+    testbed.run_until_idle();
+    state(&test_client, testbed, &[D3DKMT_DEVICEEXECUTION_ACTIVE])?;
+    test_client.destroy_list(testbed.at, &created.allocations)?;
+    test_client.close(testbed.at, &[low, high])
 }
 
-fn tdr_preemption_idle_node(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
-    bench.submit(tunnel.at, context, &[])?;
-    tunnel.run_until_idle();
-    let (kernel, adapter) = (tunnel.kernel.clone(), tunnel.adapter);
+fn tdr_preemption_idle_node(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
+    test_client.submit(testbed.at, context, &[])?;
+    testbed.run_until_idle();
+    let (kernel, adapter) = (testbed.kernel.clone(), testbed.adapter);
     kernel.preempt_node(adapter, 0);
-    tunnel.run_until_idle();
+    testbed.run_until_idle();
     for _ in 0..6 {
-        bench.submit(tunnel.at, context, &[])?;
+        test_client.submit(testbed.at, context, &[])?;
         kernel.preempt_node(adapter, 0);
     }
-    tunnel.run_until_idle();
-    state(&bench, tunnel, &[D3DKMT_DEVICEEXECUTION_ACTIVE])?;
+    testbed.run_until_idle();
+    state(&test_client, testbed, &[D3DKMT_DEVICEEXECUTION_ACTIVE])?;
     kernel.force_reset(adapter);
-    tunnel.run_until_idle();
+    testbed.run_until_idle();
     kernel.preempt_node(adapter, 0);
-    tunnel.run_until_idle();
+    testbed.run_until_idle();
     // And it works again.
-    let other = tunnel.test_client()?;
-    let mine = other.create_context(tunnel.at)?;
-    other.submit(tunnel.at, mine, &[])?;
-    tunnel.run_until_idle();
-    state(&other, tunnel, &[D3DKMT_DEVICEEXECUTION_ACTIVE])?;
-    other.close(tunnel.at, &[mine])?;
-    bench.close(tunnel.at, &[context])
+    let other = testbed.test_client()?;
+    let mine = other.create_context(testbed.at)?;
+    other.submit(testbed.at, mine, &[])?;
+    testbed.run_until_idle();
+    state(&other, testbed, &[D3DKMT_DEVICEEXECUTION_ACTIVE])?;
+    other.close(testbed.at, &[mine])?;
+    test_client.close(testbed.at, &[context])
 }
 
-fn tdr_cancel_queued(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let (first, second) = (bench.create_context(tunnel.at)?, bench.create_context(tunnel.at)?);
-    bench.submit(tunnel.at, first, &[Command::Hang])?;
+fn tdr_cancel_queued(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let (first, second) =
+        (test_client.create_context(testbed.at)?, test_client.create_context(testbed.at)?);
+    test_client.submit(testbed.at, first, &[Command::Hang])?;
     // Asked for what it has, a node gets nothing: what comes now waits, and the hang stays.
-    tunnel.kernel.preempt_node(tunnel.adapter, 0);
+    testbed.kernel.preempt_node(testbed.adapter, 0);
     for _ in 0..3 {
-        try_submit(&bench, tunnel, first, &[]);
-        try_submit(&bench, tunnel, second, &[]);
+        try_submit(&test_client, testbed, first, &[]);
+        try_submit(&test_client, testbed, second, &[]);
     }
-    tunnel.wait();
-    state(&bench, tunnel, &[D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET])?;
-    bench.close(tunnel.at, &[first, second])
+    testbed.wait();
+    state(&test_client, testbed, &[D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET])?;
+    test_client.close(testbed.at, &[first, second])
 }
 
-fn tdr_adapter_reset(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (one, other) = (tunnel.test_client()?, tunnel.test_client()?);
-    let context = one.create_context(tunnel.at)?;
-    let (created, more) = (one.create(tunnel.at, 2)?, other.create(tunnel.at, 1)?);
-    one.fill(tunnel.at, context, created.allocations[0])?;
+fn tdr_adapter_reset(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (one, other) = (testbed.test_client()?, testbed.test_client()?);
+    let context = one.create_context(testbed.at)?;
+    let (created, more) = (one.create(testbed.at, 2)?, other.create(testbed.at, 1)?);
+    one.fill(testbed.at, context, created.allocations[0])?;
     if other.has_memory() {
-        other.make_resident(tunnel.at, &more.allocations)?;
+        other.make_resident(testbed.at, &more.allocations)?;
     }
-    one.submit(tunnel.at, context, &[])?;
-    tunnel.kernel.force_reset(tunnel.adapter);
-    tunnel.run_until_idle();
-    for bench in [&one, &other] {
-        state(bench, tunnel, &[D3DKMT_DEVICEEXECUTION_RESET])?;
+    one.submit(testbed.at, context, &[])?;
+    testbed.kernel.force_reset(testbed.adapter);
+    testbed.run_until_idle();
+    for test_client in [&one, &other] {
+        state(test_client, testbed, &[D3DKMT_DEVICEEXECUTION_RESET])?;
     }
-    is_lost(&one, tunnel, context)?;
-    one.destroy_list(tunnel.at, &created.allocations)?;
-    other.destroy_list(tunnel.at, &more.allocations)?;
-    other.close(tunnel.at, &[])?;
-    one.close(tunnel.at, &[context])?;
-    tdr_hang(tunnel)
+    is_lost(&one, testbed, context)?;
+    one.destroy_list(testbed.at, &created.allocations)?;
+    other.destroy_list(testbed.at, &more.allocations)?;
+    other.close(testbed.at, &[])?;
+    one.close(testbed.at, &[context])?;
+    tdr_hang(testbed)
 }
 
 /// A packet that takes its time.
@@ -249,58 +259,61 @@ fn long(target: D3DKMT_HANDLE) -> Vec<Command> {
     (0..48).map(|turn| fill(target, turn * 64, 7)).collect()
 }
 
-fn tdr_preempt_paging(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context_on(tunnel.at, 1)?;
-    let mine = bench.create_context(tunnel.at)?;
-    let created = bench.create(tunnel.at, 4)?;
-    let queue = bench.paging_queue(tunnel.at)?;
-    bench.fill(tunnel.at, context, created.allocations[0])?;
+fn tdr_preempt_paging(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context_on(testbed.at, 1)?;
+    let mine = test_client.create_context(testbed.at)?;
+    let created = test_client.create(testbed.at, 4)?;
+    let queue = test_client.paging_queue(testbed.at)?;
+    test_client.fill(testbed.at, context, created.allocations[0])?;
     for turn in 1..4 {
-        bench.submit(tunnel.at, context, &long(created.allocations[0]))?;
-        bench.submit(tunnel.at, mine, &long(created.allocations[0]))?;
+        test_client.submit(testbed.at, context, &long(created.allocations[0]))?;
+        test_client.submit(testbed.at, mine, &long(created.allocations[0]))?;
         let one = [created.allocations[turn]];
-        expect_ok("D3DKMTMakeResident", bench.client.make_resident(tunnel.at, queue.queue, &one, 0))?;
+        expect_ok(
+            "D3DKMTMakeResident",
+            test_client.client.make_resident(testbed.at, queue.queue, &one, 0),
+        )?;
         // Its commands come behind the packet, on whichever node the driver pages.
-        tunnel.pause();
+        testbed.pause();
         for node in 0..2 {
-            tunnel.kernel.preempt_node(tunnel.adapter, node);
+            testbed.kernel.preempt_node(testbed.adapter, node);
         }
     }
-    tunnel.run_until_idle();
+    testbed.run_until_idle();
     for target in &created.allocations {
-        bench.submit(tunnel.at, context, &[fill(*target, 0, 9)])?;
+        test_client.submit(testbed.at, context, &[fill(*target, 0, 9)])?;
     }
-    tunnel.run_until_idle();
-    state(&bench, tunnel, &[D3DKMT_DEVICEEXECUTION_ACTIVE])?;
-    bench.destroy_list(tunnel.at, &created.allocations)?;
-    bench.close(tunnel.at, &[context, mine])
+    testbed.run_until_idle();
+    state(&test_client, testbed, &[D3DKMT_DEVICEEXECUTION_ACTIVE])?;
+    test_client.destroy_list(testbed.at, &created.allocations)?;
+    test_client.close(testbed.at, &[context, mine])
 }
 
-fn tdr_paging_hang(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (bad, good) = (tunnel.test_client()?, tunnel.test_client()?);
-    let (mine, theirs) = (bad.create_context(tunnel.at)?, good.create_context(tunnel.at)?);
-    let other = bad.create_context_on(tunnel.at, 1)?;
-    let created = good.create(tunnel.at, 2)?;
-    good.paging_queue(tunnel.at)?;
+fn tdr_paging_hang(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (bad, good) = (testbed.test_client()?, testbed.test_client()?);
+    let (mine, theirs) = (bad.create_context(testbed.at)?, good.create_context(testbed.at)?);
+    let other = bad.create_context_on(testbed.at, 1)?;
+    let created = good.create(testbed.at, 2)?;
+    good.paging_queue(testbed.at)?;
     // Whichever node the driver pages on.
-    bad.submit(tunnel.at, other, &[Command::Hang])?;
-    try_submit(&bad, tunnel, mine, &[Command::Hang]);
-    let queue = good.paging_queue(tunnel.at)?;
+    bad.submit(testbed.at, other, &[Command::Hang])?;
+    try_submit(&bad, testbed, mine, &[Command::Hang]);
+    let queue = good.paging_queue(testbed.at)?;
     // A driver that resets all takes its device down, while it waits.
-    let _ = good.client.make_resident(tunnel.at, queue.queue, &created.allocations, 0);
-    try_submit(&good, tunnel, theirs, &[fill(created.allocations[0], 0, 3)]);
-    tunnel.wait();
-    state(&bad, tunnel, &[D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET])?;
-    state(&good, tunnel, ANY)?;
-    good.destroy_list(tunnel.at, &created.allocations)?;
-    good.close(tunnel.at, &[theirs])?;
-    bad.close(tunnel.at, &[mine, other])?;
+    let _ = good.client.make_resident(testbed.at, queue.queue, &created.allocations, 0);
+    try_submit(&good, testbed, theirs, &[fill(created.allocations[0], 0, 3)]);
+    testbed.wait();
+    state(&bad, testbed, &[D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET])?;
+    state(&good, testbed, ANY)?;
+    good.destroy_list(testbed.at, &created.allocations)?;
+    good.close(testbed.at, &[theirs])?;
+    bad.close(testbed.at, &[mine, other])?;
     // Memory is there again for others.
-    let after = tunnel.test_client()?;
-    let context = after.create_context(tunnel.at)?;
-    let more = after.create(tunnel.at, 1)?;
-    after.fill(tunnel.at, context, more.allocations[0])?;
-    after.destroy_list(tunnel.at, &more.allocations)?;
-    after.close(tunnel.at, &[context])
+    let after = testbed.test_client()?;
+    let context = after.create_context(testbed.at)?;
+    let more = after.create(testbed.at, 1)?;
+    after.fill(testbed.at, context, more.allocations[0])?;
+    after.destroy_list(testbed.at, &more.allocations)?;
+    after.close(testbed.at, &[context])
 }

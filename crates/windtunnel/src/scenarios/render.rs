@@ -2,7 +2,7 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{ALLOCATION_LISTS, Scenario};
-use crate::tunnel::{TestClient, ScenarioStopped, Testbed, expect_error, expect_ok};
+use crate::tunnel::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::kmt::D3DKMT_RENDERFLAGS as Flags;
 use abi::status::{
@@ -76,9 +76,9 @@ pub(crate) const ALL: &[Scenario] = &[
 
 /// Local memory that the CPU does not see.
 fn cpu_invisible() -> PlacementRequirements {
-    let mut wants = only_in(&[LOCAL]);
-    wants.flags.cpu_visible = false;
-    wants
+    let mut requirements = only_in(&[LOCAL]);
+    requirements.flags.cpu_visible = false;
+    requirements
 }
 
 /// Where the CPU writes what the GPU reads: at most so many instances.
@@ -93,18 +93,19 @@ pub(crate) struct RenderClient {
 }
 
 impl RenderClient {
-    pub(crate) fn open(tunnel: &mut Testbed<'_>) -> Result<Self, ScenarioStopped> {
-        let bench = tunnel.test_client()?;
-        let context = bench.client.create_context_with_lists(tunnel.at, bench.device, 0);
-        Ok(Self { context: expect_ok("D3DKMTCreateContext", context)?, client: bench })
+    pub(crate) fn open(testbed: &mut Testbed<'_>) -> Result<Self, ScenarioStopped> {
+        let test_client = testbed.test_client()?;
+        let context =
+            test_client.client.create_context_with_lists(testbed.at, test_client.device, 0);
+        Ok(Self { context: expect_ok("D3DKMTCreateContext", context)?, client: test_client })
     }
 
     pub(crate) fn create(
         &self,
         at: &mut Passive,
-        wants: &[PlacementRequirements],
+        requirements: &[PlacementRequirements],
     ) -> Result<Vec<D3DKMT_HANDLE>, ScenarioStopped> {
-        let list = self.create_not_resident(at, wants)?;
+        let list = self.create_not_resident(at, requirements)?;
         // From WDDM 2 on nobody brings what a packet lists.
         if !self.is_paged_in_by_kernel() {
             self.client.make_resident(at, &list)?;
@@ -116,10 +117,13 @@ impl RenderClient {
     pub(crate) fn create_not_resident(
         &self,
         at: &mut Passive,
-        wants: &[PlacementRequirements],
+        requirements: &[PlacementRequirements],
     ) -> Result<Vec<D3DKMT_HANDLE>, ScenarioStopped> {
-        let private = wants.iter().map(|it| describe_in(SIZE, PAGE, it)).collect();
-        Ok(self.client.create_with(at, &CreateAllocation::new(self.client.device, private))?.allocations)
+        let private = requirements.iter().map(|it| describe_in(SIZE, PAGE, it)).collect();
+        Ok(self
+            .client
+            .create_with(at, &CreateAllocation::new(self.client.device, private))?
+            .allocations)
     }
 
     /// Whether the kernel brings what packets list: with a driver of WDDM 1.x.
@@ -182,18 +186,23 @@ fn copy(from: D3DKMT_HANDLE, to: D3DKMT_HANDLE) -> Command {
     Command::Copy { from, from_offset: 16, to, to_offset: 2 * PAGE, length: PAGE }
 }
 
-fn render_fill_and_copy(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let mut easel = RenderClient::open(tunnel)?;
-    let wants = [cpu_invisible(), only_in(&[VISIBLE, APERTURE]), only_in(&[APERTURE]), anywhere()];
-    let list = easel.create(tunnel.at, &wants)?;
+fn render_fill_and_copy(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let mut render_client = RenderClient::open(testbed)?;
+    let requirements =
+        [cpu_invisible(), only_in(&[VISIBLE, APERTURE]), only_in(&[APERTURE]), anywhere()];
+    let list = render_client.create(testbed.at, &requirements)?;
     for (value, it) in (1..).zip(&list) {
-        easel.render(tunnel.at, &[fill(*it, value), copy(list[0], *it)], &[list[0], *it])?;
+        render_client.render(
+            testbed.at,
+            &[fill(*it, value), copy(list[0], *it)],
+            &[list[0], *it],
+        )?;
     }
-    tunnel.run_until_idle();
+    testbed.run_until_idle();
     // A list that names one thing twice.
     let some: Vec<Command> = (0..30).map(|it| fill(list[1], it)).collect();
-    easel.render(tunnel.at, &some, &[list[1], list[1]])?;
-    tunnel.run_until_idle();
+    render_client.render(testbed.at, &some, &[list[1], list[1]])?;
+    testbed.run_until_idle();
     // Larger buffers, of which a part is granted; and commands that begin behind something else.
     let flags = Flags::ResizeCommandBuffer | Flags::ResizeAllocationList;
     let more = RenderCommand {
@@ -201,180 +210,195 @@ fn render_fill_and_copy(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped>
         resize: (1 << 20, 1 << 10, 1 << 10),
         ..RenderClient::packet(&[fill(list[2], 9)], &[list[2]])
     };
-    let rendered = easel.client.client.render(tunnel.at, &mut easel.context, &more);
+    let rendered =
+        render_client.client.client.render(testbed.at, &mut render_client.context, &more);
     expect_ok("D3DKMTRender with larger buffers", rendered)?;
     // More commands than the driver's buffer takes.
     let many: Vec<Command> = (0..60).map(|it| fill(list[1], it)).collect();
-    easel.render(tunnel.at, &many, &[list[1]])?;
+    render_client.render(testbed.at, &many, &[list[1]])?;
     let later = RenderCommand {
         offset: 64,
         patches: vec![(0, 8), (1, 8)],
         ..RenderClient::packet(&[copy(list[2], list[3])], &[list[2], list[3]])
     };
-    let rendered = easel.client.client.render(tunnel.at, &mut easel.context, &later);
+    let rendered =
+        render_client.client.client.render(testbed.at, &mut render_client.context, &later);
     expect_ok("D3DKMTRender with an offset", rendered)?;
-    let null = RenderCommand { flags: Flags::NullRendering, ..RenderClient::packet(&some, &[list[1]]) };
-    let rendered = easel.client.client.render(tunnel.at, &mut easel.context, &null);
+    let null =
+        RenderCommand { flags: Flags::NullRendering, ..RenderClient::packet(&some, &[list[1]]) };
+    let rendered =
+        render_client.client.client.render(testbed.at, &mut render_client.context, &null);
     expect_ok("D3DKMTRender of nothing", rendered)?;
-    tunnel.run_until_idle();
-    easel.client.destroy_list(tunnel.at, &list)?;
-    easel.close(tunnel.at)
+    testbed.run_until_idle();
+    render_client.client.destroy_list(testbed.at, &list)?;
+    render_client.close(testbed.at)
 }
 
-fn render_memory_pressure(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let mut easel = RenderClient::open(tunnel)?;
-    let second = easel.client.client.create_context_with_lists(tunnel.at, easel.client.device, 1);
+fn render_memory_pressure(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let mut render_client = RenderClient::open(testbed)?;
+    let second = render_client.client.client.create_context_with_lists(
+        testbed.at,
+        render_client.client.device,
+        1,
+    );
     let mut second = expect_ok("D3DKMTCreateContext for node 1", second)?;
-    let list = easel.create(tunnel.at, &[cpu_invisible(); 6])?;
+    let list = render_client.create(testbed.at, &[cpu_invisible(); 6])?;
     for turn in 0..12 {
         let (one, two) = (list[turn % 6], list[(turn * 5 + 1) % 6]);
         let value = u8::try_from(turn).unwrap_or(0);
         let commands = [fill(one, value), copy(one, two)];
-        easel.render(tunnel.at, &commands, &[one, two])?;
+        render_client.render(testbed.at, &commands, &[one, two])?;
         let other = list[(turn + 3) % 6];
         let packet = RenderClient::packet(&[fill(other, !value)], &[other]);
-        let rendered = easel.client.client.render(tunnel.at, &mut second, &packet);
+        let rendered = render_client.client.client.render(testbed.at, &mut second, &packet);
         expect_ok("D3DKMTRender on node 1", rendered)?;
     }
-    tunnel.run_until_idle();
+    testbed.run_until_idle();
     // What is in flight holds its own: it is destroyed when that is done.
-    easel.render(tunnel.at, &[copy(list[0], list[1])], &[list[0], list[1]])?;
-    easel.render(tunnel.at, &[copy(list[2], list[3])], &[list[2], list[3]])?;
-    easel.client.destroy_list(tunnel.at, &list)?;
-    let ended = easel.client.client.destroy_context(tunnel.at, second.context);
+    render_client.render(testbed.at, &[copy(list[0], list[1])], &[list[0], list[1]])?;
+    render_client.render(testbed.at, &[copy(list[2], list[3])], &[list[2], list[3]])?;
+    render_client.client.destroy_list(testbed.at, &list)?;
+    let ended = render_client.client.client.destroy_context(testbed.at, second.context);
     expect_ok("D3DKMTDestroyContext", ended)?;
-    easel.close(tunnel.at)
+    render_client.close(testbed.at)
 }
 
-fn render_moved_before_patch(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let mut easel = RenderClient::open(tunnel)?;
-    let list = easel.create(tunnel.at, &[cpu_invisible(), cpu_invisible(), anywhere()])?;
+fn render_moved_before_patch(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let mut render_client = RenderClient::open(testbed)?;
+    let list = render_client.create(testbed.at, &[cpu_invisible(), cpu_invisible(), anywhere()])?;
     for turn in 0..12 {
         let (one, two) = (list[0], list[1 + turn % 2]);
         let value = u8::try_from(turn).unwrap_or(0);
-        easel.render(tunnel.at, &[fill(one, value), copy(one, two)], &[one, two])?;
+        render_client.render(testbed.at, &[fill(one, value), copy(one, two)], &[one, two])?;
         if turn % 2 == 0 {
-            tunnel.run_until_idle();
+            testbed.run_until_idle();
         }
         if turn % 4 == 3 {
-            tunnel.run_until_idle();
-            tunnel.compact();
+            testbed.run_until_idle();
+            testbed.compact();
         }
     }
-    tunnel.run_until_idle();
-    easel.client.destroy_list(tunnel.at, &list)?;
-    easel.close(tunnel.at)
+    testbed.run_until_idle();
+    render_client.client.destroy_list(testbed.at, &list)?;
+    render_client.close(testbed.at)
 }
 
-fn render_locked_allocation(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let mut easel = RenderClient::open(tunnel)?;
-    let list = easel.create(tunnel.at, &[only_in(&[VISIBLE, APERTURE]), only_in(&[VISIBLE])])?;
+fn render_locked_allocation(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let mut render_client = RenderClient::open(testbed)?;
+    let list =
+        render_client.create(testbed.at, &[only_in(&[VISIBLE, APERTURE]), only_in(&[VISIBLE])])?;
     let [mapped, away] = list[..] else { return Ok(()) };
-    let (client, device) = (easel.client.client.clone(), easel.client.device);
+    let (client, device) = (render_client.client.client.clone(), render_client.client.device);
     for it in &list {
-        let taken = client.lock(tunnel.at, device, *it, LockFlags::LockEntire, &[]);
+        let taken = client.lock(testbed.at, device, *it, LockFlags::LockEntire, &[]);
         expect_ok("D3DKMTLock", taken)?;
     }
-    easel.render(tunnel.at, &[fill(mapped, 3)], &[mapped])?;
+    render_client.render(testbed.at, &[fill(mapped, 3)], &[mapped])?;
     let packet = RenderClient::packet(&[fill(away, 3)], &[away]);
-    let rendered = client.render(tunnel.at, &mut easel.context, &packet);
+    let rendered = client.render(testbed.at, &mut render_client.context, &packet);
     expect_error("D3DKMTRender of what is locked", &rendered, STATUS_GRAPHICS_ALLOCATION_BUSY)?;
-    tunnel.run_until_idle();
-    expect_ok("D3DKMTUnlock", client.unlock(tunnel.at, device, &list))?;
-    easel.render(tunnel.at, &[fill(away, 3)], &[away])?;
-    tunnel.run_until_idle();
-    easel.client.destroy_list(tunnel.at, &list)?;
-    easel.close(tunnel.at)
+    testbed.run_until_idle();
+    expect_ok("D3DKMTUnlock", client.unlock(testbed.at, device, &list))?;
+    render_client.render(testbed.at, &[fill(away, 3)], &[away])?;
+    testbed.run_until_idle();
+    render_client.client.destroy_list(testbed.at, &list)?;
+    render_client.close(testbed.at)
 }
 
-fn render_privileged_command(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let mut easel = RenderClient::open(tunnel)?;
-    let other = tunnel.test_client()?;
-    let list = easel.create(tunnel.at, &[cpu_invisible()])?;
-    easel.render(tunnel.at, &[fill(list[0], 1)], &list)?;
-    tunnel.run_until_idle();
-    let (session, client) = (easel.client.client.session().clone(), easel.client.client.clone());
-    let address = tunnel.kernel.address_of(session.process(), Handle(list[0]));
+fn render_privileged_command(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let mut render_client = RenderClient::open(testbed)?;
+    let other = testbed.test_client()?;
+    let list = render_client.create(testbed.at, &[cpu_invisible()])?;
+    render_client.render(testbed.at, &[fill(list[0], 1)], &list)?;
+    testbed.run_until_idle();
+    let (session, client) =
+        (render_client.client.client.session().clone(), render_client.client.client.clone());
+    let address = testbed.kernel.address_of(session.process(), Handle(list[0]));
     // At an address that is another's: of what this packet does not list.
     let commands = raw_fill(address.unwrap_or(0), 64, 0xee);
     let raw = RenderCommand { commands, ..RenderCommand::default() };
-    let rendered = client.render(tunnel.at, &mut easel.context, &raw);
+    let rendered = client.render(testbed.at, &mut render_client.context, &raw);
     expect_error("D3DKMTRender of privileged commands", &rendered, STATUS_PRIVILEGED_INSTRUCTION)?;
     let unknown = [1_u32, 99].into_iter().flat_map(u32::to_le_bytes).collect();
     let unknown = RenderCommand { commands: unknown, ..RenderCommand::default() };
-    let rendered = client.render(tunnel.at, &mut easel.context, &unknown);
+    let rendered = client.render(testbed.at, &mut render_client.context, &unknown);
     expect_error("D3DKMTRender of unknown commands", &rendered, STATUS_ILLEGAL_INSTRUCTION)?;
-    easel.render(tunnel.at, &[fill(list[0], 2)], &list)?;
-    tunnel.run_until_idle();
-    easel.client.destroy_list(tunnel.at, &list)?;
-    other.close(tunnel.at, &[])?;
-    easel.close(tunnel.at)
+    render_client.render(testbed.at, &[fill(list[0], 2)], &list)?;
+    testbed.run_until_idle();
+    render_client.client.destroy_list(testbed.at, &list)?;
+    other.close(testbed.at, &[])?;
+    render_client.close(testbed.at)
 }
 
-fn render_exceeds_memory(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let mut easel = RenderClient::open(tunnel)?;
-    if !easel.is_paged_in_by_kernel() {
+fn render_exceeds_memory(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let mut render_client = RenderClient::open(testbed)?;
+    if !render_client.is_paged_in_by_kernel() {
         // From WDDM 2 on a client could not list more than there is.
-        return easel.close(tunnel.at);
+        return render_client.close(testbed.at);
     }
-    let list = easel.create(tunnel.at, &[cpu_invisible(); 6])?;
-    easel.render(tunnel.at, &[fill(list[0], 1)], &list[..1])?;
-    let client = easel.client.client.clone();
+    let list = render_client.create(testbed.at, &[cpu_invisible(); 6])?;
+    render_client.render(testbed.at, &[fill(list[0], 1)], &list[..1])?;
+    let client = render_client.client.client.clone();
     let packet = RenderClient::packet(&[fill(list[0], 2)], &list);
     // It is taken, or it is known at once that it cannot be done.
-    let _ = client.render(tunnel.at, &mut easel.context, &packet);
-    tunnel.run_until_idle();
+    let _ = client.render(testbed.at, &mut render_client.context, &packet);
+    testbed.run_until_idle();
     let packet = RenderClient::packet(&[fill(list[0], 3)], &list[..1]);
-    let rendered = client.render(tunnel.at, &mut easel.context, &packet);
+    let rendered = client.render(testbed.at, &mut render_client.context, &packet);
     expect_error("D3DKMTRender on a lost device", &rendered, STATUS_DEVICE_REMOVED)?;
-    easel.client.destroy_list(tunnel.at, &list)?;
-    easel.close(tunnel.at)
+    render_client.client.destroy_list(testbed.at, &list)?;
+    render_client.close(testbed.at)
 }
 
-fn lock_discard_instances(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let mut easel = RenderClient::open(tunnel)?;
+fn lock_discard_instances(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let mut render_client = RenderClient::open(testbed)?;
     let mut pinned = only_in(&[VISIBLE]);
     pinned.flags.pinned = true;
-    let list = easel.create(tunnel.at, &[dynamic(3), pinned, anywhere()])?;
+    let list = render_client.create(testbed.at, &[dynamic(3), pinned, anywhere()])?;
     let [first, pinned, target] = list[..] else { return Ok(()) };
     let (mut newest, mut names) = (first, vec![first]);
-    let client = easel.client.client.clone();
+    let client = render_client.client.client.clone();
     // The GPU stands still until three packets are there.
-    let fence = client.create_sync(tunnel.at, easel.client.device, SyncObject::Monitored(0), 0);
+    let fence =
+        client.create_sync(testbed.at, render_client.client.device, SyncObject::Monitored(0), 0);
     let fence = expect_ok("D3DKMTCreateSynchronizationObject2", fence)?.object;
-    let waits = client.wait_gpu(tunnel.at, easel.context.context, &[(fence, 1)]);
+    let waits = client.wait_gpu(testbed.at, render_client.context.context, &[(fence, 1)]);
     expect_ok("D3DKMTWaitForSynchronizationObjectFromGpu", waits)?;
     for turn in 0..8 {
-        if turn == 3 || !easel.is_paged_in_by_kernel() {
-            let goes = client.signal_cpu(tunnel.at, easel.client.device, &[(fence, 1)], 0);
+        if turn == 3 || !render_client.is_paged_in_by_kernel() {
+            let goes = client.signal_cpu(testbed.at, render_client.client.device, &[(fence, 1)], 0);
             expect_ok("D3DKMTSignalSynchronizationObjectFromCpu", goes)?;
         }
-        newest = easel.discard(tunnel.at, newest)?;
+        newest = render_client.discard(testbed.at, newest)?;
         names.push(newest);
         // Its driver knows it by the name it was opened with, whichever instance is listed.
-        easel.render(tunnel.at, &[copy(first, target)], &[newest, target])?;
+        render_client.render(testbed.at, &[copy(first, target)], &[newest, target])?;
         if turn % 3 == 2 {
-            tunnel.run_until_idle();
+            testbed.run_until_idle();
         }
     }
     // One packet with two instances: what it does with the older one comes first.
     let older = newest;
-    newest = easel.discard(tunnel.at, older)?;
+    newest = render_client.discard(testbed.at, older)?;
     let both = RenderCommand {
         patches: vec![(0, 8), (1, 8)],
-        ..RenderClient::packet(&[fill_list_entry(0, 1), fill_list_entry(1, 2)], &[older, newest, target])
+        ..RenderClient::packet(
+            &[fill_list_entry(0, 1), fill_list_entry(1, 2)],
+            &[older, newest, target],
+        )
     };
-    let rendered = easel.client.client.render(tunnel.at, &mut easel.context, &both);
+    let rendered =
+        render_client.client.client.render(testbed.at, &mut render_client.context, &both);
     expect_ok("D3DKMTRender with two instances", rendered)?;
     names.push(newest);
     names.sort_unstable();
     names.dedup();
     // From WDDM 2 on nothing is renamed, and what is pinned never is.
-    let expected = if easel.is_paged_in_by_kernel() { 3 } else { 1 };
-    if names.len() != expected || easel.discard(tunnel.at, pinned)? != pinned {
+    let expected = if render_client.is_paged_in_by_kernel() { 3 } else { 1 };
+    if names.len() != expected || render_client.discard(testbed.at, pinned)? != pinned {
         return Err(ScenarioStopped(format!("{} instances, but {expected} were due", names.len())));
     }
-    easel.client.destroy_list(tunnel.at, &[newest, pinned, target])?;
-    expect_ok("D3DKMTDestroySynchronizationObject", client.destroy_sync(tunnel.at, fence))?;
-    easel.close(tunnel.at)
+    render_client.client.destroy_list(testbed.at, &[newest, pinned, target])?;
+    expect_ok("D3DKMTDestroySynchronizationObject", client.destroy_sync(testbed.at, fence))?;
+    render_client.close(testbed.at)
 }

@@ -22,45 +22,45 @@ pub(crate) const ALL: &[Scenario] = &[
     },
 ];
 
-fn create_context_allocation_in_use(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let one = bench.create(tunnel.at, 1)?.allocations;
-    let context = bench.create_context(tunnel.at)?;
+fn create_context_allocation_in_use(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let one = test_client.create(testbed.at, 1)?.allocations;
+    let context = test_client.create_context(testbed.at)?;
     for target in &one {
-        bench.fill(tunnel.at, context, *target)?;
+        test_client.fill(testbed.at, context, *target)?;
     }
-    bench.create(tunnel.at, 1)?;
-    tunnel.run_until_idle();
+    test_client.create(testbed.at, 1)?;
+    testbed.run_until_idle();
     for target in &one {
-        bench.fill(tunnel.at, context, *target)?;
+        test_client.fill(testbed.at, context, *target)?;
     }
-    tunnel.run_until_idle();
-    bench.close(tunnel.at, &[context])
+    testbed.run_until_idle();
+    test_client.close(testbed.at, &[context])
 }
 
-fn tdr_context_switching(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let mut other = bench.clone();
-    other.device = bench.create_device(tunnel.at)?;
+fn tdr_context_switching(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let mut other = test_client.clone();
+    other.device = test_client.create_device(testbed.at)?;
     let mut contexts = Vec::new();
-    for bench in [&bench, &other] {
+    for test_client in [&test_client, &other] {
         for node in [0, 1, 0] {
-            let target = bench.create(tunnel.at, 1)?.allocations;
-            contexts.push((bench, bench.create_context_on(tunnel.at, node)?, target));
+            let target = test_client.create(testbed.at, 1)?.allocations;
+            contexts.push((test_client, test_client.create_context_on(testbed.at, node)?, target));
         }
     }
     for round in 0..4 {
-        for (bench, context, targets) in &contexts {
+        for (test_client, context, targets) in &contexts {
             for target in targets {
-                bench.fill(tunnel.at, *context, *target)?;
+                test_client.fill(testbed.at, *context, *target)?;
             }
         }
         if round % 2 == 0 {
-            tunnel.run_until_idle();
+            testbed.run_until_idle();
         }
     }
     // The second device goes with all that is in it, and with packets on their way.
-    let gone = bench.client.destroy_device(tunnel.at, other.device);
+    let gone = test_client.client.destroy_device(testbed.at, other.device);
     crate::tunnel::expect_ok("D3DKMTDestroyDevice", gone)?;
-    bench.close(tunnel.at, &[])
+    test_client.close(testbed.at, &[])
 }

@@ -6,32 +6,64 @@ use crate::studio::{StreamTestbed, expect_ok};
 use crate::tunnel::ScenarioStopped;
 use flight::{RuleId, WaitToken};
 use std::sync::Arc;
-use stream::{Format, MemoryKind, StreamError, PinState, PowerUpOrder, FramingRequest};
+use stream::{Format, FramingRequest, MemoryKind, PinState, PowerUpOrder, StreamError};
 
 /// What a story is told by.
 type StreamFn = fn(&mut StreamTestbed<'_>) -> Result<(), ScenarioStopped>;
 
-const fn scenario(name: &'static str, about: &'static str, story: StreamFn) -> Scenario {
-    Scenario { name, about, breaks: &[], needs: STREAM, body: StreamBody(story) }
+const fn scenario(name: &'static str, about: &'static str, body: StreamFn) -> Scenario {
+    Scenario { name, about, breaks: &[], needs: STREAM, body: StreamBody(body) }
 }
 
 /// Every good scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
-    scenario("stream-states", "every state forth and back, with frames while it runs", ks_state_transitions),
+    scenario(
+        "stream-states",
+        "every state forth and back, with frames while it runs",
+        ks_state_transitions,
+    ),
     scenario("stream-restart", "frames flow, stop, and flow again", ks_restart),
-    scenario("stream-format-again", "frames flow, stop, and flow in another format", ks_format_change),
-    scenario("stream-close-early", "a pin is closed while its client has frames", ks_close_with_frames),
+    scenario(
+        "stream-format-again",
+        "frames flow, stop, and flow in another format",
+        ks_format_change,
+    ),
+    scenario(
+        "stream-close-early",
+        "a pin is closed while its client has frames",
+        ks_close_with_frames,
+    ),
     scenario("stream-pulled", "the hardware is pulled out while frames flow", ks_surprise_removal),
-    scenario("stream-pulled-at-work", "it is pulled out while a client waits for frames", ks_surprise_removal_during_wait),
+    scenario(
+        "stream-pulled-at-work",
+        "it is pulled out while a client waits for frames",
+        ks_surprise_removal_during_wait,
+    ),
     scenario("stream-no-memory", "memory ends after every number of pieces", ks_allocation_failure),
-    scenario("stream-end", "a stream has three frames, the last of which says so", ks_end_of_stream),
+    scenario(
+        "stream-end",
+        "a stream has three frames, the last of which says so",
+        ks_end_of_stream,
+    ),
     scenario("stream-two-pins", "two pins of a filter, one after the other", ks_two_pins),
     scenario("stream-two-filters", "two filters of a device, side by side", ks_two_filters),
     scenario("stream-removed", "the device is removed at every stage", ks_remove_at_every_stage),
     scenario("stream-device-restart", "the device is stopped and started again", ks_device_restart),
-    scenario("stream-cancelled", "frames are cancelled, and the queue is reset", ks_cancel_and_reset),
-    scenario("stream-format", "a format with larger samples is set before frames flow", ks_set_larger_format),
-    scenario("stream-other-memory", "the client brings frames, half as large as asked", ks_client_frames),
+    scenario(
+        "stream-cancelled",
+        "frames are cancelled, and the queue is reset",
+        ks_cancel_and_reset,
+    ),
+    scenario(
+        "stream-format",
+        "a format with larger samples is set before frames flow",
+        ks_set_larger_format,
+    ),
+    scenario(
+        "stream-other-memory",
+        "the client brings frames, half as large as asked",
+        ks_client_frames,
+    ),
     scenario("stream-sleep", "the device sleeps and wakes, in both orders", ks_power_transition),
     scenario("stream-video-memory", "frames are allocations in video memory", ks_video_memory),
 ];
@@ -45,307 +77,316 @@ pub(crate) const BAD: &[Scenario] = &[Scenario {
     body: StreamBody(ks_close_filter_before_pin),
 }];
 
-fn ks_state_transitions(studio: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
-    let device = studio.add_device()?;
-    let graph = studio.open(device)?;
+fn ks_state_transitions(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
+    let device = testbed.add_device()?;
+    let graph = testbed.open(device)?;
     for to in [PinState::Acquire, PinState::Pause, PinState::Run] {
-        studio.set_state(graph.pin, to)?;
+        testbed.set_state(graph.pin, to)?;
     }
-    studio.receive_frames(graph.pin, 5)?;
-    studio.snapshot_live_objects("the pin runs");
+    testbed.receive_frames(graph.pin, 5)?;
+    testbed.snapshot_live_objects("the pin runs");
     for to in [PinState::Pause, PinState::Acquire, PinState::Stop] {
-        studio.set_state(graph.pin, to)?;
+        testbed.set_state(graph.pin, to)?;
     }
-    studio.snapshot_live_objects("the pin has stopped");
+    testbed.snapshot_live_objects("the pin has stopped");
     // What it asks of frames can be read, and nobody sets it.
-    let framing = expect_ok("a pin that says what it needs", studio.stream.framing(graph.pin))?;
+    let framing = expect_ok("a pin that says what it needs", testbed.stream.framing(graph.pin))?;
     if let Some(framing) = framing
-        && studio.stream.set_framing(graph.pin, &framing).is_ok()
+        && testbed.stream.set_framing(graph.pin, &framing).is_ok()
     {
         return Err(ScenarioStopped("a framing that only its driver sets".to_owned()));
     }
-    studio.close(graph)?;
-    studio.remove_device(device)
+    testbed.close(graph)?;
+    testbed.remove_device(device)
 }
 
-fn ks_restart(studio: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
-    let device = studio.add_device()?;
-    let graph = studio.open(device)?;
+fn ks_restart(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
+    let device = testbed.add_device()?;
+    let graph = testbed.open(device)?;
     for _ in 0..2 {
-        studio.set_state(graph.pin, PinState::Run)?;
-        studio.receive_frames(graph.pin, 4)?;
-        studio.set_state(graph.pin, PinState::Stop)?;
+        testbed.set_state(graph.pin, PinState::Run)?;
+        testbed.receive_frames(graph.pin, 4)?;
+        testbed.set_state(graph.pin, PinState::Stop)?;
     }
-    studio.close(graph)?;
-    studio.remove_device(device)
+    testbed.close(graph)?;
+    testbed.remove_device(device)
 }
 
-fn ks_format_change(studio: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
-    let device = studio.add_device()?;
-    let graph = studio.open(device)?;
-    studio.set_state(graph.pin, PinState::Run)?;
-    studio.receive_frames(graph.pin, 4)?;
-    studio.set_state(graph.pin, PinState::Stop)?;
+fn ks_format_change(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
+    let device = testbed.add_device()?;
+    let graph = testbed.open(device)?;
+    testbed.set_state(graph.pin, PinState::Run)?;
+    testbed.receive_frames(graph.pin, 4)?;
+    testbed.set_state(graph.pin, PinState::Stop)?;
     // The same pictures, and an end, though not soon, where it can be said.
-    let footage = &studio.expected_video;
-    let format = footage.with_frame_count(99).unwrap_or_else(|| footage.format.clone());
-    expect_ok("another format", studio.stream.set_format(studio.at, graph.pin, &format))?;
-    studio.set_state(graph.pin, PinState::Run)?;
-    studio.receive_frames(graph.pin, 3)?;
-    studio.close(graph)?;
-    studio.remove_device(device)
+    let video = &testbed.expected_video;
+    let format = video.with_frame_count(99).unwrap_or_else(|| video.format.clone());
+    expect_ok("another format", testbed.stream.set_format(testbed.at, graph.pin, &format))?;
+    testbed.set_state(graph.pin, PinState::Run)?;
+    testbed.receive_frames(graph.pin, 3)?;
+    testbed.close(graph)?;
+    testbed.remove_device(device)
 }
 
-fn ks_close_with_frames(studio: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
-    let device = studio.add_device()?;
-    let graph = studio.open(device)?;
-    studio.set_state(graph.pin, PinState::Run)?;
-    studio.receive_frames(graph.pin, 2)?;
-    let taken = expect_ok("a frame", studio.stream.take_frame(studio.at, graph.pin, None))?;
-    studio.snapshot_live_objects("the client has a frame");
-    studio.close(graph)?;
-    let late = studio.stream.return_frame(studio.at, taken.frame);
+fn ks_close_with_frames(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
+    let device = testbed.add_device()?;
+    let graph = testbed.open(device)?;
+    testbed.set_state(graph.pin, PinState::Run)?;
+    testbed.receive_frames(graph.pin, 2)?;
+    let taken = expect_ok("a frame", testbed.stream.take_frame(testbed.at, graph.pin, None))?;
+    testbed.snapshot_live_objects("the client has a frame");
+    testbed.close(graph)?;
+    let late = testbed.stream.return_frame(testbed.at, taken.frame);
     if late != Err(StreamError::NotFound(taken.frame.subject())) {
         return Err(ScenarioStopped("a frame that went with its pin".to_owned()));
     }
-    studio.remove_device(device)
+    testbed.remove_device(device)
 }
 
-fn ks_surprise_removal(studio: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
-    let device = studio.add_device()?;
-    let graph = studio.open(device)?;
-    studio.set_state(graph.pin, PinState::Run)?;
-    studio.receive_frames(graph.pin, 2)?;
-    studio.surprise_remove(device)?;
-    let late = studio.stream.take_frame(studio.at, graph.pin, None);
+fn ks_surprise_removal(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
+    let device = testbed.add_device()?;
+    let graph = testbed.open(device)?;
+    testbed.set_state(graph.pin, PinState::Run)?;
+    testbed.receive_frames(graph.pin, 2)?;
+    testbed.surprise_remove(device)?;
+    let late = testbed.stream.take_frame(testbed.at, graph.pin, None);
     match late {
         Err(StreamError::NotFound(_) | StreamError::Stopped) => Ok(()),
         _ => Err(ScenarioStopped("no frame of a device that is gone".to_owned())),
     }
 }
 
-fn ks_surprise_removal_during_wait(studio: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
-    let device = studio.add_device()?;
-    let graph = studio.open(device)?;
-    studio.set_state(graph.pin, PinState::Run)?;
-    let (stream, pin) = (studio.stream.clone(), graph.pin);
-    let waits = studio.host.spawn("client", move |at| {
+fn ks_surprise_removal_during_wait(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
+    let device = testbed.add_device()?;
+    let graph = testbed.open(device)?;
+    testbed.set_state(graph.pin, PinState::Run)?;
+    let (stream, pin) = (testbed.stream.clone(), graph.pin);
+    let waits = testbed.host.spawn("client", move |at| {
         // Until the pin is gone.
         while let Ok(taken) = stream.take_frame(at, pin, None) {
             let _ = stream.return_frame(at, taken.frame);
         }
     });
     for _ in 0..40 {
-        studio.host.yield_point(studio.at);
+        testbed.host.yield_point(testbed.at);
     }
-    studio.surprise_remove(device)?;
-    studio.host.park(studio.at, &waits, None);
-    studio.check_removed()
+    testbed.surprise_remove(device)?;
+    testbed.host.park(testbed.at, &waits, None);
+    testbed.check_removed()
 }
 
 /// What is answered does not matter, what is left does.
-fn ks_allocation_failure(studio: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
-    let memory = studio.setup.memory.clone();
+fn ks_allocation_failure(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
+    let memory = testbed.setup.memory.clone();
     for pieces in 0..12 {
         memory.limit_allocations(Some(pieces));
-        let Ok(device) = studio.add_device() else { continue };
-        if let Ok(graph) = studio.open(device) {
-            if studio.set_state(graph.pin, PinState::Run).is_ok() {
-                studio.receive_frames(graph.pin, 2)?;
+        let Ok(device) = testbed.add_device() else { continue };
+        if let Ok(graph) = testbed.open(device) {
+            if testbed.set_state(graph.pin, PinState::Run).is_ok() {
+                testbed.receive_frames(graph.pin, 2)?;
             }
-            studio.close(graph)?;
+            testbed.close(graph)?;
         }
-        studio.remove_device(device)?;
+        testbed.remove_device(device)?;
     }
     memory.limit_allocations(None);
     Ok(())
 }
 
-fn ks_end_of_stream(studio: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
-    let device = studio.add_device()?;
-    let ending = studio.expected_video.with_frame_count(3);
-    let ending = ending.ok_or_else(|| ScenarioStopped("a format that says where it ends".to_owned()))?;
-    let graph = studio.open_with(device, &ending, &FramingRequest::default())?;
-    studio.set_state(graph.pin, PinState::Run)?;
-    let frames = studio.receive_frames(graph.pin, 9)?;
+fn ks_end_of_stream(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
+    let device = testbed.add_device()?;
+    let ending = testbed.expected_video.with_frame_count(3);
+    let ending =
+        ending.ok_or_else(|| ScenarioStopped("a format that says where it ends".to_owned()))?;
+    let graph = testbed.open_with(device, &ending, &FramingRequest::default())?;
+    testbed.set_state(graph.pin, PinState::Run)?;
+    let frames = testbed.receive_frames(graph.pin, 9)?;
     if frames != 3 {
         return Err(ScenarioStopped(format!("a stream of 3 frames; {frames} came before its end")));
     }
-    studio.close(graph)?;
-    studio.remove_device(device)
+    testbed.close(graph)?;
+    testbed.remove_device(device)
 }
 
-fn ks_two_pins(studio: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
-    let device = studio.add_device()?;
-    let graph = studio.open(device)?;
-    studio.set_state(graph.pin, PinState::Run)?;
-    studio.receive_frames(graph.pin, 2)?;
-    let format = studio.expected_video.format.clone();
-    let created = studio.stream.create_pin(studio.at, graph.filter, 0, &format);
+fn ks_two_pins(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
+    let device = testbed.add_device()?;
+    let graph = testbed.open(device)?;
+    testbed.set_state(graph.pin, PinState::Run)?;
+    testbed.receive_frames(graph.pin, 2)?;
+    let format = testbed.expected_video.format.clone();
+    let created = testbed.stream.create_pin(testbed.at, graph.filter, 0, &format);
     let other = expect_ok("a second pin", created)?;
-    expect_ok("two pins", studio.stream.connect(studio.at, other, &FramingRequest::default()))?;
-    studio.set_state(other, PinState::Run)?;
+    expect_ok("two pins", testbed.stream.connect(testbed.at, other, &FramingRequest::default()))?;
+    testbed.set_state(other, PinState::Run)?;
     for _ in 0..3 {
-        studio.receive_frames(graph.pin, 1)?;
-        studio.receive_frames(other, 1)?;
+        testbed.receive_frames(graph.pin, 1)?;
+        testbed.receive_frames(other, 1)?;
     }
-    studio.snapshot_live_objects("two pins run");
-    expect_ok("a pin that is closed", studio.stream.close_pin(studio.at, other))?;
-    studio.close(graph)?;
-    studio.remove_device(device)
+    testbed.snapshot_live_objects("two pins run");
+    expect_ok("a pin that is closed", testbed.stream.close_pin(testbed.at, other))?;
+    testbed.close(graph)?;
+    testbed.remove_device(device)
 }
 
-fn ks_two_filters(studio: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
-    let device = studio.add_device()?;
-    let graphs = [studio.open(device)?, studio.open(device)?];
+fn ks_two_filters(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
+    let device = testbed.add_device()?;
+    let graphs = [testbed.open(device)?, testbed.open(device)?];
     for graph in &graphs {
-        studio.set_state(graph.pin, PinState::Run)?;
+        testbed.set_state(graph.pin, PinState::Run)?;
     }
     for _ in 0..3 {
         for graph in &graphs {
-            studio.receive_frames(graph.pin, 1)?;
+            testbed.receive_frames(graph.pin, 1)?;
         }
     }
     for graph in graphs {
-        studio.close(graph)?;
+        testbed.close(graph)?;
     }
-    studio.remove_device(device)
+    testbed.remove_device(device)
 }
 
-fn ks_remove_at_every_stage(studio: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
+fn ks_remove_at_every_stage(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
     for stage in 0..5 {
-        let device = studio.add_device()?;
-        let graph = if stage > 0 { Some(studio.open(device)?) } else { None };
+        let device = testbed.add_device()?;
+        let graph = if stage > 0 { Some(testbed.open(device)?) } else { None };
         if let Some(graph) = graph.as_ref().filter(|_| stage > 1) {
-            studio.set_state(graph.pin, PinState::ALL[stage - 1])?;
+            testbed.set_state(graph.pin, PinState::ALL[stage - 1])?;
         }
         if let Some(graph) = graph.as_ref().filter(|_| stage == 4) {
-            studio.receive_frames(graph.pin, 2)?;
+            testbed.receive_frames(graph.pin, 2)?;
         }
-        studio.remove_device(device)?;
+        testbed.remove_device(device)?;
     }
     Ok(())
 }
 
-fn ks_device_restart(studio: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
-    let device = studio.add_device()?;
-    let graph = studio.open(device)?;
-    studio.set_state(graph.pin, PinState::Run)?;
-    studio.receive_frames(graph.pin, 2)?;
-    expect_ok("a device that stops", studio.stream.stop_device(studio.at, device))?;
-    if studio.stream.open_filter(studio.at, device, 0).is_ok() {
+fn ks_device_restart(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
+    let device = testbed.add_device()?;
+    let graph = testbed.open(device)?;
+    testbed.set_state(graph.pin, PinState::Run)?;
+    testbed.receive_frames(graph.pin, 2)?;
+    expect_ok("a device that stops", testbed.stream.stop_device(testbed.at, device))?;
+    if testbed.stream.open_filter(testbed.at, device, 0).is_ok() {
         return Err(ScenarioStopped("no filter of a device that is stopped".to_owned()));
     }
-    expect_ok("a device that starts", studio.stream.start_device(studio.at, device))?;
-    let graph = studio.open(device)?;
-    studio.set_state(graph.pin, PinState::Run)?;
-    studio.receive_frames(graph.pin, 2)?;
-    studio.close(graph)?;
-    studio.remove_device(device)
+    expect_ok("a device that starts", testbed.stream.start_device(testbed.at, device))?;
+    let graph = testbed.open(device)?;
+    testbed.set_state(graph.pin, PinState::Run)?;
+    testbed.receive_frames(graph.pin, 2)?;
+    testbed.close(graph)?;
+    testbed.remove_device(device)
 }
 
-fn ks_cancel_and_reset(studio: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
-    let device = studio.add_device()?;
-    let graph = studio.open(device)?;
-    studio.set_state(graph.pin, PinState::Run)?;
-    studio.receive_frames(graph.pin, 2)?;
-    let (stream, pin) = (studio.stream.clone(), graph.pin);
+fn ks_cancel_and_reset(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
+    let device = testbed.add_device()?;
+    let graph = testbed.open(device)?;
+    testbed.set_state(graph.pin, PinState::Run)?;
+    testbed.receive_frames(graph.pin, 2)?;
+    let (stream, pin) = (testbed.stream.clone(), graph.pin);
     // In the middle between two frames.
-    pass(studio, studio.expected_video.interval / 2);
-    expect_ok("frames that are cancelled", stream.cancel_frames(studio.at, pin))?;
+    pass(testbed, testbed.expected_video.interval / 2);
+    expect_ok("frames that are cancelled", stream.cancel_frames(testbed.at, pin))?;
     // Those that the hardware has come home when it is done with them.
-    pass(studio, studio.expected_video.interval * 4);
-    expect_ok("a queue that is filled again", stream.requeue_cancelled_frames(studio.at, pin))?;
-    studio.receive_frames(pin, 2)?;
-    expect_ok("a queue that is reset", stream.reset(studio.at, pin))?;
-    studio.receive_frames(pin, 2)?;
-    studio.close(graph)?;
-    studio.remove_device(device)
+    pass(testbed, testbed.expected_video.interval * 4);
+    expect_ok("a queue that is filled again", stream.requeue_cancelled_frames(testbed.at, pin))?;
+    testbed.receive_frames(pin, 2)?;
+    expect_ok("a queue that is reset", stream.reset(testbed.at, pin))?;
+    testbed.receive_frames(pin, 2)?;
+    testbed.close(graph)?;
+    testbed.remove_device(device)
 }
 
 /// Lets so much time pass.
-fn pass(studio: &mut StreamTestbed<'_>, time: u64) {
-    let until = studio.host.now().saturating_add(time);
-    studio.host.park(studio.at, &WaitToken::new("a moment"), Some(until));
+fn pass(testbed: &mut StreamTestbed<'_>, time: u64) {
+    let until = testbed.host.now().saturating_add(time);
+    testbed.host.park(testbed.at, &WaitToken::new("a moment"), Some(until));
 }
 
-fn ks_set_larger_format(studio: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
-    let device = studio.add_device()?;
-    let small = studio.expected_video.format.clone();
-    let (stream, at) = (studio.stream.clone(), &mut *studio.at);
+fn ks_set_larger_format(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
+    let device = testbed.add_device()?;
+    let small = testbed.expected_video.format.clone();
+    let (stream, at) = (testbed.stream.clone(), &mut *testbed.at);
     let filter = expect_ok("a filter", stream.open_filter(at, device, 0))?;
     let pin = expect_ok("a pin", stream.create_pin(at, filter, 0, &small))?;
     let large = Format { sample_size: small.sample_size.saturating_mul(2), ..small };
     expect_ok("a larger format", stream.set_format(at, pin, &large))?;
-    let framing = expect_ok("a pin that is connected", stream.connect(at, pin, &FramingRequest::default()))?;
+    let framing =
+        expect_ok("a pin that is connected", stream.connect(at, pin, &FramingRequest::default()))?;
     if framing.bytes < large.sample_size {
         let bytes = framing.bytes;
-        return Err(ScenarioStopped(format!("frames for a sample of {}; they have {bytes}", large.sample_size)));
+        return Err(ScenarioStopped(format!(
+            "frames for a sample of {}; they have {bytes}",
+            large.sample_size
+        )));
     }
-    studio.set_state(pin, PinState::Run)?;
-    studio.receive_frames(pin, 2)?;
-    expect_ok("a pin that is closed", stream.close_pin(studio.at, pin))?;
-    expect_ok("a filter that is closed", stream.close_filter(studio.at, filter))?;
-    studio.remove_device(device)
+    testbed.set_state(pin, PinState::Run)?;
+    testbed.receive_frames(pin, 2)?;
+    expect_ok("a pin that is closed", stream.close_pin(testbed.at, pin))?;
+    expect_ok("a filter that is closed", stream.close_filter(testbed.at, filter))?;
+    testbed.remove_device(device)
 }
 
-fn ks_client_frames(studio: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
-    for wish in [
+fn ks_client_frames(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
+    for request in [
         FramingRequest { user_mode: true, half_size: true, ..FramingRequest::default() },
         FramingRequest { client_frames: true, ..FramingRequest::default() },
     ] {
-        let device = studio.add_device()?;
-        let graph = studio.open_with(device, &studio.expected_video.format.clone(), &wish)?;
-        studio.set_state(graph.pin, PinState::Run)?;
-        studio.receive_frames(graph.pin, 3)?;
-        studio.close(graph)?;
-        studio.remove_device(device)?;
+        let device = testbed.add_device()?;
+        let graph = testbed.open_with(device, &testbed.expected_video.format.clone(), &request)?;
+        testbed.set_state(graph.pin, PinState::Run)?;
+        testbed.receive_frames(graph.pin, 3)?;
+        testbed.close(graph)?;
+        testbed.remove_device(device)?;
     }
     Ok(())
 }
 
-fn ks_power_transition(studio: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
-    let device = studio.add_device()?;
-    let graph = studio.open(device)?;
-    studio.set_state(graph.pin, PinState::Run)?;
+fn ks_power_transition(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
+    let device = testbed.add_device()?;
+    let graph = testbed.open(device)?;
+    testbed.set_state(graph.pin, PinState::Run)?;
     for order in [PowerUpOrder::PowerFirst, PowerUpOrder::PinsFirst] {
-        studio.receive_frames(graph.pin, 2)?;
-        expect_ok("a device that sleeps", studio.stream.power_down(studio.at, device))?;
-        let woken = studio.stream.power_up(studio.at, device, order);
+        testbed.receive_frames(graph.pin, 2)?;
+        expect_ok("a device that sleeps", testbed.stream.power_down(testbed.at, device))?;
+        let woken = testbed.stream.power_up(testbed.at, device, order);
         expect_ok("a device that wakes", woken)?;
     }
-    studio.receive_frames(graph.pin, 2)?;
-    studio.close(graph)?;
-    studio.remove_device(device)
+    testbed.receive_frames(graph.pin, 2)?;
+    testbed.close(graph)?;
+    testbed.remove_device(device)
 }
 
-fn ks_video_memory(studio: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
-    let memory = studio.video_memory()?;
-    let device = studio.add_device_with_memory(Arc::clone(&memory) as Arc<dyn stream::FrameMemory>)?;
-    let wish = FramingRequest { kind: MemoryKind::Device, ..FramingRequest::default() };
-    let graph = studio.open_with(device, &studio.expected_video.format.clone(), &wish)?;
-    studio.set_state(graph.pin, PinState::Run)?;
-    studio.receive_frames(graph.pin, 4)?;
+fn ks_video_memory(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
+    let memory = testbed.video_memory()?;
+    let device =
+        testbed.add_device_with_memory(Arc::clone(&memory) as Arc<dyn stream::FrameMemory>)?;
+    let request = FramingRequest { kind: MemoryKind::Device, ..FramingRequest::default() };
+    let graph = testbed.open_with(device, &testbed.expected_video.format.clone(), &request)?;
+    testbed.set_state(graph.pin, PinState::Run)?;
+    testbed.receive_frames(graph.pin, 4)?;
     if memory.frames() != graph.framing.frames as usize {
-        return Err(ScenarioStopped(format!("every frame in video memory; {} are", memory.frames())));
+        return Err(ScenarioStopped(format!(
+            "every frame in video memory; {} are",
+            memory.frames()
+        )));
     }
-    studio.snapshot_live_objects("frames are in video memory");
-    studio.set_state(graph.pin, PinState::Stop)?;
-    studio.close(graph)?;
+    testbed.snapshot_live_objects("frames are in video memory");
+    testbed.set_state(graph.pin, PinState::Stop)?;
+    testbed.close(graph)?;
     if memory.frames() != 0 {
         return Err(ScenarioStopped("no frame in video memory without its allocator".to_owned()));
     }
-    studio.remove_device(device)?;
-    crate::tunnel::expect_ok("the client's end", memory.close(studio.at))
+    testbed.remove_device(device)?;
+    crate::tunnel::expect_ok("the client's end", memory.close(testbed.at))
 }
 
-fn ks_close_filter_before_pin(studio: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
-    let device = studio.add_device()?;
-    let graph = studio.open(device)?;
-    let early = studio.stream.close_filter(studio.at, graph.filter);
+fn ks_close_filter_before_pin(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
+    let device = testbed.add_device()?;
+    let graph = testbed.open(device)?;
+    let early = testbed.stream.close_filter(testbed.at, graph.filter);
     if early != Err(StreamError::PinsOpen(graph.filter.subject())) {
         return Err(ScenarioStopped("a filter with open pins to stay".to_owned()));
     }
-    studio.close(graph)?;
-    studio.remove_device(device)
+    testbed.close(graph)?;
+    testbed.remove_device(device)
 }

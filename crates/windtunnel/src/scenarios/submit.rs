@@ -2,11 +2,13 @@
 //! has, and which primaries it writes. Some clients do so wrongly, and are named.
 
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{PRIMARIES_IN_MEMORY, PRIMARIES_AT_ADDRESSES, ALLOCATION_LISTS, Scenario, WORK};
-use crate::scenarios::address::{PAGE, fill, cpu_invisible, map, whole};
+use crate::scenario::{
+    ALLOCATION_LISTS, PRIMARIES_AT_ADDRESSES, PRIMARIES_IN_MEMORY, Scenario, WORK,
+};
+use crate::scenarios::address::{PAGE, cpu_invisible, fill, map, whole};
 use crate::scenarios::bad::bad;
 use crate::scenarios::render::RenderClient;
-use crate::tunnel::{TestClient, ScenarioStopped, Testbed, expect_error, expect_ok};
+use crate::tunnel::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::status::STATUS_INVALID_PARAMETER;
 use abi::ukm::{D3DDDI_ALLOCATIONINFO_FLAGS as InfoFlags, D3DDDI_MAPGPUVIRTUALADDRESS as Map};
@@ -86,86 +88,95 @@ pub(crate) const BAD: &[Scenario] = &[
 ];
 
 /// Two pages that are a primary.
-fn primary(tunnel: &mut Testbed<'_>, bench: &TestClient) -> Result<D3DKMT_HANDLE, ScenarioStopped> {
+fn primary(
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
+) -> Result<D3DKMT_HANDLE, ScenarioStopped> {
     let private = vec![describe_in(2 * PAGE, PAGE, &cpu_invisible())];
-    let create = CreateAllocation::new(bench.device, private);
+    let create = CreateAllocation::new(test_client.device, private);
     let create = CreateAllocation { allocation_flags: vec![InfoFlags::Primary], ..create };
-    Ok(bench.create_with(tunnel.at, &create)?.allocations[0])
+    Ok(test_client.create_with(testbed.at, &create)?.allocations[0])
 }
 
-fn submit_broadcast(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let created = bench.create_with(tunnel.at, &CreateAllocation::new(bench.device, vec![describe(PAGE)]))?;
-    let contexts = [bench.create_context(tunnel.at)?, bench.create_context_on(tunnel.at, 1)?];
-    if bench.has_memory() {
-        bench.make_resident(tunnel.at, &created.allocations)?;
+fn submit_broadcast(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let created = test_client.create_with(
+        testbed.at,
+        &CreateAllocation::new(test_client.device, vec![describe(PAGE)]),
+    )?;
+    let contexts =
+        [test_client.create_context(testbed.at)?, test_client.create_context_on(testbed.at, 1)?];
+    if test_client.has_memory() {
+        test_client.make_resident(testbed.at, &created.allocations)?;
     }
     let target = kernel::Handle(created.allocations[0]);
     let fill = Command::Fill { target, offset: 0, length: PAGE, value: 7 };
-    let given = bench.client.submit_to(tunnel.at, &contexts, &encode(&[fill]), &[]);
+    let given = test_client.client.submit_to(testbed.at, &contexts, &encode(&[fill]), &[]);
     expect_ok("D3DKMTSubmitCommand to two contexts", given)?;
-    tunnel.run_until_idle();
-    bench.destroy_list(tunnel.at, &created.allocations)?;
-    bench.close(tunnel.at, &contexts)
+    testbed.run_until_idle();
+    test_client.destroy_list(testbed.at, &created.allocations)?;
+    test_client.close(testbed.at, &contexts)
 }
 
-fn submit_written_primaries(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let list = [primary(tunnel, &bench)?, primary(tunnel, &bench)?];
-    let context = bench.create_context(tunnel.at)?;
-    bench.make_resident(tunnel.at, &list)?;
+fn submit_written_primaries(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let list = [primary(testbed, &test_client)?, primary(testbed, &test_client)?];
+    let context = test_client.create_context(testbed.at)?;
+    test_client.make_resident(testbed.at, &list)?;
     let [from, to] = list.map(kernel::Handle);
     let commands = [
         Command::Fill { target: from, offset: 0, length: PAGE, value: 3 },
         Command::Copy { from, from_offset: 0, to, to_offset: PAGE, length: PAGE },
     ];
-    let given = bench.client.submit_to(tunnel.at, &[context], &encode(&commands), &list);
+    let given = test_client.client.submit_to(testbed.at, &[context], &encode(&commands), &list);
     expect_ok("D3DKMTSubmitCommand", given)?;
-    tunnel.run_until_idle();
-    bench.destroy_list(tunnel.at, &list)?;
-    bench.close(tunnel.at, &[context])
+    testbed.run_until_idle();
+    test_client.destroy_list(testbed.at, &list)?;
+    test_client.close(testbed.at, &[context])
 }
 
-fn draw_mapped(tunnel: &mut Testbed<'_>, named: bool) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let one = primary(tunnel, &bench)?;
-    let context = bench.create_context(tunnel.at)?;
-    bench.make_resident(tunnel.at, &[one])?;
-    let address = map(tunnel, &bench, &Map { SizeInPages: 2, ..whole(one) })?;
+fn draw_mapped(testbed: &mut Testbed<'_>, named: bool) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let one = primary(testbed, &test_client)?;
+    let context = test_client.create_context(testbed.at)?;
+    test_client.make_resident(testbed.at, &[one])?;
+    let address = map(testbed, &test_client, &Map { SizeInPages: 2, ..whole(one) })?;
     let commands = encode(&[fill(address + PAGE, PAGE, 5)]);
     let names: &[D3DKMT_HANDLE] = if named { &[one] } else { &[] };
-    let given = bench.client.submit_to(tunnel.at, &[context], &commands, names);
+    let given = test_client.client.submit_to(testbed.at, &[context], &commands, names);
     expect_ok("D3DKMTSubmitCommand", given)?;
-    tunnel.run_until_idle();
-    bench.destroy_list(tunnel.at, &[one])?;
-    bench.close(tunnel.at, &[context])
+    testbed.run_until_idle();
+    test_client.destroy_list(testbed.at, &[one])?;
+    test_client.close(testbed.at, &[context])
 }
 
-fn submit_virtual_to_list_context(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let easel = RenderClient::open(tunnel)?;
-    let given = easel.client.client.submit(tunnel.at, easel.context.context, &encode(&[]));
+fn submit_virtual_to_list_context(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let render_client = RenderClient::open(testbed)?;
+    let given =
+        render_client.client.client.submit(testbed.at, render_client.context.context, &encode(&[]));
     expect_error("D3DKMTSubmitCommand", &given, STATUS_INVALID_PARAMETER)?;
-    easel.close(tunnel.at)
+    render_client.close(testbed.at)
 }
 
-fn submit_render_to_virtual_context(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
+fn submit_render_to_virtual_context(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
     let mut listed = RenderContext { context, commands: (0, 0), list: (0, 0), patches: (0, 0) };
-    let given = bench.client.render_written(tunnel.at, &mut listed, &RenderCommand::default());
+    let given =
+        test_client.client.render_written(testbed.at, &mut listed, &RenderCommand::default());
     expect_error("D3DKMTRender", &given, STATUS_INVALID_PARAMETER)?;
-    bench.close(tunnel.at, &[context])
+    test_client.close(testbed.at, &[context])
 }
 
 /// A packet that something is wrong with is refused.
 fn expect_packet_error(
-    tunnel: &mut Testbed<'_>,
+    testbed: &mut Testbed<'_>,
     wrong: impl FnOnce(D3DKMT_HANDLE) -> (Vec<D3DKMT_HANDLE>, Vec<u8>),
 ) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
     let (contexts, private) = wrong(context);
-    let given = bench.client.submit_to(tunnel.at, &contexts, &private, &[]);
+    let given = test_client.client.submit_to(testbed.at, &contexts, &private, &[]);
     expect_error("D3DKMTSubmitCommand", &given, STATUS_INVALID_PARAMETER)?;
-    bench.close(tunnel.at, &[context])
+    test_client.close(testbed.at, &[context])
 }

@@ -10,7 +10,7 @@ use abi::hresult::{
 };
 use abi::umd::{D3DDDI_RESOURCEFLAGS, D3DDDI_RESOURCEFLAGS2};
 use flight::{Passive, RuleId};
-use runtime::{LockRequest, Rect, Surface, ResourceDescription};
+use runtime::{LockRequest, Rect, ResourceDescription, Surface};
 
 /// `D3DDDI_ALLOCATIONPRIORITY_HIGH`.
 const HIGH: u32 = 0xa000_0000;
@@ -61,268 +61,300 @@ pub(crate) const BAD: &[Scenario] = scenarios! {
 };
 
 /// Made, filled, copied, looked at, dropped.
-fn umd_texture(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let app = tunnel.application()?;
-    let one = app.create_resource(tunnel.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
-    let two = app.create_resource(tunnel.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
-    app.fill(tunnel.at, (one, 0), SMALL, 0x5a)?;
-    app.copy(tunnel.at, (one, 0), (two, 0), SMALL)?;
-    app.expect_value(tunnel.at, (two, 0), 0x5a)?;
-    app.destroy_resource(tunnel.at, one)?;
-    app.destroy_resource(tunnel.at, two)?;
-    app.flush(tunnel.at)?;
-    app.close(tunnel.at)
+fn umd_texture(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let one =
+        app.create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    let two =
+        app.create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    app.fill(testbed.at, (one, 0), SMALL, 0x5a)?;
+    app.copy(testbed.at, (one, 0), (two, 0), SMALL)?;
+    app.expect_value(testbed.at, (two, 0), 0x5a)?;
+    app.destroy_resource(testbed.at, one)?;
+    app.destroy_resource(testbed.at, two)?;
+    app.flush(testbed.at)?;
+    app.close(testbed.at)
 }
 
 /// The commands that use it go out before it is released, and it is gone after they are done.
-fn umd_destroy_in_flight(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let app = tunnel.application()?;
-    let one = app.create_resource(tunnel.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
-    let two = app.create_resource(tunnel.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
-    app.fill(tunnel.at, (one, 0), SMALL, 0x17)?;
-    app.copy(tunnel.at, (one, 0), (two, 0), SMALL)?;
-    app.destroy_resource(tunnel.at, one)?;
-    app.expect_value(tunnel.at, (two, 0), 0x17)?;
-    app.destroy_resource(tunnel.at, two)?;
-    app.close(tunnel.at)
+fn umd_destroy_in_flight(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let one =
+        app.create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    let two =
+        app.create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    app.fill(testbed.at, (one, 0), SMALL, 0x17)?;
+    app.copy(testbed.at, (one, 0), (two, 0), SMALL)?;
+    app.destroy_resource(testbed.at, one)?;
+    app.expect_value(testbed.at, (two, 0), 0x17)?;
+    app.destroy_resource(testbed.at, two)?;
+    app.close(testbed.at)
 }
 
 /// Several are dropped while others are drawn; a flush, and the end of the device, release them.
-fn umd_deferred_destroy(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let app = tunnel.application()?;
+fn umd_deferred_destroy(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
     for turn in 0..4_u8 {
-        let one = app.create_resource(tunnel.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
-        let two = app.create_resource(tunnel.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
-        app.fill(tunnel.at, (one, 0), SMALL, turn)?;
-        app.flush(tunnel.at)?;
-        app.copy(tunnel.at, (one, 0), (two, 0), SMALL)?;
-        app.destroy_resource(tunnel.at, one)?;
-        app.destroy_resource(tunnel.at, two)?;
+        let one = app.create_resource(
+            testbed.at,
+            &ResourceDescription::texture(SMALL.width, SMALL.height),
+        )?;
+        let two = app.create_resource(
+            testbed.at,
+            &ResourceDescription::texture(SMALL.width, SMALL.height),
+        )?;
+        app.fill(testbed.at, (one, 0), SMALL, turn)?;
+        app.flush(testbed.at)?;
+        app.copy(testbed.at, (one, 0), (two, 0), SMALL)?;
+        app.destroy_resource(testbed.at, one)?;
+        app.destroy_resource(testbed.at, two)?;
     }
-    tunnel.snapshot_live_objects("dropped");
-    app.flush(tunnel.at)?;
-    app.close(tunnel.at)
+    testbed.snapshot_live_objects("dropped");
+    app.flush(testbed.at)?;
+    app.close(testbed.at)
 }
 
 /// Made at once, and dropped at once.
-fn umd_surface_group(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let app = tunnel.application()?;
-    let chain = app.create_resource(tunnel.at, &ResourceDescription::group(3, SMALL.width, SMALL.height))?;
+fn umd_surface_group(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let chain =
+        app.create_resource(testbed.at, &ResourceDescription::group(3, SMALL.width, SMALL.height))?;
     for index in 0..3_u8 {
-        app.fill(tunnel.at, (chain, u32::from(index)), SMALL, 0x30 + index)?;
+        app.fill(testbed.at, (chain, u32::from(index)), SMALL, 0x30 + index)?;
     }
-    app.copy(tunnel.at, (chain, 0), (chain, 2), SMALL)?;
-    app.flush(tunnel.at)?;
-    app.expect_value(tunnel.at, (chain, 1), 0x31)?;
-    app.expect_value(tunnel.at, (chain, 2), 0x30)?;
-    let beyond = app.device.color_fill(tunnel.at, (chain, 3), Rect::whole(SMALL), 0);
+    app.copy(testbed.at, (chain, 0), (chain, 2), SMALL)?;
+    app.flush(testbed.at)?;
+    app.expect_value(testbed.at, (chain, 1), 0x31)?;
+    app.expect_value(testbed.at, (chain, 2), 0x30)?;
+    let beyond = app.device.color_fill(testbed.at, (chain, 3), Rect::whole(SMALL), 0);
     expect_error("pfnColorFill", &beyond, E_INVALIDARG)?;
-    app.fill(tunnel.at, (chain, 1), SMALL, 0x77)?;
-    app.destroy_resource(tunnel.at, chain)?;
-    app.flush(tunnel.at)?;
-    app.close(tunnel.at)
+    app.fill(testbed.at, (chain, 1), SMALL, 0x77)?;
+    app.destroy_resource(testbed.at, chain)?;
+    app.flush(testbed.at)?;
+    app.close(testbed.at)
 }
 
 /// Drawn by one, looked at by another; the maker drops it first.
-fn umd_shared_resource(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (maker, opener) = (tunnel.application()?, tunnel.application()?);
-    let created = maker.create_resource(tunnel.at, &ResourceDescription::group(2, SMALL.width, SMALL.height).shared())?;
-    maker.fill(tunnel.at, (created, 1), SMALL, 0x66)?;
-    maker.flush(tunnel.at)?;
-    maker.expect_value(tunnel.at, (created, 1), 0x66)?;
+fn umd_shared_resource(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (maker, opener) = (testbed.application()?, testbed.application()?);
+    let created = maker.create_resource(
+        testbed.at,
+        &ResourceDescription::group(2, SMALL.width, SMALL.height).shared(),
+    )?;
+    maker.fill(testbed.at, (created, 1), SMALL, 0x66)?;
+    maker.flush(testbed.at)?;
+    maker.expect_value(testbed.at, (created, 1), 0x66)?;
     let global = expect_ok("a shared resource", maker.device.share(created))?;
-    let own = opener.create_resource(tunnel.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
-    opener.fill(tunnel.at, (own, 0), SMALL, 0x22)?;
-    let opened = opener.device.open_resource(tunnel.at, global);
+    let own = opener
+        .create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    opener.fill(testbed.at, (own, 0), SMALL, 0x22)?;
+    let opened = opener.device.open_resource(testbed.at, global);
     let opened = expect_ok("pfnOpenResource", opened)?;
     // Only the maker may lock it: another looks at a copy.
-    opener.copy(tunnel.at, (opened, 1), (own, 0), SMALL)?;
-    opener.expect_value(tunnel.at, (own, 0), 0x66)?;
-    maker.destroy_resource(tunnel.at, created)?;
-    maker.flush(tunnel.at)?;
-    opener.fill(tunnel.at, (opened, 0), SMALL, 0x11)?;
-    opener.copy(tunnel.at, (opened, 0), (own, 0), SMALL)?;
-    opener.expect_value(tunnel.at, (own, 0), 0x11)?;
-    opener.destroy_resource(tunnel.at, opened)?;
-    opener.destroy_resource(tunnel.at, own)?;
-    opener.flush(tunnel.at)?;
-    maker.close(tunnel.at)?;
-    opener.close(tunnel.at)
+    opener.copy(testbed.at, (opened, 1), (own, 0), SMALL)?;
+    opener.expect_value(testbed.at, (own, 0), 0x66)?;
+    maker.destroy_resource(testbed.at, created)?;
+    maker.flush(testbed.at)?;
+    opener.fill(testbed.at, (opened, 0), SMALL, 0x11)?;
+    opener.copy(testbed.at, (opened, 0), (own, 0), SMALL)?;
+    opener.expect_value(testbed.at, (own, 0), 0x11)?;
+    opener.destroy_resource(testbed.at, opened)?;
+    opener.destroy_resource(testbed.at, own)?;
+    opener.flush(testbed.at)?;
+    maker.close(testbed.at)?;
+    opener.close(testbed.at)
 }
 
 /// What was drawn with one content stays, whatever is written later.
-fn umd_lock_discard(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let app = tunnel.application()?;
-    let source = app.create_resource(tunnel.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
-    let targets = app.create_resource(tunnel.at, &ResourceDescription::group(4, SMALL.width, SMALL.height))?;
+fn umd_lock_discard(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let source =
+        app.create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    let targets =
+        app.create_resource(testbed.at, &ResourceDescription::group(4, SMALL.width, SMALL.height))?;
     let discard = LockRequest { discard: true, ..LockRequest::default() };
     for index in 0..4_u8 {
         let bytes = vec![0x40 + index; SMALL.bytes()];
-        app.write_surface(tunnel.at, (source, 0), discard, &bytes)?;
-        app.copy(tunnel.at, (source, 0), (targets, u32::from(index)), SMALL)?;
+        app.write_surface(testbed.at, (source, 0), discard, &bytes)?;
+        app.copy(testbed.at, (source, 0), (targets, u32::from(index)), SMALL)?;
     }
     for index in 0..4_u8 {
-        app.expect_value(tunnel.at, (targets, u32::from(index)), 0x40 + index)?;
+        app.expect_value(testbed.at, (targets, u32::from(index)), 0x40 + index)?;
     }
-    app.destroy_resource(tunnel.at, source)?;
-    app.destroy_resource(tunnel.at, targets)?;
-    app.close(tunnel.at)
+    app.destroy_resource(testbed.at, source)?;
+    app.destroy_resource(testbed.at, targets)?;
+    app.close(testbed.at)
 }
 
 /// The application's memory is the source.
-fn umd_system_memory_surface(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let app = tunnel.application()?;
+fn umd_system_memory_surface(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
     let texture = ResourceDescription::texture(SMALL.width, SMALL.height);
-    let source = app.create_resource(tunnel.at, &texture.clone().in_system_memory())?;
-    let target = app.create_resource(tunnel.at, &texture)?;
+    let source = app.create_resource(testbed.at, &texture.clone().in_system_memory())?;
+    let target = app.create_resource(testbed.at, &texture)?;
     let bytes = vec![0x29; SMALL.bytes()];
-    app.write_surface(tunnel.at, (source, 0), LockRequest::default(), &bytes)?;
-    app.copy(tunnel.at, (source, 0), (target, 0), SMALL)?;
-    app.expect_value(tunnel.at, (target, 0), 0x29)?;
-    app.destroy_resource(tunnel.at, source)?;
-    app.destroy_resource(tunnel.at, target)?;
-    app.close(tunnel.at)
+    app.write_surface(testbed.at, (source, 0), LockRequest::default(), &bytes)?;
+    app.copy(testbed.at, (source, 0), (target, 0), SMALL)?;
+    app.expect_value(testbed.at, (target, 0), 0x29)?;
+    app.destroy_resource(testbed.at, source)?;
+    app.destroy_resource(testbed.at, target)?;
+    app.close(testbed.at)
 }
 
 /// The driver hands on that the device is removed; another device works.
-fn umd_adapter_restart(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let app = tunnel.application()?;
-    let one = app.create_resource(tunnel.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
-    app.fill(tunnel.at, (one, 0), SMALL, 0x21)?;
-    tunnel.restart()?;
-    expect_error("pfnFlush", &app.device.flush(tunnel.at), D3DDDIERR_DEVICEREMOVED)?;
+fn umd_adapter_restart(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let one =
+        app.create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    app.fill(testbed.at, (one, 0), SMALL, 0x21)?;
+    testbed.restart()?;
+    expect_error("pfnFlush", &app.device.flush(testbed.at), D3DDDIERR_DEVICEREMOVED)?;
     // Whatever it answers: it is gone with its device.
-    let _ = app.device.destroy_resource(tunnel.at, one);
-    let _ = app.device.destroy(tunnel.at);
-    let other = app.another_device(tunnel.at)?;
-    let two = other.create_resource(tunnel.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
-    other.fill(tunnel.at, (two, 0), SMALL, 0x22)?;
-    other.expect_value(tunnel.at, (two, 0), 0x22)?;
-    other.destroy_resource(tunnel.at, two)?;
-    other.close(tunnel.at)
+    let _ = app.device.destroy_resource(testbed.at, one);
+    let _ = app.device.destroy(testbed.at);
+    let other = app.another_device(testbed.at)?;
+    let two = other
+        .create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    other.fill(testbed.at, (two, 0), SMALL, 0x22)?;
+    other.expect_value(testbed.at, (two, 0), 0x22)?;
+    other.destroy_resource(testbed.at, two)?;
+    other.close(testbed.at)
 }
 
 /// The runtime drops what is left, the driver releases it.
-fn umd_device_leaks_resources(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let app = tunnel.application()?;
-    let one = app.create_resource(tunnel.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
-    app.fill(tunnel.at, (one, 0), SMALL, 1)?;
-    app.create_resource(tunnel.at, &ResourceDescription::group(2, SMALL.width, SMALL.height))?;
-    app.close(tunnel.at)
+fn umd_device_leaks_resources(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let one =
+        app.create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    app.fill(testbed.at, (one, 0), SMALL, 1)?;
+    app.create_resource(testbed.at, &ResourceDescription::group(2, SMALL.width, SMALL.height))?;
+    app.close(testbed.at)
 }
 
 /// Priorities are hints, and where something is can be asked.
-fn umd_priority_residency(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let app = tunnel.application()?;
-    let one = app.create_resource(tunnel.at, &ResourceDescription::group(2, SMALL.width, SMALL.height))?;
-    let two = app.create_resource(tunnel.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
-    expect_ok("pfnSetPriority", app.device.set_priority(tunnel.at, one, HIGH))?;
-    app.fill(tunnel.at, (one, 1), SMALL, 0x12)?;
-    app.copy(tunnel.at, (one, 1), (two, 0), SMALL)?;
-    app.expect_value(tunnel.at, (two, 0), 0x12)?;
-    let asked = app.device.residency(tunnel.at, &[one, two]);
+fn umd_priority_residency(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let one =
+        app.create_resource(testbed.at, &ResourceDescription::group(2, SMALL.width, SMALL.height))?;
+    let two =
+        app.create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    expect_ok("pfnSetPriority", app.device.set_priority(testbed.at, one, HIGH))?;
+    app.fill(testbed.at, (one, 1), SMALL, 0x12)?;
+    app.copy(testbed.at, (one, 1), (two, 0), SMALL)?;
+    app.expect_value(testbed.at, (two, 0), 0x12)?;
+    let asked = app.device.residency(testbed.at, &[one, two]);
     expect_ok("pfnQueryResourceResidency", asked)?;
-    app.destroy_resource(tunnel.at, one)?;
-    app.destroy_resource(tunnel.at, two)?;
-    app.close(tunnel.at)
+    app.destroy_resource(testbed.at, one)?;
+    app.destroy_resource(testbed.at, two)?;
+    app.close(testbed.at)
 }
 
 /// Each packet says which of them it writes.
-fn umd_primary_surfaces(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let app = tunnel.application()?;
+fn umd_primary_surfaces(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
     let mut wanted = ResourceDescription::group(2, SMALL.width, SMALL.height);
     wanted.flags2 = D3DDDI_RESOURCEFLAGS2::IsDisplayable;
-    let chain = app.create_resource(tunnel.at, &wanted)?;
-    let other = app.create_resource(tunnel.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    let chain = app.create_resource(testbed.at, &wanted)?;
+    let other =
+        app.create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
     for turn in 0..4_u8 {
         let back = u32::from(turn) % 2;
-        app.fill(tunnel.at, (other, 0), SMALL, 0x60 + turn)?;
-        app.copy(tunnel.at, (other, 0), (chain, back), SMALL)?;
-        app.flush(tunnel.at)?;
+        app.fill(testbed.at, (other, 0), SMALL, 0x60 + turn)?;
+        app.copy(testbed.at, (other, 0), (chain, back), SMALL)?;
+        app.flush(testbed.at)?;
     }
-    app.expect_value(tunnel.at, (chain, 0), 0x62)?;
-    app.expect_value(tunnel.at, (chain, 1), 0x63)?;
-    app.destroy_resource(tunnel.at, chain)?;
-    app.destroy_resource(tunnel.at, other)?;
-    app.close(tunnel.at)
+    app.expect_value(testbed.at, (chain, 0), 0x62)?;
+    app.expect_value(testbed.at, (chain, 1), 0x63)?;
+    app.destroy_resource(testbed.at, chain)?;
+    app.destroy_resource(testbed.at, other)?;
+    app.close(testbed.at)
 }
 
 /// A buffer is a surface of one line.
-fn umd_vertex_index_buffers(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let app = tunnel.application()?;
+fn umd_vertex_index_buffers(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
     for kind in [D3DDDI_RESOURCEFLAGS::VertexBuffer, D3DDDI_RESOURCEFLAGS::IndexBuffer] {
         let line = Surface { width: SMALL.width * SMALL.height, height: 1 };
         let mut wanted = ResourceDescription::texture(line.width, line.height);
         wanted.flags = kind;
-        let buffer = app.create_resource(tunnel.at, &wanted)?;
-        let copy = app.create_resource(tunnel.at, &wanted)?;
+        let buffer = app.create_resource(testbed.at, &wanted)?;
+        let copy = app.create_resource(testbed.at, &wanted)?;
         let bytes = vec![0x3c; line.bytes()];
-        app.write_surface(tunnel.at, (buffer, 0), LockRequest::default(), &bytes)?;
-        app.copy(tunnel.at, (buffer, 0), (copy, 0), line)?;
-        app.expect_value(tunnel.at, (copy, 0), 0x3c)?;
-        app.destroy_resource(tunnel.at, buffer)?;
-        app.destroy_resource(tunnel.at, copy)?;
+        app.write_surface(testbed.at, (buffer, 0), LockRequest::default(), &bytes)?;
+        app.copy(testbed.at, (buffer, 0), (copy, 0), line)?;
+        app.expect_value(testbed.at, (copy, 0), 0x3c)?;
+        app.destroy_resource(testbed.at, buffer)?;
+        app.destroy_resource(testbed.at, copy)?;
     }
-    app.close(tunnel.at)
+    app.close(testbed.at)
 }
 
 /// What means nothing changes nothing; and another process makes the same of the same.
-fn umd_identical_resources(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (one, two) = (tunnel.application()?, tunnel.application()?);
+fn umd_identical_resources(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (one, two) = (testbed.application()?, testbed.application()?);
     let mut wanted = ResourceDescription::group(2, SMALL.width, SMALL.height);
     let mut created = Vec::new();
     // Twice the same first: who does not say the same of that is not compared.
     for noise in [0, 0, 0x0101_0101, u32::MAX] {
         wanted.reserved_values = noise;
-        created.push(one.create_resource(tunnel.at, &wanted)?);
+        created.push(one.create_resource(testbed.at, &wanted)?);
     }
     wanted.reserved_values = 0;
     let shared = wanted.shared();
-    created.push(one.create_resource(tunnel.at, &shared)?);
-    created.push(one.create_resource(tunnel.at, &shared)?);
-    let other = two.create_resource(tunnel.at, &shared)?;
+    created.push(one.create_resource(testbed.at, &shared)?);
+    created.push(one.create_resource(testbed.at, &shared)?);
+    let other = two.create_resource(testbed.at, &shared)?;
     for it in created {
-        one.fill(tunnel.at, (it, 1), SMALL, 0x0f)?;
-        one.expect_value(tunnel.at, (it, 1), 0x0f)?;
-        one.destroy_resource(tunnel.at, it)?;
+        one.fill(testbed.at, (it, 1), SMALL, 0x0f)?;
+        one.expect_value(testbed.at, (it, 1), 0x0f)?;
+        one.destroy_resource(testbed.at, it)?;
     }
-    two.destroy_resource(tunnel.at, other)?;
-    two.flush(tunnel.at)?;
-    one.close(tunnel.at)?;
-    two.close(tunnel.at)
+    two.destroy_resource(testbed.at, other)?;
+    two.flush(testbed.at)?;
+    one.close(testbed.at)?;
+    two.close(testbed.at)
 }
 
 /// As many as there is memory for.
-fn umd_multiple_devices(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let app = tunnel.application()?;
-    let beside = app.another_adapter(tunnel)?;
+fn umd_multiple_devices(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let beside = app.another_adapter(testbed)?;
     let mut all = vec![app.clone(), beside.clone()];
     for _ in 0..6 {
-        all.push(app.another_device(tunnel.at)?);
-        all.push(beside.another_device(tunnel.at)?);
+        all.push(app.another_device(testbed.at)?);
+        all.push(beside.another_device(testbed.at)?);
     }
     for it in &all {
-        let one = it.create_resource(tunnel.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
-        it.fill(tunnel.at, (one, 0), SMALL, 0x71)?;
-        it.expect_value(tunnel.at, (one, 0), 0x71)?;
-        it.destroy_resource(tunnel.at, one)?;
+        let one = it.create_resource(
+            testbed.at,
+            &ResourceDescription::texture(SMALL.width, SMALL.height),
+        )?;
+        it.fill(testbed.at, (one, 0), SMALL, 0x71)?;
+        it.expect_value(testbed.at, (one, 0), 0x71)?;
+        it.destroy_resource(testbed.at, one)?;
     }
     for it in all.split_off(2) {
-        it.destroy_device(tunnel.at)?;
+        it.destroy_device(testbed.at)?;
     }
-    beside.close_adapter(tunnel.at)?;
-    app.close(tunnel.at)
+    beside.close_adapter(testbed.at)?;
+    app.close(testbed.at)
 }
 
 /// Each makes, draws and drops, and looks at what it drew.
-fn umd_device_per_thread(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let app = tunnel.application()?;
-    let other = app.another_device(tunnel.at)?;
-    let story = |app: Application, value: u8| {
+fn umd_device_per_thread(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let other = app.another_device(testbed.at)?;
+    let body = |app: Application, value: u8| {
         move |at: &mut Passive| {
             for turn in 0..6_u8 {
-                let one = app.create_resource(at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
-                let two = app.create_resource(at, &ResourceDescription::group(2, SMALL.width, SMALL.height))?;
+                let one = app.create_resource(
+                    at,
+                    &ResourceDescription::texture(SMALL.width, SMALL.height),
+                )?;
+                let two = app.create_resource(
+                    at,
+                    &ResourceDescription::group(2, SMALL.width, SMALL.height),
+                )?;
                 app.fill(at, (one, 0), SMALL, value + turn)?;
                 app.copy(at, (one, 0), (two, 1), SMALL)?;
                 app.destroy_resource(at, one)?;
@@ -333,27 +365,27 @@ fn umd_device_per_thread(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped
             Ok(())
         }
     };
-    tunnel.run_threads(vec![
-        Box::new(story(app.clone(), 0x10)),
-        Box::new(story(other.clone(), 0x80)),
+    testbed.run_threads(vec![
+        Box::new(body(app.clone(), 0x10)),
+        Box::new(body(other.clone(), 0x80)),
     ])?;
-    other.destroy_device(tunnel.at)?;
-    app.close(tunnel.at)
+    other.destroy_device(testbed.at)?;
+    app.close(testbed.at)
 }
 
 /// What the kernel answers is what the application is answered, where it has to know.
-fn umd_kernel_error(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let app = tunnel.application()?;
+fn umd_kernel_error(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
     let texture = ResourceDescription::texture(SMALL.width, SMALL.height);
     let mut buffer = texture.clone();
     buffer.flags = D3DDDI_RESOURCEFLAGS::VertexBuffer;
-    let at = &mut *tunnel.at;
-    for (wanted, said, answer) in [
+    let at = &mut *testbed.at;
+    for (wanted, text, answer) in [
         (&texture, D3DERR_OUTOFVIDEOMEMORY, D3DERR_OUTOFVIDEOMEMORY),
         (&buffer, E_OUTOFMEMORY, E_OUTOFMEMORY),
         (&buffer, E_FAIL, D3DERR_NOTAVAILABLE),
     ] {
-        app.device.fail_next("pfnAllocateCb", said);
+        app.device.fail_next("pfnAllocateCb", text);
         let created = app.device.create_resource(at, wanted);
         app.device.cancel_failure();
         expect_error("pfnCreateResource", &created, answer)?;
@@ -391,11 +423,11 @@ fn umd_kernel_error(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
 }
 
 /// A driver that hears of it says so, whatever it was asked.
-fn umd_device_removed(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+fn umd_device_removed(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     const REMOVED: i32 = D3DDDIERR_DEVICEREMOVED;
-    let app = tunnel.application()?;
+    let app = testbed.application()?;
     let texture = ResourceDescription::texture(SMALL.width, SMALL.height);
-    let at = &mut *tunnel.at;
+    let at = &mut *testbed.at;
     let one = app.create_resource(at, &texture)?;
     for callback in ["pfnRenderCb", "pfnSubmitCommandCb"] {
         // Nothing is under way when it happens: nothing is after it.
@@ -427,32 +459,36 @@ fn umd_device_removed(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
 }
 
 /// Sooner or later one comes while the other is in the driver.
-fn umd_app_shares_device_threads(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let app = tunnel.application()?;
-    let story = |app: Application| {
+fn umd_app_shares_device_threads(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let body = |app: Application| {
         move |at: &mut Passive| {
             for _ in 0..6 {
-                let one = app.create_resource(at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+                let one = app.create_resource(
+                    at,
+                    &ResourceDescription::texture(SMALL.width, SMALL.height),
+                )?;
                 app.destroy_resource(at, one)?;
             }
             Ok(())
         }
     };
-    tunnel.run_threads(vec![Box::new(story(app.clone())), Box::new(story(app.clone()))])?;
-    app.close(tunnel.at)
+    testbed.run_threads(vec![Box::new(body(app.clone())), Box::new(body(app.clone()))])?;
+    app.close(testbed.at)
 }
 
-fn umd_app_destroys_twice(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let app = tunnel.application()?;
-    let one = app.create_resource(tunnel.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
-    app.destroy_resource(tunnel.at, one)?;
-    let again = app.device.destroy_resource(tunnel.at, one);
+fn umd_app_destroys_twice(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let one =
+        app.create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    app.destroy_resource(testbed.at, one)?;
+    let again = app.device.destroy_resource(testbed.at, one);
     expect_error("pfnDestroyResource", &again, E_INVALIDARG)?;
-    app.close(tunnel.at)
+    app.close(testbed.at)
 }
 
-fn umd_app_closes_adapter_early(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let app = tunnel.application()?;
+fn umd_app_closes_adapter_early(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
     expect_error("pfnCloseAdapter", &app.adapter.close(), E_INVALIDARG)?;
-    app.close(tunnel.at)
+    app.close(testbed.at)
 }

@@ -2,7 +2,7 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{Scenario, WORK};
-use crate::tunnel::{TestClient, ScenarioStopped, Testbed};
+use crate::tunnel::{ScenarioStopped, TestClient, Testbed};
 use flight::Passive;
 use thunk::DestroyAllocation;
 
@@ -25,46 +25,49 @@ pub(crate) const ALL: &[Scenario] = &[
 ];
 
 /// A life with a bit of everything.
-fn life(bench: &TestClient, at: &mut Passive, turn: usize) -> Result<(), ScenarioStopped> {
-    let context = bench.create_context(at)?;
+fn life(test_client: &TestClient, at: &mut Passive, turn: usize) -> Result<(), ScenarioStopped> {
+    let context = test_client.create_context(at)?;
     for round in 0..2 {
-        let created = bench.create_resource(at, 2)?;
-        bench.fill(at, context, created.allocations[0])?;
-        let alone = bench.create(at, 1)?;
+        let created = test_client.create_resource(at, 2)?;
+        test_client.fill(at, context, created.allocations[0])?;
+        let alone = test_client.create(at, 1)?;
         if (round + turn).is_multiple_of(2) {
-            bench.destroy_list(at, &created.allocations[..1])?;
+            test_client.destroy_list(at, &created.allocations[..1])?;
         }
-        bench.fill(at, context, alone.allocations[0])?;
+        test_client.fill(at, context, alone.allocations[0])?;
         let destroy = DestroyAllocation {
-            device: bench.device,
+            device: test_client.device,
             resource: created.resource,
             synchronous: turn == 0,
             ..DestroyAllocation::default()
         };
-        bench.destroy_with(at, &destroy)?;
-        bench.destroy_list(at, &alone.allocations)?;
+        test_client.destroy_with(at, &destroy)?;
+        test_client.destroy_list(at, &alone.allocations)?;
     }
-    crate::tunnel::expect_ok("D3DKMTDestroyContext", bench.client.destroy_context(at, context))
+    crate::tunnel::expect_ok(
+        "D3DKMTDestroyContext",
+        test_client.client.destroy_context(at, context),
+    )
 }
 
-fn process_two_threads(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let (one, two) = (bench.clone(), bench.clone());
-    tunnel.run_threads(vec![
+fn process_two_threads(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let (one, two) = (test_client.clone(), test_client.clone());
+    testbed.run_threads(vec![
         Box::new(move |at| life(&one, at, 0)),
         Box::new(move |at| life(&two, at, 1)),
     ])?;
-    bench.close(tunnel.at, &[])
+    test_client.close(testbed.at, &[])
 }
 
-fn process_two_processes(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (one, two) = (tunnel.client(), tunnel.client());
-    let story = |client, turn| {
+fn process_two_processes(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (one, two) = (testbed.client(), testbed.client());
+    let body = |client, turn| {
         move |at: &mut Passive| {
-            let bench = TestClient::open(client, at)?;
-            life(&bench, at, turn)?;
-            bench.close(at, &[])
+            let test_client = TestClient::open(client, at)?;
+            life(&test_client, at, turn)?;
+            test_client.close(at, &[])
         }
     };
-    tunnel.run_threads(vec![Box::new(story(one, 0)), Box::new(story(two, 1))])
+    testbed.run_threads(vec![Box::new(body(one, 0)), Box::new(body(two, 1))])
 }

@@ -3,10 +3,10 @@
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{ADDRESSES, Scenario};
 use crate::scenarios::address::{
-    LARGE, PAGE, SIZE, create, fill, free_at, cpu_invisible, operation, reserve, work,
+    LARGE, PAGE, SIZE, cpu_invisible, create, fill, free_at, operation, reserve, work,
 };
 use crate::scenarios::sync::{destroy, monitored, signal_cpu, wait_cpu};
-use crate::tunnel::{TestClient, ScenarioStopped, ThreadBody, Testbed, expect_error, expect_ok};
+use crate::tunnel::{ScenarioStopped, TestClient, Testbed, ThreadBody, expect_error, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::status::STATUS_INVALID_PARAMETER;
 use abi::ukm::{
@@ -44,61 +44,67 @@ pub(crate) const ALL: &[Scenario] = &[
 ];
 
 fn update(
-    tunnel: &mut Testbed<'_>,
-    bench: &TestClient,
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
     operations: &[Operation],
     fence: Option<(D3DKMT_HANDLE, u64)>,
 ) -> Result<(), ScenarioStopped> {
-    let updated = bench.client.update_address(tunnel.at, bench.device, operations, fence);
+    let updated =
+        test_client.client.update_address(testbed.at, test_client.device, operations, fence);
     expect_ok("D3DKMTUpdateGpuVirtualAddress", updated)
 }
 
-fn gpuva_update_fenced(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let context = bench.create_context(tunnel.at)?;
-    let list = create(tunnel, &bench, &[cpu_invisible(), cpu_invisible()])?;
-    bench.make_resident(tunnel.at, &list)?;
-    let base = reserve(tunnel, &bench, &Reserve { Size: 4 * LARGE, ..Reserve::ZERO })?;
+fn gpuva_update_fenced(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
+    let list = create(testbed, &test_client, &[cpu_invisible(), cpu_invisible()])?;
+    test_client.make_resident(testbed.at, &list)?;
+    let base = reserve(testbed, &test_client, &Reserve { Size: 4 * LARGE, ..Reserve::ZERO })?;
     let [one, two] = [list[0], list[1]].map(u64::from);
-    let fence = monitored(tunnel, &bench)?;
+    let fence = monitored(testbed, &test_client)?;
     let first = operation(MAP, &[base, SIZE, one, 0, SIZE]);
     let second = operation(MAP, &[base + PAGE, PAGE, two, 0, PAGE]);
     // The second goes on when the first is done, whoever comes first.
-    update(tunnel, &bench, &[second], Some((fence, 2)))?;
-    update(tunnel, &bench, &[first], Some((fence, 1)))?;
+    update(testbed, &test_client, &[second], Some((fence, 2)))?;
+    update(testbed, &test_client, &[first], Some((fence, 1)))?;
     // One that does not wait overtakes them.
     let now = operation(MAP, &[base + LARGE, SIZE, two, 0, SIZE]);
-    update(tunnel, &bench, &[now], None)?;
-    tunnel.run_until_idle();
-    tunnel.snapshot_live_objects("two updates wait");
-    signal_cpu(tunnel, &bench, &[(fence, 1)], 0)?;
-    wait_cpu(tunnel, &bench, &[(fence, 3)], CpuWait::default())?;
-    work(tunnel, &bench, context, &[fill(base, SIZE, 1), fill(base + LARGE, SIZE, 2)])?;
+    update(testbed, &test_client, &[now], None)?;
+    testbed.run_until_idle();
+    testbed.snapshot_live_objects("two updates wait");
+    signal_cpu(testbed, &test_client, &[(fence, 1)], 0)?;
+    wait_cpu(testbed, &test_client, &[(fence, 3)], CpuWait::default())?;
+    work(testbed, &test_client, context, &[fill(base, SIZE, 1), fill(base + LARGE, SIZE, 2)])?;
     // What it waits for is there.
-    update(tunnel, &bench, &[first], Some((fence, 3)))?;
-    wait_cpu(tunnel, &bench, &[(fence, 4)], CpuWait::default())?;
-    work(tunnel, &bench, context, &[fill(base, SIZE, 3)])?;
-    destroy(tunnel, &bench, &[fence])?;
-    let none = bench.client.update_address(tunnel.at, bench.device, &[first], Some((fence, 9)));
+    update(testbed, &test_client, &[first], Some((fence, 3)))?;
+    wait_cpu(testbed, &test_client, &[(fence, 4)], CpuWait::default())?;
+    work(testbed, &test_client, context, &[fill(base, SIZE, 3)])?;
+    destroy(testbed, &test_client, &[fence])?;
+    let none = test_client.client.update_address(
+        testbed.at,
+        test_client.device,
+        &[first],
+        Some((fence, 9)),
+    );
     expect_error("D3DKMTUpdateGpuVirtualAddress", &none, STATUS_INVALID_PARAMETER)?;
-    bench.destroy_list(tunnel.at, &list)?;
-    free_at(tunnel, &bench, base, 4 * LARGE)?;
-    bench.close(tunnel.at, &[context])
+    test_client.destroy_list(testbed.at, &list)?;
+    free_at(testbed, &test_client, base, 4 * LARGE)?;
+    test_client.close(testbed.at, &[context])
 }
 
-fn gpuva_update_queue_full(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let one = create(tunnel, &bench, &[cpu_invisible()])?[0];
-    bench.make_resident(tunnel.at, &[one])?;
+fn gpuva_update_queue_full(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let one = create(testbed, &test_client, &[cpu_invisible()])?[0];
+    test_client.make_resident(testbed.at, &[one])?;
     let size = (MAX_QUEUED + 1) * PAGE;
     let size = size.next_multiple_of(LARGE);
-    let base = reserve(tunnel, &bench, &Reserve { Size: size, ..Reserve::ZERO })?;
-    let [early, late] = [monitored(tunnel, &bench)?, monitored(tunnel, &bench)?];
+    let base = reserve(testbed, &test_client, &Reserve { Size: size, ..Reserve::ZERO })?;
+    let [early, late] = [monitored(testbed, &test_client)?, monitored(testbed, &test_client)?];
     let map = |place: u64| operation(MAP, &[base + place * PAGE, PAGE, u64::from(one), 0, PAGE]);
     for place in 0..MAX_QUEUED {
-        update(tunnel, &bench, &[map(place)], Some((early, 1)))?;
+        update(testbed, &test_client, &[map(place)], Some((early, 1)))?;
     }
-    let (waits, signals, last) = (bench.clone(), bench.clone(), map(MAX_QUEUED));
+    let (waits, signals, last) = (test_client.clone(), test_client.clone(), map(MAX_QUEUED));
     let threads: Vec<ThreadBody> = vec![
         Box::new(move |at| {
             let updated = waits.client.update_address(at, waits.device, &[last], Some((late, 1)));
@@ -109,32 +115,32 @@ fn gpuva_update_queue_full(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopp
             expect_ok("D3DKMTSignalSynchronizationObjectFromCpu", signalled)
         }),
     ];
-    tunnel.run_threads(threads)?;
-    signal_cpu(tunnel, &bench, &[(late, 1)], 0)?;
-    wait_cpu(tunnel, &bench, &[(early, 2), (late, 2)], CpuWait::default())?;
-    destroy(tunnel, &bench, &[early, late])?;
-    bench.destroy_list(tunnel.at, &[one])?;
-    free_at(tunnel, &bench, base, size)?;
-    bench.close(tunnel.at, &[])
+    testbed.run_threads(threads)?;
+    signal_cpu(testbed, &test_client, &[(late, 1)], 0)?;
+    wait_cpu(testbed, &test_client, &[(early, 2), (late, 2)], CpuWait::default())?;
+    destroy(testbed, &test_client, &[early, late])?;
+    test_client.destroy_list(testbed.at, &[one])?;
+    free_at(testbed, &test_client, base, size)?;
+    test_client.close(testbed.at, &[])
 }
 
-fn gpuva_update_destroyed_allocation(tunnel: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let bench = tunnel.test_client()?;
-    let list = create(tunnel, &bench, &[cpu_invisible(), cpu_invisible()])?;
-    bench.make_resident(tunnel.at, &list)?;
-    let base = reserve(tunnel, &bench, &Reserve { Size: 2 * LARGE, ..Reserve::ZERO })?;
+fn gpuva_update_destroyed_allocation(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let list = create(testbed, &test_client, &[cpu_invisible(), cpu_invisible()])?;
+    test_client.make_resident(testbed.at, &list)?;
+    let base = reserve(testbed, &test_client, &Reserve { Size: 2 * LARGE, ..Reserve::ZERO })?;
     let [one, two] = [list[0], list[1]].map(u64::from);
-    let fence = monitored(tunnel, &bench)?;
+    let fence = monitored(testbed, &test_client)?;
     let gone = operation(MAP, &[base, PAGE, one, 0, PAGE]);
     let stays = operation(MAP, &[base + PAGE, PAGE, two, 0, PAGE]);
-    update(tunnel, &bench, &[gone, stays], Some((fence, 1)))?;
-    bench.destroy_list(tunnel.at, &list[..1])?;
-    signal_cpu(tunnel, &bench, &[(fence, 1)], 0)?;
-    wait_cpu(tunnel, &bench, &[(fence, 2)], CpuWait::default())?;
+    update(testbed, &test_client, &[gone, stays], Some((fence, 1)))?;
+    test_client.destroy_list(testbed.at, &list[..1])?;
+    signal_cpu(testbed, &test_client, &[(fence, 1)], 0)?;
+    wait_cpu(testbed, &test_client, &[(fence, 2)], CpuWait::default())?;
     // This one is never applied, and its name goes before its device.
-    update(tunnel, &bench, &[stays], Some((fence, 7)))?;
-    destroy(tunnel, &bench, &[fence])?;
-    bench.destroy_list(tunnel.at, &list[1..])?;
-    free_at(tunnel, &bench, base, 2 * LARGE)?;
-    bench.close(tunnel.at, &[])
+    update(testbed, &test_client, &[stays], Some((fence, 7)))?;
+    destroy(testbed, &test_client, &[fence])?;
+    test_client.destroy_list(testbed.at, &list[1..])?;
+    free_at(testbed, &test_client, base, 2 * LARGE)?;
+    test_client.close(testbed.at, &[])
 }

@@ -2,7 +2,10 @@
 
 use super::Client;
 use flight::Passive;
-use kernel::{Access, MapSource, CreateAllocationRequest, EvictRequest, Handle, MapAddressRequest, ReserveAddressRequest, Residency};
+use kernel::{
+    Access, CreateAllocationRequest, EvictRequest, Handle, MapAddressRequest, MapSource,
+    ReserveAddressRequest, Residency,
+};
 use softgpu::LOCAL;
 use softgpu::format::{Command, describe_in, only_in};
 
@@ -12,7 +15,9 @@ impl Client<'_> {
     /// Allocations at virtual addresses, which packets use: they leave, come back elsewhere, move
     /// together, and go. On an adapter that translates.
     pub(super) fn addresses(&self, at: &mut Passive) {
-        let Ok(made) = self.kernel.create_paging_queue(self.process, self.device, 0) else { return };
+        let Ok(made) = self.kernel.create_paging_queue(self.process, self.device, 0) else {
+            return;
+        };
         let zero = ReserveAddressRequest {
             queue: made.queue,
             base: 0,
@@ -34,7 +39,9 @@ impl Client<'_> {
         let mut hidden = only_in(&[LOCAL]);
         hidden.flags.cpu_visible = false;
         let allocations = vec![describe_in(SIZE, 4096, &hidden); 5];
-        let Some(made) = self.create(at, CreateAllocationRequest { allocations, ..self.order(&[]) }) else {
+        let Some(made) =
+            self.create(at, CreateAllocationRequest { allocations, ..self.order(&[]) })
+        else {
             return;
         };
         let list = &made.allocations;
@@ -61,8 +68,14 @@ impl Client<'_> {
     fn map(&self, at: &mut Passive, queue: (Handle, Handle), view: Handle) -> Option<u64> {
         let access = Access { write: true, ..Access::default() };
         let behind = MapSource::Allocation { view, offset: 0, access };
-        let order =
-            MapAddressRequest { queue: queue.0, base: 0, minimum: 0, maximum: 0, bytes: SIZE, source: behind };
+        let order = MapAddressRequest {
+            queue: queue.0,
+            base: 0,
+            minimum: 0,
+            maximum: 0,
+            bytes: SIZE,
+            source: behind,
+        };
         let mapped = self.kernel.map_addresses(at, self.process, &order).ok()?;
         self.wait(at, queue.1, mapped.residency);
         Some(mapped.address)
@@ -76,7 +89,12 @@ impl Client<'_> {
 
     fn evict(&self, at: &mut Passive, list: &[Handle], lazily: bool) {
         let device = self.device;
-        let order = EvictRequest { device, list: list.to_vec(), only_if_necessary: lazily, ..EvictRequest::default() };
+        let order = EvictRequest {
+            device,
+            list: list.to_vec(),
+            only_if_necessary: lazily,
+            ..EvictRequest::default()
+        };
         let _ = self.kernel.evict(self.process, &order);
         self.host.run_until_idle(at);
     }

@@ -5,13 +5,13 @@
 mod addresses;
 
 use drivers::Listed;
-use flight::{Event, Host as _, Log, Passive, DeterministicHost};
+use flight::{DeterministicHost, Event, Host as _, Log, Passive};
 use kernel::miniport::{CreateContextArgs, Interrupt};
 use kernel::power::PowerAction;
 use kernel::{
-    AdapterId, CreateAllocationRequest, DestroyAllocationRequest, EntrySizes, EscapeRequest, EvictRequest, Handle, Kernel,
-    CreateAllocationResponse, ProcessExit, Packet, DriverSetup, ProcessId, RenderRequest, Residency, MakeResidentRequest, Sharing,
-    DestroyTarget,
+    AdapterId, CreateAllocationRequest, CreateAllocationResponse, DestroyAllocationRequest,
+    DestroyTarget, DriverSetup, EntrySizes, EscapeRequest, EvictRequest, Handle, Kernel,
+    MakeResidentRequest, Packet, ProcessExit, ProcessId, RenderRequest, Residency, Sharing,
 };
 use softgpu::format::{
     Command, Escape, LARGEST, anywhere, describe, describe_in, encode, escape, only_in, raw_fill,
@@ -195,7 +195,8 @@ impl Client<'_> {
         self.kernel.preempt_node(self.on, 0);
         self.pass(at);
         if let Ok(device) = self.kernel.create_device(at, self.process, self.adapter) {
-            let order = CreateContextArgs { node: 0, engine: 1, system: false, private: Vec::new() };
+            let order =
+                CreateContextArgs { node: 0, engine: 1, system: false, private: Vec::new() };
             let context =
                 [(); 2].map(|()| self.kernel.create_context(at, self.process, device, &order));
             let submit = |at: &mut Passive, context, commands: &[Command]| {
@@ -238,7 +239,8 @@ impl Client<'_> {
                 allocations.push(bad.clone());
                 for new_resource in [false, true] {
                     let allocations = allocations.clone();
-                    let order = CreateAllocationRequest { new_resource, allocations, ..self.order(&[]) };
+                    let order =
+                        CreateAllocationRequest { new_resource, allocations, ..self.order(&[]) };
                     assert!(self.create(at, order).is_none());
                 }
             }
@@ -260,7 +262,8 @@ impl Client<'_> {
 
     /// A primary beside another allocation, with its resource.
     fn primary(&self, at: &mut Passive) {
-        let order = CreateAllocationRequest { primaries: vec![1], ..self.with_resource(&[4096, 8192]) };
+        let order =
+            CreateAllocationRequest { primaries: vec![1], ..self.with_resource(&[4096, 8192]) };
         let made = self.create(at, order);
         self.end_resource(at, made.and_then(|it| it.resource));
     }
@@ -300,7 +303,9 @@ impl Client<'_> {
         let mut wants = wants.to_vec();
         wants.iter_mut().take(3).for_each(|it| it.flags.cpu_visible = false);
         let allocations = wants.iter().map(|it| describe_in(SIZE, 4096, it)).collect();
-        let Some(made) = self.create(at, CreateAllocationRequest { allocations, ..self.order(&[]) }) else {
+        let Some(made) =
+            self.create(at, CreateAllocationRequest { allocations, ..self.order(&[]) })
+        else {
             return;
         };
         let all = made.allocations;
@@ -348,7 +353,9 @@ impl Client<'_> {
 
     /// Has views resident, on an adapter with memory.
     fn resident(&self, at: &mut Passive, list: &[Handle]) {
-        let Ok(made) = self.kernel.create_paging_queue(self.process, self.device, 0) else { return };
+        let Ok(made) = self.kernel.create_paging_queue(self.process, self.device, 0) else {
+            return;
+        };
         let (queue, list) = (made.queue, list.to_vec());
         let order = MakeResidentRequest { queue, list, ..MakeResidentRequest::default() };
         if let Ok(Residency::Pending(value)) = self.kernel.make_resident(self.process, &order) {
@@ -367,7 +374,9 @@ impl Client<'_> {
         hidden.flags.cpu_visible = false;
         let wants = [hidden, hidden, hidden, hidden, only_in(&[APERTURE]), anywhere()];
         let allocations = wants.iter().map(|it| describe_in(SIZE, 4096, it)).collect();
-        let Some(made) = self.create(at, CreateAllocationRequest { allocations, ..self.order(&[]) }) else {
+        let Some(made) =
+            self.create(at, CreateAllocationRequest { allocations, ..self.order(&[]) })
+        else {
             return;
         };
         self.resident(at, &made.allocations);
@@ -444,21 +453,34 @@ impl Client<'_> {
     /// An order for allocations alone.
     pub(crate) fn order(&self, sizes: &[u64]) -> CreateAllocationRequest {
         let allocations = sizes.iter().map(|it| describe(*it)).collect();
-        CreateAllocationRequest { device: self.device, allocations, ..CreateAllocationRequest::default() }
+        CreateAllocationRequest {
+            device: self.device,
+            allocations,
+            ..CreateAllocationRequest::default()
+        }
     }
 
     fn with_resource(&self, sizes: &[u64]) -> CreateAllocationRequest {
-        CreateAllocationRequest { new_resource: true, private: b"res".to_vec(), ..self.order(sizes) }
+        CreateAllocationRequest {
+            new_resource: true,
+            private: b"res".to_vec(),
+            ..self.order(sizes)
+        }
     }
 
     /// Creates, if the driver does.
-    pub(crate) fn create(&self, at: &mut Passive, order: CreateAllocationRequest) -> Option<CreateAllocationResponse> {
+    pub(crate) fn create(
+        &self,
+        at: &mut Passive,
+        order: CreateAllocationRequest,
+    ) -> Option<CreateAllocationResponse> {
         self.kernel.create_allocations(at, self.process, order).ok()
     }
 
     /// Shares a resource, opens it, and ends both.
     fn share(&self, at: &mut Passive) {
-        let order = CreateAllocationRequest { sharing: Sharing::Global, ..self.with_resource(&[1, 1]) };
+        let order =
+            CreateAllocationRequest { sharing: Sharing::Global, ..self.with_resource(&[1, 1]) };
         let Some(made) = self.create(at, order) else { return };
         let global = made.global.unwrap_or_default();
         let Ok(other) = self.kernel.create_device(at, self.process, self.adapter) else {
@@ -466,7 +488,12 @@ impl Client<'_> {
         };
         if let Ok(opened) = self.kernel.open_resource(at, self.process, other, global) {
             let target = DestroyTarget::Resource(opened.resource);
-            let order = DestroyAllocationRequest { device: other, target, assume_not_in_use: false, synchronous: true };
+            let order = DestroyAllocationRequest {
+                device: other,
+                target,
+                assume_not_in_use: false,
+                synchronous: true,
+            };
             let _ = self.kernel.destroy(at, self.process, &order);
         }
         self.end_resource(at, made.resource);
@@ -506,7 +533,12 @@ impl Client<'_> {
     }
 
     fn destroy(&self, at: &mut Passive, target: DestroyTarget, assume: bool, sync: bool) {
-        let order = DestroyAllocationRequest { device: self.device, target, assume_not_in_use: assume, synchronous: sync };
+        let order = DestroyAllocationRequest {
+            device: self.device,
+            target,
+            assume_not_in_use: assume,
+            synchronous: sync,
+        };
         let _ = self.kernel.destroy(at, self.process, &order);
     }
 }

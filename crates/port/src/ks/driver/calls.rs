@@ -12,13 +12,13 @@ use crate::ks::status::result_from_status;
 use abi::ks::{KSPIN, PFNKSDEVICEIRP, PFNKSDEVICEIRPVOID, PFNKSPIN};
 use abi::status::{STATUS_PENDING, STATUS_SUCCESS};
 use abi::{NTSTATUS, PVOID};
-use flight::{CallGuard, Kind, Pool as _, RuleId, Component};
+use flight::{CallGuard, Component, Kind, Pool as _, RuleId};
 use nt::processor::{self, ExitState};
 use std::ptr;
 use std::sync::Arc;
 use stream::{
-    DriverResult, DriverAllocator, Entry, FilterView, ObjectId, PinId, PinView, PointerId, DriverError,
-    Services,
+    DriverAllocator, DriverError, DriverResult, Entry, FilterView, ObjectId, PinId, PinView,
+    PointerId, Services,
 };
 
 pub(super) const NO_CHANGES: (Option<PinId>, AllowedChanges) = (None, AllowedChanges::Nothing);
@@ -54,12 +54,17 @@ impl KsDriver {
         let door = self.door()?;
         let about = door.services().device().into();
         let irp = door.begin_request(about);
-        let status = self.run_driver(&door, entry, (None, AllowedChanges::Nothing), || call(&door, irp));
+        let status =
+            self.run_driver(&door, entry, (None, AllowedChanges::Nothing), || call(&door, irp));
         door.end_request(about);
         result_from_status(status.ok_or(DriverError::NoEntryPoint)?)
     }
 
-    pub(super) fn device_irp(&self, entry: Entry, call: Option<PFNKSDEVICEIRP>) -> DriverResult<()> {
+    pub(super) fn device_irp(
+        &self,
+        entry: Entry,
+        call: Option<PFNKSDEVICEIRP>,
+    ) -> DriverResult<()> {
         self.device_call(entry, |door, irp| {
             let call = call?;
             // SAFETY: By invariant 1 it takes what its page says.
@@ -67,7 +72,11 @@ impl KsDriver {
         })
     }
 
-    pub(super) fn device_void(&self, entry: Entry, call: Option<PFNKSDEVICEIRPVOID>) -> DriverResult<()> {
+    pub(super) fn device_void(
+        &self,
+        entry: Entry,
+        call: Option<PFNKSDEVICEIRPVOID>,
+    ) -> DriverResult<()> {
         self.device_call(entry, |door, irp| {
             let call = call?;
             // SAFETY: By invariant 1 it takes what its page says.
@@ -89,7 +98,8 @@ impl KsDriver {
         let table = door.inner().pins.get(&view.pin).map(|it| it.table.clone());
         let table = table.ok_or(DriverError::Invalid)?;
         let about = (Some(view.pin), under);
-        self.run_driver(&door, entry, about, || call(&door, &table, pin)).ok_or(DriverError::NoEntryPoint)
+        self.run_driver(&door, entry, about, || call(&door, &table, pin))
+            .ok_or(DriverError::NoEntryPoint)
     }
 
     pub(super) fn plain_pin_call(
@@ -98,11 +108,12 @@ impl KsDriver {
         view: &PinView,
         call: impl FnOnce(&PinTable) -> Option<PFNKSPIN>,
     ) -> DriverResult<()> {
-        let status = self.pin_call(entry, view, AllowedChanges::ControlMutex, |_, table, pin| {
-            let call = call(table)?;
-            // SAFETY: By invariant 1 it takes what its page says.
-            Some(unsafe { call(pin) })
-        })?;
+        let status =
+            self.pin_call(entry, view, AllowedChanges::ControlMutex, |_, table, pin| {
+                let call = call(table)?;
+                // SAFETY: By invariant 1 it takes what its page says.
+                Some(unsafe { call(pin) })
+            })?;
         result_from_status(status)
     }
 

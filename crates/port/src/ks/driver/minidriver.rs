@@ -4,7 +4,7 @@
 #![expect(unsafe_code, reason = "a table of functions is a promise, not a claim")]
 
 use super::calls::NO_CHANGES;
-use super::{PoolAccounting, KsDriver};
+use super::{KsDriver, PoolAccounting};
 use crate::ks::describe::format_bytes;
 use crate::ks::door::Door;
 use crate::ks::pin::AllowedChanges;
@@ -18,9 +18,10 @@ use flight::{Dispatch, Passive};
 use std::ptr;
 use std::sync::{Arc, PoisonError};
 use stream::{
-    DriverResult, HandleSlot, DeviceDescriptor, DeviceId, DriverAllocator, DriverDevice, DriverFilter,
-    DriverFrame, DriverPin, Entry, FilterId, FilterView, Format, FrameId, Framing, MemoryKind,
-    Minidriver, ObjectId, PinId, PinView, PointerId, ProcessPin, DriverError, Services, PinState,
+    DeviceDescriptor, DeviceId, DriverAllocator, DriverDevice, DriverError, DriverFilter,
+    DriverFrame, DriverPin, DriverResult, Entry, FilterId, FilterView, Format, FrameId, Framing,
+    HandleSlot, MemoryKind, Minidriver, ObjectId, PinId, PinState, PinView, PointerId, ProcessPin,
+    Services,
 };
 
 /// What an allocator is told (D-19: the old form, made from the item that was chosen).
@@ -162,12 +163,12 @@ impl Minidriver for KsDriver {
             factory.and_then(|it| inner.factories.get(it)).and_then(|it| it.table.process)
         };
         let call = call.ok_or(DriverError::NoEntryPoint)?;
-        let sheet = door.process_pins(filter, pins);
+        let buffer = door.process_pins(filter, pins);
         let status = self.run_driver(&door, Entry::FilterProcess, NO_CHANGES, || {
             // SAFETY: By invariant 1 it takes what its page says.
-            unsafe { call(shown, sheet.index()) }
+            unsafe { call(shown, buffer.index()) }
         });
-        sheet.read_results(pins);
+        buffer.read_results(pins);
         for pin in pins.iter() {
             door.read_header(pin.pointer);
         }
@@ -198,7 +199,12 @@ impl Minidriver for KsDriver {
         Ok((before != after && after != 0).then(|| word.set(after)))
     }
 
-    fn close_pin(&self, _at: &mut Passive, pin: &PinView, _word: Option<DriverPin>) -> DriverResult<()> {
+    fn close_pin(
+        &self,
+        _at: &mut Passive,
+        pin: &PinView,
+        _word: Option<DriverPin>,
+    ) -> DriverResult<()> {
         self.pin_irp(Entry::PinClose, pin, AllowedChanges::ControlMutex, |it| it.close)
     }
 
@@ -218,12 +224,13 @@ impl Minidriver for KsDriver {
 
     fn reset_pin(&self, _at: &mut Passive, pin: &PinView) {
         // It returns nothing.
-        let _ = self.pin_call(Entry::PinReset, pin, AllowedChanges::ControlMutex, |_, table, shown| {
-            let call = table.reset?;
-            // SAFETY: By invariant 1 it takes what its page says.
-            unsafe { call(shown) };
-            Some(())
-        });
+        let _ =
+            self.pin_call(Entry::PinReset, pin, AllowedChanges::ControlMutex, |_, table, shown| {
+                let call = table.reset?;
+                // SAFETY: By invariant 1 it takes what its page says.
+                unsafe { call(shown) };
+                Some(())
+            });
     }
 
     fn set_format(
@@ -234,8 +241,11 @@ impl Minidriver for KsDriver {
         range: &Format,
     ) -> DriverResult<()> {
         let old = old.map(|it| DriverMemory::from_bytes(&format_bytes(it)));
-        let status =
-            self.pin_call(Entry::PinSetDataFormat, pin, AllowedChanges::ControlMutex, |_, table, it| {
+        let status = self.pin_call(
+            Entry::PinSetDataFormat,
+            pin,
+            AllowedChanges::ControlMutex,
+            |_, table, it| {
                 let call = table.set_format?;
                 let old = old.as_ref().map_or(ptr::null_mut(), DriverMemory::pointer);
                 let range = table.ranges.iter().find(|it| it.1 == *range).map_or(0, |it| it.0);
@@ -243,17 +253,28 @@ impl Minidriver for KsDriver {
                 // SAFETY: By invariant 1 it takes what its page says; the range is its own, and there
                 // are no attributes.
                 Some(unsafe { call(it, old, ptr::null_mut(), range, ptr::null()) })
-            })?;
+            },
+        )?;
         result_from_status(status)
     }
 
-    fn set_state(&self, _at: &mut Passive, pin: &PinView, to: PinState, from: PinState) -> DriverResult<()> {
-        let status =
-            self.pin_call(Entry::PinSetDeviceState, pin, AllowedChanges::ControlMutex, |_, it, shown| {
+    fn set_state(
+        &self,
+        _at: &mut Passive,
+        pin: &PinView,
+        to: PinState,
+        from: PinState,
+    ) -> DriverResult<()> {
+        let status = self.pin_call(
+            Entry::PinSetDeviceState,
+            pin,
+            AllowedChanges::ControlMutex,
+            |_, it, shown| {
                 let call = it.set_state?;
                 // SAFETY: By invariant 1 it takes what its page says.
                 Some(unsafe { call(shown, to as i32, from as i32) })
-            })?;
+            },
+        )?;
         let answer = result_from_status(status);
         let reached = if matches!(answer, Ok(()) | Err(DriverError::Pending)) { to } else { from };
         self.door()?.set_pin_state(pin.pin, reached, reached);
@@ -266,12 +287,17 @@ impl Minidriver for KsDriver {
 
     fn disconnect_pin(&self, _at: &mut Passive, pin: &PinView) {
         // It returns nothing.
-        let _ = self.pin_call(Entry::PinDisconnect, pin, AllowedChanges::ControlMutex, |_, table, shown| {
-            let call = table.disconnect?;
-            // SAFETY: By invariant 1 it takes what its page says.
-            unsafe { call(shown) };
-            Some(())
-        });
+        let _ = self.pin_call(
+            Entry::PinDisconnect,
+            pin,
+            AllowedChanges::ControlMutex,
+            |_, table, shown| {
+                let call = table.disconnect?;
+                // SAFETY: By invariant 1 it takes what its page says.
+                unsafe { call(shown) };
+                Some(())
+            },
+        );
     }
 
     fn initialize_allocator(
@@ -281,13 +307,15 @@ impl Minidriver for KsDriver {
         context_allocation_args: &Framing,
         word: HandleSlot<'_, stream::AllocatorId>,
     ) -> DriverResult<DriverAllocator> {
-        let (mut framing, mut context): (_, PVOID) = (framing_args(context_allocation_args), ptr::null_mut());
+        let (mut framing, mut context): (_, PVOID) =
+            (framing_args(context_allocation_args), ptr::null_mut());
         let entry = Entry::InitializeAllocator;
-        let (status, table) = self.pin_call(entry, pin, AllowedChanges::ControlMutex, |_, table, shown| {
-            let (call, table) = (table.allocator?.initialize?, table.allocator?);
-            // SAFETY: By invariant 1 it takes what its page says; both places outlive the call.
-            Some((unsafe { call(shown, &raw mut framing, &raw mut context) }, table))
-        })?;
+        let (status, table) =
+            self.pin_call(entry, pin, AllowedChanges::ControlMutex, |_, table, shown| {
+                let (call, table) = (table.allocator?.initialize?, table.allocator?);
+                // SAFETY: By invariant 1 it takes what its page says; both places outlive the call.
+                Some((unsafe { call(shown, &raw mut framing, &raw mut context) }, table))
+            })?;
         result_from_status(status)?;
         let own = context.expose_provenance();
         let number = self.door()?.services().current_allocator().ok_or(DriverError::Invalid)?;

@@ -9,8 +9,10 @@ use abi::status::{
 };
 use abi::{MDL, MDL_PAGES_LOCKED, PVOID};
 use flight::{Fence, Run};
-use kernel::miniport::{DriverResult, Miniport, DriverError};
-use kernel::operation::{BuildPagingBufferArgs, TransferEnd, Operation, PAGE, Pages, SubmitPagingArgs, Transfer};
+use kernel::miniport::{DriverError, DriverResult, Miniport};
+use kernel::operation::{
+    BuildPagingBufferArgs, Operation, PAGE, Pages, SubmitPagingArgs, Transfer, TransferEnd,
+};
 
 const RUNS: &[Run] = &[
     Run { start: 0x10_000, bytes: 2 * PAGE },
@@ -152,7 +154,8 @@ fn a_transfer_has_a_list_at_its_one_end() {
 #[test]
 fn memory_is_filled_and_discarded() {
     let address = 0x100_0000;
-    let fill = Operation::Fill { driver_handle: 7, segment: 2, address, bytes: 8192, pattern: 0xabcd };
+    let fill =
+        Operation::Fill { driver_handle: 7, segment: 2, address, bytes: 8192, pattern: 0xabcd };
     told(fill, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_FILL);
         let it = unsafe { args.About.Fill };
@@ -173,7 +176,13 @@ fn memory_is_filled_and_discarded() {
 #[test]
 fn pages_come_into_an_aperture_and_leave_it() {
     let (segment, page) = (1, 16);
-    let map = Operation::MapAperture { driver_handle: Some(7), segment, page, pages: PAGES, coherent: true };
+    let map = Operation::MapAperture {
+        driver_handle: Some(7),
+        segment,
+        page,
+        pages: PAGES,
+        coherent: true,
+    };
     told(map, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_MAP_APERTURE_SEGMENT);
         let it = unsafe { args.About.MapApertureSegment };
@@ -183,7 +192,8 @@ fn pages_come_into_an_aperture_and_leave_it() {
         assert_eq!(it.Flags.Value, DXGK_MAPAPERTUREFLAGS::CacheCoherent);
         STATUS_SUCCESS
     });
-    let unmap = Operation::UnmapAperture { driver_handle: None, segment, page, pages: 2, dummy: 0x9000 };
+    let unmap =
+        Operation::UnmapAperture { driver_handle: None, segment, page, pages: 2, dummy: 0x9000 };
     told(unmap, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_UNMAP_APERTURE_SEGMENT);
         let it = unsafe { args.About.UnmapApertureSegment };
@@ -196,7 +206,12 @@ fn pages_come_into_an_aperture_and_leave_it() {
 #[test]
 fn memory_of_a_context_is_named_by_the_drivers_word() {
     let place = TransferEnd::Segment { number: 2, address: 0x100_2000 };
-    let init = Operation::InitContext { driver_handle: 7, location: place, cpu: Some(0x1234), bytes: 4096 };
+    let init = Operation::InitContext {
+        driver_handle: 7,
+        location: place,
+        cpu: Some(0x1234),
+        bytes: 4096,
+    };
     told(init, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_INIT_CONTEXT_RESOURCE);
         let it = unsafe { args.About.InitContextResource };
@@ -206,13 +221,21 @@ fn memory_of_a_context_is_named_by_the_drivers_word() {
         STATUS_SUCCESS
     });
     let place = TransferEnd::System(PAGES);
-    told(Operation::InitContext { driver_handle: 7, location: place, cpu: None, bytes: 4096 }, |args| {
-        let to = unsafe { args.About.InitContextResource }.Destination;
-        assert_eq!((to.SegmentId, pages(to.pMdl).len(), to.VirtualAddress), (0, 4, word(0)));
-        STATUS_SUCCESS
-    });
+    told(
+        Operation::InitContext { driver_handle: 7, location: place, cpu: None, bytes: 4096 },
+        |args| {
+            let to = unsafe { args.About.InitContextResource }.Destination;
+            assert_eq!((to.SegmentId, pages(to.pMdl).len(), to.VirtualAddress), (0, 4, word(0)));
+            STATUS_SUCCESS
+        },
+    );
     let place = TransferEnd::Segment { number: 2, address: 0x100_2000 };
-    let update = Operation::UpdateContext { driver_handle: 7, location: place, bytes: 4096, private: b"new" };
+    let update = Operation::UpdateContext {
+        driver_handle: 7,
+        location: place,
+        bytes: 4096,
+        private: b"new",
+    };
     told(update, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_UPDATE_CONTEXT_ALLOCATION);
         let it = unsafe { args.About.UpdateContextAllocation };
@@ -225,7 +248,8 @@ fn memory_of_a_context_is_named_by_the_drivers_word() {
 
 #[test]
 fn a_notification_counts_from_the_segments_beginning() {
-    let notify = Operation::Notify { driver_handle: 7, segment: 2, address: 0x100_3000, resident: true };
+    let notify =
+        Operation::Notify { driver_handle: 7, segment: 2, address: 0x100_3000, resident: true };
     told(notify, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_NOTIFY_RESIDENCY);
         let it = unsafe { args.About.NotifyResidency };
@@ -243,7 +267,11 @@ fn what_windows_has_no_words_for_does_not_reach_the_driver() {
     let nowhere = Transfer { to: TransferEnd::Segment { number: 0, address: 0 }, ..MOVE };
     let far = Transfer { offset: 1 << 32, ..MOVE };
     let long = Transfer {
-        from: TransferEnd::System(Pages { runs: &[Run { start: 0, bytes: 1 << 32 }], first: 0, count: 1 }),
+        from: TransferEnd::System(Pages {
+            runs: &[Run { start: 0, bytes: 1 << 32 }],
+            first: 0,
+            count: 1,
+        }),
         ..MOVE
     };
     let moves = [both, nowhere, far, long].map(Operation::Transfer);
@@ -299,7 +327,8 @@ fn only_what_may_be_in_use_is_busy() {
         advance(args, 4);
         STATUS_GRAPHICS_ALLOCATION_BUSY
     };
-    let discard = |idle| Operation::Discard { driver_handle: 7, segment: 2, address: 0x100_0000, idle };
+    let discard =
+        |idle| Operation::Discard { driver_handle: 7, segment: 2, address: 0x100_0000, idle };
     for operation in [Operation::Transfer(MOVE), discard(false)] {
         let (built, said) = build(operation, busy);
         assert_eq!((built.answer, built.written), (Err(DriverError::Busy), 0));
@@ -310,7 +339,13 @@ fn only_what_may_be_in_use_is_busy() {
         (idle, "transfer busy, but AllocationIsIdle was set"),
         (discard(true), "discard busy, but AllocationIsIdle was set"),
         (
-            Operation::Fill { driver_handle: 7, segment: 2, address: 0x100_0000, bytes: 1, pattern: 0 },
+            Operation::Fill {
+                driver_handle: 7,
+                segment: 2,
+                address: 0x100_0000,
+                bytes: 1,
+                pattern: 0,
+            },
             "fill busy, but that may be said of transfers and discards only",
         ),
     ] {

@@ -5,8 +5,10 @@ use abi::display::*;
 use abi::miniport::{DRIVER_INITIALIZATION_DATA, DXGK_START_INFO, DXGKRNL_INTERFACE};
 use abi::status::{STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
 use abi::{HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID};
-use flight::{Event, Host, InterruptLine, Log, HardwareModel, Passive, Ram, DeterministicHost, EventKind};
-use kernel::{AdapterId, Kernel, DriverSetup, StartError};
+use flight::{
+    DeterministicHost, Event, EventKind, HardwareModel, Host, InterruptLine, Log, Passive, Ram,
+};
+use kernel::{AdapterId, DriverSetup, Kernel, StartError};
 use nt::Pool;
 use std::ptr;
 use std::sync::{Arc, Mutex};
@@ -186,7 +188,7 @@ pub(crate) fn fly(
         let pool = Pool::new(log.clone());
         let word = Arc::as_ptr(&board).expose_provenance();
         let driver = unsafe { TableDriver::new(*table, word, pool.clone()) }.unwrap();
-        let plugged = DriverSetup { miniport: driver.clone(), machine: board.clone(), pool };
+        let plugged = DriverSetup { miniport: driver.clone(), hardware: board.clone(), pool };
         let adapter = kernel.add_adapter(at, plugged);
         let id = adapter.clone().ok();
         let (host, kernel, board) = (&**host, &*kernel, board.clone());

@@ -6,7 +6,7 @@ use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::{STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
 use abi::{HANDLE, NTSTATUS, PVOID};
 use flight::Passive;
-use kernel::miniport::{Features, Miniport, DriverError};
+use kernel::miniport::{DriverError, Features, Miniport};
 use kernel::segment::{MemoryFeatures, PagingFeatures, SegmentFlags, SegmentInfo};
 
 const SEGMENTS: usize = 2;
@@ -69,8 +69,12 @@ fn both_passes_make_the_memory() {
         };
         let flags =
             SegmentFlags { cpu_visible: true, application_target: true, ..SegmentFlags::default() };
-        let memory =
-            SegmentInfo { base: 1 << 24, cpu_address: Some(0xe000_0000), flags, ..aperture.clone() };
+        let memory = SegmentInfo {
+            base: 1 << 24,
+            cpu_address: Some(0xe000_0000),
+            flags,
+            ..aperture.clone()
+        };
         let paging = PagingFeatures {
             node: 1,
             buffer: 4096,

@@ -4,13 +4,9 @@ use super::*;
 
 #[test]
 fn an_allocator_that_leaks_or_lies_is_named() {
-    let left =
-        broken_by(
-            true,
-            |_, entry, _| {
-                if entry == Entry::DeleteAllocator { Err(DriverError::Busy) } else { Ok(()) }
-            },
-        );
+    let left = broken_by(true, |_, entry, _| {
+        if entry == Entry::DeleteAllocator { Err(DriverError::Busy) } else { Ok(()) }
+    });
     assert_eq!(left, [RuleId::KS_ALLOC_014]);
     let lock_failed = broken_by(true, |it, entry, _| {
         if entry == Entry::InitializeAllocator {
@@ -25,7 +21,8 @@ fn an_allocator_that_leaks_or_lies_is_named() {
         broken_by(true, move |it, entry, _| {
             match entry {
                 Entry::InitializeAllocator => {
-                    let blocks_allocated = it.services().allocate_memory(8, 0, MemoryKind::Paged).unwrap();
+                    let blocks_allocated =
+                        it.services().allocate_memory(8, 0, MemoryKind::Paged).unwrap();
                     word.store(blocks_allocated, std::sync::atomic::Ordering::Relaxed);
                 }
                 Entry::PinClose => {

@@ -5,27 +5,27 @@
 //! gave or what the good entry answered, and leaves the rest to that.
 
 pub(crate) mod adapter;
-pub(crate) mod addresses;
+pub(crate) mod allocation_lists;
 pub(crate) mod callback;
-pub(crate) mod context_memory;
+pub(crate) mod context_allocation;
+pub(crate) mod context_allocation_callbacks;
 pub(crate) mod create;
 pub(crate) mod describe;
 pub(crate) mod destroy;
 pub(crate) mod device;
 pub(crate) mod escape;
+pub(crate) mod gpummu;
 pub(crate) mod handle;
 pub(crate) mod interrupt;
-pub(crate) mod level;
-pub(crate) mod listed;
+pub(crate) mod irql;
 pub(crate) mod memory;
+pub(crate) mod page_tables;
 pub(crate) mod paging;
 pub(crate) mod pnp;
 pub(crate) mod query;
-pub(crate) mod recover;
 pub(crate) mod render;
-pub(crate) mod saved;
 pub(crate) mod standard;
-pub(crate) mod starts;
 pub(crate) mod submit;
-pub(crate) mod tables;
+pub(crate) mod tdr;
+pub(crate) mod transfer_start;
 pub(crate) mod view;

@@ -11,7 +11,7 @@
 //! 3. The lock is never held while the engines are called.
 
 use flight::{CallGuard, Fence, HardwareModel, InterruptLine, Passive, Ram, TableEntry, TableRoot};
-use kernel::handle::Handle;
+use kernel::handle_table::Handle;
 use kernel::miniport::DriverError;
 use kernel::operation::PAGE;
 use kernel::segment::MemoryFeatures;

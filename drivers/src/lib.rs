@@ -7,37 +7,37 @@
 //!
 //! No driver has global state: any number of them fly in one process.
 
-mod addresses;
 mod allocation;
-mod area;
-mod asking;
+mod allocation_lists;
 mod bad;
 mod block;
-mod blunt;
 mod board;
-mod changing;
 mod context;
+mod context_allocation_updates;
 mod escape;
-mod listed;
+mod faulty_driver;
+mod gpummu;
+mod handle_queries;
 mod memory;
-mod moving;
 mod native;
 mod operation;
-mod plug;
-mod recover;
 mod registry;
+mod resource_handle_changes;
+mod save_area;
 mod segments;
+mod setup;
 pub mod stream;
 mod table;
-mod told;
+mod tdr;
 mod umd;
+mod umd_private_query;
 mod view;
-mod wrapped;
+mod whole_engine_reset;
 
 pub use board::Board;
 pub use native::{load_umd, umd_from_rust};
-pub use plug::plug;
 pub use registry::{ALL, Listed, find};
+pub use setup::plug;
 pub use stream::{ListedStream, STREAMS, find_stream};
 pub use table::GOOD;
 pub use umd::{Flaw as UmdFlaw, with as umd_with};

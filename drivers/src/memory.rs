@@ -3,10 +3,10 @@
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::allocation::{Allocation, create_allocation};
-use crate::area::{Area, create_area, free_area};
 use crate::block::{Kind, bytes, find, free, list_mut, take, value};
 use crate::context::{Device, INFO, device_and_adapter};
 use crate::operation::{OperationData, Relocation, moved};
+use crate::save_area::{Area, create_area, free_area};
 use crate::table::{Adapter, GOOD, query_adapter_info};
 use abi::display::{
     DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 as AllocationFlags, DXGK_CREATECONTEXTFLAGS as ContextFlags,

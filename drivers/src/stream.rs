@@ -6,23 +6,23 @@
 
 mod bad_allocator;
 mod bad_calls;
+mod bad_descriptors;
 mod bad_frames;
-mod bad_shapes;
 mod capture;
-mod inner;
-mod listed;
+mod capture_state;
+mod capture_variants;
 pub mod pattern;
-mod shapes;
+mod registry;
 mod table;
 mod table_allocator;
 mod table_bad;
-mod table_careful;
-mod table_hostile;
-mod table_listed;
-mod table_mapped;
-mod table_shapes;
+mod table_edited_framing;
+mod table_invalid_pointers;
+mod table_registry;
+mod table_scatter_gather;
+mod table_variants;
 mod video;
 
 pub use capture::Capture;
-pub use listed::{ListedStream, Make, STREAMS, find as find_stream};
+pub use registry::{ListedStream, Make, STREAMS, find as find_stream};
 pub use video::VideoMemory;

@@ -20,12 +20,12 @@ use crate::context::{
     create_context, create_device, destroy_context, destroy_device, submit_command,
 };
 use crate::escape::escape;
-use crate::recover::{
+use crate::tdr::{
     cancel_command, collect_dbg_info, preempt_command, query_current_fence,
     query_dependent_engine_group, query_engine_status, reset_engine, reset_from_timeout,
     restart_from_timeout,
 };
-use crate::told::tell_user_mode;
+use crate::umd_private_query::tell_user_mode;
 use crate::view::{close_allocation, open_allocation};
 use abi::display::{
     DXGK_INTERRUPT_CRTC_VSYNC, DXGK_INTERRUPT_DMA_COMPLETED, DXGK_INTERRUPT_DMA_PAGE_FAULTED,

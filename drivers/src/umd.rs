@@ -4,14 +4,14 @@
 //! in C.
 
 mod batch;
+mod create;
+mod destroy;
 mod draw;
-mod end;
+mod driver;
 mod flaw;
-mod group;
 mod hardware;
 mod lock;
-mod make;
-mod soft;
-mod work;
+mod resource;
+mod submit;
 
 pub use flaw::{Flaw, with};

@@ -19,7 +19,8 @@ fn allow(rule: &str, place: &str, more: &str) -> String {
     format!("[[allow]]\nrule = \"{rule}\"\nwhere = \"{place}\"\nreason = \"known\"\n{more}\n")
 }
 
-const LEAKS: &[&str] = &["check", "leaks-on-destroy", "--scenario", "resource"];
+const LEAKS: &[&str] =
+    &["check", "kmd-leaks-destroyed-allocation", "--scenario", "create-resource"];
 const PLACE: &str = "DxgkDdiDestroyAllocation, pAllocationList";
 
 fn flown(arguments: &[&str], path: &std::path::Path) -> (i32, Value) {
@@ -76,7 +77,7 @@ fn rule_place_driver_and_scenario_are_exact() {
 #[test]
 fn what_no_longer_occurs_is_said() {
     let path = file("idle.toml", &allow("KMD-DESTROY-002", PLACE, ""));
-    let good = &["check", "--scenario", "resource"];
+    let good = &["check", "--scenario", "create-resource"];
     let (code, report) = flown(good, &path);
     assert_eq!((code, &report["allow"]["did_not_occur"][0]["line"]), (0, &1.into()));
     let (_, said) = text(&[&good[..], &["--allow", path.to_str().unwrap()]].concat());
@@ -109,7 +110,12 @@ fn a_bad_file_is_an_error_with_its_line() {
 
 #[test]
 fn a_baseline_allows_its_own_run_and_is_stable() {
-    for driver in ["leaks-on-destroy", "frees-early", "crashes", "softgpu"] {
+    for driver in [
+        "kmd-leaks-destroyed-allocation",
+        "kmd-frees-allocation-on-close",
+        "kmd-crashes-in-destroy",
+        "softgpu",
+    ] {
         let path = file(&format!("{driver}.toml"), "");
         let name = path.to_str().unwrap();
         let (code, _) = json(&["check", driver, "--write-baseline", name]);
@@ -137,7 +143,14 @@ fn a_baseline_keeps_the_reasons_it_is_given() {
 
 #[test]
 fn many_seeds_are_one_report_that_names_the_first() {
-    let arguments = ["check", "false-fence", "--scenario", "two-threads", "--seed", "5"];
+    let arguments = [
+        "check",
+        "kmd-reports-unsubmitted-fence",
+        "--scenario",
+        "process-two-threads",
+        "--seed",
+        "5",
+    ];
     let (_, one) = json(&arguments);
     let (code, many) = json(&[&arguments[..], &["--seeds", "7"]].concat());
     assert_eq!((code, &many["seed"], &many["seeds"]), (1, &5.into(), &7.into()));

@@ -34,34 +34,34 @@ fn a_deferred_destroy_behind_work() {
 
 #[test]
 fn a_destroy_that_assumes_not_in_use() {
-    check("destroy-assume");
+    check("destroy-assume-not-in-use");
 }
 
 #[test]
 fn a_synchronous_destroy_behind_work() {
-    check("destroy-sync");
+    check("destroy-synchronous");
 }
 
 #[test]
 fn a_destroy_with_both_flags() {
-    check("destroy-both");
+    check("destroy-assume-and-synchronous");
 }
 
 #[test]
 fn a_destroy_behind_work_on_two_nodes() {
-    check("two-nodes");
+    check("destroy-two-nodes");
 }
 
 #[test]
 fn a_resource_that_waits_for_its_member() {
-    check("member-in-flight");
+    check("destroy-member-in-flight");
 }
 
 /// A context allocation is created inside `DxgkDdiCreateContext`, used, and freed while a packet
 /// of its context flies; its memory is given back only after the switch.
 #[test]
 fn a_context_allocation_freed_while_its_context_runs() {
-    check_on("softgpu-changing", "area-in-use");
+    check_on("softgpu-context-allocation-updates", "create-context-allocation-in-use");
 }
 
 #[test]
@@ -81,51 +81,51 @@ fn what_is_evicted_is_destroyed() {
 
 #[test]
 fn what_is_mapped_is_destroyed() {
-    check_memory("destroy-mapped");
+    check_memory("destroy-in-aperture");
 }
 
 #[test]
 fn what_is_in_transfer_is_destroyed() {
-    check_memory("destroy-in-transfer");
+    check_memory("destroy-during-transfer");
 }
 
 /// The allocator is initialised once, its frames flow while all states are walked, and it is
 /// deleted once, after its last frame came home.
 #[test]
 fn a_capture_source_walks_all_states() {
-    check_on("capture", "stream-states");
+    check_on("capture", "ks-state-transitions");
 }
 
 /// The same in both kernels: each frame is an allocation, which is destroyed when it is freed.
 #[test]
 fn a_capture_source_fills_video_memory() {
-    check_on("capture", "stream-video-memory");
+    check_on("capture", "ks-video-memory");
 }
 
 /// An application's texture is filled, copied, looked at and dropped. Its user-mode driver hands
 /// its commands over, releases it, and the kernel ends it behind the GPU.
 #[test]
 fn a_surface_that_is_dropped() {
-    check_on("softgpu-listed", "surface");
+    check_on("softgpu-allocation-lists", "umd-texture");
 }
 
 #[test]
 fn a_surface_that_is_dropped_while_it_is_drawn() {
-    check_on("softgpu-listed", "surface-in-flight");
+    check_on("softgpu-allocation-lists", "umd-destroy-in-flight");
 }
 
 /// On this driver packets have no lists: the user-mode driver itself puts the release off.
 #[test]
 fn surfaces_that_are_released_later() {
-    check_on("softgpu-memory", "surface-deferred");
+    check_on("softgpu-memory", "umd-deferred-destroy");
 }
 
 #[test]
 fn a_group_of_surfaces_that_is_dropped_as_one() {
-    check_on("softgpu-listed", "surface-group");
+    check_on("softgpu-allocation-lists", "umd-surface-group");
 }
 
 #[test]
 fn a_shared_surface_that_each_drops_for_itself() {
-    check_on("softgpu-listed", "surface-shared");
+    check_on("softgpu-allocation-lists", "umd-shared-resource");
 }

@@ -80,9 +80,9 @@ fn every_bad_client_is_named_with_its_rule_first() {
             continue; // For minidrivers: see below.
         }
         let mut flown = 0;
-        let plain = ["softgpu", "table", "softgpu-memory", "softgpu-virtual"];
+        let plain = ["softgpu", "table", "softgpu-memory", "softgpu-gpummu"];
         // For packets with lists, which the others have not: of WDDM 2, and of WDDM 1.x.
-        let listed = ["table-listed", "softgpu-listed"];
+        let listed = ["table-allocation-lists", "softgpu-allocation-lists"];
         for driver in plain.into_iter().chain(listed) {
             if listed.contains(&driver) && flown > 0 {
                 continue;
@@ -95,10 +95,10 @@ fn every_bad_client_is_named_with_its_rule_first() {
             let memory = !["softgpu", "table"].contains(&driver);
             let addresses = needs == "a driver with DxgkDdiCreateProcess";
             let lists = needs == "a driver with DxgkDdiRender" && !listed.contains(&driver);
-            let first = needs == "a driver of WDDM 1.x" && driver == "table-listed";
+            let first = needs == "a driver of WDDM 1.x" && driver == "table-allocation-lists";
             let umd = needs == "a driver with OpenAdapter" || needs == "a user-mode driver";
             if ((lacks.contains(&needs) || umd) && !memory)
-                || (addresses && driver != "softgpu-virtual")
+                || (addresses && driver != "softgpu-gpummu")
                 || lists
                 || first
             {
@@ -115,7 +115,7 @@ fn every_bad_client_is_named_with_its_rule_first() {
 
 #[test]
 fn a_finding_says_everything() {
-    let (_, report) = json(&["check", "--scenario", "mixed-list"]);
+    let (_, report) = json(&["check", "--scenario", "destroy-mixed-list"]);
     let finding = &report["scenarios"][0]["findings"][0];
     assert_eq!(finding["rule"], "ALLOC-DESTROY-005");
     assert_eq!(finding["severity"], "error");
@@ -131,8 +131,11 @@ fn a_finding_says_everything() {
 
 #[test]
 fn warnings_count_only_when_denied() {
-    assert_eq!(json(&["check", "--scenario", "stale-handle"]).0, 0);
-    assert_eq!(json(&["check", "--scenario", "stale-handle", "--deny", "warnings"]).0, 1);
+    assert_eq!(json(&["check", "--scenario", "process-stale-device-handle"]).0, 0);
+    assert_eq!(
+        json(&["check", "--scenario", "process-stale-device-handle", "--deny", "warnings"]).0,
+        1
+    );
 }
 
 #[test]
@@ -143,7 +146,7 @@ fn an_unknown_name_is_answered_with_the_nearest() {
     assert!(said.contains("there is no driver 'sofgpu'; the nearest are: softgpu"), "{said}");
     let (code, report) = json(&["check", "--scenario", "destroy-snyc"]);
     assert_eq!(code, 2);
-    assert!(report["error"].as_str().unwrap().contains("destroy-sync"), "{report}");
+    assert!(report["error"].as_str().unwrap().contains("destroy-synchronous"), "{report}");
     let (code, report) = json(&["explain", "KMD-DESTROY-02"]);
     assert_eq!(code, 2);
     assert!(report["error"].as_str().unwrap().contains("KMD-DESTROY-002"), "{report}");
@@ -161,7 +164,7 @@ fn rules_are_listed_and_explained() {
     assert_eq!((code, &rule["id"], &rule["live"]), (0, &"KMD-DESTROY-002".into(), &true.into()));
     let (code, said) = text(&["explain", "KMD-DESTROY-002"]);
     assert_eq!(code, 0);
-    assert!(said.contains("windtunnel check leaks-on-destroy"), "{said}");
+    assert!(said.contains("windtunnel check kmd-leaks-destroyed-allocation"), "{said}");
     let (_, said) = text(&["explain", "KMD-DEV-003"]);
     assert!(said.contains("live       no: it needs segments"), "{said}");
 }
@@ -228,14 +231,14 @@ fn who_was_alive_is_shown_on_request() {
 
 #[test]
 fn the_report_says_who_ran_the_flight() {
-    let (_, report) = json(&["check", "--scenario", "alone", "--seed", "3"]);
+    let (_, report) = json(&["check", "--scenario", "create-standalone", "--seed", "3"]);
     assert_eq!((&report["host"], &report["seed"]), (&"stepped".into(), &3.into()));
     let (code, report) = json(&["check", "--host", "free"]);
     assert_eq!(
         (code, &report["host"], &report["seed"]),
         (0, &"free".into(), &serde_json::Value::Null)
     );
-    let (_, said) = text(&["check", "--host", "free", "--scenario", "alone"]);
+    let (_, said) = text(&["check", "--host", "free", "--scenario", "create-standalone"]);
     assert!(said.contains("on host free.\n"), "{said}");
     let (code, report) = json(&["check", "--host", "free", "--seed", "3"]);
     let error = report["error"].as_str().unwrap();
@@ -245,8 +248,10 @@ fn the_report_says_who_ran_the_flight() {
 
 #[test]
 fn a_bad_driver_is_named_on_either_host() {
-    for (driver, rule) in [("leaks-on-destroy", "KMD-DESTROY-002"), ("false-fence", "KMD-ISR-008")]
-    {
+    for (driver, rule) in [
+        ("kmd-leaks-destroyed-allocation", "KMD-DESTROY-002"),
+        ("kmd-reports-unsubmitted-fence", "KMD-ISR-008"),
+    ] {
         let (code, report) = json(&["check", driver, "--host", "free"]);
         let flights = report["scenarios"].as_array().unwrap().iter();
         let mut found = flights.flat_map(|it| it["findings"].as_array().unwrap());

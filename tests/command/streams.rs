@@ -50,7 +50,7 @@ fn my_minidriver_flies_clean() {
 
 /// What a camera with one pin, one size, no end and no memory of its own cannot do.
 const NOT_FLOWN: [&str; 4] =
-    ["stream-two-pins", "stream-format", "stream-end", "stream-video-memory"];
+    ["ks-two-pins", "ks-set-larger-format", "ks-end-of-stream", "ks-video-memory"];
 
 #[test]
 fn code_in_the_page_is_code_of_these_files() {
@@ -146,9 +146,9 @@ fn key(line: &str) -> Vec<&str> {
 #[test]
 fn what_the_page_quotes_is_real() {
     let page = read("docs/avstream.md");
-    let golden = read("tests/golden/stream-states.trace");
+    let golden = read("tests/golden/ks-state-transitions.trace");
     let (mut events, mut now, mut quoted) = (golden.lines(), page.clone(), 0);
-    for block in blocks(&page, "trace stream-states") {
+    for block in blocks(&page, "trace ks-state-transitions") {
         let mut real = String::new();
         for line in block.lines() {
             let event = events.find(|it| key(it) == key(line));
@@ -162,9 +162,10 @@ fn what_the_page_quotes_is_real() {
     }
     assert!(quoted > 25, "{quoted} lines");
     let reports = blocks(&page, "text");
-    for (driver, block) in ["capture-leaks-context", "capture-half-allocator"].iter().zip(&reports)
+    for (driver, block) in
+        ["ks-leaks-allocator-context", "ks-omits-delete-allocator"].iter().zip(&reports)
     {
-        let (_, said) = text(&["check", driver, "--scenario", "stream-states"]);
+        let (_, said) = text(&["check", driver, "--scenario", "ks-state-transitions"]);
         let finding = said.lines().skip_while(|it| !it.starts_with("  findings"));
         let found: String = finding.take(block.lines().count()).flat_map(|it| [it, "\n"]).collect();
         now = now.replace(block, &found);

@@ -30,30 +30,34 @@ fn a_file_is_flown_through_what_needs_a_user_mode_driver() {
     let flown: Vec<&Value> =
         report["scenarios"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
     assert_eq!(flown, listed);
-    for driver in ["softgpu-listed", "softgpu-virtual"] {
-        let some = ["--scenario", "surface", "--scenario", "surface-shared"];
+    for driver in ["softgpu-allocation-lists", "softgpu-gpummu"] {
+        let some = ["--scenario", "umd-texture", "--scenario", "umd-shared-resource"];
         let (code, report) = json(&[&["check", driver, "--umd", &file], &some[..]].concat());
         assert_eq!((code, &report["umd"]), (0, &file.as_str().into()), "{report}");
         assert_eq!(report["scenarios"][1]["result"], "clean", "{driver}: {report}");
     }
-    let (code, said) = text(&["check", "--umd", &file, "--scenario", "surface"]);
+    let (code, said) = text(&["check", "--umd", &file, "--scenario", "umd-texture"]);
     let first = format!("with the user-mode driver {file} on host stepped, seed 1.\n");
     assert!(code == 0 && said.contains(&first), "{said}");
     assert!(said.contains("live rules of user-mode drivers never evaluated: "), "{said}");
-    let (_, report) = json(&["check", "softgpu-listed", "--scenario", "surface"]);
+    let (_, report) = json(&["check", "softgpu-allocation-lists", "--scenario", "umd-texture"]);
     assert_eq!(report["umd"], "built-in");
-    assert!(json(&["check", "table", "--scenario", "alone"]).1["umd"].is_null());
+    assert!(json(&["check", "table", "--scenario", "create-standalone"]).1["umd"].is_null());
 }
 
 #[test]
 fn other_scenarios_are_flown_if_they_are_asked_for() {
-    let (code, report) = json(&["check", "--umd", &so(None), "--scenario", "alone"]);
-    assert_eq!((code, &report["scenarios"][0]["name"]), (0, &"alone".into()), "{report}");
+    let (code, report) = json(&["check", "--umd", &so(None), "--scenario", "create-standalone"]);
+    assert_eq!(
+        (code, &report["scenarios"][0]["name"]),
+        (0, &"create-standalone".into()),
+        "{report}"
+    );
 }
 
 #[test]
 fn a_bad_one_is_named() {
-    let (code, report) = json(&["check", "--umd", &so(Some("frees-twice"))]);
+    let (code, report) = json(&["check", "--umd", &so(Some("kmd-frees-pool-twice"))]);
     let flights = report["scenarios"].as_array().unwrap().iter();
     let mut found = flights.flat_map(|it| it["findings"].as_array().unwrap());
     let found = found.find(|it| it["rule"] == "UMD-DESTROY-010").unwrap();
@@ -88,7 +92,8 @@ fn a_file_that_is_no_driver_is_answered_with_what_to_do() {
 #[test]
 fn lists_say_who_has_and_who_needs_one() {
     let (_, said) = text(&["list", "drivers"]);
-    let has = |it: &&str| it.starts_with("softgpu-listed ") && it.contains("user-mode driver]");
+    let has =
+        |it: &&str| it.starts_with("softgpu-allocation-lists ") && it.contains("user-mode driver]");
     assert!(said.lines().any(|it| has(&it)), "{said}");
     let (before, bad) = said.split_once("\nBad user-mode drivers, ").unwrap();
     assert!(bad.contains("\numd-frees-twice ") && !before.contains("\numd-"), "{said}");
@@ -96,14 +101,14 @@ fn lists_say_who_has_and_who_needs_one() {
     let umd = |name: &str| {
         drivers.as_array().unwrap().iter().find(|it| it["name"] == name).unwrap()["umd"].clone()
     };
-    assert_eq!((umd("softgpu-virtual"), umd("table")), (true.into(), false.into()));
+    assert_eq!((umd("softgpu-gpummu"), umd("table")), (true.into(), false.into()));
     let (_, said) = text(&["list", "scenarios"]);
     let needs =
         |it: &&str| it.starts_with("surface ") && it.ends_with("[needs a user-mode driver]");
     assert!(said.lines().any(|it| needs(&it)), "{said}");
     let (_, scenarios) = json(&["list", "scenarios"]);
     let mut all = scenarios.as_array().unwrap().iter();
-    assert_eq!(all.find(|it| it["name"] == "surface").unwrap()["needs"][0], "OpenAdapter");
+    assert_eq!(all.find(|it| it["name"] == "umd-texture").unwrap()["needs"][0], "OpenAdapter");
 }
 
 #[test]
@@ -127,7 +132,7 @@ fn tables_and_explanations_have_them() {
     let rules = said["rules"].as_array().unwrap();
     assert!(rules.iter().any(|it| it["id"] == "UMD-DESTROY-001"), "{said}");
     let (code, said) = text(&["explain", "UMD-DESTROY-001"]);
-    assert!(code == 0 && said.contains("windtunnel check umd-releases-before-flush"), "{said}");
+    assert!(code == 0 && said.contains("windtunnel check umd-frees-before-flush"), "{said}");
     let (code, said) = json(&["explain", "E_INVALIDARG"]);
     assert_eq!((code, &said["value"]), (0, &"0x80070057".into()), "{said}");
     assert!(said["made_of"].as_array().unwrap().contains(&"STATUS_INVALID_PARAMETER".into()));
@@ -138,7 +143,7 @@ fn tables_and_explanations_have_them() {
 
 #[test]
 fn my_user_mode_driver_flies_clean() {
-    let below = drivers::find("softgpu-listed").unwrap(); // Any miniport.
+    let below = drivers::find("softgpu-allocation-lists").unwrap(); // Any miniport.
     let umd = umd_from_rust::<Maker>(); // For a file: load_umd(path)
     let flown = Flight::with_setup(below.make).umd(umd).fly(|tunnel| {
         let app = tunnel.application()?; // A process with a device, through the driver.
@@ -164,7 +169,7 @@ fn code_in_the_page_is_code_of_these_files() {
 #[test]
 fn what_the_page_quotes_is_real() {
     let page = read("docs/user-mode-drivers.md");
-    let arguments = ["--scenario", "surface-in-flight", "softgpu-listed"];
+    let arguments = ["--scenario", "umd-destroy-in-flight", "softgpu-allocation-lists"];
     let (code, said) =
         text(&[&["check", "--umd", &so(Some("releases-before-flush"))], &arguments[..]].concat());
     assert_eq!(code, 1, "{said}");
@@ -173,7 +178,7 @@ fn what_the_page_quotes_is_real() {
     let found: String = finding.take(block.lines().count()).flat_map(|it| [it, "\n"]).collect();
     let mut now = page.replace(&block, &found);
     let mut quoted = 0;
-    for name in ["surface-in-flight", "surface-deferred"] {
+    for name in ["umd-destroy-in-flight", "umd-deferred-destroy"] {
         let golden = read(&format!("tests/golden/{name}.trace"));
         let mut events = golden.lines();
         for block in blocks(&page, &format!("trace {name}")) {

@@ -8,10 +8,10 @@ use flight::{Component, Event, EventKind, Log, Passive, RuleId};
 use harness::{flown, run, softgpu, verified};
 use kernel::DriverSetup;
 use kernel::context::Context;
-use kernel::listed::BufferSizes;
 use kernel::miniport::{
     CreateContextArgs, DriverContext, DriverDevice, DriverError, DriverResult, HandleSlot, Miniport,
 };
+use kernel::render_args::BufferSizes;
 use softgpu::format::{HARDWARE_INFO_SIZE, HardwareInfo, read_hardware_info};
 use softgpu::{Gpu, MemoryPlan, SoftGpu};
 use std::sync::{Arc, Mutex};
@@ -42,10 +42,10 @@ fn each_driver_tells_what_its_hardware_can_do() {
         ("table", info(false, false, false)),
         ("softgpu-memory", info(false, false, true)),
         ("table-memory", info(false, false, true)),
-        ("softgpu-virtual", info(false, true, true)),
-        ("table-virtual", info(false, true, true)),
-        ("softgpu-listed", HardwareInfo { resident: false, ..info(true, false, true) }),
-        ("table-listed", info(true, false, true)),
+        ("softgpu-gpummu", info(false, true, true)),
+        ("table-gpummu", info(false, true, true)),
+        ("softgpu-allocation-lists", HardwareInfo { resident: false, ..info(true, false, true) }),
+        ("table-allocation-lists", info(true, false, true)),
     ] {
         for on in [HostKind::Deterministic(1), HostKind::Threaded] {
             let events = with(driver, on, |bench, at| {
@@ -247,10 +247,10 @@ fn a_driver_that_believes_user_mode_or_writes_too_far_is_named() {
     let crashed = "the driver crashed in a question of user mode with 0 bytes: anybody can send \
                    any, and they are to be checked";
     for (driver, message, rules) in [
-        ("writes-behind-answer", behind, &["KMD-CAPS-008"][..]),
-        ("believes-questions", crashed, &["KMD-CAPS-008", "WT-CRASH-001"]),
+        ("kmd-overruns-umd-query", behind, &["KMD-CAPS-008"][..]),
+        ("kmd-trusts-umd-query-node", crashed, &["KMD-CAPS-008", "WT-CRASH-001"]),
     ] {
-        let findings = flown(driver, "asks-driver", 1).findings;
+        let findings = flown(driver, "umd-query-driver-private", 1).findings;
         let named: Vec<_> = findings.iter().map(|it| it.rule.name()).collect();
         assert_eq!(named, rules, "{driver}");
         assert_eq!(

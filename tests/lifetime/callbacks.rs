@@ -3,10 +3,10 @@
 
 use flight::{EventKind, Passive};
 use harness::run;
+use kernel::callbacks::KernelCallbacks;
 use kernel::miniport::{
     CreateAllocationArgs, CreatedAllocations, DriverError, DriverResult, Miniport, OwningResource,
 };
-use kernel::services::KernelCallbacks;
 use kernel::{DriverSetup, Handle};
 use softgpu::format::describe;
 use softgpu::{MemoryPlan, SoftGpu};

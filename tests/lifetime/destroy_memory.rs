@@ -151,7 +151,7 @@ fn a_lock_is_dropped_before_its_allocation_waits_for_anything() {
 
 #[test]
 fn an_unlocked_one_has_no_lock_to_drop() {
-    ends("destroy-unlocked", 1, |it| {
+    ends("destroy-after-unlock", 1, |it| {
         let dropped =
             |event: &Event| matches!(event.kind, EventKind::LockEnded { dropped: true, .. });
         assert_eq!(it.places(dropped).count(), 0);
@@ -181,7 +181,7 @@ fn an_evicted_one_pages_nothing() {
 
 #[test]
 fn a_mapped_one_is_unmapped_before_it_is_closed() {
-    ends("destroy-mapped", 4, |it| {
+    ends("destroy-in-aperture", 4, |it| {
         let unmapped = it.done("unmap-aperture");
         assert_eq!(unmapped.len(), 1, "{}", it.allocation);
         let (idle, closes) = (it.one(it.view, "view.idle"), it.one(it.view, "ddi.closes"));
@@ -198,13 +198,13 @@ fn a_mapped_one_is_unmapped_before_it_is_closed() {
 
 #[test]
 fn one_in_transfer_ends_when_it_has_arrived() {
-    ends("destroy-in-transfer", 8, |it| {
+    ends("destroy-during-transfer", 8, |it| {
         let idle = it.one(it.view, "view.idle");
         // Nothing of the device's runs, so its own work is no reason to wait.
         let mut next = it.events[it.asked..idle].iter();
         assert!(next.all(|it| !matches!(it.kind, EventKind::PagingDone { .. })));
     });
-    let seen = events("destroy-in-transfer", HostKind::Deterministic(1));
+    let seen = events("destroy-during-transfer", HostKind::Deterministic(1));
     let late = |it: &End<'_>| {
         let done = |event: &Event| match event.kind {
             EventKind::PagingDone { of, .. } => of == it.allocation,

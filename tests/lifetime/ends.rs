@@ -61,7 +61,7 @@ fn a_synchronous_destroy_behind_work_that_never_ends_is_answered_after_a_reset()
 #[test]
 fn a_resource_goes_with_the_last_of_its_members_whichever_call_that_is() {
     for seed in 0..50 {
-        let events = flown("softgpu", "member-in-flight", seed).events;
+        let events = flown("softgpu", "destroy-member-in-flight", seed).events;
         let gone = |number| {
             let subject = Kind::Allocation.subject(number);
             place(&events, "gone", |it| {
@@ -76,7 +76,7 @@ fn a_resource_goes_with_the_last_of_its_members_whichever_call_that_is() {
         assert!(end > gone(1) && end > gone(2), "seed {seed}");
     }
     // Behind the work, the member that assumes nothing goes first, and the resource does not.
-    let events = flown("softgpu", "member-in-flight", 1).events;
+    let events = flown("softgpu", "destroy-member-in-flight", 1).events;
     let stays = |it: &Event| matches!(it.kind, EventKind::DdiResource { destroy: false, .. });
     let stays = place(&events, "the resource stays", stays);
     let passed = |it: &Event| it.kind == EventKind::FencePassed { fence: Fence(2) };
@@ -87,7 +87,7 @@ fn a_resource_goes_with_the_last_of_its_members_whichever_call_that_is() {
 fn an_end_behind_two_nodes_waits_for_both() {
     let mut behind_both = 0;
     for seed in 0..50 {
-        let events = flown("softgpu", "two-nodes", seed).events;
+        let events = flown("softgpu", "destroy-two-nodes", seed).events;
         for retirement in [1, 2].map(|it| Kind::Retirement.subject(it)) {
             let idle = |it: &Event| it.subject == retirement && it.kind == EventKind::RetireIdle {};
             let idle = place(&events, "idle", idle);
@@ -229,12 +229,13 @@ fn a_create_whose_resource_was_destroyed_meanwhile_is_undone() {
 
 #[test]
 fn a_changed_hresource_is_used_from_then_on() {
-    let flights = ["growing", "members", "empty-resource"].map(|scenario| {
-        let flown = flown("table-moves-resource", scenario, 1);
-        assert!(flown.findings.is_empty(), "{:?}", flown.findings);
-        assert!(flown.rule_counts.count_of(RuleId::KMD_ALLOC_010) > 0);
-        flown.events
-    });
+    let flights = ["create-into-resource", "destroy-members-by-list", "destroy-empty-resource"]
+        .map(|scenario| {
+            let flown = flown("table-resource-handle-changes", scenario, 1);
+            assert!(flown.findings.is_empty(), "{:?}", flown.findings);
+            assert!(flown.rule_counts.count_of(RuleId::KMD_ALLOC_010) > 0);
+            flown.events
+        });
     for events in flights {
         let words = events.iter().filter_map(|it| match it.kind {
             EventKind::DriverHandleSet { of: to } if to == Kind::Resource.subject(1) => {
@@ -254,7 +255,7 @@ fn a_changed_hresource_is_used_from_then_on() {
 
 #[test]
 fn a_driver_may_call_back_on_what_it_is_building() {
-    let events = flown("table", "alone", 1).events;
+    let events = flown("table", "create-standalone", 1).events;
     let open = |it: &Event| matches!(&it.kind, EventKind::DdiCall { name, .. } if name == "DxgkDdiOpenAllocation");
     let call = place(&events, "open", open);
     let number = events[call].call;
@@ -274,7 +275,7 @@ fn a_driver_may_call_back_on_what_it_is_building() {
 
 #[test]
 fn a_driver_that_refuses_to_destroy_does_not_get_it_again() {
-    let flown = flown("fails-destroy", "members", 1);
+    let flown = flown("kmd-fails-destroy-allocation", "destroy-members-by-list", 1);
     let rule = flown.findings.first().map(|it| (it.rule, it.severity));
     assert_eq!(rule, Some((RuleId::KMD_DESTROY_009, Severity::Warning)));
     for number in 1..=3 {

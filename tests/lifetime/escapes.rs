@@ -29,7 +29,7 @@ fn at_level_two_nobody_else_is_inside_and_no_packet_flies() {
     let (mut twos, mut gpu_wait) = (0, 0);
     for driver in ["softgpu", "table"] {
         for seed in 0..50 {
-            let flown = flown(driver, "escapes-with-work", seed);
+            let flown = flown(driver, "escape-during-submit", seed);
             assert_eq!(flown.findings, [], "{driver}, seed {seed}");
             let (mut inside, mut flying) = (0, 0);
             for event in &flown.events {

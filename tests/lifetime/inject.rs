@@ -7,6 +7,7 @@ use drivers::Listed;
 use flight::{Component, DeviceLevel, Dispatch, Log, Passive};
 use harness::good_scenarios;
 use kernel::DriverSetup;
+use kernel::callbacks::KernelCallbacks;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
@@ -16,7 +17,6 @@ use kernel::miniport::{
     SubmitCommandVirtualArgs,
 };
 use kernel::power::SetPowerArgs;
-use kernel::services::KernelCallbacks;
 use std::cell::{Cell, RefCell};
 use std::panic::resume_unwind;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use windtunnel::{Outcome, SCENARIOS};
 
 #[test]
 fn the_same_seed_is_the_same_flight_byte_for_byte() {
-    for driver in ["softgpu", "table", "table-moves-resource", "softgpu-memory"] {
+    for driver in ["softgpu", "table", "table-resource-handle-changes", "softgpu-memory"] {
         for scenario in SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.is_empty()) {
             let one = trace::text(&flown(driver, scenario.name, 7).events);
             let two = trace::text(&flown(driver, scenario.name, 7).events);
@@ -16,7 +16,7 @@ fn the_same_seed_is_the_same_flight_byte_for_byte() {
 
 #[test]
 fn another_seed_is_another_order() {
-    let text = |seed| trace::text(&flown("softgpu", "two-threads", seed).events);
+    let text = |seed| trace::text(&flown("softgpu", "process-two-threads", seed).events);
     assert!((2..20).any(|seed| text(seed) != text(1)));
 }
 
@@ -32,7 +32,7 @@ fn many(driver: &str, scenario: &str, seeds: u64) {
 fn good_drivers_fly_clean_through_every_good_scenario_in_many_orders() {
     // A hundred orders of each are some twenty thousand flights: that is for the long mode.
     let seeds = repeats(20, 100);
-    for driver in ["softgpu", "table", "table-moves-resource", "softgpu-memory"] {
+    for driver in ["softgpu", "table", "table-resource-handle-changes", "softgpu-memory"] {
         for scenario in good_scenarios(driver) {
             many(driver, scenario.name, seeds);
         }
@@ -41,22 +41,27 @@ fn good_drivers_fly_clean_through_every_good_scenario_in_many_orders() {
 
 #[test]
 fn two_threads_leave_nothing_alive_in_many_orders() {
-    many("softgpu", "two-threads", repeats(500, 2000));
+    many("softgpu", "process-two-threads", repeats(500, 2000));
 }
 
 #[test]
 fn two_processes_leave_nothing_alive_in_300_orders() {
-    many("softgpu", "two-processes", 300);
+    many("softgpu", "process-two-processes", 300);
 }
 
 #[test]
 fn two_threads_of_a_table_driver_leave_nothing_alive_in_300_orders() {
-    many("table", "two-threads", 300);
+    many("table", "process-two-threads", 300);
 }
 
 #[test]
 fn ends_behind_work_leave_nothing_alive_in_200_orders() {
-    for scenario in ["member-in-flight", "device-end", "killed", "adapter-end"] {
+    for scenario in [
+        "destroy-member-in-flight",
+        "destroy-device-in-use",
+        "process-killed-in-use",
+        "pnp-remove-in-use",
+    ] {
         many("softgpu", scenario, 200);
     }
 }

@@ -4,9 +4,9 @@
 
 use flight::{Component, Event, EventKind, Kind, Log, Passive, RuleId};
 use harness::{KernelTestbed, flown, run, verified};
+use kernel::callbacks::KernelCallbacks;
 use kernel::miniport::{DriverError, DriverResult, Features, Miniport};
 use kernel::power::PowerAction;
-use kernel::services::KernelCallbacks;
 use kernel::{DriverSetup, Handle, Kernel};
 use softgpu::format::{Command, describe_in, only_in};
 use softgpu::{LOCAL, MemoryPlan, SoftGpu};
@@ -181,7 +181,7 @@ fn an_adapter_that_does_not_start_again_is_removed() {
 #[test]
 fn a_driver_meets_its_adapter_once_and_starts_it_often() {
     for driver in GOOD {
-        let called = flown(driver, "start-stop-start", 1);
+        let called = flown(driver, "pnp-restart", 1);
         let called = calls(&called.events);
         let count = |name| called.iter().filter(|it| **it == name).count();
         assert_eq!(
@@ -194,10 +194,10 @@ fn a_driver_meets_its_adapter_once_and_starts_it_often() {
 
 #[test]
 fn what_hands_the_display_on_comes_first_and_the_plain_stop_only_if_that_failed() {
-    let good = flown("table", "alone", 1);
+    let good = flown("table", "create-standalone", 1);
     let called = calls(&good.events);
     assert_eq!(called[called.len() - 4..], [RELEASE, STOP, REMOVE, UNLOAD]);
-    let bad = flown("releases-no-display", "alone", 1);
+    let bad = flown("kmd-releases-missing-post-display", "create-standalone", 1);
     let called = calls(&bad.events);
     assert_eq!(called[called.len() - 3..], [RELEASE, REMOVE, UNLOAD]);
     assert_eq!(bad.findings.first().map(|it| it.rule), Some(RuleId::KMD_PNP_007));
@@ -279,7 +279,7 @@ fn nobody_is_inside_a_driver_that_sleeps() {
     for driver in GOOD {
         let mut gpu_wait = 0;
         for seed in 0..20 {
-            let events = flown(driver, "power-while-working", seed).events;
+            let events = flown(driver, "power-cycle-two-clients", seed).events;
             let mut sleeps = false;
             for event in &events {
                 match &event.kind {
@@ -331,7 +331,7 @@ fn hardware_that_was_pulled_out_has_nothing_to_do_any_more() {
     ];
     for driver in GOOD {
         for seed in 0..20 {
-            let flown = flown(driver, "surprise-removal", seed);
+            let flown = flown(driver, "pnp-surprise-removal", seed);
             assert!(flown.rule_counts.count_of(RuleId::KMD_PNP_010) > 0);
             let pulled = |it: &Event| it.kind == EventKind::AdapterSurpriseRemoved {};
             let at = flown.events.iter().position(pulled).unwrap();
@@ -376,7 +376,8 @@ fn whoever_ends_an_adapter_second_waits_for_the_first() {
 #[test]
 fn no_rule_of_this_family_is_left_to_chance() {
     let drivers = ["table", "table-memory", "softgpu-memory"];
-    let stories = ["start-stop-start", "surprise-removal", "power-down-and-up", "reset-device"];
+    let stories =
+        ["pnp-restart", "pnp-surprise-removal", "power-cycle-with-work", "pnp-reset-device"];
     let pnp = RuleId::LIVE.iter().filter(|it| it.name().starts_with("KMD-PNP-"));
     let mut tally = flight::RuleCounts::default();
     for driver in drivers {

@@ -4,8 +4,8 @@
 use abi::ukm::D3DDDI_EVICT_FLAGS as EvictFlags;
 use flight::{Event, EventKind, Passive};
 use harness::flown;
-use harness::memory::hidden;
-use harness::sight::{MemoryTestbed, PAGE, peek, with_clean_memory_testbed};
+use harness::memory_client::hidden;
+use harness::memory_testbed::{MemoryTestbed, PAGE, peek, with_clean_memory_testbed};
 use kernel::SegmentSpace;
 use softgpu::format::only_in;
 use softgpu::{APERTURE, LOCAL, MemoryPlan};
@@ -135,7 +135,7 @@ fn work_that_may_use_it_passes_first() {
 #[test]
 fn a_flight_is_compacted_and_clean() {
     for seed in 1..=10 {
-        let flown = flown("softgpu-memory", "memory-compacted", HostKind::Deterministic(seed));
+        let flown = flown("softgpu-memory", "residency-compaction", HostKind::Deterministic(seed));
         assert_eq!(flown.outcome, Outcome::Clean, "{:?}", flown.findings);
         let moved = |it: &&Event| match &it.kind {
             EventKind::MemoryEvicted { why, .. } => why == "memory is compacted",

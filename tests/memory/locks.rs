@@ -4,7 +4,7 @@
 use abi::status::{STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_INVALID_PARAMETER};
 use abi::ukm::D3DDDICB_LOCKFLAGS as LockFlags;
 use flight::{Event, EventKind};
-use harness::sight::{
+use harness::memory_testbed::{
     MemoryTestbed, PAGE, peek, with_clean_memory_testbed, with_memory_testbed, write_cpu,
 };
 use kernel::segment::PlacementRequirements;

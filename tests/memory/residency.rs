@@ -5,8 +5,8 @@
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as CreateFlags;
 use abi::ukm::{D3DDDI_EVICT_FLAGS as EvictFlags, D3DDDI_RECLAIM_RESULT_DISCARDED as DISCARDED};
 use flight::{Event, EventKind};
-use harness::memory::{hidden, pages_of_each};
-use harness::sight::{
+use harness::memory_client::{hidden, pages_of_each};
+use harness::memory_testbed::{
     MemoryTestbed, PAGE, peek, with_clean_memory_testbed, with_memory_testbed, write_cpu,
 };
 use softgpu::format::{anywhere, describe_in, only_in};

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use flight::{Event, EventKind, Kind, Passive, RuleId, Subject};
-use harness::memory::pages_of_each;
+use harness::memory_client::pages_of_each;
 use harness::{HookPoint, Keeper, KernelTestbed, flown, good_scenarios, run, verified};
 use kernel::miniport::DriverError;
 use kernel::{Handle, MakeResidentRequest, Residency};
@@ -561,7 +561,7 @@ fn an_area_of_a_lost_device_is_kept_until_its_packets_have_passed() {
 /// Every good scenario, in many orders, on every driver that has save areas.
 #[test]
 fn drivers_with_save_areas_fly_clean_in_many_orders() {
-    for driver in ["softgpu-memory", "softgpu-changing", "table-memory"] {
+    for driver in ["softgpu-memory", "softgpu-context-allocation-updates", "table-memory"] {
         let good = good_scenarios(driver);
         for (seed, scenario) in (0..10).flat_map(|seed| good.iter().map(move |it| (seed, it))) {
             let flown = flown(driver, scenario.name, seed);

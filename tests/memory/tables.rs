@@ -12,27 +12,27 @@ use windtunnel::{HostKind, Scenario};
 
 /// Each driver that gets page tables wrong, and a scenario that shows it.
 const CASES: &[(&str, &str, RuleId)] = &[
-    ("never-flushes", "map-moves", RuleId::WT_TABLES_001),
-    ("flushes-a-page", "map-moves", RuleId::WT_TABLES_001),
-    ("flushes-nothing", "map-bounds", RuleId::KMD_PAGING_024),
-    ("writes-addresses", "map-and-draw", RuleId::WT_TABLES_001),
-    ("entry-short", "map-and-draw", RuleId::WT_TABLES_001),
-    ("entry-more", "map-and-draw", RuleId::WT_TABLES_001),
-    ("wrong-table", "map-and-draw", RuleId::WT_TABLES_001),
-    ("writes-once", "map-and-draw", RuleId::KMD_PAGING_021),
-    ("reads-on", "map-and-draw", RuleId::KMD_PAGING_021),
-    ("writes-later", "map-and-draw", RuleId::KMD_PAGING_020),
-    ("counts-a-buffer", "map-and-draw", RuleId::KMD_PAGING_020),
-    ("adds-offset", "memory-compacted", RuleId::KMD_PAGING_027),
-    ("keeps-root", "two-spaces", RuleId::KMD_SUBMIT_014),
-    ("all-entries", "map-and-draw", RuleId::KMD_PT_003),
-    ("rounds-entries", "map-and-draw", RuleId::KMD_PT_003),
-    ("odd-root", "map-and-draw", RuleId::KMD_PT_002),
-    ("fewer-entries", "map-and-draw", RuleId::KMD_PT_002),
-    ("needs-allocation", "map-and-draw", RuleId::KMD_PT_004),
-    ("keeps-late", "map-and-draw", RuleId::KMD_PROC_003),
-    ("keeps-a-page", "map-and-draw", RuleId::KMD_PROC_004),
-    ("keeps-crooked", "map-and-draw", RuleId::KMD_PROC_004),
+    ("kmd-ignores-tlb-flush", "gpuva-evict-and-restore", RuleId::WT_TABLES_001),
+    ("kmd-flushes-one-tlb-page", "gpuva-evict-and-restore", RuleId::WT_TABLES_001),
+    ("kmd-ignores-full-tlb-flush", "gpuva-map-bounds", RuleId::KMD_PAGING_024),
+    ("kmd-writes-page-address-entries", "gpuva-map-and-submit", RuleId::WT_TABLES_001),
+    ("kmd-writes-one-entry-less", "gpuva-map-and-submit", RuleId::WT_TABLES_001),
+    ("kmd-writes-one-entry-more", "gpuva-map-and-submit", RuleId::WT_TABLES_001),
+    ("kmd-writes-parent-page-table", "gpuva-map-and-submit", RuleId::WT_TABLES_001),
+    ("kmd-ignores-entry-repeat", "gpuva-map-and-submit", RuleId::KMD_PAGING_021),
+    ("kmd-reads-repeated-entries", "gpuva-map-and-submit", RuleId::KMD_PAGING_021),
+    ("kmd-defers-cpu-table-update", "gpuva-map-and-submit", RuleId::KMD_PAGING_020),
+    ("kmd-counts-cpu-update-commands", "gpuva-map-and-submit", RuleId::KMD_PAGING_020),
+    ("kmd-adds-offset-virtual-transfer", "residency-compaction", RuleId::KMD_PAGING_027),
+    ("kmd-keeps-first-root-table", "gpuva-two-processes", RuleId::KMD_SUBMIT_014),
+    ("kmd-assumes-full-root-table", "gpuva-map-and-submit", RuleId::KMD_PT_003),
+    ("kmd-rounds-root-entries", "gpuva-map-and-submit", RuleId::KMD_PT_003),
+    ("kmd-returns-unrounded-root-size", "gpuva-map-and-submit", RuleId::KMD_PT_002),
+    ("kmd-returns-fewer-root-entries", "gpuva-map-and-submit", RuleId::KMD_PT_002),
+    ("kmd-requires-host-aperture-allocation", "gpuva-map-and-submit", RuleId::KMD_PT_004),
+    ("kmd-reserves-range-at-destroy", "gpuva-map-and-submit", RuleId::KMD_PROC_003),
+    ("kmd-reserves-small-range", "gpuva-map-and-submit", RuleId::KMD_PROC_004),
+    ("kmd-reserves-misaligned-range", "gpuva-map-and-submit", RuleId::KMD_PROC_004),
 ];
 
 #[test]
@@ -49,7 +49,7 @@ fn a_driver_that_gets_page_tables_wrong_is_named() {
 }
 
 const GOOD: [&str; 4] =
-    ["softgpu-virtual", "softgpu-two-levels", "softgpu-cpu-tables", "table-virtual"];
+    ["softgpu-gpummu", "softgpu-gpummu-two-levels", "softgpu-gpummu-cpu-updates", "table-gpummu"];
 
 /// The scenarios of virtual addresses.
 fn at_addresses(driver: &str) -> impl Iterator<Item = &'static Scenario> {
@@ -95,7 +95,7 @@ fn good_drivers_keep_every_rule_when_threads_run_side_by_side() {
 
 #[test]
 fn what_a_driver_keeps_is_a_clients_if_it_says_so() {
-    let make = drivers::find("table-virtual").unwrap().make;
+    let make = drivers::find("table-gpummu").unwrap().make;
     harness::run(1, make, |wing, at| {
         let client = Client::new(&wing.kernel);
         let adapter = client.adapters(at).unwrap()[0];

@@ -20,7 +20,7 @@ use flight::{
     Component, HardwareModel, Host, Log, MemoryObserver, PageTableWrite, PagingMove, Passive,
     RuleId, Subject, TlbFlush, WaitResult, WaitToken, next_random,
 };
-use harness::memory::random_wants;
+use harness::memory_client::random_wants;
 use harness::{KernelTestbed, attempt, verified};
 use kernel::mmu::UpdateMode;
 use kernel::segment::PlacementRequirements;
@@ -613,7 +613,7 @@ fn every_byte_is_right_whoever_writes_the_tables() {
 /// A driver of the registry in a small story of that kind.
 fn planted(driver: &str, on: HostKind, hasty: bool) -> Told {
     let make = drivers::find(driver).unwrap().make;
-    let compares = driver == "table-virtual";
+    let compares = driver == "table-gpummu";
     let story = Story { allocations: 256, turns: 240, compares, hasty, watched: false };
     tell(on, make, story)
 }
@@ -632,18 +632,18 @@ fn named(told: &Told, who: Component, rule: RuleId, said: &[&str]) {
 #[test]
 fn a_translation_that_is_not_forgotten_is_named() {
     let said = &["after the flush from 0x", " of process ", "the GPU finds page 0x", " at 0x"];
-    for driver in ["never-flushes", "flushes-a-page"] {
+    for driver in ["kmd-ignores-tlb-flush", "kmd-flushes-one-tlb-page"] {
         let told = planted(driver, HostKind::Deterministic(1), false);
         named(&told, Component::Driver, RuleId::WT_TABLES_001, said);
     }
-    let told = planted("flushes-nothing", HostKind::Deterministic(1), false);
+    let told = planted("kmd-ignores-full-tlb-flush", HostKind::Deterministic(1), false);
     let said = &["after the flush of the whole address space of space ", " of process ", " at 0x"];
     named(&told, Component::Driver, RuleId::KMD_PAGING_024, said);
 }
 
 #[test]
 fn an_entry_in_a_wrong_unit_is_named() {
-    let told = planted("writes-addresses", HostKind::Deterministic(1), false);
+    let told = planted("kmd-writes-page-address-entries", HostKind::Deterministic(1), false);
     let said = &[
         "the update (paging ",
         " of a table of level 2 ",
@@ -659,7 +659,7 @@ fn addresses_freed_under_a_packet_are_named() {
     for on in
         [HostKind::Deterministic(1), HostKind::Deterministic(2), HostKind::DeterministicPressure(1)]
     {
-        let told = planted("softgpu-virtual", on, true);
+        let told = planted("softgpu-gpummu", on, true);
         let said = &["a packet of context ", " touched address 0x", "which was freed while it was"];
         named(&told, Component::Client, RuleId::GPUVA_FREE_002, said);
         // Its device is lost, and only that.
@@ -670,7 +670,7 @@ fn addresses_freed_under_a_packet_are_named() {
 #[test]
 fn a_driver_with_a_table_gets_it_right() {
     for on in [HostKind::Deterministic(1), HostKind::DeterministicPressure(2), HostKind::Threaded] {
-        let told = planted("table-virtual", on, false);
+        let told = planted("table-gpummu", on, false);
         assert_eq!((told.findings, told.left), (Vec::new(), None));
         assert_eq!(told.refused, Vec::<NTSTATUS>::new());
     }

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use flight::{HardwareModel, Log, Passive, WaitResult, next_random};
-use harness::memory::random_wants;
+use harness::memory_client::random_wants;
 use harness::{KernelTestbed, run};
 use kernel::{DriverSetup, Handle, Kernel};
 use softgpu::format::{Command, describe_in, encode};

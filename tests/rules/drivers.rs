@@ -57,7 +57,7 @@ fn names_are_there_once_and_good_ones_first() {
     assert_eq!(names.len(), ALL.len());
     assert_eq!(ALL.iter().map(|it| it.name).take(2).collect::<Vec<_>>(), ["softgpu", "table"]);
     assert!(ALL.is_sorted_by_key(|it| !it.breaks.is_empty()));
-    assert_eq!(find("crashes").unwrap().breaks, [RuleId::WT_CRASH_001]);
+    assert_eq!(find("kmd-crashes-in-destroy").unwrap().breaks, [RuleId::WT_CRASH_001]);
     assert!(find("no-such").is_none());
 }
 
@@ -72,7 +72,7 @@ fn a_flight_repeats() {
 
 #[test]
 fn what_a_driver_holds_is_not_destroyed_before_it_is_let_go() {
-    let flown = fly(find("never-releases").unwrap(), 1);
+    let flown = fly(find("kmd-leaks-handle-data").unwrap(), 1);
     let rules: BTreeSet<RuleId> = flown.findings.iter().map(|it| it.rule).collect();
     // The kernel waits, and takes the hold back when the device goes.
     assert!(rules.contains(&RuleId::CB_HANDLE_005) && !rules.contains(&RuleId::ALLOC_DESTROY_019));

@@ -56,19 +56,19 @@ const fn case(rule: RuleId, flight: &'static str, about: &'static str, change: C
 const CASES: &[Case] = &[
     case(
         RuleId::HANDLE_FORM_001,
-        "resource",
+        "create-resource",
         "a local name that ends in one",
         Set("handle.published of=device:1", "handle", "0x40000041"),
     ),
     case(
         RuleId::HANDLE_FORM_002,
-        "shared",
+        "create-shared",
         "a global name that looks like a local one",
         Set("handle.shared", "handle", "0x40000040"),
     ),
     case(
         RuleId::HANDLE_FORM_003,
-        "resource",
+        "create-resource",
         "a number is left out",
         Set("handle.reserved handle=0x40000040", "handle", "0x40000080"),
     ),
@@ -80,37 +80,37 @@ const CASES: &[Case] = &[
     ),
     case(
         RuleId::HANDLE_FORM_005,
-        "refused-create",
+        "create-driver-failure",
         "a refused create keeps a name",
         Missing("handle.cancelled"),
     ),
     case(
         RuleId::ALLOC_CREATE_007,
-        "resource",
+        "create-resource",
         "a resource is named to another device",
         Set("resource-view.retiring", "by", "device:9"),
     ),
     case(
         RuleId::ALLOC_CREATE_008,
-        "shared",
+        "create-shared",
         "a resource shared for NT handles has a global name",
         Set("resource.created", "sharing", "nt"),
     ),
     case(
         RuleId::ALLOC_CREATE_020,
-        "lost-device",
+        "submit-device-lost",
         "an allocation is created on a lost device",
         Early("device.lost", "allocation.created"),
     ),
     case(
         RuleId::ALLOC_CREATE_021,
-        "resource",
+        "create-resource",
         "the driver is shown other private data",
         Set("allocation.created", "seen", "0x00000000"),
     ),
     case(
         RuleId::ALLOC_DESTROY_002,
-        "resource",
+        "create-resource",
         "a resource goes before its members",
         Early("resource.destroyed", "ddi.call name=DxgkDdiDestroyAllocation"),
     ),
@@ -122,37 +122,37 @@ const CASES: &[Case] = &[
     ),
     case(
         RuleId::ALLOC_DESTROY_007,
-        "destroy-assume",
+        "destroy-assume-not-in-use",
         "work passes while a view said not to be in use waits",
         Early("packet.done", "view.idle"),
     ),
     case(
         RuleId::ALLOC_DESTROY_009,
-        "destroy-sync",
+        "destroy-synchronous",
         "a synchronous call is answered before the end",
         Early("retire.returned", "view.closed"),
     ),
     case(
         RuleId::ALLOC_DESTROY_010,
-        "resource",
+        "create-resource",
         "one name is closed twice, another never",
         Set("view:2 view.retiring", "subject", "view:1"),
     ),
     case(
         RuleId::ALLOC_DESTROY_011,
-        "destroy-sync",
+        "destroy-synchronous",
         "a call that was not synchronous waits",
         Set("retire.requested", "sync", "false"),
     ),
     case(
         RuleId::ALLOC_DESTROY_013,
-        "first-version",
+        "destroy-v1",
         "a call without flags is taken as one with a flag",
         Set("retire.requested", "assume", "true"),
     ),
     case(
         RuleId::ALLOC_DESTROY_015,
-        "resource",
+        "create-resource",
         "an allocation is destroyed before its view is closed",
         Late("view.closed", "ddi.destroys"),
     ),
@@ -164,69 +164,74 @@ const CASES: &[Case] = &[
     ),
     case(
         RuleId::ALLOC_DESTROY_017,
-        "resource",
+        "create-resource",
         "a resource is destroyed while its device has it open",
         Late("resource-view.closed", "ddi.resource"),
     ),
     case(
         RuleId::ALLOC_DESTROY_019,
-        "resource",
+        "create-resource",
         "an allocation is destroyed while its driver holds its data",
         Missing("handle-data.released"),
     ),
     case(
         RuleId::CB_HANDLE_003,
-        "resource",
+        "create-resource",
         "the data behind a handle is somebody else's",
         Set("handle-data.acquired", "word", "driver-pointer:99"),
     ),
     case(
         RuleId::ALLOC_DESTROY_025,
-        "empty-resource",
+        "destroy-empty-resource",
         "a resource goes with its last member, while it has its name",
         Early("resource.destroyed", "resource-view.retiring"),
     ),
-    case(RuleId::WT_GONE_001, "resource", "a resource never goes", Missing("resource.destroyed")),
+    case(
+        RuleId::WT_GONE_001,
+        "create-resource",
+        "a resource never goes",
+        Missing("resource.destroyed"),
+    ),
     case(
         RuleId::ALLOC_SHARE_004,
-        "share",
+        "share-creator-ends-first",
         "an opener gets only some of the members",
         Set("ddi.opens create=false", "batch", "1"),
     ),
     case(
         RuleId::ALLOC_SHARE_001,
-        "share",
+        "share-creator-ends-first",
         "a query copies the runtime's data",
         Set("share.queried", "copied", "14"),
     ),
     case(
         RuleId::ALLOC_SHARE_002,
-        "share",
+        "share-creator-ends-first",
         "a sum past 32 bits is said",
         Set("share.recorded", "total", "4294967328"),
     ),
     case(
         RuleId::ALLOC_SHARE_005,
-        "share",
+        "share-creator-ends-first",
         "an opener is told another number of bytes",
         Set("share.opened", "written", "16"),
     ),
     case(
         RuleId::DEV_LIFE_007,
-        "lost-device",
+        "submit-device-lost",
         "a device works before it is lost, but is said not to",
         Set("device.state-queried state=active", "state", "hung"),
     ),
     Case {
         rule: RuleId::DEV_LIFE_008,
         along: &[RuleId::HANDLE_FORM_005],
-        flight: "work",
+        flight: "submit-fill-and-copy",
         about: "a device is refused for a quota",
         change: Set("leave call=D3DKMTCreateDevice", "status", "0xc0000044"),
     },
     case(
         RuleId::WT_STOP_001,
-        "alone",
+        "create-standalone",
         "a stopped driver is called again",
         Set("ddi.call name=DxgkDdiRemoveDevice", "name", "DxgkDdiStopDevice"),
     ),
@@ -238,43 +243,43 @@ const CASES: &[Case] = &[
     ),
     case(
         RuleId::DEV_LIFE_002,
-        "work",
+        "submit-fill-and-copy",
         "a device goes before its context",
         Missing("context.destroyed"),
     ),
     case(
         RuleId::DEV_LIFE_004,
-        "work",
+        "submit-fill-and-copy",
         "a context goes before its work",
         Early("context.destroyed", "packet.done"),
     ),
     case(
         RuleId::KMD_PNP_001,
-        "resource",
+        "create-resource",
         "an adapter is started although its driver declined it",
         Set("ddi.return name=DxgkDdiAddDevice", "answer", "declined"),
     ),
     case(
         RuleId::KMD_CTX_007,
-        "work",
+        "submit-fill-and-copy",
         "the driver is told to destroy a context that has work",
         Early("context:1 ddi.ends", "packet.done"),
     ),
     case(
         RuleId::KMD_ALLOC_010,
-        "members",
+        "destroy-members-by-list",
         "a call carries a word that is not the resource's",
         Set("ddi.resource destroy=true", "word", "driver-pointer:99"),
     ),
     case(
         RuleId::KMD_DESTROY_001,
-        "resource",
+        "create-resource",
         "one allocation is destroyed twice, another never",
         Set("allocation:2 ddi.destroys", "subject", "allocation:1"),
     ),
     case(
         RuleId::KMD_DESTROY_006,
-        "member-in-flight",
+        "destroy-member-in-flight",
         "a resource goes while a member lives",
         Set("ddi.resource destroy=false", "goes", "true"),
     ),
@@ -282,14 +287,14 @@ const CASES: &[Case] = &[
         along: &[RuleId::KMD_LEVEL_007],
         ..case(
             RuleId::KMD_DESTROY_010,
-            "resource",
+            "create-resource",
             "the driver is told to destroy at dispatch level",
             Set("ddi.call name=DxgkDdiDestroyAllocation", "level", "dispatch"),
         )
     },
     case(
         RuleId::KMD_DESTROY_011,
-        "resource",
+        "create-resource",
         "an allocation is destroyed by another adapter",
         Set("ddi.destroys", "adapter", "adapter:9"),
     ),
@@ -297,7 +302,7 @@ const CASES: &[Case] = &[
         along: &[RuleId::KMD_LEVEL_004],
         ..case(
             RuleId::KMD_LEVEL_003,
-            "two-threads",
+            "process-two-threads",
             "two threads are inside a class of level one",
             Late(SUBMITTED, SUBMITS),
         )
@@ -307,7 +312,7 @@ const CASES: &[Case] = &[
         along: &[RuleId::KMD_LEVEL_003],
         ..case(
             RuleId::KMD_LEVEL_004,
-            "two-processes",
+            "process-two-processes",
             "two threads are inside the scheduler's class",
             Late(SUBMITTED, SUBMITS),
         )
@@ -320,37 +325,37 @@ const CASES: &[Case] = &[
     ),
     case(
         RuleId::DEV_LIFE_010,
-        "escapes",
+        "escape-hardware-access",
         "level two is given to an escape without HardwareAccess",
         Set("ddi.escapes hardware=true", "hardware", "false"),
     ),
     case(
         RuleId::DEV_LIFE_014,
-        "escapes",
+        "escape-hardware-access",
         "an escape that names what is not there comes to the driver",
         Set("escape.requested", "resolved", "false"),
     ),
     case(
         RuleId::KMD_LEVEL_002,
-        "escapes",
+        "escape-hardware-access",
         "a packet is under way when the driver is called at level two",
         Late("packet.done fence=3", "ddi.escapes hardware=true"),
     ),
     case(
         RuleId::KMD_LEVEL_007,
-        "work",
+        "submit-fill-and-copy",
         "a packet is submitted at passive level",
         Set(SUBMITS, "level", "passive"),
     ),
     case(
         RuleId::KMD_OPEN_008,
-        "resource",
+        "create-resource",
         "views of a resource are closed one by one",
         Set("ddi.closes", "batch", "1"),
     ),
     case(
         RuleId::KMD_OPEN_009,
-        "resource",
+        "create-resource",
         "one view is closed twice, another never",
         Set("view:2 ddi.closes", "subject", "view:1"),
     ),
@@ -381,8 +386,8 @@ const AT_THE_DOOR: &[(RuleId, &str)] = &[
     (RuleId::ALLOC_CREATE_011, "windows.rs"),
     (RuleId::ALLOC_DESTROY_003, "windows.rs"),
     (RuleId::ALLOC_DESTROY_004, "windows.rs"),
-    (RuleId::ALLOC_DESTROY_018, "shared-member"),
-    (RuleId::ALLOC_DESTROY_024, "count-without-list"),
+    (RuleId::ALLOC_DESTROY_018, "destroy-shared-member"),
+    (RuleId::ALLOC_DESTROY_024, "destroy-count-without-list"),
 ];
 
 /// More names than a table gives before one that was closed can come again.
@@ -478,12 +483,12 @@ fn recorded(flight: &'static str) -> Vec<Event> {
     let events = match flight {
         MANY_NAMES => run(1, softgpu, many_names),
         FIRST_GENERATION => side_by_side(Generation::One),
-        pnp::TABLE => return flown("table", "start-stop-start", 1).events,
-        sync::SEEN => return flown("softgpu-memory", "sync-cpu", 1).events,
-        memory::PAGED => harness::memory::fly_paging(4096),
-        memory::LOCKED => harness::memory::locked(),
-        memory::TOLD => harness::memory::told(),
-        memory::RECLAIMED => harness::memory::reclaimed(),
+        pnp::TABLE => return flown("table", "pnp-restart", 1).events,
+        sync::SEEN => return flown("softgpu-memory", "sync-cpu-signal-and-wait", 1).events,
+        memory::PAGED => harness::memory_client::fly_paging(4096),
+        memory::LOCKED => harness::memory_client::locked(),
+        memory::TOLD => harness::memory_client::told(),
+        memory::RECLAIMED => harness::memory_client::reclaimed(),
         other => {
             let named = address::DRIVERS.iter().find_map(|(before, driver)| {
                 other.strip_prefix(before).map(|scenario| (*driver, scenario))
@@ -583,8 +588,8 @@ fn every_live_rule_is_broken_by_a_driver_a_client_or_a_changed_trace() {
     };
     let listed = windtunnel::Driver::all().flat_map(windtunnel::Driver::breaks);
     let clients = windtunnel::SCENARIOS.iter().copied().flatten().flat_map(|it| it.breaks);
-    let below = harness::memory::BAD_CLIENTS.iter().map(|it| &it.0);
-    let alone = harness::memory::BAD_FLIGHTS.iter().chain(harness::sync::BAD_FLIGHTS);
+    let below = harness::memory_client::BAD_CLIENTS.iter().map(|it| &it.0);
+    let alone = harness::memory_client::BAD_FLIGHTS.iter().chain(harness::sync::BAD_FLIGHTS);
     let alone = alone.map(|it| &it.0);
     let named = listed.chain(clients).chain(below).chain(alone);
     let named: BTreeSet<RuleId> = named.copied().collect();
@@ -597,9 +602,9 @@ fn every_live_rule_is_broken_by_a_driver_a_client_or_a_changed_trace() {
 
 #[test]
 fn a_bad_client_of_memory_is_named_with_its_rule_alone() {
-    let below = harness::memory::BAD_CLIENTS.iter();
-    let below = below.map(|(rule, story)| (rule, harness::memory::fly_client(*story)));
-    let alone = harness::memory::BAD_FLIGHTS.iter().chain(harness::sync::BAD_FLIGHTS);
+    let below = harness::memory_client::BAD_CLIENTS.iter();
+    let below = below.map(|(rule, story)| (rule, harness::memory_client::fly_client(*story)));
+    let alone = harness::memory_client::BAD_FLIGHTS.iter().chain(harness::sync::BAD_FLIGHTS);
     let alone = alone.map(|(rule, fly)| (rule, fly()));
     for (rule, events) in below.chain(alone) {
         let verifier = verified(&events);

@@ -120,7 +120,7 @@ fn check(table: &ListedStream) -> Result<(), String> {
         let wanted: Vec<RuleId> = table.breaks.iter().copied().take(1).collect();
         let all: BTreeSet<RuleId> = flown.rules().into_iter().collect();
         let named = table.breaks.iter().all(|it| all.contains(it));
-        let hostile = table.name == "table-capture-hostile";
+        let hostile = table.name == "table-ks-passes-invalid-pointers";
         if (first != wanted || !named) && !hostile || hostile && all.len() < 4 {
             return Err(format!("{}, seed {seed}: {:#?}", table.name, flown.said()));
         }
@@ -144,8 +144,8 @@ fn bad_tables_are_named() {
 
 #[test]
 fn frames_arrive_with_the_right_pattern_and_time_stamps() {
-    for name in ["table-capture", "table-capture-default", "table-capture-loaded"] {
-        let own = name != "table-capture-default";
+    for name in ["table-capture", "table-capture-default-allocator", "table-capture-driver-entry"] {
+        let own = name != "table-capture-default-allocator";
         let flown = fly(find_stream(name).unwrap(), 5, |pilot, at| {
             let device = pilot.add(at).unwrap();
             let graph = pilot.open(at, device, &format(7)).unwrap();
@@ -237,7 +237,7 @@ fn a_larger_format_makes_the_frames_of_one_pin_larger() {
 
 #[test]
 fn allocators_with_one_context_are_each_called_to_their_end() {
-    let table = find_stream("table-capture-one-context").unwrap();
+    let table = find_stream("table-ks-omits-every-allocator-context").unwrap();
     let flown = fly(table, 1, |pilot, at| {
         let device = pilot.add(at).unwrap();
         let [one, other] = [0, 1].map(|_| pilot.open(at, device, &format(0)).unwrap());
@@ -321,7 +321,7 @@ fn threads_side_by_side_show_the_same_pictures() {
 
 #[test]
 fn what_is_absent_is_said_by_its_name() {
-    let flown = fly(find_stream("table-capture-hostile").unwrap(), 2, story);
+    let flown = fly(find_stream("table-ks-passes-invalid-pointers").unwrap(), 2, story);
     let absent = flown.events.iter().any(|it| matches!(&it.kind, EventKind::EntryMissing { .. }));
     assert!(absent);
 }

@@ -44,7 +44,7 @@ fn a_table_driver_flies_clean_many_times() {
 
 #[test]
 fn a_driver_that_moves_resources_flies_clean_many_times() {
-    assert!(many("table-moves-resource", repeats(10, 50), RuleId::KMD_ALLOC_010) > 0);
+    assert!(many("table-resource-handle-changes", repeats(10, 50), RuleId::KMD_ALLOC_010) > 0);
 }
 
 /// What two threads of one process, on one device, did to a driver.

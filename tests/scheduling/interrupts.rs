@@ -6,8 +6,8 @@
 use flight::{Component, DeviceLevel, EventKind, Fence, Log, Passive, RuleCounts, RuleId};
 use harness::{KernelTestbed, flown, good_scenarios, run, verified};
 use kernel::DriverSetup;
+use kernel::callbacks::KernelCallbacks;
 use kernel::miniport::{DriverError, DriverResult, Interrupt, Miniport};
-use kernel::services::KernelCallbacks;
 use softgpu::{Gpu, MemoryPlan, NODES, SoftGpu};
 use std::sync::{Arc, Mutex, OnceLock};
 use thunk::Client;
@@ -85,7 +85,7 @@ fn good_flights_judge_every_rule_on_interrupts() {
 
 #[test]
 fn a_page_fault_is_reported_by_a_driver_with_a_table() {
-    let flown = flown("table-memory", "never-resident", 1);
+    let flown = flown("table-memory", "residency-use-never-resident", 1);
     let found: Vec<_> = flown.findings.iter().map(|it| (it.rule, it.component)).collect();
     assert_eq!(found, [(RuleId::RESID_MAKE_005, Component::Client)]);
     assert_ne!(flown.rule_counts.count_of(RuleId::KMD_ISR_010), 0);
@@ -150,7 +150,7 @@ fn a_fault_of_an_unknown_packet_is_one_of_the_oldest() {
 #[test]
 fn vsyncs_come_when_they_are_switched_on() {
     for driver in ["softgpu", "table", "softgpu-memory"] {
-        let flown = flown(driver, "vsync", 1);
+        let flown = flown(driver, "interrupt-vsync-control", 1);
         let names: Vec<&str> = flown.events.iter().map(|it| it.kind.name()).collect();
         let last = |name: &str| names.iter().rposition(|it| *it == name).unwrap();
         assert!(last("vsync.reported") < last("vsync.switched"), "{driver}");
@@ -177,26 +177,34 @@ fn what_is_not_vsync_is_not_switched() {
 fn a_bad_driver_is_told_what_it_did() {
     for (driver, scenario, said) in [
         (
-            "claims-every-interrupt",
-            "foreign-interrupt",
+            "kmd-claims-every-interrupt",
+            "interrupt-shared-line",
             "the driver answered TRUE to an interrupt that was not its own: its hardware asked \
              for none",
         ),
         (
-            "leaves-asserted",
-            "vsync",
+            "kmd-leaves-interrupt-asserted",
+            "interrupt-vsync-control",
             "the driver answered TRUE to an interrupt and left its hardware asking for it",
         ),
         (
-            "indicates-in-interrupt",
-            "work",
+            "kmd-indicates-child-in-isr",
+            "submit-fill-and-copy",
             "DxgkCbIndicateChildStatus was called from the interrupt routine",
         ),
-        ("ninth-node", "work", "node 8 reported, but adapter 1 has 2 nodes"),
-        ("wrong-message", "work", "MessageNumber is 1, but a line interrupt has 0"),
         (
-            "shows-no-vsync",
-            "vsync",
+            "kmd-reports-missing-node",
+            "submit-fill-and-copy",
+            "node 8 reported, but adapter 1 has 2 nodes",
+        ),
+        (
+            "kmd-synchronizes-wrong-message",
+            "submit-fill-and-copy",
+            "MessageNumber is 1, but a line interrupt has 0",
+        ),
+        (
+            "kmd-ignores-vsync-enable",
+            "interrupt-vsync-control",
             "vsync was switched on, but the driver has reported none, and nothing moves any more",
         ),
     ] {

@@ -5,7 +5,7 @@
 use abi::kmt::D3DKMT_RENDERFLAGS as Flags;
 use abi::status::STATUS_INVALID_PARAMETER;
 use flight::{Event, EventKind, HardwareModel, Log, Passive};
-use harness::memory::{hidden, pages_of_each};
+use harness::memory_client::{hidden, pages_of_each};
 use harness::{KernelTestbed, flown, run};
 use kernel::{DriverSetup, Handle};
 use softgpu::format::{Command, describe_in, encode};
@@ -226,8 +226,8 @@ fn bad_clients_are_named() {
         if !renders || scenario.breaks.is_empty() {
             continue;
         }
-        let absent = scenario.name == "render-absent";
-        let driver = if absent { "table-listed" } else { "softgpu-listed" };
+        let absent = scenario.name == "render-list-not-resident";
+        let driver = if absent { "table-allocation-lists" } else { "softgpu-allocation-lists" };
         for seed in 1..4 {
             let flown = flown(driver, scenario.name, seed);
             let found: Vec<_> = flown.findings.iter().map(|it| it.rule).collect();
@@ -241,7 +241,9 @@ fn bad_clients_are_named() {
 
 #[test]
 fn good_clients_are_quiet_in_many_orders_and_under_pressure() {
-    for driver in ["softgpu-listed", "softgpu-guarantees", "table-listed"] {
+    for driver in
+        ["softgpu-allocation-lists", "softgpu-guaranteed-dma-buffer", "table-allocation-lists"]
+    {
         for scenario in SCENARIOS.iter().copied().flatten() {
             if !scenario.needs.contains(&"DxgkDdiRender") || !scenario.breaks.is_empty() {
                 continue;

@@ -145,15 +145,15 @@ fn a_slow_engine_is_asked_and_preempted_but_not_reset() {
 #[test]
 fn a_lying_driver_is_named_and_everybody_gets_an_answer() {
     for (driver, rule) in [
-        ("reset-leaves-work", RuleId::KMD_TDR_006),
-        ("aborts-too-much", RuleId::KMD_TDR_007),
-        ("resets-in-name", RuleId::KMD_TDR_001),
-        ("preempted-after-nothing", RuleId::KMD_PREEMPT_003),
-        ("old-fences", RuleId::KMD_TDR_010),
-        ("false-fence", RuleId::KMD_ISR_008),
+        ("kmd-keeps-work-after-reset", RuleId::KMD_TDR_006),
+        ("kmd-reports-unsubmitted-aborted-fence", RuleId::KMD_TDR_007),
+        ("kmd-skips-reset-from-timeout", RuleId::KMD_TDR_001),
+        ("kmd-reports-preemption-unsubmitted-fence", RuleId::KMD_PREEMPT_003),
+        ("kmd-keeps-fence-after-reset", RuleId::KMD_TDR_010),
+        ("kmd-reports-unsubmitted-fence", RuleId::KMD_ISR_008),
     ] {
         for seed in 0..5 {
-            let flown = flown(driver, "hang", seed);
+            let flown = flown(driver, "tdr-hang", seed);
             let first = flown.findings.first().map(|it| it.rule);
             assert_eq!(first, Some(rule), "{driver}, seed {seed}: {:?}", flown.findings);
             assert_eq!(flown.live.count(), 0, "{driver}, seed {seed}:\n{}", flown.live);
@@ -164,7 +164,7 @@ fn a_lying_driver_is_named_and_everybody_gets_an_answer() {
 #[test]
 fn an_adapter_is_reset_for_all_who_use_it() {
     for on in (0..10).map(HostKind::Deterministic).chain([HostKind::Threaded]) {
-        let make = |log: &Arc<Log>| (drivers::find("table-unable").unwrap().make)(log);
+        let make = |log: &Arc<Log>| (drivers::find("table-no-engine-reset").unwrap().make)(log);
         let events = run(on, make, |wing, at| {
             let (bad, good) = (bench(wing, at), bench(wing, at));
             let context = bad.create_context(at).unwrap();
@@ -211,7 +211,11 @@ fn the_sixth_reset_within_a_minute_is_the_end() {
 
 #[test]
 fn an_adapter_that_cannot_be_reset_holds_nobody() {
-    for driver in ["refuses-reset", "refuses-restart", "no-restart"] {
+    for driver in [
+        "kmd-fails-reset-from-timeout",
+        "kmd-fails-restart-from-timeout",
+        "kmd-omits-restart-from-timeout",
+    ] {
         for seed in 0..5 {
             let make = |log: &Arc<Log>| (drivers::find(driver).unwrap().make)(log);
             let events = run(seed, make, |wing, at| {
@@ -283,16 +287,18 @@ fn a_context_with_a_higher_priority_overtakes_and_nothing_is_done_twice() {
 #[test]
 fn good_drivers_recover_clean_in_many_orders() {
     const NAMES: [&str; 8] = [
-        "hang",
-        "hang-with-others",
-        "preempted",
-        "preempted-idle",
-        "cancelled",
-        "reset",
-        "preempted-paging",
-        "hung-paging",
+        "tdr-hang",
+        "tdr-hang-shared-node",
+        "tdr-preemption-priority",
+        "tdr-preemption-idle-node",
+        "tdr-cancel-queued",
+        "tdr-adapter-reset",
+        "tdr-preempt-paging",
+        "tdr-paging-hang",
     ];
-    for driver in ["softgpu", "table", "softgpu-memory", "table-memory", "softgpu-blunt"] {
+    for driver in
+        ["softgpu", "table", "softgpu-memory", "table-memory", "softgpu-whole-engine-reset"]
+    {
         let good = good_scenarios(driver);
         for scenario in good.iter().filter(|it| NAMES.contains(&it.name)) {
             for on in

@@ -61,7 +61,7 @@ const EVICT: usize = 0x10d0;
 const LIST: usize = 0x10f0;
 
 /// The drivers it is flown with: which one, its bytes say.
-const DRIVERS: [&str; 3] = ["softgpu", "softgpu-virtual", "softgpu-listed"];
+const DRIVERS: [&str; 3] = ["softgpu", "softgpu-gpummu", "softgpu-allocation-lists"];
 
 struct Arena(*mut u8);
 

@@ -1,41 +1,41 @@
 //! What the integration tests share: flights by name, and kernels without a scenario.
 #![deny(unsafe_code)] // Those who play applications are not safe.
 
-pub mod asked;
+pub mod application_calls;
 pub mod c_umd;
-mod careful;
-mod case;
 pub mod command;
 mod effort;
-mod faulty;
+mod expected_surface;
+mod failing_driver;
 mod hostile;
-mod keeper;
-mod life;
-pub mod memory;
+mod log_watcher;
+pub mod memory_client;
+pub mod memory_testbed;
 mod model;
 pub mod pages;
 mod pausable;
-mod picture;
-pub mod raw;
-pub mod sight;
+mod random_steps;
+pub mod raw_umd;
+mod recording_driver;
+mod shared_context_allocation_driver;
 pub mod sync;
-mod texts;
-mod variant;
-mod watch;
+mod test_case;
+mod text_inputs;
+mod variant_driver;
 
-pub use careful::SharedContextAllocationDriver;
-pub use case::{Case, Seen};
 pub use effort::repeats;
-pub use faulty::{Fault, Faulty};
+pub use expected_surface::Picture;
+pub use failing_driver::{Fault, Faulty};
 pub use hostile::{call_from_bytes, call_unguarded};
-pub use keeper::{HookPoint, Keeper};
-pub use life::{Rng, life};
+pub use log_watcher::{Watch, WatchState};
 pub use model::Model;
 pub use pausable::PausableGpu;
-pub use picture::Picture;
-pub use texts::read_as_trace_and_steps;
-pub use variant::VariantDriver;
-pub use watch::{Watch, WatchState};
+pub use random_steps::{Rng, life};
+pub use recording_driver::{HookPoint, Keeper};
+pub use shared_context_allocation_driver::SharedContextAllocationDriver;
+pub use test_case::{Case, Seen};
+pub use text_inputs::read_as_trace_and_steps;
+pub use variant_driver::VariantDriver;
 
 use flight::{Event, Log, Passive, Spawner};
 use kernel::{AdapterId, DriverSetup, Kernel};

@@ -2,7 +2,7 @@
 //! of 32 bits.
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
-use crate::sight::write_cpu;
+use crate::memory_testbed::write_cpu;
 use crate::{KernelTestbed, run};
 use abi::status::STATUS_INVALID_PARAMETER;
 use flight::{Event, Log, Passive, RuleId};

@@ -6,7 +6,8 @@ use runtime::Umd;
 use windtunnel::{FlightResult, Outcome, SCENARIOS, Scenario, find_scenario, fly_with_umd};
 
 /// Kernel-mode drivers to which work goes each of the three ways.
-const BELOW: [&str; 4] = ["softgpu-listed", "softgpu-virtual", "softgpu-memory", "table-memory"];
+const BELOW: [&str; 4] =
+    ["softgpu-allocation-lists", "softgpu-gpummu", "softgpu-memory", "table-memory"];
 
 fn flown(umd: &Umd, below: &str, scenario: &'static Scenario, seed: u64) -> FlightResult {
     let driver = drivers::find(below).unwrap_or_else(|| panic!("there is no driver {below}"));
@@ -26,7 +27,7 @@ fn the_good_one_keeps_every_rule() {
             let (name, findings) = (scenario.name, &flown.findings);
             // Only where the kernel renames does it lock beside its other work.
             let beside = |it: &String| it.starts_with("pfnLockAsync");
-            if below != "softgpu-listed" && flown.needs.iter().any(beside) {
+            if below != "softgpu-allocation-lists" && flown.needs.iter().any(beside) {
                 continue;
             }
             let clean = flown.outcome == Outcome::Clean && flown.live.count() == 0;
@@ -40,7 +41,7 @@ fn breaks(flaw: &str) -> RuleId {
     match flaw {
         "releases-before-flush" => RuleId::UMD_DESTROY_001,
         "frees-the-list-only" => RuleId::UMD_DESTROY_006,
-        "frees-twice" => RuleId::UMD_DESTROY_010,
+        "kmd-frees-pool-twice" => RuleId::UMD_DESTROY_010,
         "frees-locked" => RuleId::UMD_DESTROY_011,
         "frees-one-of-group" => RuleId::UMD_DESTROY_005,
         "frees-one-by-one" => RuleId::UMD_DESTROY_007,
@@ -56,7 +57,7 @@ fn breaks(flaw: &str) -> RuleId {
 
 #[test]
 fn each_flaw_breaks_its_rule_and_nobody_else_is_blamed() {
-    let scenario = find_scenario("surface-group").unwrap_or_else(|| panic!("no such scenario"));
+    let scenario = find_scenario("umd-surface-group").unwrap_or_else(|| panic!("no such scenario"));
     for flaw in FLAWS {
         let umd = load(Some(flaw));
         for (below, seed) in BELOW.into_iter().zip(1..) {

@@ -47,7 +47,7 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
 
 /// Nothing is wrong, and nothing is left. Frames in device memory are for those who offer them.
 fn assert_clean(flown: &FlightResult, what: &str) {
-    let device_memory = flown.scenario == "stream-video-memory"
+    let device_memory = flown.scenario == "ks-video-memory"
         && flown.needs.iter().all(|it| it.contains("the other side") && it.contains("device"));
     let fine = flown.outcome == Outcome::Clean || device_memory && flown.findings.is_empty();
     assert!(fine, "{what}: {}", flown.report());
@@ -84,7 +84,7 @@ fn good_minidrivers_fly_clean_when_threads_run_side_by_side() {
 #[test]
 fn frames_have_the_right_pattern_and_rising_time_stamps() {
     for seed in 0..40 {
-        let flown = flown("capture", "stream-states", seed);
+        let flown = flown("capture", "ks-state-transitions", seed);
         assert_eq!(flown.frames.len(), 5);
         for (number, it) in (0..).zip(&flown.frames) {
             assert_eq!(it.bytes, pattern::picture(number), "seed {seed}, picture {number}");
@@ -131,15 +131,16 @@ fn a_bad_minidriver_is_named_when_threads_run_side_by_side() {
 fn frames_come_and_go_at_both_levels_under_pressure() {
     let (mut levels, mut named) = (BTreeMap::<String, BTreeSet<Irql>>::new(), BTreeSet::new());
     for seed in 0..6 {
-        let flown = flown("table-capture", "stream-states", HostKind::DeterministicPressure(seed));
+        let flown =
+            flown("table-capture", "ks-state-transitions", HostKind::DeterministicPressure(seed));
         for it in &flown.events {
             if let EventKind::KsCall { name, level, .. } = &it.kind {
                 levels.entry(name.to_string()).or_default().insert(*level);
             }
         }
         let waits = harness::flown(
-            "capture-waits-for-memory",
-            "stream-states",
+            "ks-waits-in-allocate-frame",
+            "ks-state-transitions",
             HostKind::DeterministicPressure(seed),
         );
         named.extend(waits.findings.iter().map(|it| it.rule));
@@ -158,7 +159,7 @@ fn frames_come_and_go_at_both_levels_under_pressure() {
 
 #[test]
 fn a_bad_client_is_named() {
-    let flown = flown("capture", "stream-close-order", 1);
+    let flown = flown("capture", "ks-close-filter-before-pin", 1);
     let found: Vec<_> = flown.findings.iter().map(|it| (it.rule, it.component)).collect();
     assert_eq!(found, [(RuleId::KS_PIN_013, Component::Client)]);
 }
@@ -166,7 +167,7 @@ fn a_bad_client_is_named() {
 #[test]
 fn frames_in_video_memory_are_allocations_and_go_with_their_allocator() {
     for seed in 0..20 {
-        let flown = flown("capture", "stream-video-memory", seed);
+        let flown = flown("capture", "ks-video-memory", seed);
         assert_eq!(flown.outcome, Outcome::Clean, "{}", flown.report());
         let count = |name: &str| flown.events.iter().filter(|it| it.kind.name() == name).count();
         assert_eq!((count("allocation.created"), count("allocation.destroyed")), (3, 3));
@@ -396,9 +397,9 @@ const BLOWS: [(&str, Blow); 5] = [
 fn stop_close_and_removal_at_every_call_leave_nothing() {
     let flown = [
         ("capture", 3),
-        ("capture-default", 1),
+        ("capture-default-allocator", 1),
         ("table-capture", 2),
-        ("table-capture-default", 1),
+        ("table-capture-default-allocator", 1),
     ];
     let all = flown.into_iter().flat_map(|it| BLOWS.map(|blow| (it, blow)));
     for ((name, seeds), (end, blow)) in all {
@@ -463,7 +464,7 @@ fn memory_that_ends_after_every_piece_leaves_nothing() {
 fn frames_are_pictures() {
     let directory = std::env::temp_dir().join(format!("windtunnel-frames-{}", std::process::id()));
     let path = directory.to_str().unwrap();
-    let asked = ["check", "capture", "--scenario", "stream-states", "--frames", path];
+    let asked = ["check", "capture", "--scenario", "ks-state-transitions", "--frames", path];
     let (code, said) = harness::command::text(&asked);
     assert_eq!(code, 0, "{said}");
     assert!(said.contains(&format!("5 frames are in {path}")), "{said}");

@@ -9,8 +9,8 @@ use abi::HRESULT;
 use abi::hresult::{E_FAIL, E_INVALIDARG, E_NOTIMPL, E_OUTOFMEMORY};
 use abi::umd::{D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS};
 use flight::{Component, Event, EventKind, Passive, RuleId};
-use harness::asked::{CALLS, Call, text};
-use harness::raw::{Board, OpenBehaviour, change, is_served, start, state, umd};
+use harness::application_calls::{CALLS, Call, text};
+use harness::raw_umd::{Board, OpenBehaviour, change, is_served, start, state, umd};
 use harness::{KernelTestbed, run, verified};
 use runtime::{Adapter, ResourceDescription, Runtime};
 use thunk::Client;
@@ -22,7 +22,7 @@ fn told(
     set: impl FnOnce(&mut Board),
     story: impl FnOnce(&KernelTestbed, &mut Passive),
 ) -> Vec<Event> {
-    told_on("softgpu-listed", on, set, story)
+    told_on("softgpu-allocation-lists", on, set, story)
 }
 
 /// The same, on any driver's hardware.
@@ -70,7 +70,7 @@ fn absent(events: &[Event], slot: &str) -> usize {
 
 #[test]
 fn a_hostile_driver_is_answered_wherever_it_is() {
-    let drivers = ["softgpu-listed", "softgpu-virtual", "softgpu-memory"];
+    let drivers = ["softgpu-allocation-lists", "softgpu-gpummu", "softgpu-memory"];
     let orders =
         [HostKind::Deterministic(1), HostKind::DeterministicPressure(1), HostKind::Threaded];
     for (driver, on) in drivers.into_iter().flat_map(|it| orders.map(|on| (it, on))) {

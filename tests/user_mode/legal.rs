@@ -7,7 +7,7 @@ use abi::ukm::D3DDDICB_LOCKFLAGS;
 use abi::umd::D3DDDI_RESOURCEFLAGS;
 use abi::{D3DKMT_HANDLE, HRESULT};
 use flight::{Component, Event, Passive, RuleId};
-use harness::asked::{WHOLE, text};
+use harness::application_calls::{WHOLE, text};
 use harness::{KernelTestbed, run, verified};
 use runtime::{Device, LockRequest, ResourceDescription, Runtime, Umd};
 use softgpu::format::{HARDWARE_INFO_SIZE, describe};
@@ -278,60 +278,64 @@ const NONE: [(Component, RuleId, String); 0] = [];
 fn a_removed_device_may_be_said_by_whatever_is_asked() {
     const REMOVED: Result<(), HRESULT> = Err(D3DDDIERR_DEVICEREMOVED);
     let umd = drivers::umd_from_rust::<Plain<NOTHING>>();
-    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
-        let device = &app.device;
-        let one = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
-        good(device.lock(at, (one, 0), LockRequest::default()));
-        // A second lock, an unlock, and a destroy that releases all the same.
-        device.fail_next("pfnLockCb", D3DDDIERR_DEVICEREMOVED);
-        assert_eq!(device.lock(at, (one, 0), LockRequest::default()).map(drop), REMOVED);
-        device.fail_next("pfnUnlockCb", D3DDDIERR_DEVICEREMOVED);
-        assert_eq!(device.unlock(at, (one, 0)), REMOVED);
-        let two = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
-        device.fail_next("pfnSetPriorityCb", D3DDDIERR_DEVICEREMOVED);
-        assert_eq!(device.destroy_resource(at, two), REMOVED);
-    });
+    let events =
+        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+            let device = &app.device;
+            let one = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
+            good(device.lock(at, (one, 0), LockRequest::default()));
+            // A second lock, an unlock, and a destroy that releases all the same.
+            device.fail_next("pfnLockCb", D3DDDIERR_DEVICEREMOVED);
+            assert_eq!(device.lock(at, (one, 0), LockRequest::default()).map(drop), REMOVED);
+            device.fail_next("pfnUnlockCb", D3DDDIERR_DEVICEREMOVED);
+            assert_eq!(device.unlock(at, (one, 0)), REMOVED);
+            let two = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
+            device.fail_next("pfnSetPriorityCb", D3DDDIERR_DEVICEREMOVED);
+            assert_eq!(device.destroy_resource(at, two), REMOVED);
+        });
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn what_a_callback_refuses_may_be_handed_on_for_a_buffer() {
     let umd = drivers::umd_from_rust::<Plain<NOTHING>>();
-    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
-        let mut wanted = ResourceDescription::texture(8, 8);
-        wanted.flags = D3DDDI_RESOURCEFLAGS::VertexBuffer;
-        app.device.fail_next("pfnAllocateCb", E_FAIL);
-        assert_eq!(app.device.create_resource(at, &wanted), Err(E_FAIL));
-    });
+    let events =
+        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+            let mut wanted = ResourceDescription::texture(8, 8);
+            wanted.flags = D3DDDI_RESOURCEFLAGS::VertexBuffer;
+            app.device.fail_next("pfnAllocateCb", E_FAIL);
+            assert_eq!(app.device.create_resource(at, &wanted), Err(E_FAIL));
+        });
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn that_something_comes_later_is_no_refusal() {
     let umd = drivers::umd_from_rust::<Plain<FULL>>();
-    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
-        app.device.fail_next("pfnSetPriorityCb", E_PENDING);
-        let made = app.device.create_resource(at, &ResourceDescription::texture(8, 8));
-        assert_eq!(made, Err(E_OUTOFMEMORY), "for a reason of its own");
-    });
+    let events =
+        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+            app.device.fail_next("pfnSetPriorityCb", E_PENDING);
+            let made = app.device.create_resource(at, &ResourceDescription::texture(8, 8));
+            assert_eq!(made, Err(E_OUTOFMEMORY), "for a reason of its own");
+        });
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn what_the_cpu_draws_needs_no_submission() {
     let umd = drivers::umd_from_rust::<Plain<MAPS>>();
-    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
-        let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
-        good(app.device.color_fill(at, (one, 0), WHOLE, 7));
-        assert_eq!(app.device.destroy_resource(at, one), Ok(()));
-    });
+    let events =
+        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+            let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
+            good(app.device.color_fill(at, (one, 0), WHOLE, 7));
+            assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+        });
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn a_wait_for_what_was_just_made_resident_may_hold_what_was_drawn() {
     let umd = drivers::umd_from_rust::<Plain<PAGES>>();
-    let events = told("softgpu-virtual", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+    let events = told("softgpu-gpummu", HostKind::Deterministic(1), &umd, |_, at, app, _| {
         let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
         good(app.device.color_fill(at, (one, 0), WHOLE, 7));
         assert_eq!(app.device.flush(at), Ok(()));
@@ -343,19 +347,21 @@ fn a_wait_for_what_was_just_made_resident_may_hold_what_was_drawn() {
 #[test]
 fn whatever_a_submission_is_refused_for_there_are_buffers_to_go_on_with() {
     let umd = drivers::umd_from_rust::<Plain<RENDERS>>();
-    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
-        app.device.fail_next("pfnRenderCb", E_OUTOFMEMORY);
-        assert_eq!(app.device.flush(at), Err(E_OUTOFMEMORY));
-        assert!(app.device.cancel_failure());
-        let _ = app.device.flush(at); // A packet with nothing in it may be refused.
-    });
+    let events =
+        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+            app.device.fail_next("pfnRenderCb", E_OUTOFMEMORY);
+            assert_eq!(app.device.flush(at), Err(E_OUTOFMEMORY));
+            assert!(app.device.cancel_failure());
+            let _ = app.device.flush(at); // A packet with nothing in it may be refused.
+        });
     let rules: Vec<RuleId> = accused(&events).into_iter().map(|it| it.1).collect();
     assert!(!rules.contains(&RuleId::WT_CRASH_001), "{rules:?}");
 
     let umd = drivers::umd_from_rust::<Plain<MISNAMES>>();
-    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
-        assert_eq!(app.device.flush(at), Err(E_INVALIDARG));
-    });
+    let events =
+        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+            assert_eq!(app.device.flush(at), Err(E_INVALIDARG));
+        });
     let rules: Vec<RuleId> = accused(&events).into_iter().map(|it| it.1).collect();
     assert_eq!(rules, [RuleId::UMD_SUBMIT_006]);
 }
@@ -363,54 +369,58 @@ fn whatever_a_submission_is_refused_for_there_are_buffers_to_go_on_with() {
 #[test]
 fn what_is_released_and_made_anew_is_released_again() {
     let umd = drivers::umd_from_rust::<Plain<RECYCLES>>();
-    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
-        let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
-        assert_eq!((app.device.flush(at), app.device.flush(at)), (Ok(()), Ok(())));
-        good(app.device.lock(at, (one, 0), LockRequest::default()));
-        good(app.device.unlock(at, (one, 0)));
-        assert_eq!(app.device.destroy_resource(at, one), Ok(()));
-    });
+    let events =
+        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+            let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
+            assert_eq!((app.device.flush(at), app.device.flush(at)), (Ok(()), Ok(())));
+            good(app.device.lock(at, (one, 0), LockRequest::default()));
+            good(app.device.unlock(at, (one, 0)));
+            assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+        });
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn what_a_driver_has_besides_the_surfaces_it_may_unlock() {
     let umd = drivers::umd_from_rust::<Plain<HEADS>>();
-    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
-        let one = good(app.device.create_resource(at, &ResourceDescription::group(2, 8, 8)));
-        good(app.device.lock(at, (one, 0), LockRequest::default()));
-        assert_eq!(app.device.flush(at), Ok(()));
-        good(app.device.unlock(at, (one, 0)));
-        assert_eq!(app.device.destroy_resource(at, one), Ok(()));
-    });
+    let events =
+        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+            let one = good(app.device.create_resource(at, &ResourceDescription::group(2, 8, 8)));
+            good(app.device.lock(at, (one, 0), LockRequest::default()));
+            assert_eq!(app.device.flush(at), Ok(()));
+            good(app.device.unlock(at, (one, 0)));
+            assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+        });
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn private_data_may_have_numbers_in_it() {
     let umd = drivers::umd_from_rust::<Plain<NUMBERS>>();
-    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
-        let mut wanted = ResourceDescription::texture(8, 8).shared();
-        for noise in [0, 0, 7] {
-            wanted.reserved_values = noise;
-            let one = good(app.device.create_resource(at, &wanted));
-            assert_eq!(app.device.destroy_resource(at, one), Ok(()));
-        }
-    });
+    let events =
+        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+            let mut wanted = ResourceDescription::texture(8, 8).shared();
+            for noise in [0, 0, 7] {
+                wanted.reserved_values = noise;
+                let one = good(app.device.create_resource(at, &wanted));
+                assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+            }
+        });
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn a_second_lock_that_shows_nothing_has_failed() {
     let umd = drivers::umd_from_rust::<Plain<DARKENS>>();
-    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
-        let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
-        good(app.device.lock(at, (one, 0), LockRequest::default()));
-        let second = app.device.lock(at, (one, 0), LockRequest::default());
-        assert_eq!(second.map(drop), Err(E_INVALIDARG));
-        good(app.device.unlock(at, (one, 0)));
-        assert_eq!(app.device.destroy_resource(at, one), Ok(()));
-    });
+    let events =
+        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+            let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
+            good(app.device.lock(at, (one, 0), LockRequest::default()));
+            let second = app.device.lock(at, (one, 0), LockRequest::default());
+            assert_eq!(second.map(drop), Err(E_INVALIDARG));
+            good(app.device.unlock(at, (one, 0)));
+            assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+        });
     let rules: Vec<RuleId> = accused(&events).into_iter().map(|it| it.1).collect();
     assert_eq!(rules, [RuleId::UMD_LOCK_001]);
 }
@@ -418,23 +428,27 @@ fn a_second_lock_that_shows_nothing_has_failed() {
 #[test]
 fn an_application_may_drop_what_its_driver_has_no_memory_for_any_more() {
     let umd = drivers::umd_from_rust::<Plain<TRIMS>>();
-    let events = told("softgpu-listed", HostKind::Deterministic(1), &umd, |_, at, app, _| {
-        let device = &app.device;
-        let (one, _left) = (
-            good(device.create_resource(at, &ResourceDescription::texture(8, 8))),
-            good(device.create_resource(at, &ResourceDescription::texture(8, 8))),
-        );
-        assert_eq!(device.flush(at), Ok(()));
-        assert_eq!(device.destroy_resource(at, one), Ok(()));
-    });
+    let events =
+        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+            let device = &app.device;
+            let (one, _left) = (
+                good(device.create_resource(at, &ResourceDescription::texture(8, 8))),
+                good(device.create_resource(at, &ResourceDescription::texture(8, 8))),
+            );
+            assert_eq!(device.flush(at), Ok(()));
+            assert_eq!(device.destroy_resource(at, one), Ok(()));
+        });
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn what_a_driver_could_not_open_and_gave_back_is_not_given_back_again() {
     let umd = drivers::umd_from_rust::<Plain<GIVES_BACK>>();
-    let events =
-        told("softgpu-listed", HostKind::Deterministic(1), &umd, |wing, at, app, runtime| {
+    let events = told(
+        "softgpu-allocation-lists",
+        HostKind::Deterministic(1),
+        &umd,
+        |wing, at, app, runtime| {
             let other = Application::open(runtime, &Client::new(&wing.kernel), &umd, at);
             let other = other.unwrap_or_else(|why| panic!("{}", why.0));
             let made =
@@ -443,7 +457,8 @@ fn what_a_driver_could_not_open_and_gave_back_is_not_given_back_again() {
             assert_eq!(other.device.open_resource(at, global), Err(E_OUTOFMEMORY));
             other.close(at).unwrap_or_else(|why| panic!("{}", why.0));
             assert_eq!(app.device.destroy_resource(at, made), Ok(()));
-        });
+        },
+    );
     assert_eq!(accused(&events), NONE);
 }
 
@@ -466,7 +481,7 @@ fn two(
 
 #[test]
 fn what_another_thread_does_is_not_laid_to_a_call() {
-    for driver in ["softgpu-listed", "softgpu-virtual", "softgpu-memory"] {
+    for driver in ["softgpu-allocation-lists", "softgpu-gpummu", "softgpu-memory"] {
         let listed = drivers::find(driver).unwrap_or_else(|| panic!("there is no {driver}"));
         let umd = listed.umd.unwrap_or_else(|| panic!("it has a user-mode driver"))();
         for on in (0..30).map(HostKind::Deterministic).chain([HostKind::Threaded; 10]) {
@@ -501,7 +516,7 @@ fn what_another_thread_does_is_not_laid_to_a_call() {
 fn what_an_application_drops_while_it_uses_it_is_not_its_drivers_fault() {
     let umd = drivers::umd_from_rust::<Plain<NOTHING>>();
     for on in (0..60).map(HostKind::Deterministic).chain([HostKind::Threaded; 60]) {
-        let events = told("softgpu-listed", on, &umd, |wing, at, app, _| {
+        let events = told("softgpu-allocation-lists", on, &umd, |wing, at, app, _| {
             let device = good(app.adapter.create_shared_device(at));
             let made = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
             let locks = |device: &Device, at: &mut Passive, made| {
@@ -532,7 +547,7 @@ fn whoever_waits_for_a_driver_that_never_returns_is_answered() {
     let umd = drivers::umd_from_rust::<Plain<WAITS>>();
     for seed in 0..8 {
         let events =
-            told("softgpu-virtual", HostKind::Deterministic(seed), &umd, |wing, at, app, _| {
+            told("softgpu-gpummu", HostKind::Deterministic(seed), &umd, |wing, at, app, _| {
                 let device = good(app.adapter.create_shared_device(at));
                 let made = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
                 let waits = |device: &Device, at: &mut Passive, _| {
@@ -580,7 +595,8 @@ impl UserAdapter for Slow {
 #[test]
 fn an_adapter_that_two_threads_close_is_closed_once() {
     let umd = drivers::umd_from_rust::<Slow>();
-    let listed = drivers::find("softgpu-listed").unwrap_or_else(|| panic!("it is in the list"));
+    let listed =
+        drivers::find("softgpu-allocation-lists").unwrap_or_else(|| panic!("it is in the list"));
     run(HostKind::Threaded, listed.make, |wing, at| {
         let client = Client::new(&wing.kernel);
         let kernel = client.adapters(at).unwrap_or_default()[0];

@@ -6,7 +6,7 @@ use abi::hresult::{E_FAIL, E_INVALIDARG};
 use abi::ukm::D3DDDICB_LOCKFLAGS;
 use abi::umd::D3DDDI_LOCKFLAGS;
 use abi::{D3DKMT_HANDLE, HRESULT};
-use harness::asked::text;
+use harness::application_calls::text;
 use harness::{run, verified};
 use runtime::{LockRequest, ResourceDescription, Runtime};
 use softgpu::format::{HARDWARE_INFO_SIZE, describe};
@@ -156,7 +156,7 @@ fn good<T>(answer: Result<T, HRESULT>) -> T {
 #[test]
 fn a_driver_in_safe_rust_touches_only_what_is_shown_to_it_now() {
     let umd = drivers::umd_from_rust::<Peeks>();
-    let listed = drivers::find("softgpu-listed").expect("it is there");
+    let listed = drivers::find("softgpu-allocation-lists").expect("it is there");
     let events = run(HostKind::Deterministic(1), listed.make, |wing, at| {
         let runtime = Runtime::new(&wing.kernel);
         let app = Application::open(&runtime, &Client::new(&wing.kernel), &umd, at);

@@ -3,7 +3,7 @@
 
 use abi::hresult::{D3DERR_OUTOFVIDEOMEMORY, E_INVALIDARG, E_NOTIMPL, E_OUTOFMEMORY, S_OK};
 use flight::{Component, Passive};
-use harness::asked::{CALLS, WHOLE, text};
+use harness::application_calls::{CALLS, WHOLE, text};
 use harness::{KernelTestbed, run, verified};
 use runtime::{Device, LockRequest, Rect, ResourceDescription, Runtime, Surface};
 use thunk::Client;
@@ -24,7 +24,7 @@ fn with_good(driver: &str, story: impl Fn(&KernelTestbed, &mut Passive, &Applica
     }
 }
 
-const DRIVERS: [&str; 3] = ["softgpu-listed", "softgpu-virtual", "softgpu-memory"];
+const DRIVERS: [&str; 3] = ["softgpu-allocation-lists", "softgpu-gpummu", "softgpu-memory"];
 
 #[test]
 fn an_application_that_names_what_is_over_is_refused() {
@@ -203,7 +203,8 @@ fn an_application_that_asks_for_what_cannot_be_is_refused() {
 
 #[test]
 fn what_two_threads_end_ends_once() {
-    let listed = drivers::find("softgpu-listed").unwrap_or_else(|| panic!("it is in the list"));
+    let listed =
+        drivers::find("softgpu-allocation-lists").unwrap_or_else(|| panic!("it is in the list"));
     let umd = listed.umd.unwrap_or_else(|| panic!("it has a user-mode driver"))();
     for on in (0..20).map(HostKind::Deterministic).chain([HostKind::Threaded; 20]) {
         run(on, listed.make, |wing, at| {

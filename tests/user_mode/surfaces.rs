@@ -7,8 +7,13 @@ use harness::flown;
 use std::collections::BTreeMap;
 use windtunnel::Outcome;
 
-const SCENARIOS: [&str; 5] =
-    ["surface", "surface-in-flight", "surface-deferred", "surface-group", "surface-shared"];
+const SCENARIOS: [&str; 5] = [
+    "umd-texture",
+    "umd-destroy-in-flight",
+    "umd-deferred-destroy",
+    "umd-surface-group",
+    "umd-shared-resource",
+];
 
 /// When things happened to an allocation: the numbers of events.
 #[derive(Clone, Debug, Default)]
@@ -172,7 +177,7 @@ fn all(driver: &str, seeds: u64) -> [usize; 3] {
 /// over, and the kernel's retirement waits for the GPU.
 #[test]
 fn with_lists_a_resource_goes_behind_the_last_packet_that_uses_it() {
-    let [immediate, deferred, used] = all("softgpu-listed", 16);
+    let [immediate, deferred, used] = all("softgpu-allocation-lists", 16);
     assert_eq!(deferred, 0);
     assert!(immediate > 100 && used > 100, "{immediate} resources, {used} allocations in packets");
 }
@@ -180,7 +185,7 @@ fn with_lists_a_resource_goes_behind_the_last_packet_that_uses_it() {
 /// Where it does not, the driver has a fence, and puts off what the GPU may still use.
 #[test]
 fn without_lists_a_release_is_put_off_until_a_flush_or_the_end_of_the_device() {
-    for driver in ["softgpu-memory", "softgpu-virtual"] {
+    for driver in ["softgpu-memory", "softgpu-gpummu"] {
         let [immediate, deferred, _] = all(driver, 8);
         assert!(immediate > 20 && deferred > 20, "{driver}: {immediate} and {deferred}");
     }

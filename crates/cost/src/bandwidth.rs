@@ -3,8 +3,8 @@
 //! The built-in driver with memory, whose hardware copies: nobody looks at the bytes meanwhile.
 
 use crate::clock::{Span, timed};
-use crate::holder::ResidencyFixture;
 use crate::memory::{MemoryRow, SPEED, nanoseconds_each};
+use crate::residency_fixture::ResidencyFixture;
 use crate::{BenchSize, MeasureError};
 use flight::{DeterministicHost, Log, Passive, Spawner};
 use kernel::DriverSetup;

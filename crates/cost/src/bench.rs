@@ -7,7 +7,7 @@ use crate::page::{
 };
 use crate::{
     BenchSize, MeasureError, MemoryRow, Row, StreamRow, UmdRow, WorkRow, measure, memory,
-    streaming, through, work,
+    streaming, umd_calls, work,
 };
 
 /// What a run measured.
@@ -55,7 +55,7 @@ pub fn bench(
     })?;
     let mut first = true;
     let none = rows.is_empty() && memory.is_empty() && work.is_empty();
-    let through = through::measure(extent, &mut |it| {
+    let through = umd_calls::measure(extent, &mut |it| {
         if std::mem::take(&mut first) {
             push_row(if none { "" } else { "\n" });
             push_row(THROUGH_HEAD);

@@ -1,7 +1,7 @@
 //! What it should cost: shown, and never asserted.
 
 use crate::Row;
-use crate::kinds::{
+use crate::row_kinds::{
     C, C_TWO, FREE, FREE_TWO, FREE_TWO_TRACE, FREE_TWO_VERIFIER, OFF, RUST, RUST_TWO, TRACE,
     VERIFIER,
 };

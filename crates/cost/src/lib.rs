@@ -12,42 +12,42 @@
 //!    getting slower is a count of instructions: [`count`], run by the test command.
 
 mod bandwidth;
+mod baseline;
 mod bench;
+mod bench_size;
 mod c_library;
-mod camera;
 mod clock;
 mod counting;
-mod extent;
-mod floor;
+mod fixture;
 mod goals;
-mod holder;
-mod idle;
-mod kinds;
 mod mapping;
 mod measure;
 mod memory;
-mod meter;
+mod metered_umd;
+mod noop_driver;
 mod packets;
 mod page;
-mod pager;
+mod paging_driver;
 mod ranges;
 mod residency;
+mod residency_fixture;
 mod ring;
-mod site;
-mod station;
+mod row_kinds;
 mod streaming;
-mod through;
+mod test_camera;
+mod umd_calls;
 mod work;
+mod work_fixture;
 
 pub use bench::{BenchReport, bench};
+pub use bench_size::BenchSize;
 pub use counting::CountingAllocator;
-pub use extent::BenchSize;
+pub use fixture::{CountedOperation, count};
 pub use goals::{Goal, goals};
 pub use measure::Row;
 pub use memory::MemoryRow;
-pub use site::{CountedOperation, count};
 pub use streaming::StreamRow;
-pub use through::UmdRow;
+pub use umd_calls::UmdRow;
 pub use work::WorkRow;
 
 /// It could not be measured: what was missing, in words that follow 'it needs'.

@@ -4,11 +4,11 @@
 //! addresses, the entries as the kernel makes them, the paging work and its way back.
 
 use crate::clock::{Span, timed};
-use crate::kinds::Watch;
 use crate::memory::nanoseconds_each;
-use crate::pager::{AdapterConfig, PAGE};
-use crate::station::WorkFixture;
+use crate::paging_driver::{AdapterConfig, PAGE};
+use crate::row_kinds::Watch;
 use crate::work::{WorkRow, rows};
+use crate::work_fixture::WorkFixture;
 use crate::{BenchSize, MeasureError, wanted};
 use abi::D3DKMT_HANDLE;
 use abi::ukm::{

@@ -1,12 +1,12 @@
 //! The table: every kind of row, in turns with its floors.
 
+use crate::baseline::Baselines;
 use crate::c_library::CLibraryClient;
 use crate::clock::{Span, run_in_parallel, timed};
 use crate::counting::bytes_added;
-use crate::floor::Baselines;
-use crate::kinds::{KINDS, Kind, Way};
+use crate::fixture::{Part, Site};
 use crate::ring::Ring;
-use crate::site::{Part, Site};
+use crate::row_kinds::{KINDS, Kind, Way};
 use crate::{BenchSize, MeasureError};
 use abi::D3DKMT_HANDLE;
 use flight::{DeterministicHost, Passive, Spawner, ThreadedHost, WaitResult};

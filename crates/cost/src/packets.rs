@@ -5,10 +5,10 @@
 
 use crate::clock::{Span, timed};
 use crate::goals::PACKET;
-use crate::kinds::Watch;
 use crate::memory::nanoseconds_each;
-use crate::station::WorkFixture;
+use crate::row_kinds::Watch;
 use crate::work::{WorkRow, rows};
+use crate::work_fixture::WorkFixture;
 use crate::{BenchSize, MeasureError, wanted};
 use abi::D3DKMT_HANDLE;
 use flight::Passive;

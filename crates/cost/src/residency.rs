@@ -5,9 +5,9 @@
 
 use crate::clock::{Span, timed};
 use crate::counting::bytes_added;
-use crate::holder::ResidencyFixture;
 use crate::memory::{MemoryRow, TIME, nanoseconds_each};
-use crate::pager::{self, PAGE};
+use crate::paging_driver::{self, PAGE};
+use crate::residency_fixture::ResidencyFixture;
 use crate::ring::splitmix64;
 use crate::{BenchSize, MeasureError};
 use abi::D3DKMT_HANDLE;
@@ -63,7 +63,7 @@ fn rows_of(kind: &Kind, live: usize, extent: &BenchSize) -> Result<Vec<MemoryRow
         let ram = nt::Ram::new(bytes + (16 << 20));
         let ram = ram.map_err(|why| MeasureError(format!("memory for the machine: {why}")))?;
         let place = if kind.short { (live as u64).div_ceil(2) * PAGE } else { bytes };
-        let setup = pager::plug(ram, place);
+        let setup = paging_driver::plug(ram, place);
         let fixture = ResidencyFixture::open(&host, at, &log, setup)?;
         let mut list = Vec::with_capacity(live.max(1));
         let (filled, bytes) = bytes_added(|| fixture.fill(at, &mut list, &[0xa5; 32], kind.lazily));

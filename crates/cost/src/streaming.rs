@@ -3,11 +3,11 @@
 //! A driver fills it, the client takes it, reads it and gives it back. No thread takes a turn:
 //! the client itself does what the class driver's would do (`holder.rs` says why).
 
-use crate::camera::{FRAMES, TestCamera, draw};
 use crate::clock::{Span, timed};
-use crate::kinds::Watch;
+use crate::fixture::{EventWatcher, log};
 use crate::memory::nanoseconds_each;
-use crate::site::{EventWatcher, log};
+use crate::row_kinds::Watch;
+use crate::test_camera::{FRAMES, TestCamera, draw};
 use crate::{BenchSize, MeasureError};
 use flight::{DeterministicHost, Passive};
 use std::collections::VecDeque;

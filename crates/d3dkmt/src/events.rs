@@ -5,7 +5,7 @@
 //! the library has its own: an event is not set when it is made, and stays set until it is reset.
 #![expect(unsafe_code, reason = "exported under C names")]
 
-use crate::tunnel;
+use crate::global_kernel;
 use abi::status::STATUS_SUCCESS;
 use abi::{HANDLE, NTSTATUS};
 use std::ptr;
@@ -14,7 +14,7 @@ use std::ptr;
 #[unsafe(no_mangle)]
 pub extern "C" fn windtunnel_event_create() -> HANDLE {
     let mut created_at = 0;
-    tunnel::call("windtunnel_event_create", |session, _| {
+    global_kernel::call("windtunnel_event_create", |session, _| {
         created_at = session.create_event();
         STATUS_SUCCESS
     });
@@ -25,7 +25,7 @@ pub extern "C" fn windtunnel_event_create() -> HANDLE {
 #[unsafe(no_mangle)]
 pub extern "C" fn windtunnel_event_is_set(event: HANDLE) -> i32 {
     let mut set = false;
-    tunnel::call("windtunnel_event_is_set", |session, _| {
+    global_kernel::call("windtunnel_event_is_set", |session, _| {
         set = session.event_is_set(event).unwrap_or(false);
         STATUS_SUCCESS
     });
@@ -35,19 +35,25 @@ pub extern "C" fn windtunnel_event_is_set(event: HANDLE) -> i32 {
 /// Has an event not set any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn windtunnel_event_reset(event: HANDLE) -> NTSTATUS {
-    tunnel::call("windtunnel_event_reset", |session, _| to_status(session.reset_event(event)))
+    global_kernel::call("windtunnel_event_reset", |session, _| {
+        to_status(session.reset_event(event))
+    })
 }
 
 /// Waits until an event is set.
 #[unsafe(no_mangle)]
 pub extern "C" fn windtunnel_event_wait(event: HANDLE) -> NTSTATUS {
-    tunnel::call("windtunnel_event_wait", |session, at| to_status(session.wait_event(at, event)))
+    global_kernel::call("windtunnel_event_wait", |session, at| {
+        to_status(session.wait_event(at, event))
+    })
 }
 
 /// Closes an event. What sets it later has no effect that a client can see.
 #[unsafe(no_mangle)]
 pub extern "C" fn windtunnel_event_close(event: HANDLE) -> NTSTATUS {
-    tunnel::call("windtunnel_event_close", |session, _| to_status(session.close_event(event)))
+    global_kernel::call("windtunnel_event_close", |session, _| {
+        to_status(session.close_event(event))
+    })
 }
 
 fn to_status(answer: Result<(), NTSTATUS>) -> NTSTATUS {

@@ -1,7 +1,7 @@
 //! The exported functions, one for each row of `thunk`'s table of entry points.
 #![expect(unsafe_code, reason = "takes the pointers of callers in C, under their C names")]
 
-use crate::tunnel;
+use crate::global_kernel;
 use abi::NTSTATUS;
 
 macro_rules! exports {
@@ -19,7 +19,7 @@ macro_rules! exports {
             /// what is mapped where the call returns data is overwritten.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name(args: *$mutability abi::$module::$args) -> NTSTATUS {
-                tunnel::call(stringify!($name), |session, at| {
+                global_kernel::call(stringify!($name), |session, at| {
                     // SAFETY: The session is guarded, and the caller gives up what `args` points
                     // to for the call's results.
                     unsafe { thunk::$name(session, at, args) }

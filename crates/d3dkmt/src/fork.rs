@@ -5,7 +5,7 @@
 //! of its own.
 #![expect(unsafe_code, reason = "is told of forks by the C library")]
 
-use crate::tunnel::GlobalKernel;
+use crate::global_kernel::GlobalKernel;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 

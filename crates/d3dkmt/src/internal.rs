@@ -5,7 +5,7 @@
 //! events if a report was asked for. From then on every call returns `STATUS_UNSUCCESSFUL`. It
 //! is never counted against the client: nothing that happens after it is judged.
 
-use crate::tunnel::GlobalKernel;
+use crate::global_kernel::GlobalKernel;
 use flight::{
     Host, InternalError, Log, Passive, Role, Spawner, ThreadBody, ThreadedHost, WaitResult,
     WaitToken,
@@ -98,7 +98,7 @@ impl Spawner for Workers {
 #[expect(unsafe_code, reason = "calls the exported functions")]
 mod tests {
     use super::*;
-    use crate::{D3DKMTEnumAdapters2, tunnel, windtunnel_event_create};
+    use crate::{D3DKMTEnumAdapters2, global_kernel, windtunnel_event_create};
     use abi::kmt::D3DKMT_ENUMADAPTERS2;
     use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
     use std::process::Command;
@@ -128,7 +128,7 @@ mod tests {
                 thread::sleep(Duration::from_millis(1));
             }
         } else {
-            let status = tunnel::call("planted", |session, _| {
+            let status = global_kernel::call("planted", |session, _| {
                 session.create_event();
                 flight::internal_error("a planted invariant")
             });

@@ -15,14 +15,14 @@
 //! 5. With `WINDTUNNEL_REPORT` set, what is kept is bounded by what is alive. Without it,
 //!    nothing is kept.
 
+mod call_site;
 mod events;
 mod exports;
 mod fork;
+mod global_kernel;
 mod internal;
 mod report;
 mod signals;
-mod site;
-mod tunnel;
 
 // The D3DKMT entry points: one for each row of `thunk::for_each_entry_point`.
 pub use exports::*;

@@ -10,8 +10,8 @@
 //!    about what is in the report.
 #![expect(unsafe_code, reason = "is called at the end of the process by the C library")]
 
-use crate::site::CallSite;
-use crate::tunnel::GlobalKernel;
+use crate::call_site::CallSite;
+use crate::global_kernel::GlobalKernel;
 use crate::{fork, internal, signals};
 use flight::{Component, EventKind, Kind, Log, RuleId, Subject};
 use kernel::ProcessExit;

@@ -2,13 +2,13 @@
 //! that created them, because a shared resource can outlive its device.
 
 use crate::device::Device;
+use crate::id_list::Id;
+use crate::id_list::IdList;
+use crate::instances::Instances;
 use crate::memory::Extent;
 use crate::miniport::DriverAllocation;
-use crate::renamed::Instances;
 use crate::resource::Resource;
 use crate::start::Adapter;
-use crate::store::Id;
-use crate::store::IdList;
 use crate::view::View;
 
 /// A piece of memory (`hAllocation` of the DDI).

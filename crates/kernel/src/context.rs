@@ -1,23 +1,23 @@
 //! Contexts: streams of work of a device, each for one node.
 
+use crate::address::AddressSpace;
+use crate::context_allocation::ContextAllocation;
 use crate::ddi::CallDetails;
 use crate::device::Device;
 use crate::device::{DeviceLoss, RundownGuard};
-use crate::gate::ThreadingLevel;
-use crate::handle::ObjectId;
-use crate::handle::{Handle, ReservedHandle};
+use crate::error::{Argument, KernelError};
+use crate::handle_table::ObjectId;
+use crate::handle_table::{Handle, ReservedHandle};
+use crate::id_list::Id;
 use crate::kernel::Kernel;
-use crate::listed::BufferSizes;
 use crate::lists::{EntrySizes, RenderBuffers, RenderLists};
 use crate::miniport::{CreateContextArgs, DriverContext, DriverError};
 use crate::mmu::Root;
+use crate::permit::ThreadingLevel;
 use crate::process::Process;
 use crate::process::ProcessId;
-use crate::refused::{Argument, KernelError};
-use crate::saved::ContextAllocation;
-use crate::space::AddressSpace;
-use crate::store::Id;
-use crate::world::KernelState;
+use crate::render_args::BufferSizes;
+use crate::state::KernelState;
 use flight::{Component, EventKind, Kind, Log, Passive};
 use smallvec::smallvec;
 use std::sync::Arc;

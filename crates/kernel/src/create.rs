@@ -3,25 +3,25 @@
 //! Names are reserved first and published last, all at once. A step that fails is undone in
 //! reverse: views that were opened are closed, what was created is destroyed, names go back.
 
-use crate::build::check_still_valid;
 use crate::ddi::{CallDetails, Driver};
 use crate::device::Device;
 use crate::device::RundownGuard;
-use crate::gate::{DdiPermit, PermitKey, PermitMode, ThreadingLevel};
-use crate::handle::{Handle, ReservedHandles};
+use crate::error::{Argument, KernelError};
+use crate::handle_table::{Handle, ReservedHandles};
+use crate::id_list::Id;
 use crate::kernel::Kernel;
 use crate::lock::StateGuard;
 use crate::miniport::{
     AllocationInfo, CreateAllocationArgs, CreatedAllocations, DriverError, DriverResource,
     HandleSlot, NewAllocation, OwningResource, StandardAllocationArgs, StandardPrivateData,
 };
+use crate::open::check_still_valid;
+use crate::permit::{DdiPermit, PermitKey, PermitMode, ThreadingLevel};
 use crate::process::Process;
 use crate::process::ProcessId;
-use crate::refused::{Argument, KernelError};
 use crate::resource::Resource;
 use crate::resource::ResourceView;
-use crate::store::Id;
-use crate::world::KernelState;
+use crate::state::KernelState;
 use flight::{Component, EventKind, Hex, Log, Passive, RuleId};
 use smallvec::SmallVec;
 

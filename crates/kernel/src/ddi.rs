@@ -12,12 +12,13 @@ mod tests;
 pub use row::{Legal, Line};
 pub use table::{Miniport, NAMES, REQUIRED, TABLE, UNCALLED};
 
+use crate::address::AddressSpace;
+use crate::callbacks::KernelCallbacks;
 use crate::context::Context;
 use crate::device::Device;
-use crate::gate::{DdiPermit, ThreadingLevel};
-use crate::handle::Handle;
+use crate::handle_table::Handle;
+use crate::id_list::Id;
 use crate::kernel::Kernel;
-use crate::listed::{BufferSizes, SubmitCommandArgs};
 use crate::lock::Once;
 use crate::miniport::{
     CollectReason, CreateContextArgs, DestroyAllocationArgs, DriverContext, DriverDevice,
@@ -26,12 +27,11 @@ use crate::miniport::{
 };
 use crate::mmu::CreateProcessArgs;
 use crate::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
+use crate::permit::{DdiPermit, ThreadingLevel};
 use crate::power::SetPowerArgs;
 use crate::process::Process;
-use crate::services::KernelCallbacks;
-use crate::space::AddressSpace;
+use crate::render_args::{BufferSizes, SubmitCommandArgs};
 use crate::start::Adapter;
-use crate::store::Id;
 use flight::{
     CallGuard, CallScope, Component, EventKind, Funnel, HardwareModel, Host, Kind, Level, Log,
     Passive, Pool, RuleId, Subject, WaitToken, internal_error,

@@ -1,10 +1,10 @@
 //! Primaries: what is to be shown on a display, so its driver can say what it looks like.
 
-use crate::build::NewObjects;
 use crate::create::{CreateAllocationRequest, CreateScope};
-use crate::gate::DdiPermit;
 use crate::kernel::Kernel;
 use crate::miniport::{DriverResult, SurfaceInfo};
+use crate::open::NewObjects;
+use crate::permit::DdiPermit;
 use flight::{Component, Passive, RuleId};
 
 impl Kernel {

@@ -1,25 +1,25 @@
 //! Devices: a process's link to an adapter.
 
 use crate::context::Context;
+use crate::context_allocation::ContextAllocation;
 use crate::ddi::{CallDetails, Driver};
-use crate::gate::{DdiPermit, ThreadingLevel};
-use crate::handle::ObjectId;
-use crate::handle::{Handle, ReservedHandle};
+use crate::error::{Argument, KernelError};
+use crate::handle_table::ObjectId;
+use crate::handle_table::{Handle, ReservedHandle};
+use crate::id_list::Id;
 use crate::kernel::Kernel;
 use crate::memory::queue::PagingQueue;
 use crate::miniport::DriverDevice;
+use crate::permit::{DdiPermit, ThreadingLevel};
 use crate::process::Process;
 use crate::process::ProcessId;
-use crate::refused::{Argument, KernelError};
 use crate::resource::ResourceView;
 use crate::retire::RetireTarget;
 use crate::retire::Retirement;
-use crate::saved::ContextAllocation;
 use crate::start::Adapter;
-use crate::store::Id;
+use crate::state::KernelState;
 use crate::view::View;
 use crate::view::ViewStage;
-use crate::world::KernelState;
 use flight::invariant;
 use flight::{EventKind, Log, Passive, Ram, Run, Subject};
 use smallvec::smallvec;

@@ -15,19 +15,19 @@ mod send;
 use crate::context::Context;
 use crate::device::Device;
 use crate::device::RundownGuard;
-use crate::handle::Handle;
+use crate::error::{Argument, KernelError};
+use crate::handle_table::Handle;
+use crate::id_list::Id;
 use crate::kernel::Kernel;
 use crate::memory::place::PagingPlan;
 use crate::miniport::DriverContext;
 use crate::process::ProcessId;
-use crate::refused::{Argument, KernelError};
 use crate::render::RenderPacket;
-use crate::schedule::QueuePoint;
+use crate::report::QueuePoint;
 use crate::start::Adapter;
-use crate::store::Id;
+use crate::state::KernelState;
 use crate::submit::SubmittedCommands;
 use crate::sync::SyncPoints;
-use crate::world::KernelState;
 use flight::{EventKind, Fence, Passive};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -577,7 +577,7 @@ impl KernelState {
             && !it.changing_root
             && device.lost.is_none()
             && !self.is_reset_pending(device.adapter)
-            && node.is_some_and(crate::schedule::Node::accepts_packets)
+            && node.is_some_and(crate::report::Node::accepts_packets)
             && it.queue.first_render_packet().is_none_or(|it| self.is_packet_resident(it))
     }
 

@@ -6,15 +6,15 @@
 //!    its call: two of them do not meet.
 //! 2. A DPC is pending from the request on until the driver is entered for it.
 
+use crate::callbacks::KernelCallbacks;
 use crate::ddi::Driver;
-use crate::gate::ThreadingLevel;
+use crate::id_list::Id;
 use crate::kernel::Kernel;
-use crate::memory::resident::FaultTarget;
+use crate::memory::residency::FaultTarget;
 use crate::miniport::{DriverError, DriverResult, Generation, Interrupt};
-use crate::services::KernelCallbacks;
+use crate::permit::ThreadingLevel;
 use crate::start::{Adapter, AdapterId};
-use crate::store::Id;
-use crate::world::KernelState;
+use crate::state::KernelState;
 use flight::{CallGuard, Component, DeviceLevel, EventKind, Fence, Passive, RuleId};
 use smallvec::SmallVec;
 

@@ -2,7 +2,7 @@
 
 use crate::lock::{Lock, Once};
 use crate::miniport::Miniport;
-use crate::world::KernelState;
+use crate::state::KernelState;
 use flight::{
     EventKind, HardwareModel, Host, Log, MemoryObserver, Passive, Pool, Subject, WaitResult,
     WaitToken,

@@ -11,68 +11,72 @@
 //! `flight`: the log's, and the host's.
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod allocation;
-mod ask;
-mod build;
-mod census;
+pub mod callbacks;
 pub mod context;
+mod context_allocation;
 mod create;
 pub mod ddi;
 mod describe;
+mod destroy;
 pub mod device;
 mod dispatch;
-mod end;
+mod error;
 mod escape;
-mod gate;
-pub mod handle;
+mod handle_data;
+mod handle_query;
+pub mod handle_table;
 #[cfg(all(test, loom))]
-mod handle_loom;
-mod hold;
+mod handle_table_loom;
+mod host_aperture;
+mod id_list;
+mod instances;
 mod interrupt;
 pub mod kernel;
-mod keyed;
-mod kin;
-pub mod listed;
+mod keyed_mutex;
 mod lists;
+mod live;
 mod lock;
 mod memory;
 pub mod miniport;
 pub mod mmu;
+mod open;
 pub mod operation;
+mod permit;
 #[cfg(shuttle)]
 mod planted;
 pub mod power;
 mod preempt;
 pub mod process;
+mod query;
 pub mod range;
-mod recover;
-mod refused;
-mod renamed;
 mod render;
+pub mod render_args;
+mod report;
 pub mod resource;
 mod retire;
-mod rooted;
-mod saved;
-mod schedule;
+mod root_check;
 pub mod segment;
-pub mod services;
 mod share;
-pub mod space;
 mod start;
-mod store;
+mod state;
 mod submit;
 mod sync;
+mod tdr;
 pub mod view;
-mod window;
-mod world;
 
+pub use address::calls::{MapAddressRequest, MapAddressResponse, MapSource, ReserveAddressRequest};
+pub use address::ranges::Access;
+pub use address::update::{AddressUpdate, UpdateAddressRequest};
 pub use create::{CreateAllocationRequest, CreateAllocationResponse, Sharing};
 pub use device::DeviceLoss;
+pub use error::{Argument, KernelError};
 pub use escape::EscapeRequest;
 pub use flight::{LiveObject, LiveObjects};
-pub use handle::{Handle, HandleError};
+pub use handle_table::{Handle, HandleError};
 pub use kernel::{DriverSetup, Kernel};
-pub use keyed::{
+pub use keyed_mutex::{
     AcquireKeyedMutexResponse, CreateKeyedMutexRequest, CreateKeyedMutexResponse,
     ReleaseKeyedMutexRequest,
 };
@@ -81,18 +85,14 @@ pub use memory::budget::{Budget, SegmentGroup, TrimCallback};
 pub use memory::compact::SegmentSpace;
 pub use memory::cpu::{LockRequest, LockResponse};
 pub use memory::offer::ReclaimResponse;
+pub use memory::priority::{MemorySizes, ResidencyStatus};
 pub use memory::queue::CreatePagingQueueResponse;
-pub use memory::resident::{EvictRequest, MakeResidentRequest, Residency};
-pub use memory::worth::{MemorySizes, ResidencyStatus};
+pub use memory::residency::{EvictRequest, MakeResidentRequest, Residency};
 pub use process::{ProcessExit, ProcessId};
 pub use range::{PlacedRange, Ranges};
-pub use refused::{Argument, KernelError};
 pub use render::RenderRequest;
 pub use retire::{DestroyAllocationRequest, DestroyTarget};
 pub use share::{OpenResourceResponse, ShareInfo};
-pub use space::addresses::Access;
-pub use space::calls::{MapAddressRequest, MapAddressResponse, MapSource, ReserveAddressRequest};
-pub use space::update::{AddressUpdate, UpdateAddressRequest};
 pub use start::{AdapterId, StartError};
 pub use submit::Packet;
 pub use sync::cpu::{SignalRequest, WaitRequest};

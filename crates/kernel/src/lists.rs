@@ -9,14 +9,14 @@
 
 use crate::context::Context;
 use crate::device::UserMapping;
-use crate::handle::Handle;
+use crate::error::{Argument, KernelError};
+use crate::handle_table::Handle;
+use crate::id_list::Id;
 use crate::kernel::Kernel;
-use crate::listed::BufferSizes;
 use crate::operation::PAGE;
 use crate::process::ProcessId;
-use crate::refused::{Argument, KernelError};
-use crate::store::Id;
-use crate::world::KernelState;
+use crate::render_args::BufferSizes;
+use crate::state::KernelState;
 use flight::{Ram, Run};
 
 /// What a byte is that no client wrote.

@@ -16,32 +16,32 @@
 pub(crate) mod budget;
 pub(crate) mod check;
 pub(crate) mod compact;
+pub(crate) mod complete;
 pub(crate) mod cpu;
-pub(crate) mod done;
-pub(crate) mod facts;
 pub(crate) mod offer;
 pub(crate) mod page;
 pub(crate) mod place;
 pub(crate) mod pressure;
+pub(crate) mod priority;
 pub(crate) mod queue;
 pub(crate) mod reset;
-pub(crate) mod resident;
-pub(crate) mod worth;
+pub(crate) mod residency;
+pub(crate) mod step_context;
 
+use crate::address::AddressSpace;
 use crate::allocation::Allocation;
+use crate::context_allocation::ContextAllocation;
+use crate::id_list::Id;
+use crate::instances::InstanceRecord;
 use crate::kernel::Kernel;
 use crate::memory::pressure::Pressure;
 use crate::memory::queue::PagingQueue;
 use crate::operation::PAGE;
 use crate::range::{PlacedRange, Ranges};
-use crate::renamed::InstanceRecord;
-use crate::saved::ContextAllocation;
-use crate::schedule::QueuePoint;
+use crate::report::QueuePoint;
 use crate::segment::{MemoryFeatures, PagingFeatures, PlacementRequirements, SegmentInfo};
-use crate::space::AddressSpace;
 use crate::start::Adapter;
-use crate::store::Id;
-use crate::world::KernelState;
+use crate::state::KernelState;
 use flight::{EventKind, Fence, Kind, Passive, Ram, Run, Subject};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -72,7 +72,7 @@ pub(crate) struct Memory {
     /// Where clients saw what was destroyed while they had it locked: there is nothing any more.
     pub(crate) stale_mappings: VecDeque<usize>,
     /// How it translates addresses, if it does.
-    pub(crate) mmu: Option<crate::space::Mmu>,
+    pub(crate) mmu: Option<crate::address::Mmu>,
 }
 
 /// A part of an adapter's memory.
@@ -475,7 +475,7 @@ pub(crate) enum PagingOperation {
     NotifyResident,
     NotifyEvicted,
     /// Writes entries of a page table.
-    Table(Arc<crate::space::step::TableWrite>),
+    Table(Arc<crate::address::step::TableWrite>),
     /// Has translations of a space forgotten, on behalf of these extents.
     Flush {
         space: Id<AddressSpace>,

@@ -8,14 +8,14 @@ pub use crate::ddi::Miniport;
 
 pub use flight::{DriverError, DriverHandle, DriverResult, HandleSlot};
 
+use crate::address::AddressSpace;
 use crate::allocation::Allocation;
 use crate::context::Context;
 use crate::device::Device;
-use crate::handle::Handle;
+use crate::handle_table::Handle;
 use crate::mmu::MmuFeatures;
 use crate::resource::Resource;
 use crate::segment::{MemoryFeatures, PlacementRequirements};
-use crate::space::AddressSpace;
 use crate::view::View;
 use flight::Fence;
 use std::vec::Drain;

@@ -1,10 +1,10 @@
 //! A bug on purpose, which a test plants to see that it is found: in builds for shuttle alone.
 
 use crate::allocation::Allocation;
-use crate::end::DestroyScope;
+use crate::destroy::DestroyScope;
+use crate::id_list::Id;
+use crate::id_list::IdList;
 use crate::kernel::Kernel;
-use crate::store::Id;
-use crate::store::IdList;
 use crate::view::View;
 use flight::Passive;
 

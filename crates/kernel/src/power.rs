@@ -11,15 +11,15 @@
 //!    for nothing: that is looked at under the pass its driver is told with.
 
 use crate::ddi::Driver;
-use crate::gate::{DdiPermit, PermitKeys, ThreadingLevel};
+use crate::id_list::Id;
 use crate::kernel::Kernel;
 use crate::memory::Extent;
 use crate::memory::place::PagingPlan;
 use crate::memory::{Location, SegmentLocation};
-use crate::schedule::Node;
+use crate::permit::{DdiPermit, PermitKeys, ThreadingLevel};
+use crate::report::Node;
 use crate::start::{Adapter, AdapterId};
-use crate::store::Id;
-use crate::world::KernelState;
+use crate::state::KernelState;
 use flight::{EventKind, Passive};
 use std::sync::Arc;
 

@@ -7,13 +7,13 @@
 //!    else, in order and with the fences they had; packets are given new ones.
 
 use crate::context::Context;
-use crate::gate::ThreadingLevel;
+use crate::id_list::Id;
 use crate::kernel::Kernel;
 use crate::operation::SubmitPagingArgs;
-use crate::schedule::InFlightPacket;
+use crate::permit::ThreadingLevel;
+use crate::report::InFlightPacket;
 use crate::start::Adapter;
-use crate::store::Id;
-use crate::world::KernelState;
+use crate::state::KernelState;
 use flight::{Component, DeviceLevel, EventKind, Fence, Kind, Passive, RuleId, Subject};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -192,7 +192,7 @@ impl Kernel {
         &self,
         at: &mut Passive,
         driver: &crate::ddi::Driver,
-        permit: &crate::gate::DdiPermit<'_>,
+        permit: &crate::permit::DdiPermit<'_>,
         index: usize,
     ) {
         let adapter = driver.adapter;
@@ -353,7 +353,7 @@ impl KernelState {
         &mut self,
         adapter: Id<Adapter>,
         node: usize,
-    ) -> Option<&mut crate::schedule::Node> {
+    ) -> Option<&mut crate::report::Node> {
         self.adapters.get_mut(adapter)?.nodes.get_mut(node)
     }
 

@@ -1,16 +1,16 @@
 //! Processes: who owns names.
 
-use crate::handle::HasHandle;
-use crate::handle::ObjectId;
-use crate::handle::{Handle, HandleError, HandleTable, ReservedHandle, ReservedHandles};
+use crate::error::{Argument, KernelError};
+use crate::handle_table::HasHandle;
+use crate::handle_table::ObjectId;
+use crate::handle_table::{Handle, HandleError, HandleTable, ReservedHandle, ReservedHandles};
+use crate::id_list::Id;
 use crate::kernel::Kernel;
 use crate::memory::budget::SegmentGroup;
 use crate::memory::queue::PagingQueue;
-use crate::refused::{Argument, KernelError};
 use crate::start::Adapter;
-use crate::store::Id;
+use crate::state::KernelState;
 use crate::view::View;
-use crate::world::KernelState;
 use flight::{EventKind, Hex, Passive, Subject};
 
 /// A client process.

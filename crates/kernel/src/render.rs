@@ -6,26 +6,26 @@
 //!    is over: all of them, or none.
 //! 2. Its buffer is given back when no hardware can read it any more.
 
-mod sent;
+mod submit;
 
 use crate::context::Context;
 use crate::ddi::Driver;
 use crate::device::Device;
 use crate::device::{DeviceLoss, RundownGuard};
 use crate::dispatch::PacketPayload;
-use crate::gate::ThreadingLevel;
-use crate::handle::Handle;
+use crate::error::{Argument, KernelError};
+use crate::handle_table::Handle;
+use crate::id_list::Id;
 use crate::kernel::Kernel;
-use crate::listed::{AllocationListEntry, PatchLocation, RenderArgs, UserMemory};
 use crate::memory::Extent;
 use crate::miniport::{DriverError, DriverHandle, Generation};
 use crate::operation::PAGE;
+use crate::permit::ThreadingLevel;
 use crate::process::ProcessId;
-use crate::refused::{Argument, KernelError};
+use crate::render_args::{AllocationListEntry, PatchLocation, RenderArgs, UserMemory};
 use crate::start::Adapter;
-use crate::store::Id;
+use crate::state::KernelState;
 use crate::view::View;
-use crate::world::KernelState;
 use flight::{Component, EventKind, Fence, Passive, Ram, RuleId, Run, Subject};
 use std::sync::Arc;
 

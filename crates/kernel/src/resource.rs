@@ -2,10 +2,10 @@
 
 use crate::allocation::Allocation;
 use crate::device::Device;
-use crate::handle::Handle;
+use crate::handle_table::Handle;
+use crate::id_list::Id;
 use crate::miniport::DriverResource;
 use crate::start::Adapter;
-use crate::store::Id;
 use crate::view::View;
 use std::collections::BTreeSet;
 

@@ -11,25 +11,25 @@
 //!    So those of a device become ready in the order they were asked for.
 
 use crate::ddi::Driver;
+use crate::destroy::DestroyScope;
 use crate::device::Device;
-use crate::end::DestroyScope;
-use crate::gate::{PermitKey, PermitKeys, PermitMode, ThreadingLevel};
-use crate::handle::Handle;
+use crate::error::{Argument, KernelError};
+use crate::handle_table::Handle;
+use crate::id_list::Id;
+use crate::id_list::IdList;
 use crate::kernel::Kernel;
 use crate::lock::StateGuard;
 use crate::memory::Extent;
+use crate::permit::{PermitKey, PermitKeys, PermitMode, ThreadingLevel};
 use crate::process::Process;
 use crate::process::ProcessId;
-use crate::refused::{Argument, KernelError};
+use crate::report::{Node, QueuePoint};
 use crate::resource::Resource;
 use crate::resource::ResourceView;
-use crate::schedule::{Node, QueuePoint};
 use crate::start::Adapter;
-use crate::store::Id;
-use crate::store::IdList;
+use crate::state::KernelState;
 use crate::view::View;
 use crate::view::ViewStage;
-use crate::world::KernelState;
 use flight::{EventKind, Kind, Passive, Subject, WaitResult, WaitToken};
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -8,20 +8,20 @@
 //! 3. A global name holds nothing: it ends with the last local one.
 
 use crate::allocation::Allocation;
-use crate::build::{NewObjects, check_still_valid};
 use crate::create::{CreateAllocationRequest, CreateScope};
 use crate::device::RundownGuard;
-use crate::gate::{PermitKey, PermitMode, ThreadingLevel};
-use crate::handle::ObjectId;
-use crate::handle::{Handle, HandleError, ReservedHandles};
+use crate::error::{Argument, KernelError};
+use crate::handle_table::ObjectId;
+use crate::handle_table::{Handle, HandleError, ReservedHandles};
+use crate::id_list::Id;
+use crate::id_list::IdList;
 use crate::kernel::Kernel;
 use crate::lock::StateGuard;
+use crate::open::{NewObjects, check_still_valid};
+use crate::permit::{PermitKey, PermitMode, ThreadingLevel};
 use crate::process::ProcessId;
-use crate::refused::{Argument, KernelError};
 use crate::resource::Resource;
-use crate::store::Id;
-use crate::store::IdList;
-use crate::world::KernelState;
+use crate::state::KernelState;
 use flight::{Component, Passive, RuleId, Subject};
 
 /// What an opener has to know (`D3DKMTQueryResourceInfo`).

@@ -1,22 +1,22 @@
 //! Adapters: how a driver starts, how processes name it, how it stops.
 
+use crate::callbacks::KernelCallbacks;
 use crate::ddi::Driver;
 use crate::device::Device;
 use crate::device::DeviceLoss;
-use crate::gate::{DdiPermit, ThreadingLevel, WaitStuck};
-use crate::handle::Handle;
+use crate::error::{Argument, KernelError};
+use crate::handle_table::Handle;
+use crate::id_list::Id;
 use crate::interrupt::Interrupts;
 use crate::kernel::{DriverSetup, Kernel};
 use crate::lock::Once;
 use crate::memory::Memory;
 use crate::miniport::{DriverError, Features, SchedulingFeatures};
+use crate::permit::{DdiPermit, ThreadingLevel, WaitStuck};
 use crate::power::PowerStatus;
 use crate::process::ProcessId;
-use crate::refused::{Argument, KernelError};
-use crate::schedule::Node;
-use crate::services::KernelCallbacks;
-use crate::store::Id;
-use crate::world::KernelState;
+use crate::report::Node;
+use crate::state::KernelState;
 use flight::{
     EventKind, Fence, InterruptLine, MemoryWrite, Passive, Ram, Subject, TableRoot, WaitToken,
 };
@@ -324,7 +324,7 @@ impl Kernel {
         let ram = driver.hardware.ram();
         let sane = |it: &Features| {
             let passed = self.check_features(driver.adapter.subject(), it);
-            let passed = crate::space::check::check_mmu(it) && passed;
+            let passed = crate::address::check::check_mmu(it) && passed;
             let backed = it.memory.is_none() || ram.is_some();
             (1..=MAX_NODES).contains(&it.nodes) && passed && backed
         };

@@ -1,17 +1,17 @@
 //! Packets at virtual addresses: giving them to contexts, and what their commands write.
 
+use crate::address::ranges::Backing;
 use crate::allocation::Allocation;
 use crate::context::Context;
 use crate::device::RundownGuard;
 use crate::dispatch::PacketPayload;
-use crate::handle::Handle;
+use crate::error::{Argument, KernelError};
+use crate::handle_table::Handle;
+use crate::id_list::Id;
 use crate::kernel::Kernel;
 use crate::process::ProcessId;
-use crate::refused::{Argument, KernelError};
-use crate::space::addresses::Backing;
 use crate::start::Adapter;
-use crate::store::Id;
-use crate::world::KernelState;
+use crate::state::KernelState;
 use flight::{Component, Fence, MemoryWrite, Passive, RuleId};
 use std::sync::Arc;
 

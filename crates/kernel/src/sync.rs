@@ -13,32 +13,32 @@
 
 pub(crate) mod cpu;
 pub(crate) mod event;
-pub(crate) mod marks;
+pub(crate) mod waits;
 
+use crate::address::update::CheckedUpdate;
 use crate::context::Context;
 use crate::create::Sharing;
 use crate::device::Device;
 use crate::device::DeviceLoss;
 use crate::device::UserMapping;
-use crate::handle::Handle;
-use crate::handle::ObjectId;
+use crate::error::{Argument, KernelError};
+use crate::handle_table::Handle;
+use crate::handle_table::ObjectId;
+use crate::id_list::Id;
+use crate::id_list::Slab;
 use crate::kernel::Kernel;
 use crate::operation::PAGE;
 use crate::process::Process;
 use crate::process::ProcessId;
-use crate::refused::{Argument, KernelError};
-use crate::space::update::CheckedUpdate;
 use crate::start::Adapter;
-use crate::store::Id;
-use crate::store::Slab;
-use crate::world::KernelState;
+use crate::state::KernelState;
 use event::Event;
 use flight::invariant;
 use flight::{Component, EventKind, Hex, RuleId, Run, Subject};
-pub(crate) use marks::SyncPoints;
-use marks::{Broadcast, GpuWait, SyncPoint};
 use smallvec::smallvec;
 use std::collections::{BTreeSet, VecDeque};
+pub(crate) use waits::SyncPoints;
+use waits::{Broadcast, GpuWait, SyncPoint};
 
 /// What there is of synchronisation.
 #[derive(Default)]
@@ -330,7 +330,7 @@ impl Kernel {
             |why| KernelError::Handle { argument: Argument::SharedSync, handle: global, why };
         let found = world.global_handles.lookup(global).map_err(error)?;
         let ObjectId::SyncObject(number) = found else {
-            return Err(error(crate::handle::HandleError::WrongKind(found.subject())));
+            return Err(error(crate::handle_table::HandleError::WrongKind(found.subject())));
         };
         let name = self.reserve_handle(world, process.0)?;
         let handle = name.handle();

@@ -2,12 +2,12 @@
 
 use crate::allocation::Allocation;
 use crate::device::Device;
-use crate::handle::Handle;
+use crate::handle_table::Handle;
+use crate::id_list::Id;
 use crate::memory::budget::SegmentGroup;
 use crate::miniport::DriverView;
 use crate::resource::ResourceView;
 use crate::retire::Retirement;
-use crate::store::Id;
 
 /// A device's view of an allocation (`hDeviceSpecificAllocation`, and the client's handle).
 pub struct View {

@@ -10,16 +10,16 @@
 //! 4. A view shows its first `visible_bytes` bytes for as long as the state is locked.
 #![expect(unsafe_code, reason = "lends bytes it has made sure of")]
 
-mod pages;
-mod store;
+mod backing_store;
+mod page_runs;
 
+use backing_store::{AddressWindow, BackingStore, Span, round_to_pages};
 use flight::Run;
-use pages::{LivePages, PageRuns};
+use page_runs::{LivePages, PageRuns};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{io, thread};
-use store::{AddressWindow, BackingStore, Span, round_to_pages};
 
 const PAGE: u64 = 4096;
 

@@ -4,9 +4,9 @@
 use crate::display::{Adapter, TableDriver};
 use crate::door::Door;
 use crate::flags;
-use crate::private::{PrivateData, count, pointer};
+use crate::placement;
+use crate::private_data::{PrivateData, count, pointer};
 use crate::status::result_from_status;
-use crate::wants;
 use abi::HANDLE;
 use abi::display::{
     DXGK_ALLOCATIONINFO, DXGK_CREATEALLOCATIONFLAGS, DXGK_DESTROYALLOCATIONFLAGS,
@@ -232,6 +232,6 @@ fn allocation_info(info: &DXGK_ALLOCATIONINFO) -> AllocationInfo {
         size: info.Size as u64,
         alignment: info.Alignment.into(),
         pitch_aligned_size: info.PitchAlignedSize as u64,
-        requirements: wants::allocation_requirements(info),
+        requirements: placement::allocation_requirements(info),
     }
 }

@@ -5,15 +5,15 @@
 #![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
+use crate::callback_entry::{read, write};
 use crate::door::Door;
-use crate::gate::{read, write};
 use crate::interface::row;
 use abi::PVOID;
 use abi::display::{
     DXGKARG_RELEASE_HANDLE, DXGKARGCB_GETHANDLEDATA, DXGKARGCB_RELEASEHANDLEDATA,
     DXGKCB_GETHANDLEDATAFLAGS,
 };
-use kernel::handle::Handle;
+use kernel::handle_table::Handle;
 use std::ptr;
 
 /// Answers nothing: at WDDM 2 this is no way to a driver's data.

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
 use crate::display::{Adapter, TableDriver};
-use crate::private::{PrivateData, pointer};
+use crate::private_data::{PrivateData, pointer};
 use crate::status::result_from_status;
 use abi::HANDLE;
 use abi::display::{

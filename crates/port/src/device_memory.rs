@@ -2,8 +2,10 @@
 #![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
+use crate::callback_entry::{
+    CallbackRow, door_from_handle, door_from_handle_with_rule, read, write,
+};
 use crate::door::Door;
-use crate::gate::{CallbackRow, door_from_handle, door_from_handle_with_rule, read, write};
 use crate::interface::row;
 use crate::query::judge;
 use abi::miniport::{

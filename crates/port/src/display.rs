@@ -11,9 +11,10 @@ use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use flight::{
     CallGuard, Component, DeviceLevel, Dispatch, EventKind, Fence, Kind, Passive, RuleId,
 };
+use kernel::address::AddressSpace;
+use kernel::callbacks::KernelCallbacks;
 use kernel::context::Context;
 use kernel::device::Device;
-use kernel::listed::{BufferSizes, PatchArgs, RenderArgs, SubmitCommandArgs};
 use kernel::miniport::{
     CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
     DestroyAllocationArgs, DriverAllocation, DriverContext, DriverDevice, DriverError,
@@ -24,8 +25,7 @@ use kernel::miniport::{
 use kernel::mmu::{CreateProcessArgs, MapHostApertureArgs, Root, RootSize};
 use kernel::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
 use kernel::power::SetPowerArgs;
-use kernel::services::KernelCallbacks;
-use kernel::space::AddressSpace;
+use kernel::render_args::{BufferSizes, PatchArgs, RenderArgs, SubmitCommandArgs};
 use nt::Pool;
 use nt::processor::{self, ExitState};
 use std::fmt;

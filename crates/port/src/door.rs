@@ -4,7 +4,7 @@
 use crate::hardware::{Hardware, HardwareState};
 use crate::registry::Registry;
 use abi::HANDLE;
-use kernel::services::KernelCallbacks;
+use kernel::callbacks::KernelCallbacks;
 use std::cell::RefCell;
 use std::ptr;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 
 use crate::display::{Adapter, TableDriver};
 use crate::door::Door;
-use crate::private::{PrivateData, pointer};
+use crate::private_data::{PrivateData, pointer};
 use crate::status::result_from_status;
 use abi::display::DXGKARG_ESCAPE;
 use abi::ukm::D3DDDI_ESCAPEFLAGS;

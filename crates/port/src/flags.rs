@@ -2,7 +2,7 @@
 
 use abi::display::{DXGK_ALLOCATIONINFO, DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 as FlagsWddm2};
 use flight::{Component, RuleId};
-use kernel::services::KernelCallbacks;
+use kernel::callbacks::KernelCallbacks;
 
 /// The bits that mean nothing at WDDM 2.0: two got their names later.
 const RESERVED: u32 =

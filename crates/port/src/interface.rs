@@ -1,6 +1,6 @@
 //! The table a driver gets when it starts: what is served, and a named trap in every other slot.
 
-use crate::gate::{AnyLevel, BelowDevice, CallbackRow};
+use crate::callback_entry::{AnyLevel, BelowDevice, CallbackRow};
 use crate::traps::{missing_callback, slot_index};
 use abi::HANDLE;
 use abi::miniport::DXGKRNL_INTERFACE;
@@ -93,17 +93,17 @@ callbacks! {
         callbacks::DxgkCbAcquireHandleData: Passive CB_IRQL_001,
             missing "the kind of the handle is not compared";
         callbacks::DxgkCbReleaseHandleData: Passive CB_IRQL_001;
-        context_memory::DxgkCbCreateContextAllocation: Passive CB_CTXALLOC_001,
+        context_allocation::DxgkCbCreateContextAllocation: Passive CB_CTXALLOC_001,
             missing "MapGpuVirtualAddress, HintedBank and PhysicalAdapterIndex are not looked at";
-        context_memory::DxgkCbDestroyContextAllocation: Passive CB_CTXALLOC_011;
-        context_memory::DxgkCbUpdateContextAllocation: Passive CB_IRQL_001;
-        context_memory::DxgkCbMapContextAllocation: Passive CB_IRQL_001,
+        context_allocation::DxgkCbDestroyContextAllocation: Passive CB_CTXALLOC_011;
+        context_allocation::DxgkCbUpdateContextAllocation: Passive CB_IRQL_001;
+        context_allocation::DxgkCbMapContextAllocation: Passive CB_IRQL_001,
             missing "answers a physical address, whatever range is asked for";
-        kept::DxgkCbReserveGpuVirtualAddressRange: Passive CB_IRQL_001,
+        reserve_range::DxgkCbReserveGpuVirtualAddressRange: Passive CB_IRQL_001,
             missing "what the driver's own page tables say there is not looked at";
-        kin::DxgkCbGetHandleParent: Passive CB_HANDLE_008;
-        kin::DxgkCbEnumHandleChildren: Passive CB_HANDLE_009;
-        kin::DxgkCbGetCaptureAddress: Passive CB_MEM_010,
+        handle_query::DxgkCbGetHandleParent: Passive CB_HANDLE_008;
+        handle_query::DxgkCbEnumHandleChildren: Passive CB_HANDLE_009;
+        handle_query::DxgkCbGetCaptureAddress: Passive CB_MEM_010,
             missing "of what is in no segment there is no address";
         device_memory::DxgkCbGetDeviceInformation: Passive CB_MEM_003,
             missing "the context, the device object and one range of memory; the rest is zero";

@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::gate::{Below, door_from_handle, read, write};
+use crate::callback_entry::{Below, door_from_handle, read, write};
 use crate::interface::row;
 use crate::query::judge;
 use abi::display::{
@@ -19,8 +19,8 @@ use abi::miniport::KSYNCHRONIZE_ROUTINE;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
 use flight::{DeviceLevel, EventKind, Fence, Host, RuleId, Text, resume_internal_error};
+use kernel::callbacks::KernelCallbacks;
 use kernel::miniport::Generation;
-use kernel::services::KernelCallbacks;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 macro_rules! named {

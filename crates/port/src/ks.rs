@@ -14,27 +14,27 @@
 
 mod bag_calls;
 mod clock;
-mod describe;
+mod descriptor;
 mod device_calls;
 mod door;
 mod driver;
+mod driver_memory;
+mod export_entry;
 mod exports;
 mod frame;
-mod freed;
-mod gate;
+mod freed_frames;
+mod hierarchy_calls;
 mod mapping;
 mod memory;
 mod mutex_calls;
 mod object;
 mod pin;
 mod pin_calls;
-mod place;
 mod pointer_calls;
-mod process;
+mod process_pins;
 mod request;
 mod status;
 mod traps;
-mod walk_calls;
 
 pub use bag_calls::{
     _KsEdit, KsAddItemToObjectBag, KsAllocateObjectBag, KsCopyObjectBagItems, KsFreeObjectBag,
@@ -47,6 +47,10 @@ pub use device_calls::{
 };
 pub use driver::KsDriver;
 pub use exports::{FUNCTIONS, KsExport};
+pub use hierarchy_calls::{
+    KsFilterGetChildPinCount, KsFilterGetFirstChildPin, KsGetDevice, KsGetFirstChild,
+    KsGetNextSibling, KsGetParent, KsPinGetParentFilter,
+};
 pub use memory::PoolMemory;
 pub use mutex_calls::{
     KsAcquireControl, KsAcquireDevice, KsFilterAcquireProcessingMutex,
@@ -67,8 +71,4 @@ pub use pointer_calls::{
 };
 pub use request::{
     KsCompletePendingRequest, KsCreateDefaultAllocatorEx, KsGetFilterFromIrp, KsGetPinFromIrp,
-};
-pub use walk_calls::{
-    KsFilterGetChildPinCount, KsFilterGetFirstChildPin, KsGetDevice, KsGetFirstChild,
-    KsGetNextSibling, KsGetParent, KsPinGetParentFilter,
 };

@@ -13,42 +13,42 @@
 //! 3. A panic of ours does not cross into a driver, and a driver's passes through unchanged.
 
 mod allocation;
+mod callback_entry;
 mod callbacks;
 mod caps;
 mod context;
-mod context_memory;
+mod context_allocation;
 mod device_memory;
 mod display;
 mod door;
 mod escape;
 mod flags;
-mod gate;
+mod guarded_buffer;
+mod handle_query;
 mod hardware;
 mod interface;
 mod interrupt;
-mod kept;
-mod kin;
 pub mod ks;
 mod mdl;
 mod mmu;
 mod operation;
+mod page_tables;
 mod paging;
-mod private;
+mod placement;
+mod pnp;
+mod private_data;
 mod query;
-mod recover;
 mod registry;
 mod render;
+mod reserve_range;
 mod segments;
-mod sheet;
 mod standard;
-mod start;
 mod status;
 mod table;
-mod tables;
+mod tdr;
 #[cfg(test)]
 mod tests;
 mod traps;
-mod wants;
 
 pub use display::TableDriver;
 pub use hardware::Hardware;

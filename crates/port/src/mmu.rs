@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
 use crate::display::{Adapter, TableDriver};
-use crate::private::pointer;
+use crate::private_data::pointer;
 use crate::query::GuardedOutput;
 use crate::status::result_from_status;
 use abi::display::{
@@ -15,11 +15,11 @@ use abi::display::{
     DXGKQAITYPE_GPUMMUCAPS, DXGKQAITYPE_PAGETABLELEVELDESC,
 };
 use abi::ukm::D3DGPU_PHYSICAL_ADDRESS;
+use kernel::address::AddressSpace;
 use kernel::miniport::{DriverContext, DriverError, DriverProcess, DriverResult, HandleSlot};
 use kernel::mmu::{
     CreateProcessArgs, MapHostApertureArgs, MmuFeatures, Root, RootSize, TableLevel, UpdateMode,
 };
-use kernel::space::AddressSpace;
 use std::ptr;
 
 /// More levels than this nobody meant.

@@ -1,9 +1,9 @@
 //! What a paging operation is about, in the union of `DXGKARG_BUILDPAGINGBUFFER`.
 
 use crate::mdl::Mdl;
+use crate::page_tables;
 use crate::paging::OperationData;
-use crate::private::{PrivateData, pointer};
-use crate::tables;
+use crate::private_data::{PrivateData, pointer};
 use abi::display::{
     DXGK_BUILDPAGINGBUFFER_ABOUT as About, DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY,
     DXGK_BUILDPAGINGBUFFER_OPERATION, DXGK_BUILDPAGINGBUFFER_UPDATECONTEXTALLOCATION,
@@ -123,7 +123,7 @@ pub(crate) fn operation_args(
         | Operation::CopyEntries(_)
         | Operation::VirtualTransfer { .. }
         | Operation::VirtualFill { .. } => {
-            return tables::table_operation_args(operation, data, bases);
+            return page_tables::table_operation_args(operation, data, bases);
         }
     })
 }

@@ -4,12 +4,12 @@
 
 use crate::display::{Adapter, TableDriver};
 use crate::door::Door;
+use crate::guarded_buffer::GuardedBuffer;
 use crate::mdl::Mdl;
-use crate::private::{PrivateData, count, pointer};
+use crate::page_tables::{self, MappedPageTable};
+use crate::private_data::{PrivateData, count, pointer};
 use crate::query::judge;
-use crate::sheet::GuardedBuffer;
 use crate::status::result_from_status;
-use crate::tables::{self, MappedPageTable};
 use abi::NTSTATUS;
 use abi::display::{
     DXGK_SUBMITCOMMANDFLAGS as SubmitFlags, DXGKARG_BUILDPAGINGBUFFER, DXGKARG_SUBMITCOMMAND,
@@ -30,7 +30,7 @@ impl TableDriver {
         let Adapter { door, context, bases, .. } = self.adapter()?;
         let mut data = OperationData::new(&paging_args.operation)?;
         if let Operation::UpdateTable(it) = &paging_args.operation {
-            data.entries = Some(tables::entry_bytes(it)?);
+            data.entries = Some(page_tables::entry_bytes(it)?);
             data.seen = self.map_page_table(it);
         }
         let (kind, about) =
@@ -152,7 +152,7 @@ impl OperationData {
             _ => None,
         };
         let entries = match operation {
-            Operation::CopyEntries(copies) => Some(tables::copy_ranges(copies)?),
+            Operation::CopyEntries(copies) => Some(page_tables::copy_ranges(copies)?),
             _ => None,
         };
         let (list, private) = (list.transpose()?, private.transpose()?);

@@ -7,7 +7,7 @@
 use crate::caps::{CapsClaims, RULES};
 use crate::display::{Adapter, TableDriver};
 use crate::door::Door;
-use crate::private::{PrivateData, pointer};
+use crate::private_data::{PrivateData, pointer};
 use crate::status::result_from_status;
 use abi::display::{
     DXGK_DRIVERCAPS, DXGK_QUERYADAPTERINFOTYPE, DXGKARG_QUERYADAPTERINFO, DXGKQAITYPE_DRIVERCAPS,
@@ -15,8 +15,8 @@ use abi::display::{
 };
 use abi::{NTSTATUS, PVOID};
 use flight::{Component, EventKind, RuleId};
+use kernel::callbacks::KernelCallbacks;
 use kernel::miniport::{DriverError, DriverResult, Features};
-use kernel::services::KernelCallbacks;
 use std::ptr;
 use std::sync::Arc;
 

@@ -5,9 +5,9 @@
 use crate::context::{driver_handle_from, kernel_handle};
 use crate::display::{Adapter, TableDriver};
 use crate::door::Door;
-use crate::private::{PrivateData, count, pointer};
+use crate::guarded_buffer::GuardedBuffer;
+use crate::private_data::{PrivateData, count, pointer};
 use crate::query::judge;
-use crate::sheet::GuardedBuffer;
 use crate::status::result_from_status;
 use abi::display::{
     DXGK_ALLOCATIONLIST, DXGK_PATCHFLAGS as PatchFlags, DXGK_SUBMITCOMMANDFLAGS as SubmitFlags,
@@ -16,11 +16,11 @@ use abi::display::{
 use abi::ukm::D3DDDI_PATCHLOCATIONLIST;
 use flight::RuleId;
 use kernel::context::Context;
-use kernel::listed::{
-    AllocationListEntry, BufferSizes, PatchArgs, PatchLocation, RenderArgs, SubmitCommandArgs,
-};
 use kernel::miniport::{
     CreateContextArgs, DriverContext, DriverDevice, DriverError, DriverResult, HandleSlot,
+};
+use kernel::render_args::{
+    AllocationListEntry, BufferSizes, PatchArgs, PatchLocation, RenderArgs, SubmitCommandArgs,
 };
 
 /// `SlotId` of a patch location.

@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "reads what a driver wrote")]
 
 use crate::display::{Adapter, TableDriver};
-use crate::private::{MAX_SIZE, PrivateData};
+use crate::private_data::{MAX_SIZE, PrivateData};
 use crate::query::{GuardedOutput, judge};
 use crate::status::result_from_status;
 use abi::display::{

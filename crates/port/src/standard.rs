@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
 use crate::display::{Adapter, TableDriver};
-use crate::private::{MAX_SIZE, PrivateData, pointer};
+use crate::private_data::{MAX_SIZE, PrivateData, pointer};
 use crate::status::result_from_status;
 use abi::display::{
     D3DKMDT_GDISURFACE_TEXTURE, D3DKMDT_GDISURFACEDATA, D3DKMDT_STANDARDALLOCATION_GDISURFACE,

@@ -3,8 +3,8 @@
 //! A driver that calls one is told that it is not supported, and the log says which one it was:
 //! so the next thing to build is known.
 
+use crate::callback_entry::{AnyLevel, CallbackLevel, CallbackRow};
 use crate::door::Door;
-use crate::gate::{AnyLevel, CallbackLevel, CallbackRow};
 use abi::NTSTATUS;
 use abi::miniport::DXGKRNL_INTERFACE;
 use abi::status::STATUS_NOT_SUPPORTED;

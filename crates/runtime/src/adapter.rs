@@ -1,8 +1,8 @@
 //! Adapters: opened through a driver's entry point.
 #![expect(unsafe_code, reason = "calls a driver through its tables")]
 
+use crate::call_stack::{self, CallFrame, CallGuard};
 use crate::callbacks;
-use crate::called::{self, CallFrame, CallGuard};
 use crate::device::{Device, DeviceState};
 use crate::result::{self, DRIVER_CRASHED};
 use crate::umd::Umd;
@@ -128,17 +128,17 @@ impl Runtime {
             client: client.clone(),
             session,
             subject: Kind::UserAdapter.subject(number),
-            handle: called::new_handle(),
+            handle: call_stack::new_handle(),
             kernel_handle: kernel,
             table: OnceLock::new(),
             devices: AtomicU32::new(0),
             closing: AtomicBool::new(false),
             caps_queried: AtomicBool::new(false),
         });
-        called::register_adapter(opened.handle, &opened);
+        call_stack::register_adapter(opened.handle, &opened);
         let answer = opened.open();
         if answer.is_err() {
-            called::unregister_adapter(opened.handle);
+            call_stack::unregister_adapter(opened.handle);
         }
         answer.map(|()| Adapter(opened))
     }
@@ -285,7 +285,7 @@ impl Adapter {
             return Err(E_INVALIDARG);
         }
         self.0.close();
-        called::unregister_adapter(self.0.handle);
+        call_stack::unregister_adapter(self.0.handle);
         self.0.judge_freed();
         Ok(())
     }

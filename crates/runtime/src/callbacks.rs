@@ -63,12 +63,12 @@ mod context;
 mod free;
 mod lock;
 mod memory;
+mod submit;
 mod sync;
 pub(crate) mod traps;
-mod work;
 
 use crate::adapter::AdapterState;
-use crate::called;
+use crate::call_stack;
 use crate::device::DeviceState;
 use crate::ledger::Ledger;
 use crate::result::{DRIVER_CRASHED, hresult_from_status};
@@ -93,8 +93,8 @@ pub(crate) static DEVICE: D3DDDI_DEVICECALLBACKS = D3DDDI_DEVICECALLBACKS {
     pfnDeallocate2Cb: Some(free::deallocate2),
     pfnSetPriorityCb: Some(memory::set_priority),
     pfnQueryResidencyCb: Some(memory::query_residency),
-    pfnRenderCb: Some(work::render_or_restore),
-    pfnSubmitCommandCb: Some(work::submit),
+    pfnRenderCb: Some(submit::render_or_restore),
+    pfnSubmitCommandCb: Some(submit::submit),
     pfnLockCb: Some(lock::lock),
     pfnUnlockCb: Some(lock::unlock),
     pfnLock2Cb: Some(lock::lock2),
@@ -186,7 +186,7 @@ fn with_device(
     body: impl FnOnce(&DeviceState, &mut Passive) -> Result<(), HRESULT>,
 ) -> HRESULT {
     let answer = || {
-        let within = called::device_in_call(handle.addr());
+        let within = call_stack::device_in_call(handle.addr());
         let outside = within.is_none();
         let Some(device) = within.or_else(|| find_device(handle, name)) else {
             return E_INVALIDARG;
@@ -212,7 +212,7 @@ fn with_device(
         let answer = match error {
             Some(error) => {
                 if matches!(name, "pfnRenderCb" | "pfnSubmitCommandCb") {
-                    work::discard_commands(&device);
+                    submit::discard_commands(&device);
                 }
                 Err(error)
             }
@@ -238,7 +238,7 @@ fn with_device(
 
 /// The device that a handle means. One that means none is said.
 fn find_device(handle: HANDLE, name: &'static str) -> Option<Arc<DeviceState>> {
-    let found = called::device(handle.addr());
+    let found = call_stack::device(handle.addr());
     if found.is_none() {
         log_unknown_device(handle.addr(), name);
     }
@@ -247,13 +247,13 @@ fn find_device(handle: HANDLE, name: &'static str) -> Option<Arc<DeviceState>> {
 
 /// A callback came with a handle that means no device.
 fn log_unknown_device(handle: usize, name: &'static str) {
-    if let Some(gone) = called::destroyed_device(handle) {
+    if let Some(gone) = call_stack::destroyed_device(handle) {
         let Some(log) = gone.log.upgrade() else { return };
         let broken = format!("{name} was called for a device that is destroyed");
         log.judge(RuleId::UMD_DESTROY_013, Component::Umd, gone.subject, name, Some(broken));
         return;
     }
-    let inside = called::current_frame().and_then(|it| called::device(it.handle));
+    let inside = call_stack::current_frame().and_then(|it| call_stack::device(it.handle));
     if let Some(device) = inside {
         let broken = format!("hDevice of {name} is not the runtime's handle of a device");
         device.judge(RuleId::UMD_RES_001, name, Some(broken));
@@ -272,8 +272,8 @@ unsafe fn adapter_callback<A: Copy>(
     body: impl FnOnce(&AdapterState, &mut Passive, &A) -> Result<(), HRESULT>,
 ) -> HRESULT {
     let answer = || {
-        let Some(adapter) = called::adapter(handle.addr()) else { return E_INVALIDARG };
-        if called::current_frame().is_none() {
+        let Some(adapter) = call_stack::adapter(handle.addr()) else { return E_INVALIDARG };
+        if call_stack::current_frame().is_none() {
             return E_FAIL;
         }
         let log = adapter.run.log();
@@ -325,7 +325,7 @@ impl DeviceState {
     /// what they do. Answers whether they have.
     fn judge_mixed(&self, lost: bool, name: &'static str, has: impl Fn(&Ledger) -> bool) -> bool {
         let me = flight::current_thread();
-        let others = if lost { called::devices() } else { Vec::new() };
+        let others = if lost { call_stack::devices() } else { Vec::new() };
         let other = others.iter().find(|it| {
             let apart = it.handle != self.handle && it.last_thread() != Some(me);
             apart && Arc::ptr_eq(&it.adapter.run, &self.adapter.run) && has(&it.ledger())

@@ -2,11 +2,11 @@
 #![expect(unsafe_code, reason = "calls a driver through its tables")]
 
 use crate::adapter::{AdapterState, call};
+use crate::call_stack::{self, CallFrame};
 use crate::callbacks;
-use crate::called::{self, CallFrame};
-use crate::gate::DriverLock;
+use crate::driver_lock::DriverLock;
+use crate::failure_injection::FailureInjection;
 use crate::ledger::{Ledger, ResourceStage};
-use crate::refusing::FailureInjection;
 use crate::result::{self, hresult_from_status};
 use abi::hresult::{
     D3DDDIERR_DEVICEREMOVED, D3DERR_OUTOFVIDEOMEMORY, E_FAIL, E_INVALIDARG, E_NOTIMPL,
@@ -126,7 +126,7 @@ impl DeviceState {
         at: &mut Passive,
         (name, resource): (&'static str, Option<usize>),
     ) -> Result<DriverCallGuard, HRESULT> {
-        let device = called::device(self.handle).ok_or(E_INVALIDARG)?; // Else it was destroyed.
+        let device = call_stack::device(self.handle).ok_or(E_INVALIDARG)?; // Else it was destroyed.
         let other = self.driver_lock.enter(self.host(), at).map_err(|graph| {
             self.log().emit(self.subject, EventKind::WaitStuck { graph });
             E_FAIL
@@ -243,7 +243,7 @@ impl Device {
             adapter: adapter.clone(),
             log: adapter.run.log().clone(),
             subject: Kind::UserDevice.subject(number),
-            handle: called::new_handle(),
+            handle: call_stack::new_handle(),
             kernel_handle: kernel,
             shared,
             table: OnceLock::new(),
@@ -258,7 +258,7 @@ impl Device {
         });
         let of = adapter.subject;
         inner.log().emit(inner.subject, EventKind::UserDeviceCreated { adapter: of });
-        called::register_device(inner.handle, &inner);
+        call_stack::register_device(inner.handle, &inner);
         let device = Self(inner);
         let made = device.call_create_device(shared);
         device.judge_device_limit(made.as_ref().err().copied());
@@ -336,7 +336,7 @@ impl Device {
     /// Destroys it (`DestroyDevice`). What the driver still has of it by then is its fault.
     pub fn destroy(&self, at: &mut Passive) -> Result<(), HRESULT> {
         const NAME: &str = "pfnDestroyDevice";
-        if called::device(self.0.handle).is_none() || self.0.ending.swap(true, Relaxed) {
+        if call_stack::device(self.0.handle).is_none() || self.0.ending.swap(true, Relaxed) {
             return Err(E_INVALIDARG);
         }
         // Whoever is inside may be given a resource still: it is dropped with the others.
@@ -378,7 +378,7 @@ impl Device {
         if state == Ok(D3DKMT_DEVICEEXECUTION_ACTIVE) {
             inner.judge_leaks(name);
         }
-        called::unregister_device(inner);
+        call_stack::unregister_device(inner);
         inner.adapter.devices.fetch_sub(1, Relaxed);
         // What the driver has left was named; the application is not to be named for it.
         let mut locked: Vec<(D3DKMT_HANDLE, u32)> =

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "calls a driver through its tables")]
 
 use crate::device::Device;
-use crate::surfaces::{Rect, Resource};
+use crate::resource_description::{Rect, Resource};
 use abi::hresult::{E_INVALIDARG, succeeded};
 use abi::umd::{
     D3DDDI_DEVICEFUNCS, D3DDDIARG_BLT, D3DDDIARG_COLORFILL, D3DDDIARG_QUERYRESOURCERESIDENCY,

@@ -6,7 +6,7 @@
 //! 2. A resource is known from before the driver hears of it until it is both dropped by the
 //!    application and released by the driver.
 
-use crate::surfaces::ResourceDescription;
+use crate::resource_description::ResourceDescription;
 use abi::umd::{D3DDDI_RESOURCEFLAGS, D3DDDI_RESOURCEFLAGS2};
 use abi::{D3DKMT_HANDLE, HRESULT};
 use flight::{FastMap, Subject};

@@ -14,31 +14,31 @@
 //! 3. The ledger's lock is held for bookkeeping only: never while the driver or a thunk runs.
 
 mod adapter;
+mod call_stack;
 mod callbacks;
-mod called;
 mod device;
 mod draw;
+mod driver_lock;
 mod entry;
-mod gate;
+mod failure_injection;
+mod identical;
 mod judge;
+mod leaks;
 mod ledger;
-mod left;
 mod library;
 mod lock;
-mod refusing;
 mod resource;
+mod resource_description;
 mod result;
-mod same;
-mod shown;
-mod surfaces;
 mod umd;
+mod visible_memory;
 
 pub use adapter::{Adapter, OpenError, Runtime};
 pub use device::Device;
 pub use entry::{CALLBACKS, CallbackRow, FUNCTIONS, FunctionRow};
 pub use library::LoadError;
 pub use lock::{LockRequest, MappedSurface};
+pub use resource_description::{Rect, Resource, ResourceDescription, Surface};
 pub use result::hresult_from_status as result_of;
-pub use shown::{read_visible, write_visible};
-pub use surfaces::{Rect, Resource, ResourceDescription, Surface};
 pub use umd::Umd;
+pub use visible_memory::{read_visible, write_visible};

@@ -3,9 +3,9 @@
 
 use crate::device::Device;
 use crate::draw::check_result;
+use crate::resource_description::{Resource, Surface};
 use crate::result;
-use crate::shown;
-use crate::surfaces::{Resource, Surface};
+use crate::visible_memory;
 use abi::hresult::{D3DDDIERR_WASSTILLDRAWING, E_INVALIDARG, succeeded};
 use abi::umd::{
     D3DDDI_DEVICEFUNCS, D3DDDI_LOCKASYNCFLAGS, D3DDDI_LOCKFLAGS, D3DDDIARG_LOCK,
@@ -60,7 +60,7 @@ impl MappedSurface {
         let mut bytes = vec![0; self.surface.bytes()];
         for (row, to) in bytes.chunks_exact_mut(line.max(1)).enumerate() {
             if let Some(device) = self.trusted {
-                shown::read_for_device(device, self.line(row).addr(), to);
+                visible_memory::read_for_device(device, self.line(row).addr(), to);
                 continue;
             }
             let (here, there) =
@@ -88,7 +88,7 @@ impl MappedSurface {
         }
         for (row, from) in bytes.chunks(line).take(self.surface.height as usize).enumerate() {
             if let Some(device) = self.trusted {
-                shown::write_for_device(device, self.line(row).addr(), from);
+                visible_memory::write_for_device(device, self.line(row).addr(), from);
                 continue;
             }
             let here = memory_slice(from.as_ptr().cast_mut(), from.len());

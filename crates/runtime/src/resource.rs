@@ -1,12 +1,12 @@
 //! Resources: made, opened and dropped through a driver.
 #![expect(unsafe_code, reason = "calls a driver through its tables")]
 
-use crate::called;
+use crate::call_stack;
 use crate::device::{Device, DriverCallGuard};
+use crate::identical::set_reserved_members;
 use crate::ledger::{ResourceEntry, ResourceStage};
+use crate::resource_description::{Resource, ResourceDescription, Surface};
 use crate::result::{self, hresult_from_status};
-use crate::same::set_reserved_members;
-use crate::surfaces::{Resource, ResourceDescription, Surface};
 use abi::hresult::{
     D3DDDIERR_DEVICEREMOVED, D3DERR_NOTAVAILABLE, D3DERR_OUTOFVIDEOMEMORY, E_INVALIDARG,
     E_OUTOFMEMORY, succeeded,
@@ -39,7 +39,7 @@ impl Device {
         wanted: &ResourceDescription,
     ) -> Result<Resource, HRESULT> {
         let number = self.0.adapter.run.surfaces.fetch_add(1, Relaxed) + 1;
-        let handle = called::new_handle();
+        let handle = call_stack::new_handle();
         let mut system: Vec<Box<[u8]>> = Vec::new();
         if wanted.pool == D3DDDIPOOL_SYSTEMMEM {
             let memory = wanted.surfaces.iter().map(|it| it.memory()).collect::<Option<_>>();
@@ -189,7 +189,7 @@ impl Device {
             return Err(E_INVALIDARG); // Nothing that a runtime shares.
         };
         let number = inner.adapter.run.surfaces.fetch_add(1, Relaxed) + 1;
-        let handle = called::new_handle();
+        let handle = call_stack::new_handle();
         let locks = vec![0; surfaces.surfaces.len()];
         let group = ResourceEntry {
             subject: Kind::Surfaces.subject(number),

@@ -16,15 +16,15 @@ mod miniport;
 
 use crate::blocks::free;
 use crate::gpu::Gpu;
-use crate::listed::SIZES;
 use crate::mmu::MmuPlan;
 use crate::plan::MemoryPlan;
 use crate::records::{Records, RemovedHandles};
+use crate::render::SIZES;
 use flight::Ram;
-use kernel::handle::Handle;
-use kernel::listed::BufferSizes;
+use kernel::callbacks::KernelCallbacks;
+use kernel::handle_table::Handle;
 use kernel::miniport::{DriverError, DriverResult};
-use kernel::services::KernelCallbacks;
+use kernel::render_args::BufferSizes;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

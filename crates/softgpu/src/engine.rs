@@ -9,7 +9,6 @@
 //! 3. Before the first command of a context the registers of the one before it are in its save
 //!    area, and those of the new one are the ones from its own.
 
-use crate::area::{REGISTERS_SIZE, Registers, SAVED_AT};
 use crate::controller::{Address, Controller};
 use crate::format::{Command, decode};
 use crate::gpu::Packet;
@@ -17,6 +16,7 @@ use crate::memory::Memory;
 use crate::mmu::Virtual;
 use crate::paging::{HEAD, MAX_WRITE, PagingCommand};
 use crate::plan::PAGE;
+use crate::save_area::{REGISTERS_SIZE, Registers, SAVED_AT};
 use flight::{Fence, MemoryWrite, TableRoot};
 use kernel::miniport::DriverError;
 use std::collections::VecDeque;

@@ -16,7 +16,7 @@ pub use crate::hardware::{HARDWARE_INFO_SIZE, HardwareInfo, read_hardware_info};
 
 use crate::controller::Address;
 use crate::paging::PagingCommand;
-use kernel::handle::Handle;
+use kernel::handle_table::Handle;
 use kernel::miniport::DriverError;
 
 /// How many bytes the private data of an allocation has.

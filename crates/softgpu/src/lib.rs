@@ -8,9 +8,7 @@
 
 mod allocation;
 mod aperture;
-mod area;
 mod blocks;
-mod building;
 mod controller;
 mod description;
 mod driver;
@@ -18,7 +16,6 @@ mod engine;
 pub mod format;
 mod gpu;
 mod hardware;
-mod listed;
 mod memory;
 mod mmu;
 #[cfg(test)]
@@ -27,22 +24,25 @@ mod paged;
 #[cfg(test)]
 mod paged_tests;
 mod paging;
+mod paging_buffer;
 mod plan;
 mod records;
-mod recover;
+mod render;
+mod save_area;
+mod tdr;
 mod tlb;
 mod virtual_driver;
 
-pub use area::{AREA_SIZE, REGISTERS_SIZE, Registers, SAVED_AT};
-/// The paging commands of this hardware, for a driver of another kind.
-pub use building::{
-    build_paging_buffer as build_paging, build_paging_buffer_in as build_paging_in,
-};
 pub use driver::SoftGpu;
 pub use engine::{Completion, Paging, RenderWork, SaveTarget, Stream, Target};
 pub use gpu::{Gpu, NODES, Packet};
-/// Packets with lists of this hardware, for a driver of another kind.
-pub use listed::{RenderOutput, patch, translate};
 pub use memory::Memory;
 pub use mmu::{ENTRY_SIZE, MmuPlan, encode_entry};
+/// The paging commands of this hardware, for a driver of another kind.
+pub use paging_buffer::{
+    build_paging_buffer as build_paging, build_paging_buffer_in as build_paging_in,
+};
 pub use plan::{APERTURE, LOCAL, MemoryPlan, VISIBLE, segment_base};
+/// Packets with lists of this hardware, for a driver of another kind.
+pub use render::{RenderOutput, patch, translate};
+pub use save_area::{AREA_SIZE, REGISTERS_SIZE, Registers, SAVED_AT};

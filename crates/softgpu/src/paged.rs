@@ -2,18 +2,18 @@
 //! save contexts.
 
 use crate::allocation::Allocation;
-use crate::area::{AREA_SIZE, REGISTERS_SIZE, Registers, SAVED_AT};
 use crate::blocks::{Blocks, build};
 use crate::description::anywhere;
 use crate::driver::SoftGpu;
 use crate::engine::{Completion, RenderWork, SaveTarget, Target};
 use crate::plan::{APERTURE_BASE, PAGE};
 use crate::records::{Commands, Records, SaveArea};
+use crate::save_area::{AREA_SIZE, REGISTERS_SIZE, Registers, SAVED_AT};
 use flight::{DeviceLevel, Fence, HardwareModel, Passive};
+use kernel::callbacks::KernelCallbacks;
 use kernel::miniport::{DriverError, DriverResult};
 use kernel::operation::{CreateContextAllocationArgs, Operation, TransferEnd};
 use kernel::segment::PlacementFlags;
-use kernel::services::KernelCallbacks;
 use std::ops::Range;
 use std::sync::{PoisonError, Weak};
 

@@ -9,7 +9,7 @@ use crate::{APERTURE, AREA_SIZE, Gpu, LOCAL, MemoryPlan, Registers, SoftGpu, VIS
 use flight::{
     DeterministicHost, Fence, HardwareModel, Host, InterruptLine, Log, Passive, Ram, Run,
 };
-use kernel::handle::Handle;
+use kernel::handle_table::Handle;
 use kernel::miniport::{DriverError, DriverResult, Miniport};
 use kernel::operation::{
     BuildPagingBufferArgs, Operation, Pages, SubmitPagingArgs, Transfer, TransferEnd,

@@ -11,7 +11,7 @@
 use crate::allocation::Allocation;
 use crate::format::Command;
 use flight::TableRoot;
-use kernel::handle::Handle;
+use kernel::handle_table::Handle;
 use kernel::miniport::{DriverError, DriverResult};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Weak};

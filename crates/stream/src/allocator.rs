@@ -7,14 +7,14 @@
 //!    once if and only if that was answered with success, when it has no frame left. Nothing uses
 //!    it afterwards.
 
+use crate::driver_calls::{Driver, Entry};
+use crate::error::StreamError;
 use crate::frame::{Frame, FrameLocation};
 use crate::framing::{Framing, FramingRequest};
-use crate::funnel::{Driver, Entry};
 use crate::memory::{FrameMemory, MemoryKind};
 use crate::pin::Connection;
-use crate::refused::StreamError;
 use crate::stream::Stream;
-use crate::words::{AllocatorId, DeviceId, FrameId, PinId};
+use crate::types::{AllocatorId, DeviceId, FrameId, PinId};
 use flight::{EventKind, Kind, Passive, RuleId, Subject, invariant, next_random};
 use std::sync::Arc;
 

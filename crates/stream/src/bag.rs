@@ -7,8 +7,8 @@
 use crate::mutex::KsMutex;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{BagId, DeviceId, DriverError, DriverResult, FilterId, ObjectId, PinId};
-use crate::world::StreamState;
+use crate::stream_state::StreamState;
+use crate::types::{BagId, DeviceId, DriverError, DriverResult, FilterId, ObjectId, PinId};
 use flight::{At, EventKind, Irql, Passive, RuleId, Slab, Subject, current_thread};
 use std::collections::BTreeMap;
 

@@ -3,13 +3,13 @@
 //! A frame with a locked pointer is not cancelled: that waits for the unlock. A clone whose frame
 //! goes is told to its driver, at dispatch level under the queue's lock, and is deleted there.
 
+use crate::driver_calls::Driver;
+use crate::error::StreamError;
 use crate::frame::FrameLocation;
-use crate::funnel::Driver;
 use crate::pointer::PointerKind;
-use crate::refused::StreamError;
 use crate::stream::Stream;
-use crate::words::{FrameId, PinId, PointerId};
-use crate::world::StreamState;
+use crate::stream_state::StreamState;
+use crate::types::{FrameId, PinId, PointerId};
 use flight::{EventKind, Passive, RuleId};
 use std::sync::Arc;
 

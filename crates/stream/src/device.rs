@@ -1,15 +1,15 @@
 //! Devices: added, started, stopped, pulled out, removed.
 
-use crate::describe::{DescriptorError, DeviceDescriptor, FilterDescriptor};
-use crate::funnel::{Driver, Entry};
+use crate::descriptor::{DescriptorError, DeviceDescriptor, FilterDescriptor};
+use crate::driver_calls::{Driver, Entry};
+use crate::error::StreamError;
 use crate::memory::FrameMemory;
 use crate::minidriver::Minidriver;
 use crate::mutex::KsMutex;
-use crate::refused::StreamError;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{DeviceId, DriverError, DriverResult, FilterId};
-use crate::world::StreamState;
+use crate::stream_state::StreamState;
+use crate::types::{DeviceId, DriverError, DriverResult, FilterId};
 use flight::{EventKind, Passive, RuleId, Subject, current_thread};
 use std::sync::Arc;
 

@@ -1,15 +1,15 @@
 //! Filters: opened by clients, closed after their pins.
 
 use crate::bag::BagOwner;
-use crate::describe::{FilterDescriptor, PinDescriptor};
-use crate::funnel::{Driver, Entry};
+use crate::descriptor::{FilterDescriptor, PinDescriptor};
+use crate::driver_calls::{Driver, Entry};
+use crate::error::StreamError;
 use crate::minidriver::FilterView;
 use crate::mutex::{KsMutex, KsMutexGuard};
-use crate::refused::StreamError;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{DeviceId, DriverError, DriverHandle, DriverResult, FilterId, PinId};
-use crate::world::StreamState;
+use crate::stream_state::StreamState;
+use crate::types::{DeviceId, DriverError, DriverHandle, DriverResult, FilterId, PinId};
 use flight::{Component, EventKind, Passive, RuleId};
 use std::sync::Arc;
 

@@ -5,12 +5,12 @@
 //! 1. A frame is in one place. It leaves the queue when the edges have passed it, and is done
 //!    when no clone points to it any more.
 
-use crate::describe::{Flow, PinFlag};
+use crate::descriptor::{Flow, PinFlag};
+use crate::error::StreamError;
 use crate::pointer::PointerKind;
-use crate::refused::StreamError;
 use crate::stream::Stream;
-use crate::words::{AllocatorId, DeviceId, FrameId, Header, PinId, PinState, PointerId};
-use crate::world::StreamState;
+use crate::stream_state::StreamState;
+use crate::types::{AllocatorId, DeviceId, FrameId, Header, PinId, PinState, PointerId};
 use flight::{EventKind, Passive, RuleId, WaitResult};
 
 /// A frame.

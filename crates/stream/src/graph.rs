@@ -1,11 +1,11 @@
 //! A small graph: a filter of a device, one pin of it, and a sink of ours.
 
-use crate::describe::Format;
+use crate::descriptor::Format;
+use crate::error::StreamError;
 use crate::frame::ClientFrame;
 use crate::framing::{Framing, FramingRequest};
-use crate::refused::StreamError;
 use crate::stream::Stream;
-use crate::words::{DeviceId, FilterId, Header, PinId, PinState};
+use crate::types::{DeviceId, FilterId, Header, PinId, PinState};
 use flight::Passive;
 use std::sync::Arc;
 

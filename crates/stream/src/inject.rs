@@ -3,7 +3,7 @@
 use crate::frame::{Frame, FrameLocation};
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{DriverError, DriverResult, FrameId, Header, PinId, PinState};
+use crate::types::{DriverError, DriverResult, FrameId, Header, PinId, PinState};
 use flight::{EventKind, Passive, RuleId, invariant};
 
 impl Services {

@@ -18,59 +18,59 @@
 mod allocator;
 mod bag;
 mod cancel;
-mod census;
-mod describe;
+mod descriptor;
 mod device;
+mod driver_calls;
+mod error;
 mod filter;
 mod frame;
 mod framing;
-mod funnel;
 mod graph;
 mod inject;
+mod live_objects;
 mod lock;
 mod memory;
 mod minidriver;
 mod mutex;
 mod pending;
 mod pin;
+mod pin_state;
 mod pointer;
 mod power;
 mod process;
-mod refused;
 mod services;
-mod state;
 mod stream;
-mod words;
-mod world;
+mod stream_state;
+mod types;
 
 #[cfg(test)]
 mod tests;
 
 // The kernel, and what clients do with it.
 pub use device::DriverSetup;
+pub use error::StreamError;
 pub use flight::{LiveObject, LiveObjects};
 pub use frame::ClientFrame;
 pub use framing::FramingRequest;
 pub use graph::{Graph, ReceivedFrame};
 pub use power::PowerUpOrder;
-pub use refused::StreamError;
 pub use stream::Stream;
 
 // The ids of objects, and the state of pins and frames.
-pub use words::{
+pub use types::{
     AllocatorId, BagId, DeviceId, FilterId, FrameId, Header, ObjectId, PinId, PinState, PointerId,
 };
 
 // What a minidriver implements, and the table of its entry points.
-pub use funnel::{Entry, KsRow, LegalResults, TABLE};
+pub use driver_calls::{Entry, KsRow, LegalResults, TABLE};
 pub use minidriver::{FilterView, Minidriver, PinView, ProcessPin};
-pub use words::{
+pub use types::{
     DriverAllocator, DriverDevice, DriverError, DriverFilter, DriverFrame, DriverHandle, DriverPin,
     DriverResult, HandleSlot,
 };
 
 // What a minidriver describes.
-pub use describe::{
+pub use descriptor::{
     DescriptorError, DeviceDescriptor, FilterDescriptor, Flow, Format, PinDescriptor, PinFlag,
 };
 pub use framing::{ExtendedFraming, Framing, FramingForm, FramingItem, SimpleFraming, SizeRange};

@@ -3,10 +3,10 @@
 //! A test driver answers in safe Rust; a door answers for a driver with tables. Which entries
 //! there are is said by the descriptors; what is not there is not called.
 
-use crate::describe::{DeviceDescriptor, Format};
+use crate::descriptor::{DeviceDescriptor, Format};
 use crate::framing::Framing;
 use crate::services::Services;
-use crate::words::{
+use crate::types::{
     DeviceId, DriverAllocator, DriverDevice, DriverError, DriverFilter, DriverFrame, DriverPin,
     DriverResult, FilterId, HandleSlot, ObjectId, PinId, PinState, PointerId,
 };
@@ -252,7 +252,7 @@ pub trait Minidriver: Send + Sync {
         at: &mut Passive,
         pin: &PinView,
         framing: &Framing,
-        word: HandleSlot<'_, crate::words::AllocatorId>,
+        word: HandleSlot<'_, crate::types::AllocatorId>,
     ) -> DriverResult<DriverAllocator> {
         self.delegate()
             .ok_or(DriverError::NoEntryPoint)?
@@ -263,7 +263,7 @@ pub trait Minidriver: Send + Sync {
     fn allocate(
         &self,
         allocator: &DriverAllocator,
-        word: HandleSlot<'_, crate::words::FrameId>,
+        word: HandleSlot<'_, crate::types::FrameId>,
     ) -> Option<DriverFrame> {
         self.delegate()?.allocate(allocator, word)
     }

@@ -8,12 +8,12 @@
 //! 1. We take them in their order: device, control, processing.
 //! 2. What a driver has taken in a call is released when the call returns, by force if need be.
 
-use crate::funnel::Entry;
-use crate::refused::StreamError;
+use crate::driver_calls::Entry;
+use crate::error::StreamError;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{DriverError, DriverResult};
-use crate::world::StreamState;
+use crate::stream_state::StreamState;
+use crate::types::{DriverError, DriverResult};
 use flight::{At, EventKind, Irql, Passive, RuleId, Subject, current_thread};
 
 /// A mutex: whose it is says which of them.

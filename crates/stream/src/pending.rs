@@ -3,11 +3,11 @@
 //! A driver marks the request, answers that it is pending, and completes it later, once. The
 //! thread that waits for it keeps its mutexes.
 
-use crate::funnel::Entry;
+use crate::driver_calls::Entry;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{DriverError, DriverResult};
-use crate::world::StreamState;
+use crate::stream_state::StreamState;
+use crate::types::{DriverError, DriverResult};
 use flight::{Kind, Passive, RuleId, Subject, invariant};
 
 /// A create or close that a driver is asked for.

@@ -2,20 +2,20 @@
 
 use crate::allocator::AllocatorOwner;
 use crate::bag::BagOwner;
-use crate::describe::{Flow, Format, PinDescriptor, PinFlag};
+use crate::descriptor::{Flow, Format, PinDescriptor, PinFlag};
+use crate::driver_calls::{Driver, Entry};
+use crate::error::StreamError;
 use crate::framing::{Framing, FramingForm, FramingItem, FramingRequest, negotiate};
-use crate::funnel::{Driver, Entry};
 use crate::minidriver::PinView;
 use crate::mutex::KsMutex;
 use crate::pointer::{PointerKind, StreamPointer};
-use crate::refused::StreamError;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{
+use crate::stream_state::StreamState;
+use crate::types::{
     AllocatorId, DeviceId, DriverError, DriverHandle, DriverResult, FilterId, FrameId, PinId,
     PinState, PointerId,
 };
-use crate::world::StreamState;
 use flight::{EventKind, Passive, RuleId, current_thread};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -5,13 +5,13 @@
 
 use crate::allocator::AllocatorOwner;
 use crate::cancel::first_locked_pointer;
-use crate::describe::{Flow, PinFlag};
-use crate::funnel::Entry;
+use crate::descriptor::{Flow, PinFlag};
+use crate::driver_calls::Entry;
 use crate::process::Job;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{DeviceId, DriverError, DriverResult, FrameId, Header, PinId, PointerId};
-use crate::world::StreamState;
+use crate::stream_state::StreamState;
+use crate::types::{DeviceId, DriverError, DriverResult, FrameId, Header, PinId, PointerId};
 use flight::{EventKind, RuleId, current_thread};
 
 /// A place in a queue.

@@ -1,11 +1,11 @@
 //! Sleep and wake of a streaming device, and when its hardware may be programmed.
 
-use crate::funnel::Entry;
+use crate::driver_calls::Entry;
+use crate::error::StreamError;
 use crate::mutex::KsMutex;
-use crate::refused::StreamError;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{DeviceId, DriverError, DriverResult, FilterId, PinId, PinState};
+use crate::types::{DeviceId, DriverError, DriverResult, FilterId, PinId, PinState};
 use flight::{EventKind, Passive, RuleId};
 
 /// Which is told first that a device wakes.

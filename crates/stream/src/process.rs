@@ -5,16 +5,16 @@
 //! 1. A pin or filter is processed with its processing mutex, so by one thread at a time; with
 //!    its gate open, and in its least state or above.
 
-use crate::describe::PinFlag;
-use crate::funnel::Entry;
+use crate::descriptor::PinFlag;
+use crate::driver_calls::Entry;
 use crate::lock::StateGuard;
 use crate::minidriver::ProcessPin;
 use crate::mutex::{KsMutex, Owner};
 use crate::pin::Pin;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{DriverError, DriverResult, FilterId, FrameId, PinId, PinState, PointerId};
-use crate::world::StreamState;
+use crate::stream_state::StreamState;
+use crate::types::{DriverError, DriverResult, FilterId, FrameId, PinId, PinState, PointerId};
 use flight::{EventKind, Passive, RuleId, Subject};
 
 /// Something that is due.

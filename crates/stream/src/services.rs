@@ -6,8 +6,8 @@
 
 use crate::memory::{FrameMemory, MemoryKind};
 use crate::stream::Stream;
-use crate::words::{AllocatorId, DeviceId, DriverError, DriverResult, ObjectId};
-use crate::world::MemoryBlock;
+use crate::stream_state::MemoryBlock;
+use crate::types::{AllocatorId, DeviceId, DriverError, DriverResult, ObjectId};
 use flight::{Host, Irql, Log, RuleId, WaitResult, WaitToken, current_thread};
 use std::sync::{Arc, Weak};
 

@@ -1,8 +1,8 @@
 //! The class driver: its state, its host, waiting, and the work between calls.
 
+use crate::error::StreamError;
 use crate::lock::Lock;
-use crate::refused::StreamError;
-use crate::world::StreamState;
+use crate::stream_state::StreamState;
 use flight::{Component, EventKind, Host, Log, Passive, RuleId, Subject, WaitResult, WaitToken};
 use std::sync::Arc;
 

@@ -11,27 +11,28 @@
 
 mod adapter;
 mod address;
+mod allocation_priority;
 mod budget;
 pub mod claims;
 mod client;
 mod client_address;
-mod client_keyed;
+mod client_keyed_mutex;
 mod client_memory;
+mod client_priority;
 mod client_render;
 mod client_sync;
-mod client_worth;
+mod context_priority;
 mod create;
 mod destroy;
 mod device;
 mod entry;
 mod escape;
-mod keyed;
+mod keyed_mutex;
 mod lock;
 mod offer;
-mod priority;
-mod queue;
+mod paging_queue;
 mod render;
-mod resident;
+mod residency;
 mod session;
 mod share;
 mod signal;
@@ -40,7 +41,6 @@ mod submit;
 mod sync;
 mod table;
 mod wait;
-mod worth;
 
 // Which process calls, and whether its pointers are checked.
 pub use session::Session;
@@ -54,8 +54,8 @@ pub use table::*;
 pub use client::{
     Client, CreateAllocation, CreatedAllocation, DestroyAllocation, EscapeCall, OpenedResource,
 };
-pub use client_keyed::KeyedMutex;
+pub use client_keyed_mutex::KeyedMutex;
 pub use client_memory::{PagingQueue, PagingStatus};
+pub use client_priority::AllocationSelection;
 pub use client_render::{RenderCommand, RenderContext};
 pub use client_sync::{CpuWait, NewSync, SyncObject};
-pub use client_worth::AllocationSelection;

@@ -13,8 +13,8 @@ use abi::kmt::{D3DKMT_CREATECONTEXT, D3DKMT_RENDER, D3DKMT_RENDERFLAGS as Flags}
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use abi::ukm::{D3DDDI_ALLOCATIONLIST, D3DDDI_PATCHLOCATIONLIST};
 use flight::{Component, Passive, RuleId};
-use kernel::listed::PatchLocation;
 use kernel::miniport::CreateContextArgs;
+use kernel::render_args::PatchLocation;
 use kernel::{BufferResize, EntrySizes, Handle, RenderBuffers, RenderRequest};
 use std::ptr;
 

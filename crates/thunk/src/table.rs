@@ -109,13 +109,13 @@ macro_rules! for_each_entry_point {
                 missing: "one context, no presents",
             }
             D3DKMTSetContextSchedulingPriority(*const kmt::D3DKMT_SETCONTEXTSCHEDULINGPRIORITY)
-                => priority::set_context_scheduling_priority {
+                => context_priority::set_context_scheduling_priority {
                 rules: [DEV_LIFE_003],
                 statuses: [BAD],
                 missing: "any number is taken",
             }
             D3DKMTGetContextSchedulingPriority(*mut kmt::D3DKMT_GETCONTEXTSCHEDULINGPRIORITY)
-                => priority::get_context_scheduling_priority {
+                => context_priority::get_context_scheduling_priority {
                 rules: [DEV_LIFE_003],
                 statuses: [BAD],
             }
@@ -172,13 +172,13 @@ macro_rules! for_each_entry_point {
                 forwards_errors_of: [DxgkDdiOpenAllocation],
             }
             D3DKMTCreatePagingQueue(*mut kmt::D3DKMT_CREATEPAGINGQUEUE)
-                => queue::create_paging_queue {
+                => paging_queue::create_paging_queue {
                 rules: [DEV_LIFE_003],
                 statuses: [BAD, STATUS_NOT_IMPLEMENTED, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
                 missing: "priorities have no effect",
             }
             D3DKMTDestroyPagingQueue(*mut ukm::D3DDDI_DESTROYPAGINGQUEUE)
-                => queue::destroy_paging_queue {
+                => paging_queue::destroy_paging_queue {
                 statuses: [BAD],
             }
             D3DKMTCreateSynchronizationObject(*mut kmt::D3DKMT_CREATESYNCHRONIZATIONOBJECT)
@@ -257,7 +257,7 @@ macro_rules! for_each_entry_point {
                 rules: WAIT_RULES,
                 statuses: QUEUE_ANSWERS,
             }
-            D3DKMTMakeResident(*mut ukm::D3DDDI_MAKERESIDENT) => resident::make_resident {
+            D3DKMTMakeResident(*mut ukm::D3DDDI_MAKERESIDENT) => residency::make_resident {
                 rules: [RESID_MAKE_001, RESID_MAKE_006],
                 statuses: [
                     STATUS_PENDING, BAD, STATUS_NOT_IMPLEMENTED, STATUS_NO_MEMORY,
@@ -265,7 +265,7 @@ macro_rules! for_each_entry_point {
                 ],
                 missing: "priorities have no effect",
             }
-            D3DKMTEvict(*mut kmt::D3DKMT_EVICT) => resident::evict {
+            D3DKMTEvict(*mut kmt::D3DKMT_EVICT) => residency::evict {
                 rules: [DEV_LIFE_003, RESID_EVICT_001],
                 statuses: MEMORY_ANSWERS,
             }
@@ -303,17 +303,17 @@ macro_rules! for_each_entry_point {
                 statuses: [STATUS_PENDING, BAD, STATUS_NOT_IMPLEMENTED, STATUS_DEVICE_REMOVED],
             }
             D3DKMTSetAllocationPriority(*const kmt::D3DKMT_SETALLOCATIONPRIORITY)
-                => worth::set_allocation_priority {
+                => allocation_priority::set_allocation_priority {
                 rules: PRIORITY_RULES,
                 statuses: MEMORY_ANSWERS,
             }
             D3DKMTGetAllocationPriority(*const kmt::D3DKMT_GETALLOCATIONPRIORITY)
-                => worth::get_allocation_priority {
+                => allocation_priority::get_allocation_priority {
                 rules: PRIORITY_RULES,
                 statuses: MEMORY_ANSWERS,
             }
             D3DKMTQueryAllocationResidency(*const kmt::D3DKMT_QUERYALLOCATIONRESIDENCY)
-                => worth::query_allocation_residency {
+                => allocation_priority::query_allocation_residency {
                 rules: [ALLOC_PRIO_004, DEV_LIFE_003],
                 statuses: MEMORY_ANSWERS,
             }
@@ -377,48 +377,48 @@ macro_rules! for_each_entry_point {
                 ],
                 missing: "at once only: no fence is waited for",
             }
-            D3DKMTCreateKeyedMutex(*mut kmt::D3DKMT_CREATEKEYEDMUTEX) => keyed::create_keyed_mutex {
+            D3DKMTCreateKeyedMutex(*mut kmt::D3DKMT_CREATEKEYEDMUTEX) => keyed_mutex::create_keyed_mutex {
                 rules: KEYED_RULES,
                 statuses: [BAD, STATUS_NO_MEMORY],
             }
             D3DKMTCreateKeyedMutex2(*mut kmt::D3DKMT_CREATEKEYEDMUTEX2)
-                => keyed::create_keyed_mutex2 {
+                => keyed_mutex::create_keyed_mutex2 {
                 rules: KEYED_RULES,
                 statuses: [BAD, STATUS_NO_MEMORY],
                 missing: "no NT handles: what is made for them has one handle",
             }
-            D3DKMTOpenKeyedMutex(*mut kmt::D3DKMT_OPENKEYEDMUTEX) => keyed::open_keyed_mutex {
+            D3DKMTOpenKeyedMutex(*mut kmt::D3DKMT_OPENKEYEDMUTEX) => keyed_mutex::open_keyed_mutex {
                 rules: KEYED_RULES,
                 statuses: [BAD, STATUS_NO_MEMORY],
             }
-            D3DKMTOpenKeyedMutex2(*mut kmt::D3DKMT_OPENKEYEDMUTEX2) => keyed::open_keyed_mutex2 {
+            D3DKMTOpenKeyedMutex2(*mut kmt::D3DKMT_OPENKEYEDMUTEX2) => keyed_mutex::open_keyed_mutex2 {
                 rules: KEYED_RULES,
                 statuses: [BAD, STATUS_NO_MEMORY],
             }
             D3DKMTDestroyKeyedMutex(*const kmt::D3DKMT_DESTROYKEYEDMUTEX)
-                => keyed::destroy_keyed_mutex {
+                => keyed_mutex::destroy_keyed_mutex {
                 rules: [MUTEX_KEYED_003],
                 statuses: [BAD],
             }
             D3DKMTAcquireKeyedMutex(*mut kmt::D3DKMT_ACQUIREKEYEDMUTEX)
-                => keyed::acquire_keyed_mutex {
+                => keyed_mutex::acquire_keyed_mutex {
                 rules: KEYED_RULES,
                 statuses: KEYED_WAITS,
                 missing: KEYED_LACKS,
             }
             D3DKMTAcquireKeyedMutex2(*mut kmt::D3DKMT_ACQUIREKEYEDMUTEX2)
-                => keyed::acquire_keyed_mutex2 {
+                => keyed_mutex::acquire_keyed_mutex2 {
                 rules: KEYED_RULES,
                 statuses: KEYED_WAITS,
                 missing: KEYED_LACKS,
             }
             D3DKMTReleaseKeyedMutex(*mut kmt::D3DKMT_RELEASEKEYEDMUTEX)
-                => keyed::release_keyed_mutex {
+                => keyed_mutex::release_keyed_mutex {
                 rules: KEYED_RULES,
                 statuses: [BAD],
             }
             D3DKMTReleaseKeyedMutex2(*mut kmt::D3DKMT_RELEASEKEYEDMUTEX2)
-                => keyed::release_keyed_mutex2 {
+                => keyed_mutex::release_keyed_mutex2 {
                 rules: KEYED_RULES,
                 statuses: [BAD, STATUS_NO_MEMORY],
             }

@@ -6,16 +6,16 @@
 
 mod allocation;
 mod memory;
+mod submit;
 mod sync;
-mod work;
 
 pub use allocation::{AllocateResponse, DeallocateRequest, NewAllocation};
 pub use memory::{MapRequest, PagingQueue, PagingResponse};
+pub use submit::RenderRequest;
 pub use sync::Fence;
-pub use work::RenderRequest;
 
-use crate::answer::{UmdResult, to_result};
 use crate::memory::{Memory, MemoryAccess};
+use crate::result::{UmdResult, to_result};
 use crate::table::copy_table;
 use abi::hresult::E_NOTIMPL;
 use abi::umd::{D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS, D3DDDICB_QUERYADAPTERINFO};

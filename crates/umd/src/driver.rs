@@ -1,12 +1,12 @@
 //! What the runtime asks of a user-mode driver, in plain words.
 
-use crate::answer::UmdResult;
-use crate::callbacks::{AdapterCallbacks, Callbacks};
-use crate::order::{
+use crate::args::{
     BltArgs, ColorFillArgs, CreateDeviceArgs, CreateResourceArgs, LockArgs, LockAsyncArgs,
     LockAsyncResult, LockResult, OpenAdapterArgs, OpenResourceArgs, RenameArgs, ResidencyStatus,
     Resource, RuntimeResource, UnlockArgs,
 };
+use crate::callbacks::{AdapterCallbacks, Callbacks};
+use crate::result::UmdResult;
 use abi::hresult::E_NOTIMPL;
 
 /// A driver: what [`open_adapter`](crate::open_adapter) opens.

@@ -13,10 +13,10 @@ mod resource;
 
 pub use adapter::open_adapter;
 
-use crate::answer::UmdResult;
+use crate::args::{Rect, Resource, RuntimeResource};
 use crate::driver::UserDevice;
 use crate::memory::{Memory, MemoryAccess};
-use crate::order::{Rect, Resource, RuntimeResource};
+use crate::result::UmdResult;
 use abi::hresult::{E_FAIL, E_INVALIDARG};
 use abi::{HANDLE, RECT};
 use std::collections::BTreeMap;

@@ -18,18 +18,23 @@
 //! 6. Memory that a driver is shown is touched by its host ([`Shown`]), which knows what is shown
 //!    now: a driver that looks too far, or too late, is answered that it cannot.
 
-mod answer;
+mod args;
 mod buffers;
 mod callbacks;
 mod driver;
 mod entry;
 mod memory;
-mod order;
+mod result;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub use answer::{Failure, UmdResult};
+pub use args::{
+    BltArgs, ColorFillArgs, CreateDeviceArgs, CreateResourceArgs, LockArgs, LockAsyncArgs,
+    LockAsyncResult, LockResult, OpenAdapterArgs, OpenAllocationInfo, OpenResourceArgs, Rect,
+    RenameArgs, ResidencyStatus, Resource, RuntimeContext, RuntimeResource, Surface, UnlockArgs,
+    Volume,
+};
 pub use buffers::ContextBuffers;
 pub use callbacks::{
     AdapterCallbacks, AllocateResponse, Callbacks, DeallocateRequest, Fence, MapRequest,
@@ -38,9 +43,4 @@ pub use callbacks::{
 pub use driver::{UserAdapter, UserDevice, UserDriver};
 pub use entry::{live_objects, open_adapter};
 pub use memory::{Memory, VisibleMemory};
-pub use order::{
-    BltArgs, ColorFillArgs, CreateDeviceArgs, CreateResourceArgs, LockArgs, LockAsyncArgs,
-    LockAsyncResult, LockResult, OpenAdapterArgs, OpenAllocationInfo, OpenResourceArgs, Rect,
-    RenameArgs, ResidencyStatus, Resource, RuntimeContext, RuntimeResource, Surface, UnlockArgs,
-    Volume,
-};
+pub use result::{Failure, UmdResult};

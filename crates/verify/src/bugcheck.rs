@@ -1,7 +1,7 @@
 //! Bug checks: the stops that rules lead to, by number.
 
-use crate::answers;
 use crate::catalogue::{Entry, catalogue};
+use crate::statuses;
 
 /// A bug check that graphics drivers meet.
 #[derive(Debug, PartialEq, Eq)]
@@ -94,8 +94,8 @@ pub fn causes(code: u32) -> Vec<BugCheckCause> {
 
 fn causes_of(rule: &'static Entry, code: u32) -> Vec<BugCheckCause> {
     if rule.id == "GATE-STATUS-002" {
-        let stops = answers::STATUS_BUG_CHECKS.iter().filter(|it| it.code == code);
-        let way = |it: &answers::StatusBugCheck| BugCheckCause {
+        let stops = statuses::STATUS_BUG_CHECKS.iter().filter(|it| it.code == code);
+        let way = |it: &statuses::StatusBugCheck| BugCheckCause {
             rule,
             parameter: Some(it.parameter),
             condition: Some(format!("when {} answers what it may not", it.ddi)),

@@ -4,7 +4,7 @@ use crate::flights_address::ADDRESSES;
 use crate::flights_memory::MEMORY;
 use crate::flights_stream::STREAM;
 use crate::flights_sync::SYNC;
-use crate::keyed::tests::KEYED;
+use crate::keyed_mutex::tests::KEYED;
 use crate::rule::ALL;
 use crate::script::fly;
 use crate::{Severity, find};

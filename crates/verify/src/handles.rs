@@ -3,7 +3,7 @@
 //! WINDOWS: observed. A local handle ends in six zeroes, a global one in 2, and one table per
 //! process serves all kinds, first in, first out.
 
-use crate::names::{FRESH_HANDLES, REUSE_DISTANCE, STEP};
+use crate::handle_history::{FRESH_HANDLES, REUSE_DISTANCE, STEP};
 use crate::rule::{Rule, Verdict};
 use crate::shadow::{Process, Shadows};
 use flight::{Component, Event, EventKind, Hex, RuleId, Text};

@@ -23,7 +23,7 @@
 // What other crates use.
 pub use alias::{ALIASES, aliased, aliases};
 pub use catalogue::{Entry, Severity, catalogue, find};
-pub use names::HandleHistory;
+pub use handle_history::HandleHistory;
 pub use oracle::Oracle;
 pub use rule::{Judge, Rule, Verdict};
 pub use shadow::Shadows;
@@ -41,30 +41,30 @@ mod verifier;
 // What is remembered, and how events change it.
 mod follow;
 mod follow_address;
-mod follow_keyed;
+mod follow_context_allocation;
+mod follow_keyed_mutex;
 mod follow_memory;
 mod follow_paging;
-mod follow_recover;
 mod follow_residency;
-mod follow_saved;
 mod follow_stream;
 mod follow_sync;
-mod names;
+mod follow_tdr;
+mod handle_history;
 
 // The rules, by subject: each file has a table `RULES`.
 mod addresses;
-mod answers;
 mod budgets;
 mod close;
+mod context_allocation;
 mod create;
 mod ddi;
 mod destroy;
 mod escape;
 mod fence_order;
 mod handles;
+mod instances;
 mod interrupts;
-mod keyed;
-mod levels;
+mod keyed_mutex;
 mod lifetime;
 mod locks;
 mod objects;
@@ -72,16 +72,16 @@ mod paging;
 mod pnp;
 mod pool;
 mod queues;
-mod recover;
-mod renamed;
 mod render;
 mod residency;
 mod retire;
-mod saved;
 mod share;
+mod statuses;
 mod stream_frames;
 mod stream_objects;
 mod sync;
+mod tdr;
+mod threading;
 
 // Rules on bytes in memory and on page tables, judged by comparing both with a model.
 mod oracle;

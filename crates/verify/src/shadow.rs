@@ -10,13 +10,13 @@ mod allocation;
 mod client;
 mod device;
 mod driver;
-pub mod keyed;
+pub mod keyed_mutex;
 mod map;
 pub mod memory;
-pub mod recover;
 mod retirement;
 pub mod stream;
 pub mod sync;
+pub mod tdr;
 
 pub use adapter::{ActiveCall, Adapter, Node, NodeFences};
 pub use allocation::{Allocation, Instance, Resource, ResourceView, SharedData, View, ViewStage};
@@ -29,7 +29,7 @@ pub use retirement::{ResourceGroup, RetireRequest, Retirement};
 
 use address::{AddressSpace, PageTable};
 use flight::{Event, FastMap, Kind, Subject};
-use keyed::KeyedMutex;
+use keyed_mutex::KeyedMutex;
 use map::ShadowMap;
 use memory::{ContextAllocation, ContextAllocationList, Memory, Paging, PagingQueue, Segment};
 use std::cell::{Cell, RefCell};

@@ -1,9 +1,9 @@
 //! The verifier: events in, findings out.
 
-use crate::answers;
 use crate::catalogue::{self, Severity};
 use crate::rule::{self, Rule, Verdict};
 use crate::shadow::Shadows;
+use crate::statuses;
 use flight::{Component, Event, EventKind, RuleCounts, RuleId, Text};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -194,7 +194,7 @@ impl FindingList {
         self.first.insert(key, self.list.len());
         let entry = catalogue::find(rule.name());
         let windows = match rule {
-            RuleId::GATE_STATUS_002 | RuleId::KMD_SUBMIT_013 => answers::bug_check_of(&argument),
+            RuleId::GATE_STATUS_002 | RuleId::KMD_SUBMIT_013 => statuses::bug_check_of(&argument),
             _ => entry.map(catalogue::Entry::windows),
         };
         self.list.push(Finding {

@@ -4,7 +4,7 @@
 //! one that no longer occurs is said.
 
 use crate::check::CheckReport;
-use crate::landed::ReportedFinding;
+use crate::scenario_report::ReportedFinding;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,6 +1,6 @@
 //! A small application: it draws through a user-mode driver, and looks at what it drew.
 
-use crate::tunnel::{ScenarioStopped, Testbed};
+use crate::testbed::{ScenarioStopped, Testbed};
 use abi::{D3DKMT_HANDLE, HRESULT};
 use flight::Passive;
 use runtime::{
@@ -35,7 +35,7 @@ impl Application {
         umd: &Umd,
         at: &mut Passive,
     ) -> Result<Self, ScenarioStopped> {
-        let adapters = crate::tunnel::expect_ok("D3DKMTEnumAdapters2", client.adapters(at))?;
+        let adapters = crate::testbed::expect_ok("D3DKMTEnumAdapters2", client.adapters(at))?;
         let kernel = *adapters.first().ok_or(ScenarioStopped("an adapter".to_owned()))?;
         let adapter = runtime.open(client, kernel, umd);
         let adapter =
@@ -168,7 +168,7 @@ impl Application {
         self.destroy_device(at)?;
         expect_ok("pfnCloseAdapter", self.adapter.close())?;
         let client = self.adapter.client();
-        crate::tunnel::expect_ok("D3DKMTCloseAdapter", client.close_adapter(at, self.kernel))?;
+        crate::testbed::expect_ok("D3DKMTCloseAdapter", client.close_adapter(at, self.kernel))?;
         client.end(at);
         Ok(())
     }

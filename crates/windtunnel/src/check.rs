@@ -3,8 +3,8 @@
 use crate::allow::AllowList;
 use crate::driver::Driver;
 use crate::fly::{FlightResult, HostKind, Outcome, fly_builtin_stream, fly_with_umd};
-use crate::landed::ScenarioReport;
 use crate::scenario::Scenario;
+use crate::scenario_report::ScenarioReport;
 use flight::{HostError, RuleCounts, RuleId};
 use runtime::Umd;
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! Flights for tests: a driver of one's own, a story of one's own, and what to assert of it.
 
 use crate::fly::{FlightResult, HostKind, Outcome, fly_body};
-use crate::tunnel::{ScenarioStopped, Testbed};
+use crate::testbed::{ScenarioStopped, Testbed};
 use flight::{HardwareModel, InterruptLine, Log, Passive, RuleId};
 use kernel::DriverSetup;
 use kernel::miniport::Miniport;

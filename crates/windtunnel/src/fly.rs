@@ -1,11 +1,11 @@
 //! One flight: a driver, a scenario, and who runs it.
 
 use crate::driver::Driver;
-use crate::footage::ExpectedVideo;
+use crate::expected_video::ExpectedVideo;
+use crate::rule_counts;
 use crate::scenario::Scenario;
-use crate::studio::StreamTestbed;
-use crate::tally;
-use crate::tunnel::{ScenarioStopped, Testbed};
+use crate::stream_testbed::StreamTestbed;
+use crate::testbed::{ScenarioStopped, Testbed};
 use drivers::{Listed, ListedStream};
 use flight::{
     DeterministicHost, Event, HostError, Log, Passive, RuleCounts, Spawner, ThreadedHost,
@@ -372,7 +372,7 @@ fn verify_events(scenario: &'static str, log: &Log, body: ScenarioRun) -> Flight
     }
     let mut tally = log.rule_counts();
     tally.add(verifier.rule_counts());
-    tally::add_to_file(&tally);
+    rule_counts::add_to_file(&tally);
     let findings = verifier.findings().to_vec();
     let outcome = if findings.iter().any(|it| it.severity > Severity::Note) {
         Outcome::Findings

@@ -7,6 +7,7 @@ pub use crate::{
 pub use crate::{find_scenario, fly_setup, set_up};
 pub use flight::{DeviceLevel, Dispatch, Fence, HardwareModel, InterruptLine, Log, Passive, Pool};
 pub use kernel::allocation::Allocation;
+pub use kernel::callbacks::KernelCallbacks;
 pub use kernel::context::Context;
 pub use kernel::device::Device;
 pub use kernel::miniport::{
@@ -17,7 +18,6 @@ pub use kernel::miniport::{
     StandardAllocationArgs, StandardPrivateData, SubmitCommandVirtualArgs, SurfaceInfo,
 };
 pub use kernel::resource::Resource;
-pub use kernel::services::KernelCallbacks;
 pub use kernel::view::View;
 pub use kernel::{DriverSetup, Handle};
 pub use thunk::{Client, CreateAllocation, CreatedAllocation, DestroyAllocation};

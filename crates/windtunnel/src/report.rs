@@ -1,7 +1,7 @@
 //! Reports for people: the text of what was found.
 
 use crate::fly::FlightResult;
-use crate::landed::ReportedFinding;
+use crate::scenario_report::ReportedFinding;
 use flight::Event;
 use std::fmt::Write;
 use verify::Finding;

@@ -1,13 +1,13 @@
 //! Scenarios: what a client does to a driver, by name.
 
 use crate::scenarios::{
-    address, asks, bad, bad_address, bad_memory, bad_render, bad_sync, destroy, destroy_memory,
-    escape, interrupt, keyed, life, memory, pnp, recover, render, saved, share, stream, submit,
-    surface_locks, surfaces, sync, threads, update,
+    bad, bad_gpuva, bad_memory, bad_render, bad_sync, context_allocation, destroy, destroy_memory,
+    escape, gpuva, gpuva_update, interrupt, keyed_mutex, ks, lifecycle, memory, pnp, render, share,
+    submit, sync, tdr, threads, umd_locks, umd_query, umd_resources,
 };
 use crate::steps::{self, Action, Step};
-use crate::studio::StreamTestbed;
-use crate::tunnel::{ScenarioStopped, Testbed};
+use crate::stream_testbed::StreamTestbed;
+use crate::testbed::{ScenarioStopped, Testbed};
 use flight::RuleId;
 
 /// A story that a driver is flown through.
@@ -261,36 +261,36 @@ pub(crate) const STREAM: &[&str] = &["KSDEVICE_DESCRIPTOR"];
 
 /// Every scenario, good ones first.
 pub const ALL: &[&[Scenario]] = &[
-    life::ALL,
+    lifecycle::ALL,
     share::ALL,
     destroy::ALL,
     escape::ALL,
-    asks::ALL,
+    umd_query::ALL,
     interrupt::ALL,
     threads::ALL,
     memory::ALL,
-    address::ALL,
-    update::ALL,
+    gpuva::ALL,
+    gpuva_update::ALL,
     destroy_memory::ALL,
-    saved::ALL,
-    recover::ALL,
+    context_allocation::ALL,
+    tdr::ALL,
     sync::ALL,
-    keyed::ALL,
+    keyed_mutex::ALL,
     submit::ALL,
     render::ALL,
     pnp::ALL,
-    surfaces::ALL,
-    surface_locks::ALL,
-    stream::ALL,
+    umd_resources::ALL,
+    umd_locks::ALL,
+    ks::ALL,
     bad::ALL,
     bad_memory::ALL,
-    bad_address::ALL,
+    bad_gpuva::ALL,
     bad_sync::ALL,
-    keyed::BAD,
+    keyed_mutex::BAD,
     submit::BAD,
     bad_render::ALL,
-    surfaces::BAD,
-    stream::BAD,
+    umd_resources::BAD,
+    ks::BAD,
 ];
 
 /// The scenario of that name.

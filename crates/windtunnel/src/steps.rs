@@ -6,7 +6,7 @@
 //! 2. What a step speaks of and nobody was ever given (its create was refused, it is another
 //!    process's, it has no resource) cannot be passed to a call: such a step is skipped.
 
-use crate::tunnel::{Testbed, page_descriptions};
+use crate::testbed::{Testbed, page_descriptions};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
 use abi::{D3DKMT_HANDLE, NTSTATUS};
 use flight::{Passive, Spawner};

@@ -1,10 +1,10 @@
 //! Flights of streaming minidrivers for tests.
 
+use crate::expected_video::ExpectedVideo;
 use crate::fly::{FlightResult, HostKind, fly_stream};
-use crate::footage::ExpectedVideo;
 use crate::scenario::Scenario;
-use crate::studio::StreamTestbed;
-use crate::tunnel::ScenarioStopped;
+use crate::stream_testbed::StreamTestbed;
+use crate::testbed::ScenarioStopped;
 use flight::Log;
 use std::sync::Arc;
 use stream::{DescriptorError, DriverSetup, Format, Minidriver, SystemMemory};
@@ -85,7 +85,7 @@ impl StreamFlight {
         self.fly_body("flight", body)
     }
 
-    /// The same with a scenario for such drivers, as `find_scenario("stream-states")`.
+    /// The same with a scenario for such drivers, as `find_scenario("ks-state-transitions")`.
     ///
     /// # Panics
     ///

@@ -2,11 +2,11 @@
 //! is asked about the hardware.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
-use crate::asking::{
-    HANDLE_QUERIES, capture, indicate, map, members, parent, registers, space, unmap,
-};
 use crate::block::{find, list};
 use crate::context::device_and_adapter;
+use crate::handle_queries::{
+    HANDLE_QUERIES, capture, indicate, map, members, parent, registers, space, unmap,
+};
 use crate::table::{Adapter, GOOD, dpc_routine, remove_device, start_device, stop_device};
 use crate::view::open_allocation;
 use abi::display::{DXGKARG_OPENALLOCATION, DXGKARGCB_GETHANDLEDATA};

@@ -1,9 +1,9 @@
 //! What goes wrong with interrupts: in the interrupt routine, in its DPC, and around them.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
-use crate::asking::indicate;
 use crate::bad::callback::{before_dpc, before_open};
 use crate::block::{find, pointer};
+use crate::handle_queries::indicate;
 use crate::table::{
     Adapter, GOOD, control_interrupt, dpc_routine, interrupt_routine, start_device, stop_device,
 };

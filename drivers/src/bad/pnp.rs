@@ -1,8 +1,8 @@
 //! What goes wrong when an adapter comes, sleeps, is pulled out, is reset, stops and goes.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
-use crate::asking::{HANDLE_QUERIES, unmap};
 use crate::block::{Kind, find, pointer, take};
+use crate::handle_queries::{HANDLE_QUERIES, unmap};
 use crate::table::{
     Adapter, GOOD, add_device, notify_surprise_removal, reset_device, set_power_state,
     start_device, stop_device,

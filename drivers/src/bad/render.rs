@@ -3,11 +3,11 @@
 
 use flight::{Dispatch, Passive};
 use kernel::context::Context;
-use kernel::listed::{
-    AllocationListEntry, BufferSizes, PatchArgs, PatchLocation, RenderArgs, SubmitCommandArgs,
-};
 use kernel::miniport::{
     CreateContextArgs, DriverContext, DriverDevice, DriverError, DriverResult, HandleSlot, Miniport,
+};
+use kernel::render_args::{
+    AllocationListEntry, BufferSizes, PatchArgs, PatchLocation, RenderArgs, SubmitCommandArgs,
 };
 use softgpu::{SoftGpu, format};
 use std::sync::Arc;

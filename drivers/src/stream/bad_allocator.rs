@@ -1,7 +1,7 @@
 //! A source whose allocator gives other contexts or other frames than it should.
 
 use super::capture::Capture;
-use super::inner::lock;
+use super::capture_state::lock;
 use flight::Passive;
 use std::sync::Mutex;
 use stream::{

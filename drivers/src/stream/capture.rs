@@ -4,7 +4,7 @@
 //! clones the leading edge, goes on, and deletes the clone when the frame is full. Frames come
 //! from an allocator of its own or from the default one.
 
-use super::inner::{CaptureState, Pool, lock};
+use super::capture_state::{CaptureState, Pool, lock};
 use super::pattern::{BYTES, INTERVAL, VIDEO, picture, pictures};
 use flight::{Dispatch, Passive};
 use std::collections::VecDeque;

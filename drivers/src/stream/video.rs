@@ -2,7 +2,7 @@
 //! creates, makes resident and locks when the frame is made, and destroys when it is freed.
 #![expect(unsafe_code, reason = "writes where a lock shows video memory")]
 
-use super::inner::lock;
+use super::capture_state::lock;
 use abi::{D3DKMT_HANDLE, NTSTATUS};
 use flight::{At, Host, Passive};
 use kernel::Kernel;

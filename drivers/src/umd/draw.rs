@@ -4,9 +4,9 @@
 //! stretched.
 #![forbid(unsafe_code)]
 
-use super::group::{Instance, Surface};
+use super::driver::SoftDevice;
 use super::hardware::Addressing;
-use super::soft::SoftDevice;
+use super::resource::{Instance, Surface};
 use abi::hresult::{E_FAIL, E_INVALIDARG, E_NOTIMPL};
 use kernel::Handle;
 use softgpu::format::Command;

@@ -4,7 +4,7 @@
 //! the list of drivers.
 #![expect(unsafe_code, reason = "vouches for the entry points of this crate")]
 
-use super::soft::SoftUmd;
+use super::driver::SoftUmd;
 use crate::native::RuntimeMemory;
 use abi::umd::PFND3DDDI_OPENADAPTER;
 use runtime::Umd;

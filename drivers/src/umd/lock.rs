@@ -3,9 +3,9 @@
 //! With a miniport of WDDM 1.x the runtime waits and renames; later the driver does both.
 #![forbid(unsafe_code)]
 
+use super::driver::SoftDevice;
 use super::flaw::Flaw;
-use super::group::{Shape, Surface};
-use super::soft::SoftDevice;
+use super::resource::{Shape, Surface};
 use abi::D3DKMT_HANDLE;
 use abi::hresult::{
     D3DDDIERR_DEVICEREMOVED, D3DDDIERR_WASSTILLDRAWING, E_FAIL, E_INVALIDARG, E_NOTIMPL,

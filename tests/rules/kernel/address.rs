@@ -6,9 +6,9 @@ use flight::RuleId;
 
 /// The drivers of these flights, each with what stands before the scenario's name.
 pub(crate) const DRIVERS: &[(&str, &str)] = &[
-    ("virtual ", "softgpu-virtual"),
-    ("two levels ", "softgpu-two-levels"),
-    ("cpu tables ", "softgpu-cpu-tables"),
+    ("virtual ", "softgpu-gpummu"),
+    ("two levels ", "softgpu-gpummu-two-levels"),
+    ("cpu tables ", "softgpu-gpummu-cpu-updates"),
 ];
 
 /// The entry above a table, made invalid.
@@ -18,19 +18,19 @@ const UNHOOKED: &str = "page-table:12 page-table.written count=1 entry_kind=inva
 pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::GPUVA_MAP_005,
-        "virtual map-bounds",
+        "virtual gpuva-map-bounds",
         "addresses are chosen above the highest asked for",
         Set("range.mapped base=0 maximum=16777216", "maximum", "8192"),
     ),
     case(
         RuleId::GPUVA_RESERVE_002,
-        "virtual map-bounds",
+        "virtual gpuva-map-bounds",
         "addresses are reserved that are taken",
         Set("range.reserved backing=zero", "start", "65536"),
     ),
     case(
         RuleId::GPUVA_RESERVE_003,
-        "virtual map-bounds",
+        "virtual gpuva-map-bounds",
         "addresses are chosen below the lowest asked for",
         Set("range.reserved minimum=3221225472", "minimum", "4294967296"),
     ),
@@ -48,49 +48,49 @@ pub(crate) const CASES: &[Case] = &[
     ),
     case(
         RuleId::GPUVA_UPDATE_005,
-        "virtual update-behind",
+        "virtual gpuva-update-fenced",
         "an update is applied before its fence has its value",
         Set("update.applied of=sync:1", "wanted", "9"),
     ),
     case(
         RuleId::GPUVA_UPDATE_006,
-        "virtual update-many",
+        "virtual gpuva-update-queue-full",
         "one more update waits, and its caller does not",
         Early("update.queued update=129", "update.applied"),
     ),
     case(
         RuleId::KMD_PAGING_019,
-        "virtual map-and-draw",
+        "virtual gpuva-map-and-submit",
         "the system's tables are written by commands",
         Set("page-table.written space=address-space:1", "by", "gpu"),
     ),
     case(
         RuleId::KMD_PAGING_022,
-        "virtual map-and-draw",
+        "virtual gpuva-map-and-submit",
         "a new table is not made invalid first",
         Set("page-table.written space=address-space:2 initial=true", "what", "zero"),
     ),
     case(
         RuleId::KMD_PAGING_023,
-        "virtual map-and-draw",
+        "virtual gpuva-map-and-submit",
         "an update begins elsewhere in the allocation than its address",
         Set("page-table.written entry_kind=page of=allocation:1", "offset", "4096"),
     ),
     case(
         RuleId::KMD_PROC_001,
-        "virtual map-and-draw",
+        "virtual gpuva-map-and-submit",
         "a device is made for a process that the driver has not met",
         Missing("address-space.created process=process:1"),
     ),
     case(
         RuleId::KMD_PT_001,
-        "virtual map-and-draw",
+        "virtual gpuva-map-and-submit",
         "a context runs without a root",
         Missing("root.set context=context:2"),
     ),
     case(
         RuleId::KMD_PT_006,
-        "two levels map-bounds",
+        "two levels gpuva-map-bounds",
         "a root is given up that a context still has",
         Missing("root.set context=context:2 entries=1024"),
     ),

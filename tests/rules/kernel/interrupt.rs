@@ -7,7 +7,7 @@ use flight::RuleId;
 /// The cases.
 pub(crate) const CASES: &[Case] = &[case(
     RuleId::KMD_ISR_012,
-    "work",
+    "submit-fill-and-copy",
     "a DPC that was pending already is called for a further request",
     Set("dpc.queued", "fresh", "false"),
 )];

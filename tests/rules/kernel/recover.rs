@@ -5,11 +5,11 @@ use super::{Case, case};
 use flight::RuleId;
 
 /// Paging commands of a driver that ends all an engine has, behind a packet that does not end.
-pub(crate) const BLUNT: &str = "softgpu-blunt hung-paging";
+pub(crate) const BLUNT: &str = "softgpu-whole-engine-reset tdr-paging-hang";
 /// Paging commands that a node gives back.
-pub(crate) const BACK: &str = "table-memory hung-paging";
+pub(crate) const BACK: &str = "table-memory tdr-paging-hang";
 /// An engine that cannot be reset by itself.
-pub(crate) const UNABLE: &str = "table-unable hang";
+pub(crate) const UNABLE: &str = "table-no-engine-reset hang";
 /// An adapter with memory is reset.
 pub(crate) const LOST: &str = "softgpu-memory reset";
 

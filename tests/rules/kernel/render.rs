@@ -17,13 +17,13 @@ pub(crate) const RENAMED: &str = "listed, renamed";
 /// The driver and the scenario of a flight here.
 pub(crate) fn flight(name: &str) -> Option<(&'static str, &'static str)> {
     let scenario = match name {
-        MOVED => "render-moved",
-        LOCKED => "render-locked",
-        LOST => "render-lost",
-        RENAMED => "renamed",
+        MOVED => "render-moved-before-patch",
+        LOCKED => "render-locked-allocation",
+        LOST => "render-exceeds-memory",
+        RENAMED => "lock-discard-instances",
         _ => return None,
     };
-    Some(("softgpu-listed", scenario))
+    Some(("softgpu-allocation-lists", scenario))
 }
 
 /// The cases.
@@ -66,7 +66,7 @@ pub(crate) const CASES: &[Case] = &[
     ),
     case(
         RuleId::SUBMIT_CMD_005,
-        "submit-to-two",
+        "submit-broadcast",
         "a client's private data is another one after the call",
         Set("packet.private", "left", "0x00000000"),
     ),

@@ -4,9 +4,9 @@ use super::Change::{Early, Late, Missing, Set};
 use super::{Case, case};
 use flight::RuleId;
 
-const STATES: &str = "capture stream-states";
-const CANCELLED: &str = "capture stream-cancelled";
-const BAGS: &str = "capture-thorough stream-states";
+const STATES: &str = "capture ks-state-transitions";
+const CANCELLED: &str = "capture ks-cancel-and-reset";
+const BAGS: &str = "capture-full-api ks-state-transitions";
 
 /// The cases.
 pub(crate) const CASES: &[Case] = &[

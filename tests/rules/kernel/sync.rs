@@ -5,19 +5,19 @@ use super::{Case, case};
 use flight::RuleId;
 
 /// The CPU signals and waits where it sees the value of a fence.
-pub(crate) const SEEN: &str = "sync-cpu, with memory";
+pub(crate) const SEEN: &str = "sync-cpu-signal-and-wait, with memory";
 
 /// The cases.
 pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::SYNC_CREATE_004,
-        "sync-rights",
+        "sync-no-signal-no-wait",
         "a device signals a fence that it may not signal",
         Set("sync.requested operation=signal result=denied", "answer", "taken"),
     ),
     case(
         RuleId::SYNC_CREATE_005,
-        "sync-reset",
+        "sync-device-reset",
         "a fence is left behind by a reset, and did not ask for it",
         Set("sync.created no_tdr_signal=true", "stays", "false"),
     ),
@@ -29,43 +29,43 @@ pub(crate) const CASES: &[Case] = &[
     ),
     case(
         RuleId::SYNC_CREATE_009,
-        "sync-cpu",
+        "sync-cpu-signal-and-wait",
         "a wait is over, and its fence does not have the value",
         Missing("sync.signalled by=cpu value=2"),
     ),
     case(
         RuleId::SYNC_CREATE_010,
-        "sync-events",
+        "sync-cpu-notification",
         "a wait is over, and its event is not set",
         Missing("event.set"),
     ),
     case(
         RuleId::SYNC_CREATE_012,
-        "sync-cpu",
+        "sync-cpu-signal-and-wait",
         "a packet is submitted before the wait in front of it is over",
         Late("gpu-wait:1 gpu-wait.satisfied", "packet.submitted"),
     ),
     case(
         RuleId::SYNC_CREATE_014,
-        "sync-broadcast",
+        "sync-broadcast-signal",
         "a broadcast signal counts, and one context has not come to it",
         Missing("sync.reached remaining=0"),
     ),
     case(
         RuleId::SYNC_CREATE_017,
-        "sync-shared",
+        "sync-shared-object",
         "a client is not told the global handle of what it shares",
         Set("sync:1 sync.handles-returned", "global", "0x00000000"),
     ),
     case(
         RuleId::SYNC_CREATE_019,
-        "sync-shared",
+        "sync-shared-object",
         "an object is opened by a number that is not its own",
         Set("sync.opened", "global", "0x80000002"),
     ),
     case(
         RuleId::SYNC_CREATE_020,
-        "sync-shared",
+        "sync-shared-object",
         "a process ends, and a name of it holds an object",
         Missing("process:2 handle.closed of=sync:1"),
     ),

@@ -66,8 +66,8 @@ impl Gpu {
 
     fn umd(self) -> runtime::Umd {
         let name = match self {
-            Gpu::Listed => "softgpu-listed",
-            Gpu::Virtual => "softgpu-virtual",
+            Gpu::Listed => "softgpu-allocation-lists",
+            Gpu::Virtual => "softgpu-gpummu",
             Gpu::Memory => "softgpu-memory",
         };
         let umd = drivers::find(name).and_then(|it| it.umd);

@@ -1,7 +1,7 @@
 //! What a row of the DDI table says, and what is made from it.
 
-use crate::gate::{DdiPermit, ThreadingLevel};
 use crate::miniport::DriverError;
+use crate::permit::{DdiPermit, ThreadingLevel};
 use crate::start::Adapter;
 use flight::{Id, Irql, Level, Support, internal_error};
 use std::marker::PhantomData;

@@ -4,10 +4,10 @@
 
 use super::row::{Ddi, Legal, Line, ddi};
 use super::{CallDetails, Driver, no_details};
+use crate::address::AddressSpace;
+use crate::callbacks::KernelCallbacks;
 use crate::context::Context;
 use crate::device::Device;
-use crate::gate::{DdiPermit, ThreadingLevel};
-use crate::listed::{BufferSizes, PatchArgs, RenderArgs, SubmitCommandArgs};
 use crate::miniport::{
     CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
     DestroyAllocationArgs, DriverAllocation, DriverContext, DriverDevice, DriverError,
@@ -17,9 +17,9 @@ use crate::miniport::{
 };
 use crate::mmu::{CreateProcessArgs, MapHostApertureArgs, Root, RootSize};
 use crate::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
+use crate::permit::{DdiPermit, ThreadingLevel};
 use crate::power::SetPowerArgs;
-use crate::services::KernelCallbacks;
-use crate::space::AddressSpace;
+use crate::render_args::{BufferSizes, PatchArgs, RenderArgs, SubmitCommandArgs};
 use flight::{DeviceLevel, Dispatch, Fence, Passive};
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -1,14 +1,14 @@
 //! Budgets: how much memory a process should use, and what it is told when it uses more.
 
 use crate::device::Device;
-use crate::handle::Handle;
+use crate::error::{Argument, KernelError};
+use crate::handle_table::Handle;
+use crate::id_list::Id;
 use crate::kernel::Kernel;
 use crate::process::Process;
 use crate::process::ProcessId;
-use crate::refused::{Argument, KernelError};
 use crate::start::Adapter;
-use crate::store::Id;
-use crate::world::KernelState;
+use crate::state::KernelState;
 use flight::{Component, EventKind, Passive, RuleId};
 use std::sync::Arc;
 

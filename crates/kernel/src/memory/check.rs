@@ -1,15 +1,15 @@
 //! What a driver says of its memory, checked: every inconsistency is said, not only the first.
 
 use crate::allocation::Allocation;
-use crate::build::NewObjects;
+use crate::id_list::Id;
 use crate::kernel::Kernel;
 use crate::memory::{LARGE_PAGE, Memory, segment_index};
 use crate::miniport::{AllocationInfo, Features};
+use crate::open::NewObjects;
 use crate::operation::PAGE;
 use crate::segment::{MemoryFeatures, SegmentInfo, SegmentSet};
 use crate::start::Adapter;
-use crate::store::Id;
-use crate::world::KernelState;
+use crate::state::KernelState;
 use flight::{Component, RuleId, Subject};
 
 /// No adapter has more, since a set of them has so many bits.

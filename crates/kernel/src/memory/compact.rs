@@ -8,6 +8,8 @@
 //! 2. A segment is left as it is unless its longest free range grows.
 //! 3. They move in the order of their places: whoever goes to where another was goes after it.
 
+use crate::id_list::Id;
+use crate::id_list::Slab;
 use crate::kernel::Kernel;
 use crate::memory::Owner;
 use crate::memory::place::PagingPlan;
@@ -17,9 +19,7 @@ use crate::memory::{
 use crate::operation::PAGE;
 use crate::start::Adapter;
 use crate::start::AdapterId;
-use crate::store::Id;
-use crate::store::Slab;
-use crate::world::KernelState;
+use crate::state::KernelState;
 use flight::{EventKind, Passive};
 use std::collections::BTreeMap;
 

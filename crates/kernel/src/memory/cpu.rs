@@ -9,21 +9,21 @@
 use crate::allocation::Allocation;
 use crate::device::Device;
 use crate::device::RundownGuard;
-use crate::handle::Handle;
+use crate::error::{Argument, KernelError};
+use crate::handle_table::Handle;
+use crate::id_list::Id;
 use crate::kernel::Kernel;
 use crate::lock::StateGuard;
 use crate::memory::Owner;
 use crate::memory::place::{NoSpace, PagingPlan};
-use crate::memory::resident::first_above;
+use crate::memory::residency::first_above;
 use crate::memory::{CpuLock, Extent, Location, Memory};
 use crate::process::ProcessId;
-use crate::refused::{Argument, KernelError};
-use crate::schedule::QueuePoint;
+use crate::report::QueuePoint;
 use crate::segment::{PlacementRequirements, SegmentFlags};
 use crate::start::Adapter;
-use crate::store::Id;
+use crate::state::KernelState;
 use crate::view::View;
-use crate::world::KernelState;
 use flight::{EventKind, Passive, Ram, Run, Subject};
 use std::sync::Arc;
 

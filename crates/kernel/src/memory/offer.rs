@@ -1,18 +1,18 @@
 //! Offers: allocations whose bytes may be thrown away when memory is short.
 
-use crate::handle::Handle;
+use crate::error::KernelError;
+use crate::handle_table::Handle;
+use crate::id_list::Id;
 use crate::kernel::Kernel;
 use crate::memory::Extent;
 use crate::memory::Offer;
 use crate::memory::place::PagingPlan;
-use crate::memory::resident::Residency;
+use crate::memory::residency::Residency;
 use crate::process::ProcessId;
-use crate::refused::KernelError;
-use crate::schedule::QueuePoint;
+use crate::report::QueuePoint;
 use crate::start::Adapter;
-use crate::store::Id;
+use crate::state::KernelState;
 use crate::view::View;
-use crate::world::KernelState;
 use flight::EventKind;
 
 /// What was taken back, and at what price.

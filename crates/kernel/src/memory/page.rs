@@ -7,19 +7,19 @@
 //! 2. A step is done when the buffer that ends it has passed, not before.
 
 use crate::ddi::{CallDetails, Driver};
-use crate::gate::{DdiPermit, ThreadingLevel};
+use crate::id_list::Id;
 use crate::kernel::Kernel;
-use crate::listed::PatchArgs;
-use crate::memory::facts::StepContext;
 use crate::memory::place::PagingPlan;
 use crate::memory::queue::PagingQueue;
+use crate::memory::step_context::StepContext;
 use crate::memory::{Paging, PagingBatch, PagingBuffer, PagingOperation, PagingStep};
 use crate::miniport::{DriverError, Generation};
 use crate::operation::{BuildPagingBufferArgs, PAGE, SubmitPagingArgs};
-use crate::schedule::{InFlightPacket, QueuePoint};
+use crate::permit::{DdiPermit, ThreadingLevel};
+use crate::render_args::PatchArgs;
+use crate::report::{InFlightPacket, QueuePoint};
 use crate::start::Adapter;
-use crate::store::Id;
-use crate::world::KernelState;
+use crate::state::KernelState;
 use flight::{Component, EventKind, Passive, RuleId, Run};
 use std::collections::VecDeque;
 
@@ -538,7 +538,7 @@ impl KernelState {
             // A node that is asked for what it has gets nothing, and what it gave back is first.
             let node = it.nodes.get(next.switch.unwrap_or(memory.paging.node as usize));
             if !it.fatal
-                && (!node.is_none_or(crate::schedule::Node::accepts_packets)
+                && (!node.is_none_or(crate::report::Node::accepts_packets)
                     || self.is_reset_pending(number))
             {
                 return None;

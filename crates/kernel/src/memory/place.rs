@@ -1,5 +1,7 @@
 //! Where extents go, and who has to leave for them.
 
+use crate::id_list::Id;
+use crate::id_list::Slab;
 use crate::kernel::Kernel;
 use crate::memory::Owner;
 use crate::memory::pressure::Pressure;
@@ -8,11 +10,9 @@ use crate::memory::{
     segment_index, segment_number,
 };
 use crate::operation::PAGE;
-use crate::schedule::QueuePoint;
+use crate::report::QueuePoint;
 use crate::start::Adapter;
-use crate::store::Id;
-use crate::store::Slab;
-use crate::world::KernelState;
+use crate::state::KernelState;
 use flight::invariant;
 use flight::{EventKind, Text};
 

@@ -2,17 +2,17 @@
 
 use crate::device::Device;
 use crate::device::UserMapping;
-use crate::handle::Handle;
-use crate::handle::ObjectId;
+use crate::error::{Argument, KernelError};
+use crate::handle_table::Handle;
+use crate::handle_table::ObjectId;
+use crate::id_list::Id;
 use crate::kernel::Kernel;
 use crate::miniport::Generation;
 use crate::operation::PAGE;
 use crate::process::ProcessId;
-use crate::refused::{Argument, KernelError};
 use crate::start::Adapter;
-use crate::store::Id;
-use crate::sync::marks::SyncPoint;
-use crate::world::KernelState;
+use crate::state::KernelState;
+use crate::sync::waits::SyncPoint;
 use flight::{EventKind, Passive, Run};
 use smallvec::smallvec;
 

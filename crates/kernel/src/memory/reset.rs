@@ -1,14 +1,14 @@
 //! What becomes of memory when its GPU was reset: everything in it is lost.
 
 use crate::ddi::{CallDetails, Driver};
-use crate::gate::DdiPermit;
+use crate::id_list::Id;
 use crate::kernel::Kernel;
 use crate::memory::Extent;
 use crate::memory::{Location, PagingOperation, PagingStep, SegmentLocation};
 use crate::operation::{BuildPagingBufferArgs, Operation};
+use crate::permit::DdiPermit;
 use crate::start::Adapter;
-use crate::store::Id;
-use crate::world::KernelState;
+use crate::state::KernelState;
 use flight::{Component, EventKind, Passive, RuleId};
 
 impl Kernel {

@@ -2,15 +2,15 @@
 
 use crate::context::Context;
 use crate::device::Device;
-use crate::handle::ObjectId;
-use crate::handle::{Handle, HandleError};
+use crate::error::{Argument, KernelError};
+use crate::handle_table::ObjectId;
+use crate::handle_table::{Handle, HandleError};
+use crate::id_list::Id;
 use crate::kernel::Kernel;
 use crate::process::ProcessId;
-use crate::refused::{Argument, KernelError};
-use crate::store::Id;
-use crate::sync::marks::{GpuWait, GpuWaitResult, SyncPoint, SyncPoints, Waiter};
+use crate::state::KernelState;
+use crate::sync::waits::{GpuWait, GpuWaitResult, SyncPoint, SyncPoints, Waiter};
 use crate::sync::{SyncObject, SyncValue};
-use crate::world::KernelState;
 use flight::{EventKind, Passive, WaitResult, WaitToken};
 use smallvec::SmallVec;
 

@@ -2,12 +2,12 @@
 //!
 //! An event is set and stays set until it is reset (a manual-reset event of Windows).
 
+use crate::error::KernelError;
+use crate::id_list::Id;
 use crate::kernel::Kernel;
 use crate::process::Process;
 use crate::process::ProcessId;
-use crate::refused::KernelError;
-use crate::store::Id;
-use crate::world::KernelState;
+use crate::state::KernelState;
 use flight::{Component, EventKind, Passive, RuleId, Subject, WaitResult, WaitToken};
 
 /// A client's event.

@@ -2,9 +2,9 @@
 #![expect(unsafe_code, reason = "a driver calls these as C")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::gate::{read, write};
+use crate::callback_entry::{read, write};
 use crate::ks::door::Door;
-use crate::ks::gate::{MaxIrql, bag, device, export};
+use crate::ks::export_entry::{MaxIrql, bag, device, export};
 use crate::ks::status::status_from_result;
 use abi::ks::{KSDEVICE, KSOBJECT_BAG, PFNKSFREE};
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};

@@ -2,11 +2,11 @@
 #![expect(unsafe_code, reason = "a driver calls these as C")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::gate::write;
+use crate::callback_entry::write;
 use crate::ks::door::Door;
-use crate::ks::gate::{MaxIrql, export, pin};
+use crate::ks::driver_memory::DriverMemory;
+use crate::ks::export_entry::{MaxIrql, export, pin};
 use crate::ks::object::{self, Object};
-use crate::ks::place::DriverMemory;
 use crate::ks::status::status_from_result;
 use abi::ks::{
     IKsReferenceClock, IKsReferenceClockVtbl, KSPIN, KSRESOLUTION, KSSTATE, KSSTATE_STOP,

@@ -2,9 +2,9 @@
 #![expect(unsafe_code, reason = "a driver calls these as C")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::gate::write;
-use crate::ks::describe::{FilterTable, PinTable};
-use crate::ks::gate::{MaxIrql, device, device_object, export, factory, filter};
+use crate::callback_entry::write;
+use crate::ks::descriptor::{FilterTable, PinTable};
+use crate::ks::export_entry::{MaxIrql, device, device_object, export, factory, filter};
 use crate::ks::mapping::DmaAdapter;
 use crate::ks::status::status_from_result;
 use abi::ks::{

@@ -1,13 +1,13 @@
 //! The door of one device: what its driver was shown, and what it said with it.
 
 use crate::ks::clock::ReferenceClock;
-use crate::ks::describe::{DeviceTable, FilterTable, PinTable};
+use crate::ks::descriptor::{DeviceTable, FilterTable, PinTable};
+use crate::ks::driver_memory::DriverMemory;
 use crate::ks::frame::{ShownFrame, ShownPointer};
-use crate::ks::freed::FreedFrames;
+use crate::ks::freed_frames::FreedFrames;
 use crate::ks::mapping::DmaAdapter;
 use crate::ks::object::{self, Object};
 use crate::ks::pin::ShownPin;
-use crate::ks::place::DriverMemory;
 use abi::ks::{KSDEVICE, KSFILTER, KSFILTERFACTORY, KSOBJECT_BAG, PFNKSFREE, PowerSystemWorking};
 use abi::miniport::{DEVICE_POWER_STATE, PowerDeviceD0};
 use abi::{BOOLEAN, PVOID};

@@ -6,11 +6,11 @@
 mod calls;
 mod minidriver;
 
-use crate::ks::describe::{AllocatorTable, DeviceTable};
+use crate::ks::descriptor::{AllocatorTable, DeviceTable};
 use crate::ks::device_calls;
 use crate::ks::door::Door;
+use crate::ks::driver_memory::DriverMemory;
 use crate::ks::memory::PoolMemory;
-use crate::ks::place::DriverMemory;
 use crate::ks::status::result_from_status;
 use abi::ks::KSDEVICE_DESCRIPTOR;
 use abi::{NTSTATUS, PDRIVER_OBJECT, UNICODE_STRING};

@@ -1,6 +1,6 @@
 //! The table of all `Ks*` functions: what is behind each name, and where its import leads.
 
-use crate::ks::gate::MaxIrql;
+use crate::ks::export_entry::MaxIrql;
 use crate::ks::traps::{ADDRESSES, TRAPS};
 use crate::ks::{
     _KsEdit, KsAcquireControl, KsAcquireDevice, KsAddItemToObjectBag, KsAllocateObjectBag,

@@ -4,10 +4,10 @@
 //! to the class driver before it does anything with a pointer to the frame.
 
 use crate::ks::door::{Door, DoorState};
+use crate::ks::driver_memory::DriverMemory;
 use crate::ks::mapping::{DmaAdapter, Mappings, Position};
 use crate::ks::object::{self, Object};
 use crate::ks::pin::ShownPin;
-use crate::ks::place::DriverMemory;
 use abi::MDL;
 use abi::ks::{
     KSSTREAM_HEADER, KSSTREAM_HEADER_OPTIONSF_DATADISCONTINUITY,

@@ -3,7 +3,7 @@
 //! Of a pin with `KSPIN_FLAG_GENERATE_MAPPINGS` a stream pointer counts in mappings, and not in
 //! bytes; the class driver counts in bytes alone.
 
-use crate::ks::place::DriverMemory;
+use crate::ks::driver_memory::DriverMemory;
 use abi::ks::KSMAPPING;
 use stream::PointerView;
 

@@ -5,7 +5,7 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::ks::door::Door;
-use crate::ks::gate::{MaxIrql, controlled, device, export, filter, pin};
+use crate::ks::export_entry::{MaxIrql, controlled, device, export, filter, pin};
 use crate::ks::object::Object;
 use abi::PVOID;
 use abi::ks::{KSDEVICE, KSFILTER, KSPIN};

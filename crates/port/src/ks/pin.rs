@@ -4,11 +4,11 @@
 //! and not what a call began with.
 #![expect(unsafe_code, reason = "reads descriptors that a driver has edited")]
 
-use crate::gate::read;
-use crate::ks::describe::{PinTable, format_bytes, framing};
+use crate::callback_entry::read;
+use crate::ks::descriptor::{PinTable, format_bytes, framing};
 use crate::ks::door::{Door, context_pointer};
+use crate::ks::driver_memory::DriverMemory;
 use crate::ks::object::{self, Object};
-use crate::ks::place::DriverMemory;
 use abi::ks::{
     KS_FRAMING_ITEM, KSALLOCATOR_FRAMING_EX, KSFILTER, KSGATE, KSINTERFACESETID_Standard,
     KSMEDIUMSETID_Standard, KSPIN, KSPIN_DATAFLOW_IN, KSPIN_DATAFLOW_OUT, KSPIN_DESCRIPTOR_EX,
@@ -86,7 +86,7 @@ impl ShownPin {
         }
     }
 
-    fn write_member<T: crate::ks::place::PlainData>(&self, offset: usize, value: T) {
+    fn write_member<T: crate::ks::driver_memory::PlainData>(&self, offset: usize, value: T) {
         self.memory.write(offset, value);
         self.snapshot.write(offset, value);
     }

@@ -2,10 +2,10 @@
 #![expect(unsafe_code, reason = "a driver calls these as C")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::gate::read;
+use crate::callback_entry::read;
+use crate::ks::driver_memory::DriverMemory;
+use crate::ks::export_entry::{MaxIrql, export, filter, pin, pin_to_process};
 use crate::ks::frame::parse_header;
-use crate::ks::gate::{MaxIrql, export, filter, pin, pin_to_process};
-use crate::ks::place::DriverMemory;
 use crate::ks::status::status_from_result;
 use abi::ks::{KSFILTER, KSGATE, KSPIN, KSSTREAM_HEADER, PFNKSPINFRAMERETURN};
 use abi::status::STATUS_INVALID_PARAMETER;

@@ -3,10 +3,10 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::ks::door::Door;
-use crate::ks::gate::{MaxIrql, export, request};
+use crate::ks::driver_memory::DriverMemory;
+use crate::ks::export_entry::{MaxIrql, export, request};
 use crate::ks::object::{self, Object};
 use crate::ks::pin::ShownPin;
-use crate::ks::place::DriverMemory;
 use abi::ks::{
     KSFILTER, KSPIN, PFNKSDEFAULTALLOCATE, PFNKSDEFAULTFREE, PFNKSDELETEALLOCATOR,
     PFNKSINITIALIZEALLOCATOR,

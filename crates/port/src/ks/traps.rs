@@ -3,7 +3,7 @@
 //! A driver that calls one is told that it is not supported, and the log says which one it was.
 
 use crate::ks::door::Door;
-use crate::ks::gate::{MaxIrql, export};
+use crate::ks::export_entry::{MaxIrql, export};
 use abi::NTSTATUS;
 use abi::status::STATUS_NOT_SUPPORTED;
 use flight::EventKind;

@@ -1,7 +1,7 @@
 //! Allocations for resources, and for the driver itself.
 #![expect(unsafe_code, reason = "a driver calls this, with a pointer of its own")]
 
-use crate::called::current_frame;
+use crate::call_stack::current_frame;
 use crate::device::DeviceState;
 use crate::ledger::{Ledger, ResourceEntry, ResourceStage};
 use crate::result::hresult_from_status;

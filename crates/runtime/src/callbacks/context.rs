@@ -1,8 +1,8 @@
 //! Contexts, escapes, and what the hardware can do.
 #![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
 
-use super::work::clear_allocation_list;
-use crate::called;
+use super::submit::clear_allocation_list;
+use crate::call_stack;
 use crate::device::DeviceState;
 use crate::ledger::Context;
 use abi::HANDLE;
@@ -37,7 +37,7 @@ callback! {
 callback! {
     /// Passes data to the miniport.
     escape "pfnEscapeCb" adapter D3DDDICB_ESCAPE: |adapter, at, asked| {
-        let device = called::device(asked.hDevice.addr());
+        let device = call_stack::device(asked.hDevice.addr());
         let context = match &device {
             Some(device) if !asked.hContext.is_null() => device.context(asked.hContext, NAME)?,
             _ => 0,
@@ -105,7 +105,7 @@ callback! {
 
 /// Notes a context, and answers the driver's name of it.
 fn record_context(device: &DeviceState, context: Context) -> HANDLE {
-    let name = called::new_handle();
+    let name = call_stack::new_handle();
     let mut ledger = device.ledger();
     ledger.contexts.insert(name, context);
     ledger.had_context = true;

@@ -1,8 +1,8 @@
 //! Releasing: a resource, or a list of allocations.
 #![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
 
-use super::work::find_unsubmitted;
-use crate::called::current_frame;
+use super::submit::find_unsubmitted;
+use crate::call_stack::current_frame;
 use crate::device::DeviceState;
 use crate::ledger::{FreedAllocations, ResourceEntry, ResourceStage};
 use crate::result::hresult_from_status;

@@ -232,7 +232,7 @@ impl DeviceState {
         let drawn = ledger.contexts.len() == 1 && ledger.has_drawn();
         let list = ledger.contexts.get(&context).map(|it| it.list).unwrap_or_default();
         drop(ledger);
-        let listed = super::work::listed_handles(list, list.1).count();
+        let listed = super::submit::listed_handles(list, list.1).count();
         let broken = if drawn {
             Some(
                 "a wait is queued, and nothing was submitted since the application drew".to_owned(),

@@ -4,7 +4,7 @@
 //! so the next thing to build is known.
 
 use crate::adapter::AdapterState;
-use crate::called::{self, current_frame};
+use crate::call_stack::{self, current_frame};
 use abi::HRESULT;
 use abi::hresult::E_NOTIMPL;
 use abi::umd::{D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS};
@@ -35,10 +35,10 @@ const fn same(a: &str, b: &str) -> bool {
 /// Says that a callback is not there, where a driver is running that could have called it.
 fn log_missing_callback(name: &'static str) -> HRESULT {
     let Some(frame) = current_frame() else { return E_NOTIMPL };
-    if let Some(device) = called::device(frame.handle) {
+    if let Some(device) = call_stack::device(frame.handle) {
         note_caps_query(&device.adapter, name);
         device.log().emit(device.subject, EventKind::EntryMissing { name: name.into() });
-    } else if let Some(adapter) = called::adapter(frame.handle) {
+    } else if let Some(adapter) = call_stack::adapter(frame.handle) {
         note_caps_query(&adapter, name);
         adapter.run.log().emit(adapter.subject, EventKind::EntryMissing { name: name.into() });
     }

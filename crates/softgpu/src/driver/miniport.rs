@@ -4,7 +4,6 @@
 
 use super::SoftGpu;
 use crate::blocks::build;
-use crate::building;
 use crate::engine::Paging;
 use crate::format::{
     self, DESCRIPTION_SIZE, HardwareInfo, STANDARD_RESOURCE, STANDARD_RESOURCE_SIZE,
@@ -12,11 +11,13 @@ use crate::format::{
 use crate::gpu::NODES;
 use crate::mmu::MmuPlan;
 use crate::paged;
+use crate::paging_buffer;
 use crate::plan::LOCAL;
 use flight::{DeviceLevel, Dispatch, Fence, Passive, TableRoot};
+use kernel::address::AddressSpace;
+use kernel::callbacks::KernelCallbacks;
 use kernel::context::Context;
 use kernel::device::Device;
-use kernel::listed::{BufferSizes, PatchArgs, RenderArgs, SubmitCommandArgs};
 use kernel::miniport::{
     CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
     DestroyAllocationArgs, DriverAllocation, DriverContext, DriverDevice, DriverError,
@@ -27,8 +28,7 @@ use kernel::miniport::{
 use kernel::mmu::{CreateProcessArgs, MapHostApertureArgs, Root, RootSize};
 use kernel::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
 use kernel::power::{PowerState, PowerTarget, SetPowerArgs};
-use kernel::services::KernelCallbacks;
-use kernel::space::AddressSpace;
+use kernel::render_args::{BufferSizes, PatchArgs, RenderArgs, SubmitCommandArgs};
 use std::sync::Arc;
 use std::vec::Drain;
 
@@ -315,7 +315,7 @@ impl Miniport for SoftGpu {
         self.plan.ok_or(DriverError::Absent)?;
         paged::note_residency(&self.state().records, &args.operation);
         let system = self.prepare_tables(&args.operation)?;
-        building::build_paging_buffer_in(args, system)
+        paging_buffer::build_paging_buffer_in(args, system)
     }
 
     fn submit_paging(&self, _at: &mut Dispatch, packet: &SubmitPagingArgs<'_>) -> DriverResult<()> {

@@ -2,7 +2,7 @@
 //! and failures. Other crates than `flight` are not needed.
 
 use crate::lock::Lock;
-use crate::world::StreamState;
+use crate::stream_state::StreamState;
 use crate::*;
 use flight::{DeterministicHost, InternalError, Log, Passive, internal_error};
 use std::panic::{AssertUnwindSafe, catch_unwind};

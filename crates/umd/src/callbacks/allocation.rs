@@ -1,9 +1,9 @@
 //! Allocations: made, released, shown, and what they are worth.
 
 use super::{Callbacks, count, list};
-use crate::answer::{UmdResult, to_result};
+use crate::args::{ResidencyStatus, RuntimeResource};
 use crate::memory::Memory;
-use crate::order::{ResidencyStatus, RuntimeResource};
+use crate::result::{UmdResult, to_result};
 use abi::D3DKMT_HANDLE;
 use abi::ukm::{
     D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO_FLAGS, D3DDDICB_DESTROYALLOCATION2FLAGS,

@@ -1,8 +1,8 @@
 //! Residency and virtual addresses, from WDDM 2 on.
 
 use super::{Callbacks, count, list};
-use crate::answer::{UmdResult, to_result};
 use crate::memory::Memory;
+use crate::result::{UmdResult, to_result};
 use abi::hresult::E_PENDING;
 use abi::ukm::{
     D3DDDI_DESTROYPAGINGQUEUE, D3DDDI_EVICT_FLAGS, D3DDDI_MAKERESIDENT, D3DDDI_MAKERESIDENT_FLAGS,

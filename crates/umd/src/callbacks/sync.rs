@@ -1,9 +1,9 @@
 //! Synchronisation objects.
 
 use super::{Callbacks, count, list};
-use crate::answer::{UmdResult, to_result};
+use crate::args::RuntimeContext;
 use crate::memory::Memory;
-use crate::order::RuntimeContext;
+use crate::result::{UmdResult, to_result};
 use abi::D3DKMT_HANDLE;
 use abi::hresult::E_INVALIDARG;
 use abi::ukm::{

@@ -2,11 +2,11 @@
 
 use super::device::functions;
 use super::{Device, DeviceState, LiveCount, read, write};
-use crate::answer::{UmdResult, to_hresult};
+use crate::args::{CreateDeviceArgs, OpenAdapterArgs};
 use crate::callbacks::{AdapterCallbacks, Callbacks};
 use crate::driver::{UserAdapter, UserDriver};
 use crate::memory::{MemoryAccess, VisibleMemory};
-use crate::order::{CreateDeviceArgs, OpenAdapterArgs};
+use crate::result::{UmdResult, to_hresult};
 use crate::table::{functions_length, write_table};
 use abi::hresult::E_INVALIDARG;
 use abi::umd::{

@@ -2,11 +2,11 @@
 
 use super::resource::{create_resource, create_resource2, destroy_resource, open_resource};
 use super::{Device, area, lock_device, read, read_list, write};
-use crate::answer::{UmdResult, to_hresult};
-use crate::order::{
+use crate::args::{
     BltArgs, ColorFillArgs, LockArgs, LockAsyncArgs, RenameArgs, ResidencyStatus, Resource,
     UnlockArgs, Volume,
 };
+use crate::result::{UmdResult, to_hresult};
 use abi::hresult::{E_INVALIDARG, S_NOT_RESIDENT, S_OK, S_RESIDENT_IN_SHARED_MEMORY};
 use abi::umd::{
     D3DDDI_DEVICEFUNCS, D3DDDI_UNLOCKASYNCFLAGS, D3DDDI_UNLOCKFLAGS, D3DDDIARG_BLT,

@@ -1,11 +1,11 @@
 //! How resources come and go.
 
 use super::{lock_device, read, read_list, surface_memory, write};
-use crate::answer::{UmdResult, to_hresult};
-use crate::memory::MemoryAccess;
-use crate::order::{
+use crate::args::{
     CreateResourceArgs, OpenAllocationInfo, OpenResourceArgs, RuntimeResource, Surface,
 };
+use crate::memory::MemoryAccess;
+use crate::result::{UmdResult, to_hresult};
 use abi::ukm::D3DDDI_OPENALLOCATIONINFO;
 use abi::umd::{
     D3DDDI_SURFACEINFO, D3DDDIARG_CREATERESOURCE, D3DDDIARG_CREATERESOURCE2, D3DDDIARG_OPENRESOURCE,

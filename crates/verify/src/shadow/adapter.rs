@@ -3,7 +3,7 @@
 
 use super::address::AddressSpace;
 use super::memory::{ContextAllocation, Paging, Segment};
-use super::recover::{PagingCommands, Recovery};
+use super::tdr::{PagingCommands, Recovery};
 use super::{Call, Context, DriverPointer, Process, Serial};
 use flight::{Fence, Hex, Text};
 use std::collections::{BTreeMap, VecDeque};

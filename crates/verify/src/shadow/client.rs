@@ -2,7 +2,7 @@
 
 use super::Serial;
 use super::sync::GpuWait;
-use crate::names::HandleHistory;
+use crate::handle_history::HandleHistory;
 use flight::Text;
 use smallvec::SmallVec;
 

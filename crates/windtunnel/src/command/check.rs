@@ -17,7 +17,7 @@ use windtunnel::{
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The driver to fly: a built-in name, see 'windtunnel list drivers'
-    #[arg(default_value = "softgpu-virtual")]
+    #[arg(default_value = "softgpu-gpummu")]
     driver: String,
     /// Fly this user-mode driver over the driver, in place of its own: a shared object of this
     /// machine that exports `OpenAdapter` (it runs in this process). Flies the scenarios that need

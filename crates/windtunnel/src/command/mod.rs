@@ -27,8 +27,8 @@ use std::process::ExitCode;
 const AFTER_HELP: &str = "\
 Examples:
   windtunnel check                          fly the built-in driver through every good scenario
-  windtunnel check leaks-on-destroy         fly a bad driver and read what it did
-  windtunnel check --scenario destroy-sync --trace traces
+  windtunnel check kmd-leaks-destroyed-allocation         fly a bad driver and read what it did
+  windtunnel check --scenario destroy-synchronous --trace traces
   windtunnel check --scenario my.steps      fly steps of your own, one a line (docs/steps.md)
   windtunnel check --host free              threads side by side instead of one at a time
   windtunnel check --seeds 100              the same in a hundred orders, as one report

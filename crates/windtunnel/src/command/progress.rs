@@ -57,7 +57,7 @@ mod tests {
         let mut text = Vec::new();
         let mut progress = Progress::new(total, &mut text, terminal);
         for _ in 0..total {
-            progress.step("resource");
+            progress.step("create-resource");
         }
         progress.clear();
         String::from_utf8(text).unwrap()

@@ -2,7 +2,7 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{STANDARD, Scenario};
-use crate::tunnel::{ScenarioStopped, TestClient, Testbed, expect_error, page_descriptions};
+use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, page_descriptions};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 use abi::ukm::D3DDDI_ALLOCATIONINFO_FLAGS as InfoFlags;
@@ -22,112 +22,112 @@ pub(crate) const fn bad(
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
     bad(
-        "mixed-list",
-        "a list with a member of a resource and an allocation alone",
+        "destroy-mixed-list",
+        "destroys by list a member of a resource together with a standalone allocation",
         &[RuleId::ALLOC_DESTROY_005],
         destroy_mixed_list,
     ),
     bad(
-        "stale-handle",
-        "a device is used after its end",
+        "process-stale-device-handle",
+        "uses a device after it was destroyed",
         &[RuleId::DEV_LIFE_003],
         process_stale_device_handle,
     ),
     bad(
-        "destroyed-twice",
-        "a resource and an allocation are destroyed twice",
+        "destroy-twice",
+        "destroys a resource and an allocation twice",
         &[RuleId::ALLOC_DESTROY_001],
         destroy_twice,
     ),
     bad(
-        "left-alive",
-        "a process ends and leaves things alive",
+        "process-leaks-objects",
+        "ends a process that leaves objects alive",
         &[RuleId::WT_LEFT_001],
         process_leaks_objects,
     ),
     bad(
-        "listed-twice",
-        "a list names the same allocation twice",
+        "destroy-duplicate-in-list",
+        "lists one allocation twice in a destroy call",
         &[RuleId::ALLOC_DESTROY_001],
         destroy_duplicate_in_list,
     ),
     bad(
-        "wrong-device",
-        "a resource is destroyed through another device",
+        "destroy-through-wrong-device",
+        "destroys a resource through another device",
         &[RuleId::ALLOC_DESTROY_001],
         destroy_through_wrong_device,
     ),
     bad(
-        "count-without-list",
-        "a destroy call counts allocations and lists none",
+        "destroy-count-without-list",
+        "passes an allocation count without a list to a destroy call",
         &[RuleId::ALLOC_DESTROY_024],
         |testbed| destroy_raw(testbed, 0, 1),
     ),
     bad(
-        "destroy-flags",
-        "a destroy call sets flags that are not for callers",
+        "destroy-reserved-flags",
+        "sets reserved flags in a destroy call",
         &[RuleId::ALLOC_DESTROY_012],
         |testbed| destroy_raw(testbed, 0xc, 0),
     ),
     bad(
-        "shared-member",
-        "a member of a shared resource is destroyed by list",
+        "destroy-shared-member",
+        "destroys a member of a shared resource by list",
         &[RuleId::ALLOC_DESTROY_018],
         destroy_shared_member,
     ),
     bad(
-        "shared-alone",
-        "allocations are to be shared without a resource",
+        "create-shared-standalone",
+        "creates shared allocations without a resource",
         &[RuleId::ALLOC_CREATE_001, RuleId::ALLOC_CREATE_004],
         |testbed| create_flags(testbed, Flags::CreateShared),
     ),
     bad(
-        "nt-unshared",
-        "NtSecuritySharing is asked for without CreateShared",
+        "create-nt-sharing-unshared",
+        "sets NtSecuritySharing without CreateShared",
         &[RuleId::ALLOC_CREATE_002],
         |testbed| create_flags(testbed, Flags::CreateResource | Flags::NtSecuritySharing),
     ),
     bad(
-        "create-flags",
-        "a create call sets a flag that is not for callers",
+        "create-reserved-flags",
+        "sets a reserved flag in a create call",
         &[RuleId::ALLOC_CREATE_016],
         |testbed| create_flags(testbed, Flags::OpenCrossAdapter),
     ),
     bad(
-        "no-resource",
-        "allocations are created into a resource that does not exist",
+        "create-into-missing-resource",
+        "creates allocations into a resource that does not exist",
         &[RuleId::ALLOC_CREATE_003],
         create_into_missing_resource,
     ),
     bad(
-        "sealed",
-        "allocations are created into a shared resource",
+        "create-into-shared-resource",
+        "creates allocations into a shared resource",
         &[RuleId::ALLOC_CREATE_005],
         create_into_shared_resource,
     ),
     bad(
-        "zero-device",
-        "allocations are created on device zero",
+        "create-on-null-device",
+        "creates allocations with a device handle of zero",
         &[RuleId::ALLOC_CREATE_023],
         create_on_null_device,
     ),
     bad(
-        "stray-source",
-        "an allocation that is no primary names a video present source",
+        "create-source-without-primary",
+        "sets VidPnSourceId for an allocation that is not a primary",
         &[RuleId::ALLOC_CREATE_018],
         create_source_without_primary,
     ),
     bad(
-        "stereo",
-        "a stereo allocation is no primary",
+        "create-stereo-without-primary",
+        "sets Stereo for an allocation that is not a primary",
         &[RuleId::ALLOC_CREATE_019],
         create_stereo_without_primary,
     ),
     Scenario {
         needs: STANDARD,
         ..bad(
-            "memory-unstandard",
-            "ExistingSysMem is asked for without StandardAllocation",
+            "create-sysmem-without-standard",
+            "sets ExistingSysMem without StandardAllocation",
             &[RuleId::ALLOC_CREATE_009],
             |testbed| create_flags(testbed, Flags::ExistingSysMem),
         )
@@ -135,8 +135,8 @@ pub(crate) const ALL: &[Scenario] = &[
     Scenario {
         needs: STANDARD,
         ..bad(
-            "standard-pair",
-            "two standard allocations are asked for in one call",
+            "create-two-standard-allocations",
+            "creates two standard allocations in one call",
             &[RuleId::ALLOC_CREATE_010],
             |testbed| standard(testbed, |it| it.allocations.push(Vec::new())),
         )
@@ -144,8 +144,8 @@ pub(crate) const ALL: &[Scenario] = &[
     Scenario {
         needs: STANDARD,
         ..bad(
-            "crooked-memory",
-            "a standard allocation over memory that is not whole pages",
+            "create-misaligned-sysmem",
+            "creates a standard allocation over memory that is not page-aligned",
             &[RuleId::ALLOC_CREATE_013],
             |testbed| standard(testbed, |it| it.system_memory = 0x1000_0010),
         )
@@ -153,8 +153,8 @@ pub(crate) const ALL: &[Scenario] = &[
     Scenario {
         needs: STANDARD,
         ..bad(
-            "standard-type",
-            "a standard allocation of no known type",
+            "create-unknown-standard-type",
+            "creates a standard allocation of an unknown type",
             &[RuleId::ALLOC_CREATE_022],
             |testbed| standard(testbed, |it| it.standard = Some((0, 0x1000))),
         )
@@ -162,39 +162,39 @@ pub(crate) const ALL: &[Scenario] = &[
     Scenario {
         needs: STANDARD,
         ..bad(
-            "standard-member",
-            "a standard allocation is created into a resource",
+            "create-standard-into-resource",
+            "creates a standard allocation into an existing resource",
             &[RuleId::ALLOC_CREATE_012],
             create_standard_into_resource,
         )
     },
     bad(
-        "local-share",
-        "a resource is opened by its local name",
+        "share-open-local-handle",
+        "opens a resource by its local handle",
         &[RuleId::ALLOC_SHARE_010],
         share_open_local_handle,
     ),
     bad(
-        "short-open",
-        "a resource is opened with too little room for its private data",
+        "share-open-short-buffer",
+        "opens a resource with too small a buffer for its private data",
         &[RuleId::ALLOC_SHARE_003],
         share_open_short_buffer,
     ),
     bad(
-        "adapter-twice",
-        "an adapter handle is closed twice",
+        "process-close-adapter-twice",
+        "closes an adapter handle twice",
         &[RuleId::DEV_LIFE_001],
         process_close_adapter_twice,
     ),
     bad(
-        "no-device",
-        "a device is made on no adapter",
+        "process-device-without-adapter",
+        "creates a device without an adapter",
         &[RuleId::DEV_LIFE_013],
         process_device_without_adapter,
     ),
     bad(
-        "no-node",
-        "a context on a node that is not there",
+        "process-context-on-missing-node",
+        "creates a context on a node that does not exist",
         &[RuleId::DEV_LIFE_006],
         process_context_on_missing_node,
     ),
@@ -221,7 +221,7 @@ fn destroy_mixed_list(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> 
 fn process_stale_device_handle(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let gone = TestClient { device: test_client.create_device(testbed.at)?, ..test_client.clone() };
-    crate::tunnel::expect_ok(
+    crate::testbed::expect_ok(
         "D3DKMTDestroyDevice",
         test_client.client.destroy_device(testbed.at, gone.device),
     )?;
@@ -278,7 +278,7 @@ fn destroy_through_wrong_device(testbed: &mut Testbed<'_>) -> Result<(), Scenari
     let answer = test_client.client.destroy(testbed.at, &destroy);
     expect_error(DESTROY, &answer, STATUS_INVALID_PARAMETER)?;
     test_client.destroy_resource(testbed.at, created.resource)?;
-    crate::tunnel::expect_ok(
+    crate::testbed::expect_ok(
         "D3DKMTDestroyDevice",
         test_client.client.destroy_device(testbed.at, device),
     )?;
@@ -430,11 +430,11 @@ fn share_open_short_buffer(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStop
 fn process_close_adapter_twice(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let (client, adapter) = (test_client.client.clone(), test_client.adapter);
-    crate::tunnel::expect_ok(
+    crate::testbed::expect_ok(
         "D3DKMTDestroyDevice",
         client.destroy_device(testbed.at, test_client.device),
     )?;
-    crate::tunnel::expect_ok("D3DKMTCloseAdapter", client.close_adapter(testbed.at, adapter))?;
+    crate::testbed::expect_ok("D3DKMTCloseAdapter", client.close_adapter(testbed.at, adapter))?;
     let again = client.close_adapter(testbed.at, adapter);
     expect_error("D3DKMTCloseAdapter", &again, STATUS_INVALID_PARAMETER)?;
     client.end(testbed.at);

@@ -2,7 +2,7 @@
 
 use crate::scenario::Scenario;
 use crate::scenarios::bad::bad;
-use crate::tunnel::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
+use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::NTSTATUS;
 use abi::status::STATUS_INVALID_PARAMETER;
 use abi::ukm::D3DDDI_EVICT_FLAGS as EvictFlags;
@@ -19,47 +19,47 @@ const ENTIRE: u32 = LockFlags::LockEntire;
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
     bad(
-        "lock-read-write",
-        "a lock is to read only, and to write only",
+        "lock-conflicting-access-flags",
+        "locks with ReadOnly and WriteOnly",
         &[RuleId::ALLOC_LOCK_001],
         |it| lock(it, &anywhere(), ENTIRE | LockFlags::ReadOnly | LockFlags::WriteOnly, &[]),
     ),
     bad(
-        "lock-aperture-unsynced",
-        "a lock wants an aperture, and ignores the GPU",
+        "lock-aperture-ignore-sync",
+        "locks with AcquireAperture and IgnoreSync",
         &[RuleId::ALLOC_LOCK_002],
         |it| {
             lock(it, &anywhere(), ENTIRE | LockFlags::IgnoreSync | LockFlags::AcquireAperture, &[])
         },
     ),
     bad(
-        "lock-alternate",
-        "a lock wants another address, and no aperture",
+        "lock-alternate-va-without-aperture",
+        "locks with UseAlternateVA without AcquireAperture",
         &[RuleId::ALLOC_LOCK_003],
         |it| lock(it, &anywhere(), ENTIRE | LockFlags::UseAlternateVA, &[]),
     ),
-    bad("lock-offered", "what is offered is locked", &[RuleId::ALLOC_LOCK_004], lock_offered),
+    bad("lock-offered", "locks an offered allocation", &[RuleId::ALLOC_LOCK_004], lock_offered),
     bad(
-        "lock-alternate-twice",
-        "what is locked at another address is locked again",
+        "lock-alternate-va-twice",
+        "locks an allocation that is already locked at an alternate address",
         &[RuleId::ALLOC_LOCK_007],
         lock_alternate_va_twice,
     ),
     bad(
-        "lock-aperture-late",
-        "what is locked is locked again, through an aperture",
+        "lock-aperture-while-locked",
+        "locks a locked allocation again with AcquireAperture",
         &[RuleId::ALLOC_LOCK_008],
         lock_aperture_while_locked,
     ),
     bad(
-        "lock-aperture-twice",
-        "what is in apertures only is locked through one",
+        "lock-aperture-only-allocation",
+        "locks with AcquireAperture an allocation that is placed in apertures only",
         &[RuleId::ALLOC_LOCK_009],
         |it| lock(it, &only_in(&[APERTURE]), ENTIRE | LockFlags::AcquireAperture, &[]),
     ),
     bad(
-        "lock-unsynced",
-        "what can be in no aperture is locked while the GPU may write to it",
+        "lock-ignore-sync-without-aperture",
+        "locks with IgnoreSync an allocation that fits no aperture while the GPU may write to it",
         &[RuleId::ALLOC_LOCK_010],
         |it| {
             let mut wants = only_in(&[LOCAL]);
@@ -67,18 +67,31 @@ pub(crate) const ALL: &[Scenario] = &[
             lock(it, &wants, ENTIRE | LockFlags::IgnoreSync, &[])
         },
     ),
-    bad("lock-pages", "a lock is of the whole, and of pages", &[RuleId::ALLOC_LOCK_016], |it| {
-        lock(it, &anywhere(), ENTIRE, &[0])
-    }),
-    bad("unlock-twice", "a lock is ended twice", &[RuleId::ALLOC_LOCK_017], lock_unlock_twice),
-    bad("lock2-flags", "a lock sets flags that mean nothing", &[RuleId::ALLOC_LOCK_018], |it| {
-        bad_call(it, "D3DKMTLock2", |test_client, at, one| {
-            test_client.client.lock2(at, test_client.device, one, 1).map(|_| ())
-        })
-    }),
     bad(
-        "priority-of-both",
-        "a priority is for a resource, and for a list",
+        "lock-entire-and-pages",
+        "locks with LockEntire and a page list",
+        &[RuleId::ALLOC_LOCK_016],
+        |it| lock(it, &anywhere(), ENTIRE, &[0]),
+    ),
+    bad(
+        "lock-unlock-twice",
+        "unlocks an allocation twice",
+        &[RuleId::ALLOC_LOCK_017],
+        lock_unlock_twice,
+    ),
+    bad(
+        "lock-v2-reserved-flags",
+        "sets reserved flags in D3DKMTLock2",
+        &[RuleId::ALLOC_LOCK_018],
+        |it| {
+            bad_call(it, "D3DKMTLock2", |test_client, at, one| {
+                test_client.client.lock2(at, test_client.device, one, 1).map(|_| ())
+            })
+        },
+    ),
+    bad(
+        "residency-priority-resource-and-list",
+        "sets a priority of a resource and of an allocation list in one call",
         &[RuleId::ALLOC_PRIO_001],
         |it| {
             bad_call(it, "D3DKMTSetAllocationPriority", |test_client, at, one| {
@@ -92,8 +105,8 @@ pub(crate) const ALL: &[Scenario] = &[
         },
     ),
     bad(
-        "residency-of-both",
-        "the residency is asked for, of a resource and of a list",
+        "residency-query-resource-and-list",
+        "queries the residency of a resource and of an allocation list in one call",
         &[RuleId::ALLOC_PRIO_004],
         |it| {
             bad_call(it, "D3DKMTQueryAllocationResidency", |test_client, at, one| {
@@ -107,14 +120,14 @@ pub(crate) const ALL: &[Scenario] = &[
         },
     ),
     bad(
-        "resident-elsewhere",
-        "an allocation is made resident through the queue of another device",
+        "residency-wrong-paging-queue",
+        "makes an allocation resident through the paging queue of another device",
         &[RuleId::RESID_MAKE_001],
         residency_wrong_paging_queue,
     ),
     bad(
-        "must-and-may",
-        "a request must succeed, though its client has more to evict",
+        "residency-conflicting-flags",
+        "sets MustSucceed without CantTrimFurther",
         &[RuleId::RESID_MAKE_006],
         |it| {
             bad_call(it, "D3DKMTMakeResident", |test_client, at, one| {
@@ -126,39 +139,52 @@ pub(crate) const ALL: &[Scenario] = &[
         },
     ),
     bad(
-        "never-resident",
-        "the GPU uses what was never made resident",
+        "residency-use-never-resident",
+        "submits work that uses an allocation that was never made resident",
         &[RuleId::RESID_MAKE_005],
         |it| use_not_resident(it, false),
     ),
-    bad("used-evicted", "the GPU uses what was evicted", &[RuleId::RESID_EVICT_002], |it| {
-        use_not_resident(it, true)
-    }),
     bad(
-        "evict-twice",
-        "an allocation is evicted twice",
+        "residency-use-evicted",
+        "submits work that uses an evicted allocation",
+        &[RuleId::RESID_EVICT_002],
+        |it| use_not_resident(it, true),
+    ),
+    bad(
+        "residency-evict-twice",
+        "evicts an allocation twice",
         &[RuleId::RESID_EVICT_001],
         residency_evict_twice,
     ),
     bad(
-        "evict-written",
-        "what the GPU has written to is evicted as if it had not",
+        "residency-evict-written-as-unwritten",
+        "evicts with NotWrittenTo an allocation that the GPU has written",
         &[RuleId::RESID_EVICT_004],
         residency_evict_written_as_unwritten,
     ),
-    bad("offer-nothing", "an offer names nothing", &[RuleId::RESID_OFFER_001], |it| {
-        bad_call(it, "D3DKMTOfferAllocations", |test_client, at, _| {
-            test_client.client.offer(at, AllocationSelection::of(test_client.device, &[]), 1)
-        })
-    }),
-    bad("offer-priority", "an offer has no priority", &[RuleId::RESID_OFFER_002], |it| {
-        bad_call(it, "D3DKMTOfferAllocations", |test_client, at, one| {
-            test_client.client.offer(at, AllocationSelection::of(test_client.device, &[one]), 0)
-        })
-    }),
     bad(
-        "reclaim-unoffered",
-        "what is not offered is taken back",
+        "residency-offer-nothing",
+        "offers without a resource or allocation list",
+        &[RuleId::RESID_OFFER_001],
+        |it| {
+            bad_call(it, "D3DKMTOfferAllocations", |test_client, at, _| {
+                test_client.client.offer(at, AllocationSelection::of(test_client.device, &[]), 1)
+            })
+        },
+    ),
+    bad(
+        "residency-offer-without-priority",
+        "offers without a priority",
+        &[RuleId::RESID_OFFER_002],
+        |it| {
+            bad_call(it, "D3DKMTOfferAllocations", |test_client, at, one| {
+                test_client.client.offer(at, AllocationSelection::of(test_client.device, &[one]), 0)
+            })
+        },
+    ),
+    bad(
+        "residency-reclaim-not-offered",
+        "reclaims an allocation that is not offered",
         &[RuleId::RESID_OFFER_008],
         |it| {
             bad_call(it, "D3DKMTReclaimAllocations", |test_client, at, one| {
@@ -170,14 +196,14 @@ pub(crate) const ALL: &[Scenario] = &[
         },
     ),
     bad(
-        "trim-left",
-        "a device ends, and its trim callback is registered",
+        "residency-leaks-trim-callback",
+        "destroys a device whose trim callback is still registered",
         &[RuleId::RESID_TRIM_001],
         residency_leaks_trim_callback,
     ),
     bad(
-        "dead-fence",
-        "a wait is for the fence of a queue that is gone",
+        "residency-wait-destroyed-paging-fence",
+        "waits for the fence of a destroyed paging queue",
         &[RuleId::PAGQ_LIFE_004],
         residency_wait_destroyed_paging_fence,
     ),

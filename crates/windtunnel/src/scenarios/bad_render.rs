@@ -3,7 +3,7 @@
 use crate::scenario::{ALLOCATION_LISTS, Scenario};
 use crate::scenarios::bad::bad;
 use crate::scenarios::render::{RenderClient, dynamic, fill};
-use crate::tunnel::{ScenarioStopped, Testbed, expect_error, expect_ok};
+use crate::testbed::{ScenarioStopped, Testbed, expect_error, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::kmt::D3DKMT_RENDERFLAGS as Flags;
 use abi::status::{STATUS_DEVICE_REMOVED, STATUS_INVALID_PARAMETER};
@@ -15,32 +15,32 @@ use thunk::{RenderCommand, RenderContext};
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
     listed(
-        "render-old-buffer",
-        "a client goes on with the buffers that it gave back",
+        "render-stale-command-buffer",
+        "writes to the previous command buffer after a render call replaced it",
         &[RuleId::SUBMIT_RENDER_001],
         render_stale_command_buffer,
     ),
     listed(
-        "render-beyond",
-        "a client asks for larger buffers, and takes it that it got them",
+        "render-assumes-resized-buffers",
+        "requests larger buffers and uses the requested sizes instead of the returned ones",
         &[RuleId::SUBMIT_RENDER_002],
         render_assumes_resized_buffers,
     ),
     listed(
-        "render-too-long",
-        "a packet has more commands than its buffer has room for",
+        "render-command-length-too-long",
+        "renders more commands than the command buffer holds",
         &[RuleId::SUBMIT_RENDER_003],
         |it| bad_packet(it, |packet, _| packet.length = Some(1 << 20)),
     ),
     listed(
-        "render-short",
-        "a packet ends before its commands begin",
+        "render-command-length-too-short",
+        "renders a packet that ends before its commands begin",
         &[RuleId::SUBMIT_RENDER_003],
         |it| bad_packet(it, |packet, _| (packet.offset, packet.length) = (64, Some(8))),
     ),
     listed(
-        "render-long-list",
-        "a packet lists more allocations than there is room for",
+        "render-allocation-list-too-long",
+        "lists more allocations than the allocation list holds",
         &[RuleId::SUBMIT_RENDER_003],
         |it| {
             bad_packet(it, |packet, context| {
@@ -50,20 +50,20 @@ pub(crate) const ALL: &[Scenario] = &[
         },
     ),
     listed(
-        "render-stray-patch",
-        "a patch location names an allocation behind the list",
+        "render-patch-index-out-of-range",
+        "passes a patch location with an allocation index past the list",
         &[RuleId::SUBMIT_RENDER_004],
         |it| bad_packet(it, |packet, _| packet.patches = vec![(0, 4), (1, 8)]),
     ),
     listed(
-        "render-absent",
-        "a packet lists what is not resident, with a driver of WDDM 2",
+        "render-list-not-resident",
+        "lists an allocation that is not resident, with a WDDM 2 driver",
         &[RuleId::RESID_MAKE_011],
         render_list_not_resident,
     ),
     listed(
-        "render-older",
-        "a packet uses an instance, and one before it has used a newer one",
+        "render-stale-instance",
+        "renders with an older instance after a packet used a newer one",
         &[RuleId::SUBMIT_RENDER_006],
         |it| {
             older(it, |it, at, first, newest| {
@@ -77,8 +77,8 @@ pub(crate) const ALL: &[Scenario] = &[
         },
     ),
     listed(
-        "render-older-patch",
-        "the patch locations of a packet go back from an instance to an older one",
+        "render-patch-stale-instance",
+        "orders the patch locations of a packet from a newer to an older instance",
         &[RuleId::SUBMIT_RENDER_006],
         |it| {
             older(it, |it, at, first, newest| {
@@ -92,8 +92,8 @@ pub(crate) const ALL: &[Scenario] = &[
         },
     ),
     listed(
-        "lock-retired",
-        "a client locks an instance that a newer one has taken the place of",
+        "lock-superseded-instance",
+        "locks an instance that a newer one has replaced",
         &[RuleId::ALLOC_LOCK_004],
         |it| {
             older(it, |it, at, first, _| {

@@ -3,7 +3,7 @@
 use crate::scenario::{Scenario, WORK};
 use crate::scenarios::bad::bad;
 use crate::scenarios::sync::create_object;
-use crate::tunnel::{ScenarioStopped, TestClient, Testbed, expect_error};
+use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error};
 use abi::NTSTATUS;
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER};
 use abi::ukm::{D3DDDI_FENCE, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS as Flags};
@@ -13,32 +13,29 @@ use thunk::SyncObject;
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
     bad(
-        "sync-nt-unshared",
-        "NtSecuritySharing is asked for without Shared",
+        "sync-nt-sharing-unshared",
+        "sets NtSecuritySharing without Shared",
         &[RuleId::SYNC_CREATE_001],
         |it| create(it, SyncObject::Fence(0), Flags::NtSecuritySharing),
     ),
     bad(
-        "sync-global-fence",
-        "a monitored fence is to be shared by a global handle",
+        "sync-monitored-fence-global-handle",
+        "shares a monitored fence by a global handle",
         &[RuleId::SYNC_CREATE_002],
         |it| create(it, SyncObject::Monitored(0), Flags::Shared),
     ),
     bad(
-        "sync-silent-deaf",
-        "a fence is for neither signals nor waits",
+        "sync-fence-conflicting-flags",
+        "sets NoSignal and NoWait for a fence",
         &[RuleId::SYNC_CREATE_003],
         |it| create(it, SyncObject::Monitored(0), Flags::NoSignal | Flags::NoWait),
     ),
+    bad("sync-mutex-no-signal", "sets NoSignal for a mutex", &[RuleId::SYNC_CREATE_003], |it| {
+        create(it, SyncObject::Mutex(false), Flags::NoSignal)
+    }),
     bad(
-        "sync-silent-mutex",
-        "NoSignal is asked for, of a mutex",
-        &[RuleId::SYNC_CREATE_003],
-        |it| create(it, SyncObject::Mutex(false), Flags::NoSignal),
-    ),
-    bad(
-        "sync-old-fence",
-        "the first version of the call is to make a fence",
+        "sync-create-v1-fence",
+        "creates a fence with D3DKMTCreateSynchronizationObject",
         &[RuleId::SYNC_CREATE_015],
         |it| {
             call(
@@ -53,14 +50,14 @@ pub(crate) const ALL: &[Scenario] = &[
         },
     ),
     bad(
-        "sync-unknown-kind",
-        "an object is to be made of a type that does not exist",
+        "sync-create-unknown-type",
+        "creates a synchronization object of an unknown type",
         &[RuleId::SYNC_CREATE_016],
         |it| create(it, SyncObject::Other(9), 0),
     ),
     bad(
-        "sync-no-event",
-        "a notification is to be made without an event",
+        "sync-notification-without-event",
+        "creates a CPU notification without an event",
         &[RuleId::SYNC_CREATE_016],
         |it| {
             call(
@@ -75,14 +72,14 @@ pub(crate) const ALL: &[Scenario] = &[
         },
     ),
     bad(
-        "sync-event-closed",
-        "an event is closed before the notification through it",
+        "sync-notification-closed-event",
+        "closes an event before the CPU notification that uses it",
         &[RuleId::SYNC_CREATE_016],
         sync_notification_closed_event,
     ),
     bad(
-        "sync-too-many",
-        "a wait is for more objects than there is room for",
+        "sync-wait-too-many-objects",
+        "waits for more objects than a call can have",
         &[RuleId::SYNC_CREATE_011],
         |it| {
             call(
@@ -103,24 +100,27 @@ pub(crate) const ALL: &[Scenario] = &[
     Scenario {
         needs: WORK,
         ..bad(
-            "sync-broadcast-owner",
-            "a context signals, and is broadcast to as well",
+            "sync-broadcast-to-own-context",
+            "signals from a context that is also in the broadcast list",
             &[RuleId::SYNC_CREATE_011],
             sync_broadcast_to_own_context,
         )
     },
     bad(
-        "sync-destroy-global",
-        "a global handle is destroyed",
+        "sync-destroy-global-handle",
+        "destroys a synchronization object by its global handle",
         &[RuleId::SYNC_CREATE_018],
         sync_destroy_global_handle,
     ),
-    bad("sync-signal-mutex", "the CPU signals a mutex", &[RuleId::SYNC_FENCE_001], |it| {
-        signal(it, SyncObject::Mutex(true), 1)
-    }),
     bad(
-        "sync-rewind",
-        "the CPU takes a fence back, and does not say so",
+        "sync-cpu-signals-mutex",
+        "signals a mutex from the CPU",
+        &[RuleId::SYNC_FENCE_001],
+        |it| signal(it, SyncObject::Mutex(true), 1),
+    ),
+    bad(
+        "sync-fence-rewind",
+        "signals a smaller fence value from the CPU without AllowFenceRewind",
         &[RuleId::SYNC_FENCE_002],
         |it| signal(it, SyncObject::Monitored(2), 1),
     ),
@@ -170,14 +170,14 @@ fn end(
     object: u32,
 ) -> Result<(), ScenarioStopped> {
     let destroyed = test_client.client.destroy_sync(testbed.at, object);
-    crate::tunnel::expect_ok("D3DKMTDestroySynchronizationObject", destroyed)
+    crate::testbed::expect_ok("D3DKMTDestroySynchronizationObject", destroyed)
 }
 
 fn sync_notification_closed_event(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let event = test_client.client.create_event();
     let notice = create_object(testbed, &test_client, SyncObject::Notification(event), 0)?.object;
-    crate::tunnel::expect_ok("CloseHandle", test_client.client.close_event(event))?;
+    crate::testbed::expect_ok("CloseHandle", test_client.client.close_event(event))?;
     end(testbed, &test_client, notice)?;
     test_client.close(testbed.at, &[])
 }

@@ -2,7 +2,7 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{Scenario, WORK};
-use crate::tunnel::{
+use crate::testbed::{
     ScenarioStopped, TestClient, Testbed, expect_error, expect_ok, page_descriptions,
 };
 use abi::status::STATUS_DEVICE_REMOVED;
@@ -12,63 +12,63 @@ use thunk::{CreateAllocation, CreatedAllocation, DestroyAllocation};
 pub(crate) const ALL: &[Scenario] = &[
     Scenario {
         name: "destroy-deferred",
-        about: "D3DKMTDestroyAllocation2 with no flag behind work: it returns, the end waits",
+        about: "calls D3DKMTDestroyAllocation2 without flags behind queued work; the call returns and the destruction waits",
         breaks: &[],
         needs: WORK,
         body: DisplayBody(|testbed| behind_work(testbed, false, false)),
     },
     Scenario {
-        name: "destroy-assume",
-        about: "AssumeNotInUse behind work: the end does not wait",
+        name: "destroy-assume-not-in-use",
+        about: "destroys with AssumeNotInUse behind queued work; the destruction does not wait",
         breaks: &[],
         needs: WORK,
         body: DisplayBody(|testbed| behind_work(testbed, true, false)),
     },
     Scenario {
-        name: "destroy-sync",
-        about: "SynchronousDestroy behind work: the call waits for the end",
+        name: "destroy-synchronous",
+        about: "destroys with SynchronousDestroy behind queued work; the call waits until the destruction is complete",
         breaks: &[],
         needs: WORK,
         body: DisplayBody(|testbed| behind_work(testbed, false, true)),
     },
     Scenario {
-        name: "destroy-both",
-        about: "AssumeNotInUse and SynchronousDestroy behind work: ended at once",
+        name: "destroy-assume-and-synchronous",
+        about: "destroys with AssumeNotInUse and SynchronousDestroy behind queued work; the destruction is immediate",
         breaks: &[],
         needs: WORK,
         body: DisplayBody(|testbed| behind_work(testbed, true, true)),
     },
     Scenario {
-        name: "member-in-flight",
-        about: "a member destroyed by list behind work, then its resource with AssumeNotInUse",
+        name: "destroy-member-in-flight",
+        about: "destroys a member by list behind queued work, then its resource with AssumeNotInUse",
         breaks: &[],
         needs: WORK,
         body: DisplayBody(destroy_member_in_flight),
     },
     Scenario {
-        name: "two-nodes",
-        about: "destroys with work in flight on two nodes: each end waits for both",
+        name: "destroy-two-nodes",
+        about: "destroys allocations with work in flight on two nodes; each destruction waits for both nodes",
         breaks: &[],
         needs: WORK,
         body: DisplayBody(destroy_two_nodes),
     },
     Scenario {
-        name: "device-end",
-        about: "a device destroyed with everything alive in it and work in flight",
+        name: "destroy-device-in-use",
+        about: "destroys a device with live objects and work in flight",
         breaks: &[],
         needs: WORK,
         body: DisplayBody(destroy_device_in_use),
     },
     Scenario {
-        name: "killed",
-        about: "a process killed with everything alive in it and work in flight",
+        name: "process-killed-in-use",
+        about: "terminates a process with live objects and work in flight",
         breaks: &[],
         needs: WORK,
         body: DisplayBody(process_killed_in_use),
     },
     Scenario {
-        name: "adapter-end",
-        about: "an adapter removed with everything alive on it",
+        name: "pnp-remove-in-use",
+        about: "removes an adapter with live objects on it",
         breaks: &[],
         needs: WORK,
         body: DisplayBody(pnp_remove_in_use),

@@ -2,7 +2,7 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{MEMORY, Scenario};
-use crate::tunnel::{ScenarioStopped, TestClient, Testbed, expect_ok};
+use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_ok};
 use flight::RuleId;
 use kernel::Handle;
 use kernel::segment::PlacementRequirements;
@@ -15,33 +15,29 @@ const SIZE: u64 = 4 * PAGE;
 
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
-    memory("destroy-unlocked", "what was locked is unlocked, then destroyed", destroy_after_unlock),
+    memory("destroy-after-unlock", "unlocks allocations, then destroys them", destroy_after_unlock),
     Scenario {
         breaks: &[RuleId::ALLOC_DESTROY_022],
-        ..memory(
-            "destroy-locked",
-            "what the CPU has locked is destroyed: its address is nothing",
-            destroy_locked,
-        )
+        ..memory("destroy-locked", "destroys an allocation that the CPU has locked", destroy_locked)
     },
     memory(
         "destroy-offered",
-        "what is offered is destroyed, idle and behind work",
+        "destroys offered allocations, idle and behind queued work",
         destroy_offered,
     ),
     memory(
         "destroy-evicted",
-        "what is in the system's memory is destroyed: nothing pages",
+        "destroys evicted allocations without any paging operation",
         destroy_evicted,
     ),
     memory(
-        "destroy-mapped",
-        "what is mapped into an aperture is destroyed: it is unmapped before it is closed",
+        "destroy-in-aperture",
+        "destroys allocations mapped into an aperture; the aperture is unmapped before the close",
         destroy_in_aperture,
     ),
     memory(
-        "destroy-in-transfer",
-        "what is on its way in or out is destroyed: its end waits until it has arrived",
+        "destroy-during-transfer",
+        "destroys allocations during a paging transfer; the destruction waits for the transfer",
         destroy_during_transfer,
     ),
 ];

@@ -2,7 +2,7 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{ESCAPES, Scenario};
-use crate::tunnel::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
+use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use abi::ukm::D3DDDI_ESCAPEFLAGS as Flags;
 use flight::{Passive, RuleId};
@@ -12,22 +12,22 @@ use thunk::EscapeCall;
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
     Scenario {
-        name: "escapes",
-        about: "a driver is asked in escapes, with and without access to its hardware",
+        name: "escape-hardware-access",
+        about: "sends escapes to the driver, with and without HardwareAccess",
         breaks: &[],
         needs: ESCAPES,
         body: DisplayBody(escape_hardware_access),
     },
     Scenario {
-        name: "escapes-with-work",
-        about: "escapes with access to the hardware while other threads submit",
+        name: "escape-during-submit",
+        about: "sends escapes with HardwareAccess while other threads submit packets",
         breaks: &[],
         needs: ESCAPES,
         body: DisplayBody(escape_during_submit),
     },
     Scenario {
-        name: "two-purposes",
-        about: "an escape is for the hardware and for the frame latency",
+        name: "escape-conflicting-flags",
+        about: "sets HardwareAccess and ChangeFrameLatency in one escape",
         breaks: &[RuleId::DEV_LIFE_009],
         needs: ESCAPES,
         body: DisplayBody(escape_conflicting_flags),
@@ -96,7 +96,7 @@ fn escape_hardware_access(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
 fn escape_during_submit(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let context = test_client.create_context(testbed.at)?;
-    let mut threads: Vec<crate::tunnel::ThreadBody> = Vec::new();
+    let mut threads: Vec<crate::testbed::ThreadBody> = Vec::new();
     for thread in 0..3 {
         let test_client = test_client.clone();
         threads.push(Box::new(move |at| {

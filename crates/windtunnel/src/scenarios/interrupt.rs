@@ -2,21 +2,21 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{Scenario, VSYNC, WORK};
-use crate::tunnel::{ScenarioStopped, Testbed};
+use crate::testbed::{ScenarioStopped, Testbed};
 use kernel::miniport::{DriverError, Interrupt};
 
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
     Scenario {
-        name: "foreign-interrupt",
-        about: "the interrupt line raised by other hardware, before, between and behind packets",
+        name: "interrupt-shared-line",
+        about: "raises the shared interrupt line from another device before, between and after packets",
         breaks: &[],
         needs: WORK,
         body: DisplayBody(interrupt_shared_line),
     },
     Scenario {
-        name: "vsync",
-        about: "vsync interrupts switched on and off, fast and at leisure, beside packets",
+        name: "interrupt-vsync-control",
+        about: "enables and disables vsync interrupts quickly and slowly while packets run",
         breaks: &[],
         needs: VSYNC,
         body: DisplayBody(interrupt_vsync_control),

@@ -2,7 +2,7 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{MEMORY, Scenario};
-use crate::tunnel::{ScenarioStopped, TestClient, Testbed, expect_ok};
+use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::ukm::D3DDDI_EVICT_FLAGS as EvictFlags;
 use kernel::Handle;
@@ -17,36 +17,36 @@ const SIZE: u64 = 24 * PAGE;
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
     Scenario {
-        name: "memory-moves",
-        about: "allocations are filled, evicted and made resident again, in memory and apertures",
+        name: "residency-evict-and-restore",
+        about: "fills, evicts and makes allocations resident again in memory segments and apertures",
         breaks: &[],
         needs: MEMORY,
         body: DisplayBody(residency_evict_and_restore),
     },
     Scenario {
-        name: "memory-neighbours",
-        about: "allocations side by side come and go, each by itself",
+        name: "residency-adjacent-allocations",
+        about: "creates and destroys adjacent allocations independently",
         breaks: &[],
         needs: MEMORY,
         body: DisplayBody(residency_adjacent_allocations),
     },
     Scenario {
-        name: "memory-counted",
-        about: "residency is counted: as many Evicts as MakeResidents",
+        name: "residency-reference-count",
+        about: "calls Evict as often as MakeResident",
         breaks: &[],
         needs: MEMORY,
         body: DisplayBody(residency_reference_count),
     },
     Scenario {
-        name: "memory-compacted",
-        about: "every second allocation goes, and those that nobody uses move together",
+        name: "residency-compaction",
+        about: "destroys every second allocation, then compacts the unused allocations",
         breaks: &[],
         needs: MEMORY,
         body: DisplayBody(residency_compaction),
     },
     Scenario {
-        name: "destroy-resident",
-        about: "what is resident, locked, offered or evicted is destroyed",
+        name: "destroy-any-residency",
+        about: "destroys allocations that are resident, locked, offered or evicted",
         breaks: &[],
         needs: MEMORY,
         body: DisplayBody(destroy_any_residency),

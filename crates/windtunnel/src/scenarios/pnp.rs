@@ -3,7 +3,7 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{POWER, POWER_AND_MEMORY, RESET_DEVICE, SURPRISE_REMOVAL, Scenario, WORK};
-use crate::tunnel::{
+use crate::testbed::{
     ScenarioStopped, TestClient, Testbed, expect_error, expect_ok, page_descriptions,
 };
 use abi::D3DKMT_HANDLE;
@@ -20,50 +20,50 @@ const PAGE: u64 = 4096;
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
     Scenario {
-        name: "start-stop-start",
-        about: "the adapter is stopped and started again, twice, and used each time",
+        name: "pnp-restart",
+        about: "stops and starts the adapter twice and uses it each time",
         breaks: &[],
         needs: &[],
         body: DisplayBody(pnp_restart),
     },
     Scenario {
-        name: "stop-in-use",
-        about: "the adapter is stopped with work in flight, and started again for somebody else",
+        name: "pnp-stop-in-use",
+        about: "stops the adapter with work in flight and starts it for another client",
         breaks: &[],
         needs: WORK,
         body: DisplayBody(pnp_stop_in_use),
     },
     Scenario {
-        name: "surprise-removal",
-        about: "the hardware is pulled out with work in flight and live allocations",
+        name: "pnp-surprise-removal",
+        about: "removes the hardware by surprise with work in flight and live allocations",
         breaks: &[],
         needs: SURPRISE_REMOVAL,
         body: DisplayBody(pnp_surprise_removal),
     },
     Scenario {
-        name: "power-down-and-up",
-        about: "the adapter sleeps with work on it, wakes, and goes on",
+        name: "power-cycle-with-work",
+        about: "powers the adapter down with work on it, up again, and continues",
         breaks: &[],
         needs: POWER,
         body: DisplayBody(power_cycle_with_work),
     },
     Scenario {
-        name: "power-and-memory",
-        about: "the adapter sleeps: what is resident in any segment, or locked, is the same after",
+        name: "power-preserves-memory",
+        about: "powers the adapter down and up; resident and locked allocations keep their contents",
         breaks: &[],
         needs: POWER_AND_MEMORY,
         body: DisplayBody(power_preserves_memory),
     },
     Scenario {
-        name: "power-while-working",
-        about: "two clients work while the adapter sleeps and wakes, again and again",
+        name: "power-cycle-two-clients",
+        about: "runs two clients while the adapter powers down and up repeatedly",
         breaks: &[],
         needs: POWER,
         body: DisplayBody(power_cycle_two_clients),
     },
     Scenario {
-        name: "reset-device",
-        about: "the machine goes down: the driver resets its hardware at a high level",
+        name: "pnp-reset-device",
+        about: "shuts the machine down; the driver resets its hardware in DxgkDdiResetDevice at high IRQL",
         breaks: &[],
         needs: RESET_DEVICE,
         body: DisplayBody(pnp_reset_device),

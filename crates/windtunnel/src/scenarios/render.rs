@@ -2,7 +2,7 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{ALLOCATION_LISTS, Scenario};
-use crate::tunnel::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
+use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::kmt::D3DKMT_RENDERFLAGS as Flags;
 use abi::status::{
@@ -24,50 +24,50 @@ const SIZE: u64 = 24 * PAGE;
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
     Scenario {
-        name: "render-and-patch",
-        about: "packets with lists fill and copy, in memory and apertures, in one buffer or more",
+        name: "render-fill-and-copy",
+        about: "renders fills and copies with allocation lists in memory and apertures, in one or more DMA buffers",
         breaks: &[],
         needs: ALLOCATION_LISTS,
         body: DisplayBody(render_fill_and_copy),
     },
     Scenario {
-        name: "render-under-pressure",
-        about: "packets use in turn more than memory holds at once",
+        name: "render-memory-pressure",
+        about: "renders packets that together use more memory than the segment holds",
         breaks: &[],
         needs: ALLOCATION_LISTS,
         body: DisplayBody(render_memory_pressure),
     },
     Scenario {
-        name: "render-moved",
-        about: "what packets use is elsewhere when they are patched than when they were rendered",
+        name: "render-moved-before-patch",
+        about: "moves allocations between DxgkDdiRender and DxgkDdiPatch",
         breaks: &[],
         needs: ALLOCATION_LISTS,
         body: DisplayBody(render_moved_before_patch),
     },
     Scenario {
-        name: "render-locked",
-        about: "packets use what is locked: where it can be mapped, and where it cannot",
+        name: "render-locked-allocation",
+        about: "renders with locked allocations that can and cannot be mapped into an aperture",
         breaks: &[],
         needs: ALLOCATION_LISTS,
         body: DisplayBody(render_locked_allocation),
     },
     Scenario {
-        name: "render-refused",
-        about: "commands that no client may use are refused, and the context goes on",
+        name: "render-privileged-command",
+        about: "renders privileged commands, which the driver rejects; the context continues",
         breaks: &[],
         needs: ALLOCATION_LISTS,
         body: DisplayBody(render_privileged_command),
     },
     Scenario {
-        name: "render-lost",
-        about: "a packet uses more than there is, its device is lost, and takes no more",
+        name: "render-exceeds-memory",
+        about: "renders a packet that uses more memory than exists; its device is lost",
         breaks: &[],
         needs: ALLOCATION_LISTS,
         body: DisplayBody(render_exceeds_memory),
     },
     Scenario {
-        name: "renamed",
-        about: "a client fills instances of an allocation in turn, and never waits for packets",
+        name: "lock-discard-instances",
+        about: "locks with Discard and fills the instances of an allocation in turn without waiting for packets",
         breaks: &[],
         needs: ALLOCATION_LISTS,
         body: DisplayBody(lock_discard_instances),

@@ -2,36 +2,36 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{STANDARD, Scenario, WORK};
-use crate::tunnel::{ScenarioStopped, TestClient, Testbed, expect_ok, page_descriptions};
+use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_ok, page_descriptions};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
 use thunk::{CreateAllocation, CreatedAllocation, DestroyAllocation, OpenedResource};
 
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
     Scenario {
-        name: "share",
-        about: "two processes and two devices of one have a resource open; its maker ends first",
+        name: "share-creator-ends-first",
+        about: "opens a resource in two processes and in two devices of one process; the creator ends first",
         breaks: &[],
         needs: &[],
         body: DisplayBody(share_creator_ends_first),
     },
     Scenario {
-        name: "share-opener-first",
-        about: "the openers end before the maker, one of them killed",
+        name: "share-opener-ends-first",
+        about: "ends the openers of a shared resource before its creator, one of them by termination",
         breaks: &[],
         needs: &[],
         body: DisplayBody(share_opener_ends_first),
     },
     Scenario {
-        name: "share-standard",
-        about: "a shared standard allocation: the opener gets the data the driver supplied",
+        name: "share-standard-allocation",
+        about: "opens a shared standard allocation, whose opener gets the private data of the driver",
         breaks: &[],
         needs: STANDARD,
         body: DisplayBody(share_standard_allocation),
     },
     Scenario {
-        name: "share-sync",
-        about: "SynchronousDestroy of one of two views behind work returns while the other lives",
+        name: "share-synchronous-destroy",
+        about: "destroys one of two views with SynchronousDestroy behind queued work; the call returns while the other view is live",
         breaks: &[],
         needs: WORK,
         body: DisplayBody(share_synchronous_destroy),

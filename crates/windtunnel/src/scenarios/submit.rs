@@ -5,10 +5,10 @@ use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{
     ALLOCATION_LISTS, PRIMARIES_AT_ADDRESSES, PRIMARIES_IN_MEMORY, Scenario, WORK,
 };
-use crate::scenarios::address::{PAGE, cpu_invisible, fill, map, whole};
 use crate::scenarios::bad::bad;
+use crate::scenarios::gpuva::{PAGE, cpu_invisible, fill, map, whole};
 use crate::scenarios::render::RenderClient;
-use crate::tunnel::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
+use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::status::STATUS_INVALID_PARAMETER;
 use abi::ukm::{D3DDDI_ALLOCATIONINFO_FLAGS as InfoFlags, D3DDDI_MAPGPUVIRTUALADDRESS as Map};
@@ -19,22 +19,22 @@ use thunk::{CreateAllocation, RenderCommand, RenderContext};
 /// Every good scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
     Scenario {
-        name: "submit-to-two",
-        about: "the same packet is for two contexts, on two nodes, and each does it",
+        name: "submit-broadcast",
+        about: "submits one packet to two contexts on two nodes",
         breaks: &[],
         needs: WORK,
         body: DisplayBody(submit_broadcast),
     },
     Scenario {
-        name: "draw-primary",
-        about: "packets write primaries, and name them",
+        name: "submit-written-primaries",
+        about: "submits packets that write primaries and lists them as written primaries",
         breaks: &[],
         needs: PRIMARIES_IN_MEMORY,
         body: DisplayBody(submit_written_primaries),
     },
     Scenario {
-        name: "draw-primary-mapped",
-        about: "a packet writes a primary at its address, and names it",
+        name: "submit-mapped-primary",
+        about: "submits a packet that writes a primary at its GPU virtual address and lists it",
         breaks: &[],
         needs: PRIMARIES_AT_ADDRESSES,
         body: DisplayBody(|it| draw_mapped(it, true)),
@@ -46,8 +46,8 @@ pub(crate) const BAD: &[Scenario] = &[
     Scenario {
         needs: ALLOCATION_LISTS,
         ..bad(
-            "submit-listed",
-            "a context with lists is given a packet for virtual addresses",
+            "submit-virtual-to-list-context",
+            "submits a packet with virtual addresses to a context with allocation lists",
             &[RuleId::SUBMIT_CMD_001],
             submit_virtual_to_list_context,
         )
@@ -55,23 +55,26 @@ pub(crate) const BAD: &[Scenario] = &[
     Scenario {
         needs: WORK,
         ..bad(
-            "render-virtual",
-            "a context with virtual addresses is given a packet with lists",
+            "submit-render-to-virtual-context",
+            "renders a packet with allocation lists on a context with virtual addresses",
             &[RuleId::SUBMIT_CMD_001],
             submit_render_to_virtual_context,
         )
     },
     Scenario {
         needs: WORK,
-        ..bad("submit-to-nobody", "a packet is for no context", &[RuleId::SUBMIT_CMD_002], |it| {
-            expect_packet_error(it, |_| (Vec::new(), encode(&[])))
-        })
+        ..bad(
+            "submit-without-context",
+            "submits a packet to no context",
+            &[RuleId::SUBMIT_CMD_002],
+            |it| expect_packet_error(it, |_| (Vec::new(), encode(&[]))),
+        )
     },
     Scenario {
         needs: WORK,
         ..bad(
-            "submit-long",
-            "a packet has more private data than its driver asked for",
+            "submit-private-data-too-long",
+            "submits more private data than the driver requested",
             &[RuleId::SUBMIT_CMD_003],
             |it| expect_packet_error(it, |context| (vec![context], vec![0; 1 << 20])),
         )
@@ -79,8 +82,8 @@ pub(crate) const BAD: &[Scenario] = &[
     Scenario {
         needs: PRIMARIES_AT_ADDRESSES,
         ..bad(
-            "draw-primary-unnamed",
-            "a packet writes a primary at its address, and does not name it",
+            "submit-unlisted-written-primary",
+            "submits a packet that writes a primary without listing it",
             &[RuleId::SUBMIT_CMD_004],
             |it| draw_mapped(it, false),
         )

@@ -2,7 +2,7 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{Scenario, WORK};
-use crate::tunnel::{ScenarioStopped, TestClient, Testbed, ThreadBody, expect_error, expect_ok};
+use crate::testbed::{ScenarioStopped, TestClient, Testbed, ThreadBody, expect_error, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::status::STATUS_ACCESS_DENIED;
 use abi::ukm::{D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS as Flags, D3DDDICB_SIGNALFLAGS as SignalFlags};
@@ -11,42 +11,46 @@ use thunk::{CpuWait, NewSync, SyncObject};
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
     good(
-        "sync-cpu",
-        "the CPU signals what a context waits for, and waits for what it signals",
+        "sync-cpu-signal-and-wait",
+        "signals from the CPU what a context waits for, and waits on the CPU for what the context signals",
         sync_cpu_signal_and_wait,
     ),
     good(
-        "sync-step",
-        "two contexts go on in step, each waits for the other",
+        "sync-contexts-in-lockstep",
+        "runs two contexts in lockstep, each waits for a fence of the other",
         sync_contexts_in_lockstep,
     ),
+    good("sync-semaphore", "waits on a semaphore as often as it is signaled", sync_semaphore),
     good(
-        "sync-semaphore",
-        "as many waits of a semaphore pass as there were signals",
-        sync_semaphore,
+        "sync-mutex",
+        "passes a synchronization mutex between contexts; the mutex outlives one of them",
+        sync_mutex,
     ),
-    good("sync-mutex", "a mutex lets one context go on at a time, and outlives one", sync_mutex),
     good(
-        "sync-events",
-        "events are set when fences have values and contexts come",
+        "sync-cpu-notification",
+        "sets events when fences reach values and contexts reach notifications",
         sync_cpu_notification,
     ),
     good(
-        "sync-broadcast",
-        "a signal counts when all its contexts have come to it",
+        "sync-broadcast-signal",
+        "signals with a broadcast that counts when all its contexts have reached it",
         sync_broadcast_signal,
     ),
     good(
-        "sync-shared",
-        "a shared object is opened by a second process, which just ends",
+        "sync-shared-object",
+        "opens a shared synchronization object in a second process, which then ends",
         sync_shared_object,
     ),
     good(
-        "sync-rights",
-        "a device may not signal, or not wait for, a fence",
+        "sync-no-signal-no-wait",
+        "uses fences whose device may not signal or may not wait",
         sync_no_signal_no_wait,
     ),
-    good("sync-reset", "a reset hits a device: its fences have their maximum", sync_device_reset),
+    good(
+        "sync-device-reset",
+        "resets a device; its fences get their maximum value",
+        sync_device_reset,
+    ),
 ];
 
 const fn good(

@@ -2,22 +2,22 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{Scenario, WORK};
-use crate::tunnel::{ScenarioStopped, TestClient, Testbed};
+use crate::testbed::{ScenarioStopped, TestClient, Testbed};
 use flight::Passive;
 use thunk::DestroyAllocation;
 
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
     Scenario {
-        name: "two-threads",
-        about: "two threads of one device: creates, packets and destroys in any order",
+        name: "process-two-threads",
+        about: "creates, submits and destroys from two threads of one device in any order",
         breaks: &[],
         needs: WORK,
         body: DisplayBody(process_two_threads),
     },
     Scenario {
-        name: "two-processes",
-        about: "two processes, each with a device, side by side",
+        name: "process-two-processes",
+        about: "runs two processes side by side, each with a device",
         breaks: &[],
         needs: WORK,
         body: DisplayBody(process_two_processes),
@@ -44,7 +44,7 @@ fn life(test_client: &TestClient, at: &mut Passive, turn: usize) -> Result<(), S
         test_client.destroy_with(at, &destroy)?;
         test_client.destroy_list(at, &alone.allocations)?;
     }
-    crate::tunnel::expect_ok(
+    crate::testbed::expect_ok(
         "D3DKMTDestroyContext",
         test_client.client.destroy_context(at, context),
     )

@@ -171,7 +171,7 @@ fn words(commands: &[Command]) -> String {
             format!("fill {}+{offset} {length} {value:x}", target.0)
         }
         Command::Copy { from, to, length, .. } => format!("copy {} {} {length}", from.0, to.0),
-        Command::Hang => "hang".to_owned(),
+        Command::Hang => "tdr-hang".to_owned(),
         Command::FillAt { address, length, value } => {
             format!("fill @{address:x} {length} {value:x}")
         }

@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "a table of functions is a promise, not a claim")]
 
 use super::KsDriver;
-use crate::ks::describe::{AllocatorTable, PinTable};
+use crate::ks::descriptor::{AllocatorTable, PinTable};
 use crate::ks::door::Door;
 use crate::ks::pin::AllowedChanges;
 use crate::ks::status::result_from_status;
@@ -160,7 +160,7 @@ impl KsDriver {
         &self,
         entry: Entry,
         filter: &FilterView,
-        call: impl FnOnce(&crate::ks::describe::FilterTable) -> Option<abi::ks::PFNKSFILTERIRP>,
+        call: impl FnOnce(&crate::ks::descriptor::FilterTable) -> Option<abi::ks::PFNKSFILTERIRP>,
     ) -> DriverResult<(usize, usize)> {
         let door = self.door()?;
         let shown = door.filter(filter.filter).ok_or(DriverError::Invalid)?;

@@ -5,10 +5,10 @@
 
 use super::calls::NO_CHANGES;
 use super::{KsDriver, PoolAccounting};
-use crate::ks::describe::format_bytes;
+use crate::ks::descriptor::format_bytes;
 use crate::ks::door::Door;
+use crate::ks::driver_memory::DriverMemory;
 use crate::ks::pin::AllowedChanges;
-use crate::ks::place::DriverMemory;
 use crate::ks::status::result_from_status;
 use abi::PVOID;
 use abi::ks::{KSALLOCATOR_FRAMING, KSALLOCATOR_OPTIONF_SYSTEM_MEMORY, NonPagedPool, PagedPool};

@@ -1,0 +1,215 @@
+//! A kernel with a driver in it, clients with a device each, and who watches.
+
+use crate::ring::{Maker, Ring};
+use crate::row_kinds::{Driver, Kind, Watch};
+use crate::{MeasureError, noop_driver, wanted};
+use abi::D3DKMT_HANDLE;
+use flight::{DeterministicHost, Log, Passive, Spawner};
+use kernel::{AdapterId, DriverSetup, Kernel};
+use softgpu::{MemoryPlan, SoftGpu, format};
+use std::sync::{Arc, Mutex, PoisonError};
+use thunk::{Client, CreateAllocation, DestroyAllocation};
+use verify::Verifier;
+
+/// How many bytes of private data an allocation has; the other drivers' form has 16.
+const PRIVATE: usize = 32;
+/// How many others live while instructions are counted.
+const COUNTED: usize = 100;
+
+/// A kernel with a driver in it.
+pub(crate) struct Site {
+    kernel: Arc<Kernel>,
+    adapter: AdapterId,
+    /// What a client says of an allocation.
+    private: Vec<u8>,
+    watcher: Option<Arc<Mutex<EventWatcher>>>,
+}
+
+/// A client with a device.
+pub(crate) struct Part {
+    client: Client,
+    order: CreateAllocation,
+    watcher: Option<Arc<Mutex<EventWatcher>>>,
+}
+
+/// Who gets the events of all parts, in their order: taking them and looking at them is done
+/// under one lock.
+pub(crate) struct EventWatcher {
+    log: Arc<Log>,
+    verifier: Option<Verifier>,
+    text: Vec<u8>,
+}
+
+impl Site {
+    pub(crate) fn log(kind: &Kind) -> Arc<Log> {
+        log(kind.watch)
+    }
+
+    pub(crate) fn open(
+        host: &Arc<dyn Spawner>,
+        at: &mut Passive,
+        log: &Arc<Log>,
+        kind: &Kind,
+    ) -> Result<Self, MeasureError> {
+        let kernel = Kernel::new(host.clone(), log.clone());
+        let adapter = kernel
+            .add_adapter(at, driver_setup(kind.driver, log)?)
+            .map_err(|reason| MeasureError(format!("a driver that starts: {}", reason.entry)))?;
+        if kind.driver == Driver::BuiltIn {
+            serve(host, &kernel, adapter);
+        }
+        let private =
+            if kind.driver == Driver::Idle { vec![0xa5; PRIVATE] } else { format::describe(4096) };
+        let watcher = EventWatcher::of(kind.watch, log).map(|it| Arc::new(Mutex::new(it)));
+        Ok(Self { kernel, adapter, private, watcher })
+    }
+
+    /// A client of its own process, with a device.
+    pub(crate) fn part(&self, at: &mut Passive) -> Result<Part, MeasureError> {
+        let client = Client::new(&self.kernel);
+        let adapters = wanted("D3DKMTEnumAdapters2", client.adapters(at))?;
+        let adapter = *adapters.first().ok_or(MeasureError("an adapter".to_owned()))?;
+        let device = wanted("D3DKMTCreateDevice", client.create_device(at, adapter))?;
+        let order = CreateAllocation::new(device, vec![self.private.clone()]);
+        Ok(Part { client, order, watcher: self.watcher.clone() })
+    }
+
+    /// Ends everything; a watched run that was not clean is no measurement.
+    pub(crate) fn close(self, at: &mut Passive, clients: &[Part]) -> Result<(), MeasureError> {
+        for part in clients {
+            part.client.kill(at);
+        }
+        self.kernel.remove_adapter(at, self.adapter);
+        let Some(watcher) = self.watcher else { return Ok(()) };
+        watcher.lock().unwrap_or_else(PoisonError::into_inner).end()
+    }
+}
+
+/// A log that somebody watches, or nobody.
+pub(crate) fn log(watch: Watch) -> Arc<Log> {
+    Arc::new(if watch == Watch::Off { Log::silent() } else { Log::new() })
+}
+
+fn driver_setup(driver: Driver, log: &Arc<Log>) -> Result<DriverSetup, MeasureError> {
+    match driver {
+        Driver::Idle => Ok(noop_driver::plug()),
+        Driver::Table => {
+            let listed = drivers::find("table");
+            let listed = listed.ok_or(MeasureError("a driver with a table".to_owned()))?;
+            Ok((listed.make)(log))
+        }
+        Driver::BuiltIn => {
+            // As the C library has it.
+            let ram = nt::Ram::new(4 << 30);
+            let ram =
+                ram.map_err(|reason| MeasureError(format!("memory for the machine: {reason}")))?;
+            let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
+            Ok(DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) })
+        }
+    }
+}
+
+/// Starts the kernel's and the hardware's threads, which the C library has, too.
+pub(crate) fn serve(host: &Arc<dyn Spawner>, kernel: &Arc<Kernel>, adapter: AdapterId) {
+    let (worker, bell) = (kernel.clone(), kernel.work_available());
+    host.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
+    kernel.start_workers(host, adapter);
+}
+
+impl Maker<Passive> for Part {
+    type Name = D3DKMT_HANDLE;
+
+    fn create(&mut self, at: &mut Passive) -> Result<D3DKMT_HANDLE, MeasureError> {
+        let made = wanted("D3DKMTCreateAllocation", self.client.create(at, &self.order))?;
+        made.allocations.first().copied().ok_or(MeasureError("a handle".to_owned()))
+    }
+
+    fn destroy(&mut self, at: &mut Passive, handle: D3DKMT_HANDLE) -> Result<(), MeasureError> {
+        let order = DestroyAllocation {
+            device: self.order.device,
+            list: vec![handle],
+            ..DestroyAllocation::default()
+        };
+        wanted("D3DKMTDestroyAllocation2", self.client.destroy(at, &order))
+    }
+
+    fn watch(&mut self) {
+        if let Some(watcher) = &self.watcher {
+            watcher.lock().unwrap_or_else(PoisonError::into_inner).look();
+        }
+    }
+}
+
+impl EventWatcher {
+    /// Who watches, if somebody does.
+    pub(crate) fn of(watch: Watch, log: &Arc<Log>) -> Option<Self> {
+        let verifier = (watch == Watch::Verifier).then(Verifier::new);
+        let it = Self { log: log.clone(), verifier, text: Vec::new() };
+        (watch != Watch::Off).then_some(it)
+    }
+
+    /// A watched run that was not clean is no measurement.
+    pub(crate) fn end(&mut self) -> Result<(), MeasureError> {
+        self.look();
+        let finding = self.verifier.as_ref().and_then(|it| it.findings().first());
+        finding.map_or(Ok(()), |it| Err(MeasureError(format!("no finding; {}", it.message))))
+    }
+
+    pub(crate) fn look(&mut self) {
+        let events = self.log.take();
+        if let Some(verifier) = &mut self.verifier {
+            for event in &events {
+                verifier.observe(event);
+            }
+        } else {
+            self.text.clear();
+            let _ = trace::write(&events, &mut self.text); // Memory takes it all.
+        }
+    }
+}
+
+/// What can be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountedOperation {
+    /// An allocation created and opened, one closed and destroyed.
+    Pair,
+    /// A packet submitted, done and retired, one at a time.
+    Packet,
+    /// An allocation made and freed by a user-mode driver that calls back.
+    Callback,
+    /// A frame of 64 bytes filled, taken, read and given back, one at a time.
+    Frame,
+}
+
+/// As many of them as asked for, and nothing else: the same instructions each time, to be
+/// counted. Pairs and packets come while a hundred others live.
+pub fn count(what: CountedOperation, verifier: bool, count: usize) -> Result<(), MeasureError> {
+    let watch = if verifier { Watch::Verifier } else { Watch::Off };
+    match what {
+        CountedOperation::Pair => pairs(watch, count),
+        CountedOperation::Packet => crate::packets::counted(watch, count),
+        CountedOperation::Callback => crate::umd_calls::counted(watch, count),
+        CountedOperation::Frame => crate::streaming::counted(watch, count),
+    }
+}
+
+fn pairs(watch: Watch, count: usize) -> Result<(), MeasureError> {
+    let kind = Kind {
+        what: "counted",
+        way: crate::row_kinds::Way::Stepped,
+        driver: Driver::Idle,
+        watch,
+        threads: 1,
+    };
+    let log = Site::log(&kind);
+    let flight_result = DeterministicHost::fly(0, &log, |host, at| {
+        let host: Arc<dyn Spawner> = host.clone();
+        let fixture = Site::open(&host, at, &log, &kind)?;
+        let mut part = fixture.part(at)?;
+        let mut ring = Ring::with_room(COUNTED);
+        ring.fill(&mut part, at)?;
+        ring.pairs(&mut part, at, false, count)?;
+        fixture.close(at, &[part])
+    });
+    flight_result.map_err(|reason| MeasureError(format!("a flight to end: {reason:?}")))?
+}

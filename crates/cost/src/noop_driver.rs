@@ -1,0 +1,129 @@
+//! A driver that does nothing but give words, so that what is measured is the kernel.
+
+use flight::{HardwareModel, InterruptLine, Passive, Pool};
+use kernel::DriverSetup;
+use kernel::callbacks::KernelCallbacks;
+use kernel::device::Device;
+use kernel::miniport::{
+    AllocationInfo, CreateAllocationArgs, CreatedAllocations, DestroyAllocationArgs, DriverDevice,
+    DriverResource, DriverResult, DriverView, Features, HandleSlot, Miniport, OpenAllocationArgs,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::vec::Drain;
+
+const PAGE: u64 = 4096;
+
+/// The driver, with hardware and memory that do nothing either.
+pub(crate) fn plug() -> DriverSetup {
+    let it = Arc::new(Idle::default());
+    DriverSetup { miniport: it.clone(), hardware: it.clone(), pool: it }
+}
+
+/// The last word it gave.
+#[derive(Default)]
+pub(crate) struct Idle(AtomicUsize);
+
+impl Idle {
+    /// Words rise, as addresses of blocks that are never used again would.
+    pub(crate) fn word(&self) -> usize {
+        0x10 * (1 + self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Miniport for Idle {
+    fn add_device(&self, _at: &mut Passive, _services: &Arc<KernelCallbacks>) -> DriverResult<()> {
+        Ok(())
+    }
+
+    fn start_device(&self, _at: &mut Passive) -> DriverResult<()> {
+        Ok(())
+    }
+
+    fn query_adapter(&self, _at: &mut Passive) -> DriverResult<Features> {
+        Ok(Features { nodes: 1, ..Features::default() })
+    }
+
+    fn stop_device(&self, _at: &mut Passive) -> DriverResult<()> {
+        Ok(())
+    }
+
+    fn remove_device(&self, _at: &mut Passive) -> DriverResult<()> {
+        Ok(())
+    }
+
+    fn unload(&self, _at: &mut Passive) -> DriverResult<()> {
+        Ok(())
+    }
+
+    fn create_device(
+        &self,
+        _at: &mut Passive,
+        word: HandleSlot<'_, Device>,
+    ) -> DriverResult<DriverDevice> {
+        Ok(word.fill(self.word()))
+    }
+
+    fn destroy_device(&self, _at: &mut Passive, _device: DriverDevice) -> DriverResult<()> {
+        Ok(())
+    }
+
+    fn create_allocations(
+        &self,
+        _at: &mut Passive,
+        args: CreateAllocationArgs<'_>,
+    ) -> DriverResult<CreatedAllocations> {
+        let shape = AllocationInfo { size: PAGE, alignment: PAGE, ..AllocationInfo::default() };
+        let created = args.allocations.into_iter().map(|it| (it.slot.fill(self.word()), shape));
+        Ok(CreatedAllocations { allocations: created.collect(), resource: None })
+    }
+
+    fn destroy_allocations(
+        &self,
+        _at: &mut Passive,
+        _doomed: DestroyAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
+        Ok(None)
+    }
+
+    fn open_allocations(
+        &self,
+        _at: &mut Passive,
+        args: OpenAllocationArgs<'_>,
+    ) -> DriverResult<Vec<DriverView>> {
+        Ok(args.views.into_iter().map(|it| it.slot.fill(self.word())).collect())
+    }
+
+    fn close_allocations(
+        &self,
+        _at: &mut Passive,
+        _device: &DriverDevice,
+        _views: Drain<'_, DriverView>,
+    ) -> DriverResult<()> {
+        Ok(())
+    }
+}
+
+impl HardwareModel for Idle {
+    fn idle(&self) -> bool {
+        true
+    }
+
+    fn step(&self, _at: &mut Passive, _line: &dyn InterruptLine) {}
+}
+
+impl Pool for Idle {
+    fn allocate_pool(&self, _bytes: usize, _tag: u32) -> Option<usize> {
+        None
+    }
+
+    fn free(&self, _block: usize, _tag: u32) {}
+
+    fn refers_to(&self, _block: usize, _word: usize) -> bool {
+        false
+    }
+
+    fn inspect(&self) {}
+
+    fn close(&self) {}
+}

@@ -1,0 +1,149 @@
+//! The one global kernel: it starts at the first call, with the built-in driver.
+#![expect(unsafe_code, reason = "a call may have to be made on another thread")]
+
+use crate::call_site::CallSite;
+use crate::internal::Workers;
+use crate::report::Report;
+use crate::{fork, internal, signals};
+use abi::NTSTATUS;
+use abi::status::{STATUS_DEVICE_REMOVED, STATUS_NOT_FOUND, STATUS_UNSUCCESSFUL};
+use flight::{Log, Passive, Spawner, ThreadedHost};
+use kernel::{DriverSetup, Kernel};
+use softgpu::{MemoryPlan, SoftGpu};
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use thunk::Session;
+
+/// The kernel behind the exported functions, and its host.
+pub(crate) struct GlobalKernel {
+    pub(crate) host: Arc<ThreadedHost>,
+    pub(crate) session: Session,
+    /// If a report was asked for.
+    pub(crate) report: Option<Report>,
+    /// The report is being written: every call is refused.
+    pub(crate) over: AtomicBool,
+}
+
+/// How much memory the machine has, for the built-in GPU and for everything else. It is
+/// reserved, and takes up nothing before it is touched.
+const MACHINE_MEMORY: u64 = 4 << 30;
+
+/// `None` if the driver did not start: a bug of ours, which is printed.
+static GLOBAL_KERNEL: OnceLock<Option<GlobalKernel>> = OnceLock::new();
+
+thread_local! {
+    /// Is destroyed with the other thread-local values. A process that calls `exit` destroys those
+    /// of its thread first, and then runs what was registered for its end: destructors of C++ may
+    /// call us there. Another thread makes these calls for them.
+    static LOCAL: ThreadLocalProbe = const { ThreadLocalProbe };
+}
+
+/// Has a destructor, so that its destruction can be detected.
+struct ThreadLocalProbe;
+
+impl Drop for ThreadLocalProbe {
+    fn drop(&mut self) {}
+}
+
+/// The body of a call, for another thread.
+struct SendBody<B>(B);
+
+// SAFETY: The thread that it comes from waits until it has run, so no value is used by two
+// threads at once. It uses no thread-local value, because its own thread has lost them.
+unsafe impl<B> Send for SendBody<B> {}
+
+impl<B> SendBody<B> {
+    fn body(self) -> B {
+        self.0
+    }
+}
+
+/// Makes a call of a client: on its thread, as its process.
+pub(crate) fn call(
+    name: &'static str,
+    body: impl FnOnce(&Session, &mut Passive) -> NTSTATUS,
+) -> NTSTATUS {
+    // WINDOWS: our decision. What a child could use is in its parent, as after a removal.
+    if fork::is_forked_child() {
+        return STATUS_DEVICE_REMOVED;
+    }
+    // WINDOWS: our decision, as of any other failure of ours.
+    if internal::first().is_some() {
+        return STATUS_UNSUCCESSFUL;
+    }
+    let created_at = || {
+        let Some(kernel) = GlobalKernel::get_or_start() else { return STATUS_NOT_FOUND };
+        if kernel.over.load(Ordering::Acquire) {
+            return STATUS_DEVICE_REMOVED;
+        }
+        if LOCAL.try_with(|_| ()).is_ok() {
+            return kernel.call(name, body);
+        }
+        let carried = SendBody(body);
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(move || kernel.call(name, carried.body()));
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+        })
+    };
+    // A panic is a bug of ours. It was printed when it happened, and does not leave the library.
+    internal::caught(created_at).unwrap_or(STATUS_UNSUCCESSFUL)
+}
+
+impl GlobalKernel {
+    fn get_or_start() -> Option<&'static Self> {
+        if GLOBAL_KERNEL.get().is_none() {
+            fork::mark_started();
+        }
+        GLOBAL_KERNEL.get_or_init(|| signals::with_signals_blocked(Self::start)).as_ref()
+    }
+
+    /// The tunnel, if there was a call.
+    pub(crate) fn running() -> Option<&'static Self> {
+        GLOBAL_KERNEL.get()?.as_ref()
+    }
+
+    fn start() -> Option<Self> {
+        let report = Report::from_environment();
+        let log = Arc::new(if report.is_some() { Log::new() } else { Log::silent() });
+        let host = ThreadedHost::new(&log);
+        host.expect_external_threads();
+        let kernel = Kernel::new(host.clone(), log.clone());
+        let workers: Arc<dyn Spawner> = Arc::new(Workers(host.clone()));
+        let (worker, bell) = (kernel.clone(), kernel.work_available());
+        workers.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
+        let ram = match nt::Ram::new(MACHINE_MEMORY) {
+            Ok(ram) => ram,
+            Err(why) => {
+                eprintln!("windtunnel: the machine has no memory to lend: {why}");
+                return None;
+            }
+        };
+        let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
+        let plugged = DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log) };
+        let adapter = match host.adopt("client", |at| kernel.add_adapter(at, plugged)) {
+            Ok(adapter) => adapter,
+            Err(why) => {
+                eprintln!("windtunnel: the built-in driver does not start: {why:?}");
+                return None;
+            }
+        };
+        kernel.start_workers(&workers, adapter);
+        let session = Session::guarded(&kernel);
+        Some(Self { host, session, report: report, over: AtomicBool::new(false) })
+    }
+
+    fn call(
+        &self,
+        name: &'static str,
+        body: impl FnOnce(&Session, &mut Passive) -> NTSTATUS,
+    ) -> NTSTATUS {
+        self.host.adopt("client", |at| {
+            let Some(report) = &self.report else { return body(&self.session, at) };
+            report.enter(flight::current_thread(), CallSite::here(name));
+            let status = body(&self.session, at);
+            report.observe(self.session.kernel().log());
+            status
+        })
+    }
+}

@@ -1,0 +1,310 @@
+//! The `Stepped` host: virtual threads, one baton, an order drawn from a seed.
+//!
+//! A virtual thread is a real one that runs only while it has the baton. The baton passes at
+//! `park` and at `breathe`, nowhere else, and not at all when nobody else could run. So a run
+//! repeats from its seed, and whoever looks at a wait sees everything that could end it.
+//!
+//! # Invariants
+//!
+//! 1. At most one virtual thread runs: `running`.
+//! 2. When none is ready, the table says who goes on.
+
+use crate::host::{Host, WaitResult, WaitToken};
+use crate::level::Passive;
+use crate::random::next_random;
+use crate::spawner::{self, Spawner, ThreadBody};
+use crate::sync::{self, JoinHandle, Mutex, MutexGuard};
+use crate::thread_table::{HostError, Role, Status, ThreadTable, panic_message};
+use crate::{Log, thread};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError};
+
+/// A host that repeats from its seed.
+#[derive(Debug)]
+pub struct DeterministicHost {
+    state: Mutex<DeterministicState>,
+    log: Arc<Log>,
+}
+
+#[derive(Debug)]
+struct DeterministicState {
+    random: u64,
+    running: usize,
+    table: ThreadTable,
+    handles: Vec<JoinHandle<()>>,
+}
+
+impl DeterministicHost {
+    /// Flies `main` as the first virtual thread. What it starts is over before this returns.
+    pub fn fly<R>(
+        seed: u64,
+        log: &Arc<Log>,
+        main: impl FnOnce(&Arc<DeterministicHost>, &mut Passive) -> R,
+    ) -> Result<R, HostError> {
+        let state = DeterministicState {
+            random: seed,
+            running: 0,
+            table: ThreadTable::default(),
+            handles: Vec::new(),
+        };
+        let host = Arc::new(DeterministicHost { state: Mutex::new(state), log: log.clone() });
+        host.state().table.add("main", Role::Client, log);
+        let before = thread::set_current(0);
+        let answer = catch_unwind(AssertUnwindSafe(|| main(&host, &mut Passive::new())));
+        host.finish(0, answer.as_ref().err().map(|it| panic_message(&**it)));
+        thread::set_current(before);
+        loop {
+            let Some(handle) = host.state().handles.pop() else { break };
+            // A body's panic was caught: this one would be ours, and the thread not done.
+            let _ = handle.join();
+        }
+        host.state().table.result(answer)
+    }
+
+    /// Starts a virtual thread; the ticket rings when it has ended.
+    pub fn spawn(
+        self: &Arc<Self>,
+        name: &str,
+        body: impl FnOnce(&mut Passive) + Send + 'static,
+    ) -> WaitToken {
+        spawner::spawn(self, name, body)
+    }
+
+    /// Starts a virtual thread that serves others: it works while `work` says it did
+    /// something, then parks until the bell rings.
+    pub fn spawn_worker(
+        self: &Arc<Self>,
+        name: &str,
+        work_available: WaitToken,
+        work: impl FnMut(&mut Passive) -> bool + Send + 'static,
+    ) {
+        spawner::spawn_worker(self, name, work_available, work, |_, _| None);
+    }
+
+    /// Lets everything else run until nothing can.
+    pub fn run_until_idle(&self, _at: &mut Passive) {
+        let me = thread::current() as usize;
+        let mut state = self.state();
+        state.table.threads[me].status = Status::WaitingForIdle;
+        drop(Self::hand_over(state, me));
+    }
+
+    /// The end of a virtual thread: the baton goes on.
+    fn finish(&self, me: usize, panicked: Option<String>) {
+        let mut state = self.state();
+        state.table.finish(me, panicked);
+        if let Some(next) = state.choose() {
+            state.run(next);
+        }
+    }
+
+    /// Gives the baton to whoever is drawn, and comes back with it.
+    fn hand_over(
+        mut state: MutexGuard<'_, DeterministicState>,
+        me: usize,
+    ) -> MutexGuard<'_, DeterministicState> {
+        match state.choose() {
+            Some(next) if next != me => {
+                state.run(next);
+                wait_for_turn(state, me)
+            }
+            _ => state,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, DeterministicState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Spawner for DeterministicHost {
+    fn log(&self) -> &Log {
+        &self.log
+    }
+
+    fn start(self: Arc<Self>, name: &str, role: Role, body: ThreadBody) {
+        let me = self.state().table.add(name, role, &self.log);
+        let host = self.clone();
+        let handle = sync::spawn(move || {
+            thread::set_current(u32::try_from(me).unwrap_or(u32::MAX));
+            drop(wait_for_turn(host.state(), me));
+            let ended = catch_unwind(AssertUnwindSafe(|| body(&mut Passive::new())));
+            host.finish(me, ended.err().map(|it| panic_message(&*it)));
+        });
+        self.state().handles.push(handle);
+    }
+
+    fn run_until_idle(&self, at: &mut Passive) {
+        DeterministicHost::run_until_idle(self, at);
+    }
+}
+
+impl Host for DeterministicHost {
+    fn park(&self, _at: &mut Passive, token: &WaitToken, deadline: Option<u64>) -> WaitResult {
+        let me = thread::current() as usize;
+        let mut state = self.state();
+        if token.take() {
+            return WaitResult::Woken;
+        }
+        state.table.threads[me].status = Status::Parked(token.clone(), deadline);
+        Self::hand_over(state, me).table.take_result(me)
+    }
+
+    fn wake(&self, token: &WaitToken) {
+        self.state().table.wake(token);
+    }
+
+    fn now(&self) -> u64 {
+        self.state().table.now()
+    }
+
+    fn yield_point(&self, _at: &mut Passive) {
+        let me = thread::current() as usize;
+        let state = self.state();
+        drop(Self::hand_over(state, me));
+    }
+}
+
+impl DeterministicState {
+    fn run(&mut self, next: usize) {
+        self.running = next;
+        self.table.threads[next].turn.notify_one();
+    }
+
+    /// Who runs next, or nobody when all have ended.
+    fn choose(&mut self) -> Option<usize> {
+        loop {
+            let mut ready = self.table.ready();
+            match (ready.next(), ready.count()) {
+                (Some(only), 0) => return Some(only),
+                (Some(_), others) => {
+                    let draw = self.draw(others + 1);
+                    return self.table.ready().nth(draw);
+                }
+                (None, _) if self.table.wake_one(true) => (),
+                (None, _) => return None,
+            }
+        }
+    }
+
+    /// A number below `bound`, from the seed.
+    fn draw(&mut self, bound: usize) -> usize {
+        usize::try_from(next_random(&mut self.random, bound as u64)).unwrap_or(0)
+    }
+}
+
+fn wait_for_turn(
+    mut state: MutexGuard<'_, DeterministicState>,
+    me: usize,
+) -> MutexGuard<'_, DeterministicState> {
+    let turn = state.table.threads[me].turn.clone();
+    while state.running != me {
+        state = turn.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+    state
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Irql;
+
+    fn fly<R>(seed: u64, main: impl FnOnce(&Arc<DeterministicHost>, &mut Passive) -> R) -> R {
+        DeterministicHost::fly(seed, &Arc::new(Log::silent()), main).unwrap()
+    }
+
+    /// Three threads that breathe between steps; the order in which they stepped.
+    fn order(seed: u64) -> String {
+        let said = Arc::new(Mutex::new(String::new()));
+        fly(seed, |host, at| {
+            for name in ["a", "b", "c"] {
+                let (host2, said) = (host.clone(), said.clone());
+                host.spawn(name, move |at| {
+                    for _ in 0..4 {
+                        host2.yield_point(at);
+                        said.lock().unwrap().push_str(name);
+                    }
+                });
+            }
+            host.run_until_idle(at);
+        });
+        said.lock().unwrap().clone()
+    }
+
+    #[test]
+    fn the_seed_is_the_order() {
+        assert_eq!(order(1), order(1));
+        assert_eq!(order(1).len(), 12);
+        assert!((2..20).any(|seed| order(seed) != order(1)));
+    }
+
+    #[test]
+    fn a_ring_before_the_park_is_not_lost_and_is_used_once() {
+        fly(0, |host, at| {
+            let token = WaitToken::new("it");
+            host.wake(&token);
+            host.wake(&token);
+            assert_eq!(host.park(at, &token, None), WaitResult::Woken);
+            assert_eq!(host.park(at, &token, Some(5)), WaitResult::TimedOut);
+        });
+    }
+
+    #[test]
+    fn a_wait_that_nothing_can_end_is_stuck_and_says_why() {
+        fly(0, |host, at| {
+            let work_available = WaitToken::new("work");
+            host.spawn_worker("system", work_available, |_| false);
+            let woken = host.park(at, &WaitToken::new("a fence"), None);
+            let graph = "main waits for a fence; system waits for work";
+            assert_eq!(woken, WaitResult::Stuck(graph.into()));
+        });
+    }
+
+    #[test]
+    fn who_waits_for_a_stuck_thread_is_not_the_stuck_one() {
+        fly(0, |host, at| {
+            let host2 = host.clone();
+            let ended = host.spawn("client", move |at| {
+                let woken = host2.park(at, &WaitToken::new("a fence"), None);
+                assert!(matches!(woken, WaitResult::Stuck(_)), "{woken:?}");
+            });
+            assert_eq!(host.park(at, &ended, None), WaitResult::Woken);
+        });
+    }
+
+    #[test]
+    fn one_who_serves_is_rung_and_ends_with_the_others() {
+        fly(3, |host, at| {
+            let (work_available, done) = (WaitToken::new("work"), WaitToken::new("the service"));
+            let (host2, done2) = (host.clone(), done.clone());
+            let mut orders = 1;
+            host.spawn_worker("system", work_available.clone(), move |_| {
+                if orders == 1 {
+                    host2.wake(&done2);
+                }
+                orders -= 1;
+                orders == 0
+            });
+            host.wake(&work_available);
+            assert_eq!(host.park(at, &done, None), WaitResult::Woken);
+        });
+    }
+
+    #[test]
+    fn a_panic_hands_the_baton_on() {
+        let log = Arc::new(Log::silent());
+        let flown = DeterministicHost::fly(0, &log, |host, at| {
+            let ended = host.spawn("bad", |_| panic!("oh"));
+            host.park(at, &ended, None)
+        });
+        assert_eq!(flown, Err(HostError("bad: oh".into())));
+    }
+
+    #[test]
+    fn a_raised_level_is_lent_and_goes_back() {
+        fly(0, |host, at| {
+            let inside = at.raised(&**host, |_: &mut crate::Dispatch| host.irql());
+            assert_eq!((inside, host.irql()), (Irql::Dispatch, Irql::Passive));
+        });
+    }
+}

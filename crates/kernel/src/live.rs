@@ -1,0 +1,180 @@
+//! The census: who is alive, and why. The adapter owns allocations and resources, a device views
+//! and contexts, a process devices.
+
+use crate::id_list::Id;
+use crate::kernel::Kernel;
+use crate::resource::Resource;
+use crate::state::KernelState;
+use crate::view::{View, ViewStage};
+use flight::{Kind, LiveObject, LiveObjects, Subject};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+impl Kernel {
+    /// Who is alive now, and why. Running adapters and processes without anything in them are
+    /// part of it.
+    pub fn live_objects(&self) -> LiveObjects {
+        let state = self.state.lock();
+        let mut all = Vec::new();
+        state.list_adapters(&mut all);
+        state.list_instances(&mut all);
+        state.list_processes(&mut all);
+        state.list_keyed_mutexes(&mut all);
+        LiveObjects { objects: sort_by_owner(all) }
+    }
+}
+
+/// Owners before what they own, and what has no living owner at the end: it shows there.
+fn sort_by_owner(all: Vec<LiveObject>) -> Vec<LiveObject> {
+    let there: BTreeSet<Subject> = all.iter().map(|it| it.subject).collect();
+    let mut owned: BTreeMap<Option<Subject>, VecDeque<LiveObject>> = BTreeMap::new();
+    for it in all {
+        let owner = it.owner.filter(|it| there.contains(it));
+        owned.entry(owner).or_default().push_back(it);
+    }
+    let (mut live, mut path) = (Vec::new(), vec![None]);
+    while let Some(owner) = path.last().copied() {
+        match owned.get_mut(&owner).and_then(VecDeque::pop_front) {
+            Some(it) => {
+                path.push(Some(it.subject));
+                live.push(it);
+            }
+            None => {
+                path.pop();
+            }
+        }
+    }
+    live
+}
+
+impl KernelState {
+    fn list_adapters(&self, all: &mut Vec<LiveObject>) {
+        for (number, it) in self.adapters.iter() {
+            let why = vec![format!("{:?}", it.state).to_lowercase()];
+            all.push(LiveObject { subject: number.subject(), owner: None, reasons: why });
+        }
+        for (number, it) in self.resources.iter() {
+            let owner = Some(it.adapter.subject());
+            let why = self.resource_references(it);
+            all.push(LiveObject { subject: number.subject(), owner, reasons: why });
+        }
+        for (number, it) in self.context_allocations.iter() {
+            let owner = Some(it.adapter.subject());
+            let freed =
+                if it.freed { "freed, but an engine may save into it" } else { "not freed" };
+            let why = vec![format!("of {}, {freed}", it.device)];
+            all.push(LiveObject { subject: number.subject(), owner, reasons: why });
+        }
+        for (number, it) in self.allocations.iter() {
+            let owner = Some(it.adapter.subject());
+            let views = it.views.iter().filter_map(|view| self.views.get(*view));
+            let mut why: Vec<String> = views.flat_map(|it| self.view_references(it)).collect();
+            why.push(format!("{} bytes, {} of them private data", it.size, it.private.len()));
+            all.push(LiveObject { subject: number.subject(), owner, reasons: why });
+        }
+    }
+
+    fn list_instances(&self, all: &mut Vec<LiveObject>) {
+        for (number, it) in self.instances.iter() {
+            let owner = Some(it.allocation.subject());
+            let why = vec![format!("an instance of {}", it.allocation)];
+            all.push(LiveObject { subject: number.subject(), owner, reasons: why });
+        }
+    }
+
+    fn list_processes(&self, all: &mut Vec<LiveObject>) {
+        for (number, it) in self.processes.iter() {
+            let why = vec![format!("has {} names", it.handles.live())];
+            all.push(LiveObject { subject: number.subject(), owner: None, reasons: why });
+        }
+        for (number, it) in self.devices.iter() {
+            let process = it.process.map_or(Kind::Process.subject(0), Id::subject);
+            let owner = Some(process);
+            let mut why = vec![format!("named {:#x} on {}", it.handle.0, it.adapter)];
+            why.extend(it.lost.map(|it| format!("lost: {}", it.name())));
+            all.push(LiveObject { subject: number.subject(), owner, reasons: why });
+        }
+        for (number, it) in self.contexts.iter() {
+            let owner = Some(it.device.subject());
+            let why = vec![format!("named {:#x}, {} packets flying", it.handle.0, it.in_flight)];
+            all.push(LiveObject { subject: number.subject(), owner, reasons: why });
+        }
+        for (number, it) in self.paging_queues.iter() {
+            let owner = Some(it.device.subject());
+            let why = vec![format!(
+                "named {:#x}, {} of {} done",
+                it.handle.0, it.last_signalled, it.last_assigned
+            )];
+            all.push(LiveObject { subject: number.subject(), owner, reasons: why });
+        }
+        for (number, process, why) in self.event_references() {
+            let owner = Some(process.subject());
+            all.push(LiveObject { subject: number.subject(), owner, reasons: why });
+        }
+        for (number, it) in self.sync.objects.iter() {
+            let owner = Some(it.device.subject());
+            let why = self.sync_references(number);
+            all.push(LiveObject { subject: number.subject(), owner, reasons: why });
+        }
+        for (number, it) in self.resource_views.iter() {
+            let owner = Some(it.device.subject());
+            let why = vec![format!("of {}, of {} members", it.resource, it.views.len())];
+            all.push(LiveObject { subject: number.subject(), owner, reasons: why });
+        }
+        for (number, it) in self.views.iter() {
+            let owner = Some(it.device.subject());
+            let mut why = vec![format!("of {}", it.allocation)];
+            why.extend(self.view_references(it).into_iter().skip(1));
+            all.push(LiveObject { subject: number.subject(), owner, reasons: why });
+        }
+        for (number, it) in self.retirements.iter() {
+            let owner = Some(it.device.subject());
+            let why = vec![format!(
+                "ends {} views{}",
+                it.views.len(),
+                self.describe_retirement_waits(number)
+            )];
+            all.push(LiveObject { subject: number.subject(), owner, reasons: why });
+        }
+    }
+
+    fn resource_references(&self, it: &Resource) -> Vec<String> {
+        let mut why = Vec::new();
+        for view in it.views.iter().filter_map(|view| self.resource_views.get(*view)) {
+            let device = view.device.subject();
+            why.push(if view.published {
+                format!("named {:#x} on {device}", view.handle.0)
+            } else {
+                format!("its end on {device} is under way")
+            });
+        }
+        why.extend(it.global.map(|it| format!("shared as {:#x}", it.0)));
+        if !it.members.is_empty() {
+            why.push(format!("has {} members", it.members.len()));
+        }
+        why.push(format!(
+            "{} bytes of private data, {} of the runtime's",
+            it.private.len(),
+            it.runtime.len()
+        ));
+        why
+    }
+
+    /// The reasons a view gives its allocation.
+    fn view_references(&self, view: &View) -> Vec<String> {
+        let device = view.device.subject();
+        let mut why = vec![format!("opened by {device}")];
+        match view.stage {
+            ViewStage::Unpublished => why.push("being built".into()),
+            ViewStage::Live => why.push(format!("named {:#x}", view.handle.0)),
+            ViewStage::Retiring => {
+                let waits = view
+                    .retirement
+                    .map(|it| self.describe_retirement_waits(it))
+                    .unwrap_or_default();
+                why.push(format!("used{waits}"));
+            }
+            ViewStage::Idle => why.push("being closed".into()),
+        }
+        why
+    }
+}

@@ -1,0 +1,190 @@
+//! Paging work that is done, or counts as done.
+
+use crate::id_list::Id;
+use crate::kernel::Kernel;
+use crate::memory::Paging;
+use crate::memory::{PagingBatch, PagingStep};
+use crate::report::InFlightPacket;
+use crate::start::Adapter;
+use crate::state::KernelState;
+use flight::{EventKind, Fence};
+use std::collections::VecDeque;
+
+impl Kernel {
+    /// The driver did not take a buffer: it is over when what is before it has passed.
+    pub(crate) fn fail_batch(&self, adapter: Id<Adapter>, node: usize, fence: Fence) {
+        let state = &mut *self.state.lock();
+        let it = state.adapters.get_mut(adapter).and_then(|it| it.nodes.get_mut(node));
+        let in_flight = it.and_then(|it| it.queue.iter_mut().find(|it| it.fence == fence));
+        if let Some(batch) = in_flight.and_then(|it| it.batch.as_mut()) {
+            batch.refused = true;
+        }
+        self.complete_failed_batches(state, adapter);
+    }
+
+    /// Buffers that a driver did not take, and that nothing is before any more, are over.
+    pub(crate) fn complete_failed_batches(&self, state: &mut KernelState, adapter: Id<Adapter>) {
+        let error = |it: &InFlightPacket| it.batch.as_ref().is_some_and(|it| it.refused);
+        let mut over = Vec::new();
+        for node in state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
+            while node.queue.front().is_some_and(error) {
+                over.extend(
+                    node.queue.pop_front().and_then(|it| it.batch).map(|it| (node.subject(), it)),
+                );
+            }
+        }
+        for (node, batch) in over {
+            if batch.switch {
+                self.switch_context(state, adapter, node, None);
+            }
+            self.complete_batch(state, adapter, batch, true);
+        }
+    }
+
+    /// A buffer has passed: its steps are done.
+    pub(crate) fn complete_batch(
+        &self,
+        state: &mut KernelState,
+        adapter: Id<Adapter>,
+        batch: PagingBatch,
+        lost: bool,
+    ) {
+        let PagingBatch { paging, done, buffer, .. } = batch;
+        if let Some(it) = state.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
+            it.buffers.extend(buffer);
+        }
+        for step in &done {
+            self.complete_step(state, paging, step, lost);
+        }
+        // It may have been given up already.
+        let Some(it) = state.pagings.get_mut(paging) else { return };
+        it.in_flight -= 1;
+        if it.built && it.in_flight == 0 {
+            self.end_paging(state, paging, lost);
+        }
+    }
+
+    fn complete_step(
+        &self,
+        state: &mut KernelState,
+        paging: Id<Paging>,
+        step: &PagingStep,
+        lost: bool,
+    ) {
+        let extent = step.extent;
+        if let Some(observer) = self.observer.get()
+            && let Some(step_context) = state.step_context(step)
+        {
+            // What was never done says nothing about bytes.
+            if let (true, Some(_)) = (lost, &step_context.table) {
+                self.forget_table(state, extent);
+            } else if lost {
+                observer.forget(step_context.owner);
+            } else {
+                self.notify_observer(paging, &step.operation, &step_context, false);
+            }
+        }
+        self.complete_for_owner(state, step);
+        // Its memory may be gone already: its adapter stopped.
+        if !state.extents.contains(extent) {
+            return;
+        }
+        let (extents, memory) = state.memory_mut_of(extent);
+        let it = &mut extents[extent];
+        it.pending -= 1;
+        it.moving -= u32::from(step.operation.moves_content());
+        if let Some(segment) = memory.segments.get(step.location.segment).map(|it| it.subject) {
+            let (operation, page_in) = (step.operation.name().into(), step.operation.is_page_in());
+            let done =
+                EventKind::PagingDone { operation, of: it.owner.subject(), segment, page_in };
+            self.log.emit(paging.subject(), done);
+        }
+        let (ending, idle, owner) = (it.ending, it.pending == 0, it.owner);
+        if idle {
+            for run in std::mem::take(&mut it.discarded_pages) {
+                memory.ram.free(run);
+            }
+        }
+        if step.operation.moves_content()
+            && let Some(place) = state.remap_cpu_view(extent)
+        {
+            self.log.emit(owner.subject(), EventKind::LockRemapped { location: place.into() });
+        }
+        if ending && idle {
+            self.release_extent(state, extent);
+        }
+    }
+
+    /// What a step was done for besides its own extent may end now.
+    fn complete_for_owner(&self, state: &mut KernelState, step: &PagingStep) {
+        for &extent in step.operation.dependent_extents() {
+            // Its memory may be gone already.
+            let Some(it) = state.extents.get_mut(extent) else { continue };
+            it.pending -= 1;
+            if it.ending && it.pending == 0 {
+                self.release_extent(state, extent);
+            }
+        }
+    }
+
+    /// Paging work is over: whoever waits for it goes on.
+    fn end_paging(&self, state: &mut KernelState, number: Id<Paging>, lost: bool) {
+        // It may have been given up already.
+        let Some(it) = state.pagings.take(number) else { return };
+        self.log.emit(number.subject(), EventKind::PagingEnded { lost });
+        if let Some((queue, value)) = it.signals {
+            self.signal_paging_queue(state, queue, value);
+        }
+        self.finish_updates(state, number);
+        self.wake_all(state);
+        self.wake_one(&self.work_available);
+    }
+
+    /// There is no memory for the driver's commands: the work counts as done.
+    pub(crate) fn abandon_paging(&self, number: Id<Paging>) {
+        let state = &mut *self.state.lock();
+        // It may have been given up already.
+        let Some(it) = state.pagings.get_mut(number) else { return };
+        it.built = true;
+        let (steps, in_flight) = (std::mem::take(&mut it.steps), it.in_flight);
+        let (adapter, switch) = (it.adapter, it.switch);
+        let node = state.adapters.get_mut(adapter).zip(switch);
+        if let Some(it) = node.and_then(|(it, node)| it.nodes.get_mut(node)) {
+            it.switching = false;
+        }
+        for step in steps {
+            self.complete_step(state, number, &step, true);
+        }
+        if in_flight == 0 {
+            self.end_paging(state, number, true);
+        }
+    }
+
+    /// What an adapter's hardware was given to page does not end: it counts as done. Answers
+    /// whether there was any.
+    pub(crate) fn fail_paging(&self, adapter: Id<Adapter>) -> bool {
+        let state = &mut *self.state.lock();
+        let Some(it) = state.adapters.get_mut(adapter) else { return false };
+        let (mut lost, mut switched) = (Vec::new(), Vec::new());
+        for node in &mut it.nodes {
+            let (batches, others): (VecDeque<InFlightPacket>, VecDeque<InFlightPacket>) =
+                std::mem::take(&mut node.queue).into_iter().partition(|it| it.batch.is_some());
+            node.queue = others;
+            let batches: Vec<PagingBatch> = batches.into_iter().filter_map(|it| it.batch).collect();
+            if batches.iter().any(|it| it.switch) {
+                node.lost_packets.clear();
+                switched.push(node.subject());
+            }
+            lost.extend(batches);
+        }
+        let any = !lost.is_empty();
+        for node in switched {
+            self.switch_context(state, adapter, node, None);
+        }
+        for batch in lost {
+            self.complete_batch(state, adapter, batch, true);
+        }
+        self.complete_context_allocations(state);
+        any
+    }
+}

@@ -1,0 +1,153 @@
+//! What allocations are worth to their client, where they are, and how much memory there is.
+
+use crate::error::{Argument, KernelError};
+use crate::handle_table::Handle;
+use crate::id_list::Id;
+use crate::kernel::Kernel;
+use crate::process::ProcessId;
+use crate::resource::ResourceView;
+use crate::start::Adapter;
+use flight::EventKind;
+
+/// Where an allocation is (`D3DKMT_ALLOCATIONRESIDENCYSTATUS`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ResidencyStatus {
+    /// In memory of the adapter's own.
+    GpuMemory,
+    /// In the system's memory, behind an aperture.
+    SharedMemory,
+    /// Nowhere the GPU sees, or on its way.
+    NotResident,
+}
+
+/// How much memory an adapter has (`D3DKMT_SEGMENTSIZEINFO`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemorySizes {
+    /// Bytes of its own.
+    pub local: u64,
+    /// Bytes of the system's that it can see at once.
+    pub shared: u64,
+}
+
+impl ResidencyStatus {
+    /// Its name in events.
+    fn name(self) -> &'static str {
+        match self {
+            ResidencyStatus::GpuMemory => "local",
+            ResidencyStatus::SharedMemory => "shared",
+            ResidencyStatus::NotResident => "away",
+        }
+    }
+}
+
+impl Kernel {
+    /// The names of what a resource of a client's consists of.
+    pub fn resource_members(
+        &self,
+        process: ProcessId,
+        resource: Handle,
+    ) -> Result<Vec<Handle>, KernelError> {
+        let state = self.state.lock();
+        let argument = Argument::Resource;
+        let number = state.resolve_handle::<ResourceView>(process, argument, resource)?;
+        let views = state.resource_views.get(number).map(|it| &it.views);
+        Ok(views.into_iter().flatten().filter_map(|it| state.newest_handle(*it)).collect())
+    }
+
+    /// Says what views are worth (`D3DKMTSetAllocationPriority`): a priority for each.
+    pub fn set_priorities(
+        &self,
+        process: ProcessId,
+        device: Handle,
+        list: &[Handle],
+        priorities: &[u32],
+    ) -> Result<(), KernelError> {
+        let guard = self.enter_device(process, device)?;
+        let state = &mut *self.state.lock();
+        let views = state.views_of(process, guard.device, list)?;
+        for (view, priority) in views.into_iter().zip(priorities) {
+            let Some(extent) = state.extent_of(view) else { continue };
+            state.extents[extent].priority = *priority;
+            state.rank(extent);
+        }
+        Ok(())
+    }
+
+    /// What views are worth (`D3DKMTGetAllocationPriority`).
+    pub fn priorities(
+        &self,
+        process: ProcessId,
+        device: Handle,
+        list: &[Handle],
+    ) -> Result<Vec<u32>, KernelError> {
+        let guard = self.enter_device(process, device)?;
+        let state = self.state.lock();
+        let views = state.views_of(process, guard.device, list)?;
+        let extents = views.into_iter().filter_map(|it| state.extents.get(state.extent_of(it)?));
+        Ok(extents.map(|it| it.priority).collect())
+    }
+
+    /// Where views are (`D3DKMTQueryAllocationResidency`): each of a list, or all of a resource.
+    /// That one is where the farthest of them is.
+    pub fn residency_status(
+        &self,
+        process: ProcessId,
+        device: Handle,
+        resource: Option<Handle>,
+        list: &[Handle],
+    ) -> Result<Vec<ResidencyStatus>, KernelError> {
+        let guard = self.enter_device(process, device)?;
+        let state = self.state.lock();
+        let views = state.views_of(process, guard.device, list)?;
+        let Some((extents, memory)) = state.memory(guard.adapter) else {
+            return Err(KernelError::NoVideoMemory);
+        };
+        let here = |it: &crate::memory::Extent| {
+            let segment = it.segment().and_then(|it| memory.segments.get(it));
+            match segment.filter(|_| it.pending == 0) {
+                Some(it) if it.info.flags.aperture => ResidencyStatus::SharedMemory,
+                Some(_) => ResidencyStatus::GpuMemory,
+                None => ResidencyStatus::NotResident,
+            }
+        };
+        let each = views.iter().filter_map(|it| extents.get(state.extent_of(*it)?)).map(here);
+        let each: Vec<ResidencyStatus> = each.collect();
+        let of = match resource {
+            Some(it) => {
+                Some(state.resolve_handle::<ResourceView>(process, Argument::Resource, it)?)
+            }
+            None => None,
+        };
+        let farthest = each.iter().max().copied().unwrap_or(ResidencyStatus::NotResident);
+        for (view, here) in views.iter().zip(&each) {
+            let result = if of.is_some() { farthest } else { *here };
+            let of = of.map(Id::subject);
+            let callback = EventKind::ResidencyQueried { of, result: result.name().into() };
+            self.log.emit(view.subject(), callback);
+        }
+        Ok(if of.is_some() { vec![farthest] } else { each })
+    }
+
+    /// Whether the adapter of a client's device has memory.
+    pub fn has_memory(&self, process: ProcessId, device: Handle) -> bool {
+        let state = self.state.lock();
+        let device = state.device_of(process, device).ok().and_then(|it| state.devices.get(it));
+        device.is_some_and(|it| state.memory(it.adapter).is_some())
+    }
+
+    /// How much memory an adapter has (`D3DKMTQueryAdapterInfo`): none is no refusal.
+    pub fn memory_sizes(
+        &self,
+        process: ProcessId,
+        adapter: Handle,
+    ) -> Result<MemorySizes, KernelError> {
+        let state = self.state.lock();
+        let number = state.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
+        let mut sizes = MemorySizes::default();
+        for it in state.memory(number).into_iter().flat_map(|it| &it.1.segments) {
+            let sum = if it.info.flags.aperture { &mut sizes.shared } else { &mut sizes.local };
+            *sum += it.info.commit_limit;
+        }
+        Ok(sizes)
+    }
+}

@@ -1,0 +1,504 @@
+//! What must be resident: counted for each view by its device's client.
+
+use crate::address::fault::AddressFault;
+use crate::context::Context;
+use crate::device::Device;
+use crate::device::DeviceLoss;
+use crate::error::{Argument, KernelError};
+use crate::handle_table::Handle;
+use crate::id_list::Id;
+use crate::kernel::Kernel;
+use crate::memory::Extent;
+use crate::memory::budget::SegmentGroup;
+use crate::memory::place::{NoSpace, PagingPlan};
+use crate::memory::queue::PagingQueue;
+use crate::process::ProcessId;
+use crate::report::QueuePoint;
+use crate::start::Adapter;
+use crate::state::KernelState;
+use crate::view::View;
+use flight::{Component, EventKind, RuleId, Subject, Text};
+use std::collections::BTreeMap;
+
+/// What a client asks to be resident (`D3DDDI_MAKERESIDENT`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MakeResidentRequest {
+    /// Whose paging work it is.
+    pub queue: Handle,
+    /// The views.
+    pub list: Vec<Handle>,
+    /// It cannot go on without (`MustSucceed`).
+    pub must_succeed: bool,
+}
+
+/// The answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Residency {
+    /// All of them are resident.
+    Resident,
+    /// They are when the queue's fence has this value.
+    Pending(u64),
+}
+
+/// What a client does not need any more (`D3DKMT_EVICT`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EvictRequest {
+    /// Whose they are.
+    pub device: Handle,
+    /// The views.
+    pub list: Vec<Handle>,
+    /// Leave them where they are until the memory is needed (`EvictOnlyIfNecessary`).
+    pub only_if_necessary: bool,
+    /// The GPU has not written to them since they came (`NotWrittenTo`).
+    pub not_written: bool,
+}
+
+/// How a request for residency was answered, for events.
+#[derive(Clone, Copy)]
+enum ResidencyResult {
+    Resident,
+    Pending(u64),
+    NoMemory(u64),
+}
+
+impl Kernel {
+    /// Adds views to the list of what must be resident (`D3DKMTMakeResident`): all of them, or
+    /// none.
+    pub fn make_resident(
+        &self,
+        process: ProcessId,
+        request: &MakeResidentRequest,
+    ) -> Result<Residency, KernelError> {
+        let (queue, inside) = {
+            let mut state = self.state.lock();
+            let (queue, device) = state.find_paging_queue(process, request.queue)?;
+            (queue, self.acquire_rundown(&mut state, device)?)
+        };
+        self.recheck_device(&inside)?;
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        // It may have been destroyed meanwhile.
+        state.find_paging_queue(process, request.queue)?;
+        let views = state.views_of(process, inside.device, &request.list)?;
+        let mut plan = PagingPlan::default();
+        let mut missing = 0;
+        for view in &views {
+            let Some(extent) = state.extent_of(*view) else { continue };
+            // Held from here on: no other one of the list makes it leave.
+            state.hold_extent(extent, true);
+            if let Err(NoSpace { missing: more }) = self.plan_page_in(state, extent, &mut plan) {
+                missing = u64::saturating_add(missing, more);
+            }
+        }
+        if missing > 0 {
+            for extent in views.iter().filter_map(|it| state.extent_of(*it)).collect::<Vec<_>>() {
+                state.hold_extent(extent, false);
+            }
+            self.undo_plan(state, &mut plan);
+            self.start_paging(state, inside.adapter, plan, None);
+            let missing =
+                self.trim_bytes(state, process.0, inside.adapter, "make-resident", missing);
+            self.log_residency_request(
+                queue,
+                &views,
+                request.must_succeed,
+                ResidencyResult::NoMemory(missing),
+            );
+            self.trim_others(state, inside.adapter);
+            drop(guard);
+            if request.must_succeed {
+                // WINDOWS: a request that must succeed and cannot puts its device in error
+                // (documented).
+                self.lose_device(inside.device, DeviceLoss::OutOfMemory);
+            }
+            return Err(KernelError::NoMemory { trim: missing });
+        }
+        let moving = self.increment_residency(state, &views, inside.subject(), queue);
+        if !moving && plan.page_in.is_empty() {
+            self.log_residency_request(
+                queue,
+                &views,
+                request.must_succeed,
+                ResidencyResult::Resident,
+            );
+            return Ok(Residency::Resident);
+        }
+        let value = state.next_queue_value(queue);
+        self.start_paging(state, inside.adapter, plan, Some((queue, value)));
+        self.log_residency_request(
+            queue,
+            &views,
+            request.must_succeed,
+            ResidencyResult::Pending(value),
+        );
+        Ok(Residency::Pending(value))
+    }
+
+    /// Where a view's allocation is in the GPU's addresses, if it is resident: for whoever looks
+    /// at bytes.
+    pub fn address_of(&self, process: ProcessId, view: Handle) -> Option<u64> {
+        let state = self.state.lock();
+        let number = state.resolve_view(process, Argument::Allocation(0), view).ok()?;
+        let it = state.extents.get(state.extent_of(number)?)?;
+        let (_, memory) = state.memory(it.adapter)?;
+        memory.address(it).filter(|_| it.pending == 0)
+    }
+
+    fn log_residency_request(
+        &self,
+        queue: Id<PagingQueue>,
+        views: &[Id<View>],
+        must: bool,
+        message: ResidencyResult,
+    ) {
+        let queue = queue.subject();
+        let views = u32::try_from(views.len()).unwrap_or(u32::MAX);
+        let (result, value, trim): (Text, _, _) = match message {
+            ResidencyResult::Resident => ("resident".into(), 0, 0),
+            ResidencyResult::Pending(value) => ("pending".into(), value, 0),
+            ResidencyResult::NoMemory(trim) => ("no-memory".into(), 0, trim),
+        };
+        self.log.emit(
+            queue,
+            EventKind::ResidencyRequested {
+                queue,
+                views,
+                must_succeed: must,
+                result: result,
+                value,
+                trim,
+            },
+        );
+    }
+
+    /// Counts views up; answers whether any of them has paging work before it.
+    fn increment_residency(
+        &self,
+        state: &mut KernelState,
+        views: &[Id<View>],
+        device: Subject,
+        queue: Id<PagingQueue>,
+    ) -> bool {
+        let queue = Some(queue.subject());
+        let mut pending = false;
+        for view in views {
+            let it = &mut state.views[*view];
+            (it.resident, it.was_resident) = (it.resident + 1, true);
+            let count = it.resident;
+            it.not_written &= count > 1;
+            let (lazily, clean) = (false, false);
+            let counted = EventKind::ResidencyCounted {
+                device,
+                queue,
+                count,
+                only_if_necessary: lazily,
+                not_written: clean,
+            };
+            self.log.emit(view.subject(), counted);
+            let Some(extent) = state.extent_of(*view) else { continue };
+            if count == 1 {
+                state.charge(*view, extent);
+            } else {
+                state.hold_extent(extent, false); // A view holds it once.
+            }
+            let moving = |it: &Extent| it.pending > 0;
+            pending |= state.extents.get(extent).is_some_and(moving);
+        }
+        pending
+    }
+
+    /// Takes views off the list, once each (`D3DKMTEvict`). Answers how many bytes the client
+    /// has too many.
+    pub fn evict(&self, process: ProcessId, request: &EvictRequest) -> Result<u64, KernelError> {
+        let inside = self.enter_device(process, request.device)?;
+        let state = &mut *self.state.lock();
+        let views = state.views_of(process, inside.device, &request.list)?;
+        let lacking = first_above(&views, |it| state.views.get(it).map_or(0, |it| it.resident));
+        let lacking = lacking.map(Id::subject);
+        let broken = lacking.map(|it| {
+            format!("{it} is evicted more often than its client asked for it to be resident")
+        });
+        let (about, place) = (inside.subject(), "D3DKMTEvict.AllocationList");
+        self.log.judge(RuleId::RESID_EVICT_001, Component::Client, about, place, broken);
+        if let Some(view) = lacking {
+            // WINDOWS: below zero the whole call is refused (our decision).
+            return Err(KernelError::NotResident(view));
+        }
+        let mut plan = PagingPlan::default();
+        for view in &views {
+            self.decrement_residency(state, *view, inside.device, request);
+            let Some(extent) = state.extent_of(*view) else { continue };
+            let free = state.extents.get(extent).is_some_and(|it| it.rank.is_some());
+            if free && !request.only_if_necessary {
+                self.plan_page_out(state, extent, "its client evicted it", &mut plan);
+            }
+        }
+        self.start_paging(state, inside.adapter, plan, None);
+        Ok(self.trim_bytes(state, process.0, inside.adapter, "evict", 0))
+    }
+
+    /// Counts a view down once; with the last, its extent is let go of.
+    fn decrement_residency(
+        &self,
+        state: &mut KernelState,
+        view: Id<View>,
+        device: Id<Device>,
+        request: &EvictRequest,
+    ) {
+        let it = &mut state.views[view];
+        it.resident = it.resident.saturating_sub(1);
+        it.not_written |= request.not_written;
+        let (count, not_written) = (it.resident, it.not_written);
+        let (lazily, clean) = (request.only_if_necessary, request.not_written);
+        let device_subject = device.subject();
+        let counted = EventKind::ResidencyCounted {
+            device: device_subject,
+            queue: None,
+            count,
+            only_if_necessary: lazily,
+            not_written: clean,
+        };
+        self.log.emit(view.subject(), counted);
+        let Some(extent) = state.extent_of(view) else { return };
+        if let Some(it) = state.extents.get_mut(extent).filter(|_| count == 0) {
+            // One client that did not say so may have written.
+            (it.not_written, it.written) = (not_written, it.written || !not_written);
+        }
+        if count == 0 {
+            state.release_extent_of_view(extent, view);
+        }
+    }
+
+    /// A packet is done, or faulted on an allocation: what it touched must have been resident.
+    pub(crate) fn judge_fault(
+        &self,
+        state: &KernelState,
+        device: Id<Device>,
+        context: Id<Context>,
+        fault: Option<&FaultedAccess>,
+    ) {
+        let address = fault.and_then(|it| it.address.as_ref());
+        self.judge_address(state, context, address);
+        // What nothing is mapped at is no allocation, resident or not.
+        let fault = fault.filter(|it| it.address.is_none() || it.driver_handle.is_some());
+        let touched = fault.map(|it| state.describe_faulted_access(device, context.subject(), it));
+        let message =
+            |cause: FaultCause| touched.as_ref().filter(|it| it.0 == cause).map(|it| it.1.clone());
+        let place = "D3DKMTSubmitCommand";
+        let rules = [
+            (RuleId::RESID_MAKE_005, FaultCause::NotYetResident),
+            (RuleId::RESID_EVICT_002, FaultCause::Evicted),
+            (RuleId::RESID_OFFER_005, FaultCause::Offered),
+        ];
+        for (rule, cause) in rules {
+            self.log.judge(
+                rule,
+                state.component_of(context),
+                context.subject(),
+                place,
+                message(cause),
+            );
+        }
+    }
+}
+
+/// The first of a list that is in it more often than it may be.
+pub(crate) fn first_above<T>(list: &[Id<T>], limit: impl Fn(Id<T>) -> u32) -> Option<Id<T>> {
+    let mut counts = BTreeMap::new();
+    list.iter().copied().find(|it| {
+        let count = counts.entry(*it).or_insert(0);
+        *count += 1;
+        *count > limit(*it)
+    })
+}
+
+/// What a driver says of what a packet touched that was not there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FaultTarget {
+    /// Its own word for it, if it knows.
+    DriverHandle(Option<usize>),
+    /// The virtual address.
+    Address(u64),
+}
+
+/// What a packet touched that was not there.
+#[derive(Clone, Debug)]
+pub(crate) struct FaultedAccess {
+    /// Its driver's word, where that is known.
+    driver_handle: Option<usize>,
+    /// What was at the address, where there was one.
+    address: Option<AddressFault>,
+}
+
+/// Why it was not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FaultCause {
+    NotYetResident,
+    Evicted,
+    Offered,
+}
+
+impl KernelState {
+    /// What a packet of a context touched, and why it was not there.
+    /// What a driver says that a packet of a node touched, as it is now.
+    pub(crate) fn find_faulted_access(
+        &self,
+        adapter: Id<Adapter>,
+        node: usize,
+        fence: flight::Fence,
+        it: FaultTarget,
+    ) -> FaultedAccess {
+        let address = match it {
+            FaultTarget::DriverHandle(driver_handle) => {
+                return FaultedAccess { driver_handle: driver_handle, address: None };
+            }
+            FaultTarget::Address(address) => address,
+        };
+        let on = self.adapters.get(adapter).and_then(|it| it.nodes.get(node));
+        let packet = on.and_then(|it| it.queue.iter().find(|it| it.fence == fence));
+        let address = packet.and_then(|it| self.find_fault(it.context()?, address));
+        FaultedAccess { driver_handle: address.as_ref().and_then(|it| it.driver_handle), address }
+    }
+
+    fn describe_faulted_access(
+        &self,
+        device: Id<Device>,
+        context: Subject,
+        it: &FaultedAccess,
+    ) -> (FaultCause, String) {
+        let extent = it.driver_handle.and_then(|driver_handle| {
+            self.extents.iter().find(|(_, it)| it.driver_handle == driver_handle)
+        });
+        let of = |it: &View| self.allocations.get(it.allocation)?.extent;
+        let view = extent.and_then(|(number, _)| {
+            let mut views = self.views.iter().map(|it| it.1).filter(|it| it.device == device);
+            views.find(|it| of(it) == Some(number))
+        });
+        let what = extent
+            .map_or("memory that is not there".to_owned(), |it| it.1.owner.subject().to_string());
+        let (stray, why) = if extent.is_some_and(|it| it.1.offer.is_some()) {
+            (FaultCause::Offered, ", which is offered and was not taken back")
+        } else if view.is_some_and(|it| it.resident == 0 && it.was_resident) {
+            (FaultCause::Evicted, ", which was evicted")
+        } else if view.is_some_and(|it| it.resident > 0) {
+            (FaultCause::NotYetResident, " before the fence of its MakeResident was reached")
+        } else {
+            (FaultCause::NotYetResident, ", which its device never asked to be resident")
+        };
+        (stray, format!("a packet of {context} touched {what}{why}"))
+    }
+}
+
+impl KernelState {
+    /// A view of a device ends: what it held is let go of. If its client assumes that it is not
+    /// in use, nothing waits for the work of that device.
+    pub(crate) fn clear_residency(&mut self, view: Id<View>, assume: bool) {
+        let it = &mut self.views[view];
+        let (held, device) = (std::mem::take(&mut it.resident) > 0, it.device);
+        let Some(extent) = self.extent_of(view) else { return };
+        if held {
+            self.release_extent_of_view(extent, view);
+            self.extents[extent].written = true;
+        }
+        if assume {
+            let mine = self.outstanding_work(device);
+            if let Some(it) = self.extents.get_mut(extent) {
+                let of_mine = |it: &QueuePoint| match *it {
+                    QueuePoint::Context(context, _) => mine
+                        .iter()
+                        .any(|it| matches!(it, QueuePoint::Context(other, _) if *other == context)),
+                    QueuePoint::Node(..) => false,
+                };
+                it.uses.retain(|it| !of_mine(it));
+            }
+        }
+    }
+
+    /// A view lets go of its extent: what its device has queued may still use it.
+    fn release_extent_of_view(&mut self, extent: Id<Extent>, view: Id<View>) {
+        self.uncharge(view, extent);
+        let device = self.views[view].device;
+        let used = self.outstanding_work(device);
+        self.extents[extent].add_uses(used);
+        self.hold_extent(extent, false);
+    }
+
+    /// The extent of a view's allocation.
+    pub(crate) fn extent_of(&self, view: Id<View>) -> Option<Id<Extent>> {
+        self.allocations.get(self.views.get(view)?.allocation)?.extent
+    }
+
+    /// Views of a device by a client's handles: all of them have memory to be resident in.
+    pub(crate) fn views_of(
+        &self,
+        process: ProcessId,
+        device: Id<Device>,
+        list: &[Handle],
+    ) -> Result<Vec<Id<View>>, KernelError> {
+        let mut views = Vec::with_capacity(list.len());
+        for (place, handle) in list.iter().enumerate() {
+            let argument = Argument::Allocation(place);
+            let number = self.resolve_view(process, argument, *handle)?;
+            let owner = self.views[number].device;
+            if owner != device {
+                let owner = owner.subject();
+                return Err(KernelError::OtherDevice { argument, handle: *handle, owner });
+            }
+            self.extent_of(number).ok_or(KernelError::NoVideoMemory)?;
+            views.push(number);
+        }
+        Ok(views)
+    }
+
+    /// Counts an extent for what a view's process lists: for the group it is in.
+    fn charge(&mut self, view: Id<View>, extent: Id<Extent>) {
+        let it = &self.extents[extent];
+        let segment = it.segment().zip(self.memory(it.adapter));
+        let segment = segment.and_then(|(it, memory)| memory.1.segments.get(it));
+        let group = match segment {
+            Some(it) if !it.info.flags.aperture => SegmentGroup::Local,
+            _ => SegmentGroup::NonLocal,
+        };
+        self.views[view].charged_group = Some(group);
+        self.count_charge(view, extent, group, u64::saturating_add);
+    }
+
+    /// Counts it no more: also one that has moved since counts for the group it counted for.
+    fn uncharge(&mut self, view: Id<View>, extent: Id<Extent>) {
+        let charged = self.views.get_mut(view).and_then(|it| it.charged_group.take());
+        if let Some(group) = charged {
+            self.count_charge(view, extent, group, u64::saturating_sub);
+        }
+    }
+
+    fn count_charge(
+        &mut self,
+        view: Id<View>,
+        extent: Id<Extent>,
+        group: SegmentGroup,
+        sum: fn(u64, u64) -> u64,
+    ) {
+        let Some((adapter, bytes)) = self.extents.get(extent).map(|it| (it.adapter, it.bytes))
+        else {
+            return;
+        };
+        let process = self.devices[self.views[view].device].owner();
+        let it = &mut self.processes[process];
+        match it.usage.iter_mut().find(|it| (it.0, it.1) == (adapter, group)) {
+            Some(it) => it.2 = sum(it.2, bytes),
+            None => it.usage.push((adapter, group, sum(0, bytes))),
+        }
+    }
+
+    /// Holds an extent where it is, or lets go of it once.
+    pub(crate) fn hold_extent(&mut self, extent: Id<Extent>, hold: bool) {
+        let (extents, memory) = self.memory_mut_of(extent);
+        let it = &mut extents[extent];
+        it.holds = if hold { it.holds + 1 } else { it.holds.saturating_sub(1) };
+        if it.holds == 0 {
+            memory.use_clock += 1;
+            it.last_used = memory.use_clock;
+        }
+        self.rank(extent);
+    }
+}

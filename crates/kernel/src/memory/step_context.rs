@@ -1,0 +1,286 @@
+//! What an operation says: to the driver that writes commands for it, and to whoever looks at bytes.
+
+use crate::address::step::TableContext;
+use crate::id_list::Id;
+use crate::kernel::Kernel;
+use crate::memory::Paging;
+use crate::memory::place::step_segment_number;
+use crate::memory::{PagingOperation, PagingStep, segment_number};
+use crate::operation::{Operation, PAGE, Pages, Transfer, TransferEnd};
+use crate::state::KernelState;
+use flight::{HardwareModel, PagingMove, PagingMovement, Ram, Run, Subject};
+use std::sync::Arc;
+
+/// What the operation of a step says, taken out of the world.
+pub(crate) struct StepContext {
+    pub(crate) ram: Arc<dyn Ram>,
+    pub(crate) hardware: Arc<dyn HardwareModel>,
+    pub(crate) capacity: u32,
+    pub(crate) owner: Subject,
+    pub(crate) segment: Subject,
+    pub(crate) driver_handle: usize,
+    /// The same, if the driver may hear it.
+    pub(crate) passed_handle: Option<usize>,
+    pub(crate) bytes: u64,
+    pub(crate) runs: Vec<Run>,
+    pub(crate) address: u64,
+    /// Where the segment begins.
+    pub(crate) base: u64,
+    pub(crate) coherent: bool,
+    pub(crate) linear: bool,
+    pub(crate) dummy: u64,
+    pub(crate) cpu_address: Option<usize>,
+    pub(crate) locked: bool,
+    /// Where the segment is in the system's space, on an adapter that translates.
+    pub(crate) system: Option<u64>,
+    /// What is said of a page table, if it is about one.
+    pub(crate) table: Option<TableContext>,
+}
+
+impl StepContext {
+    pub(crate) fn operation<'a>(&'a self, step: &'a PagingStep) -> Operation<'a> {
+        let (driver_handle, address, bytes) = (self.driver_handle, self.address, self.bytes);
+        let segment = step_segment_number(step);
+        let pages = Pages { runs: &self.runs, first: 0, count: bytes / PAGE };
+        let place = TransferEnd::Segment { number: segment, address };
+        let transfer = |from, to| {
+            Operation::Transfer(Transfer {
+                driver_handle: Some(driver_handle),
+                offset: 0,
+                bytes,
+                from,
+                to,
+                start: true,
+                end: true,
+                idle: step.idle,
+                special_lock: false,
+            })
+        };
+        if let Some(it) = self.table.as_ref().and_then(|it| it.operation(&step.operation)) {
+            return it;
+        }
+        match &step.operation {
+            PagingOperation::Fill => match self.system {
+                Some(start) => Operation::VirtualFill {
+                    driver_handle: Some(driver_handle),
+                    offset: 0,
+                    address: start + step.location.offset,
+                    bytes,
+                    pattern: 0,
+                },
+                None => Operation::Fill {
+                    driver_handle: driver_handle,
+                    segment,
+                    address,
+                    bytes,
+                    pattern: 0,
+                },
+            },
+            PagingOperation::PageIn => transfer(TransferEnd::System(pages), place),
+            PagingOperation::PageOut => transfer(place, TransferEnd::System(pages)),
+            PagingOperation::Relocate { from, part: Some((offset, bytes)) } => {
+                let start = self.system.unwrap_or(0);
+                Operation::VirtualTransfer {
+                    driver_handle: Some(driver_handle),
+                    offset: *offset,
+                    from: start + from + offset,
+                    to: start + step.location.offset + offset,
+                    bytes: *bytes,
+                }
+            }
+            PagingOperation::Relocate { from, part: None } => {
+                let address = address - step.location.offset + from;
+                transfer(TransferEnd::Segment { number: segment, address }, place)
+            }
+            PagingOperation::Discard { .. } => Operation::Discard {
+                driver_handle: driver_handle,
+                segment,
+                address,
+                idle: step.idle,
+            },
+            PagingOperation::Map => Operation::MapAperture {
+                driver_handle: self.passed_handle,
+                segment,
+                page: step.location.offset / PAGE,
+                pages,
+                coherent: self.coherent,
+            },
+            PagingOperation::Unmap => Operation::UnmapAperture {
+                driver_handle: self.passed_handle,
+                segment,
+                page: step.location.offset / PAGE,
+                pages: bytes / PAGE,
+                dummy: self.dummy,
+            },
+            PagingOperation::Init => Operation::InitContext {
+                driver_handle: driver_handle,
+                location: place,
+                cpu: self.cpu_address,
+                bytes,
+            },
+            PagingOperation::Update(private) => Operation::UpdateContext {
+                driver_handle: driver_handle,
+                location: place,
+                bytes,
+                private,
+            },
+            PagingOperation::NotifyResident => {
+                Operation::Notify { driver_handle: driver_handle, segment, address, resident: true }
+            }
+            // Without facts of a table there is none, and nobody is asked.
+            PagingOperation::NotifyEvicted
+            | PagingOperation::Table(_)
+            | PagingOperation::Flush { .. } => Operation::Notify {
+                driver_handle: driver_handle,
+                segment,
+                address,
+                resident: false,
+            },
+        }
+    }
+}
+
+impl PagingOperation {
+    /// Whether the allocation comes by it, or stays, and does not leave.
+    pub(crate) fn is_page_in(&self) -> bool {
+        !matches!(
+            self,
+            PagingOperation::PageOut
+                | PagingOperation::Discard { .. }
+                | PagingOperation::Unmap
+                | PagingOperation::NotifyEvicted
+        )
+    }
+
+    /// Whether it moves or changes the allocation's bytes.
+    pub(crate) fn moves_content(&self) -> bool {
+        let shift = matches!(self, PagingOperation::Relocate { .. });
+        shift
+            || matches!(
+                self,
+                PagingOperation::Fill
+                    | PagingOperation::PageIn
+                    | PagingOperation::PageOut
+                    | PagingOperation::Init
+                    | PagingOperation::Update(_)
+            )
+    }
+
+    /// The name of its operation in events.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            PagingOperation::Fill => "fill",
+            PagingOperation::PageIn
+            | PagingOperation::PageOut
+            | PagingOperation::Relocate { .. } => "transfer",
+            PagingOperation::Discard { .. } => "discard",
+            PagingOperation::Map => "map-aperture",
+            PagingOperation::Unmap => "unmap-aperture",
+            PagingOperation::Init => "init-context",
+            PagingOperation::Update(_) => "update-context",
+            PagingOperation::NotifyResident | PagingOperation::NotifyEvicted => "notify-residency",
+            PagingOperation::Table(_) => "update-page-table",
+            PagingOperation::Flush { .. } => "flush-tlb",
+        }
+    }
+}
+
+impl KernelState {
+    /// What the operation of a step on an extent says.
+    pub(crate) fn step_context(&self, step: &PagingStep) -> Option<StepContext> {
+        let (extent, at) = (step.extent, step.location);
+        let it = self.extents.get(extent)?;
+        let table = self.table_context(step);
+        if step.operation.space().is_some() && table.is_none() {
+            return None; // The space is gone, and with it what was to be written.
+        }
+        // What a driver has freed it does not hear of any more; only an aperture has to be told.
+        let freed = self.is_context_allocation_freed(it.owner);
+        let adapter = self.adapters.get(it.adapter)?;
+        let memory = adapter.memory.as_ref()?;
+        let segment = memory.segments.get(at.segment)?;
+        let flags = it.requirements.flags;
+        let cpu = segment.info.flags.aperture && flags.cpu_visible && flags.protected;
+        Some(StepContext {
+            ram: memory.ram.clone(),
+            hardware: adapter.driver.hardware.clone(),
+            capacity: memory.paging.buffer,
+            owner: it.owner.subject(),
+            segment: segment.subject,
+            driver_handle: it.driver_handle,
+            passed_handle: (!freed).then_some(it.driver_handle),
+            bytes: it.bytes,
+            runs: it.backing.clone(),
+            address: segment.info.base + at.offset,
+            base: segment.info.base,
+            coherent: segment.info.flags.coherent && it.requirements.flags.cached,
+            linear: flags.cpu_visible && !flags.swizzled,
+            dummy: memory.dummy.map_or(0, |it| it.start),
+            cpu_address: it.lock.as_ref().map(|it| it.address).filter(|_| cpu),
+            locked: it.lock.is_some(),
+            system: self.system_address(it.adapter, (segment_number(at.segment), 0)),
+            table,
+        })
+    }
+}
+
+impl Kernel {
+    /// Tells whoever looks at bytes what an operation does to them.
+    pub(crate) fn notify_observer(
+        &self,
+        paging: Id<Paging>,
+        what: &PagingOperation,
+        step_context: &StepContext,
+        begins: bool,
+    ) {
+        if let Some(table) = &step_context.table {
+            return self.notify_table_observer(Some(paging), what, table, begins);
+        }
+        let Some(observer) = self.observer.get() else { return };
+        if step_context.locked && *what != PagingOperation::Unmap {
+            return observer.forget(step_context.owner); // The CPU may write to it meanwhile.
+        }
+        let movement = match what {
+            PagingOperation::Fill => PagingMovement::Fill,
+            PagingOperation::PageIn => PagingMovement::PageIn,
+            PagingOperation::PageOut => PagingMovement::PageOut,
+            PagingOperation::Discard { .. } => PagingMovement::Thrown,
+            PagingOperation::Map => PagingMovement::Map,
+            PagingOperation::Unmap => PagingMovement::Unmap,
+            PagingOperation::Relocate { .. } => PagingMovement::Relocate,
+            PagingOperation::Init | PagingOperation::Update(_) => {
+                return observer.forget(step_context.owner);
+            }
+            PagingOperation::NotifyResident
+            | PagingOperation::NotifyEvicted
+            | PagingOperation::Table(_)
+            | PagingOperation::Flush { .. } => return,
+        };
+        let (from, part) = match what {
+            PagingOperation::Relocate { from, part } => {
+                (Some(step_context.base + from), part.map(|it| it.0))
+            }
+            _ => (None, None),
+        };
+        let moving = PagingMove {
+            from,
+            part,
+            paging: paging.subject(),
+            of: step_context.owner,
+            movement,
+            address: step_context.address,
+            runs: &step_context.runs,
+            bytes: step_context.bytes,
+            linear: step_context.linear,
+            not_written: *what == PagingOperation::Discard { not_written: true },
+            dummy: step_context.dummy,
+            hardware: &*step_context.hardware,
+            ram: &*step_context.ram,
+        };
+        if begins {
+            observer.paging_started(&moving);
+        } else {
+            observer.paging_finished(&moving);
+        }
+    }
+}

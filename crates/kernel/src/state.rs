@@ -1,0 +1,234 @@
+//! Everything that is alive, under one lock.
+//!
+//! # Invariants (checked by [`KernelState::validate`])
+//!
+//! 1. A live name leads to a live thing, and a `Live` view or named resource view has one name.
+//! 2. The adapter owns allocations and resources; a device owns views; a process owns names.
+//! 3. An allocation is a member of its resource, a view is listed at its allocation and device.
+//! 4. A view that has a retirement is not `Live`, and a retirement's views are there.
+
+use crate::address::AddressSpace;
+use crate::address::queued_update::PendingUpdate;
+use crate::address::update::CheckedUpdate;
+use crate::allocation::Allocation;
+use crate::context::Context;
+use crate::context_allocation::ContextAllocation;
+use crate::device::Device;
+use crate::handle_data::HandleDataReference;
+use crate::handle_table::HandleTable;
+use crate::handle_table::ObjectId;
+use crate::id_list::{Id, IdList, Slab};
+use crate::instances::InstanceRecord;
+use crate::keyed_mutex::KeyedMutex;
+use crate::memory::budget::TrimRegistration;
+use crate::memory::offer::PendingOffer;
+use crate::memory::pressure::Pressure;
+use crate::memory::queue::PagingQueue;
+use crate::memory::{Extent, Paging};
+use crate::permit::PermitTable;
+use crate::process::Process;
+use crate::render::RenderPacket;
+use crate::resource::{Resource, ResourceView};
+use crate::retire::Retirement;
+use crate::start::Adapter;
+use crate::sync::SyncState;
+use crate::view::{View, ViewStage};
+use flight::WaitToken;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Everything that is alive.
+pub(crate) struct KernelState {
+    pub(crate) processes: Slab<Process>,
+    pub(crate) adapters: Slab<Adapter>,
+    pub(crate) devices: Slab<Device>,
+    pub(crate) contexts: Slab<Context>,
+    pub(crate) resources: Slab<Resource>,
+    pub(crate) resource_views: Slab<ResourceView>,
+    pub(crate) allocations: Slab<Allocation>,
+    pub(crate) views: Slab<View>,
+    /// Instances of allocations.
+    pub(crate) instances: Slab<InstanceRecord>,
+    pub(crate) retirements: Slab<Retirement>,
+    /// The global names of shared resources and keyed mutexes.
+    pub(crate) global_handles: HandleTable,
+    /// The kernel's own names, which drivers use in callbacks.
+    pub(crate) kernel_handles: HandleTable,
+    pub(crate) extents: Slab<Extent>,
+    pub(crate) pagings: Slab<Paging>,
+    pub(crate) paging_queues: Slab<PagingQueue>,
+    pub(crate) context_allocations: Slab<ContextAllocation>,
+    /// Packets with lists that are not over.
+    pub(crate) render_packets: Slab<RenderPacket>,
+    pub(crate) spaces: Slab<AddressSpace>,
+    /// Which of them a process has on an adapter.
+    pub(crate) spaces_of: BTreeMap<(Id<Process>, Id<Adapter>), IdList<AddressSpace>>,
+    /// Which devices a process has.
+    pub(crate) devices_of: BTreeMap<Id<Process>, IdList<Device>>,
+    pub(crate) keyed_mutexes: Slab<KeyedMutex>,
+    /// Updates of addresses that wait for a fence.
+    pub(crate) updates: Slab<CheckedUpdate>,
+    /// Updates whose entries are being written.
+    pub(crate) updating: Vec<PendingUpdate>,
+    /// Context allocations that were freed and still have memory.
+    pub(crate) freed_context_allocations: Vec<Id<ContextAllocation>>,
+    /// Offers that wait for work before them.
+    pub(crate) offers: Vec<PendingOffer>,
+    /// What is made hard for drivers, if anything.
+    pub(crate) pressure: Option<Pressure>,
+    pub(crate) trim_registrations: Slab<TrimRegistration>,
+    /// Who is to be told that memory is short.
+    pub(crate) pending_trims: Vec<Id<TrimRegistration>>,
+    /// Who is being told, and on which thread.
+    pub(crate) trim_in_progress: Option<(Id<TrimRegistration>, u32)>,
+    pub(crate) sync: SyncState,
+    pub(crate) permits: PermitTable,
+    /// Whoever waits for something of a device, a context or an adapter to end or to leave: all
+    /// look again when anything does.
+    pub(crate) waiters: Vec<WaitToken>,
+    /// Retirements that are idle and wait for their pass.
+    pub(crate) jobs: VecDeque<Id<Retirement>>,
+    /// Contexts that have a packet first in line.
+    pub(crate) runnable: Vec<Id<Context>>,
+    /// Packets that will never be sent, which drivers are to be told of.
+    pub(crate) cancelled: VecDeque<(Id<Context>, crate::dispatch::PacketPayload)>,
+    /// Nodes that do not move, and what is to be done about it.
+    pub(crate) recoveries: VecDeque<crate::tdr::RecoveryAction>,
+    /// Somebody is to be preempted whose pass could not be had.
+    pub(crate) held_back: bool,
+    /// Contexts that go on now, one after the other.
+    pub(crate) advancing: Vec<Id<Context>>,
+    /// The running driver calls in which something was acquired.
+    pub(crate) calls: BTreeSet<u32>,
+    /// What drivers have acquired and not let go of.
+    pub(crate) handle_data: BTreeMap<u32, HandleDataReference>,
+    pub(crate) last_handle_data: u32,
+    pub(crate) last_node: u32,
+    pub(crate) last_segment: u32,
+    pub(crate) last_table: u32,
+    /// A bug on purpose, in builds for shuttle (`planted.rs`).
+    #[cfg(shuttle)]
+    pub(crate) planted_reversal: bool,
+}
+
+impl KernelState {
+    pub(crate) fn new() -> Self {
+        Self {
+            processes: Slab::default(),
+            adapters: Slab::default(),
+            devices: Slab::default(),
+            contexts: Slab::default(),
+            resources: Slab::default(),
+            resource_views: Slab::default(),
+            allocations: Slab::default(),
+            views: Slab::default(),
+            instances: Slab::default(),
+            retirements: Slab::default(),
+            global_handles: HandleTable::global(),
+            kernel_handles: HandleTable::kernel(),
+            extents: Slab::default(),
+            pagings: Slab::default(),
+            paging_queues: Slab::default(),
+            context_allocations: Slab::default(),
+            render_packets: Slab::default(),
+            spaces: Slab::default(),
+            spaces_of: BTreeMap::new(),
+            devices_of: BTreeMap::new(),
+            keyed_mutexes: Slab::default(),
+            freed_context_allocations: Vec::new(),
+            offers: Vec::new(),
+            pressure: None,
+            trim_registrations: Slab::default(),
+            pending_trims: Vec::new(),
+            trim_in_progress: None,
+            sync: SyncState::default(),
+            permits: PermitTable::default(),
+            waiters: Vec::new(),
+            jobs: VecDeque::new(),
+            runnable: Vec::new(),
+            advancing: Vec::new(),
+            held_back: false,
+            updates: Slab::default(),
+            updating: Vec::new(),
+            cancelled: VecDeque::new(),
+            recoveries: VecDeque::new(),
+            calls: BTreeSet::new(),
+            handle_data: BTreeMap::new(),
+            last_handle_data: 0,
+            last_node: 0,
+            last_segment: 0,
+            last_table: 0,
+            #[cfg(shuttle)]
+            planted_reversal: false,
+        }
+    }
+
+    /// Checks every invariant; answers the first that does not hold.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        for (number, process) in self.processes.iter() {
+            for (handle, object) in process.handles.iter() {
+                if !self.is_alive(object) {
+                    return Err(format!("{number} names {} ({handle:?}): gone", object.subject()));
+                }
+            }
+        }
+        for (number, view) in self.views.iter() {
+            self.validate_view(number, view)?;
+        }
+        for (number, allocation) in self.allocations.iter() {
+            let resource = allocation.resource.map(|it| self.resources.get(it));
+            let member = |it: Option<&Resource>| it.is_some_and(|it| it.members.contains(&number));
+            if resource.is_some_and(|it| !member(it)) {
+                return Err(format!("{number} is no member of its resource"));
+            }
+            self.validate_instances(number, allocation)?;
+            if allocation.views.is_empty() && !allocation.in_transition {
+                return Err(format!("{number} lives without a view"));
+            }
+        }
+        self.validate_keyed_mutexes()?;
+        for (number, retirement) in self.retirements.iter() {
+            if retirement.views.iter().any(|it| self.views.get(*it).is_none()) {
+                return Err(format!("{number} ends a view that is gone"));
+            }
+        }
+        self.validate_spaces()
+    }
+
+    fn validate_view(&self, number: Id<View>, view: &View) -> Result<(), String> {
+        let listed =
+            self.allocations.get(view.allocation).is_some_and(|it| it.views.contains(&number));
+        let device = self.devices.get(view.device);
+        if !listed || device.is_none() {
+            return Err(format!("{number} is not listed where it belongs"));
+        }
+        if (view.stage == ViewStage::Live) == view.retirement.is_some()
+            && view.stage != ViewStage::Unpublished
+        {
+            return Err(format!("{number} is {:?} with {:?}", view.stage, view.retirement));
+        }
+        let handles = device.and_then(|it| self.processes.get(it.process?)).map(|it| &it.handles);
+        let named = handles.is_some_and(|it| it.lookup(view.handle) == Ok(number.into()));
+        if (view.stage == ViewStage::Live) != named {
+            return Err(format!("{number} is {:?}, named: {named}", view.stage));
+        }
+        Ok(())
+    }
+
+    fn is_alive(&self, object: ObjectId) -> bool {
+        match object {
+            ObjectId::Adapter(id) => self.adapters.contains(id),
+            ObjectId::Device(id) => self.devices.contains(id),
+            ObjectId::Context(id) => self.contexts.contains(id),
+            ObjectId::ResourceView(id) => self.resource_views.contains(id),
+            ObjectId::View(id) => self.views.contains(id),
+            ObjectId::Instance(id) => self.instances.contains(id),
+            ObjectId::PagingQueue(id) | ObjectId::QueueFence(id) => self.paging_queues.contains(id),
+            ObjectId::SyncObject(id) => self.sync.objects.contains(id),
+            ObjectId::KeyedMutex(id) => self.keyed_mutexes.contains(id),
+            // No process has handles of these.
+            ObjectId::Resource(_) | ObjectId::ContextAllocation(_) | ObjectId::AddressSpace(_) => {
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,544 @@
+//! What contexts wait for and signal from their queues, and who waits for what.
+
+use crate::address::AddressSpace;
+use crate::address::queued_update::FenceValue;
+use crate::address::update::CheckedUpdate;
+use crate::context::Context;
+use crate::device::Device;
+use crate::error::KernelError;
+use crate::handle_table::Handle;
+use crate::id_list::Id;
+use crate::kernel::Kernel;
+use crate::memory::queue::PagingQueue;
+use crate::process::Process;
+use crate::process::ProcessId;
+use crate::state::KernelState;
+use crate::sync::cpu::SyncUse;
+use crate::sync::event::Event;
+use crate::sync::{SyncObject, SyncValue};
+use flight::{EventKind, Subject, Text};
+use smallvec::SmallVec;
+
+/// What a context waits for or signals: objects, each with a value.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SyncPoints {
+    pub(super) list: SmallVec<[(SyncPoint, u64); 2]>,
+    /// The signal counts when all its contexts have come to it.
+    pub(super) broadcast: Option<Id<Broadcast>>,
+}
+
+/// Something with a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SyncPoint {
+    /// A synchronisation object.
+    Object(Id<SyncObject>),
+    /// A queue of paging work, by its fence.
+    Queue(Id<PagingQueue>),
+}
+
+/// A signal of several contexts.
+pub(crate) struct Broadcast {
+    /// How many have not come to it. None never will.
+    remaining: Option<u32>,
+    /// How many of their items are there.
+    items: u32,
+}
+
+/// A wait that is not over.
+pub(crate) struct GpuWait {
+    pub(super) waiter: Waiter,
+    /// The device it is of.
+    pub(crate) device: Id<Device>,
+    pub(crate) process: Id<Process>,
+    pub(super) points: SyncPoints,
+    /// One of them is enough.
+    pub(super) any: bool,
+    /// How it ended, for a thread that has not looked yet.
+    pub(super) result: Option<GpuWaitResult>,
+}
+
+/// Who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waiter {
+    /// A context, with this at the front of its queue.
+    Context(Id<Context>),
+    /// A thread of a client.
+    Thread,
+    /// Nobody: an event is set.
+    Event(Id<Event>),
+    /// An update of this space's addresses, by its number among all.
+    Update { update: Id<CheckedUpdate>, space: Id<AddressSpace> },
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GpuWaitResult {
+    Satisfied,
+    Cancelled,
+}
+
+impl SyncPoint {
+    pub(crate) fn subject(self) -> Subject {
+        match self {
+            SyncPoint::Object(number) => number.subject(),
+            SyncPoint::Queue(number) => number.subject(),
+        }
+    }
+}
+
+impl SyncPoints {
+    pub(super) fn contains(&self, point: SyncPoint) -> bool {
+        self.list.iter().any(|it| it.0 == point)
+    }
+
+    /// How many objects it names.
+    pub(super) fn count(&self) -> u32 {
+        u32::try_from(self.list.len()).unwrap_or(u32::MAX)
+    }
+
+    fn objects(&self) -> impl Iterator<Item = (Id<SyncObject>, u64)> + '_ {
+        self.list.iter().filter_map(|(point, value)| match point {
+            SyncPoint::Object(number) => Some((*number, *value)),
+            SyncPoint::Queue(_) => None,
+        })
+    }
+}
+
+impl Kernel {
+    /// Passes a wait that stands first in a context's queue: takes all it names or nothing. When
+    /// it answers false the context is noted with what it lacks, and [`Kernel::advance`] is called
+    /// for it when that may have come.
+    pub(crate) fn try_satisfy(
+        &self,
+        state: &mut KernelState,
+        context: Id<Context>,
+        wait: &SyncPoints,
+    ) -> bool {
+        let noted = state.gpu_wait_of(context);
+        let number = noted.unwrap_or_else(|| {
+            let device = state.contexts[context].device;
+            let process = state.devices[device].owner();
+            let waiter = Waiter::Context(context);
+            let points = wait.clone();
+            self.begin_gpu_wait(
+                state,
+                GpuWait { waiter, device, process, points: points, any: false, result: None },
+            )
+        });
+        if !state.is_satisfied(wait, false) {
+            return false;
+        }
+        self.acquire_points(state, number, context, wait);
+        state.sync.gpu_waits.take(number);
+        self.log.emit(number.subject(), EventKind::GpuWaitSatisfied {});
+        self.release_points(state, wait);
+        true
+    }
+
+    /// The context has come to a signal: values rise, waiters wake. The signal is no longer in
+    /// its queue. For each context that may go on, `advance` is called: by this, or by whoever
+    /// does so already.
+    pub(crate) fn signal_points(
+        &self,
+        state: &mut KernelState,
+        context: Id<Context>,
+        signal: &SyncPoints,
+    ) {
+        if self.reach_broadcast(state, context, signal) {
+            let component = if signal.broadcast.is_some() { "broadcast" } else { "context" };
+            for (number, value) in signal.objects() {
+                self.signal_one(state, number, value, component);
+            }
+        }
+        self.release_points(state, signal);
+        self.resume_satisfied(state);
+    }
+
+    /// A queued wait or signal will never be reached (its device is lost): references go.
+    pub(crate) fn cancel_points(
+        &self,
+        state: &mut KernelState,
+        context: Option<Id<Context>>,
+        points: &SyncPoints,
+    ) {
+        if points.broadcast.is_none()
+            && let Some(number) = context.and_then(|context| state.gpu_wait_of(context))
+        {
+            state.sync.gpu_waits.take(number);
+            self.log.emit(number.subject(), EventKind::GpuWaitCancelled {});
+        }
+        if let Some(it) = points.broadcast.and_then(|it| state.sync.broadcasts.get_mut(it)) {
+            it.remaining = None;
+        }
+        state.leave_broadcast(points);
+        self.release_points(state, points);
+    }
+
+    /// Whether a signal counts now that this context has come to it.
+    fn reach_broadcast(
+        &self,
+        state: &mut KernelState,
+        context: Id<Context>,
+        signal: &SyncPoints,
+    ) -> bool {
+        let Some(broadcast) = signal.broadcast else { return true };
+        let it = &mut state.sync.broadcasts[broadcast];
+        it.remaining = it.remaining.map(|it| it.saturating_sub(1));
+        let remaining = it.remaining;
+        let (broadcast, context) = (broadcast.serial(), context.subject());
+        for (point, _) in &signal.list {
+            if let Some(remaining) = remaining {
+                self.log.emit(
+                    point.subject(),
+                    EventKind::SyncReached { broadcast, context, remaining },
+                );
+            }
+        }
+        state.leave_broadcast(signal);
+        remaining == Some(0)
+    }
+
+    /// Signals one object.
+    fn signal_one(
+        &self,
+        state: &mut KernelState,
+        number: Id<SyncObject>,
+        target: u64,
+        component: &'static str,
+    ) {
+        let it = &mut state.sync.objects[number];
+        match &mut it.state {
+            SyncValue::Mutex { held } => *held = None,
+            // WINDOWS: what becomes of a signal above the most is not documented; here it is lost.
+            SyncValue::Semaphore { count, limit } if *limit == 0 || *count < *limit => {
+                *count = count.saturating_add(1);
+            }
+            SyncValue::Semaphore { .. } => (),
+            // WINDOWS: the GPU writes what it is told; the CPU alone is refused (our reading).
+            SyncValue::Fence { value } | SyncValue::Monitored { value } => *value = target,
+            SyncValue::Notification { event } => {
+                let event = *event;
+                self.set_event(state, event, Some(number.subject()));
+                return;
+            }
+        }
+        self.sync_changed(state, number, component);
+    }
+
+    /// Something has changed: whoever waits for it, and can go on, does.
+    pub(crate) fn recheck_waits(&self, state: &mut KernelState, point: SyncPoint) {
+        if state.sync.gpu_waits.is_empty() {
+            return;
+        }
+        let waits =
+            |it: &(Id<GpuWait>, &GpuWait)| it.1.result.is_none() && it.1.points.contains(point);
+        let all: Vec<Id<GpuWait>> =
+            state.sync.gpu_waits.iter().filter(waits).map(|it| it.0).collect();
+        for number in all {
+            // The end of another wait may have ended it.
+            let Some(it) = state.sync.gpu_waits.get(number) else { continue };
+            if let Waiter::Context(context) = it.waiter {
+                if !state.sync.satisfied.contains(&context) {
+                    state.sync.satisfied.push_back(context);
+                }
+            } else if state.is_satisfied(&it.points, it.any) {
+                self.end_gpu_wait(state, number, GpuWaitResult::Satisfied);
+            }
+        }
+        self.wake_all(state);
+    }
+
+    /// Lets contexts and updates of addresses go on that have come to what they waited for. They may signal others: those
+    /// go on here, too, and not inside their turn.
+    pub(crate) fn resume_satisfied(&self, state: &mut KernelState) {
+        if std::mem::replace(&mut state.sync.waking, true) {
+            return;
+        }
+        loop {
+            if let Some(context) = state.sync.satisfied.pop_front() {
+                self.advance(state, context);
+            } else if let Some(update) = state.sync.due.pop_front() {
+                self.apply_due_update(state, update);
+            } else {
+                break;
+            }
+        }
+        state.sync.waking = false;
+    }
+
+    /// Notes a wait, and says so.
+    pub(super) fn begin_gpu_wait(&self, state: &mut KernelState, it: GpuWait) -> Id<GpuWait> {
+        let (waiter, form) = match it.waiter {
+            Waiter::Context(context) => (context.subject(), "context"),
+            Waiter::Thread => (it.process.subject(), "thread"),
+            Waiter::Event(event) => (event.subject(), "event"),
+            Waiter::Update { space, .. } => (space.subject(), "update"),
+        };
+        let (any, points) = (it.any, it.points.clone());
+        let number = state.sync.gpu_waits.insert(it);
+        let subject = number.subject();
+        let form: Text = form.into();
+        self.log.emit(
+            subject,
+            EventKind::GpuWaitStarted { waiter, waiter_kind: form, any, count: points.count() },
+        );
+        for (point, value) in points.list {
+            self.log.emit(subject, EventKind::GpuWaitObject { of: point.subject(), value });
+        }
+        number
+    }
+
+    /// A wait of a thread or an event is over.
+    pub(super) fn end_gpu_wait(
+        &self,
+        state: &mut KernelState,
+        number: Id<GpuWait>,
+        over: GpuWaitResult,
+    ) {
+        // The end of another wait may have ended it.
+        let Some(it) = state.sync.gpu_waits.get_mut(number) else { return };
+        if it.result.is_some() {
+            return;
+        }
+        it.result = Some(over);
+        let (waiter, points, subject) = (it.waiter, it.points.clone(), number.subject());
+        if let Waiter::Event(event) = waiter {
+            state.sync.gpu_waits.take(number);
+            if over == GpuWaitResult::Satisfied {
+                self.set_event(state, event, Some(subject));
+            }
+            state.release_event(event);
+        }
+        if let Waiter::Update { .. } = waiter {
+            state.sync.gpu_waits.take(number);
+        }
+        let message = match over {
+            GpuWaitResult::Satisfied => EventKind::GpuWaitSatisfied {},
+            GpuWaitResult::Cancelled => EventKind::GpuWaitCancelled {},
+        };
+        self.log.emit(subject, message);
+        self.release_points(state, &points);
+        match (waiter, over) {
+            (Waiter::Update { update, .. }, GpuWaitResult::Satisfied) => {
+                state.sync.due.push_back(update)
+            }
+            (Waiter::Update { update, .. }, GpuWaitResult::Cancelled) => {
+                self.drop_update(state, update)
+            }
+            _ => (),
+        }
+    }
+
+    /// Ends waits of threads and events whose owner ends.
+    pub(crate) fn cancel_gpu_waits(
+        &self,
+        state: &mut KernelState,
+        cause: impl Fn(&GpuWait) -> bool,
+    ) {
+        let context = |it: &GpuWait| matches!(it.waiter, Waiter::Context(_));
+        let all = state.sync.gpu_waits.iter().filter(|(_, it)| cause(it) && !context(it));
+        let all: Vec<Id<GpuWait>> = all.map(|it| it.0).collect();
+        for number in all {
+            self.end_gpu_wait(state, number, GpuWaitResult::Cancelled);
+        }
+        self.wake_all(state);
+    }
+
+    /// Takes what a wait takes away.
+    fn acquire_points(
+        &self,
+        state: &mut KernelState,
+        number: Id<GpuWait>,
+        context: Id<Context>,
+        wait: &SyncPoints,
+    ) {
+        for (object, _) in wait.objects() {
+            let it = &mut state.sync.objects[object];
+            match &mut it.state {
+                SyncValue::Mutex { held } => *held = Some(super::MutexOwner::Context(context)),
+                SyncValue::Semaphore { count, .. } => *count = count.saturating_sub(1),
+                SyncValue::Fence { .. }
+                | SyncValue::Monitored { .. }
+                | SyncValue::Notification { .. } => continue,
+            }
+            let remaining = it.state.value();
+            let component = number.subject();
+            self.log.emit(object.subject(), EventKind::SyncAcquired { by: component, remaining });
+        }
+    }
+
+    /// The fence that an update of addresses waits for, and signals.
+    pub(crate) fn find_update_fence(
+        &self,
+        state: &KernelState,
+        process: ProcessId,
+        device: Id<Device>,
+        (handle, value): (Handle, u64),
+    ) -> Result<Id<SyncObject>, KernelError> {
+        let next = (handle, value.saturating_add(1));
+        self.resolve_sync_point(
+            state,
+            process,
+            device,
+            next,
+            SyncUse::Signal { rewinds: true },
+            true,
+        )?;
+        match self.resolve_sync_point(
+            state,
+            process,
+            device,
+            (handle, value),
+            SyncUse::Wait,
+            true,
+        )? {
+            SyncPoint::Object(number) => Ok(number),
+            // It was no such above.
+            SyncPoint::Queue(number) => Err(KernelError::NotMonitored(number.subject())),
+        }
+    }
+
+    /// An update of addresses waits for its fence.
+    pub(crate) fn begin_update_wait(
+        &self,
+        state: &mut KernelState,
+        (update, space): (Id<CheckedUpdate>, Id<AddressSpace>),
+        (process, device): (Id<Process>, Id<Device>),
+        fence: FenceValue,
+    ) {
+        let points = points_of(fence);
+        state.retain_points(&points);
+        let waiter = Waiter::Update { update, space };
+        self.begin_gpu_wait(
+            state,
+            GpuWait { waiter, device, process, points: points, any: false, result: None },
+        );
+    }
+
+    /// An update of addresses is done.
+    pub(crate) fn signal_update(&self, state: &mut KernelState, fence: FenceValue) {
+        let target = fence.value.saturating_add(1);
+        // A reset may have given it its highest value meanwhile.
+        let higher =
+            state.sync.objects.get(fence.object).is_some_and(
+                |it| matches!(it.state, SyncValue::Monitored { value } if value > target),
+            );
+        if !higher {
+            self.signal_one(state, fence.object, target, "update");
+        }
+    }
+
+    /// An update of addresses needs its fence no more.
+    pub(crate) fn release_fence(&self, state: &mut KernelState, fence: FenceValue) {
+        self.release_points(state, &points_of(fence));
+    }
+
+    /// Something that needed objects is gone.
+    pub(super) fn release_points(&self, state: &mut KernelState, points: &SyncPoints) {
+        for (number, _) in points.objects() {
+            state.sync.objects[number].uses -= 1;
+            self.end_unused_sync(state, number);
+        }
+    }
+}
+
+fn points_of(fence: FenceValue) -> SyncPoints {
+    let list = SmallVec::from_slice(&[(SyncPoint::Object(fence.object), fence.value)]);
+    SyncPoints { list, broadcast: None }
+}
+
+impl KernelState {
+    /// An update of addresses needs its fence, until it has signalled it.
+    pub(crate) fn retain_fence(&mut self, fence: FenceValue) {
+        self.retain_points(&points_of(fence));
+    }
+
+    /// Whether an update of addresses can be applied.
+    pub(crate) fn is_fence_reached(&self, fence: FenceValue) -> bool {
+        self.is_satisfied(&points_of(fence), false)
+    }
+
+    /// Something needs objects.
+    pub(super) fn retain_points(&mut self, points: &SyncPoints) {
+        for (number, _) in points.objects() {
+            self.sync.objects[number].uses += 1;
+        }
+    }
+
+    /// A signal of so many contexts, of which each has an item.
+    pub(super) fn begin_broadcast(&mut self, contexts: u32) -> Id<Broadcast> {
+        self.sync.broadcasts.insert(Broadcast { remaining: Some(contexts), items: contexts })
+    }
+
+    /// An item of a broadcast is gone: with the last one goes the broadcast.
+    fn leave_broadcast(&mut self, points: &SyncPoints) {
+        let Some(number) = points.broadcast else { return };
+        let it = &mut self.sync.broadcasts[number];
+        it.items = it.items.saturating_sub(1);
+        if it.items == 0 {
+            self.sync.broadcasts.take(number);
+        }
+    }
+
+    /// The wait that is noted for a context.
+    fn gpu_wait_of(&self, context: Id<Context>) -> Option<Id<GpuWait>> {
+        if self.sync.gpu_waits.is_empty() {
+            return None;
+        }
+        let waiter = Waiter::Context(context);
+        self.sync.gpu_waits.iter().find(|(_, it)| it.waiter == waiter).map(|it| it.0)
+    }
+
+    /// Whether a wait can pass now.
+    pub(super) fn is_satisfied(&self, points: &SyncPoints, any: bool) -> bool {
+        let met = |(point, value): &(SyncPoint, u64)| match point {
+            SyncPoint::Queue(number) => {
+                self.paging_queues.get(*number).is_none_or(|it| it.last_signalled >= *value)
+            }
+            SyncPoint::Object(number) => {
+                let often = points.list.iter().filter(|it| it.0 == *point).count();
+                self.sync.objects.get(*number).is_none_or(|it| it.is_reached(*value, often))
+            }
+        };
+        if any { points.list.iter().any(met) } else { points.list.iter().all(met) }
+    }
+
+    /// What a wait lacks, in words.
+    pub(crate) fn describe_missing(&self, points: &SyncPoints) -> String {
+        let one = |(point, value): &(SyncPoint, u64)| match point {
+            SyncPoint::Queue(number) => {
+                let done = self.paging_queues.get(*number).map_or(0, |it| it.last_signalled);
+                format!("{}, which has signalled {done}, to signal {value}", point.subject())
+            }
+            SyncPoint::Object(number) => {
+                let stands = self.describe_sync(*number);
+                match self.sync.objects.get(*number).map(|it| it.state) {
+                    Some(SyncValue::Fence { .. } | SyncValue::Monitored { .. }) => {
+                        format!("{stands}, to have {value}")
+                    }
+                    _ => stands,
+                }
+            }
+        };
+        let unmet = |it: &&(SyncPoint, u64)| {
+            let alone = SyncPoints { list: SmallVec::from_slice(&[**it]), broadcast: None };
+            !self.is_satisfied(&alone, false)
+        };
+        let all: Vec<String> = points.list.iter().filter(unmet).map(one).collect();
+        all.join(" and for ")
+    }
+}
+
+impl SyncObject {
+    /// Whether so many waits in one can pass.
+    fn is_reached(&self, target: u64, often: usize) -> bool {
+        match self.state {
+            SyncValue::Mutex { held } => held.is_none(),
+            SyncValue::Semaphore { count, .. } => count as usize >= often,
+            SyncValue::Fence { value } | SyncValue::Monitored { value } => value >= target,
+            // WINDOWS: a notification is signalled and not waited for; a wait for one does not
+            // end (our reading).
+            SyncValue::Notification { .. } => false,
+        }
+    }
+}

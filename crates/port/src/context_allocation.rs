@@ -1,0 +1,226 @@
+//! Memory that a driver asks for, for its contexts: `DxgkCb*ContextAllocation`.
+//!
+//! The door looks at levels, pointers and `hAdapter`; what the other handles and numbers mean,
+//! the kernel judges.
+#![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::callback_entry::{read, write};
+use crate::door::Door;
+use crate::interface::row;
+use crate::placement;
+use crate::private_data::MAX_SIZE;
+use crate::query::judge;
+use crate::status::status_from_result;
+use abi::display::{
+    DXGK_CREATECONTEXTALLOCATIONFLAGS as CreateFlags, DXGKARGCB_CREATECONTEXTALLOCATION,
+    DXGKARGCB_MAPCONTEXTALLOCATION, DXGKARGCB_UPDATECONTEXTALLOCATION,
+};
+use abi::{HANDLE, NTSTATUS};
+use flight::RuleId;
+use kernel::miniport::{DriverError, DriverResult};
+use kernel::operation::CreateContextAllocationArgs;
+use std::sync::Arc;
+use std::{ptr, slice};
+
+/// What is wrong with an argument or a level is an invalid parameter (D-55).
+const BAD_ARGUMENT: DriverError = DriverError::Invalid;
+
+/// Makes an allocation for a context, or for all of a device.
+///
+/// # Safety
+///
+/// `args` points to a structure that may be written, or is null.
+pub(crate) unsafe extern "win64-unwind" fn DxgkCbCreateContextAllocation(
+    args: *mut DXGKARGCB_CREATECONTEXTALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The caller promises the same.
+    let given = unsafe { read(args) };
+    let door = || match given {
+        Some(it) => adapter_door(
+            it.hAdapter,
+            RuleId::CB_CTXALLOC_003,
+            row::DxgkCbCreateContextAllocation.name,
+        ),
+        None => Door::running(),
+    };
+    let made = row::DxgkCbCreateContextAllocation.answer(door, Err(BAD_ARGUMENT), |door, at| {
+        let Some(args) = given else { return Err(BAD_ARGUMENT) };
+        door.services().create_context_allocation(at, &context_allocation_args(&args))
+    });
+    if let (Ok(name), Some(given)) = (made, given) {
+        let hAllocation = ptr::without_provenance_mut(name);
+        // SAFETY: The caller promises the same.
+        unsafe { write(args, DXGKARGCB_CREATECONTEXTALLOCATION { hAllocation, ..given }) };
+    }
+    status_from_result(made.map(|_| ()))
+}
+
+/// Ends one.
+pub(crate) extern "win64-unwind" fn DxgkCbDestroyContextAllocation(
+    adapter: HANDLE,
+    allocation: HANDLE,
+) -> NTSTATUS {
+    let door =
+        || adapter_door(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbDestroyContextAllocation.name);
+    status_from_result(row::DxgkCbDestroyContextAllocation.answer(
+        door,
+        Err(BAD_ARGUMENT),
+        |door, at| door.services().destroy_context_allocation(at, allocation.addr()),
+    ))
+}
+
+/// Has one brought up to date, and waits for it.
+///
+/// # Safety
+///
+/// `args` points to a structure, or is null; its private data has as many bytes as it says.
+pub(crate) unsafe extern "win64-unwind" fn DxgkCbUpdateContextAllocation(
+    adapter: HANDLE,
+    args: *const DXGKARGCB_UPDATECONTEXTALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The caller promises the same.
+    let args = unsafe { read(args) };
+    let door =
+        || adapter_door(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbUpdateContextAllocation.name);
+    status_from_result(row::DxgkCbUpdateContextAllocation.answer(
+        door,
+        Err(BAD_ARGUMENT),
+        |door, at| {
+            let Some(args) = args else { return Err(BAD_ARGUMENT) };
+            // SAFETY: The caller promises the same.
+            let private =
+                unsafe { copy_bytes(args.pPrivateDriverData.cast(), args.PrivateDriverDataSize) };
+            let name = args.hAllocation.addr();
+            private.and_then(|bytes| door.services().update_context_allocation(at, name, &bytes))
+        },
+    ))
+}
+
+/// Answers where one is in the GPU's addresses; zero is nowhere.
+///
+/// # Safety
+///
+/// `args` points to a structure, or is null.
+pub(crate) unsafe extern "win64-unwind" fn DxgkCbMapContextAllocation(
+    adapter: HANDLE,
+    args: *const DXGKARGCB_MAPCONTEXTALLOCATION,
+) -> u64 {
+    // SAFETY: The caller promises the same.
+    let args = unsafe { read(args) };
+    let door =
+        || adapter_door(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbMapContextAllocation.name);
+    row::DxgkCbMapContextAllocation.answer(door, 0, |door, at| {
+        let Some(args) = args else { return 0 };
+        let (name, first, pages) = (args.hAllocation.addr(), args.OffsetInPages, args.SizeInPages);
+        door.services().map_context_allocation(at, name, first, pages).unwrap_or(0)
+    })
+}
+
+/// The door that `hAdapter` means: the `DeviceHandle` that the driver was given when it started.
+fn adapter_door(handle: HANDLE, rule: RuleId, name: &'static str) -> Option<Arc<Door>> {
+    let found = Door::find(handle);
+    let door = found.clone().or_else(Door::running)?;
+    let broken = found.is_none().then(|| {
+        format!("hAdapter of {name} means no adapter: it is the DeviceHandle of DXGKRNL_INTERFACE")
+    });
+    judge(door.services(), rule, name, broken);
+    found
+}
+
+fn context_allocation_args(
+    args: &DXGKARGCB_CREATECONTEXTALLOCATION,
+) -> CreateContextAllocationArgs {
+    CreateContextAllocationArgs {
+        device: args.hDevice.addr(),
+        context: args.hContext.addr(),
+        shared: args.ContextAllocationFlags.has(CreateFlags::SharedAcrossContexts),
+        size: args.Size as u64,
+        alignment: args.Alignment.into(),
+        requirements: placement::context_allocation_requirements(args),
+        driver_handle: args.hDriverAllocation.expose_provenance(),
+    }
+}
+
+/// A copy of so many bytes that a driver points at.
+///
+/// # Safety
+///
+/// There are so many bytes, or `from` is null.
+unsafe fn copy_bytes(from: *const u8, size: u32) -> DriverResult<Vec<u8>> {
+    match (from.is_null(), size) {
+        (_, 0) => Ok(Vec::new()),
+        (true, _) => Err(BAD_ARGUMENT),
+        (false, MAX_SIZE..) => Err(DriverError::NoMemory),
+        // SAFETY: It is not null, so the caller promises the bytes.
+        (false, size) => Ok(unsafe { slice::from_raw_parts(from, size as usize) }.to_vec()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use abi::display::{DXGK_ALLOCATIONINFOFLAGS, DXGK_SEGMENTPREFERENCE};
+    use abi::status::STATUS_INVALID_PARAMETER;
+    use kernel::segment::{SegmentPreference, SegmentSet};
+
+    #[test]
+    fn what_a_driver_asks_for_is_what_the_kernel_hears() {
+        let word = |it| ptr::without_provenance_mut(it);
+        let args = DXGKARGCB_CREATECONTEXTALLOCATION {
+            ContextAllocationFlags: CreateFlags { Value: CreateFlags::SharedAcrossContexts },
+            hAdapter: word(1),
+            hDevice: word(0x40),
+            hContext: word(0x80),
+            hDriverAllocation: word(0xd00d),
+            Size: 12_288,
+            Alignment: 8192,
+            SupportedSegmentSet: 0b11,
+            EvictionSegmentSet: 0b10,
+            PreferredSegment: DXGK_SEGMENTPREFERENCE { Value: 2 },
+            Flags: DXGK_ALLOCATIONINFOFLAGS { Value: DXGK_ALLOCATIONINFOFLAGS::CpuVisible },
+            ..DXGKARGCB_CREATECONTEXTALLOCATION::ZERO
+        };
+        let order = context_allocation_args(&args);
+        assert_eq!((order.device, order.context, order.shared), (0x40, 0x80, true));
+        assert_eq!((order.size, order.alignment, order.driver_handle), (12_288, 8192, 0xd00d));
+        assert_eq!(order.requirements.segments, SegmentSet::of(&[1, 2]));
+        assert_eq!(order.requirements.evict, SegmentSet::of(&[2]));
+        assert_eq!(
+            order.requirements.preferred[0],
+            Some(SegmentPreference { segment: 2, from_top: false })
+        );
+        assert!(order.requirements.flags.cpu_visible);
+    }
+
+    #[test]
+    fn private_data_is_copied_or_refused() {
+        // SAFETY: There are three bytes, or null.
+        assert_eq!(unsafe { copy_bytes([1, 2, 3].as_ptr(), 3) }, Ok(vec![1, 2, 3]));
+        // SAFETY: As above.
+        assert_eq!(unsafe { copy_bytes(ptr::null(), 0) }, Ok(vec![]));
+        // SAFETY: As above.
+        assert_eq!(unsafe { copy_bytes(ptr::null(), 4) }, Err(DriverError::Invalid));
+        // SAFETY: The bytes are not read.
+        assert_eq!(unsafe { copy_bytes([1].as_ptr(), u32::MAX) }, Err(DriverError::NoMemory));
+    }
+
+    #[test]
+    fn what_comes_for_no_door_is_refused() {
+        let nobody = ptr::without_provenance_mut(usize::MAX);
+        let mut args = DXGKARGCB_CREATECONTEXTALLOCATION::ZERO;
+        args.hAdapter = nobody;
+        // SAFETY: It is a structure.
+        let error = unsafe { DxgkCbCreateContextAllocation(&raw mut args) };
+        assert_eq!((error, args.hAllocation), (STATUS_INVALID_PARAMETER, ptr::null_mut()));
+        // SAFETY: Null is allowed.
+        let error = unsafe { DxgkCbCreateContextAllocation(ptr::null_mut()) };
+        assert_eq!(error, STATUS_INVALID_PARAMETER);
+        assert_eq!(DxgkCbDestroyContextAllocation(nobody, nobody), STATUS_INVALID_PARAMETER);
+        // SAFETY: Null is allowed.
+        let error = unsafe { DxgkCbUpdateContextAllocation(nobody, ptr::null()) };
+        assert_eq!(error, STATUS_INVALID_PARAMETER);
+        // SAFETY: Null is allowed.
+        assert_eq!(unsafe { DxgkCbMapContextAllocation(nobody, ptr::null()) }, 0);
+    }
+}

@@ -1,0 +1,75 @@
+//! What a driver asks about a client's handle: its kin, and where it is.
+#![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::callback_entry::{read, write};
+use crate::door::Door;
+use crate::interface::row;
+use crate::status::status_from_result;
+use abi::display::{DXGKARGCB_ENUMHANDLECHILDREN, DXGKARGCB_GETCAPTUREADDRESS};
+use abi::{D3DKMT_HANDLE, NTSTATUS};
+use kernel::handle_table::Handle;
+use kernel::miniport::DriverError;
+
+/// Answers the handle of the resource that an allocation belongs to; none for one that stands
+/// alone.
+pub(crate) extern "win64-unwind" fn DxgkCbGetHandleParent(
+    allocation: D3DKMT_HANDLE,
+) -> D3DKMT_HANDLE {
+    row::DxgkCbGetHandleParent.answer(Door::running, 0, |door, at| {
+        door.services().parent_of(at, Handle(allocation)).map_or(0, |it| it.0)
+    })
+}
+
+/// Answers the handle of a member of a resource; none behind the last.
+///
+/// # Safety
+///
+/// `data` points to a structure, or is null.
+pub(crate) unsafe extern "win64-unwind" fn DxgkCbEnumHandleChildren(
+    data: *const DXGKARGCB_ENUMHANDLECHILDREN,
+) -> D3DKMT_HANDLE {
+    // SAFETY: The caller promises the same.
+    let data = unsafe { read(data) };
+    row::DxgkCbEnumHandleChildren.answer(Door::running, 0, |door, at| {
+        let child = data.and_then(|it| door.services().child_of(at, Handle(it.hObject), it.Index));
+        child.map_or(0, |it| it.0)
+    })
+}
+
+/// Answers where an allocation is that video is captured into.
+///
+/// # Safety
+///
+/// `data` points to a structure that may be written, or is null.
+pub(crate) unsafe extern "win64-unwind" fn DxgkCbGetCaptureAddress(
+    data: *mut DXGKARGCB_GETCAPTUREADDRESS,
+) -> NTSTATUS {
+    let wrong = Err(DriverError::Invalid);
+    // SAFETY: The caller promises the same.
+    let given = unsafe { read(data) };
+    let found = row::DxgkCbGetCaptureAddress.answer(Door::running, wrong, |door, at| {
+        let Some(given) = given else { return wrong };
+        door.services().capture_address(at, Handle(given.hAllocation))
+    });
+    if let (Ok((segment, address)), Some(given)) = (found, given) {
+        let PhysicalAddress = address.cast_signed();
+        let text = DXGKARGCB_GETCAPTUREADDRESS { SegmentId: segment, PhysicalAddress, ..given };
+        // SAFETY: The caller promises the same.
+        unsafe { write(data, text) };
+    }
+    status_from_result(found.map(|_| ()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr;
+
+    #[test]
+    fn outside_a_driver_there_is_no_kin() {
+        assert_eq!(DxgkCbGetHandleParent(0x4000_0040), 0);
+        // SAFETY: Null is allowed.
+        assert_eq!(unsafe { DxgkCbEnumHandleChildren(ptr::null()) }, 0);
+    }
+}

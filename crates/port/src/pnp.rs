@@ -1,0 +1,245 @@
+//! The life of an adapter in its driver: met, started, stopped, forgotten; and its interrupts.
+#![expect(unsafe_code, reason = "calls the functions a driver registered")]
+
+use crate::device_memory::end_mappings;
+use crate::display::{Adapter, TableDriver};
+use crate::door::Door;
+use crate::interface::interface;
+use crate::private_data::pointer;
+use crate::query::judge;
+use crate::status::result_from_status;
+use abi::display::{DXGK_INTERRUPT_CRTC_VSYNC, DXGK_INTERRUPT_DMA_COMPLETED};
+use abi::miniport::{
+    DISPLAY_ADAPTER_HW_ID, DXGK_DISPLAY_INFORMATION, DXGK_START_INFO, DxgkRemovalPnPNotify,
+    PowerActionHibernate, PowerActionNone, PowerActionSleep, PowerDeviceD0, PowerDeviceD3,
+};
+use abi::{GUID, LUID};
+use flight::{EventKind, RuleId};
+use kernel::callbacks::KernelCallbacks;
+use kernel::miniport::{DriverError, DriverResult, Interrupt};
+use kernel::power::{PowerAction, PowerState, PowerTarget, SetPowerArgs};
+use std::ptr;
+use std::sync::Arc;
+
+/// How deep we say a node's queue is. Our choice: two, so that one waits while one runs.
+const DMA_QUEUE: u32 = 2;
+
+/// What a count is before its driver has set it: no adapter has so many.
+const UNSET: u32 = u32::MAX;
+
+/// The name of our adapters; the last bytes are the adapter's number.
+const ADAPTER: GUID = GUID {
+    Data1: 0x5749_4e44,
+    Data2: 0x5455,
+    Data3: 0x4e4e,
+    Data4: [0x45, 0x4c, 0, 0, 0, 0, 0, 0],
+};
+
+/// Entry rule: a driver that starts says how many sources and children there are.
+fn judge_counts(services: &KernelCallbacks, sources: u32, children: u32) {
+    let unset: Vec<&str> =
+        [("NumberOfVideoPresentSources", sources), ("NumberOfChildren", children)]
+            .into_iter()
+            .filter_map(|(name, count)| (count == UNSET).then_some(name))
+            .collect();
+    let broken = (!unset.is_empty()).then(|| {
+        let unset = unset.join(" and ");
+        format!("DxgkDdiStartDevice succeeded, but has not set {unset}: zero is a count, too")
+    });
+    judge(services, RuleId::KMD_PNP_004, "DxgkDdiStartDevice", broken);
+}
+
+/// The two halves of the adapter's id.
+fn luid(number: u64) -> LUID {
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of a number")]
+    LUID { LowPart: number as u32, HighPart: (number >> 32) as i32 }
+}
+
+impl TableDriver {
+    pub(crate) fn call_add_device(&self, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
+        let call = self.table.DxgkDdiAddDevice.ok_or(DriverError::Absent)?;
+        let door = Door::open(services.clone(), self.physical_device, &self.hardware);
+        let mut context = ptr::null_mut();
+
+        let status = self.run_driver(&door, || {
+            // SAFETY: By invariant 1 the function is there; `context` outlives the call, also
+            // one that unwinds.
+            unsafe { call(pointer(self.physical_device), &raw mut context) }
+        });
+
+        result_from_status(status)?;
+        // WINDOWS: success without a context declines the device (documented): nothing else is
+        // asked of the driver about it.
+        if context.is_null() {
+            return Err(DriverError::Declined);
+        }
+        let context = context.expose_provenance();
+        door.set_context(context);
+        services.set_driver_handle(context);
+        *self.adapter_slot() =
+            Some(Adapter { door, context, bases: Arc::default(), tables: Arc::default() });
+        Ok(())
+    }
+
+    pub(crate) fn call_start_device(&self) -> DriverResult<()> {
+        let call = self.table.DxgkDdiStartDevice.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter_with_log()?;
+        let services = door.services();
+        let number = services.adapter().number;
+        let mut guid = ADAPTER;
+        guid.Data4[4..].copy_from_slice(&number.to_be_bytes());
+        let mut info = DXGK_START_INFO {
+            RequiredDmaQueueEntry: DMA_QUEUE,
+            AdapterGuid: guid,
+            AdapterLuid: luid(services.luid()),
+        };
+        let mut interface =
+            interface(door.handle(), self.table.Version).ok_or(DriverError::Unsupported)?;
+        let (mut sources, mut children) = (UNSET, UNSET);
+
+        door.set_started(true);
+        let status = self.run_driver(&door, || {
+            let (info, interface) = (&raw mut info, &raw mut interface);
+            let (sources, children) = (&raw mut sources, &raw mut children);
+            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; the
+            // other places outlive the call, also one that unwinds.
+            unsafe { call(pointer(context), info, interface, sources, children) }
+        });
+
+        result_from_status(status).inspect_err(|_| door.set_started(false))?;
+        judge_counts(services, sources, children);
+        let counted = |it: u32| it != 0 && it != UNSET;
+        if counted(sources) || counted(children) {
+            services.log().emit(
+                services.adapter(),
+                EventKind::EntryMissing { name: "display output".into() },
+            );
+        }
+        Ok(())
+    }
+
+    pub(crate) fn call_stop_device(&self) -> DriverResult<()> {
+        let call = self.table.DxgkDdiStopDevice.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter_with_log()?;
+        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        let status = self.run_driver(&door, || unsafe { call(pointer(context)) });
+        door.set_started(false);
+        end_mappings(&door, "DxgkDdiStopDevice");
+        result_from_status(status)
+    }
+
+    pub(crate) fn call_stop_and_release_post_display(&self, target: u32) -> DriverResult<()> {
+        const NAME: &str = "DxgkDdiStopDeviceAndReleasePostDisplayOwnership";
+        let call = self.table.DxgkDdiStopDeviceAndReleasePostDisplayOwnership;
+        let call = call.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter_with_log()?;
+        let mut display = DXGK_DISPLAY_INFORMATION::ZERO;
+        let status = self.run_driver(&door, || {
+            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `display`
+            // outlives the call, also one that unwinds.
+            unsafe { call(pointer(context), target, &raw mut display) }
+        });
+        result_from_status(status)?;
+        door.set_started(false);
+        end_mappings(&door, NAME);
+        Ok(())
+    }
+
+    pub(crate) fn call_set_power_state(
+        &self,
+        context_allocation_args: SetPowerArgs,
+    ) -> DriverResult<()> {
+        let call = self.table.DxgkDdiSetPowerState.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter_with_log()?;
+        let of = match context_allocation_args.of {
+            PowerTarget::Adapter => DISPLAY_ADAPTER_HW_ID,
+            PowerTarget::Child(it) => it,
+        };
+        let state = match context_allocation_args.state {
+            PowerState::D0 => PowerDeviceD0,
+            PowerState::D3 => PowerDeviceD3,
+        };
+        let action = match context_allocation_args.action {
+            PowerAction::None => PowerActionNone,
+            PowerAction::Sleep => PowerActionSleep,
+            PowerAction::Hibernate => PowerActionHibernate,
+        };
+        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        let status =
+            self.run_driver(&door, || unsafe { call(pointer(context), of, state, action) });
+        result_from_status(status)
+    }
+
+    pub(crate) fn call_notify_surprise_removal(&self) -> DriverResult<()> {
+        let call = self.table.DxgkDdiNotifySurpriseRemoval.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter_with_log()?;
+        door.hardware().surprise_remove();
+        let live = DxgkRemovalPnPNotify;
+        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        let status = self.run_driver(&door, || unsafe { call(pointer(context), live) });
+        result_from_status(status)
+    }
+
+    pub(crate) fn call_reset_device(&self) -> DriverResult<()> {
+        let call = self.table.DxgkDdiResetDevice.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter_with_log()?;
+        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        self.run_driver(&door, || unsafe { call(pointer(context)) });
+        Ok(())
+    }
+
+    pub(crate) fn call_remove_device(&self) -> DriverResult<()> {
+        let call = self.table.DxgkDdiRemoveDevice.ok_or(DriverError::Absent)?;
+        // Whatever the driver answers, it was told, and is told nothing else of this adapter.
+        let adapter = self.adapter_slot().take().ok_or(DriverError::Invalid)?;
+        adapter.log_handle();
+        let Adapter { door, context, .. } = adapter;
+        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        let status = self.run_driver(&door, || unsafe { call(pointer(context)) });
+        door.services().end_driver_handle(context);
+        *self.removed_door() = Some(door);
+        result_from_status(status)
+    }
+
+    /// There need not be anything to do.
+    pub(crate) fn call_unload(&self) {
+        let Some(call) = self.table.DxgkDdiUnload else { return };
+        // A callback from here on comes too late, and is said.
+        let door = self.removed_door().take();
+        // SAFETY: By invariant 1 the function is there.
+        let body = || unsafe { call() };
+        match door {
+            Some(door) => self.run_driver(&door, body),
+            None => self.run_in_pool(body),
+        }
+    }
+
+    pub(crate) fn call_interrupt_routine(&self) -> DriverResult<bool> {
+        let call = self.table.DxgkDdiInterruptRoutine.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter()?;
+        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        let ours = self.run_driver(&door, || unsafe { call(pointer(context), 0) });
+        Ok(ours != 0)
+    }
+
+    pub(crate) fn call_dpc_routine(&self) -> DriverResult<()> {
+        let call = self.table.DxgkDdiDpcRoutine.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter()?;
+        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        self.run_driver(&door, || unsafe { call(pointer(context)) });
+        Ok(())
+    }
+
+    pub(crate) fn call_control_interrupt(&self, of: Interrupt, on: bool) -> DriverResult<()> {
+        let call = self.table.DxgkDdiControlInterrupt.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter()?;
+        let kind = match of {
+            Interrupt::Vsync => DXGK_INTERRUPT_CRTC_VSYNC,
+            Interrupt::Completed => DXGK_INTERRUPT_DMA_COMPLETED,
+        };
+        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        result_from_status(
+            self.run_driver(&door, || unsafe { call(pointer(context), kind, on.into()) }),
+        )
+    }
+}

@@ -1,0 +1,47 @@
+//! Addresses that a driver reserves for itself: `DxgkCbReserveGpuVirtualAddressRange`.
+#![expect(unsafe_code, reason = "a driver calls this, with a pointer of its own")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::callback_entry::{read, write};
+use crate::door::Door;
+use crate::interface::row;
+use crate::status::status_from_result;
+use abi::display::{
+    DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE, DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE_FLAGS as Flags,
+};
+use abi::{HANDLE, NTSTATUS};
+use kernel::miniport::DriverError;
+use kernel::mmu::ReserveAddressArgs;
+
+/// Keeps addresses of a process that the driver is told of.
+///
+/// # Safety
+///
+/// `args` points to a structure that may be written, or is null.
+pub(crate) unsafe extern "win64-unwind" fn DxgkCbReserveGpuVirtualAddressRange(
+    adapter: HANDLE,
+    args: *mut DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE,
+) -> NTSTATUS {
+    const WRONG: DriverError = DriverError::Invalid;
+    // SAFETY: The caller promises the same.
+    let given = unsafe { read(args) };
+    let door = || Door::find(adapter);
+    let row = row::DxgkCbReserveGpuVirtualAddressRange;
+    let kept = row.answer(door, Err(WRONG), |door, at| {
+        let Some(args) = given else { return Err(WRONG) };
+        let order = ReserveAddressArgs {
+            process: args.hDxgkProcess.addr(),
+            bytes: args.SizeInBytes,
+            alignment: args.Alignment.into(),
+            base: args.BaseAddress,
+            client_visible: args.Flags.has(Flags::AllowUserModeMapping),
+        };
+        door.services().reserve_range(at, &order)
+    });
+    if let (Ok(StartVirtualAddress), Some(given)) = (kept, given) {
+        let text = DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE { StartVirtualAddress, ..given };
+        // SAFETY: The caller promises the same.
+        unsafe { write(args, text) };
+    }
+    status_from_result(kept.map(|_| ()))
+}

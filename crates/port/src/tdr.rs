@@ -1,0 +1,179 @@
+//! Preemption, cancellation and recovery, as a table has them.
+#![expect(unsafe_code, reason = "calls the functions a driver registered")]
+
+use crate::display::{Adapter, TableDriver};
+use crate::private_data::{PrivateData, pointer};
+use crate::status::result_from_status;
+use abi::display::{
+    DXGK_ENGINESTATUS, DXGKARG_CANCELCOMMAND, DXGKARG_COLLECTDBGINFO, DXGKARG_COLLECTDBGINFO_EXT,
+    DXGKARG_PREEMPTCOMMAND, DXGKARG_QUERYCURRENTFENCE, DXGKARG_QUERYDEPENDENTENGINEGROUP,
+    DXGKARG_QUERYENGINESTATUS, DXGKARG_RESETENGINE, VIDEO_TDR_FAILURE, VIDEO_TDR_TIMEOUT_DETECTED,
+};
+use flight::Fence;
+use kernel::miniport::{CancelCommandArgs, CollectReason, DriverError, DriverResult};
+
+/// A reason that is none of the two which are about recovery: no bug check has the number zero.
+const OTHER_REASON: u32 = 0;
+
+impl TableDriver {
+    pub(crate) fn call_preempt_command(&self, node: u32, preemption: Fence) -> DriverResult<()> {
+        let call = self.table.DxgkDdiPreemptCommand.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter()?;
+        let args = DXGKARG_PREEMPTCOMMAND {
+            PreemptionFenceId: preemption.0,
+            NodeOrdinal: node,
+            ..DXGKARG_PREEMPTCOMMAND::ZERO
+        };
+
+        let status = self.run_driver(&door, || {
+            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
+            // outlives the call, also one that unwinds.
+            unsafe { call(pointer(context), &raw const args) }
+        });
+
+        result_from_status(status)
+    }
+
+    pub(crate) fn call_query_current_fence(&self, node: u32) -> DriverResult<Fence> {
+        let call = self.table.DxgkDdiQueryCurrentFence.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter()?;
+        let mut args =
+            DXGKARG_QUERYCURRENTFENCE { NodeOrdinal: node, ..DXGKARG_QUERYCURRENTFENCE::ZERO };
+
+        let status = self.run_driver(&door, || {
+            // SAFETY: As above.
+            unsafe { call(pointer(context), &raw mut args) }
+        });
+
+        result_from_status(status).map(|()| Fence(args.CurrentFence))
+    }
+
+    pub(crate) fn call_cancel_command(&self, packet: &CancelCommandArgs<'_>) -> DriverResult<()> {
+        let call = self.table.DxgkDdiCancelCommand.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter()?;
+        let mut private = PrivateData::copy(packet.private)?;
+        let args = DXGKARG_CANCELCOMMAND {
+            hContext: pointer(packet.context.word()),
+            DmaBufferSize: packet.length,
+            DmaBufferSubmissionEndOffset: packet.length,
+            pDmaBufferPrivateData: private.pointer(),
+            DmaBufferPrivateDataSize: private.size(),
+            DmaBufferPrivateDataSubmissionEndOffset: private.size(),
+            DmaBufferVirtualAddress: packet.commands,
+            DmaBufferUmdPrivateDataSize: private.size(),
+            ..DXGKARG_CANCELCOMMAND::ZERO
+        };
+
+        let status = self.run_driver(&door, || {
+            // SAFETY: As above, and `private` outlives the call, too.
+            unsafe { call(pointer(context), &raw const args) }
+        });
+
+        result_from_status(status)
+    }
+
+    pub(crate) fn call_query_engine_status(&self, node: u32) -> DriverResult<bool> {
+        let call = self.table.DxgkDdiQueryEngineStatus.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter()?;
+        let mut args =
+            DXGKARG_QUERYENGINESTATUS { NodeOrdinal: node, ..DXGKARG_QUERYENGINESTATUS::ZERO };
+
+        let status = self.run_driver(&door, || {
+            // SAFETY: As above.
+            unsafe { call(pointer(context), &raw mut args) }
+        });
+
+        let DXGK_ENGINESTATUS { Responsive: responsive, .. } = args.EngineStatus;
+        result_from_status(status).map(|()| responsive != 0)
+    }
+
+    pub(crate) fn call_query_dependent_engine_group(&self, node: u32) -> DriverResult<u64> {
+        let call = self.table.DxgkDdiQueryDependentEngineGroup.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter()?;
+        let mut args = DXGKARG_QUERYDEPENDENTENGINEGROUP {
+            NodeOrdinal: node,
+            ..DXGKARG_QUERYDEPENDENTENGINEGROUP::ZERO
+        };
+
+        let status = self.run_driver(&door, || {
+            // SAFETY: As above.
+            unsafe { call(pointer(context), &raw mut args) }
+        });
+
+        result_from_status(status).map(|()| args.DependentNodeOrdinalMask)
+    }
+
+    pub(crate) fn call_reset_engine(&self, node: u32) -> DriverResult<Fence> {
+        let call = self.table.DxgkDdiResetEngine.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter()?;
+        let mut args = DXGKARG_RESETENGINE { NodeOrdinal: node, ..DXGKARG_RESETENGINE::ZERO };
+
+        let status = self.run_driver(&door, || {
+            // SAFETY: As above.
+            unsafe { call(pointer(context), &raw mut args) }
+        });
+
+        // WINDOWS: the text names another member; this is the one that is there (D-44).
+        result_from_status(status).map(|()| Fence(args.LastAbortedFenceId))
+    }
+
+    pub(crate) fn call_reset_from_timeout(&self) -> DriverResult<()> {
+        let call = self.table.DxgkDdiResetFromTimeout.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter()?;
+
+        let status = self.run_driver(&door, || {
+            // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+            unsafe { call(pointer(context)) }
+        });
+
+        result_from_status(status)
+    }
+
+    pub(crate) fn call_restart_from_timeout(&self) -> DriverResult<()> {
+        let call = self.table.DxgkDdiRestartFromTimeout.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter()?;
+
+        let status = self.run_driver(&door, || {
+            // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+            unsafe { call(pointer(context)) }
+        });
+
+        result_from_status(status)
+    }
+
+    /// A driver does not say how much it wrote: all of the buffer, or as far behind it as the
+    /// guard shows.
+    pub(crate) fn call_collect_dbg_info(
+        &self,
+        reason: CollectReason,
+        into: &mut [u8],
+    ) -> DriverResult<usize> {
+        let call = self.table.DxgkDdiCollectDbgInfo.ok_or(DriverError::Absent)?;
+        let Adapter { door, context, .. } = self.adapter()?;
+        let mut notes = PrivateData::copy(into)?;
+        let mut extension = DXGKARG_COLLECTDBGINFO_EXT::ZERO;
+        let args = DXGKARG_COLLECTDBGINFO {
+            Reason: match reason {
+                CollectReason::Recovery => VIDEO_TDR_TIMEOUT_DETECTED,
+                CollectReason::RecoveryFailed => VIDEO_TDR_FAILURE,
+                CollectReason::Crash => OTHER_REASON,
+            },
+            pBuffer: notes.pointer(),
+            BufferSize: into.len(),
+            pExtension: &raw mut extension,
+        };
+
+        let status = self.run_driver(&door, || {
+            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
+            // and all it points to outlive the call, also one that unwinds.
+            unsafe { call(pointer(context), &raw const args) }
+        });
+
+        into.copy_from_slice(&notes.bytes());
+        // What lies behind it counts also if the driver says that it failed.
+        match notes.overrun() {
+            Some(bytes) => Ok(into.len() + bytes),
+            None => result_from_status(status).map(|()| into.len()),
+        }
+    }
+}

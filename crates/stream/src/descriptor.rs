@@ -1,0 +1,267 @@
+//! Descriptors: what a minidriver says it has, in plain words, and whether that can be.
+
+use crate::driver_calls::Entry;
+use crate::framing::FramingForm;
+use flight::RuleId;
+use std::fmt;
+
+/// What a device has (`KSDEVICE_DESCRIPTOR`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceDescriptor {
+    /// Which entries it has (`KSDEVICE_DISPATCH`).
+    pub dispatch: Vec<Entry>,
+    /// Its filters: each makes a factory.
+    pub filters: Vec<FilterDescriptor>,
+}
+
+/// What a filter has (`KSFILTER_DESCRIPTOR`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FilterDescriptor {
+    /// Which entries it has (`KSFILTER_DISPATCH`).
+    pub dispatch: Vec<Entry>,
+    /// Its process routine is called at dispatch level
+    /// (`KSFILTER_FLAG_DISPATCH_LEVEL_PROCESSING`).
+    pub dispatch_level: bool,
+    /// The kinds of pins it has.
+    pub pins: Vec<PinDescriptor>,
+}
+
+/// Which way data goes (`KSPIN_DATAFLOW`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flow {
+    /// Out of the filter: the driver fills frames.
+    #[default]
+    Out,
+    /// Into it: the driver reads them.
+    In,
+}
+
+/// What a pin has (`KSPIN_DESCRIPTOR_EX`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PinDescriptor {
+    /// Which entries it has (`KSPIN_DISPATCH`).
+    pub dispatch: Vec<Entry>,
+    /// Which entries its allocator has, if it has one (`KSALLOCATOR_DISPATCH`).
+    pub allocator: Option<Vec<Entry>>,
+    /// Which way data goes.
+    pub flow: Flow,
+    /// Which formats it has: ranges, in their order. One without (a bridge pin) is not opened.
+    pub formats: Vec<Format>,
+    /// What it asks of frames.
+    pub framing: Option<FramingForm>,
+    /// What is special about it (`KSPIN_FLAG_*`).
+    pub flags: Vec<PinFlag>,
+    /// How many there can be (`InstancesPossible`): none of a pin that only says what is there.
+    pub instances_possible: u32,
+    /// How many there must be before a state is changed (`InstancesNecessary`).
+    pub instances_necessary: u32,
+}
+
+impl Default for PinDescriptor {
+    fn default() -> Self {
+        Self {
+            dispatch: Vec::new(),
+            allocator: None,
+            flow: Flow::Out,
+            formats: Vec::new(),
+            framing: None,
+            flags: Vec::new(),
+            instances_possible: 1,
+            instances_necessary: 0,
+        }
+    }
+}
+
+/// A format, or a range of such (`KSDATAFORMAT`, `KSDATARANGE`). In a range a zero matches all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Format {
+    /// Its kind (`MajorFormat`).
+    pub major: u128,
+    /// Its subkind (`SubFormat`).
+    pub sub_format: u128,
+    /// What follows (`Specifier`).
+    pub specifier: u128,
+    /// How many bytes a sample has (`SampleSize`).
+    pub sample_size: u32,
+    /// What follows, which is the driver's.
+    pub block: Vec<u8>,
+}
+
+impl Format {
+    /// Whether a format is in this range.
+    pub fn contains(&self, format: &Format) -> bool {
+        let same = |range: u128, it: u128| range == 0 || range == it;
+        same(self.major, format.major)
+            && same(self.sub_format, format.sub_format)
+            && same(self.specifier, format.specifier)
+    }
+}
+
+macro_rules! flags {
+    ($($(#[doc = $doc:literal])+ $name:ident;)*) => {
+        /// What is special about a pin (`KSPIN_FLAG_*`).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum PinFlag {
+            $($(#[doc = $doc])+ $name,)*
+        }
+    };
+}
+
+flags! {
+    /// Its process routine is called at dispatch level.
+    DispatchLevelProcessing;
+    /// Its work is done before other work.
+    CriticalProcessing;
+    /// Its work is done before all other work.
+    HypercriticalProcessing;
+    /// Its work is done on another thread.
+    AsynchronousProcessing;
+    /// A frame that arrives does not start its processing.
+    DoNotInitiateProcessing;
+    /// Every frame that arrives does.
+    InitiateProcessingOnEveryArrival;
+    /// It needs no frames for that.
+    FramesNotRequiredForProcessing;
+    /// Its filter is processed if some of its pins have frames.
+    SomeFramesRequiredForProcessing;
+    /// Frames leave in their order.
+    EnforceFifo;
+    /// Its frames are described for the hardware.
+    GenerateMappings;
+    /// It has a trailing edge.
+    DistinctTrailingEdge;
+    /// It is processed only while it runs.
+    ProcessInRunStateOnly;
+    /// Its filter is processed if any pin runs.
+    ProcessIfAnyInRunState;
+    /// It moves in steps.
+    UseStandardTransport;
+    /// It may jump.
+    DoNotUseStandardTransport;
+}
+
+/// Flags that exclude each other.
+const EXCLUSIVE_FLAGS: [(PinFlag, PinFlag); 5] = [
+    (PinFlag::CriticalProcessing, PinFlag::HypercriticalProcessing),
+    (PinFlag::DoNotInitiateProcessing, PinFlag::InitiateProcessingOnEveryArrival),
+    (PinFlag::FramesNotRequiredForProcessing, PinFlag::SomeFramesRequiredForProcessing),
+    (PinFlag::ProcessInRunStateOnly, PinFlag::ProcessIfAnyInRunState),
+    (PinFlag::UseStandardTransport, PinFlag::DoNotUseStandardTransport),
+];
+
+/// Something that cannot be, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescriptorError(pub String);
+
+impl std::error::Error for DescriptorError {}
+
+impl fmt::Display for DescriptorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A rule that was looked at, and how it was broken.
+pub(crate) type RuleCheck = (RuleId, Option<String>);
+
+impl PinDescriptor {
+    /// Whether it has a flag.
+    pub fn has_flag(&self, flag: PinFlag) -> bool {
+        self.flags.contains(&flag)
+    }
+
+    /// Whether its states are walked in steps.
+    pub fn changes_state_stepwise(&self) -> bool {
+        !self.has_flag(PinFlag::DoNotUseStandardTransport)
+    }
+
+    fn judge(&self, filter: &FilterDescriptor, all: &mut Vec<RuleCheck>) {
+        let both = EXCLUSIVE_FLAGS
+            .iter()
+            .find(|(one, other)| self.has_flag(*one) && self.has_flag(*other));
+        let broken = both.map(|(one, other)| {
+            format!("a pin has both {one:?} and {other:?}, which exclude each other")
+        });
+        all.push((RuleId::KS_PIN_010, broken));
+        let processed = self.dispatch.contains(&Entry::PinProcess)
+            || filter.dispatch.contains(&Entry::FilterProcess);
+        if self.has_flag(PinFlag::DoNotInitiateProcessing) && self.changes_state_stepwise() {
+            let broken = (!processed).then(|| {
+                "a pin of standard transport does not initiate processing, and neither it nor its \
+                 filter has a process routine"
+                    .to_owned()
+            });
+            all.push((RuleId::KS_PIN_011, broken));
+        }
+        if let Some(allocator) = &self.allocator {
+            let missing = Entry::ALLOCATOR.iter().find(|it| !allocator.contains(it));
+            let broken = missing.map(|it| {
+                format!("the allocator of a pin has no {}: it needs all four", it.name())
+            });
+            all.push((RuleId::KS_ALLOC_017, broken));
+        }
+        self.judge_framing(all);
+    }
+
+    /// What it says of frames: looked at first, and after each edit.
+    pub(crate) fn judge_framing(&self, all: &mut Vec<RuleCheck>) {
+        match &self.framing {
+            None => (),
+            Some(FramingForm::Simple(it)) => {
+                all.push((RuleId::KS_FRAMING_004, it.reserved_error()));
+            }
+            Some(FramingForm::Extended(it)) => {
+                all.push((RuleId::KS_FRAMING_001, it.count_error()));
+                all.push((RuleId::KS_FRAMING_002, it.item_error()));
+                let claims = self.allocator.is_none() && it.items.iter().any(|it| it.can_allocate);
+                let broken = claims.then(|| {
+                    "the framing of a pin says that it can allocate, and it has no allocator"
+                        .to_owned()
+                });
+                all.push((RuleId::KS_FRAMING_003, broken));
+            }
+        }
+    }
+
+    /// What no rule speaks of, and cannot be.
+    fn descriptor_error(&self) -> Option<String> {
+        match &self.framing {
+            Some(FramingForm::Simple(it)) if !crate::framing::is_mask(it.alignment) => Some(format!(
+                "the framing of a pin asks for alignment {:#x}, which is not one less than a power \
+                 of two",
+                it.alignment
+            )),
+            Some(FramingForm::Extended(it)) => it.overlap_error().or_else(|| it.missing_allocator_error()),
+            _ => None,
+        }
+        .or_else(|| {
+            (self.instances_necessary > self.instances_possible).then(|| {
+                format!("a pin must be there {} times and can {}", self.instances_necessary, self.instances_possible)
+            })
+        })
+    }
+}
+
+impl FilterDescriptor {
+    /// Whether its pins are processed together.
+    pub fn is_filter_centric(&self) -> bool {
+        self.dispatch.contains(&Entry::FilterProcess)
+    }
+
+    pub(crate) fn judge(&self) -> Vec<RuleCheck> {
+        let mut all = Vec::new();
+        let pin = self.pins.iter().position(|it| it.dispatch.contains(&Entry::PinProcess));
+        let broken = pin.filter(|_| self.is_filter_centric()).map(|it| {
+            format!("a filter has a process routine, and its pin {it} has one, too: only one may")
+        });
+        all.push((RuleId::KS_PROC_005, broken));
+        for pin in &self.pins {
+            pin.judge(self, &mut all);
+        }
+        all
+    }
+
+    pub(crate) fn descriptor_error(&self) -> Option<DescriptorError> {
+        self.pins.iter().find_map(PinDescriptor::descriptor_error).map(DescriptorError)
+    }
+}

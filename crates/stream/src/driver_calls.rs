@@ -1,0 +1,520 @@
+//! The funnel: the table of a minidriver's entries, and the only calls of one.
+//!
+//! A driver in Rust and a driver with a table go through the same lines. No lock is held; the
+//! mutexes that are held are those of the caller's thread, and are said with the call. A crash is
+//! an answer like any other.
+
+use crate::descriptor::{DeviceDescriptor, Format};
+use crate::framing::Framing;
+use crate::minidriver::{FilterView, Minidriver, PinView, ProcessPin};
+use crate::services::Services;
+use crate::stream::Stream;
+use crate::stream_state::StreamState;
+use crate::types::{
+    AllocatorId, DeviceId, DriverAllocator, DriverDevice, DriverError, DriverFilter, DriverFrame,
+    DriverHandle, DriverPin, DriverResult, FilterId, FrameId, HandleSlot, ObjectId, PinId,
+    PinState, PointerId,
+};
+use flight::{
+    CallGuard, Dispatch, EventKind, Host, Irql, Kind, Level, Log, Passive, Subject, Support,
+    current_thread, resume_internal_error,
+};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
+
+/// What an entry may answer besides success.
+#[derive(Clone, Copy, Debug)]
+pub enum LegalResults {
+    /// Any failure, and that it is not over yet.
+    Any,
+    /// Any failure, but never that it is not over yet.
+    NotPending,
+    /// Nothing else: it returns nothing.
+    Void,
+}
+
+/// A line of the table as data, to print it.
+#[derive(Clone, Copy, Debug)]
+pub struct KsRow {
+    /// Its name.
+    pub name: &'static str,
+    /// The level it is called at, where nothing else is asked for.
+    pub level: Irql,
+    /// Which mutexes are held.
+    pub locks: &'static str,
+    /// What it may answer.
+    pub legal: LegalResults,
+    /// How much of it there is.
+    pub support: Support,
+}
+
+macro_rules! table {
+    ($($const:ident $name:ident $level:ident $locks:literal $legal:ident $(, lacks $lacks:literal)?;)*) => {
+        /// An entry of a minidriver.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Entry {
+            $(#[doc = concat!("`", stringify!($name), "`.")] $const,)*
+        }
+
+        /// Every entry, in the order of [`Entry`].
+        pub const TABLE: &[KsRow] = &[$(KsRow {
+            name: stringify!($name), level: Irql::$level, locks: $locks, legal: LegalResults::$legal,
+            support: Support::from_missing(concat!($($lacks)?)),
+        }),*];
+    };
+}
+
+table! {
+    DeviceAdd             AVStrMiniDeviceAdd             Passive "device" NotPending;
+    DeviceStart           AVStrMiniDeviceStart           Passive "device" NotPending,
+        lacks "no resources";
+    DevicePostStart       AVStrMiniDevicePostStart       Passive "none" NotPending;
+    DeviceQueryStop       AVStrMiniDeviceQueryStop       Passive "device" NotPending;
+    DeviceStop            AVStrMiniDeviceStop            Passive "device" Void;
+    DeviceQueryRemove     AVStrMiniDeviceQueryRemove     Passive "device" NotPending;
+    DeviceSurpriseRemoval AVStrMiniDeviceSurpriseRemoval Passive "device" Void;
+    DeviceRemove          AVStrMiniDeviceRemove          Passive "device" Void;
+    DeviceSetPower        AVStrMiniDeviceSetPower        Passive "device" Void,
+        lacks "awake and asleep only";
+    FilterCreate          AVStrMiniFilterCreate          Passive "device+control" Any;
+    FilterClose           AVStrMiniFilterClose           Passive "device+control" Any;
+    FilterProcess         AVStrMiniFilterProcess         Passive "processing" Any;
+    FilterReset           AVStrMiniFilterReset           Passive "control+processing" Void;
+    PinCreate             AVStrMiniPinCreate             Passive "control" Any;
+    PinClose              AVStrMiniPinClose              Passive "control" Any;
+    PinProcess            AVStrMiniPinProcess            Passive "processing" Any;
+    PinReset              AVStrMiniPinReset              Passive "control+processing" Void;
+    PinSetDataFormat      AVStrMiniPinSetDataFormat      Passive "control" NotPending;
+    PinSetDeviceState     AVStrMiniPinSetDeviceState     Passive "control" NotPending;
+    PinConnect            AVStrMiniPinConnect            Passive "control" NotPending;
+    PinDisconnect         AVStrMiniPinDisconnect         Passive "control" Void;
+    InitializeAllocator   AVStrMiniInitializeAllocator   Passive "control" NotPending;
+    Allocate              AVStrMiniAllocate              Passive "control" NotPending;
+    FreeFrame             AVStrMiniAllocatorFreeFrame    Passive "control" Void;
+    DeleteAllocator       AVStrMiniDeleteAllocator       Passive "control" Void;
+    PointerCancelled      AVStrMiniCancelCallback        Dispatch "none" Void;
+    PointerTimedOut       AVStrMiniTimeoutCallback       Dispatch "none" Void;
+    FrameReturned         AVStrMiniFrameReturn           Passive "none" Void;
+    ItemFree              AVStrMiniFree                  Passive "none" Void;
+}
+
+impl Entry {
+    /// The four of an allocator.
+    pub const ALLOCATOR: [Entry; 4] =
+        [Entry::InitializeAllocator, Entry::Allocate, Entry::FreeFrame, Entry::DeleteAllocator];
+
+    /// Its line.
+    pub fn row(self) -> &'static KsRow {
+        &TABLE[self as usize]
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+}
+
+/// A minidriver, as the class driver calls it.
+pub(crate) struct Driver {
+    pub(crate) minidriver: Arc<dyn Minidriver>,
+    pub(crate) services: Arc<Services>,
+    pub(crate) stream: Weak<Stream>,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) device: DeviceId,
+}
+
+/// A call that a thread is in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ActiveCall {
+    pub(crate) thread: u32,
+    pub(crate) id: u32,
+    pub(crate) entry: Entry,
+    pub(crate) about: ObjectId,
+    /// The pin whose pointer it is about.
+    pub(crate) pin: Option<PinId>,
+}
+
+impl Driver {
+    /// What it has. A driver that crashes has nothing.
+    pub(crate) fn describe(&self) -> DeviceDescriptor {
+        guarded(|| self.minidriver.describe()).unwrap_or_default()
+    }
+
+    /// Gives it its services. It is told of no call: no code of a driver's runs.
+    pub(crate) fn attach(&self) {
+        // A door that fails here finds no services later, and says so.
+        let _ = guarded(|| self.minidriver.attach(&self.services));
+    }
+
+    /// Says what is not there any more. As above.
+    pub(crate) fn object_removed(&self, what: ObjectId) {
+        let _ = guarded(|| self.minidriver.object_removed(what));
+    }
+
+    pub(crate) fn add(&self, at: &mut Passive) -> DriverResult<Option<DriverDevice>> {
+        let services = &self.services;
+        self.call(Entry::DeviceAdd, at, self.device, |it, at: &mut Passive| {
+            it.add_device(at, services, HandleSlot::new())
+        })
+    }
+
+    /// A device entry that only answers whether it did.
+    pub(crate) fn device(&self, at: &mut Passive, entry: Entry) -> DriverResult<()> {
+        self.call(entry, at, self.device, |it, at: &mut Passive| match entry {
+            Entry::DeviceStart => it.start_device(at),
+            Entry::DevicePostStart => it.post_start_device(at),
+            Entry::DeviceQueryStop => it.query_stop_device(at),
+            Entry::DeviceStop => it.stop_device(at),
+            Entry::DeviceQueryRemove => it.query_remove_device(at),
+            Entry::DeviceSurpriseRemoval => it.surprise_removal(at),
+            Entry::DeviceRemove => it.remove_device(at),
+            _ => Err(DriverError::NoEntryPoint),
+        })
+    }
+
+    pub(crate) fn set_power(&self, at: &mut Passive, on: bool) {
+        // It returns nothing.
+        let _ = self.call(Entry::DeviceSetPower, at, self.device, |it, at: &mut Passive| {
+            it.set_power(at, on);
+            Ok(())
+        });
+    }
+
+    pub(crate) fn create_filter(
+        &self,
+        at: &mut Passive,
+        filter: &FilterView,
+    ) -> DriverResult<Option<DriverFilter>> {
+        self.call(Entry::FilterCreate, at, filter.filter, |it, at: &mut Passive| {
+            it.create_filter(at, filter, HandleSlot::new())
+        })
+    }
+
+    pub(crate) fn close_filter(
+        &self,
+        at: &mut Passive,
+        filter: &FilterView,
+        word: Option<DriverFilter>,
+    ) -> DriverResult<()> {
+        self.call(Entry::FilterClose, at, filter.filter, |it, at: &mut Passive| {
+            it.close_filter(at, filter, word)
+        })
+    }
+
+    pub(crate) fn process_filter(
+        &self,
+        at: &mut Passive,
+        filter: FilterId,
+        dispatch: bool,
+        pins: &mut [ProcessPin],
+    ) -> DriverResult<()> {
+        let body = |it: &dyn Minidriver| it.process_filter(filter, pins);
+        self.call_at(Entry::FilterProcess, at, filter, dispatch, body)
+    }
+
+    pub(crate) fn reset_filter(&self, at: &mut Passive, filter: &FilterView) {
+        // It returns nothing.
+        let about = filter.filter;
+        let _ = self.call(Entry::FilterReset, at, about, |it, at: &mut Passive| {
+            it.reset_filter(at, filter);
+            Ok(())
+        });
+    }
+
+    pub(crate) fn create_pin(
+        &self,
+        at: &mut Passive,
+        pin: &PinView,
+    ) -> DriverResult<Option<DriverPin>> {
+        self.call(Entry::PinCreate, at, pin.pin, |it, at: &mut Passive| {
+            it.create_pin(at, pin, HandleSlot::new())
+        })
+    }
+
+    pub(crate) fn close_pin(
+        &self,
+        at: &mut Passive,
+        pin: &PinView,
+        word: Option<DriverPin>,
+    ) -> DriverResult<()> {
+        self.call(Entry::PinClose, at, pin.pin, |it, at: &mut Passive| it.close_pin(at, pin, word))
+    }
+
+    /// It is called for every frame: what is to be done `then` is done when the world is held
+    /// anyway.
+    pub(crate) fn process_pin(
+        &self,
+        stream: &Stream,
+        at: &mut Passive,
+        (pin, dispatch): (&PinView, bool),
+        then: impl FnOnce(&mut StreamState, DriverResult<()>),
+    ) {
+        let call = (Entry::PinProcess, pin.pin.into());
+        if dispatch {
+            let body = |it: &dyn Minidriver, _: &mut Dispatch| it.process_pin(pin);
+            self.call_with_result(stream, at, call, body, then);
+        } else {
+            let body = |it: &dyn Minidriver, _: &mut Passive| it.process_pin(pin);
+            self.call_with_result(stream, at, call, body, then);
+        }
+    }
+
+    pub(crate) fn reset_pin(&self, at: &mut Passive, pin: &PinView) {
+        // It returns nothing.
+        let _ = self.call(Entry::PinReset, at, pin.pin, |it, at: &mut Passive| {
+            it.reset_pin(at, pin);
+            Ok(())
+        });
+    }
+
+    pub(crate) fn set_format(
+        &self,
+        at: &mut Passive,
+        pin: &PinView,
+        old: Option<&Format>,
+        range: &Format,
+    ) -> DriverResult<()> {
+        self.call(Entry::PinSetDataFormat, at, pin.pin, |it, at: &mut Passive| {
+            it.set_format(at, pin, old, range)
+        })
+    }
+
+    pub(crate) fn set_state(
+        &self,
+        at: &mut Passive,
+        pin: &PinView,
+        to: PinState,
+        from: PinState,
+    ) -> DriverResult<()> {
+        self.call(Entry::PinSetDeviceState, at, pin.pin, |it, at: &mut Passive| {
+            it.set_state(at, pin, to, from)
+        })
+    }
+
+    pub(crate) fn connect_pin(&self, at: &mut Passive, pin: &PinView) -> DriverResult<()> {
+        self.call(Entry::PinConnect, at, pin.pin, |it, at: &mut Passive| it.connect_pin(at, pin))
+    }
+
+    pub(crate) fn disconnect_pin(&self, at: &mut Passive, pin: &PinView) {
+        // It returns nothing.
+        let _ = self.call(Entry::PinDisconnect, at, pin.pin, |it, at: &mut Passive| {
+            it.disconnect_pin(at, pin);
+            Ok(())
+        });
+    }
+
+    pub(crate) fn initialize_allocator(
+        &self,
+        at: &mut Passive,
+        allocator: AllocatorId,
+        pin: &PinView,
+        framing: &Framing,
+    ) -> DriverResult<DriverAllocator> {
+        self.call(Entry::InitializeAllocator, at, allocator, |it, at: &mut Passive| {
+            it.initialize_allocator(at, pin, framing, HandleSlot::new())
+        })
+    }
+
+    pub(crate) fn allocate(
+        &self,
+        at: &mut Passive,
+        (allocator, word): (AllocatorId, usize),
+        dispatch: bool,
+    ) -> Option<DriverFrame> {
+        let lent = DriverAllocator::duplicate(word);
+        let body = |it: &dyn Minidriver| {
+            self.log_arguments(Entry::Allocate, allocator, word);
+            it.allocate(&lent, HandleSlot::new()).ok_or(DriverError::NoMemory)
+        };
+        self.call_at(Entry::Allocate, at, allocator, dispatch, body).ok()
+    }
+
+    pub(crate) fn free_frame(
+        &self,
+        at: &mut Passive,
+        (allocator, word): (AllocatorId, usize),
+        (number, frame): (FrameId, usize),
+        dispatch: bool,
+    ) {
+        let lent = DriverAllocator::duplicate(word);
+        let data = self.number(frame);
+        let frame: DriverFrame = DriverHandle::duplicate(frame);
+        // It returns nothing.
+        let _ = self.call_at(Entry::FreeFrame, at, allocator, dispatch, |it| {
+            self.log_arguments(Entry::FreeFrame, allocator, word);
+            self.log.emit(
+                number.subject(),
+                EventKind::FrameFreeing { allocator: allocator.subject(), pointer: data },
+            );
+            it.free_frame(&lent, frame);
+            Ok(())
+        });
+    }
+
+    pub(crate) fn delete_allocator(&self, at: &mut Passive, allocator: AllocatorId, word: usize) {
+        let driver_handle = DriverAllocator::duplicate(word);
+        // It returns nothing.
+        let _ = self.call(Entry::DeleteAllocator, at, allocator, |it, at: &mut Passive| {
+            self.log_arguments(Entry::DeleteAllocator, allocator, word);
+            it.delete_allocator(at, driver_handle);
+            Ok(())
+        });
+    }
+
+    pub(crate) fn pointer_cancelled(&self, at: &mut Passive, pin: PinId, pointer: PointerId) {
+        let entry = Entry::PointerCancelled;
+        // It returns nothing.
+        let _ = self.call(entry, at, pointer, |it, at: &mut Dispatch| {
+            it.pointer_cancelled(at, pin, pointer);
+            Ok(())
+        });
+    }
+
+    pub(crate) fn pointer_timed_out(&self, at: &mut Passive, pin: PinId, pointer: PointerId) {
+        let entry = Entry::PointerTimedOut;
+        // It returns nothing.
+        let _ = self.call(entry, at, pointer, |it, at: &mut Dispatch| {
+            it.pointer_timed_out(at, pin, pointer);
+            Ok(())
+        });
+    }
+
+    pub(crate) fn frame_returned(
+        &self,
+        at: &mut Passive,
+        pin: PinId,
+        frame: usize,
+        context: usize,
+    ) {
+        // It returns nothing.
+        let _ = self.call(Entry::FrameReturned, at, pin, |it, at: &mut Passive| {
+            it.frame_returned(at, pin, frame, context);
+            Ok(())
+        });
+    }
+
+    pub(crate) fn free_item(&self, at: &mut Passive, of: ObjectId, item: usize) {
+        // It returns nothing.
+        let _ = self.call(Entry::ItemFree, at, of, |it, at: &mut Passive| {
+            it.free_item(at, item);
+            Ok(())
+        });
+    }
+
+    /// Says which word for an allocator a call carries.
+    fn log_arguments(&self, entry: Entry, allocator: AllocatorId, word: usize) {
+        let (entry, word) = (entry.name().into(), self.number(word));
+        self.log.emit(allocator.subject(), EventKind::AllocatorUsed { entry, driver_handle: word });
+    }
+
+    /// A NULL word has no number of its own.
+    fn number(&self, word: usize) -> Subject {
+        if word == 0 { Kind::DriverPointer.subject(0) } else { self.log.pointer_subject(word) }
+    }
+
+    /// Calls the driver where one of two levels is right.
+    fn call_at<T>(
+        &self,
+        entry: Entry,
+        at: &mut Passive,
+        about: impl Into<ObjectId>,
+        dispatch: bool,
+        body: impl FnOnce(&dyn Minidriver) -> DriverResult<T>,
+    ) -> DriverResult<T> {
+        if dispatch {
+            self.call(entry, at, about, |it, _: &mut Dispatch| body(it))
+        } else {
+            self.call(entry, at, about, |it, _: &mut Passive| body(it))
+        }
+    }
+
+    /// Calls the driver at the level of the call.
+    fn call<L: Level, T>(
+        &self,
+        entry: Entry,
+        at: &mut Passive,
+        about: impl Into<ObjectId>,
+        body: impl FnOnce(&dyn Minidriver, &mut L) -> DriverResult<T>,
+    ) -> DriverResult<T> {
+        // The class driver is the caller, so it exists.
+        let stream = self.stream.upgrade().ok_or(DriverError::Invalid)?;
+        self.call_with_result(&stream, at, (entry, about.into()), body, |_, answer| answer)
+    }
+
+    /// The same, and runs `then` on the answer before the state of the kernel is unlocked.
+    fn call_with_result<L: Level, T, R>(
+        &self,
+        stream: &Stream,
+        at: &mut Passive,
+        (entry, about): (Entry, ObjectId),
+        body: impl FnOnce(&dyn Minidriver, &mut L) -> DriverResult<T>,
+        then: impl FnOnce(&mut StreamState, DriverResult<T>) -> R,
+    ) -> R {
+        self.host.yield_point(at);
+        let (number, thread) = (self.log.next_call(), current_thread());
+        let inside = CallGuard::enter(number, None, false);
+        let subject = Kind::Call.subject(number);
+        {
+            let mut stream_state = stream.state.lock();
+            let pin = match about {
+                ObjectId::Pointer(pointer) => match stream_state.pointers.get(pointer) {
+                    Some(pointer) => Some(pointer.pin),
+                    // Another thread deleted the pointer first: there is nothing to tell.
+                    None => return then(&mut stream_state, Err(DriverError::NotReady)),
+                },
+                _ => None,
+            };
+            stream_state.active_calls.push(ActiveCall { thread, id: number, entry, about, pin });
+            stream.log_event(subject, || {
+                let (name, locks) =
+                    (entry.name().into(), stream_state.describe_held_mutexes(thread).into());
+                EventKind::KsCall {
+                    name,
+                    level: L::IRQL,
+                    locks,
+                    device: self.device.subject(),
+                    about: about.subject(),
+                }
+            });
+        }
+        // Nothing of ours is half done while a driver runs, so a panic breaks only it.
+        let call = |at: &mut L| guarded(|| body(&*self.minidriver, at));
+        let answer = at.raised(&*self.host, call).unwrap_or(Err(DriverError::Crashed));
+
+        let mut stream_state = stream.state.lock();
+        stream.end_call(&mut stream_state, thread, number, entry);
+        stream.log_event(subject, || {
+            let error = answer.as_ref().err();
+            let text = error.map_or("ok".into(), |why| why.name());
+            let legal = error.is_none_or(|why| entry.row().legal.allows(*why));
+            EventKind::KsReturn { name: entry.name().into(), result: text, legal }
+        });
+        drop(inside);
+        then(&mut stream_state, answer)
+    }
+}
+
+/// Runs code of a minidriver. Returns `None` if it panicked; an internal error of ours is not a
+/// crash of the driver, and is passed on.
+fn guarded<T>(code: impl FnOnce() -> T) -> Option<T> {
+    match catch_unwind(AssertUnwindSafe(code)) {
+        Ok(value) => Some(value),
+        Err(panic) => {
+            drop(resume_internal_error(panic));
+            None
+        }
+    }
+}
+
+impl LegalResults {
+    /// Whether it may be refused so. A crash and an absent entry are judged elsewhere.
+    pub fn allows(self, why: DriverError) -> bool {
+        match self {
+            _ if matches!(why, DriverError::Crashed | DriverError::NoEntryPoint) => true,
+            LegalResults::Any => true,
+            LegalResults::NotPending => why != DriverError::Pending,
+            LegalResults::Void => false,
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Following resets, and work that a node gives back.
+
+use crate::shadow::tdr::TDR_LIMIT_TIME;
+use crate::shadow::{Adapter, Key, Node, Serial, Shadows};
+use flight::{Event, EventKind, Fence};
+
+impl Shadows {
+    /// What happens to an adapter that is reset.
+    pub(crate) fn follow_recovery(&mut self, event: &Event) {
+        if let EventKind::PagingDropped { operation, of, .. } = &event.kind {
+            let place = self.memory(*of).and_then(|it| it.location);
+            self.with_memory(*of, |it| it.location = None);
+            if let Some(place) = place {
+                self.note_moved(*of, operation, place.segment, false);
+            }
+            return;
+        }
+        self.with_adapter(event.subject, |it| {
+            let it = &mut it.recovery;
+            match event.kind {
+                EventKind::AdapterReset { now, .. } => {
+                    it.reset_times.retain(|it| now.saturating_sub(*it) < TDR_LIMIT_TIME);
+                    it.reset_times.push(now);
+                    (it.resetting, it.must_reset, it.overtaken) = (true, None, None);
+                }
+                EventKind::AdapterRestarted {} | EventKind::AdapterFatal { .. } => {
+                    it.resetting = false
+                }
+                EventKind::AdapterStopped {} => *it = <_>::default(),
+                _ => (),
+            }
+        });
+    }
+
+    /// What happens to the paging commands of a node.
+    pub(crate) fn follow_pages(&mut self, event: &Event) {
+        let Some(node) = self.node_mut(event.subject) else { return };
+        let adapter = node.adapter;
+        match event.kind {
+            EventKind::PagingSubmitted { fence, .. } => node.pages.submit(fence),
+            EventKind::FencePassed { fence } => node.pages.done(fence),
+            EventKind::NodePreempted { last, .. } => {
+                // What a driver says that cannot be does not count.
+                let last =
+                    if node.fences.is_in_order(last) { Some(last) } else { node.fences.last_done };
+                if let Some(last) = last {
+                    node.pages.end(last);
+                }
+            }
+            EventKind::NodeReset { aborted, .. } => {
+                let lost = node.pages.end(aborted);
+                if let Some(adapter) = adapter.filter(|_| lost) {
+                    self.must_reset(adapter, "a reset of an engine has ended paging commands");
+                }
+            }
+            _ => (),
+        }
+    }
+
+    /// Only a reset of the whole adapter helps, unless one is under way.
+    pub(crate) fn must_reset(&mut self, adapter: impl Key<Adapter>, why: &'static str) {
+        self.with_adapter(adapter, |it| {
+            if !it.recovery.resetting {
+                it.recovery.must_reset = Some(why);
+            }
+        });
+    }
+
+    /// A packet of a client was given to a node.
+    pub(crate) fn note_overtaken(&mut self, node: Serial<Node>, fence: Fence) {
+        let Some(it) = self.node(node) else { return };
+        if let Some(adapter) = it.adapter.filter(|_| !it.pages.returned.is_empty()) {
+            self.with_adapter(adapter, |it| it.recovery.overtaken = Some((node, fence)));
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Questions of user mode, which a driver answers its other half.
+
+use crate::scenario::Scenario;
+use crate::scenario::ScenarioBody::DisplayBody;
+use crate::testbed::{ScenarioStopped, Testbed, expect_ok};
+use flight::Component;
+use thunk::Client;
+
+/// Every scenario of this file.
+pub(crate) const ALL: &[Scenario] = &[Scenario {
+    name: "umd-query-driver-private",
+    about: "queries the miniport with UMDRIVERPRIVATE requests, valid and malformed",
+    breaks: &[],
+    needs: &[],
+    body: DisplayBody(umd_query_driver_private),
+}];
+
+/// More than any answer has, and sizes that are too small for one.
+const MAX_OUTPUT: usize = 256;
+const SIZES: [usize; 6] = [0, 1, 4, 12, 31, 64];
+
+/// What is sent: nothing worth reading.
+const BYTES: [u8; 3] = [0, 1, 0xff];
+
+fn umd_query_driver_private(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let user_mode =
+        Client::from_session(test_client.client.session().for_component(Component::Umd));
+    let (at, adapter) = (&mut *testbed.at, test_client.adapter);
+    // What a driver answers is between it and its other half, and one that has none refuses.
+    let mut first = vec![0; MAX_OUTPUT];
+    if user_mode.query_private(at, adapter, &mut first).is_ok() {
+        let mut again = vec![0; MAX_OUTPUT];
+        expect_ok("D3DKMTQueryAdapterInfo", user_mode.query_private(at, adapter, &mut again))?;
+    }
+    for byte in BYTES {
+        for size in SIZES {
+            let mut sent = vec![byte; size];
+            let answer = user_mode.query_private(at, adapter, &mut sent);
+            if answer.is_err() && sent != vec![byte; size] {
+                return Err(ScenarioStopped(
+                    "what was sent to be as it was after a refusal".to_owned(),
+                ));
+            }
+        }
+    }
+    test_client.close(testbed.at, &[])
+}

@@ -1,0 +1,494 @@
+//! Applications that draw through a user-mode driver.
+
+use crate::application::{Application, expect_error, expect_ok};
+use crate::scenario::ScenarioBody::DisplayBody;
+use crate::scenario::{Scenario, UMD};
+use crate::testbed::{ScenarioStopped, Testbed};
+use abi::hresult::{
+    D3DDDIERR_DEVICEREMOVED, D3DERR_NOTAVAILABLE, D3DERR_OUTOFVIDEOMEMORY, E_FAIL, E_INVALIDARG,
+    E_OUTOFMEMORY,
+};
+use abi::umd::{D3DDDI_RESOURCEFLAGS, D3DDDI_RESOURCEFLAGS2};
+use flight::{Passive, RuleId};
+use runtime::{LockRequest, Rect, ResourceDescription, Surface};
+
+/// `D3DDDI_ALLOCATIONPRIORITY_HIGH`.
+const HIGH: u32 = 0xa000_0000;
+
+/// A surface of these stories: a page.
+const SMALL: Surface = Surface { width: 32, height: 32 };
+
+macro_rules! scenarios {
+    ($($name:literal $about:literal [$($rule:ident)?] $story:ident;)*) => {
+        &[$(Scenario {
+            name: $name,
+            about: $about,
+            breaks: &[$(RuleId::$rule)?],
+            needs: UMD,
+            body: DisplayBody($story),
+        }),*]
+    };
+}
+
+/// Every good scenario of this file.
+pub(crate) const ALL: &[Scenario] = scenarios! {
+    "umd-texture" "fills, copies, reads and destroys a texture" [] umd_texture;
+    "umd-destroy-in-flight" "destroys a texture while the GPU draws with it" [] umd_destroy_in_flight;
+    "umd-deferred-destroy" "destroys textures in use, whose allocations the driver frees later" [] umd_deferred_destroy;
+    "umd-surface-group" "draws with the surfaces of one resource and destroys the resource" [] umd_surface_group;
+    "umd-shared-resource" "opens a shared resource in another process; each process destroys its own" [] umd_shared_resource;
+    "umd-lock-discard" "locks a texture with Discard repeatedly while the GPU draws with it" [] umd_lock_discard;
+    "umd-system-memory-surface" "copies a surface in the application's system memory to a texture" [] umd_system_memory_surface;
+    "umd-adapter-restart" "stops and starts the adapter while an application draws" [] umd_adapter_restart;
+    "umd-device-leaks-resources" "destroys a device with resources that the application has not destroyed" [] umd_device_leaks_resources;
+    "umd-priority-residency" "sets priorities of resources and queries their residency" [] umd_priority_residency;
+    "umd-primary-surfaces" "draws to surfaces that may be on a display" [] umd_primary_surfaces;
+    "umd-vertex-index-buffers" "writes and destroys vertex and index buffers" [] umd_vertex_index_buffers;
+    "umd-identical-resources" "creates identical resources in one and in two processes" [] umd_identical_resources;
+    "umd-multiple-devices" "opens several adapters in one process, each with several devices" [] umd_multiple_devices;
+    "umd-device-per-thread" "draws from two threads, each with its own device" [] umd_device_per_thread;
+    "umd-kernel-error" "fails requests of the driver in the kernel; the application gets the error" []
+        umd_kernel_error;
+    "umd-device-removed" "removes the device while the driver uses it" [] umd_device_removed;
+};
+
+/// Every bad one.
+pub(crate) const BAD: &[Scenario] = scenarios! {
+    "umd-app-destroys-twice" "destroys a resource twice" [UMD_DESTROY_004] umd_app_destroys_twice;
+    "umd-app-closes-adapter-early" "closes an adapter that still has devices" [UMD_ADAPTER_001] umd_app_closes_adapter_early;
+    "umd-app-shares-device-threads" "uses a single-threaded device from two threads" [UMD_THREAD_001]
+        umd_app_shares_device_threads;
+};
+
+/// Made, filled, copied, looked at, dropped.
+fn umd_texture(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let one =
+        app.create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    let two =
+        app.create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    app.fill(testbed.at, (one, 0), SMALL, 0x5a)?;
+    app.copy(testbed.at, (one, 0), (two, 0), SMALL)?;
+    app.expect_value(testbed.at, (two, 0), 0x5a)?;
+    app.destroy_resource(testbed.at, one)?;
+    app.destroy_resource(testbed.at, two)?;
+    app.flush(testbed.at)?;
+    app.close(testbed.at)
+}
+
+/// The commands that use it go out before it is released, and it is gone after they are done.
+fn umd_destroy_in_flight(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let one =
+        app.create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    let two =
+        app.create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    app.fill(testbed.at, (one, 0), SMALL, 0x17)?;
+    app.copy(testbed.at, (one, 0), (two, 0), SMALL)?;
+    app.destroy_resource(testbed.at, one)?;
+    app.expect_value(testbed.at, (two, 0), 0x17)?;
+    app.destroy_resource(testbed.at, two)?;
+    app.close(testbed.at)
+}
+
+/// Several are dropped while others are drawn; a flush, and the end of the device, release them.
+fn umd_deferred_destroy(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    for turn in 0..4_u8 {
+        let one = app.create_resource(
+            testbed.at,
+            &ResourceDescription::texture(SMALL.width, SMALL.height),
+        )?;
+        let two = app.create_resource(
+            testbed.at,
+            &ResourceDescription::texture(SMALL.width, SMALL.height),
+        )?;
+        app.fill(testbed.at, (one, 0), SMALL, turn)?;
+        app.flush(testbed.at)?;
+        app.copy(testbed.at, (one, 0), (two, 0), SMALL)?;
+        app.destroy_resource(testbed.at, one)?;
+        app.destroy_resource(testbed.at, two)?;
+    }
+    testbed.snapshot_live_objects("dropped");
+    app.flush(testbed.at)?;
+    app.close(testbed.at)
+}
+
+/// Made at once, and dropped at once.
+fn umd_surface_group(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let chain =
+        app.create_resource(testbed.at, &ResourceDescription::group(3, SMALL.width, SMALL.height))?;
+    for index in 0..3_u8 {
+        app.fill(testbed.at, (chain, u32::from(index)), SMALL, 0x30 + index)?;
+    }
+    app.copy(testbed.at, (chain, 0), (chain, 2), SMALL)?;
+    app.flush(testbed.at)?;
+    app.expect_value(testbed.at, (chain, 1), 0x31)?;
+    app.expect_value(testbed.at, (chain, 2), 0x30)?;
+    let beyond = app.device.color_fill(testbed.at, (chain, 3), Rect::whole(SMALL), 0);
+    expect_error("pfnColorFill", &beyond, E_INVALIDARG)?;
+    app.fill(testbed.at, (chain, 1), SMALL, 0x77)?;
+    app.destroy_resource(testbed.at, chain)?;
+    app.flush(testbed.at)?;
+    app.close(testbed.at)
+}
+
+/// Drawn by one, looked at by another; the maker drops it first.
+fn umd_shared_resource(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (maker, opener) = (testbed.application()?, testbed.application()?);
+    let created = maker.create_resource(
+        testbed.at,
+        &ResourceDescription::group(2, SMALL.width, SMALL.height).shared(),
+    )?;
+    maker.fill(testbed.at, (created, 1), SMALL, 0x66)?;
+    maker.flush(testbed.at)?;
+    maker.expect_value(testbed.at, (created, 1), 0x66)?;
+    let global = expect_ok("a shared resource", maker.device.share(created))?;
+    let own = opener
+        .create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    opener.fill(testbed.at, (own, 0), SMALL, 0x22)?;
+    let opened = opener.device.open_resource(testbed.at, global);
+    let opened = expect_ok("pfnOpenResource", opened)?;
+    // Only the maker may lock it: another looks at a copy.
+    opener.copy(testbed.at, (opened, 1), (own, 0), SMALL)?;
+    opener.expect_value(testbed.at, (own, 0), 0x66)?;
+    maker.destroy_resource(testbed.at, created)?;
+    maker.flush(testbed.at)?;
+    opener.fill(testbed.at, (opened, 0), SMALL, 0x11)?;
+    opener.copy(testbed.at, (opened, 0), (own, 0), SMALL)?;
+    opener.expect_value(testbed.at, (own, 0), 0x11)?;
+    opener.destroy_resource(testbed.at, opened)?;
+    opener.destroy_resource(testbed.at, own)?;
+    opener.flush(testbed.at)?;
+    maker.close(testbed.at)?;
+    opener.close(testbed.at)
+}
+
+/// What was drawn with one content stays, whatever is written later.
+fn umd_lock_discard(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let source =
+        app.create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    let targets =
+        app.create_resource(testbed.at, &ResourceDescription::group(4, SMALL.width, SMALL.height))?;
+    let discard = LockRequest { discard: true, ..LockRequest::default() };
+    for index in 0..4_u8 {
+        let bytes = vec![0x40 + index; SMALL.bytes()];
+        app.write_surface(testbed.at, (source, 0), discard, &bytes)?;
+        app.copy(testbed.at, (source, 0), (targets, u32::from(index)), SMALL)?;
+    }
+    for index in 0..4_u8 {
+        app.expect_value(testbed.at, (targets, u32::from(index)), 0x40 + index)?;
+    }
+    app.destroy_resource(testbed.at, source)?;
+    app.destroy_resource(testbed.at, targets)?;
+    app.close(testbed.at)
+}
+
+/// The application's memory is the source.
+fn umd_system_memory_surface(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let texture = ResourceDescription::texture(SMALL.width, SMALL.height);
+    let source = app.create_resource(testbed.at, &texture.clone().in_system_memory())?;
+    let target = app.create_resource(testbed.at, &texture)?;
+    let bytes = vec![0x29; SMALL.bytes()];
+    app.write_surface(testbed.at, (source, 0), LockRequest::default(), &bytes)?;
+    app.copy(testbed.at, (source, 0), (target, 0), SMALL)?;
+    app.expect_value(testbed.at, (target, 0), 0x29)?;
+    app.destroy_resource(testbed.at, source)?;
+    app.destroy_resource(testbed.at, target)?;
+    app.close(testbed.at)
+}
+
+/// The driver hands on that the device is removed; another device works.
+fn umd_adapter_restart(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let one =
+        app.create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    app.fill(testbed.at, (one, 0), SMALL, 0x21)?;
+    testbed.restart()?;
+    expect_error("pfnFlush", &app.device.flush(testbed.at), D3DDDIERR_DEVICEREMOVED)?;
+    // Whatever it answers: it is gone with its device.
+    let _ = app.device.destroy_resource(testbed.at, one);
+    let _ = app.device.destroy(testbed.at);
+    let other = app.another_device(testbed.at)?;
+    let two = other
+        .create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    other.fill(testbed.at, (two, 0), SMALL, 0x22)?;
+    other.expect_value(testbed.at, (two, 0), 0x22)?;
+    other.destroy_resource(testbed.at, two)?;
+    other.close(testbed.at)
+}
+
+/// The runtime drops what is left, the driver releases it.
+fn umd_device_leaks_resources(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let one =
+        app.create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    app.fill(testbed.at, (one, 0), SMALL, 1)?;
+    app.create_resource(testbed.at, &ResourceDescription::group(2, SMALL.width, SMALL.height))?;
+    app.close(testbed.at)
+}
+
+/// Priorities are hints, and where something is can be asked.
+fn umd_priority_residency(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let one =
+        app.create_resource(testbed.at, &ResourceDescription::group(2, SMALL.width, SMALL.height))?;
+    let two =
+        app.create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    expect_ok("pfnSetPriority", app.device.set_priority(testbed.at, one, HIGH))?;
+    app.fill(testbed.at, (one, 1), SMALL, 0x12)?;
+    app.copy(testbed.at, (one, 1), (two, 0), SMALL)?;
+    app.expect_value(testbed.at, (two, 0), 0x12)?;
+    let asked = app.device.residency(testbed.at, &[one, two]);
+    expect_ok("pfnQueryResourceResidency", asked)?;
+    app.destroy_resource(testbed.at, one)?;
+    app.destroy_resource(testbed.at, two)?;
+    app.close(testbed.at)
+}
+
+/// Each packet says which of them it writes.
+fn umd_primary_surfaces(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let mut wanted = ResourceDescription::group(2, SMALL.width, SMALL.height);
+    wanted.flags2 = D3DDDI_RESOURCEFLAGS2::IsDisplayable;
+    let chain = app.create_resource(testbed.at, &wanted)?;
+    let other =
+        app.create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    for turn in 0..4_u8 {
+        let back = u32::from(turn) % 2;
+        app.fill(testbed.at, (other, 0), SMALL, 0x60 + turn)?;
+        app.copy(testbed.at, (other, 0), (chain, back), SMALL)?;
+        app.flush(testbed.at)?;
+    }
+    app.expect_value(testbed.at, (chain, 0), 0x62)?;
+    app.expect_value(testbed.at, (chain, 1), 0x63)?;
+    app.destroy_resource(testbed.at, chain)?;
+    app.destroy_resource(testbed.at, other)?;
+    app.close(testbed.at)
+}
+
+/// A buffer is a surface of one line.
+fn umd_vertex_index_buffers(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    for kind in [D3DDDI_RESOURCEFLAGS::VertexBuffer, D3DDDI_RESOURCEFLAGS::IndexBuffer] {
+        let line = Surface { width: SMALL.width * SMALL.height, height: 1 };
+        let mut wanted = ResourceDescription::texture(line.width, line.height);
+        wanted.flags = kind;
+        let buffer = app.create_resource(testbed.at, &wanted)?;
+        let copy = app.create_resource(testbed.at, &wanted)?;
+        let bytes = vec![0x3c; line.bytes()];
+        app.write_surface(testbed.at, (buffer, 0), LockRequest::default(), &bytes)?;
+        app.copy(testbed.at, (buffer, 0), (copy, 0), line)?;
+        app.expect_value(testbed.at, (copy, 0), 0x3c)?;
+        app.destroy_resource(testbed.at, buffer)?;
+        app.destroy_resource(testbed.at, copy)?;
+    }
+    app.close(testbed.at)
+}
+
+/// What means nothing changes nothing; and another process makes the same of the same.
+fn umd_identical_resources(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (one, two) = (testbed.application()?, testbed.application()?);
+    let mut wanted = ResourceDescription::group(2, SMALL.width, SMALL.height);
+    let mut created = Vec::new();
+    // Twice the same first: who does not say the same of that is not compared.
+    for noise in [0, 0, 0x0101_0101, u32::MAX] {
+        wanted.reserved_values = noise;
+        created.push(one.create_resource(testbed.at, &wanted)?);
+    }
+    wanted.reserved_values = 0;
+    let shared = wanted.shared();
+    created.push(one.create_resource(testbed.at, &shared)?);
+    created.push(one.create_resource(testbed.at, &shared)?);
+    let other = two.create_resource(testbed.at, &shared)?;
+    for it in created {
+        one.fill(testbed.at, (it, 1), SMALL, 0x0f)?;
+        one.expect_value(testbed.at, (it, 1), 0x0f)?;
+        one.destroy_resource(testbed.at, it)?;
+    }
+    two.destroy_resource(testbed.at, other)?;
+    two.flush(testbed.at)?;
+    one.close(testbed.at)?;
+    two.close(testbed.at)
+}
+
+/// As many as there is memory for.
+fn umd_multiple_devices(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let beside = app.another_adapter(testbed)?;
+    let mut all = vec![app.clone(), beside.clone()];
+    for _ in 0..6 {
+        all.push(app.another_device(testbed.at)?);
+        all.push(beside.another_device(testbed.at)?);
+    }
+    for it in &all {
+        let one = it.create_resource(
+            testbed.at,
+            &ResourceDescription::texture(SMALL.width, SMALL.height),
+        )?;
+        it.fill(testbed.at, (one, 0), SMALL, 0x71)?;
+        it.expect_value(testbed.at, (one, 0), 0x71)?;
+        it.destroy_resource(testbed.at, one)?;
+    }
+    for it in all.split_off(2) {
+        it.destroy_device(testbed.at)?;
+    }
+    beside.close_adapter(testbed.at)?;
+    app.close(testbed.at)
+}
+
+/// Each makes, draws and drops, and looks at what it drew.
+fn umd_device_per_thread(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let other = app.another_device(testbed.at)?;
+    let body = |app: Application, value: u8| {
+        move |at: &mut Passive| {
+            for turn in 0..6_u8 {
+                let one = app.create_resource(
+                    at,
+                    &ResourceDescription::texture(SMALL.width, SMALL.height),
+                )?;
+                let two = app.create_resource(
+                    at,
+                    &ResourceDescription::group(2, SMALL.width, SMALL.height),
+                )?;
+                app.fill(at, (one, 0), SMALL, value + turn)?;
+                app.copy(at, (one, 0), (two, 1), SMALL)?;
+                app.destroy_resource(at, one)?;
+                app.expect_value(at, (two, 1), value + turn)?;
+                app.destroy_resource(at, two)?;
+                app.flush(at)?;
+            }
+            Ok(())
+        }
+    };
+    testbed.run_threads(vec![
+        Box::new(body(app.clone(), 0x10)),
+        Box::new(body(other.clone(), 0x80)),
+    ])?;
+    other.destroy_device(testbed.at)?;
+    app.close(testbed.at)
+}
+
+/// What the kernel answers is what the application is answered, where it has to know.
+fn umd_kernel_error(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let texture = ResourceDescription::texture(SMALL.width, SMALL.height);
+    let mut buffer = texture.clone();
+    buffer.flags = D3DDDI_RESOURCEFLAGS::VertexBuffer;
+    let at = &mut *testbed.at;
+    for (wanted, text, answer) in [
+        (&texture, D3DERR_OUTOFVIDEOMEMORY, D3DERR_OUTOFVIDEOMEMORY),
+        (&buffer, E_OUTOFMEMORY, E_OUTOFMEMORY),
+        (&buffer, E_FAIL, D3DERR_NOTAVAILABLE),
+    ] {
+        app.device.fail_next("pfnAllocateCb", text);
+        let created = app.device.create_resource(at, wanted);
+        app.device.cancel_failure();
+        expect_error("pfnCreateResource", &created, answer)?;
+    }
+    // The application's own memory needs none.
+    app.device.fail_next("pfnAllocateCb", E_OUTOFMEMORY);
+    let system = app.create_resource(at, &texture.clone().in_system_memory())?;
+    app.device.cancel_failure();
+    let (source, target) = (app.create_resource(at, &texture)?, app.create_resource(at, &texture)?);
+    app.fill(at, (source, 0), SMALL, 0x45)?;
+    app.copy(at, (source, 0), (target, 0), SMALL)?;
+    // Other memory that only makes it faster: the driver finds another way.
+    for callback in ["pfnLockCb", "pfnAllocateCb"] {
+        let discard = LockRequest { discard: true, ..LockRequest::default() };
+        app.device.fail_next(callback, E_OUTOFMEMORY);
+        let locked = app.device.lock(at, (source, 0), discard);
+        app.device.cancel_failure();
+        // A driver that renames nothing hands it on.
+        let locked = match locked {
+            Err(E_OUTOFMEMORY) => app.device.lock(at, (source, 0), discard),
+            locked => locked,
+        };
+        expect_ok("pfnLock", locked)?.write(&vec![0x46; SMALL.bytes()]);
+        expect_ok("pfnUnlock", app.device.unlock(at, (source, 0)))?;
+    }
+    app.expect_value(at, (target, 0), 0x45)?;
+    app.expect_value(at, (source, 0), 0x46)?;
+    app.write_surface(at, (system, 0), LockRequest::default(), &vec![0x47; SMALL.bytes()])?;
+    app.copy(at, (system, 0), (target, 0), SMALL)?;
+    app.expect_value(at, (target, 0), 0x47)?;
+    for it in [system, source, target] {
+        app.destroy_resource(at, it)?;
+    }
+    app.close(at)
+}
+
+/// A driver that hears of it says so, whatever it was asked.
+fn umd_device_removed(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    const REMOVED: i32 = D3DDDIERR_DEVICEREMOVED;
+    let app = testbed.application()?;
+    let texture = ResourceDescription::texture(SMALL.width, SMALL.height);
+    let at = &mut *testbed.at;
+    let one = app.create_resource(at, &texture)?;
+    for callback in ["pfnRenderCb", "pfnSubmitCommandCb"] {
+        // Nothing is under way when it happens: nothing is after it.
+        app.fill(at, (one, 0), SMALL, 0x31)?;
+        app.expect_value(at, (one, 0), 0x31)?;
+        app.fill(at, (one, 0), SMALL, 0x32)?;
+        app.device.fail_next(callback, REMOVED);
+        let flushed = app.device.flush(at);
+        if app.device.cancel_failure() {
+            expect_error("pfnFlush", &flushed, REMOVED)?;
+            break;
+        }
+        expect_ok("pfnFlush", flushed)?;
+    }
+    app.device.fail_next("pfnAllocateCb", REMOVED);
+    expect_error("pfnCreateResource", &app.device.create_resource(at, &texture), REMOVED)?;
+    for callback in ["pfnLockCb", "pfnLock2Cb"] {
+        app.device.fail_next(callback, REMOVED);
+        let locked = app.device.lock(at, (one, 0), LockRequest::default());
+        if app.device.cancel_failure() {
+            expect_error("pfnLock", &locked, REMOVED)?;
+        } else {
+            expect_ok("pfnLock", locked)?;
+            expect_ok("pfnUnlock", app.device.unlock(at, (one, 0)))?;
+        }
+    }
+    app.destroy_resource(at, one)?;
+    app.close(at)
+}
+
+/// Sooner or later one comes while the other is in the driver.
+fn umd_app_shares_device_threads(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let body = |app: Application| {
+        move |at: &mut Passive| {
+            for _ in 0..6 {
+                let one = app.create_resource(
+                    at,
+                    &ResourceDescription::texture(SMALL.width, SMALL.height),
+                )?;
+                app.destroy_resource(at, one)?;
+            }
+            Ok(())
+        }
+    };
+    testbed.run_threads(vec![Box::new(body(app.clone())), Box::new(body(app.clone()))])?;
+    app.close(testbed.at)
+}
+
+fn umd_app_destroys_twice(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let one =
+        app.create_resource(testbed.at, &ResourceDescription::texture(SMALL.width, SMALL.height))?;
+    app.destroy_resource(testbed.at, one)?;
+    let again = app.device.destroy_resource(testbed.at, one);
+    expect_error("pfnDestroyResource", &again, E_INVALIDARG)?;
+    app.close(testbed.at)
+}
+
+fn umd_app_closes_adapter_early(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    expect_error("pfnCloseAdapter", &app.adapter.close(), E_INVALIDARG)?;
+    app.close(testbed.at)
+}

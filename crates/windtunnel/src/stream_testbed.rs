@@ -1,0 +1,219 @@
+//! The studio: a streaming class driver with one minidriver, and what a scenario needs to make
+//! things happen.
+
+use crate::expected_video::ExpectedVideo;
+use crate::fly::HostKind;
+use crate::testbed::ScenarioStopped;
+use drivers::stream::VideoMemory;
+use flight::{LiveObjects, Log, Passive, Spawner};
+use kernel::{AdapterId, Kernel};
+use std::sync::Arc;
+use stream::{
+    DeviceId, DriverSetup, Format, FrameMemory, FramingRequest, Graph, PinId, PinState,
+    ReceivedFrame, Stream, StreamError,
+};
+use verify::Oracle;
+
+/// How many frames may carry nothing, one after the other.
+const MAX_EMPTY_FRAMES: u32 = 8;
+
+/// A streaming flight under way.
+pub struct StreamTestbed<'a> {
+    /// Who runs it.
+    pub host: &'a Arc<dyn Spawner>,
+    /// The level of the thread that tells the story.
+    pub at: &'a mut Passive,
+    /// The class driver.
+    pub stream: Arc<Stream>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) host_kind: HostKind,
+    /// The driver under test, and memory of the system's for its frames.
+    pub(crate) setup: DriverSetup,
+    /// What it is asked to show.
+    pub expected_video: ExpectedVideo,
+    pub(crate) device: Option<DeviceId>,
+    pub(crate) graphics: Option<(Arc<Kernel>, AdapterId)>,
+    /// The client of that, whose memory frames are in.
+    pub(crate) video: Option<Arc<VideoMemory>>,
+    pub(crate) frames: Vec<ReceivedFrame>,
+    pub(crate) live_snapshots: Vec<(&'static str, LiveObjects)>,
+}
+
+impl StreamTestbed<'_> {
+    /// Adds the device of the driver under test, whose frames are in the system's memory.
+    pub fn add_device(&mut self) -> Result<DeviceId, ScenarioStopped> {
+        self.add_device_with_memory(self.setup.memory.clone())
+    }
+
+    /// The same with other memory.
+    pub fn add_device_with_memory(
+        &mut self,
+        memory: Arc<dyn FrameMemory>,
+    ) -> Result<DeviceId, ScenarioStopped> {
+        let setup = DriverSetup { memory, ..self.setup.clone() };
+        let added = self.stream.add_device(self.at, setup);
+        let device = expect_ok("a driver that starts", added)?;
+        self.device = Some(device);
+        Ok(device)
+    }
+
+    /// Opens its first filter and connects its first pin.
+    pub fn open(&mut self, device: DeviceId) -> Result<Graph, ScenarioStopped> {
+        self.open_with(device, &self.expected_video.format.clone(), &FramingRequest::default())
+    }
+
+    /// The same with a format and with wishes about frames.
+    pub fn open_with(
+        &mut self,
+        device: DeviceId,
+        format: &Format,
+        request: &FramingRequest,
+    ) -> Result<Graph, ScenarioStopped> {
+        let opened = Graph::open(&self.stream, self.at, device, format, request);
+        expect_ok("a pin that is connected", opened)
+    }
+
+    /// Brings a pin to a state.
+    pub fn set_state(&mut self, pin: PinId, to: PinState) -> Result<(), ScenarioStopped> {
+        let what = format!("a pin in state {}", to.name());
+        expect_ok(&what, self.stream.set_state(self.at, pin, to))
+    }
+
+    /// Takes so many frames of a pin that runs, or up to its last one: their pictures are right,
+    /// as far as that is known, and none is earlier than the one before.
+    pub fn receive_frames(&mut self, pin: PinId, frames: usize) -> Result<usize, ScenarioStopped> {
+        let mut before = None;
+        for taken in 0..frames {
+            let frame_bytes = self.next_frame(pin)?;
+            let stand =
+                self.expected_video.check_frame(before, &frame_bytes.header, &frame_bytes.bytes);
+            before = Some(stand.map_err(ScenarioStopped)?);
+            let end = frame_bytes.header.end_of_stream;
+            self.frames.push(frame_bytes);
+            if end {
+                return Ok(taken + 1);
+            }
+        }
+        Ok(frames)
+    }
+
+    /// The next frame of a pin that carries something: those that were in flight at a reset do not.
+    fn next_frame(&mut self, pin: PinId) -> Result<ReceivedFrame, ScenarioStopped> {
+        for _ in 0..MAX_EMPTY_FRAMES {
+            let frame_bytes =
+                expect_ok("a frame", ReceivedFrame::receive(&self.stream, self.at, pin))?;
+            if frame_bytes.header.data_used > 0 {
+                return Ok(frame_bytes);
+            }
+        }
+        Err(ScenarioStopped(format!(
+            "frames with something in them; {MAX_EMPTY_FRAMES} had nothing"
+        )))
+    }
+
+    /// Closes a pin, and its filter.
+    pub fn close(&mut self, graph: Graph) -> Result<(), ScenarioStopped> {
+        expect_ok("a graph that is closed", graph.close(self.at))
+    }
+
+    /// Removes the device.
+    pub fn remove_device(&mut self, device: DeviceId) -> Result<(), ScenarioStopped> {
+        let removed = self.stream.remove_device(self.at, device);
+        expect_ok("a device that is removed", removed)?;
+        self.device = None;
+        self.check_removed()
+    }
+
+    /// Pulls the device out.
+    pub fn surprise_remove(&mut self, device: DeviceId) -> Result<(), ScenarioStopped> {
+        let pulled = self.stream.surprise_remove_device(self.at, device);
+        expect_ok("a device that is pulled out", pulled)?;
+        self.device = None;
+        self.check_removed()
+    }
+
+    /// Nothing of the device is left.
+    pub fn check_removed(&mut self) -> Result<(), ScenarioStopped> {
+        self.host.run_until_idle(self.at);
+        let (census, pieces) = (self.stream.live_objects(), self.setup.memory.allocation_count());
+        if census.count() > 0 {
+            return Err(ScenarioStopped(format!("nothing alive without a device:\n{census}")));
+        }
+        if pieces > 0 {
+            return Err(ScenarioStopped(format!(
+                "no memory without a device; {pieces} pieces are left"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Takes a look at who is alive, for whoever asked to see it.
+    pub fn snapshot_live_objects(&mut self, when: &'static str) {
+        let census = self.live_objects();
+        self.live_snapshots.push((when, census));
+    }
+
+    /// Who is alive, in both kernels.
+    pub(crate) fn live_objects(&self) -> LiveObjects {
+        let mut census = self.stream.live_objects();
+        if let Some((kernel, _)) = &self.graphics {
+            census.objects.extend(kernel.live_objects().objects);
+        }
+        census
+    }
+
+    /// Memory for frames in video memory: a graphics kernel with the built-in driver on hardware
+    /// with memory, on the same host and with the same log.
+    pub fn video_memory(&mut self) -> Result<Arc<VideoMemory>, ScenarioStopped> {
+        let listed = drivers::find("softgpu-memory");
+        let listed =
+            listed.ok_or_else(|| ScenarioStopped("a display driver with memory".to_owned()))?;
+        let setup = (listed.make)(&self.log);
+        let kernel = Kernel::new(self.host.clone(), self.log.clone());
+        kernel.set_observer(Oracle::new(self.log.clone()));
+        if let HostKind::DeterministicPressure(seed) = self.host_kind {
+            kernel.set_pressure(seed);
+        }
+        let (worker, bell) = (kernel.clone(), kernel.work_available());
+        self.host.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
+        let adapter = kernel.add_adapter(self.at, setup).map_err(|why| {
+            ScenarioStopped(format!(
+                "a display driver that starts: {} answered {}",
+                why.entry,
+                why.why.name()
+            ))
+        })?;
+        kernel.start_workers(self.host, adapter);
+        self.graphics = Some((kernel.clone(), adapter));
+        let opened = VideoMemory::open(&kernel, self.at, &self.setup.memory);
+        let memory = crate::testbed::expect_ok("a client of the graphics kernel", opened)?;
+        self.video = Some(memory.clone());
+        Ok(memory)
+    }
+
+    /// Ends everything.
+    pub(crate) fn end(&mut self) {
+        if let Some(device) = self.device.take()
+            && self.stream.remove_device(self.at, device).is_err()
+        {
+            // One whose driver refuses to be removed is pulled out; or it is gone already.
+            let _ = self.stream.surprise_remove_device(self.at, device);
+        }
+        // What a story that stopped has left is not its client's fault.
+        if let Some(memory) = self.video.take() {
+            memory.kill(self.at);
+        }
+        if let Some((kernel, adapter)) = &self.graphics {
+            kernel.remove_adapter(self.at, *adapter);
+        }
+        self.host.run_until_idle(self.at);
+    }
+}
+
+/// The answer the story needs, or the story stops.
+pub(crate) fn expect_ok<T>(
+    what: &str,
+    answer: Result<T, StreamError>,
+) -> Result<T, ScenarioStopped> {
+    answer.map_err(|why| ScenarioStopped(format!("{what}; {why}")))
+}

@@ -1,0 +1,214 @@
+//! The driver with a table whose packets have lists, besides those at virtual addresses: it
+//! renders, patches, and starts what it patched.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::block::{bytes, find, list, value};
+use crate::memory::{MEMORY, context, create_context_with_area, query_memory, submit_paging};
+use crate::save_area::Area;
+use crate::umd_private_query::tell_user_mode;
+use crate::view::View;
+use abi::display::{
+    DXGK_ALLOCATIONLIST, DXGK_CONTEXTINFO, DXGK_CREATECONTEXTFLAGS as ContextFlags,
+    DXGK_SUBMITCOMMANDFLAGS as SubmitFlags, DXGKARG_CREATECONTEXT, DXGKARG_PATCH,
+    DXGKARG_QUERYADAPTERINFO, DXGKARG_RENDER, DXGKARG_SUBMITCOMMAND, DXGKQAITYPE_UMDRIVERPRIVATE,
+};
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use abi::status::{
+    STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER, STATUS_ILLEGAL_INSTRUCTION, STATUS_INVALID_HANDLE,
+    STATUS_INVALID_PARAMETER, STATUS_PRIVILEGED_INSTRUCTION, STATUS_SUCCESS,
+};
+use abi::ukm::D3DDDI_PATCHLOCATIONLIST;
+use abi::{HANDLE, NTSTATUS};
+use flight::Fence;
+use kernel::Handle;
+use kernel::miniport::DriverError;
+use kernel::render_args::{AllocationListEntry, PatchLocation};
+use softgpu::format::list_index;
+use softgpu::{RenderOutput, SaveTarget as Saves, Stream};
+use std::slice;
+
+/// The driver.
+pub(crate) const ALLOCATION_LISTS: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiQueryAdapterInfo: Some(query_with_lists),
+    DxgkDdiCreateContext: Some(create_listed_context),
+    DxgkDdiRender: Some(render),
+    DxgkDdiPatch: Some(patch),
+    DxgkDdiSubmitCommand: Some(submit_listed),
+    ..MEMORY
+};
+
+/// What a context with lists needs.
+const INFO: DXGK_CONTEXTINFO = DXGK_CONTEXTINFO {
+    DmaBufferSize: 0x400,
+    AllocationListSize: 16,
+    PatchLocationListSize: 32,
+    ..DXGK_CONTEXTINFO::ZERO
+};
+
+unsafe extern "win64-unwind" fn query_with_lists(
+    adapter: HANDLE,
+    args: *const DXGKARG_QUERYADAPTERINFO,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let asked = unsafe { args.read() };
+    if asked.Type == DXGKQAITYPE_UMDRIVERPRIVATE {
+        // SAFETY: The arguments are the kernel's.
+        return unsafe { tell_user_mode(adapter, &asked, true) };
+    }
+    // SAFETY: As above.
+    unsafe { query_memory(adapter, args) }
+}
+
+unsafe extern "win64-unwind" fn create_listed_context(
+    device: HANDLE,
+    args: *mut DXGKARG_CREATECONTEXT,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let status = unsafe { create_context_with_area(device, args) };
+    // SAFETY: It is a structure, and the driver's for the call.
+    let args = unsafe { &mut *args };
+    if status == STATUS_SUCCESS && !args.Flags.has(ContextFlags::VirtualAddressing) {
+        args.ContextInfo = INFO;
+    }
+    status
+}
+
+fn allocation_list_entry(it: &DXGK_ALLOCATIONLIST) -> AllocationListEntry {
+    AllocationListEntry {
+        view_handle: it.hDeviceSpecificAllocation.addr(),
+        write: it.write_operation(),
+        segment: it.segment_id(),
+        address: it.PhysicalAddress.cast_unsigned(),
+    }
+}
+
+pub(crate) unsafe extern "win64-unwind" fn render(
+    handle: HANDLE,
+    args: *mut DXGKARG_RENDER,
+) -> NTSTATUS {
+    // SAFETY: It is a structure, and the driver's for the call.
+    let args = unsafe { &mut *args };
+    // SAFETY: The word is the context's, which outlives the call.
+    let Some((_, device, adapter)) = (unsafe { context(handle) }) else {
+        return STATUS_INVALID_PARAMETER;
+    };
+    // SAFETY: The commands are there for the call; they are read once, into a copy.
+    let commands = unsafe { bytes(args.pCommand.cast_mut(), args.CommandLength) }.to_vec();
+    // SAFETY: The kernel gives so many elements.
+    let allocations = unsafe { list(args.pAllocationList.cast_const(), args.AllocationListSize) };
+    let listings: Vec<AllocationListEntry> =
+        allocations.iter().map(allocation_list_entry).collect();
+    // SAFETY: There are so many bytes, and the driver's for the call.
+    let buffer =
+        unsafe { slice::from_raw_parts_mut(args.pDmaBuffer.cast(), args.DmaSize as usize) };
+    let (mut written, mut patches) = (0, Vec::new());
+    let mut writing = RenderOutput {
+        buffer,
+        written: &mut written,
+        patches: &mut patches,
+        max_patches: args.PatchLocationListOutSize,
+        multipass: &mut args.MultipassOffset,
+    };
+    let find_view = |name: Handle| {
+        let place = list_index(name).and_then(|it| allocations.get(it));
+        // SAFETY: The words are those of views, which outlive the call.
+        let view = place.and_then(|it| unsafe { find::<View>(it.hDeviceSpecificAllocation) });
+        let name = view.map_or(name, |it| Handle(it.name));
+        let target = adapter.board().state().target(device.space, name.0);
+        let size = target.ok_or(DriverError::NoHandle)?.size;
+        let named = allocations.iter().map(|it| it.hDeviceSpecificAllocation).find(|it| {
+            // SAFETY: The words are those of views, which outlive the call.
+            unsafe { find::<View>(*it) }.is_some_and(|it| it.name == name.0)
+        });
+        Ok((named.ok_or(DriverError::Invalid)?.addr(), size))
+    };
+    let answer = softgpu::translate(&commands, &listings, &mut writing, find_view);
+    args.pDmaBuffer = args.pDmaBuffer.wrapping_byte_add(written as usize);
+    for it in patches {
+        let entry = D3DDDI_PATCHLOCATIONLIST {
+            AllocationIndex: it.allocation_index,
+            Value: it.slot_id,
+            DriverId: it.driver_id,
+            AllocationOffset: it.allocation_offset,
+            PatchOffset: it.patch_offset,
+            SplitOffset: it.split_offset,
+        };
+        // SAFETY: It is one of as many as there is room for.
+        unsafe { args.pPatchLocationListOut.write_unaligned(entry) };
+        args.pPatchLocationListOut = args.pPatchLocationListOut.wrapping_add(1);
+    }
+    match answer {
+        Ok(()) => STATUS_SUCCESS,
+        Err(DriverError::NoRoom) => STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER,
+        Err(DriverError::NoHandle) => STATUS_INVALID_HANDLE,
+        Err(DriverError::Privileged) => STATUS_PRIVILEGED_INSTRUCTION,
+        Err(DriverError::Illegal) => STATUS_ILLEGAL_INSTRUCTION,
+        Err(_) => STATUS_INVALID_PARAMETER,
+    }
+}
+
+pub(crate) unsafe extern "win64-unwind" fn patch(
+    _adapter: HANDLE,
+    args: *const DXGKARG_PATCH,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let args = unsafe { args.read() };
+    if args.hContext.is_null() {
+        return STATUS_SUCCESS; // Paging commands have their addresses.
+    }
+    // SAFETY: The kernel gives so many elements.
+    let allocations = unsafe { list(args.pAllocationList, args.AllocationListSize) };
+    let listings: Vec<AllocationListEntry> =
+        allocations.iter().map(allocation_list_entry).collect();
+    // SAFETY: As above.
+    let patches = unsafe { list(args.pPatchLocationList, args.PatchLocationListSize) };
+    let patches: Vec<PatchLocation> = patches
+        .iter()
+        .map(|it| PatchLocation {
+            allocation_index: it.AllocationIndex,
+            allocation_offset: it.AllocationOffset,
+            patch_offset: it.PatchOffset,
+            split_offset: it.SplitOffset,
+            ..PatchLocation::default()
+        })
+        .collect();
+    // SAFETY: There are so many bytes, and the driver's for the call.
+    let buffer =
+        unsafe { slice::from_raw_parts_mut(args.pDmaBuffer.cast(), args.DmaBufferSize as usize) };
+    let part = args.DmaBufferSubmissionStartOffset..args.DmaBufferSubmissionEndOffset;
+    softgpu::patch(buffer, &listings, &patches, &part);
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64-unwind" fn submit_listed(
+    adapter: HANDLE,
+    args: *const DXGKARG_SUBMITCOMMAND,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let told = unsafe { args.read() };
+    if told.hContext.is_null() {
+        // SAFETY: The arguments are the kernel's.
+        return unsafe { submit_paging(adapter, args) };
+    }
+    // SAFETY: The word is the context's, which outlives the call.
+    let Some((context, _, adapter)) = (unsafe { context(told.hContext) }) else {
+        return STATUS_INVALID_PARAMETER;
+    };
+    let area = value::<Area>(context.area);
+    // SAFETY: The block was an area's, and stays readable.
+    let (number, driver_handle) = (unsafe { (*area).number }, context.area.addr());
+    let board = adapter.board();
+    let start = told.DmaBufferSubmissionStartOffset;
+    let null = told.Flags.has(SubmitFlags::NullRendering);
+    let place = board.state().addresses.get(&number).copied();
+    board.gpu.push_stream(Stream {
+        node: told.NodeOrdinal,
+        fence: Fence(told.SubmissionFenceId),
+        context: context.number,
+        area: place.map_or(Saves::NotResident(driver_handle), Saves::At),
+        commands: told.DmaBufferPhysicalAddress.cast_unsigned() + u64::from(start),
+        length: if null { 0 } else { told.DmaBufferSubmissionEndOffset - start },
+        hung: false,
+    });
+    STATUS_SUCCESS
+}

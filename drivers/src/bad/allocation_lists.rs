@@ -1,0 +1,59 @@
+//! The driver with a table whose packets have lists, and one thing that a table alone can do
+//! wrong.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::allocation_lists::{ALLOCATION_LISTS, patch, render};
+use abi::display::{DXGKARG_PATCH, DXGKARG_RENDER};
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use abi::{HANDLE, NTSTATUS};
+
+/// Writes a byte behind the buffer it renders into.
+pub(crate) const OVERRUNS_DMA_BUFFER: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiRender: Some(overruns_dma_buffer), ..ALLOCATION_LISTS };
+
+/// Renders, and leaves `pDmaBuffer` where it was.
+pub(crate) const LEAVES_DMA_POINTER: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiRender: Some(leaves_dma_pointer), ..ALLOCATION_LISTS };
+
+/// Writes a byte behind the buffer it patches.
+pub(crate) const PATCHES_PAST_DMA_BUFFER: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiPatch: Some(patches_past_dma_buffer), ..ALLOCATION_LISTS };
+
+unsafe extern "win64-unwind" fn overruns_dma_buffer(
+    context: HANDLE,
+    args: *mut DXGKARG_RENDER,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let told = unsafe { args.read() };
+    let behind = told.pDmaBuffer.cast::<u8>().wrapping_add(told.DmaSize as usize);
+    // SAFETY: The door keeps a guard behind the buffer, for drivers like this one.
+    unsafe { behind.write(0) };
+    // SAFETY: The arguments are the kernel's.
+    unsafe { render(context, args) }
+}
+
+unsafe extern "win64-unwind" fn leaves_dma_pointer(
+    context: HANDLE,
+    args: *mut DXGKARG_RENDER,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let start = unsafe { (*args).pDmaBuffer };
+    // SAFETY: The arguments are the kernel's.
+    let status = unsafe { render(context, args) };
+    // SAFETY: It is a structure, and the driver's for the call.
+    unsafe { (*args).pDmaBuffer = start };
+    status
+}
+
+unsafe extern "win64-unwind" fn patches_past_dma_buffer(
+    adapter: HANDLE,
+    args: *const DXGKARG_PATCH,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let told = unsafe { args.read() };
+    let behind = told.pDmaBuffer.cast::<u8>().wrapping_add(told.DmaBufferSize as usize);
+    // SAFETY: The door keeps a guard behind the buffer, for drivers like this one.
+    unsafe { behind.write(0) };
+    // SAFETY: The arguments are the kernel's.
+    unsafe { patch(adapter, args) }
+}

@@ -1,0 +1,305 @@
+//! What goes wrong with save areas: context allocations that are asked for, freed and used.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::block::{find, free};
+use crate::context::{create_device, device_and_adapter};
+use crate::memory::{
+    ALL_SEGMENTS, MEMORY, build_paging_buffer, context, create_context_with_area,
+    destroy_context_with_area,
+};
+use crate::save_area::{Area, ask, give_back, order};
+use crate::table::Adapter;
+use abi::display::{
+    DXGK_ALLOCATIONINFOFLAGS as Flags, DXGK_CREATECONTEXTALLOCATIONFLAGS as CreateFlags,
+    DXGK_OPERATION_INIT_CONTEXT_RESOURCE, DXGK_SEGMENTPREFERENCE, DXGKARG_BUILDPAGINGBUFFER,
+    DXGKARG_CREATECONTEXT, DXGKARG_CREATEDEVICE, DXGKARGCB_CREATECONTEXTALLOCATION as Order,
+    DXGKARGCB_MAPCONTEXTALLOCATION, DXGKARGCB_UPDATECONTEXTALLOCATION,
+};
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
+use abi::{HANDLE, NTSTATUS};
+use std::ptr;
+
+pub(crate) const SHARES_PER_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA =
+    with_create_args(create_with_bad_args::<SharedPerContext>);
+pub(crate) const OMITS_CONTEXT_ALLOCATION_OWNER: DRIVER_INITIALIZATION_DATA =
+    with_create_args(create_with_bad_args::<NoOwner>);
+pub(crate) const PASSES_WRONG_DEVICE_HANDLE: DRIVER_INITIALIZATION_DATA =
+    with_create_args(create_with_bad_args::<WrongDeviceHandle>);
+pub(crate) const PASSES_WRONG_CONTEXT_HANDLE: DRIVER_INITIALIZATION_DATA =
+    with_create_args(create_with_bad_args::<WrongContextHandle>);
+pub(crate) const REQUESTS_EMPTY_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA =
+    with_create_args(create_with_bad_args::<EmptyAllocation>);
+pub(crate) const PREFERS_ELSEWHERE: DRIVER_INITIALIZATION_DATA =
+    with_create_args(create_with_bad_args::<Elsewhere>);
+pub(crate) const EVICTS_TO_MEMORY: DRIVER_INITIALIZATION_DATA =
+    with_create_args(create_with_bad_args::<Evicted>);
+pub(crate) const REQUESTS_VISIBLE_CONTEXT_MEMORY: DRIVER_INITIALIZATION_DATA =
+    with_create_args(create_with_bad_args::<Seen>);
+
+pub(crate) const FREES_CONTEXT_ALLOCATION_TWICE: DRIVER_INITIALIZATION_DATA =
+    ends(frees_context_allocation_twice);
+pub(crate) const FREES_WRONG_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA =
+    ends(frees_wrong_context_allocation);
+pub(crate) const LEAKS_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA =
+    ends(leaks_context_allocation);
+pub(crate) const MAPS_PAST_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA =
+    ends(maps_past_context_allocation);
+pub(crate) const LEAKS_SHARED_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiCreateDevice: Some(leaks_shared_context_allocation),
+        ..MEMORY
+    };
+pub(crate) const USES_FREED_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiBuildPagingBuffer: Some(uses_freed_context_allocation),
+        DxgkDdiDestroyContext: Some(leaks_context_allocation),
+        ..MEMORY
+    };
+pub(crate) const UPDATES_CONTEXT_WHILE_PAGING: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiBuildPagingBuffer: Some(updates_context_while_paging),
+        ..MEMORY
+    };
+
+/// A driver that asks for something else as well when it creates a context.
+const fn with_create_args(
+    entry: unsafe extern "win64-unwind" fn(HANDLE, *mut DXGKARG_CREATECONTEXT) -> NTSTATUS,
+) -> DRIVER_INITIALIZATION_DATA {
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateContext: Some(entry), ..MEMORY }
+}
+
+/// A driver that does something else when it destroys a context.
+const fn ends(
+    entry: unsafe extern "win64-unwind" fn(HANDLE) -> NTSTATUS,
+) -> DRIVER_INITIALIZATION_DATA {
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyContext: Some(entry), ..MEMORY }
+}
+
+/// What is wrong with an order.
+trait BadCreateArgs {
+    /// Changes a good order for a context; `device` is the driver's own handle.
+    fn change(order: &mut Order, device: HANDLE);
+}
+
+/// An allocation that is shared across contexts, and of one.
+struct SharedPerContext;
+/// An allocation that is neither shared nor of a context.
+struct NoOwner;
+/// An allocation for a device by the driver's handle of it.
+struct WrongDeviceHandle;
+/// An allocation for a context by a handle of the driver's.
+struct WrongContextHandle;
+/// An allocation of no bytes.
+struct EmptyAllocation;
+/// An allocation that would best be where it may not be.
+struct Elsewhere;
+/// An allocation that is to be evicted to what is no aperture.
+struct Evicted;
+/// An allocation with an address of the CPU's, in memory.
+struct Seen;
+
+impl BadCreateArgs for SharedPerContext {
+    fn change(order: &mut Order, _device: HANDLE) {
+        order.ContextAllocationFlags = CreateFlags { Value: CreateFlags::SharedAcrossContexts };
+    }
+}
+
+impl BadCreateArgs for NoOwner {
+    fn change(order: &mut Order, _device: HANDLE) {
+        order.hContext = ptr::null_mut();
+    }
+}
+
+impl BadCreateArgs for WrongDeviceHandle {
+    fn change(order: &mut Order, device: HANDLE) {
+        order.hDevice = device;
+    }
+}
+
+impl BadCreateArgs for WrongContextHandle {
+    fn change(order: &mut Order, device: HANDLE) {
+        order.hContext = device;
+    }
+}
+
+impl BadCreateArgs for EmptyAllocation {
+    fn change(order: &mut Order, _device: HANDLE) {
+        order.Size = 0;
+    }
+}
+
+impl BadCreateArgs for Elsewhere {
+    fn change(order: &mut Order, _device: HANDLE) {
+        order.SupportedSegmentSet = 0b11;
+        order.PreferredSegment = DXGK_SEGMENTPREFERENCE { Value: 3 };
+    }
+}
+
+impl BadCreateArgs for Evicted {
+    fn change(order: &mut Order, _device: HANDLE) {
+        order.EvictionSegmentSet = ALL_SEGMENTS;
+    }
+}
+
+impl BadCreateArgs for Seen {
+    fn change(order: &mut Order, _device: HANDLE) {
+        order.Flags = Flags { Value: Flags::CpuVisible | Flags::Protected };
+    }
+}
+
+/// Asks for one allocation more than it needs, and not as it should.
+unsafe extern "win64-unwind" fn create_with_bad_args<W: BadCreateArgs>(
+    device: HANDLE,
+    args: *mut DXGKARG_CREATECONTEXT,
+) -> NTSTATUS {
+    // SAFETY: The word is the device's, which outlives the call.
+    let Some((known, adapter)) = (unsafe { device_and_adapter(device) }) else {
+        return STATUS_INVALID_PARAMETER;
+    };
+    // SAFETY: It is a structure.
+    let given = unsafe { (*args).hContext };
+    let mut order = order(adapter, known.kernel, given, device);
+    W::change(&mut order, device);
+    if let Ok(name) = ask(adapter, &mut order) {
+        give_back(adapter, name);
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { create_context_with_area(device, args) }
+}
+
+/// Frees the area of a context, then frees it with the rest.
+unsafe extern "win64-unwind" fn frees_context_allocation_twice(handle: HANDLE) -> NTSTATUS {
+    // SAFETY: The word is the context's.
+    if let Some((adapter, area)) = unsafe { area_of(handle) } {
+        give_back(adapter, area.name);
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { destroy_context_with_area(handle) }
+}
+
+/// Frees the area of a context by its own word for it, then as it should.
+unsafe extern "win64-unwind" fn frees_wrong_context_allocation(handle: HANDLE) -> NTSTATUS {
+    // SAFETY: The word is the context's.
+    if let Some((it, _, adapter)) = unsafe { context(handle) } {
+        give_back(adapter, it.area);
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { destroy_context_with_area(handle) }
+}
+
+/// Destroys a context, but not its area.
+unsafe extern "win64-unwind" fn leaks_context_allocation(handle: HANDLE) -> NTSTATUS {
+    // SAFETY: The word is the context's.
+    let Some((it, _, _)) = (unsafe { context(handle) }) else { return STATUS_INVALID_PARAMETER };
+    let area = it.area;
+    // SAFETY: This is the last call about both.
+    unsafe { free(area) };
+    // SAFETY: As above.
+    unsafe { free(handle) };
+    STATUS_SUCCESS
+}
+
+/// Asks where the page behind the area is.
+unsafe extern "win64-unwind" fn maps_past_context_allocation(handle: HANDLE) -> NTSTATUS {
+    // SAFETY: The word is the context's.
+    if let Some((adapter, area)) = unsafe { area_of(handle) }
+        && let Some(call) = adapter.interface.DxgkCbMapContextAllocation
+    {
+        let args = DXGKARGCB_MAPCONTEXTALLOCATION {
+            hAllocation: area.name,
+            OffsetInPages: 1,
+            SizeInPages: 1,
+            ..DXGKARGCB_MAPCONTEXTALLOCATION::ZERO
+        };
+        // SAFETY: The kernel gave the function, and `args` outlives the call.
+        unsafe { call(adapter.interface.DeviceHandle, &raw const args) };
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { destroy_context_with_area(handle) }
+}
+
+/// The adapter and the area of a context.
+///
+/// # Safety
+///
+/// The handle is a context's, and does not end while the answer is used.
+unsafe fn area_of<'a>(handle: HANDLE) -> Option<(&'a Adapter, &'a Area)> {
+    // SAFETY: The caller promises the same.
+    let (it, _, adapter) = unsafe { context(handle) }?;
+    // SAFETY: An area ends with its context.
+    Some((adapter, unsafe { find::<Area>(it.area) }?))
+}
+
+/// Has an allocation made for all contexts of a device, and never frees it.
+unsafe extern "win64-unwind" fn leaks_shared_context_allocation(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEDEVICE,
+) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which outlives the call.
+    if let Some(known) = unsafe { find::<Adapter>(adapter) } {
+        // SAFETY: It is a structure.
+        let device = unsafe { (*args).hDevice };
+        let mut order = order(known, device, ptr::null_mut(), adapter);
+        order.ContextAllocationFlags = CreateFlags { Value: CreateFlags::SharedAcrossContexts };
+        let _forgotten = ask(known, &mut order);
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { create_device(adapter, args) }
+}
+
+/// Has an area updated while it builds what initialises it.
+unsafe extern "win64-unwind" fn updates_context_while_paging(
+    adapter: HANDLE,
+    args: *mut DXGKARG_BUILDPAGINGBUFFER,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    if let Some((known, area)) = unsafe { initialises(adapter, args) }
+        && let Some(call) = known.interface.DxgkCbUpdateContextAllocation
+    {
+        let update = DXGKARGCB_UPDATECONTEXTALLOCATION {
+            hAllocation: area.name,
+            ..DXGKARGCB_UPDATECONTEXTALLOCATION::ZERO
+        };
+        // SAFETY: The kernel gave the function, and `update` outlives the call.
+        unsafe { call(known.interface.DeviceHandle, &raw const update) };
+    }
+    // SAFETY: As above.
+    unsafe { build_paging_buffer(adapter, args) }
+}
+
+/// Frees an area as soon as it is initialised, and has engines save into it all the same.
+unsafe extern "win64-unwind" fn uses_freed_context_allocation(
+    adapter: HANDLE,
+    args: *mut DXGKARG_BUILDPAGINGBUFFER,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let status = unsafe { build_paging_buffer(adapter, args) };
+    // SAFETY: As above.
+    if let Some((known, area)) = unsafe { initialises(adapter, args) } {
+        give_back(known, area.name);
+    }
+    status
+}
+
+/// The area that an operation initialises.
+///
+/// # Safety
+///
+/// The arguments are the kernel's, and what they name does not end while the answer is used.
+unsafe fn initialises<'a>(
+    adapter: HANDLE,
+    args: *const DXGKARG_BUILDPAGINGBUFFER,
+) -> Option<(&'a Adapter, &'a Area)> {
+    // SAFETY: It is a structure.
+    let args = unsafe { args.read() };
+    if args.Operation != DXGK_OPERATION_INIT_CONTEXT_RESOURCE {
+        return None;
+    }
+    // SAFETY: The operation says which member it is.
+    let driver_handle = unsafe { args.About.InitContextResource.hAllocation };
+    // SAFETY: The word is the adapter's, which outlives the call.
+    let known = unsafe { find::<Adapter>(adapter) };
+    // SAFETY: The word is an area's, which outlives the call.
+    known.zip(unsafe { find::<Area>(driver_handle) })
+}

@@ -1,0 +1,147 @@
+//! Drivers with a table that get page tables wrong.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::block::find;
+use crate::gpummu::{
+    GPUMMU, build_with_tables, create_process, destroy_process, keep, kernel_name, leaf_table_span,
+    set_root_page_table,
+};
+use crate::table::Adapter;
+use abi::display::{
+    DXGK_OPERATION_UPDATE_PAGE_TABLE, DXGK_PAGETABLEUPDATE_CPU_VIRTUAL,
+    DXGK_UPDATEPAGETABLEFLAGS as UpdateFlags, DXGKARG_BUILDPAGINGBUFFER, DXGKARG_CREATEPROCESS,
+    DXGKARG_SETROOTPAGETABLE, DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE as Range,
+};
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use abi::status::STATUS_SUCCESS;
+use abi::{HANDLE, NTSTATUS};
+
+pub(crate) const READS_REPEATED_ENTRIES: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiBuildPagingBuffer: Some(reads_repeated_entries), ..GPUMMU };
+
+pub(crate) const COUNTS_CPU_UPDATE_COMMANDS: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiBuildPagingBuffer: Some(counts_cpu_update_commands),
+        ..GPUMMU
+    };
+
+pub(crate) const ROUNDS_ROOT_ENTRIES: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiSetRootPageTable: Some(rounds_root_entries), ..GPUMMU };
+
+pub(crate) const RESERVES_RANGE_AT_DESTROY: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyProcess: Some(reserves_range_at_destroy), ..GPUMMU };
+
+pub(crate) const RESERVES_SMALL_RANGE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateProcess: Some(reserves_small_range), ..GPUMMU };
+
+pub(crate) const RESERVES_MISALIGNED_RANGE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateProcess: Some(reserves_misaligned_range), ..GPUMMU };
+
+/// Reserves addresses of a process when it is over.
+unsafe extern "win64-unwind" fn reserves_range_at_destroy(
+    handle: HANDLE,
+    process: HANDLE,
+) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which outlives the call.
+    let adapter = unsafe { find::<Adapter>(handle) };
+    // SAFETY: The word is the process's, which ends behind this.
+    let name = unsafe { kernel_name(process) };
+    if let Some((adapter, name)) = adapter.zip(name) {
+        // It is refused, and nothing comes of it.
+        let _ = keep(adapter, order(adapter, name));
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { destroy_process(handle, process) }
+}
+
+fn order(adapter: &Adapter, process: HANDLE) -> Range {
+    let span = leaf_table_span(adapter);
+    let alignment = u32::try_from(span).unwrap_or(0);
+    Range { hDxgkProcess: process, SizeInBytes: span, Alignment: alignment, ..Range::ZERO }
+}
+
+/// Reserves a page of a process.
+unsafe extern "win64-unwind" fn reserves_small_range(
+    handle: HANDLE,
+    args: *mut DXGKARG_CREATEPROCESS,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    unsafe { create_with(handle, args, |it| it.SizeInBytes = 4096) }
+}
+
+/// Has its addresses aligned to what is no power of two.
+unsafe extern "win64-unwind" fn reserves_misaligned_range(
+    handle: HANDLE,
+    args: *mut DXGKARG_CREATEPROCESS,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    unsafe { create_with(handle, args, |it| it.Alignment *= 3) }
+}
+
+/// Reserves something that is refused, and then does as the good one.
+///
+/// # Safety
+///
+/// The arguments are the kernel's.
+unsafe fn create_with(
+    handle: HANDLE,
+    args: *mut DXGKARG_CREATEPROCESS,
+    wrong: impl FnOnce(&mut Range),
+) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which outlives the call.
+    if let Some(adapter) = unsafe { find::<Adapter>(handle) } {
+        // SAFETY: It is a structure, and the driver's for the call.
+        let mut order = order(adapter, unsafe { (*args).hDxgkProcess });
+        wrong(&mut order);
+        let _ = keep(adapter, order);
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { create_process(handle, args) }
+}
+
+/// Reads as many entries as it writes, also where there is one to repeat.
+unsafe extern "win64-unwind" fn reads_repeated_entries(
+    adapter: HANDLE,
+    args: *mut DXGKARG_BUILDPAGINGBUFFER,
+) -> NTSTATUS {
+    // SAFETY: It is a structure, and the driver's for the call.
+    let given = unsafe { &mut *args };
+    if given.Operation == DXGK_OPERATION_UPDATE_PAGE_TABLE {
+        // SAFETY: The operation says which member it is.
+        let about = unsafe { &mut given.About.UpdatePageTable };
+        about.Flags.Value &= !UpdateFlags::Repeat;
+    }
+    // SAFETY: The arguments are the kernel's; behind the entry lies as much of its guard.
+    unsafe { build_with_tables(adapter, args) }
+}
+
+/// Says of an update by the CPU that it wrote commands.
+unsafe extern "win64-unwind" fn counts_cpu_update_commands(
+    adapter: HANDLE,
+    args: *mut DXGKARG_BUILDPAGINGBUFFER,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let status = unsafe { build_with_tables(adapter, args) };
+    // SAFETY: It is a structure, and the driver's for the call.
+    let given = unsafe { &mut *args };
+    if status == STATUS_SUCCESS && given.Operation == DXGK_OPERATION_UPDATE_PAGE_TABLE {
+        // SAFETY: The operation says which member it is.
+        let mode = unsafe { given.About.UpdatePageTable.UpdateMode };
+        if mode == DXGK_PAGETABLEUPDATE_CPU_VIRTUAL {
+            given.pDmaBuffer = given.pDmaBuffer.wrapping_byte_add(8);
+        }
+    }
+    status
+}
+
+/// Takes it that a root has as many entries as two pages hold.
+unsafe extern "win64-unwind" fn rounds_root_entries(
+    adapter: HANDLE,
+    args: *const DXGKARG_SETROOTPAGETABLE,
+) {
+    // SAFETY: It is a structure.
+    let mut given = unsafe { args.read() };
+    given.NumEntries = given.NumEntries.max(1024);
+    // SAFETY: The arguments are the kernel's, but for a number.
+    unsafe { set_root_page_table(adapter, &raw const given) };
+}

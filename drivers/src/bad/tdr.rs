@@ -1,0 +1,406 @@
+//! What goes wrong when work is to be given back, and when a GPU does not move.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::block::find;
+use crate::board::Board;
+use crate::memory::{MEMORY, build_paging_buffer};
+use crate::table::{Adapter, GOOD, interrupt_routine, query_adapter_info};
+use crate::tdr::{
+    collect_dbg_info, preempt_command, query_current_fence, report_late, reset_engine,
+    reset_from_timeout, restart_from_timeout,
+};
+use abi::display::{
+    DXGK_DRIVERCAPS, DXGKARG_BUILDPAGINGBUFFER, DXGKARG_CANCELCOMMAND, DXGKARG_COLLECTDBGINFO,
+    DXGKARG_PREEMPTCOMMAND, DXGKARG_QUERYADAPTERINFO, DXGKARG_QUERYCURRENTFENCE,
+    DXGKARG_QUERYDEPENDENTENGINEGROUP, DXGKARG_QUERYENGINESTATUS, DXGKARG_RESETENGINE,
+    DXGKQAITYPE_DRIVERCAPS,
+};
+use abi::miniport::{DRIVER_INITIALIZATION_DATA, DXGKDDI_INTERRUPT_ROUTINE};
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
+use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
+use flight::{Fence, HardwareModel as _};
+use softgpu::NODES;
+
+/// The good driver, which resets all of its hardware or nothing.
+const RESETS_ALL: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiQueryAdapterInfo: Some(resets_no_engine), ..GOOD };
+
+/// The good driver, with other reports of what was given back.
+const fn reporting(routine: DXGKDDI_INTERRUPT_ROUTINE) -> DRIVER_INITIALIZATION_DATA {
+    DRIVER_INITIALIZATION_DATA { DxgkDdiInterruptRoutine: Some(routine), ..GOOD }
+}
+
+/// A good driver, whose resets of engines fail: it may say so.
+pub(crate) const NO_ENGINE_RESET: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiResetEngine: Some(fails_reset_engine), ..GOOD };
+pub(crate) const FAILS_PREEMPT_COMMAND: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiPreemptCommand: Some(fails_preempt_command), ..GOOD };
+pub(crate) const OMITS_IDLE_PREEMPTION_REPORT: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiPreemptCommand: Some(omits_idle_preemption_report),
+        ..GOOD
+    };
+pub(crate) const OMITS_PREEMPTION_REPORT: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiQueryCurrentFence: Some(omits_preemption_report),
+    ..reporting(isr_hiding_preemption)
+};
+pub(crate) const REPORTS_PREEMPTION_UNSUBMITTED_FENCE: DRIVER_INITIALIZATION_DATA =
+    reporting(reports_preemption_unsubmitted_fence);
+pub(crate) const REPORTS_WRONG_PREEMPTION_FENCE: DRIVER_INITIALIZATION_DATA =
+    reporting(reports_wrong_preemption_fence);
+pub(crate) const OMITS_QUERIED_FENCE_REPORT: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiQueryCurrentFence: Some(omits_queried_fence_report),
+        ..reporting(ignores_interrupts)
+    };
+pub(crate) const FAILS_CANCEL_COMMAND: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCancelCommand: Some(fails_cancel_command), ..GOOD };
+pub(crate) const FAILS_QUERY_ENGINE_STATUS: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiQueryEngineStatus: Some(fails_query_engine_status),
+        ..GOOD
+    };
+pub(crate) const OMITS_NODE_FROM_DEPENDENCY: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiQueryDependentEngineGroup: Some(omits_node_from_dependency),
+        ..GOOD
+    };
+pub(crate) const KEEPS_WORK_AFTER_RESET: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiResetEngine: Some(keeps_work_after_reset), ..GOOD };
+pub(crate) const REPORTS_UNSUBMITTED_ABORTED_FENCE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiResetEngine: Some(reports_unsubmitted_aborted_fence),
+        ..GOOD
+    };
+pub(crate) const REPORTS_ABORT_ON_IDLE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiQueryDependentEngineGroup: Some(reports_all_nodes_dependent),
+    DxgkDdiResetEngine: Some(reports_abort_on_idle),
+    ..GOOD
+};
+pub(crate) const FAILS_RESET_FROM_TIMEOUT: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiResetFromTimeout: Some(does_not_reset), ..RESETS_ALL };
+pub(crate) const SKIPS_RESET_FROM_TIMEOUT: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiResetFromTimeout: Some(skips_reset_from_timeout),
+        ..RESETS_ALL
+    };
+pub(crate) const FAILS_RESTART_FROM_TIMEOUT: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiRestartFromTimeout: Some(does_not_reset), ..RESETS_ALL };
+pub(crate) const OMITS_RESTART_FROM_TIMEOUT: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiRestartFromTimeout: None, ..RESETS_ALL };
+pub(crate) const REPORTS_FENCE_AFTER_RESET: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiRestartFromTimeout: Some(reports_fence_after_reset),
+        ..RESETS_ALL
+    };
+pub(crate) const KEEPS_FENCE_AFTER_RESET: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiResetFromTimeout: Some(keeps_fence_after_reset),
+    ..RESETS_ALL
+};
+pub(crate) const OVERRUNS_DEBUG_INFO: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCollectDbgInfo: Some(overruns_debug_info), ..RESETS_ALL };
+pub(crate) const TOUCHES_HARDWARE_DURING_RESET: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiBuildPagingBuffer: Some(touches_hardware_during_reset),
+        ..MEMORY
+    };
+
+/// Answers as the good driver does, but does not reset single engines.
+unsafe extern "win64-unwind" fn resets_no_engine(
+    adapter: HANDLE,
+    args: *const DXGKARG_QUERYADAPTERINFO,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let status = unsafe { query_adapter_info(adapter, args) };
+    // SAFETY: It is a structure.
+    let args = unsafe { args.read() };
+    if status == STATUS_SUCCESS && args.Type == DXGKQAITYPE_DRIVERCAPS {
+        // SAFETY: So many bytes are there at WDDM 2.0, and nobody else uses them now.
+        let caps = unsafe { &mut *args.pOutputData.cast::<DXGK_DRIVERCAPS>() };
+        caps.SupportPerEngineTDR = 0;
+    }
+    status
+}
+
+/// The hardware behind an adapter.
+///
+/// # Safety
+///
+/// The word is the adapter's, which outlives the answer.
+unsafe fn board<'a>(adapter: HANDLE) -> Option<&'a Board> {
+    // SAFETY: The caller promises the same.
+    unsafe { find::<Adapter>(adapter) }.map(Adapter::board)
+}
+
+/// Says no.
+unsafe extern "win64-unwind" fn fails_preempt_command(
+    _adapter: HANDLE,
+    _args: *const DXGKARG_PREEMPTCOMMAND,
+) -> NTSTATUS {
+    STATUS_UNSUCCESSFUL
+}
+
+/// Thinks that there is nothing to say of a node without work.
+unsafe extern "win64-unwind" fn omits_idle_preemption_report(
+    adapter: HANDLE,
+    args: *const DXGKARG_PREEMPTCOMMAND,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let node = unsafe { (*args).NodeOrdinal };
+    // SAFETY: The word is the adapter's.
+    let Some(board) = (unsafe { board(adapter) }) else { return STATUS_INVALID_PARAMETER };
+    if board.holds_work(Some(node)) == Some(false) {
+        return STATUS_SUCCESS;
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { preempt_command(adapter, args) }
+}
+
+/// Reports what was given back in its own way, and the rest as the good driver does.
+///
+/// # Safety
+///
+/// As of `interrupt_routine`.
+unsafe fn report_by(
+    context: PVOID,
+    message: u32,
+    by: impl Fn(&Adapter, u32, Fence, Fence),
+) -> BOOLEAN {
+    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    let Some(it) = (unsafe { find::<Adapter>(context) }) else { return 0 };
+    let mut ours = 0;
+    for node in 0..NODES {
+        if it.board().acknowledge(node) {
+            it.notify_interrupt(node, it.board().done(node));
+            it.queue_dpc();
+            ours = 1;
+        }
+        if let Some(preemption) = it.board().preempted(node) {
+            by(it, node, preemption, it.board().done(node));
+            it.queue_dpc();
+            ours = 1;
+        }
+    }
+    // SAFETY: The arguments are the kernel's.
+    ours | unsafe { interrupt_routine(context, message) }
+}
+
+/// Keeps to itself that a node gave something back.
+unsafe extern "win64-unwind" fn isr_hiding_preemption(context: PVOID, message: u32) -> BOOLEAN {
+    // SAFETY: The arguments are the kernel's.
+    unsafe { report_by(context, message, |_, _, _, _| ()) }
+}
+
+/// Keeps it to itself here, too.
+unsafe extern "win64-unwind" fn omits_preemption_report(
+    adapter: HANDLE,
+    args: *mut DXGKARG_QUERYCURRENTFENCE,
+) -> NTSTATUS {
+    // SAFETY: The word is the adapter's.
+    if let Some(board) = unsafe { board(adapter) } {
+        for node in 0..NODES {
+            board.preempted(node);
+        }
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { query_current_fence(adapter, args) }
+}
+
+/// Says that more is done than the node was given.
+unsafe extern "win64-unwind" fn reports_preemption_unsubmitted_fence(
+    context: PVOID,
+    message: u32,
+) -> BOOLEAN {
+    let by = |it: &Adapter, node, preemption, last: Fence| {
+        it.notify_preempted(node, preemption, Fence(last.0.wrapping_add(100)));
+    };
+    // SAFETY: The arguments are the kernel's.
+    unsafe { report_by(context, message, by) }
+}
+
+/// Counts preemptions for itself.
+unsafe extern "win64-unwind" fn reports_wrong_preemption_fence(
+    context: PVOID,
+    message: u32,
+) -> BOOLEAN {
+    let by = |it: &Adapter, node, preemption: Fence, last| {
+        it.notify_preempted(node, preemption.next(), last);
+    };
+    // SAFETY: The arguments are the kernel's.
+    unsafe { report_by(context, message, by) }
+}
+
+/// Takes every interrupt for somebody else's.
+unsafe extern "win64-unwind" fn ignores_interrupts(_context: PVOID, _message: u32) -> BOOLEAN {
+    0
+}
+
+/// Says what is done without reporting it.
+unsafe extern "win64-unwind" fn omits_queried_fence_report(
+    adapter: HANDLE,
+    args: *mut DXGKARG_QUERYCURRENTFENCE,
+) -> NTSTATUS {
+    // SAFETY: The word is the adapter's.
+    let Some(board) = (unsafe { board(adapter) }) else { return STATUS_INVALID_PARAMETER };
+    // SAFETY: It is a structure, and the driver's for the call.
+    let args = unsafe { &mut *args };
+    args.CurrentFence = board.gpu.done(args.NodeOrdinal).0;
+    STATUS_SUCCESS
+}
+
+/// Says no.
+unsafe extern "win64-unwind" fn fails_cancel_command(
+    _adapter: HANDLE,
+    _args: *const DXGKARG_CANCELCOMMAND,
+) -> NTSTATUS {
+    STATUS_UNSUCCESSFUL
+}
+
+/// Does not know.
+unsafe extern "win64-unwind" fn fails_query_engine_status(
+    _adapter: HANDLE,
+    _args: *mut DXGKARG_QUERYENGINESTATUS,
+) -> NTSTATUS {
+    STATUS_UNSUCCESSFUL
+}
+
+/// Lists the nodes that a reset hits besides the one that is reset: none.
+unsafe extern "win64-unwind" fn omits_node_from_dependency(
+    _adapter: HANDLE,
+    args: *mut DXGKARG_QUERYDEPENDENTENGINEGROUP,
+) -> NTSTATUS {
+    // SAFETY: It is a structure, and the member is the driver's to write.
+    unsafe { (*args).DependentNodeOrdinalMask = 0 };
+    STATUS_SUCCESS
+}
+
+/// Says that a reset hits all nodes.
+unsafe extern "win64-unwind" fn reports_all_nodes_dependent(
+    _adapter: HANDLE,
+    args: *mut DXGKARG_QUERYDEPENDENTENGINEGROUP,
+) -> NTSTATUS {
+    // SAFETY: It is a structure, and the member is the driver's to write.
+    unsafe { (*args).DependentNodeOrdinalMask = (1 << NODES) - 1 };
+    STATUS_SUCCESS
+}
+
+/// Its hardware does not do such things.
+unsafe extern "win64-unwind" fn fails_reset_engine(
+    _adapter: HANDLE,
+    _args: *mut DXGKARG_RESETENGINE,
+) -> NTSTATUS {
+    STATUS_UNSUCCESSFUL
+}
+
+/// Says that what is first is over, and leaves it there.
+unsafe extern "win64-unwind" fn keeps_work_after_reset(
+    adapter: HANDLE,
+    args: *mut DXGKARG_RESETENGINE,
+) -> NTSTATUS {
+    // SAFETY: The word is the adapter's.
+    let Some(board) = (unsafe { board(adapter) }) else { return STATUS_INVALID_PARAMETER };
+    // SAFETY: It is a structure, and the driver's for the call.
+    let args = unsafe { &mut *args };
+    args.LastAbortedFenceId = board.gpu.done(args.NodeOrdinal).next().0;
+    STATUS_SUCCESS
+}
+
+/// Says that more is over than the node was given.
+unsafe extern "win64-unwind" fn reports_unsubmitted_aborted_fence(
+    adapter: HANDLE,
+    args: *mut DXGKARG_RESETENGINE,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let status = unsafe { reset_engine(adapter, args) };
+    // SAFETY: It is a structure, and the driver's for the call.
+    unsafe { (*args).LastAbortedFenceId += 100 };
+    status
+}
+
+/// Says of a node without work that a packet of it is over.
+unsafe extern "win64-unwind" fn reports_abort_on_idle(
+    adapter: HANDLE,
+    args: *mut DXGKARG_RESETENGINE,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let node = unsafe { (*args).NodeOrdinal };
+    // SAFETY: The word is the adapter's.
+    let idle = unsafe { board(adapter) }.is_some_and(|it| it.holds_work(Some(node)) == Some(false));
+    // SAFETY: The arguments are the kernel's.
+    let status = unsafe { reset_engine(adapter, args) };
+    if idle {
+        // SAFETY: It is a structure, and the driver's for the call.
+        unsafe { (*args).LastAbortedFenceId += 1 };
+    }
+    status
+}
+
+/// Says no.
+unsafe extern "win64-unwind" fn does_not_reset(_adapter: HANDLE) -> NTSTATUS {
+    STATUS_UNSUCCESSFUL
+}
+
+/// Says yes, and does nothing.
+unsafe extern "win64-unwind" fn skips_reset_from_timeout(_adapter: HANDLE) -> NTSTATUS {
+    STATUS_SUCCESS
+}
+
+/// Reports once more what was over before the reset.
+unsafe extern "win64-unwind" fn reports_fence_after_reset(adapter: HANDLE) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which outlives the call.
+    if let Some(it) = unsafe { find::<Adapter>(adapter) } {
+        it.synchronize(report_old_fence, adapter, 0);
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { restart_from_timeout(adapter) }
+}
+
+unsafe extern "win64-unwind" fn report_old_fence(context: PVOID) -> BOOLEAN {
+    // SAFETY: The word is the adapter's, which outlives the call.
+    if let Some(it) = unsafe { find::<Adapter>(context) } {
+        it.notify_interrupt(0, it.board().done(0));
+        it.queue_dpc();
+    }
+    // SAFETY: As above.
+    unsafe { report_late(context) }
+}
+
+/// Resets its hardware, and remembers fences from before.
+unsafe extern "win64-unwind" fn keeps_fence_after_reset(adapter: HANDLE) -> NTSTATUS {
+    // SAFETY: The word is the adapter's.
+    let Some(board) = (unsafe { board(adapter) }) else { return STATUS_INVALID_PARAMETER };
+    let before: Vec<Fence> = (0..NODES).map(|node| board.done(node)).collect();
+    // SAFETY: The arguments are the kernel's.
+    let status = unsafe { reset_from_timeout(adapter) };
+    for (node, fence) in (0..NODES).zip(before) {
+        board.set_last_fence(node, fence);
+    }
+    status
+}
+
+/// Ends its notes with a NUL, for which there is no room.
+unsafe extern "win64-unwind" fn overruns_debug_info(
+    adapter: HANDLE,
+    args: *const DXGKARG_COLLECTDBGINFO,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let given = unsafe { args.read() };
+    let end = given.pBuffer.cast::<u8>().wrapping_add(given.BufferSize);
+    // SAFETY: It is not: that is the fault. A guard lies there.
+    unsafe { end.write(0) };
+    // SAFETY: The arguments are the kernel's.
+    unsafe { collect_dbg_info(adapter, args) }
+}
+
+/// Looks at its hardware whenever it is to page.
+unsafe extern "win64-unwind" fn touches_hardware_during_reset(
+    adapter: HANDLE,
+    args: *mut DXGKARG_BUILDPAGINGBUFFER,
+) -> NTSTATUS {
+    // SAFETY: The word is the adapter's.
+    if let Some(board) = unsafe { board(adapter) } {
+        board.packets();
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { build_paging_buffer(adapter, args) }
+}

@@ -1,0 +1,192 @@
+//! The good driver, which also uses the callbacks about its hardware and about handles.
+//!
+//! An answer that is not as documented fails the entry that asked.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::bad::create::with_flags;
+use crate::block::{find, list, pointer};
+use crate::context::device_and_adapter;
+use crate::setup::BOARD_ID;
+use crate::table::{Adapter, GOOD, dpc_routine, start_device, stop_device};
+use crate::view::open_allocation;
+use abi::display::{
+    DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 as FlagsWddm2, DXGKARG_OPENALLOCATION,
+    DXGKARGCB_ENUMHANDLECHILDREN, DXGKARGCB_GETCAPTUREADDRESS,
+};
+use abi::miniport::{
+    CM_PARTIAL_RESOURCE_DESCRIPTOR, DRIVER_INITIALIZATION_DATA, DXGK_CHILD_STATUS,
+    DXGK_DEVICE_INFO, DXGK_START_INFO, DXGK_WHICHSPACE_CONFIG, DXGKRNL_INTERFACE, MmNonCached,
+};
+use abi::status::{STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
+use abi::{D3DKMT_HANDLE, HANDLE, NTSTATUS, PHYSICAL_ADDRESS, PVOID};
+use std::ptr;
+
+pub(crate) const HANDLE_QUERIES: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiStartDevice: Some(start_and_map),
+    DxgkDdiStopDevice: Some(unmap_and_stop),
+    DxgkDdiCreateAllocation: Some(with_flags::<{ FlagsWddm2::Capture }>),
+    DxgkDdiOpenAllocation: Some(open_with_handle_queries),
+    DxgkDdiDpcRoutine: Some(dpc_and_indicate),
+    ..GOOD
+};
+
+/// A register that has the bits last written, and the bits written.
+const REGISTER: usize = 0x20;
+const BITS: u32 = 0x5eed_f00d;
+
+/// Looks for its registers, maps them and writes to one; reads who made the board.
+unsafe extern "win64-unwind" fn start_and_map(
+    context: PVOID,
+    info: *mut DXGK_START_INFO,
+    interface: *mut DXGKRNL_INTERFACE,
+    sources: *mut u32,
+    children: *mut u32,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let status = unsafe { start_device(context, info, interface, sources, children) };
+    // SAFETY: The word is the adapter's.
+    let Some(adapter) = (unsafe { pointer::<Adapter>(context) }) else { return status };
+    // SAFETY: The adapter lives, and no other call of it runs.
+    let it = unsafe { &mut *adapter };
+    let mut id = [0; 4];
+    let read = (config(it, 0, &mut id), id) == (4, BOARD_ID) && config(it, 254, &mut id) == 2;
+    let Some((start, length)) = registers(it, context) else { return STATUS_UNSUCCESSFUL };
+    let Ok(mapped) = map(it, start, length) else { return STATUS_UNSUCCESSFUL };
+    it.registers = mapped;
+    let register = it.registers.wrapping_byte_add(REGISTER).cast::<u32>();
+    // SAFETY: The register is inside of what was mapped, and aligned.
+    unsafe { register.write_volatile(BITS) };
+    // SAFETY: As above.
+    let kept = unsafe { register.read_volatile() } == BITS;
+    if read && kept { status } else { STATUS_UNSUCCESSFUL }
+}
+
+/// Gives back what it mapped.
+unsafe extern "win64-unwind" fn unmap_and_stop(context: PVOID) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which lives until it is removed.
+    if let Some(it) = unsafe { find::<Adapter>(context) } {
+        unmap(it, it.registers);
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { stop_device(context) }
+}
+
+/// Finds each allocation among the members of its resource, and asks where it is: nowhere, for
+/// the board has no segments.
+unsafe extern "win64-unwind" fn open_with_handle_queries(
+    device: HANDLE,
+    args: *const DXGKARG_OPENALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let given = unsafe { args.read() };
+    // SAFETY: The kernel gives so many elements.
+    let infos = unsafe { list(given.pOpenAllocation, given.NumAllocations) };
+    // SAFETY: The word is the device's, which outlives the call.
+    if let Some((_, it)) = unsafe { device_and_adapter(device) } {
+        let astray = |name: D3DKMT_HANDLE| match parent(it, name) {
+            0 => false,
+            resource => !members(it, resource).contains(&name),
+        };
+        for info in infos {
+            capture(it, info.hAllocation);
+        }
+        if infos.iter().any(|info| astray(info.hAllocation)) {
+            return STATUS_UNSUCCESSFUL;
+        }
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { open_allocation(device, args) }
+}
+
+/// Says in its DPC that something is plugged in.
+unsafe extern "win64-unwind" fn dpc_and_indicate(context: PVOID) {
+    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    if let Some(it) = unsafe { find::<Adapter>(context) } {
+        indicate(it);
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { dpc_routine(context) };
+}
+
+/// Where the registers are, if the system says the right things.
+pub(crate) fn registers(it: &Adapter, context: PVOID) -> Option<(PHYSICAL_ADDRESS, u32)> {
+    let mut info = DXGK_DEVICE_INFO::ZERO;
+    let call = it.interface.DxgkCbGetDeviceInformation?;
+    // SAFETY: The kernel gave both, and `info` outlives the call.
+    let status = unsafe { call(it.interface.DeviceHandle, &raw mut info) };
+    if status != STATUS_SUCCESS || info.MiniportDeviceContext != context {
+        return None;
+    }
+    // SAFETY: The kernel gives a list, of at least its own length, and keeps it.
+    let list = unsafe { info.TranslatedResourceList.read_unaligned() };
+    let partial = list.List.PartialResourceList;
+    let CM_PARTIAL_RESOURCE_DESCRIPTOR { Start, Length, .. } = partial.PartialDescriptors;
+    (partial.Count == 1).then_some((Start, Length))
+}
+
+/// Maps a range.
+pub(crate) fn map(it: &Adapter, start: PHYSICAL_ADDRESS, bytes: u32) -> Result<PVOID, NTSTATUS> {
+    let call = it.interface.DxgkCbMapMemory.ok_or(STATUS_UNSUCCESSFUL)?;
+    let mut address = ptr::null_mut();
+    let handle = it.interface.DeviceHandle;
+    // SAFETY: The kernel gave both, and `address` outlives the call.
+    let status = unsafe { call(handle, start, bytes, 0, 0, MmNonCached, &raw mut address) };
+    if status == STATUS_SUCCESS { Ok(address) } else { Err(status) }
+}
+
+/// Ends a mapping.
+pub(crate) fn unmap(it: &Adapter, address: PVOID) {
+    if let Some(call) = it.interface.DxgkCbUnmapMemory {
+        // SAFETY: The kernel gave both.
+        unsafe { call(it.interface.DeviceHandle, address) };
+    }
+}
+
+/// Reads of the configuration space, and answers how many bytes that were.
+fn config(it: &Adapter, offset: u32, buffer: &mut [u8; 4]) -> u32 {
+    space(it, DXGK_WHICHSPACE_CONFIG, offset, buffer)
+}
+
+/// Reads of a space of the device, and answers how many bytes that were.
+pub(crate) fn space(it: &Adapter, kind: u32, offset: u32, buffer: &mut [u8; 4]) -> u32 {
+    let Some(call) = it.interface.DxgkCbReadDeviceSpace else { return 0 };
+    let (handle, mut count) = (it.interface.DeviceHandle, 0);
+    // SAFETY: The kernel gave both; the places outlive the call.
+    unsafe { call(handle, kind, buffer.as_mut_ptr().cast(), offset, 4, &raw mut count) };
+    count
+}
+
+/// Asks where an allocation is that video is captured into.
+pub(crate) fn capture(it: &Adapter, name: D3DKMT_HANDLE) {
+    let Some(call) = it.interface.DxgkCbGetCaptureAddress else { return };
+    let mut asked =
+        DXGKARGCB_GETCAPTUREADDRESS { hAllocation: name, ..DXGKARGCB_GETCAPTUREADDRESS::ZERO };
+    // SAFETY: The kernel gave the function, and `asked` outlives the call.
+    unsafe { call(&raw mut asked) };
+}
+
+/// The resource of an allocation.
+pub(crate) fn parent(it: &Adapter, name: D3DKMT_HANDLE) -> D3DKMT_HANDLE {
+    let Some(call) = it.interface.DxgkCbGetHandleParent else { return 0 };
+    // SAFETY: The kernel gave the function.
+    unsafe { call(name) }
+}
+
+/// The allocations of a resource.
+pub(crate) fn members(it: &Adapter, resource: D3DKMT_HANDLE) -> Vec<D3DKMT_HANDLE> {
+    let Some(call) = it.interface.DxgkCbEnumHandleChildren else { return Vec::new() };
+    let member = |index| {
+        let asked = DXGKARGCB_ENUMHANDLECHILDREN { hObject: resource, Index: index };
+        // SAFETY: The kernel gave the function, and `asked` outlives the call.
+        unsafe { call(&raw const asked) }
+    };
+    (0..u32::MAX).map(member).take_while(|it| *it != 0).collect()
+}
+
+/// Says that something is plugged in.
+pub(crate) fn indicate(it: &Adapter) {
+    let Some(call) = it.interface.DxgkCbIndicateChildStatus else { return };
+    let status = DXGK_CHILD_STATUS { Type: 1, ChildUid: 0, Data: [1, 0] };
+    // SAFETY: The kernel gave both, and `status` outlives the call.
+    unsafe { call(it.interface.DeviceHandle, &raw const status) };
+}

@@ -1,0 +1,239 @@
+//! How resources come.
+#![forbid(unsafe_code)]
+
+use super::driver::SoftDevice;
+use super::flaw::Flaw;
+use super::resource::{Group, Instance, PAGE, Shape, Surface, decode_layouts, encode_layouts};
+use abi::D3DKMT_HANDLE;
+use abi::hresult::{
+    D3DDDIERR_DEVICEREMOVED, D3DERR_NOTAVAILABLE, D3DERR_OUTOFVIDEOMEMORY, E_FAIL, E_INVALIDARG,
+    E_OUTOFMEMORY,
+};
+use abi::umd::{
+    D3DDDI_RESOURCEFLAGS as Flags, D3DDDI_RESOURCEFLAGS2 as Flags2, D3DDDIPOOL_SYSTEMMEM,
+};
+use softgpu::format::{describe, read_allocation_info};
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use umd::{
+    AllocateResponse, CreateResourceArgs, DeallocateRequest, NewAllocation, OpenResourceArgs,
+    RuntimeResource, UmdResult,
+};
+
+/// What is being made, by any device: only a bad driver has it here.
+static CREATING: AtomicUsize = AtomicUsize::new(0);
+
+impl SoftDevice {
+    /// Makes a resource, with one allocation for each of its surfaces.
+    pub(super) fn create_group(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
+        let created = self.try_create_group(order);
+        // WINDOWS: for such a buffer there is one answer, if it is not about memory (documented).
+        let buffer = order.flags.has(Flags::VertexBuffer | Flags::IndexBuffer);
+        created
+            .map_err(|failure| match failure {
+                E_OUTOFMEMORY | D3DERR_OUTOFVIDEOMEMORY | D3DDDIERR_DEVICEREMOVED => failure,
+                _ if buffer => D3DERR_NOTAVAILABLE,
+                _ => failure,
+            })
+            .map_err(
+                |failure| if self.flaw == Flaw::ChangesCallbackError { E_FAIL } else { failure },
+            )
+    }
+
+    fn try_create_group(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
+        if self.flaw == Flaw::ReturnsIllegalCreateError && order.surfaces.len() == 4 {
+            return Err(D3DERR_NOTAVAILABLE);
+        }
+        let in_system = order.pool == D3DDDIPOOL_SYSTEMMEM;
+        let surface = |it: &umd::Surface| {
+            let mut layout = Shape::of(it.width, it.height, it.depth).ok_or(E_OUTOFMEMORY)?;
+            if in_system {
+                let memory = it.memory.ok_or(E_INVALIDARG)?;
+                layout.pitch = it.pitch;
+                layout.slice_pitch = it.slice_pitch;
+                return Ok(Surface::new(layout, Some(memory)));
+            }
+            Ok(Surface::new(layout, None))
+        };
+        let surfaces = order.surfaces.iter().map(surface).collect::<UmdResult<Vec<_>>>()?;
+        if surfaces.is_empty() {
+            return Err(E_INVALIDARG);
+        }
+        let shown = order.flags.has(Flags::Primary) || order.flags2 & Flags2::IsDisplayable != 0;
+        let mut group = Group {
+            runtime: order.runtime,
+            handle: 0,
+            shared: order.flags.has(Flags::SharedResource),
+            opened: false,
+            shown,
+            surfaces,
+        };
+        if in_system {
+            let wrapped = self.wrap(order);
+            if self.flaw == Flaw::FailsUnwrappableSysmem {
+                wrapped?;
+            }
+        } else {
+            let answer = self.allocate(&mut group, order);
+            self.hide_removal(answer)?;
+        }
+        Ok(self.keep(group))
+    }
+
+    /// Has the GPU see memory of the runtime's, if it can: else the CPU works there.
+    fn wrap(&self, order: &CreateResourceArgs) -> UmdResult<()> {
+        for it in &order.surfaces {
+            let bytes = u64::from(it.pitch) * u64::from(it.height);
+            let mut one = [NewAllocation {
+                private: describe(bytes),
+                system_memory: it.memory,
+                ..NewAllocation::default()
+            }];
+            let created = self.callbacks.allocate(RuntimeResource(0), &[], &mut one)?.allocations;
+            // This GPU has no use for it.
+            self.callbacks
+                .deallocate(&DeallocateRequest { list: created, ..DeallocateRequest::default() })?;
+        }
+        Ok(())
+    }
+
+    /// All allocations of a resource, in one call.
+    fn allocate(&mut self, group: &mut Group, order: &CreateResourceArgs) -> UmdResult<()> {
+        let shapes: Vec<Shape> = group.surfaces.iter().map(|it| it.layout).collect();
+        let private = encode_layouts(&shapes);
+        let primary = order.flags.has(Flags::Primary);
+        // What is no primary has no source, whatever the order says.
+        let source = if primary { order.source } else { 0 };
+        let more = match self.flaw {
+            Flaw::ReadsReservedMembers if order.fvf != 0 => PAGE,
+            Flaw::VariesSharedAllocations if group.shared && !self.groups.is_empty() => PAGE,
+            _ => 0,
+        };
+        let allocation = |it: &Shape| {
+            let private = describe(it.bytes + more);
+            NewAllocation { private, source, primary, system_memory: None }
+        };
+        let mut allocations: Vec<NewAllocation> = shapes.iter().map(allocation).collect();
+        let each =
+            if self.flaw == Flaw::AllocatesSurfacesIndividually { 1 } else { allocations.len() };
+        let mut created = Vec::new();
+        for some in allocations.chunks_mut(each) {
+            let runtime = self.shared_creation_state(group.runtime);
+            created.extend(self.allocate_for(runtime, &private, some)?.allocations);
+        }
+        let list: Vec<(D3DKMT_HANDLE, u64)> =
+            created.iter().copied().zip(shapes.iter().map(|it| it.bytes)).collect();
+        let addresses = match self.make_resident(&list) {
+            Ok(addresses) => addresses,
+            Err(failure) => {
+                // The first failure is the one to hand back.
+                let _ = self.callbacks.deallocate(&group.whole());
+                return Err(failure);
+            }
+        };
+        for ((surface, allocation), address) in
+            group.surfaces.iter_mut().zip(&created).zip(addresses)
+        {
+            surface.instances.push(Instance { allocation: *allocation, address, member: true });
+        }
+        if group.shown {
+            self.shown.extend(created);
+        }
+        Ok(())
+    }
+
+    /// The resource that is being made, from where a driver has it that has one place for all of
+    /// its devices.
+    fn shared_creation_state(&self, resource: RuntimeResource) -> RuntimeResource {
+        if self.flaw != Flaw::SharesStateBetweenDevices {
+            return resource;
+        }
+        CREATING.store(resource.0, Ordering::Relaxed);
+        // It sees whether the GPU is there, and others go on meanwhile.
+        if let Ok((context, _)) = self.callbacks.create_context(0, 0, &mut []) {
+            let _ = self.callbacks.destroy_context(context);
+        }
+        RuntimeResource(CREATING.load(Ordering::Relaxed))
+    }
+
+    fn allocate_for(
+        &self,
+        resource: RuntimeResource,
+        private: &[u8],
+        some: &mut [NewAllocation],
+    ) -> UmdResult<AllocateResponse> {
+        if self.flaw == Flaw::AllocatesOnOwnThread {
+            let elsewhere = thread::scope(|scope| {
+                let call = || self.callbacks.allocate(resource, private, some);
+                scope.spawn(call).join().unwrap_or_else(|it| resume_unwind(it))
+            });
+            if elsewhere.is_ok() {
+                return elsewhere;
+            }
+        }
+        self.callbacks.allocate(resource, private, some)
+    }
+
+    /// Another allocation for a surface: on its own, for it only makes things faster.
+    pub(super) fn allocate_extra(&mut self, bytes: u64) -> UmdResult<Instance> {
+        let mut one = [NewAllocation { private: describe(bytes), ..NewAllocation::default() }];
+        let created = self.callbacks.allocate(RuntimeResource(0), &[], &mut one)?.allocations;
+        let allocation = *created.first().ok_or(E_FAIL)?;
+        match self.make_resident(&[(allocation, bytes)]) {
+            Ok(addresses) => {
+                let address = addresses.first().copied().unwrap_or_default();
+                Ok(Instance { allocation, address, member: false })
+            }
+            Err(failure) => {
+                let alone =
+                    DeallocateRequest { list: vec![allocation], ..DeallocateRequest::default() };
+                let _ = self.callbacks.deallocate(&alone); // As above.
+                Err(failure)
+            }
+        }
+    }
+
+    /// Stores what another device has made.
+    pub(super) fn open_group(&mut self, order: &OpenResourceArgs) -> UmdResult<u64> {
+        let size = |private: &[u8]| {
+            read_allocation_info(private).map_err(|_| E_INVALIDARG).map(|it| it.size)
+        };
+        let told = decode_layouts(&order.private, order.allocations.len());
+        let mut surfaces = Vec::new();
+        let mut list = Vec::new();
+        for (index, it) in order.allocations.iter().enumerate() {
+            let bytes = size(&it.private)?;
+            let layout = told.as_ref().and_then(|it| it.get(index)).copied();
+            // A shape that is larger than its memory is none.
+            let layout = layout.filter(|it| it.bytes <= bytes).or_else(|| Shape::loose(bytes));
+            surfaces.push(Surface::new(layout.ok_or(E_INVALIDARG)?, None));
+            list.push((it.allocation, bytes));
+        }
+        if self.flaw == Flaw::AllocatesOnOpen {
+            let private = describe(surfaces.first().map_or(4096, |it| it.layout.bytes));
+            let mut one = [NewAllocation { private, ..NewAllocation::default() }];
+            let _ = self.callbacks.allocate(order.runtime, &[], &mut one);
+        }
+        let addresses = self.make_resident_for_gpu(&list)?;
+        for ((surface, (allocation, _)), address) in surfaces.iter_mut().zip(list).zip(addresses) {
+            surface.instances.push(Instance { allocation, address, member: true });
+        }
+        let runtime = order.runtime;
+        Ok(self.keep(Group {
+            runtime,
+            handle: 0,
+            shared: true,
+            opened: true,
+            shown: false,
+            surfaces,
+        }))
+    }
+
+    fn keep(&mut self, group: Group) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.groups.insert(number, group);
+        number
+    }
+}

@@ -1,0 +1,244 @@
+//! How resources and devices go.
+//!
+//! A resource is released as one, when no command that is not submitted uses it. What the GPU
+//! still uses is put off to the next flush, or to the end of the device.
+#![forbid(unsafe_code)]
+
+use super::driver::SoftDevice;
+use super::flaw::Flaw;
+use super::resource::Group;
+use abi::D3DKMT_HANDLE;
+use abi::hresult::{E_INVALIDARG, E_NOTIMPL, E_OUTOFMEMORY};
+use abi::ukm::D3DDDICB_DESTROYALLOCATION2FLAGS as DestroyFlags;
+use std::mem;
+use umd::{DeallocateRequest, Resource, RuntimeContext, RuntimeResource, UmdResult};
+
+/// How many resources wait for their release.
+const MAX_DEFERRED: usize = 8;
+
+impl SoftDevice {
+    pub(super) fn destroy_resource_entry(&mut self, resource: Resource) -> UmdResult<()> {
+        self.group(resource)?;
+        if self.flaw == Flaw::ReturnsIllegalDestroyError {
+            return Err(E_NOTIMPL);
+        }
+        let late = self.flaw == Flaw::FreesBeforeFlush;
+        if self.batch.has_group(resource.number) && !late {
+            self.submit()?;
+        }
+        let mut group = self.groups.remove(&resource.number).ok_or(E_INVALIDARG)?;
+        let gone = self.free_or_defer(&mut group);
+        match gone {
+            Ok(FreeOutcome::Freed) => {}
+            Ok(FreeOutcome::Deferred) => self.deferred.push_back(group),
+            Ok(FreeOutcome::Forgotten) => self.never_freed.push(group),
+            Err(failure) => {
+                // It is there still, and can be destroyed again.
+                self.groups.insert(resource.number, group);
+                return Err(failure);
+            }
+        }
+        if late {
+            let _ = self.submit(); // Too late, so whatever is answered.
+        }
+        if self.deferred.len() > MAX_DEFERRED {
+            self.free_deferred()?;
+        }
+        if self.flaw == Flaw::FailsAfterFree { Err(E_OUTOFMEMORY) } else { Ok(()) }
+    }
+
+    fn free_or_defer(&mut self, group: &mut Group) -> UmdResult<FreeOutcome> {
+        self.unlock_all(group)?;
+        if self.flaw == Flaw::NeverFreesDeferred {
+            return Ok(FreeOutcome::Forgotten);
+        }
+        if self.flaw == Flaw::DefersFreeByHandle {
+            return Ok(FreeOutcome::Deferred);
+        }
+        let all = [group.members(), group.renamed_allocations()].concat();
+        let busy = all.iter().any(|it| self.is_busy(*it));
+        let may_wait =
+            !group.shared && !group.shown && self.flaw != Flaw::SetsAssumeNotInUseWrongly;
+        if busy && may_wait {
+            return Ok(FreeOutcome::Deferred);
+        }
+        self.release(group).map(|()| FreeOutcome::Freed)
+    }
+
+    /// An application may drop what it has locked.
+    fn unlock_all(&self, group: &mut Group) -> UmdResult<()> {
+        for surface in &mut group.surfaces {
+            if surface.at.take().is_some() {
+                self.unlock_allocation(surface.locked)?;
+            }
+            surface.locks = 0;
+            for it in mem::take(&mut surface.asynchronous).into_iter().filter(|it| *it != 0) {
+                self.unlock_allocation(it)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Unlocks what the application looks at.
+    pub(super) fn unlock_application_locks(&self) {
+        let surfaces = self.groups.values().flat_map(|it| &it.surfaces);
+        for it in surfaces.filter(|it| it.at.is_some()) {
+            // It is locked again, so that the application finds nothing.
+            let _ = self.unlock_allocation(it.locked);
+            let _ = self.lock_allocation(it.locked, 0, it.layout.bytes);
+        }
+    }
+
+    /// Releases a resource, and what its surfaces had besides.
+    fn release(&mut self, group: &mut Group) -> UmdResult<()> {
+        let (members, extras) = (group.members(), group.renamed_allocations());
+        if !extras.is_empty() {
+            self.free(
+                &DeallocateRequest { list: extras.clone(), ..DeallocateRequest::default() },
+                &extras,
+            )?;
+            for surface in &mut group.surfaces {
+                surface.instances.retain(|it| it.member);
+                (surface.current, surface.stage) = (0, None);
+            }
+        }
+        if members.is_empty() {
+            return Ok(());
+        }
+        self.release_members(group, &members)?;
+        for it in members.iter().chain(&extras) {
+            self.used.remove(it);
+            self.shown.remove(it);
+        }
+        Ok(())
+    }
+
+    fn release_members(&mut self, group: &Group, members: &[D3DKMT_HANDLE]) -> UmdResult<()> {
+        let whole = group.whole();
+        let listed = |list: &[D3DKMT_HANDLE]| DeallocateRequest {
+            list: list.to_vec(),
+            ..DeallocateRequest::default()
+        };
+        let by_list = matches!(
+            self.flaw,
+            Flaw::FreesListLeaksResource
+                | Flaw::FreesOneAllocationOnly
+                | Flaw::FreesAllocationsIndividually
+        );
+
+        match self.flaw {
+            Flaw::FreesListThenResource if !group.shared => {
+                self.free(&listed(members), members)?;
+                self.free(&whole, &[])
+            }
+            // What is shared cannot go by list, and what has one surface goes as one.
+            _ if by_list && group.shared => self.free(&whole, members),
+            Flaw::FreesOneAllocationOnly | Flaw::FreesAllocationsIndividually
+                if members.len() < 2 =>
+            {
+                self.free(&whole, members)
+            }
+            Flaw::FreesListLeaksResource => self.free(&listed(members), members),
+            Flaw::FreesOneAllocationOnly => {
+                let one = members.get(..1).unwrap_or_default();
+                self.free(&listed(one), one)
+            }
+            Flaw::FreesAllocationsIndividually => {
+                members.chunks(1).try_for_each(|one| self.free(&listed(one), one))
+            }
+            Flaw::FreesTwice => {
+                self.free(&whole, members)?;
+                self.released.push(whole); // And once more, when it is over.
+                Ok(())
+            }
+            Flaw::FreesLocked => {
+                let shapes = group.surfaces.first().map_or(0, |it| it.layout.bytes);
+                if let Some(first) = members.first() {
+                    self.wait_for(*first)?;
+                    let _ = self.lock_allocation(*first, 0, shapes)?;
+                }
+                self.free(&whole, members)
+            }
+            Flaw::FreesSharedByList if group.shared => {
+                let list = listed(members);
+                self.free(&list, members).or_else(|_| self.free(&whole, members))
+            }
+            Flaw::FreesResourceWithList => {
+                let both = DeallocateRequest { resource: group.runtime, list: members.to_vec() };
+                self.free(&both, members).or_else(|_| self.free(&whole, members))
+            }
+            Flaw::FreesByOwnHandle | Flaw::DefersFreeByHandle => {
+                let own =
+                    DeallocateRequest { resource: RuntimeResource(group.handle), ..whole.clone() };
+                self.free(&own, members).or_else(|_| self.free(&whole, members))
+            }
+            _ => self.free(&whole, members),
+        }
+    }
+
+    /// One call of the runtime's. Where the driver knows that nothing uses what goes, it says so.
+    fn free(&self, release: &DeallocateRequest, allocations: &[D3DKMT_HANDLE]) -> UmdResult<()> {
+        if self.fence.is_none() {
+            return self.callbacks.deallocate(release);
+        }
+        let used = |it: &D3DKMT_HANDLE| self.batch.has(*it) || self.is_busy(*it);
+        let idle = !allocations.iter().any(used) || self.flaw == Flaw::SetsAssumeNotInUseWrongly;
+        let flags = if idle { DestroyFlags::AssumeNotInUse } else { 0 };
+        self.callbacks.deallocate2(release, flags)
+    }
+
+    /// Releases what was put off.
+    pub(super) fn free_deferred(&mut self) -> UmdResult<()> {
+        for it in mem::take(&mut self.released) {
+            let _ = self.callbacks.deallocate(&it); // It has what it wanted.
+        }
+        while let Some(mut group) = self.deferred.pop_front() {
+            if let Err(failure) = self.release(&mut group) {
+                self.deferred.push_front(group);
+                return Err(failure);
+            }
+        }
+        Ok(())
+    }
+
+    /// Releases everything. The first failure is handed back, and the rest is done all the same.
+    pub(super) fn free_all(&mut self) -> UmdResult<()> {
+        let mut answer = self.submit();
+        answer = answer.and(self.free_deferred());
+        for (_, mut group) in mem::take(&mut self.groups) {
+            let unlocked = self.unlock_all(&mut group);
+            answer = answer.and(unlocked).and(self.release(&mut group));
+        }
+        let own = self.destroy_own_objects();
+        answer.and(own)
+    }
+
+    /// Ends what the device has besides resources.
+    pub(super) fn destroy_own_objects(&mut self) -> UmdResult<()> {
+        let mut answer = Ok(());
+        if let Some(fence) = self.fence.take() {
+            answer = answer.and(self.callbacks.destroy_sync(fence.object));
+        }
+        let context = mem::take(&mut self.context);
+        if context != RuntimeContext::default() && self.flaw != Flaw::LeaksContext {
+            let other = (self.flaw == Flaw::DestroysContextTwice)
+                .then(|| self.callbacks.create_context(0, 0, &mut []));
+            answer = answer.and(self.callbacks.destroy_context(context));
+            if let Some(Ok((other, _))) = other {
+                let _ = self.callbacks.destroy_context(context); // It is gone.
+                let _ = self.callbacks.destroy_context(other); // It was only to be there.
+            }
+        }
+        if let Some(queue) = self.queue.take() {
+            answer = answer.and(self.callbacks.destroy_paging_queue(queue.queue));
+        }
+        answer
+    }
+}
+
+/// What became of a resource.
+enum FreeOutcome {
+    Freed,
+    Deferred,
+    Forgotten,
+}

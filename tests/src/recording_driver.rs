@@ -1,0 +1,207 @@
+//! The built-in driver with memory, and somebody who makes context allocations beside it.
+
+use flight::{Log, Passive};
+use kernel::DriverSetup;
+use kernel::callbacks::KernelCallbacks;
+use kernel::context::Context;
+use kernel::device::Device;
+use kernel::miniport::{
+    CreateContextArgs, DriverContext, DriverDevice, DriverError, DriverResult, HandleSlot, Miniport,
+};
+use kernel::operation::{BuildPagingBufferArgs, CreateContextAllocationArgs, Operation};
+use kernel::segment::{PlacementRequirements, SegmentSet};
+use softgpu::{Gpu, MemoryPlan, SoftGpu};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// When a [`Keeper`] does something of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookPoint {
+    /// In `DxgkDdiCreateDevice`.
+    CreateDevice,
+    /// In `DxgkDdiDestroyDevice`.
+    DestroyDevice,
+    /// In `DxgkDdiCreateContext`.
+    CreateContext,
+    /// In `DxgkDdiDestroyContext`.
+    DestroyContext,
+    /// In `DxgkDdiBuildPagingBuffer`.
+    Pages,
+}
+
+/// What it does then.
+type Hook = Arc<dyn Fn(&Keeper, &mut Passive) -> DriverResult<()> + Send + Sync>;
+
+/// The built-in driver with memory. What it is asked to do besides, it does inside its calls.
+pub struct Keeper {
+    /// The driver.
+    pub driver: Arc<SoftGpu>,
+    /// Its hardware.
+    pub hardware: Arc<Gpu>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    services: Option<Arc<KernelCallbacks>>,
+    hooks: Vec<(HookPoint, Hook)>,
+    devices: Vec<usize>,
+    contexts: Vec<usize>,
+    paging_operations: Vec<(&'static str, usize)>,
+}
+
+impl Keeper {
+    /// One with so much memory.
+    pub fn new(plan: MemoryPlan) -> Arc<Self> {
+        let ram = nt::Ram::new(1 << 30).unwrap_or_else(|_| panic!("the machine has no memory"));
+        let (driver, hardware) = SoftGpu::with_memory(ram, plan);
+        Arc::new(Self { driver, hardware, state: Mutex::default() })
+    }
+
+    /// It, in a slot.
+    pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
+        let (miniport, machine) = (self.clone(), self.hardware.clone());
+        DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
+    }
+
+    /// From now on it does this then.
+    pub fn on(
+        &self,
+        when: HookPoint,
+        hook: impl Fn(&Keeper, &mut Passive) -> DriverResult<()> + Send + Sync + 'static,
+    ) {
+        self.state().hooks.push((when, Arc::new(hook)));
+    }
+
+    /// What the kernel gave its adapter.
+    pub fn services(&self) -> Arc<KernelCallbacks> {
+        self.state().services.clone().unwrap_or_else(|| panic!("it has no adapter"))
+    }
+
+    /// What the kernel calls the device that was made so many before the last.
+    pub fn device(&self, before: usize) -> usize {
+        let state = self.state();
+        state.devices.iter().rev().nth(before).copied().unwrap_or(0)
+    }
+
+    /// What the kernel calls the context that was made so many before the last.
+    pub fn context(&self, before: usize) -> usize {
+        let state = self.state();
+        state.contexts.iter().rev().nth(before).copied().unwrap_or(0)
+    }
+
+    /// Makes an allocation of a page for the newest device, shared across its contexts.
+    pub fn share(&self, at: &mut Passive, word: usize) -> DriverResult<usize> {
+        let order = CreateContextAllocationArgs { shared: true, ..self.order(word) };
+        self.services().create_context_allocation(at, &order)
+    }
+
+    /// An order for a page, shared by nobody and of no context.
+    pub fn order(&self, word: usize) -> CreateContextAllocationArgs {
+        let wants = PlacementRequirements {
+            segments: SegmentSet::of(&[1, 2, 3]),
+            ..PlacementRequirements::default()
+        };
+        let device = self.device(0);
+        CreateContextAllocationArgs {
+            device,
+            size: 4096,
+            requirements: wants,
+            driver_handle: word,
+            ..CreateContextAllocationArgs::default()
+        }
+    }
+
+    /// The operations it was asked to build, and the words they were about.
+    pub fn paging_operations(&self) -> Vec<(&'static str, usize)> {
+        self.state().paging_operations.clone()
+    }
+
+    fn run(&self, when: HookPoint, at: &mut Passive) -> DriverResult<()> {
+        let hooks: Vec<Hook> = {
+            let state = self.state();
+            state.hooks.iter().filter(|it| it.0 == when).map(|it| it.1.clone()).collect()
+        };
+        hooks.iter().try_for_each(|it| it(self, at))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Miniport for Keeper {
+    fn stands_on(&self) -> Option<&dyn Miniport> {
+        Some(&*self.driver)
+    }
+
+    fn add_device(&self, at: &mut Passive, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
+        self.state().services = Some(services.clone());
+        self.driver.add_device(at, services)
+    }
+
+    fn remove_device(&self, at: &mut Passive) -> DriverResult<()> {
+        let services = self.state().services.take();
+        drop(services);
+        self.driver.remove_device(at)
+    }
+
+    fn create_device(
+        &self,
+        at: &mut Passive,
+        word: HandleSlot<'_, Device>,
+    ) -> DriverResult<DriverDevice> {
+        self.state().devices.push(word.kernel_name());
+        self.run(HookPoint::CreateDevice, at)?;
+        self.driver.create_device(at, word)
+    }
+
+    fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> DriverResult<()> {
+        self.run(HookPoint::DestroyDevice, at)?;
+        self.driver.destroy_device(at, device)
+    }
+
+    fn create_context(
+        &self,
+        at: &mut Passive,
+        device: &DriverDevice,
+        order: &CreateContextArgs,
+        word: HandleSlot<'_, Context>,
+    ) -> DriverResult<(DriverContext, u32)> {
+        self.state().contexts.push(word.kernel_name());
+        self.run(HookPoint::CreateContext, at)?;
+        self.driver.create_context(at, device, order, word)
+    }
+
+    fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> DriverResult<()> {
+        self.run(HookPoint::DestroyContext, at)?;
+        self.driver.destroy_context(at, context)
+    }
+
+    fn build_paging(
+        &self,
+        at: &mut Passive,
+        args: &mut BuildPagingBufferArgs<'_>,
+    ) -> DriverResult<()> {
+        let word = word(&args.operation);
+        self.state().paging_operations.push((args.operation.name(), word));
+        self.run(HookPoint::Pages, at).map_err(|_| DriverError::Invalid)?;
+        self.driver.build_paging(at, args)
+    }
+}
+
+fn word(operation: &Operation<'_>) -> usize {
+    match *operation {
+        Operation::Transfer(ref it) => it.driver_handle.unwrap_or(0),
+        Operation::Fill { driver_handle: word, .. }
+        | Operation::Discard { driver_handle: word, .. }
+        | Operation::InitContext { driver_handle: word, .. }
+        | Operation::UpdateContext { driver_handle: word, .. }
+        | Operation::Notify { driver_handle: word, .. } => word,
+        Operation::MapAperture { driver_handle: word, .. }
+        | Operation::UnmapAperture { driver_handle: word, .. }
+        | Operation::VirtualTransfer { driver_handle: word, .. }
+        | Operation::VirtualFill { driver_handle: word, .. } => word.unwrap_or(0),
+        Operation::UpdateTable(ref it) => it.driver_handle.unwrap_or(0),
+        Operation::FlushTlb { .. } | Operation::CopyEntries(_) => 0,
+    }
+}

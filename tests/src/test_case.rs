@@ -1,0 +1,163 @@
+//! Cases: a life, and what goes wrong in it, flown next to a model that knows only names. One
+//! that fails shrinks to a few steps, as a file that `windtunnel check --scenario` flies.
+
+use crate::random_steps::{Rng, life};
+use crate::{Fault, Faulty, KernelTestbed, Model, attempt, verified};
+use flight::{Component, Kind};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use windtunnel::steps::{Step, StepRunner, write};
+
+/// What a flight has seen.
+#[derive(Default)]
+pub struct Seen {
+    /// How many calls the driver had.
+    pub calls: u32,
+    /// Steps with what came of them, and calls of the driver that failed.
+    pub outcomes: BTreeSet<String>,
+}
+
+/// A step without its names.
+fn kind(step: &Step) -> String {
+    let text = step.to_string();
+    let plain = |it: &&str| !it.contains(|it: char| it.is_ascii_digit());
+    text.split_whitespace().filter(plain).collect::<Vec<_>>().join(" ")
+}
+
+/// A life, and what goes wrong in it.
+#[derive(Clone)]
+pub struct Case {
+    /// The order of its threads.
+    pub seed: u64,
+    /// What the driver does not do.
+    pub fault: Option<Fault>,
+    /// The life.
+    pub steps: Vec<Step>,
+    /// The model forgets: a planted fault.
+    pub forgetful: bool,
+}
+
+impl Case {
+    /// The case that bytes tell: the first three are the order, and the driver's fault.
+    pub fn told(bytes: &[u8]) -> Self {
+        let mut rng = Rng::Bytes(bytes);
+        let seed = rng.of(256) as u64;
+        let (call, panics) = (u32::try_from(rng.of(64)).unwrap_or_default(), rng.one_in(2));
+        let fault = (call > 0).then_some(Fault { call, panics });
+        Self { seed, fault, steps: life(&mut rng), forgetful: false }
+    }
+
+    /// Flies it next to the model.
+    pub fn fly(&self) -> Result<Seen, String> {
+        let driver = Faulty::new(self.fault);
+        let mut seen = Seen::default();
+        let body = |testbed: &KernelTestbed, at: &mut _| {
+            let mut runner = StepRunner::new(&testbed.kernel, &testbed.host);
+            let mut model = Model::default();
+            model.forgetful = self.forgetful;
+            for step in &self.steps {
+                let told = runner.run_step(at, step);
+                let failed = driver.failed();
+                seen.outcomes.insert(format!("{} {told:?}", kind(step)));
+                seen.outcomes.extend(failed.map(str::to_owned));
+                let expected = model.step(step, failed, told);
+                testbed.kernel.validate().map_err(|reason| format!("after '{step}': {reason}"))?;
+                if model.deaf {
+                    continue;
+                }
+                if told != expected {
+                    return Err(format!("'{step}' was {told:?}, the model says {expected:?}"));
+                }
+                compare(testbed, &model, step)?;
+            }
+            runner.kill_processes(at);
+            Ok(())
+        };
+        let events = attempt(self.seed, |log| driver.plug(log), body)?;
+        let verifier = verified(&events);
+        let ours = verifier.findings().iter().find(|it| it.component == Component::Kernel);
+        seen.calls = driver.calls();
+        ours.map_or(Ok(seen), |it| Err(format!("{}: {}", it.rule.name(), it.message)))
+    }
+
+    /// The same without these steps, and without those that need what they give.
+    fn without(&self, from: usize, count: usize) -> Self {
+        let mut known: Vec<String> = Vec::new();
+        let mut steps = self.steps.clone();
+        steps.drain(from..(from + count).min(steps.len()));
+        steps.retain(|it| {
+            let told = it.used_names().iter().all(|name| known.iter().any(|it| it == name));
+            known.extend(it.defined_name().filter(|_| told).map(str::to_owned));
+            told
+        });
+        Self { steps, ..self.clone() }
+    }
+
+    /// As few steps as fail still, and the driver well if it need not be ill.
+    #[must_use]
+    pub fn shrink(mut self) -> Self {
+        let well = Self { fault: None, ..self.clone() };
+        if well.fly().is_err() {
+            self = well;
+        }
+        loop {
+            let before = self.steps.len();
+            let mut count = before.div_ceil(2);
+            while count > 0 {
+                let mut from = 0;
+                while from < self.steps.len() {
+                    match self.without_if_failing(from, count) {
+                        Some(fewer) => self = fewer,
+                        None => from += count,
+                    }
+                }
+                count /= 2;
+            }
+            if self.steps.len() == before {
+                return self;
+            }
+        }
+    }
+
+    /// The same without these steps, if it fails still. The driver's call that fails moves along.
+    fn without_if_failing(&self, from: usize, count: usize) -> Option<Self> {
+        let fewer = self.without(from, count);
+        let calls = self.fault.map_or(0, |it| it.call);
+        let earlier = (0..calls).map(|it| Self {
+            fault: self.fault.map(|fault| Fault { call: fault.call - it, ..fault }),
+            ..fewer.clone()
+        });
+        let mut all = earlier.chain((calls == 0).then(|| fewer.clone()));
+        all.find(|it| it.fly().is_err())
+    }
+
+    /// It as a file, with why it is one.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let reason = self.fly().err().unwrap_or_default();
+        let _ = writeln!(text, "# {}", reason.replace('\n', "\n# ")); // A string takes everything.
+        let _ = writeln!(text, "# with --seed {}", self.seed);
+        if let Some(Fault { call, panics }) = self.fault {
+            let how = if panics { "panics in" } else { "refuses" };
+            let _ = writeln!(text, "# and a driver that {how} its call {call}");
+        }
+        text + &write(&self.steps)
+    }
+}
+
+/// Compares who is alive with who should be: to the last one once everything has settled.
+fn compare(testbed: &KernelTestbed, model: &Model, step: &Step) -> Result<(), String> {
+    let census = testbed.kernel.live_objects();
+    let count = |kind: Kind| census.objects.iter().filter(|it| it.subject.kind == kind).count();
+    let kinds = [Kind::View, Kind::ResourceView, Kind::Context, Kind::Device];
+    for (kind, expected) in kinds.into_iter().zip(model.alive()) {
+        let (there, later) = (count(kind), matches!(kind, Kind::View | Kind::ResourceView));
+        // What was destroyed behind work ends with the work.
+        let fits = there == expected || (there > expected && later && *step != Step::RunUntilIdle);
+        if !fits {
+            let kind = kind.subject(0);
+            return Err(format!("after '{step}': {there} of the kind of {kind}, not {expected}"));
+        }
+    }
+    Ok(())
+}

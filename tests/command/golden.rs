@@ -18,11 +18,11 @@ fn check_on(driver: &str, scenario: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("golden/{scenario}.trace"));
     let now = flown(driver, scenario, 1).events;
     if std::env::var_os("WINDTUNNEL_BLESS").is_some() {
-        fs::write(&path, trace::text(&now)).unwrap();
+        fs::write(&path, flight::trace::text(&now)).unwrap();
         return;
     }
-    let golden = trace::read(&fs::read_to_string(&path).unwrap()).unwrap();
-    if let Some(difference) = trace::compare(&golden, &now) {
+    let golden = flight::trace::read(&fs::read_to_string(&path).unwrap()).unwrap();
+    if let Some(difference) = flight::trace::compare(&golden, &now) {
         panic!("{scenario}: {difference}\n'cargo xtask bless' rewrites it, if that is right");
     }
 }

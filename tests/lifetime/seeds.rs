@@ -7,8 +7,8 @@ use windtunnel::{Outcome, SCENARIOS};
 fn the_same_seed_is_the_same_flight_byte_for_byte() {
     for driver in ["softgpu", "table", "table-resource-handle-changes", "softgpu-memory"] {
         for scenario in SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.is_empty()) {
-            let one = trace::text(&flown(driver, scenario.name, 7).events);
-            let two = trace::text(&flown(driver, scenario.name, 7).events);
+            let one = flight::trace::text(&flown(driver, scenario.name, 7).events);
+            let two = flight::trace::text(&flown(driver, scenario.name, 7).events);
             assert_eq!(one, two, "{driver}, {}", scenario.name);
         }
     }
@@ -16,7 +16,7 @@ fn the_same_seed_is_the_same_flight_byte_for_byte() {
 
 #[test]
 fn another_seed_is_another_order() {
-    let text = |seed| trace::text(&flown("softgpu", "process-two-threads", seed).events);
+    let text = |seed| flight::trace::text(&flown("softgpu", "process-two-threads", seed).events);
     assert!((2..20).any(|seed| text(seed) != text(1)));
 }
 

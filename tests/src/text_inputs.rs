@@ -7,9 +7,13 @@ use windtunnel::steps;
 /// a trace may be anybody's; steps that are some come back the same. Answers whether it was either.
 pub fn read_as_trace_and_steps(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
-    let trace = trace::read(&text);
+    let trace = flight::trace::read(&text);
     if let Ok(events) = &trace {
-        assert_eq!(trace::read(&trace::text(events)).as_ref(), Ok(events), "{text}");
+        assert_eq!(
+            flight::trace::read(&flight::trace::text(events)).as_ref(),
+            Ok(events),
+            "{text}"
+        );
         verified(events);
     }
     let steps = steps::read(&text);

@@ -163,7 +163,7 @@ impl EventWatcher {
             }
         } else {
             self.text.clear();
-            let _ = trace::write(&events, &mut self.text); // Memory takes it all.
+            let _ = flight::trace::write(&events, &mut self.text); // Memory takes it all.
         }
     }
 }

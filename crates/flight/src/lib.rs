@@ -31,6 +31,7 @@ mod sync;
 mod thread;
 mod thread_table;
 mod threaded;
+pub mod trace;
 
 pub use deterministic::DeterministicHost;
 pub use driver_error::{DriverError, DriverResult};

@@ -4,7 +4,14 @@
 //! ([`table`]) says at which level, under which permit and with which answers it is called. The
 //! permit is borrowed from the caller and no lock is held; a crash is an answer like any other.
 
+pub mod callbacks;
+pub mod miniport;
+pub mod mmu;
+pub mod operation;
+pub(crate) mod permit;
+pub mod render_args;
 mod row;
+pub mod segment;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -12,26 +19,26 @@ mod tests;
 pub use row::{Legal, Line};
 pub use table::{Miniport, NAMES, REQUIRED, TABLE, UNCALLED};
 
-use crate::address::AddressSpace;
-use crate::callbacks::KernelCallbacks;
-use crate::context::Context;
-use crate::device::Device;
-use crate::handle_table::Handle;
-use crate::id_list::Id;
-use crate::kernel::Kernel;
-use crate::lock::Once;
-use crate::miniport::{
+use crate::adapter::power::SetPowerArgs;
+use crate::adapter::start::Adapter;
+use crate::base::id_list::Id;
+use crate::ddi::callbacks::KernelCallbacks;
+use crate::ddi::miniport::{
     CollectReason, CreateContextArgs, DestroyAllocationArgs, DriverContext, DriverDevice,
     DriverProcess, DriverResource, DriverResult, EscapeArgs, Generation, HandleSlot,
     SubmitCommandVirtualArgs,
 };
-use crate::mmu::CreateProcessArgs;
-use crate::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
-use crate::permit::{DdiPermit, ThreadingLevel};
-use crate::power::SetPowerArgs;
-use crate::process::Process;
-use crate::render_args::{BufferSizes, SubmitCommandArgs};
-use crate::start::Adapter;
+use crate::ddi::mmu::CreateProcessArgs;
+use crate::ddi::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
+use crate::ddi::permit::{DdiPermit, ThreadingLevel};
+use crate::ddi::render_args::{BufferSizes, SubmitCommandArgs};
+use crate::kernel::Kernel;
+use crate::lifetime::context::Context;
+use crate::lifetime::device::Device;
+use crate::lifetime::process::Process;
+use crate::lock::Once;
+use crate::memory::address::AddressSpace;
+use crate::objects::handle_table::Handle;
 use flight::{
     CallGuard, CallScope, Component, EventKind, Funnel, HardwareModel, Host, Kind, Level, Log,
     Passive, Pool, RuleId, Subject, WaitToken, internal_error,

@@ -1,7 +1,7 @@
 //! The kernel: the world, who runs it, and what it does between calls.
 
+use crate::ddi::miniport::Miniport;
 use crate::lock::{Lock, Once};
-use crate::miniport::Miniport;
 use crate::state::KernelState;
 use flight::{
     EventKind, HardwareModel, Host, Log, MemoryObserver, Passive, Pool, Subject, WaitResult,

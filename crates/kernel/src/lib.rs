@@ -1,86 +1,58 @@
-//! The graphics kernel: objects, lifetimes, scheduling. It has never heard of Windows.
+//! The graphics kernel: objects, lifetimes, memory, scheduling. It knows no Windows type.
 //!
-//! The kernel is called; it does not run: no thread, clock or global state is in here. Clients
-//! come in through `thunk`, drivers are reached through one funnel ([`ddi`]), and everything
-//! that happens leaves as an event.
+//! The kernel is called; it does not run: it has no thread, clock or global state. Clients call
+//! it through `thunk`, it calls drivers through one funnel ([`ddi`]), and everything that happens
+//! leaves as an event.
+//!
+//! # Folders
+//!
+//! From top to bottom: `adapter`, `lifetime`, `schedule`, `memory`, `sync`, `ddi`, `objects`,
+//! `base`. A folder calls folders below it, never above.
 //!
 //! # Locks
 //!
-//! There is one, around the world (`lock.rs`). It is held for bookkeeping only: never
-//! across a call of a driver, and never while somebody waits. Below it are only the locks of
-//! `flight`: the log's, and the host's.
+//! One lock guards the state (`lock.rs`). It is held for bookkeeping only: never across a call of
+//! a driver, and never during a wait. Only the locks of `flight` (the log, the host) are taken
+//! while it is held.
 #![forbid(unsafe_code)]
 
-pub mod address;
-pub mod allocation;
-pub mod callbacks;
-pub mod context;
-mod context_allocation;
-mod create;
+mod adapter;
+mod base;
 pub mod ddi;
-mod describe;
-mod destroy;
-pub mod device;
-mod dispatch;
-mod error;
-mod escape;
-mod handle_data;
-mod handle_query;
-pub mod handle_table;
-#[cfg(all(test, loom))]
-mod handle_table_loom;
-mod host_aperture;
-mod id_list;
-mod instances;
-mod interrupt;
 pub mod kernel;
-mod keyed_mutex;
-mod lists;
+mod lifetime;
 mod live;
 mod lock;
 mod memory;
-pub mod miniport;
-pub mod mmu;
-mod open;
-pub mod operation;
-mod permit;
+mod objects;
 #[cfg(shuttle)]
 mod planted;
-pub mod power;
-mod preempt;
-pub mod process;
-mod query;
-pub mod range;
-mod render;
-pub mod render_args;
-mod report;
-pub mod resource;
-mod retire;
-mod root_check;
-pub mod segment;
-mod share;
-mod start;
+mod schedule;
 mod state;
-mod submit;
 mod sync;
-mod tdr;
-pub mod view;
 
-pub use address::calls::{MapAddressRequest, MapAddressResponse, MapSource, ReserveAddressRequest};
-pub use address::ranges::Access;
-pub use address::update::{AddressUpdate, UpdateAddressRequest};
-pub use create::{CreateAllocationRequest, CreateAllocationResponse, Sharing};
-pub use device::DeviceLoss;
-pub use error::{Argument, KernelError};
-pub use escape::EscapeRequest;
+// The kernel, and the adapters it starts.
+pub use adapter::power;
+pub use adapter::start::{AdapterId, StartError};
+pub use base::error::{Argument, KernelError};
 pub use flight::{LiveObject, LiveObjects};
-pub use handle_table::{Handle, HandleError};
 pub use kernel::{DriverSetup, Kernel};
-pub use keyed_mutex::{
-    AcquireKeyedMutexResponse, CreateKeyedMutexRequest, CreateKeyedMutexResponse,
-    ReleaseKeyedMutexRequest,
+
+// The driver interface: what a miniport implements, is passed and calls back.
+pub use ddi::{callbacks, miniport, mmu, operation, render_args, segment};
+
+// Requests of clients and their responses, by subject.
+pub use adapter::escape::EscapeRequest;
+pub use lifetime::create::{CreateAllocationRequest, CreateAllocationResponse, Sharing};
+pub use lifetime::device::DeviceLoss;
+pub use lifetime::process::{ProcessExit, ProcessId};
+pub use lifetime::retire::{DestroyAllocationRequest, DestroyTarget};
+pub use lifetime::share::{OpenResourceResponse, ShareInfo};
+pub use memory::address::calls::{
+    MapAddressRequest, MapAddressResponse, MapSource, ReserveAddressRequest,
 };
-pub use lists::{BufferResize, CapturedBuffers, EntrySizes, RenderBuffers, UserBuffer};
+pub use memory::address::ranges::Access;
+pub use memory::address::update::{AddressUpdate, UpdateAddressRequest};
 pub use memory::budget::{Budget, SegmentGroup, TrimCallback};
 pub use memory::compact::SegmentSpace;
 pub use memory::cpu::{LockRequest, LockResponse};
@@ -88,12 +60,19 @@ pub use memory::offer::ReclaimResponse;
 pub use memory::priority::{MemorySizes, ResidencyStatus};
 pub use memory::queue::CreatePagingQueueResponse;
 pub use memory::residency::{EvictRequest, MakeResidentRequest, Residency};
-pub use process::{ProcessExit, ProcessId};
-pub use range::{PlacedRange, Ranges};
-pub use render::RenderRequest;
-pub use retire::{DestroyAllocationRequest, DestroyTarget};
-pub use share::{OpenResourceResponse, ShareInfo};
-pub use start::{AdapterId, StartError};
-pub use submit::Packet;
+pub use schedule::lists::{BufferResize, CapturedBuffers, EntrySizes, RenderBuffers, UserBuffer};
+pub use schedule::render::RenderRequest;
+pub use schedule::submit::Packet;
 pub use sync::cpu::{SignalRequest, WaitRequest};
+pub use sync::keyed_mutex::{
+    AcquireKeyedMutexResponse, CreateKeyedMutexRequest, CreateKeyedMutexResponse,
+    ReleaseKeyedMutexRequest,
+};
 pub use sync::{CreateSyncRequest, CreateSyncResponse, SyncKind};
+
+// Objects, handles and ranges.
+pub use base::range::{self, PlacedRange, Ranges};
+pub use lifetime::{context, device, process};
+pub use memory::address;
+pub use objects::handle_table::{self, Handle, HandleError};
+pub use objects::{allocation, resource, view};

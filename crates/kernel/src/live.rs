@@ -1,11 +1,11 @@
 //! The census: who is alive, and why. The adapter owns allocations and resources, a device views
 //! and contexts, a process devices.
 
-use crate::id_list::Id;
+use crate::base::id_list::Id;
 use crate::kernel::Kernel;
-use crate::resource::Resource;
+use crate::objects::resource::Resource;
+use crate::objects::view::{View, ViewStage};
 use crate::state::KernelState;
-use crate::view::{View, ViewStage};
 use flight::{Kind, LiveObject, LiveObjects, Subject};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -13,11 +13,15 @@
 //!    it, no lock or running context holds it; or it is offered.
 //! 4. What is on the list of a device is not moved out, but by its client's own will.
 
+pub mod address;
 pub(crate) mod budget;
 pub(crate) mod check;
 pub(crate) mod compact;
 pub(crate) mod complete;
+pub(crate) mod context_allocation;
 pub(crate) mod cpu;
+pub(crate) mod host_aperture;
+pub(crate) mod instances;
 pub(crate) mod offer;
 pub(crate) mod page;
 pub(crate) mod place;
@@ -28,19 +32,19 @@ pub(crate) mod reset;
 pub(crate) mod residency;
 pub(crate) mod step_context;
 
-use crate::address::AddressSpace;
-use crate::allocation::Allocation;
-use crate::context_allocation::ContextAllocation;
-use crate::id_list::Id;
-use crate::instances::InstanceRecord;
+use crate::adapter::start::Adapter;
+use crate::base::id_list::Id;
+use crate::base::range::{PlacedRange, Ranges};
+use crate::ddi::operation::PAGE;
+use crate::ddi::segment::{MemoryFeatures, PagingFeatures, PlacementRequirements, SegmentInfo};
 use crate::kernel::Kernel;
+use crate::memory::address::AddressSpace;
+use crate::memory::context_allocation::ContextAllocation;
+use crate::memory::instances::InstanceRecord;
 use crate::memory::pressure::Pressure;
 use crate::memory::queue::PagingQueue;
-use crate::operation::PAGE;
-use crate::range::{PlacedRange, Ranges};
-use crate::report::QueuePoint;
-use crate::segment::{MemoryFeatures, PagingFeatures, PlacementRequirements, SegmentInfo};
-use crate::start::Adapter;
+use crate::objects::allocation::Allocation;
+use crate::schedule::report::QueuePoint;
 use crate::state::KernelState;
 use flight::{EventKind, Fence, Kind, Passive, Ram, Run, Subject};
 use std::collections::{BTreeSet, VecDeque};
@@ -72,7 +76,7 @@ pub(crate) struct Memory {
     /// Where clients saw what was destroyed while they had it locked: there is nothing any more.
     pub(crate) stale_mappings: VecDeque<usize>,
     /// How it translates addresses, if it does.
-    pub(crate) mmu: Option<crate::address::Mmu>,
+    pub(crate) mmu: Option<address::Mmu>,
 }
 
 /// A part of an adapter's memory.
@@ -475,7 +479,7 @@ pub(crate) enum PagingOperation {
     NotifyResident,
     NotifyEvicted,
     /// Writes entries of a page table.
-    Table(Arc<crate::address::step::TableWrite>),
+    Table(Arc<address::step::TableWrite>),
     /// Has translations of a space forgotten, on behalf of these extents.
     Flush {
         space: Id<AddressSpace>,

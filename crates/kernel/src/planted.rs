@@ -1,11 +1,11 @@
 //! A bug on purpose, which a test plants to see that it is found: in builds for shuttle alone.
 
-use crate::allocation::Allocation;
-use crate::destroy::DestroyScope;
-use crate::id_list::Id;
-use crate::id_list::IdList;
+use crate::base::id_list::Id;
+use crate::base::id_list::IdList;
 use crate::kernel::Kernel;
-use crate::view::View;
+use crate::lifetime::destroy::DestroyScope;
+use crate::objects::allocation::Allocation;
+use crate::objects::view::View;
 use flight::Passive;
 
 impl Kernel {

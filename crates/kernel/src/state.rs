@@ -7,32 +7,32 @@
 //! 3. An allocation is a member of its resource, a view is listed at its allocation and device.
 //! 4. A view that has a retirement is not `Live`, and a retirement's views are there.
 
-use crate::address::AddressSpace;
-use crate::address::queued_update::PendingUpdate;
-use crate::address::update::CheckedUpdate;
-use crate::allocation::Allocation;
-use crate::context::Context;
-use crate::context_allocation::ContextAllocation;
-use crate::device::Device;
-use crate::handle_data::HandleDataReference;
-use crate::handle_table::HandleTable;
-use crate::handle_table::ObjectId;
-use crate::id_list::{Id, IdList, Slab};
-use crate::instances::InstanceRecord;
-use crate::keyed_mutex::KeyedMutex;
+use crate::adapter::start::Adapter;
+use crate::base::id_list::{Id, IdList, Slab};
+use crate::ddi::permit::PermitTable;
+use crate::lifetime::context::Context;
+use crate::lifetime::device::Device;
+use crate::lifetime::handle_data::HandleDataReference;
+use crate::lifetime::process::Process;
+use crate::lifetime::retire::Retirement;
+use crate::memory::address::AddressSpace;
+use crate::memory::address::queued_update::PendingUpdate;
+use crate::memory::address::update::CheckedUpdate;
 use crate::memory::budget::TrimRegistration;
+use crate::memory::context_allocation::ContextAllocation;
+use crate::memory::instances::InstanceRecord;
 use crate::memory::offer::PendingOffer;
 use crate::memory::pressure::Pressure;
 use crate::memory::queue::PagingQueue;
 use crate::memory::{Extent, Paging};
-use crate::permit::PermitTable;
-use crate::process::Process;
-use crate::render::RenderPacket;
-use crate::resource::{Resource, ResourceView};
-use crate::retire::Retirement;
-use crate::start::Adapter;
+use crate::objects::allocation::Allocation;
+use crate::objects::handle_table::HandleTable;
+use crate::objects::handle_table::ObjectId;
+use crate::objects::resource::{Resource, ResourceView};
+use crate::objects::view::{View, ViewStage};
+use crate::schedule::render::RenderPacket;
 use crate::sync::SyncState;
-use crate::view::{View, ViewStage};
+use crate::sync::keyed_mutex::KeyedMutex;
 use flight::WaitToken;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -90,9 +90,9 @@ pub(crate) struct KernelState {
     /// Contexts that have a packet first in line.
     pub(crate) runnable: Vec<Id<Context>>,
     /// Packets that will never be sent, which drivers are to be told of.
-    pub(crate) cancelled: VecDeque<(Id<Context>, crate::dispatch::PacketPayload)>,
+    pub(crate) cancelled: VecDeque<(Id<Context>, crate::schedule::dispatch::PacketPayload)>,
     /// Nodes that do not move, and what is to be done about it.
-    pub(crate) recoveries: VecDeque<crate::tdr::RecoveryAction>,
+    pub(crate) recoveries: VecDeque<crate::adapter::tdr::RecoveryAction>,
     /// Somebody is to be preempted whose pass could not be had.
     pub(crate) held_back: bool,
     /// Contexts that go on now, one after the other.

@@ -13,24 +13,25 @@
 
 pub(crate) mod cpu;
 pub(crate) mod event;
+pub(crate) mod keyed_mutex;
 pub(crate) mod waits;
 
-use crate::address::update::CheckedUpdate;
-use crate::context::Context;
-use crate::create::Sharing;
-use crate::device::Device;
-use crate::device::DeviceLoss;
-use crate::device::UserMapping;
-use crate::error::{Argument, KernelError};
-use crate::handle_table::Handle;
-use crate::handle_table::ObjectId;
-use crate::id_list::Id;
-use crate::id_list::Slab;
+use crate::adapter::start::Adapter;
+use crate::base::error::{Argument, KernelError};
+use crate::base::id_list::Id;
+use crate::base::id_list::Slab;
+use crate::ddi::operation::PAGE;
 use crate::kernel::Kernel;
-use crate::operation::PAGE;
-use crate::process::Process;
-use crate::process::ProcessId;
-use crate::start::Adapter;
+use crate::lifetime::context::Context;
+use crate::lifetime::create::Sharing;
+use crate::lifetime::device::Device;
+use crate::lifetime::device::DeviceLoss;
+use crate::lifetime::device::UserMapping;
+use crate::lifetime::process::Process;
+use crate::lifetime::process::ProcessId;
+use crate::memory::address::update::CheckedUpdate;
+use crate::objects::handle_table::Handle;
+use crate::objects::handle_table::ObjectId;
 use crate::state::KernelState;
 use event::Event;
 use flight::invariant;
@@ -330,7 +331,9 @@ impl Kernel {
             |why| KernelError::Handle { argument: Argument::SharedSync, handle: global, why };
         let found = world.global_handles.lookup(global).map_err(error)?;
         let ObjectId::SyncObject(number) = found else {
-            return Err(error(crate::handle_table::HandleError::WrongKind(found.subject())));
+            return Err(error(crate::objects::handle_table::HandleError::WrongKind(
+                found.subject(),
+            )));
         };
         let name = self.reserve_handle(world, process.0)?;
         let handle = name.handle();

@@ -96,9 +96,9 @@ impl HostKind {
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            HostKind::Deterministic(_) => "stepped",
-            HostKind::DeterministicPressure(_) => "stepped, under pressure",
-            HostKind::Threaded => "free",
+            HostKind::Deterministic(_) => "deterministic",
+            HostKind::DeterministicPressure(_) => "deterministic, under pressure",
+            HostKind::Threaded => "threads",
         }
     }
 

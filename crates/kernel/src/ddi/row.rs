@@ -1,8 +1,8 @@
 //! What a row of the DDI table says, and what is made from it.
 
-use crate::miniport::DriverError;
-use crate::permit::{DdiPermit, ThreadingLevel};
-use crate::start::Adapter;
+use crate::adapter::start::Adapter;
+use crate::ddi::miniport::DriverError;
+use crate::ddi::permit::{DdiPermit, ThreadingLevel};
 use flight::{Id, Irql, Level, Support, internal_error};
 use std::marker::PhantomData;
 
@@ -121,7 +121,7 @@ impl Legal {
 /// ```
 ///
 /// From it come the row itself (`row::WindowsName`), its line in [`TABLE`](super::TABLE), the
-/// method of [`Miniport`](crate::miniport::Miniport), which asks the delegate or answers the
+/// method of [`Miniport`](crate::ddi::miniport::Miniport), which asks the delegate or answers the
 /// default (`Absent`), and the funnel's wrapper. The wrapper is, by the word before `fn`,
 ///
 /// - `system`: for no process;
@@ -231,7 +231,7 @@ macro_rules! ddi {
             &self,
             at: &mut Passive,
             permit: &DdiPermit<'_>,
-            process: impl Into<Option<flight::Id<$crate::process::Process>>>,
+            process: impl Into<Option<flight::Id<$crate::lifetime::process::Process>>>,
             $($arg: $type),*
         ) -> DriverResult<$answer> {
             self.call(&row::$name, at, permit, no_details(process.into()), |driver, at| {

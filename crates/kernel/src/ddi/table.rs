@@ -4,22 +4,22 @@
 
 use super::row::{Ddi, Legal, Line, ddi};
 use super::{CallDetails, Driver, no_details};
-use crate::address::AddressSpace;
-use crate::callbacks::KernelCallbacks;
-use crate::context::Context;
-use crate::device::Device;
-use crate::miniport::{
+use crate::adapter::power::SetPowerArgs;
+use crate::ddi::callbacks::KernelCallbacks;
+use crate::ddi::miniport::{
     CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
     DestroyAllocationArgs, DriverAllocation, DriverContext, DriverDevice, DriverError,
     DriverProcess, DriverResource, DriverResult, DriverView, EscapeArgs, Features, Generation,
     HandleSlot, Interrupt, OpenAllocationArgs, StandardAllocationArgs, SubmitCommandVirtualArgs,
     SurfaceInfo,
 };
-use crate::mmu::{CreateProcessArgs, MapHostApertureArgs, Root, RootSize};
-use crate::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
-use crate::permit::{DdiPermit, ThreadingLevel};
-use crate::power::SetPowerArgs;
-use crate::render_args::{BufferSizes, PatchArgs, RenderArgs, SubmitCommandArgs};
+use crate::ddi::mmu::{CreateProcessArgs, MapHostApertureArgs, Root, RootSize};
+use crate::ddi::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
+use crate::ddi::permit::{DdiPermit, ThreadingLevel};
+use crate::ddi::render_args::{BufferSizes, PatchArgs, RenderArgs, SubmitCommandArgs};
+use crate::lifetime::context::Context;
+use crate::lifetime::device::Device;
+use crate::memory::address::AddressSpace;
 use flight::{DeviceLevel, Dispatch, Fence, Passive};
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The funnel asks for the permit that the row asks for.
 
 use super::*;
-use crate::miniport::DriverError;
+use crate::ddi::miniport::DriverError;
 use flight::{DeterministicHost, InternalError, InterruptLine, Slab};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -112,7 +112,7 @@ fn a_permit_of_another_threading_level_is_an_internal_error() {
             at,
             permit,
             None,
-            &mut crate::miniport::StandardAllocationArgs {
+            &mut miniport::StandardAllocationArgs {
                 bytes: 1,
                 private: None,
                 allocation_size: 0,

@@ -1,13 +1,13 @@
 //! Budgets: how much memory a process should use, and what it is told when it uses more.
 
-use crate::device::Device;
-use crate::error::{Argument, KernelError};
-use crate::handle_table::Handle;
-use crate::id_list::Id;
+use crate::adapter::start::Adapter;
+use crate::base::error::{Argument, KernelError};
+use crate::base::id_list::Id;
 use crate::kernel::Kernel;
-use crate::process::Process;
-use crate::process::ProcessId;
-use crate::start::Adapter;
+use crate::lifetime::device::Device;
+use crate::lifetime::process::Process;
+use crate::lifetime::process::ProcessId;
+use crate::objects::handle_table::Handle;
 use crate::state::KernelState;
 use flight::{Component, EventKind, Passive, RuleId};
 use std::sync::Arc;

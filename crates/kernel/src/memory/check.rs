@@ -1,14 +1,14 @@
 //! What a driver says of its memory, checked: every inconsistency is said, not only the first.
 
-use crate::allocation::Allocation;
-use crate::id_list::Id;
+use crate::adapter::start::Adapter;
+use crate::base::id_list::Id;
+use crate::ddi::miniport::{AllocationInfo, Features};
+use crate::ddi::operation::PAGE;
+use crate::ddi::segment::{MemoryFeatures, SegmentInfo, SegmentSet};
 use crate::kernel::Kernel;
+use crate::lifetime::open::NewObjects;
 use crate::memory::{LARGE_PAGE, Memory, segment_index};
-use crate::miniport::{AllocationInfo, Features};
-use crate::open::NewObjects;
-use crate::operation::PAGE;
-use crate::segment::{MemoryFeatures, SegmentInfo, SegmentSet};
-use crate::start::Adapter;
+use crate::objects::allocation::Allocation;
 use crate::state::KernelState;
 use flight::{Component, RuleId, Subject};
 
@@ -108,7 +108,7 @@ impl Kernel {
             .iter()
             .flatten()
             .find(|it| !requirements.segments.has(it.segment));
-        let message = |it: &crate::segment::SegmentPreference| {
+        let message = |it: &crate::ddi::segment::SegmentPreference| {
             format!("segment {} is preferred, but is not in its write set", it.segment)
         };
         judge.rule(RuleId::KMD_ALLOC_004, outside.map(message));
@@ -215,7 +215,7 @@ fn check_sizes(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
 
 fn check_flags(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
     judge.each(RuleId::KMD_SEG_007, numbered(memory), |it| {
-        let alone = crate::segment::SegmentFlags { agp: true, ..Default::default() };
+        let alone = crate::ddi::segment::SegmentFlags { agp: true, ..Default::default() };
         (it.flags.agp && it.flags != alone)
             .then(|| "is the AGP aperture, and has other flags besides".to_owned())
     });

@@ -8,17 +8,17 @@
 //! 2. A segment is left as it is unless its longest free range grows.
 //! 3. They move in the order of their places: whoever goes to where another was goes after it.
 
-use crate::id_list::Id;
-use crate::id_list::Slab;
+use crate::adapter::start::Adapter;
+use crate::adapter::start::AdapterId;
+use crate::base::id_list::Id;
+use crate::base::id_list::Slab;
+use crate::ddi::operation::PAGE;
 use crate::kernel::Kernel;
 use crate::memory::Owner;
 use crate::memory::place::PagingPlan;
 use crate::memory::{
     Extent, Location, PagingOperation, PagingStep, Segment, SegmentLocation, segment_number,
 };
-use crate::operation::PAGE;
-use crate::start::Adapter;
-use crate::start::AdapterId;
 use crate::state::KernelState;
 use flight::{EventKind, Passive};
 use std::collections::BTreeMap;

@@ -1,11 +1,11 @@
 //! Paging work that is done, or counts as done.
 
-use crate::id_list::Id;
+use crate::adapter::start::Adapter;
+use crate::base::id_list::Id;
 use crate::kernel::Kernel;
 use crate::memory::Paging;
 use crate::memory::{PagingBatch, PagingStep};
-use crate::report::InFlightPacket;
-use crate::start::Adapter;
+use crate::schedule::report::InFlightPacket;
 use crate::state::KernelState;
 use flight::{EventKind, Fence};
 use std::collections::VecDeque;

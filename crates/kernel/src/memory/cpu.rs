@@ -6,24 +6,24 @@
 //!    work has moved them; whoever could not follow them is not moved.
 //! 2. Where a lock was that a destroy has dropped, there is nothing, and nobody else's bytes.
 
-use crate::allocation::Allocation;
-use crate::device::Device;
-use crate::device::RundownGuard;
-use crate::error::{Argument, KernelError};
-use crate::handle_table::Handle;
-use crate::id_list::Id;
+use crate::adapter::start::Adapter;
+use crate::base::error::{Argument, KernelError};
+use crate::base::id_list::Id;
+use crate::ddi::segment::{PlacementRequirements, SegmentFlags};
 use crate::kernel::Kernel;
+use crate::lifetime::device::Device;
+use crate::lifetime::device::RundownGuard;
+use crate::lifetime::process::ProcessId;
 use crate::lock::StateGuard;
 use crate::memory::Owner;
 use crate::memory::place::{NoSpace, PagingPlan};
 use crate::memory::residency::first_above;
 use crate::memory::{CpuLock, Extent, Location, Memory};
-use crate::process::ProcessId;
-use crate::report::QueuePoint;
-use crate::segment::{PlacementRequirements, SegmentFlags};
-use crate::start::Adapter;
+use crate::objects::allocation::Allocation;
+use crate::objects::handle_table::Handle;
+use crate::objects::view::View;
+use crate::schedule::report::QueuePoint;
 use crate::state::KernelState;
-use crate::view::View;
 use flight::{EventKind, Passive, Ram, Run, Subject};
 use std::sync::Arc;
 

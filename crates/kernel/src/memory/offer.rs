@@ -1,18 +1,18 @@
 //! Offers: allocations whose bytes may be thrown away when memory is short.
 
-use crate::error::KernelError;
-use crate::handle_table::Handle;
-use crate::id_list::Id;
+use crate::adapter::start::Adapter;
+use crate::base::error::KernelError;
+use crate::base::id_list::Id;
 use crate::kernel::Kernel;
+use crate::lifetime::process::ProcessId;
 use crate::memory::Extent;
 use crate::memory::Offer;
 use crate::memory::place::PagingPlan;
 use crate::memory::residency::Residency;
-use crate::process::ProcessId;
-use crate::report::QueuePoint;
-use crate::start::Adapter;
+use crate::objects::handle_table::Handle;
+use crate::objects::view::View;
+use crate::schedule::report::QueuePoint;
 use crate::state::KernelState;
-use crate::view::View;
 use flight::EventKind;
 
 /// What was taken back, and at what price.

@@ -6,19 +6,19 @@
 //!    scheduler's key.
 //! 2. A step is done when the buffer that ends it has passed, not before.
 
+use crate::adapter::start::Adapter;
+use crate::base::id_list::Id;
+use crate::ddi::miniport::{DriverError, Generation};
+use crate::ddi::operation::{BuildPagingBufferArgs, PAGE, SubmitPagingArgs};
+use crate::ddi::permit::{DdiPermit, ThreadingLevel};
+use crate::ddi::render_args::PatchArgs;
 use crate::ddi::{CallDetails, Driver};
-use crate::id_list::Id;
 use crate::kernel::Kernel;
 use crate::memory::place::PagingPlan;
 use crate::memory::queue::PagingQueue;
 use crate::memory::step_context::StepContext;
 use crate::memory::{Paging, PagingBatch, PagingBuffer, PagingOperation, PagingStep};
-use crate::miniport::{DriverError, Generation};
-use crate::operation::{BuildPagingBufferArgs, PAGE, SubmitPagingArgs};
-use crate::permit::{DdiPermit, ThreadingLevel};
-use crate::render_args::PatchArgs;
-use crate::report::{InFlightPacket, QueuePoint};
-use crate::start::Adapter;
+use crate::schedule::report::{InFlightPacket, QueuePoint};
 use crate::state::KernelState;
 use flight::{Component, EventKind, Passive, RuleId, Run};
 use std::collections::VecDeque;
@@ -304,7 +304,7 @@ impl Kernel {
         let mut multipass = before;
         let private = &mut open.buffer.private;
         let used = open.used;
-        let secret = crate::create::digest(private);
+        let secret = crate::lifetime::create::digest(private);
         // WINDOWS: what the CPU writes has no buffer (documented).
         let by_cpu = step_context.table.as_ref().is_some_and(|it| it.by_cpu);
         let mut build = |buffer: &mut [u8]| {
@@ -334,7 +334,7 @@ impl Kernel {
                 buffer: open.buffer.run.start,
                 bytes: u32::try_from(private.len()).unwrap_or(u32::MAX),
                 before: secret,
-                after: crate::create::digest(private),
+                after: crate::lifetime::create::digest(private),
             };
             self.log.emit(driver.adapter.subject(), what);
         }
@@ -376,7 +376,7 @@ impl Kernel {
             address,
             size: step_context.bytes,
             private: match &step.operation {
-                PagingOperation::Update(private) => crate::create::digest(private),
+                PagingOperation::Update(private) => crate::lifetime::create::digest(private),
                 _ => flight::Hex(0),
             },
             page_in: step.operation.is_page_in(),
@@ -538,7 +538,7 @@ impl KernelState {
             // A node that is asked for what it has gets nothing, and what it gave back is first.
             let node = it.nodes.get(next.switch.unwrap_or(memory.paging.node as usize));
             if !it.fatal
-                && (!node.is_none_or(crate::report::Node::accepts_packets)
+                && (!node.is_none_or(crate::schedule::report::Node::accepts_packets)
                     || self.is_reset_pending(number))
             {
                 return None;

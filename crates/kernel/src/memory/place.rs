@@ -1,7 +1,9 @@
 //! Where extents go, and who has to leave for them.
 
-use crate::id_list::Id;
-use crate::id_list::Slab;
+use crate::adapter::start::Adapter;
+use crate::base::id_list::Id;
+use crate::base::id_list::Slab;
+use crate::ddi::operation::PAGE;
 use crate::kernel::Kernel;
 use crate::memory::Owner;
 use crate::memory::pressure::Pressure;
@@ -9,9 +11,7 @@ use crate::memory::{
     EvictionRank, Extent, Location, Memory, PagingOperation, PagingStep, SegmentLocation,
     segment_index, segment_number,
 };
-use crate::operation::PAGE;
-use crate::report::QueuePoint;
-use crate::start::Adapter;
+use crate::schedule::report::QueuePoint;
 use crate::state::KernelState;
 use flight::invariant;
 use flight::{EventKind, Text};

@@ -1,8 +1,8 @@
 //! Pressure: memory is short, buffers are small and hardware is out of turn, all drawn from a
 //! seed. Nothing of it is against a rule, so a good driver does not mind.
 
+use crate::ddi::operation::PAGE;
 use crate::kernel::Kernel;
-use crate::operation::PAGE;
 
 /// Draws what to make hard.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,12 @@
 //! What allocations are worth to their client, where they are, and how much memory there is.
 
-use crate::error::{Argument, KernelError};
-use crate::handle_table::Handle;
-use crate::id_list::Id;
+use crate::adapter::start::Adapter;
+use crate::base::error::{Argument, KernelError};
+use crate::base::id_list::Id;
 use crate::kernel::Kernel;
-use crate::process::ProcessId;
-use crate::resource::ResourceView;
-use crate::start::Adapter;
+use crate::lifetime::process::ProcessId;
+use crate::objects::handle_table::Handle;
+use crate::objects::resource::ResourceView;
 use flight::EventKind;
 
 /// Where an allocation is (`D3DKMT_ALLOCATIONRESIDENCYSTATUS`).

@@ -1,16 +1,16 @@
 //! A client's queues of paging work, each with a fence that counts what is done.
 
-use crate::device::Device;
-use crate::device::UserMapping;
-use crate::error::{Argument, KernelError};
-use crate::handle_table::Handle;
-use crate::handle_table::ObjectId;
-use crate::id_list::Id;
+use crate::adapter::start::Adapter;
+use crate::base::error::{Argument, KernelError};
+use crate::base::id_list::Id;
+use crate::ddi::miniport::Generation;
+use crate::ddi::operation::PAGE;
 use crate::kernel::Kernel;
-use crate::miniport::Generation;
-use crate::operation::PAGE;
-use crate::process::ProcessId;
-use crate::start::Adapter;
+use crate::lifetime::device::Device;
+use crate::lifetime::device::UserMapping;
+use crate::lifetime::process::ProcessId;
+use crate::objects::handle_table::Handle;
+use crate::objects::handle_table::ObjectId;
 use crate::state::KernelState;
 use crate::sync::waits::SyncPoint;
 use flight::{EventKind, Passive, Run};

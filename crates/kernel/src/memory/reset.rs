@@ -1,13 +1,13 @@
 //! What becomes of memory when its GPU was reset: everything in it is lost.
 
+use crate::adapter::start::Adapter;
+use crate::base::id_list::Id;
+use crate::ddi::operation::{BuildPagingBufferArgs, Operation};
+use crate::ddi::permit::DdiPermit;
 use crate::ddi::{CallDetails, Driver};
-use crate::id_list::Id;
 use crate::kernel::Kernel;
 use crate::memory::Extent;
 use crate::memory::{Location, PagingOperation, PagingStep, SegmentLocation};
-use crate::operation::{BuildPagingBufferArgs, Operation};
-use crate::permit::DdiPermit;
-use crate::start::Adapter;
 use crate::state::KernelState;
 use flight::{Component, EventKind, Passive, RuleId};
 

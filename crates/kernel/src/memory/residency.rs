@@ -1,22 +1,22 @@
 //! What must be resident: counted for each view by its device's client.
 
-use crate::address::fault::AddressFault;
-use crate::context::Context;
-use crate::device::Device;
-use crate::device::DeviceLoss;
-use crate::error::{Argument, KernelError};
-use crate::handle_table::Handle;
-use crate::id_list::Id;
+use crate::adapter::start::Adapter;
+use crate::base::error::{Argument, KernelError};
+use crate::base::id_list::Id;
 use crate::kernel::Kernel;
+use crate::lifetime::context::Context;
+use crate::lifetime::device::Device;
+use crate::lifetime::device::DeviceLoss;
+use crate::lifetime::process::ProcessId;
 use crate::memory::Extent;
+use crate::memory::address::fault::AddressFault;
 use crate::memory::budget::SegmentGroup;
 use crate::memory::place::{NoSpace, PagingPlan};
 use crate::memory::queue::PagingQueue;
-use crate::process::ProcessId;
-use crate::report::QueuePoint;
-use crate::start::Adapter;
+use crate::objects::handle_table::Handle;
+use crate::objects::view::View;
+use crate::schedule::report::QueuePoint;
 use crate::state::KernelState;
-use crate::view::View;
 use flight::{Component, EventKind, RuleId, Subject, Text};
 use std::collections::BTreeMap;
 

@@ -1,12 +1,12 @@
 //! What an operation says: to the driver that writes commands for it, and to whoever looks at bytes.
 
-use crate::address::step::TableContext;
-use crate::id_list::Id;
+use crate::base::id_list::Id;
+use crate::ddi::operation::{Operation, PAGE, Pages, Transfer, TransferEnd};
 use crate::kernel::Kernel;
 use crate::memory::Paging;
+use crate::memory::address::step::TableContext;
 use crate::memory::place::step_segment_number;
 use crate::memory::{PagingOperation, PagingStep, segment_number};
-use crate::operation::{Operation, PAGE, Pages, Transfer, TransferEnd};
 use crate::state::KernelState;
 use flight::{HardwareModel, PagingMove, PagingMovement, Ram, Run, Subject};
 use std::sync::Arc;

@@ -1,13 +1,13 @@
 //! What a client asks of synchronisation objects: of its CPU at once, of its contexts in turn.
 
-use crate::context::Context;
-use crate::device::Device;
-use crate::error::{Argument, KernelError};
-use crate::handle_table::ObjectId;
-use crate::handle_table::{Handle, HandleError};
-use crate::id_list::Id;
+use crate::base::error::{Argument, KernelError};
+use crate::base::id_list::Id;
 use crate::kernel::Kernel;
-use crate::process::ProcessId;
+use crate::lifetime::context::Context;
+use crate::lifetime::device::Device;
+use crate::lifetime::process::ProcessId;
+use crate::objects::handle_table::ObjectId;
+use crate::objects::handle_table::{Handle, HandleError};
 use crate::state::KernelState;
 use crate::sync::waits::{GpuWait, GpuWaitResult, SyncPoint, SyncPoints, Waiter};
 use crate::sync::{SyncObject, SyncValue};

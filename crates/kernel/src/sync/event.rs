@@ -2,11 +2,11 @@
 //!
 //! An event is set and stays set until it is reset (a manual-reset event of Windows).
 
-use crate::error::KernelError;
-use crate::id_list::Id;
+use crate::base::error::KernelError;
+use crate::base::id_list::Id;
 use crate::kernel::Kernel;
-use crate::process::Process;
-use crate::process::ProcessId;
+use crate::lifetime::process::Process;
+use crate::lifetime::process::ProcessId;
 use crate::state::KernelState;
 use flight::{Component, EventKind, Passive, RuleId, Subject, WaitResult, WaitToken};
 

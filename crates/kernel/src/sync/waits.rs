@@ -1,17 +1,17 @@
 //! What contexts wait for and signal from their queues, and who waits for what.
 
-use crate::address::AddressSpace;
-use crate::address::queued_update::FenceValue;
-use crate::address::update::CheckedUpdate;
-use crate::context::Context;
-use crate::device::Device;
-use crate::error::KernelError;
-use crate::handle_table::Handle;
-use crate::id_list::Id;
+use crate::base::error::KernelError;
+use crate::base::id_list::Id;
 use crate::kernel::Kernel;
+use crate::lifetime::context::Context;
+use crate::lifetime::device::Device;
+use crate::lifetime::process::Process;
+use crate::lifetime::process::ProcessId;
+use crate::memory::address::AddressSpace;
+use crate::memory::address::queued_update::FenceValue;
+use crate::memory::address::update::CheckedUpdate;
 use crate::memory::queue::PagingQueue;
-use crate::process::Process;
-use crate::process::ProcessId;
+use crate::objects::handle_table::Handle;
 use crate::state::KernelState;
 use crate::sync::cpu::SyncUse;
 use crate::sync::event::Event;

@@ -28,15 +28,15 @@ pub(crate) struct Arguments {
     /// file, or a name that ends in .steps, is read as steps, one a line: see docs/steps.md
     #[arg(long = "scenario", value_name = "NAME|FILE")]
     scenarios: Vec<String>,
-    /// Who runs the flight
-    #[arg(long, value_name = "HOST", default_value = "stepped")]
+    /// How the threads of the flight run
+    #[arg(long, value_name = "HOST", default_value = "deterministic", value_parser = host_argument)]
     host: HostArgument,
     /// The seed that the order of threads and hardware is drawn from [default: 1]; only with
-    /// --host stepped
+    /// --host deterministic
     #[arg(long)]
     seed: Option<u64>,
     /// Make it hard: memory is short, paging buffers are small, pages are scattered, and nodes
-    /// end their work late and out of turn, all drawn from the seed; only with --host stepped
+    /// end their work late and out of turn, all drawn from the seed; only with --host deterministic
     #[arg(long)]
     pressure: bool,
     /// Fly so many times, with seeds from --seed on, and merge what they come to into one report
@@ -68,13 +68,23 @@ pub(crate) struct Arguments {
     pub(crate) json: bool,
 }
 
-/// Who runs a flight.
+/// How the threads of a flight run.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum HostArgument {
     /// One thread at a time, in an order drawn from the seed: repeats byte for byte
     Deterministic,
-    /// Threads side by side, as the machine runs them: does not repeat
+    /// In parallel, as the machine runs them: does not repeat
     Threads,
+}
+
+/// Reads the value of `--host`; a name of an earlier version is refused with its new one.
+fn host_argument(text: &str) -> Result<HostArgument, String> {
+    match text {
+        "stepped" => Err("'stepped' is now called 'deterministic'".to_owned()),
+        "free" => Err("'free' is now called 'threads'".to_owned()),
+        _ => HostArgument::from_str(text, false)
+            .map_err(|_| "expected 'deterministic' or 'threads'".to_owned()),
+    }
 }
 
 impl Arguments {
@@ -85,13 +95,13 @@ impl Arguments {
             }
             (HostArgument::Deterministic, seed) => Ok(HostKind::Deterministic(seed.unwrap_or(1))),
             (HostArgument::Threads, None) if self.pressure => Err(CommandError(
-                "--pressure has no meaning with --host free: what it makes hard is drawn from a \
+                "--pressure has no meaning with --host threads: what it makes hard is drawn from a \
                  seed; leave one of the two out"
                     .to_owned(),
             )),
             (HostArgument::Threads, None) => Ok(HostKind::Threaded),
             (HostArgument::Threads, Some(seed)) => Err(CommandError(format!(
-                "--seed {seed} has no meaning with --host free: its threads run as the machine \
+                "--seed {seed} has no meaning with --host threads: its threads run as the machine \
                  runs them; leave one of the two out"
             ))),
         }
@@ -237,7 +247,7 @@ fn write_trace(directory: &Path, flown: &FlightResult, on: HostKind) -> Result<(
         Some(seed) if on.seed() != Some(seed) => format!("{}.{seed}.trace", flown.scenario),
         _ => format!("{}.trace", flown.scenario),
     });
-    let written =
-        fs::create_dir_all(directory).and_then(|()| fs::write(&path, trace::text(&flown.events)));
+    let written = fs::create_dir_all(directory)
+        .and_then(|()| fs::write(&path, flight::trace::text(&flown.events)));
     written.map_err(|why| write_error(&path, &why))
 }

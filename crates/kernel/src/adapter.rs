@@ -1,0 +1,8 @@
+//! Adapters: start and stop, power, escapes, queries, interrupts and TDR.
+
+pub(crate) mod escape;
+pub(crate) mod interrupt;
+pub mod power;
+pub(crate) mod query;
+pub(crate) mod start;
+pub(crate) mod tdr;

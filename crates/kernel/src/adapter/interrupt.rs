@@ -1,0 +1,425 @@
+//! Interrupts: what a driver does in its interrupt routine and in its DPC, and vsync.
+//!
+//! # Invariants
+//!
+//! 1. A run is listed from before the driver is entered until it has returned, by the number of
+//!    its call: two of them do not meet.
+//! 2. A DPC is pending from the request on until the driver is entered for it.
+
+use crate::adapter::start::{Adapter, AdapterId};
+use crate::base::id_list::Id;
+use crate::ddi::Driver;
+use crate::ddi::callbacks::KernelCallbacks;
+use crate::ddi::miniport::{DriverError, DriverResult, Generation, Interrupt};
+use crate::ddi::permit::ThreadingLevel;
+use crate::kernel::Kernel;
+use crate::memory::residency::FaultTarget;
+use crate::state::KernelState;
+use flight::{CallGuard, Component, DeviceLevel, EventKind, Fence, Passive, RuleId};
+use smallvec::SmallVec;
+
+/// Of an adapter: what its driver does about interrupts.
+#[derive(Debug, Default)]
+pub(crate) struct Interrupts {
+    /// A DPC was asked for, and the driver has not been entered for it.
+    pub(crate) pending: bool,
+    /// Something was reported in an interrupt that no DPC has followed.
+    dpc_unhandled: bool,
+    /// The interrupt routines and DPCs that have not returned.
+    runs: SmallVec<[(u32, InterruptRun); 1]>,
+    /// A vsync was reported since they were switched on; none where they are not.
+    vsync: Option<bool>,
+}
+
+/// One run of an interrupt routine or a DPC.
+#[derive(Clone, Copy, Debug)]
+enum InterruptRun {
+    Isr(InterruptReport),
+    /// Whether it follows a report, and whether it said so (`DxgkCbNotifyDpc`).
+    Dpc {
+        follows: bool,
+        notified: bool,
+    },
+}
+
+/// What an interrupt routine has done.
+#[derive(Clone, Copy, Debug, Default)]
+struct InterruptReport {
+    /// It has reported something.
+    some: bool,
+    /// It has reported a vsync.
+    vsync: bool,
+    /// It has asked for the DPC.
+    queued: bool,
+}
+
+/// What a report is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InterruptCause {
+    /// Work of a node.
+    Node(u32),
+    Vsync,
+}
+
+/// While it lives, a run is listed: also when a driver unwinds. Without a number it is over.
+struct InterruptRunGuard<'a>(&'a Driver, Option<u32>);
+
+impl KernelCallbacks {
+    /// Reports a packet done (`DxgkCbNotifyInterrupt`). It is recorded, nothing more.
+    pub fn notify_interrupt(&self, at: &mut DeviceLevel, node: u32, fence: Fence) {
+        let Some(kernel) = self.kernel.upgrade() else { return };
+        let state = &mut *kernel.state.lock();
+        if kernel.note_report_locked(state, self.adapter, InterruptCause::Node(node)) {
+            kernel.report_fence(state, at, self.adapter, node, fence);
+        }
+    }
+
+    /// Reports a packet that touched memory that is not there, and will not end
+    /// (`DXGK_INTERRUPT_DMA_PAGE_FAULTED`): which allocation, by the driver's word, where the
+    /// driver knows. It is recorded, nothing more.
+    pub fn notify_fault(
+        &self,
+        at: &mut DeviceLevel,
+        node: u32,
+        fence: Fence,
+        allocation: Option<usize>,
+    ) {
+        if let Some(kernel) = self.kernel.upgrade()
+            && kernel.note_report(self.adapter, InterruptCause::Node(node))
+        {
+            kernel.report_fault(
+                at,
+                self.adapter,
+                node,
+                fence,
+                FaultTarget::DriverHandle(allocation),
+            );
+        }
+    }
+
+    /// Reports a packet that faulted at a virtual address, and will not end
+    /// (`DXGK_INTERRUPT_DMA_PAGE_FAULTED` with a `FaultedVirtualAddress`). It is recorded,
+    /// nothing more.
+    pub fn notify_page_fault(&self, at: &mut DeviceLevel, node: u32, fence: Fence, address: u64) {
+        if let Some(kernel) = self.kernel.upgrade()
+            && kernel.note_report(self.adapter, InterruptCause::Node(node))
+        {
+            kernel.report_fault(at, self.adapter, node, fence, FaultTarget::Address(address));
+        }
+    }
+
+    /// Reports that a packet of a node faulted, where its driver does not know which
+    /// (`DXGK_PAGE_FAULT_FENCE_INVALID`). A node does one after the other, so it is the oldest.
+    pub fn notify_unknown_fault(&self, at: &mut DeviceLevel, node: u32) {
+        let Some(kernel) = self.kernel.upgrade() else { return };
+        if !kernel.note_report(self.adapter, InterruptCause::Node(node)) {
+            return;
+        }
+        let oldest = {
+            let state = kernel.state.lock();
+            let it = state.adapters.get(self.adapter);
+            let it = it.and_then(|it| it.nodes.get(node as usize));
+            it.filter(|it| it.reported != it.submitted).map(|it| it.reported.next())
+        };
+        if let Some(fence) = oldest {
+            kernel.report_fault(at, self.adapter, node, fence, FaultTarget::DriverHandle(None));
+        }
+    }
+
+    /// Reports that a node has given packets back (`DXGK_INTERRUPT_DMA_PREEMPTED`): the request
+    /// it answers, and the last packet that it has done. It is recorded, nothing more.
+    pub fn notify_preempted(
+        &self,
+        at: &mut DeviceLevel,
+        node: u32,
+        preemption: Fence,
+        last_done: Fence,
+    ) {
+        if let Some(kernel) = self.kernel.upgrade()
+            && kernel.note_report(self.adapter, InterruptCause::Node(node))
+        {
+            kernel.report_preempted(at, self.adapter, node, preemption, last_done);
+        }
+    }
+
+    /// Reports a vsync (`DXGK_INTERRUPT_CRTC_VSYNC`).
+    pub fn notify_vsync(&self, _at: &mut DeviceLevel) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.note_report(self.adapter, InterruptCause::Vsync);
+        }
+    }
+
+    /// The driver model that its driver was written for.
+    pub fn generation(&self) -> Option<Generation> {
+        let kernel = self.kernel.upgrade()?;
+        let state = kernel.state.lock();
+        state.adapters.get(self.adapter).map(|it| it.driver.generation)
+    }
+
+    /// Whether the call that runs here is one of the interrupt routine.
+    pub fn is_in_interrupt(&self) -> bool {
+        let kernel = self.kernel.upgrade();
+        let call = CallGuard::current().map(|it| it.number);
+        let Some((kernel, call)) = kernel.zip(call) else { return false };
+        let state = kernel.state.lock();
+        state.adapters.get(self.adapter).is_some_and(|it| {
+            let mut runs = it.interrupts.runs.iter();
+            runs.any(|(number, run)| *number == call && matches!(run, InterruptRun::Isr(_)))
+        })
+    }
+}
+
+impl Driver {
+    /// The interrupt routine, inside its call: what it does is judged when it has returned.
+    ///
+    /// WINDOWS: a line is shared. A driver that claims what is not its own keeps it from
+    /// another, and one that leaves its source asserted is called for ever (documented).
+    pub(crate) fn run_interrupt(
+        &self,
+        routine: impl FnOnce() -> DriverResult<bool>,
+    ) -> DriverResult<bool> {
+        let own = self.hardware.interrupt_asserted();
+        let listed = self.begin_interrupt_run(|_| InterruptRun::Isr(InterruptReport::default()));
+        let result = routine();
+        let run = listed.and_then(InterruptRunGuard::finish);
+        if let (Some(own), Ok(claimed)) = (own, &result) {
+            let remaining = self.hardware.interrupt_asserted() == Some(true);
+            let broken = match (own, *claimed) {
+                (false, true) => Some("that was not its own: its hardware asked for none"),
+                (true, true) if remaining => Some("and left its hardware asking for it"),
+                _ => None,
+            };
+            let broken = broken.map(|it| format!("the driver answered TRUE to an interrupt {it}"));
+            self.judge(RuleId::KMD_ISR_002, "DxgkDdiInterruptRoutine", broken);
+        }
+        if let Some(InterruptRun::Isr(InterruptReport { some: true, queued, .. })) = run {
+            let broken = (!queued).then(|| {
+                "the interrupt routine reported something, but did not ask for the DPC before it \
+                 returned"
+                    .to_owned()
+            });
+            self.judge(RuleId::KMD_ISR_006, "DxgkDdiInterruptRoutine", broken);
+        }
+        result
+    }
+
+    /// The DPC, inside its call.
+    pub(crate) fn run_dpc(&self, routine: impl FnOnce() -> DriverResult<()>) -> DriverResult<()> {
+        let listed = self.begin_interrupt_run(|it| {
+            it.pending = false;
+            InterruptRun::Dpc { follows: std::mem::take(&mut it.dpc_unhandled), notified: false }
+        });
+        let result = routine();
+        if let Some(InterruptRun::Dpc { follows: true, notified }) =
+            listed.and_then(InterruptRunGuard::finish)
+        {
+            let broken = (!notified).then(|| {
+                "the DPC behind a reported interrupt returned, but did not call DxgkCbNotifyDpc"
+                    .to_owned()
+            });
+            self.judge(RuleId::KMD_ISR_006, "DxgkDdiDpcRoutine", broken);
+        }
+        result
+    }
+
+    fn begin_interrupt_run(
+        &self,
+        run: impl FnOnce(&mut Interrupts) -> InterruptRun,
+    ) -> Option<InterruptRunGuard<'_>> {
+        let (kernel, call) = (self.kernel.upgrade()?, CallGuard::current()?);
+        let mut state = kernel.state.lock();
+        let it = &mut state.adapters.get_mut(self.adapter)?.interrupts;
+        let run = run(it);
+        it.runs.push((call.number, run));
+        Some(InterruptRunGuard(self, Some(call.number)))
+    }
+
+    fn judge(&self, rule: RuleId, argument: &'static str, broken: Option<String>) {
+        self.log.judge(rule, Component::Driver, self.adapter.subject(), argument, broken);
+    }
+}
+
+impl InterruptRunGuard<'_> {
+    /// It is over: what it has done.
+    fn finish(mut self) -> Option<InterruptRun> {
+        self.remove()
+    }
+
+    fn remove(&mut self) -> Option<InterruptRun> {
+        let number = self.1.take()?;
+        let kernel = self.0.kernel.upgrade()?;
+        let mut state = kernel.state.lock();
+        let runs = &mut state.adapters.get_mut(self.0.adapter)?.interrupts.runs;
+        let argument = runs.iter().position(|it| it.0 == number)?;
+        Some(runs.remove(argument).1)
+    }
+}
+
+impl Drop for InterruptRunGuard<'_> {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+impl Interrupts {
+    /// The run that the code here belongs to.
+    fn current_run(&mut self) -> Option<&mut InterruptRun> {
+        let call = CallGuard::current()?.number;
+        self.runs.iter_mut().find(|it| it.0 == call).map(|it| &mut it.1)
+    }
+
+    /// The DPC that runs here has told of its end (`DxgkCbNotifyDpc`).
+    pub(crate) fn note_dpc_notified(&mut self) {
+        if let Some(InterruptRun::Dpc { notified, .. }) = self.current_run() {
+            *notified = true;
+        }
+    }
+
+    /// The driver asks for its DPC. Answers whether it was not pending.
+    pub(crate) fn request_dpc(&mut self) -> bool {
+        if let Some(InterruptRun::Isr(it)) = self.current_run() {
+            it.queued = true;
+        }
+        !std::mem::replace(&mut self.pending, true)
+    }
+}
+
+impl Kernel {
+    /// Hears a report, and judges its place. Answers whether what it is about is there.
+    fn note_report(&self, adapter: Id<Adapter>, cause: InterruptCause) -> bool {
+        self.note_report_locked(&mut self.state.lock(), adapter, cause)
+    }
+
+    fn note_report_locked(
+        &self,
+        state: &mut KernelState,
+        adapter: Id<Adapter>,
+        cause: InterruptCause,
+    ) -> bool {
+        let argument = "DxgkCbNotifyInterrupt";
+        // A driver may still report after its adapter has stopped.
+        let Some(it) = state.adapters.get_mut(adapter) else { return false };
+        it.interrupts.dpc_unhandled = true;
+        if let Some(InterruptRun::Isr(run)) = it.interrupts.current_run() {
+            let late = run.vsync && cause != InterruptCause::Vsync;
+            run.some = true;
+            run.vsync |= cause == InterruptCause::Vsync;
+            let broken = late.then(|| {
+                "the interrupt routine reported work of a node behind a vsync, but what \
+                 nodes did comes first"
+                    .to_owned()
+            });
+            self.log.judge(
+                RuleId::KMD_ISR_007,
+                Component::Driver,
+                adapter.subject(),
+                argument,
+                broken,
+            );
+        }
+        let InterruptCause::Node(node) = cause else {
+            if let Some(seen) = &mut it.interrupts.vsync {
+                *seen = true;
+            }
+            self.log.emit(adapter.subject(), EventKind::VsyncReported {});
+            return true;
+        };
+        let nodes = it.nodes.len();
+        let there = (node as usize) < nodes;
+        let broken =
+            (!there).then(|| format!("node {node} reported, but {adapter} has {nodes} nodes"));
+        let argument = "DxgkCbNotifyInterrupt.NodeOrdinal";
+        self.log.judge(RuleId::KMD_ISR_009, Component::Driver, adapter.subject(), argument, broken);
+        there
+    }
+
+    /// Raises the interrupt line for hardware that is not the adapter's: lines are shared. The
+    /// adapter's own is at rest.
+    pub fn shared_line_interrupt(&self, at: &mut Passive, adapter: AdapterId) {
+        let driver = {
+            let mut state = self.state.lock();
+            let it = state
+                .adapters
+                .get_mut(adapter.0)
+                .filter(|it| it.is_running() && !it.interrupts_disabled);
+            let Some(it) = it else { return };
+            it.interrupting += 1; // From here on a stop waits.
+            it.driver.clone()
+        };
+        // A routine that fails is an event; there is nobody to tell.
+        let _ = driver.interrupt(at);
+        if self.take_dpc(adapter.0) {
+            let _ = driver.dpc(at);
+        }
+        let mut state = self.state.lock();
+        if let Some(it) = state.adapters.get_mut(adapter.0) {
+            it.interrupting -= 1;
+        }
+        self.wake_all(&mut state);
+    }
+
+    /// Has the driver report vsyncs, or not any more (`DxgkDdiControlInterrupt`); what else it
+    /// is asked to switch, it does not do.
+    pub fn control_interrupt(
+        &self,
+        at: &mut Passive,
+        adapter: AdapterId,
+        of: Interrupt,
+        on: bool,
+    ) -> DriverResult<()> {
+        let running =
+            |state: &KernelState| state.adapters.get(adapter.0).and_then(Adapter::running_driver);
+        let driver = running(&self.state.lock()).ok_or(DriverError::Absent)?;
+        let keys = ThreadingLevel::Zero.keys(adapter.0, driver.generation, None);
+        let permit = self.acquire_permit(at, keys).map_err(|_| DriverError::Busy)?;
+        // Who parked looks again.
+        running(&self.state.lock()).ok_or(DriverError::Absent)?;
+        if of == Interrupt::Vsync {
+            self.expect_vsync(adapter, on, None);
+        }
+        let result = driver.control_interrupt(at, &permit, of, on);
+        drop(permit);
+        match of {
+            Interrupt::Vsync => self.expect_vsync(adapter, on, Some(result)),
+            Interrupt::Completed if result == Err(DriverError::Absent) => {}
+            Interrupt::Completed => {
+                let message = result.err().map_or("success".into(), DriverError::name);
+                let broken = (result != Err(DriverError::Unimplemented)).then(|| {
+                    format!(
+                        "the driver was told to switch DXGK_INTERRUPT_DMA_COMPLETED and answered \
+                         {message}, but only vsync is switched, the rest is not implemented"
+                    )
+                });
+                let argument = "DxgkDdiControlInterrupt.InterruptType";
+                driver.judge(RuleId::KMD_ISR_014, argument, broken);
+            }
+        }
+        result
+    }
+
+    /// Before the driver is told, nothing has been reported; after it, what it refused is off.
+    fn expect_vsync(&self, adapter: AdapterId, on: bool, result: Option<DriverResult<()>>) {
+        let mut state = self.state.lock();
+        // A driver may still report after its adapter has stopped.
+        let Some(it) = state.adapters.get_mut(adapter.0) else { return };
+        match result {
+            None => it.interrupts.vsync = on.then_some(false),
+            Some(Ok(())) => self.log.emit(adapter.subject(), EventKind::VsyncSwitched { on: on }),
+            Some(Err(_)) => it.interrupts.vsync = None,
+        }
+    }
+
+    /// Judges that vsyncs that are switched on were reported. All is quiet: what did not come
+    /// will not.
+    pub fn judge_vsync(&self, adapter: AdapterId) {
+        let state = self.state.lock();
+        let vsync = state.adapters.get(adapter.0).and_then(|it| it.interrupts.vsync);
+        let Some(seen) = vsync else { return };
+        let broken = (!seen).then(|| {
+            "vsync was switched on, but the driver has reported none, and nothing moves any more"
+                .to_owned()
+        });
+        let (argument, about) = ("DxgkDdiControlInterrupt.EnableInterrupt", adapter.subject());
+        self.log.judge(RuleId::KMD_ISR_014, Component::Driver, about, argument, broken);
+    }
+}

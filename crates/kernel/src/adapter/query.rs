@@ -1,0 +1,38 @@
+//! Questions of user mode: what a driver tells its other half about the hardware.
+
+use crate::adapter::start::Adapter;
+use crate::base::error::{Argument, KernelError};
+use crate::ddi::permit::ThreadingLevel;
+use crate::kernel::Kernel;
+use crate::lifetime::process::ProcessId;
+use crate::objects::handle_table::Handle;
+use crate::state::KernelState;
+use flight::Passive;
+
+impl Kernel {
+    /// Has a driver answer its user-mode half, in place of what that sent
+    /// (`D3DKMTQueryAdapterInfo`, type `KMTQAITYPE_UMDRIVERPRIVATE`).
+    ///
+    /// WINDOWS: the entry is of level zero (documented). It may overlap a change of power
+    /// (documented); here it waits for that like any other call (our decision).
+    pub fn query_umd_private(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        adapter: Handle,
+        data: &mut [u8],
+    ) -> Result<(), KernelError> {
+        let state = self.state.lock();
+        let number = state.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
+        let zombie = KernelError::Removed(number.subject());
+        let running =
+            |state: &KernelState| state.adapters.get(number).and_then(Adapter::running_driver);
+        let driver = running(&state).ok_or(zombie.clone())?;
+        drop(state);
+        let permit = self
+            .acquire_permit(at, ThreadingLevel::Zero.keys(number, driver.generation, process.0))?;
+        // Who parked looks again.
+        running(&self.state.lock()).ok_or(zombie)?;
+        Ok(driver.tell_user_mode(at, &permit, process.0, data)?)
+    }
+}

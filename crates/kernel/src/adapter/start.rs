@@ -1,0 +1,653 @@
+//! Adapters: how a driver starts, how processes name it, how it stops.
+
+use crate::adapter::interrupt::Interrupts;
+use crate::adapter::power::PowerStatus;
+use crate::base::error::{Argument, KernelError};
+use crate::base::id_list::Id;
+use crate::ddi::Driver;
+use crate::ddi::callbacks::KernelCallbacks;
+use crate::ddi::miniport::{DriverError, Features, SchedulingFeatures};
+use crate::ddi::permit::{DdiPermit, ThreadingLevel, WaitStuck};
+use crate::kernel::{DriverSetup, Kernel};
+use crate::lifetime::device::Device;
+use crate::lifetime::device::DeviceLoss;
+use crate::lifetime::process::ProcessId;
+use crate::lock::Once;
+use crate::memory::Memory;
+use crate::objects::handle_table::Handle;
+use crate::schedule::report::Node;
+use crate::state::KernelState;
+use flight::{
+    EventKind, Fence, InterruptLine, MemoryWrite, Passive, Ram, Subject, TableRoot, WaitToken,
+};
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+/// An adapter without a node takes no work, and none has more than this.
+const MAX_NODES: u32 = 64;
+
+/// A driver with its hardware, as clients see it (`hAdapter`).
+pub(crate) struct Adapter {
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) state: AdapterState,
+    pub(crate) nodes: Vec<Node>,
+    /// A DPC was asked for.
+    pub(crate) dpc: bool,
+    pub(crate) interrupt_line: Option<Arc<dyn InterruptLine>>,
+    /// How many names of it are live.
+    pub(crate) opens: u32,
+    /// Turns of its hardware that are under way.
+    pub(crate) interrupting: u32,
+    /// DPCs that came one after the other, without a step of the hardware between them.
+    pub(crate) dpcs: u32,
+    /// Its driver is about to stop: no interrupt and no DPC any more.
+    pub(crate) interrupts_disabled: bool,
+    pub(crate) interrupts: Interrupts,
+    pub(crate) memory: Option<Memory>,
+    pub(crate) scheduling: SchedulingFeatures,
+    /// When it was reset.
+    pub(crate) resets: Vec<u64>,
+    /// The system has stopped because of it.
+    pub(crate) fatal: bool,
+    pub(crate) power: PowerStatus,
+}
+
+/// Where an adapter is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AdapterState {
+    Starting,
+    Running,
+    Stopping,
+    /// Its driver has stopped it, and can start it again.
+    Halted,
+    /// Its driver is gone.
+    Stopped,
+}
+
+/// How an adapter ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AdapterEnding {
+    /// Stopped, and perhaps started again.
+    Halted,
+    /// Stopped and removed, as somebody asked.
+    Removed,
+    /// Its hardware was pulled out.
+    SurpriseRemoved,
+    /// The machine goes down.
+    Reset,
+}
+
+/// An adapter, for whoever plugged it in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdapterId(pub(crate) Id<Adapter>);
+
+/// The driver did not start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartError {
+    /// The entry that refused.
+    pub entry: &'static str,
+    /// Its answer.
+    pub why: DriverError,
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the adapter did not start: {} failed: {}", self.entry, self.why)
+    }
+}
+
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.why)
+    }
+}
+
+/// The interrupt line of an adapter.
+struct AdapterInterruptLine {
+    kernel: Weak<Kernel>,
+    driver: Arc<Driver>,
+}
+
+impl InterruptLine for AdapterInterruptLine {
+    fn raise(&self, at: &mut Passive) {
+        let Some(kernel) = self.kernel.upgrade() else { return };
+        let number = self.driver.adapter;
+        if kernel.state.lock().adapters.get(number).is_none_or(|it| it.interrupts_disabled) {
+            return; // A stopped driver hears no interrupt.
+        }
+        // A routine that fails is an event; there is nobody to tell.
+        let _ = self.driver.interrupt(at);
+        if kernel.take_dpc(number) {
+            let _ = self.driver.dpc(at);
+        }
+    }
+
+    fn memory_used(&self, node: u32, fence: Fence, address: u64, bytes: u64) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.judge_use(self.driver.adapter, node, fence, (address, bytes));
+        }
+    }
+
+    fn memory_written(&self, node: u32, fence: Fence, to: MemoryWrite) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.judge_write(self.driver.adapter, node, fence, to);
+        }
+    }
+
+    fn context_saved(&self, node: u32, address: u64) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.judge_context_save(self.driver.adapter, node, address);
+        }
+    }
+
+    fn root_used(&self, node: u32, fence: Fence, root: Option<TableRoot>) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.judge_root(self.driver.adapter, node, fence, root);
+        }
+    }
+}
+
+impl AdapterId {
+    /// The adapter, for events.
+    pub fn subject(self) -> Subject {
+        self.0.subject()
+    }
+
+    /// Its locally unique id (`AdapterLuid`): never zero, and the same for the adapter's life.
+    pub fn luid(self) -> u64 {
+        u64::from(self.0.serial()) << 12
+    }
+}
+
+impl Adapter {
+    /// Whether its driver can be called.
+    pub(crate) fn is_running(&self) -> bool {
+        self.state == AdapterState::Running && !self.fatal
+    }
+
+    /// The driver, while the adapter takes work.
+    pub(crate) fn running_driver(&self) -> Option<Arc<Driver>> {
+        (self.is_running() && !self.fatal).then(|| self.driver.clone())
+    }
+}
+
+impl Kernel {
+    /// Starts a driver: `AddDevice`, `StartDevice`, then what it has.
+    pub fn add_adapter(
+        self: &Arc<Self>,
+        at: &mut Passive,
+        setup: DriverSetup,
+    ) -> Result<AdapterId, StartError> {
+        let driver = self.new_driver(setup);
+        let started = self.start(at, &driver);
+        self.finish_start(&driver, started)
+    }
+
+    /// Starts an adapter again that was stopped and not removed: `StartDevice`, then what it has.
+    /// One that does not start is removed.
+    ///
+    /// WINDOWS: `AddDevice` is called once for an adapter, `StartDevice` whenever it starts
+    /// (documented). That it keeps its id is our decision.
+    pub fn start_adapter(
+        self: &Arc<Self>,
+        at: &mut Passive,
+        adapter: AdapterId,
+    ) -> Result<(), StartError> {
+        let busy = StartError { entry: "DxgkDdiStartDevice", why: DriverError::Busy };
+        let driver = {
+            let mut world = self.state.lock();
+            let it =
+                world.adapters.get_mut(adapter.0).filter(|it| it.state == AdapterState::Halted);
+            let Some(it) = it else { return Err(busy) };
+            it.state = AdapterState::Starting;
+            it.driver.clone()
+        };
+        let keys = ThreadingLevel::Three.keys(adapter.0, driver.generation, None);
+        let started = match self.acquire_permit(at, keys) {
+            Ok(permit) => self.start_added(at, &driver, &permit),
+            Err(WaitStuck) => Err(busy),
+        };
+        self.finish_start(&driver, started).map(drop)
+    }
+
+    /// An adapter runs, or it does not and is gone.
+    fn finish_start(
+        self: &Arc<Self>,
+        driver: &Arc<Driver>,
+        started: Result<AdapterId, StartError>,
+    ) -> Result<AdapterId, StartError> {
+        let number = driver.adapter;
+        let world = &mut *self.state.lock();
+        let Some(it) = world.adapters.get_mut(number) else { return started };
+        if started.is_ok() {
+            let nodes = u32::try_from(it.nodes.len()).unwrap_or(u32::MAX);
+            let generation = match driver.generation {
+                crate::ddi::miniport::Generation::One => 1,
+                crate::ddi::miniport::Generation::Two => 2,
+            };
+            self.log
+                .emit(driver.adapter.subject(), EventKind::AdapterStarted { nodes, generation });
+            for (ordinal, node) in (0..).zip(&it.nodes) {
+                let adapter = driver.adapter;
+                self.log.emit(
+                    node.subject(),
+                    EventKind::NodeStarted { adapter: adapter.subject(), ordinal },
+                );
+            }
+            it.state = AdapterState::Running;
+            (it.interrupts_disabled, it.dpc, it.dpcs) = (false, false, 0);
+            let wire =
+                AdapterInterruptLine { kernel: Arc::downgrade(self), driver: driver.clone() };
+            it.interrupt_line = Some(Arc::new(wire));
+        } else {
+            it.state = AdapterState::Stopped;
+            if it.opens == 0 {
+                world.adapters.take(number);
+            }
+        }
+        self.wake_all(world);
+        started
+    }
+
+    fn new_driver(self: &Arc<Self>, setup: DriverSetup) -> Arc<Driver> {
+        let mut world = self.state.lock();
+        let adapter = world.adapters.reserve();
+        let callbacks = Arc::new(KernelCallbacks {
+            kernel: Arc::downgrade(self),
+            adapter,
+            host: self.host.clone(),
+            log: self.log.clone(),
+            pool: setup.pool.clone(),
+        });
+        let driver = Arc::new(Driver {
+            generation: setup.miniport.generation(),
+            miniport: setup.miniport,
+            hardware: setup.hardware,
+            pool: setup.pool,
+            callbacks: callbacks,
+            work_available: WaitToken::new(format!("work for the hardware of {adapter}")),
+            kernel: Arc::downgrade(self),
+            host: self.host.clone(),
+            log: self.log.clone(),
+            adapter,
+            surprise_removed: Once::new(),
+        });
+        let made = Adapter {
+            driver: driver.clone(),
+            state: AdapterState::Starting,
+            nodes: Vec::new(),
+            dpc: false,
+            interrupt_line: None,
+            opens: 0,
+            interrupting: 0,
+            dpcs: 0,
+            interrupts_disabled: false,
+            interrupts: Interrupts::default(),
+            memory: None,
+            scheduling: SchedulingFeatures::default(),
+            resets: Vec::new(),
+            fatal: false,
+            power: PowerStatus::On,
+        };
+        world.adapters.fill(adapter, made);
+        driver
+    }
+
+    fn start(&self, at: &mut Passive, driver: &Driver) -> Result<AdapterId, StartError> {
+        let number = driver.adapter;
+        let stuck = |WaitStuck| StartError { entry: "DxgkDdiAddDevice", why: DriverError::Busy };
+        let permit = self
+            .acquire_permit(at, ThreadingLevel::Three.keys(number, driver.generation, None))
+            .map_err(stuck)?;
+        if let Err(why) = driver.add_device(at, &permit) {
+            // It never met the adapter, so it has none to remove.
+            let _ = driver.unload(at, &permit);
+            driver.pool.close();
+            return Err(StartError { entry: "DxgkDdiAddDevice", why });
+        }
+        self.start_added(at, driver, &permit)
+    }
+
+    /// Starts an adapter that its driver has met.
+    fn start_added(
+        &self,
+        at: &mut Passive,
+        driver: &Driver,
+        permit: &DdiPermit<'_>,
+    ) -> Result<AdapterId, StartError> {
+        let number = driver.adapter;
+        if let Err(why) = driver.start_device(at, permit) {
+            remove(at, driver, permit);
+            return Err(StartError { entry: "DxgkDdiStartDevice", why });
+        }
+        let features = driver.query_adapter(at, permit);
+        let ram = driver.hardware.ram();
+        let sane = |it: &Features| {
+            let passed = self.check_features(driver.adapter.subject(), it);
+            let passed = crate::memory::address::check::check_mmu(it) && passed;
+            let backed = it.memory.is_none() || ram.is_some();
+            (1..=MAX_NODES).contains(&it.nodes) && passed && backed
+        };
+        match features.and_then(|it| if sane(&it) { Ok(it) } else { Err(DriverError::Invalid) }) {
+            Ok(features) => {
+                self.test_host_aperture(at, permit, driver, &features);
+                self.apply_features(driver, features, ram);
+                match self.start_system(at, permit, driver) {
+                    Ok(()) => Ok(AdapterId(number)),
+                    Err((entry, why)) => {
+                        // WINDOWS: what the system has there goes first (observed).
+                        self.abandon_memory(number);
+                        let _ = driver.stop_device(at, permit);
+                        remove(at, driver, permit);
+                        Err(StartError { entry, why })
+                    }
+                }
+            }
+            Err(why) => {
+                let _ = driver.stop_device(at, permit);
+                remove(at, driver, permit);
+                Err(StartError { entry: "DxgkDdiQueryAdapterInfo", why })
+            }
+        }
+    }
+
+    /// Enters what an adapter has.
+    fn apply_features(&self, driver: &Driver, features: Features, ram: Option<Arc<dyn Ram>>) {
+        let number = driver.adapter;
+        let world = &mut *self.state.lock();
+        if let Some(it) = world.adapters.get_mut(number) {
+            it.scheduling = features.scheduling;
+        }
+        // Numbers of nodes go on over adapters.
+        for _ in 0..features.nodes {
+            let node = Node::new(world.last_node);
+            world.last_node += 1;
+            if let Some(it) = world.adapters.get_mut(number) {
+                it.nodes.push(node);
+            }
+        }
+        if let (Some(memory), Some(ram)) = (features.memory, ram) {
+            self.add_memory(world, driver.adapter, memory, ram);
+            if let Some(mmu) = features.mmu {
+                world.add_mmu(number, mmu);
+            }
+        }
+    }
+
+    /// Stops a driver, with everything that is alive on its adapter. If somebody does so already,
+    /// this waits until it is done.
+    pub fn remove_adapter(&self, at: &mut Passive, adapter: AdapterId) {
+        self.end_adapter(at, adapter, AdapterEnding::Removed);
+    }
+
+    /// Stops an adapter, with everything that is alive on it; its driver can start it again
+    /// ([`Kernel::start_adapter`]).
+    pub fn stop_adapter(&self, at: &mut Passive, adapter: AdapterId) {
+        self.end_adapter(at, adapter, AdapterEnding::Halted);
+    }
+
+    /// Somebody has pulled the hardware out. Its driver is told; what was in flight is lost, and
+    /// what it has in memory ends.
+    pub fn surprise_remove_adapter(&self, at: &mut Passive, adapter: AdapterId) {
+        self.end_adapter(at, adapter, AdapterEnding::SurpriseRemoved);
+    }
+
+    /// The machine goes down: the driver resets its hardware, and is removed.
+    ///
+    /// WINDOWS: nothing is called after `DxgkDdiResetDevice`, for there is no machine any more.
+    /// Here the driver is stopped and removed, so that what it left is seen.
+    pub fn reset_adapter(&self, at: &mut Passive, adapter: AdapterId) {
+        self.end_adapter(at, adapter, AdapterEnding::Reset);
+    }
+
+    /// Takes it on to end an adapter, if nobody else does: answers its driver, and whether that
+    /// has started it.
+    fn claim_end(
+        &self,
+        at: &mut Passive,
+        adapter: AdapterId,
+        ending: AdapterEnding,
+    ) -> Option<(Arc<Driver>, bool)> {
+        loop {
+            {
+                let mut world = self.state.lock();
+                let it = world.adapters.get_mut(adapter.0)?;
+                match it.state {
+                    AdapterState::Running => {
+                        it.state = AdapterState::Stopping;
+                        return Some((it.driver.clone(), true));
+                    }
+                    AdapterState::Halted if ending != AdapterEnding::Halted => {
+                        it.state = AdapterState::Stopping;
+                        return Some((it.driver.clone(), false));
+                    }
+                    AdapterState::Halted | AdapterState::Stopped => return None,
+                    AdapterState::Starting | AdapterState::Stopping => (),
+                }
+            }
+            let about = adapter.subject();
+            let in_transition =
+                |it: &Adapter| matches!(it.state, AdapterState::Starting | AdapterState::Stopping);
+            let over =
+                |it: &KernelState| it.adapters.get(adapter.0).is_none_or(|it| !in_transition(it));
+            if !self.wait_until(at, about, |_| format!("the end of {about}"), over) {
+                return None;
+            }
+        }
+    }
+
+    fn end_adapter(&self, at: &mut Passive, adapter: AdapterId, ending: AdapterEnding) {
+        let Some((driver, started)) = self.claim_end(at, adapter, ending) else { return };
+        let keys = ThreadingLevel::Three.keys(adapter.0, driver.generation, None);
+        if started {
+            if ending == AdapterEnding::SurpriseRemoved {
+                self.call_surprise_removal(at, adapter, &driver);
+            } else {
+                self.complete_power(at, adapter);
+            }
+            // The system's own goes last: paging runs in it.
+            let mine = |it: &Device| it.adapter == adapter.0 && it.process.is_some();
+            self.end_devices(at, adapter.subject(), None, mine);
+            self.end_spaces(at, adapter.0);
+            self.end_memory(at, adapter.0);
+        }
+        if let Ok(permit) = self.acquire_permit(at, keys) {
+            if started {
+                // WINDOWS: level three runs alone with an idle GPU (documented), so nothing is
+                // left to interrupt for.
+                self.end_system(at, &permit, &driver);
+                self.disable_interrupts(at, adapter);
+                stop(at, &driver, &permit, ending);
+            }
+            if ending != AdapterEnding::Halted {
+                remove(at, &driver, &permit);
+            }
+        }
+        let mut world = self.state.lock();
+        if started {
+            self.end_adapter_context_allocations(&mut world, adapter.0);
+            self.log.emit(adapter.subject(), EventKind::AdapterStopped {});
+        }
+        if let Some(it) = world.adapters.get_mut(adapter.0) {
+            let over = if ending == AdapterEnding::Halted {
+                AdapterState::Halted
+            } else {
+                AdapterState::Stopped
+            };
+            (it.interrupt_line, it.state, it.memory) = (None, over, None);
+            it.nodes.clear();
+            if it.opens == 0 && over == AdapterState::Stopped {
+                world.adapters.take(adapter.0);
+            }
+        }
+        self.wake_all(&mut world);
+    }
+
+    /// The hardware of an adapter is gone: its driver hears of it first, then all that it had to
+    /// do is lost.
+    fn call_surprise_removal(&self, at: &mut Passive, adapter: AdapterId, driver: &Driver) {
+        let about = adapter.subject();
+        self.disable_interrupts(at, adapter);
+        let keys = ThreadingLevel::Three.keys(adapter.0, driver.generation, None);
+        if let Ok(permit) = self.acquire_nested_permit(at, &keys) {
+            driver.surprise_removal(at, &permit);
+            self.log.emit(about, EventKind::AdapterSurpriseRemoved {});
+        }
+        self.reopen_permits(adapter); // Who waited for its power waits in vain.
+        let devices: Vec<Id<Device>> = {
+            let world = self.state.lock();
+            let mine = world.devices.iter().filter(|(_, it)| it.adapter == adapter.0);
+            mine.map(|(number, _)| number).collect()
+        };
+        for device in devices {
+            self.lose_device(device, DeviceLoss::AdapterRemoved);
+        }
+        self.fail_paging(adapter.0);
+        // Engines that are gone save nothing any more.
+        let world = &mut *self.state.lock();
+        let nodes = world.adapters.get_mut(adapter.0).into_iter().flat_map(|it| &mut it.nodes);
+        let subjects: Vec<Subject> = nodes
+            .map(|it| {
+                it.lost_packets.clear();
+                it.subject()
+            })
+            .collect();
+        for node in subjects {
+            self.switch_context(world, adapter.0, node, None);
+        }
+        self.complete_context_allocations(world);
+    }
+
+    /// A driver about to stop hears no interrupt any more: what is under way ends first.
+    fn disable_interrupts(&self, at: &mut Passive, adapter: AdapterId) {
+        if let Some(it) = self.state.lock().adapters.get_mut(adapter.0) {
+            (it.interrupts_disabled, it.dpc) = (true, false);
+        }
+        let over =
+            |it: &KernelState| it.adapters.get(adapter.0).is_none_or(|it| it.interrupting == 0);
+        let about = adapter.subject();
+        self.wait_until(at, about, |_| format!("the interrupts of {about}"), over);
+    }
+
+    pub(crate) fn take_dpc(&self, adapter: Id<Adapter>) -> bool {
+        let mut world = self.state.lock();
+        world
+            .adapters
+            .get_mut(adapter)
+            .is_some_and(|it| std::mem::take(&mut it.dpc) && !it.interrupts_disabled)
+    }
+
+    /// What rings when [`Kernel::turn`] may find something.
+    pub fn hardware_work_available(&self, adapter: AdapterId) -> Option<WaitToken> {
+        self.state.lock().adapters.get(adapter.0).map(|it| it.driver.work_available.clone())
+    }
+
+    /// Has a host move an adapter's hardware, and look at the time for it.
+    pub fn start_workers(self: &Arc<Self>, host: &Arc<dyn flight::Spawner>, adapter: AdapterId) {
+        let Some(work_available) = self.hardware_work_available(adapter) else { return };
+        let (hardware, watch) = (self.clone(), self.clone());
+        let due = move |now, late| {
+            if late {
+                watch.check_timeouts(adapter, now);
+            }
+            watch.deadline(adapter, now)
+        };
+        host.spawn_timed_worker(
+            "hardware",
+            work_available,
+            move |at| hardware.run_hardware_turn(at, adapter),
+            due,
+        );
+    }
+
+    /// The adapters that run.
+    pub fn adapters(&self) -> Vec<AdapterId> {
+        let world = self.state.lock();
+        let running = world.adapters.iter().filter(|(_, it)| it.state == AdapterState::Running);
+        running.map(|(number, _)| AdapterId(number)).collect()
+    }
+
+    /// Names an adapter for a process (`D3DKMTOpenAdapterFromLuid`).
+    pub fn open_adapter(
+        &self,
+        process: ProcessId,
+        adapter: AdapterId,
+    ) -> Result<Handle, KernelError> {
+        let mut world = self.state.lock();
+        if world.processes.get(process.0).is_none_or(|it| it.ended) {
+            return Err(KernelError::HandleTableFull); // An ended process gets no more names.
+        }
+        match world.adapters.get_mut(adapter.0) {
+            Some(it) if it.state == AdapterState::Running => it.opens += 1,
+            _ => return Err(KernelError::Removed(adapter.subject())),
+        }
+        let name = match self.reserve_handle(&mut world, process.0) {
+            Ok(name) => name,
+            Err(why) => {
+                if let Some(it) = world.adapters.get_mut(adapter.0) {
+                    it.opens -= 1;
+                }
+                return Err(why);
+            }
+        };
+        let handle = name.handle();
+        self.publish_handle(&mut world, process.0, name, adapter.0.into());
+        Ok(handle)
+    }
+
+    /// Ends a process's name of an adapter (`D3DKMTCloseAdapter`). Its devices stay.
+    pub fn close_adapter(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        handle: Handle,
+    ) -> Result<(), KernelError> {
+        let number = {
+            let mut world = self.state.lock();
+            let number = world.resolve_handle::<Adapter>(process, Argument::Adapter, handle)?;
+            self.close_handle(&mut world, process.0, handle);
+            world.close_adapter(number);
+            number
+        };
+        self.end_unused_space(at, process.0, number);
+        Ok(())
+    }
+}
+
+impl KernelState {
+    /// A name of an adapter is gone; with the last one goes an adapter that has stopped.
+    pub(crate) fn close_adapter(&mut self, number: Id<Adapter>) {
+        let it = &mut self.adapters[number];
+        it.opens -= 1;
+        if it.opens == 0 && it.state == AdapterState::Stopped {
+            self.adapters.take(number);
+        }
+    }
+}
+
+/// Stops an adapter.
+///
+/// WINDOWS: what hands the display on comes first, and the plain call only if that failed
+/// (documented). Hardware that is gone, or about to, has nothing to hand on (our reading).
+fn stop(at: &mut Passive, driver: &Driver, permit: &DdiPermit<'_>, ending: AdapterEnding) {
+    let released = match ending {
+        AdapterEnding::Halted | AdapterEnding::Removed => driver.stop_and_release(at, permit),
+        AdapterEnding::SurpriseRemoved => false,
+        AdapterEnding::Reset => {
+            driver.reset_device(at);
+            false
+        }
+    };
+    if !released {
+        // What a driver answers at its end changes nothing: it has stopped.
+        let _ = driver.stop_device(at, permit);
+    }
+}
+
+/// The last calls of a driver.
+fn remove(at: &mut Passive, driver: &Driver, permit: &DdiPermit<'_>) {
+    // What a driver answers at its end changes nothing: it is gone.
+    let _ = driver.remove_device(at, permit);
+    let _ = driver.unload(at, permit);
+    driver.pool.close();
+}

@@ -1,0 +1,733 @@
+//! Recovery: a node that does not move is asked, preempted, reset; else the whole adapter is.
+//!
+//! Time comes from outside ([`Kernel::tick`]). What is to be done is noted there and done as a
+//! job, since a driver may be inside a call.
+//!
+//! # Invariants
+//!
+//! 1. A node is late when what is first on it has been first for [`TDR_DELAY`].
+//! 2. After a reset nothing of before is on the nodes it hit: what is over is done, the rest is
+//!    in line again.
+
+use crate::adapter::start::{Adapter, AdapterId};
+use crate::base::id_list::Id;
+use crate::ddi::Driver;
+use crate::ddi::miniport::{CollectReason, DriverError};
+use crate::ddi::permit::{DdiPermit, ThreadingLevel};
+use crate::kernel::Kernel;
+use crate::lifetime::device::Device;
+use crate::lifetime::device::DeviceLoss;
+use crate::memory::Owner;
+use crate::objects::view::View;
+use crate::schedule::preempt::PreemptionReason;
+use crate::schedule::report::InFlightPacket;
+use crate::state::KernelState;
+use flight::{Component, EventKind, Fence, Passive, RuleId, Subject};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// How long a node may stand still, in units of 100 nanoseconds: two seconds.
+///
+/// WINDOWS: documented as the default of `TdrDelay`.
+pub(crate) const TDR_DELAY: u64 = 20_000_000;
+
+/// A minute.
+const TDR_LIMIT_TIME: u64 = 600_000_000;
+
+/// So many resets of the adapter within a minute stop the system, the last one included.
+///
+/// WINDOWS: documented as the default of `TdrLimitCount`: five are allowed.
+const TDR_LIMIT_COUNT: usize = 5;
+
+/// So many resets of an engine in a row that end nothing did not help.
+const MAX_FRUITLESS_RESETS: u32 = 2;
+
+/// How many bytes a driver may write down about a reset.
+const DEBUG_REPORT_SIZE: usize = 64 << 10;
+
+/// What stands first on a node, and since when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimeoutWatch {
+    front: Option<Fence>,
+    since: u64,
+    stage: TimeoutStage,
+}
+
+/// What was done about a node that is late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TimeoutStage {
+    Watching,
+    Preempting,
+    Resetting,
+}
+
+/// What is to be done about a node that does not move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecoveryAction {
+    /// Ask its driver, then have it preempted.
+    QueryFence(Id<Adapter>, usize),
+    /// Reset it.
+    ResetNode(Id<Adapter>, usize),
+    /// Reset its adapter; the node at fault is known or not.
+    ResetAdapter(Id<Adapter>, Option<usize>),
+}
+
+impl crate::schedule::report::Node {
+    /// What stands first there, if it has something to do. Another one than before is watched
+    /// from now on.
+    fn update_watch(&mut self, now: u64) -> Option<&mut TimeoutWatch> {
+        if !self.is_busy() {
+            self.watch = None;
+            return None;
+        }
+        let front = self.queue.front().map(|it| it.fence);
+        let just_reset = TimeoutWatch { front, since: now, stage: TimeoutStage::Watching };
+        let watch = self.watch.get_or_insert(just_reset);
+        if watch.front != front {
+            *watch = just_reset;
+        }
+        Some(watch)
+    }
+
+    /// Whether what was first when it was last looked at is first still.
+    fn is_stalled(&self) -> bool {
+        let front = self.queue.front().map(|it| it.fence);
+        self.is_busy() && self.watch.is_some_and(|it| it.front == front)
+    }
+}
+
+impl Adapter {
+    /// Whether its nodes are to move.
+    fn is_watched(&self) -> bool {
+        self.is_running() && self.power.is_powered()
+    }
+}
+
+impl RecoveryAction {
+    fn adapter(self) -> Id<Adapter> {
+        match self {
+            RecoveryAction::QueryFence(it, _)
+            | RecoveryAction::ResetNode(it, _)
+            | RecoveryAction::ResetAdapter(it, _) => it,
+        }
+    }
+
+    fn is_about(self, adapter: Id<Adapter>, node: usize) -> bool {
+        matches!(self, RecoveryAction::QueryFence(on, it) | RecoveryAction::ResetNode(on, it) if (on, it) == (adapter, node))
+    }
+}
+
+impl Kernel {
+    /// Until when somebody has to look again, if a node of the adapter has something to do.
+    pub fn deadline(&self, adapter: AdapterId, now: u64) -> Option<u64> {
+        let state = &mut *self.state.lock();
+        // Who is to be reset needs no more looking at: whoever holds that up may be stuck.
+        if state.is_reset_pending(adapter.0) {
+            return None;
+        }
+        // Nor does a node about which something is to be done: time that passes does not help.
+        let action = &state.recoveries;
+        let known = |node: usize| action.iter().any(|it| it.is_about(adapter.0, node));
+        let it = state.adapters.get_mut(adapter.0).filter(|it| it.is_watched())?;
+        let nodes = it.nodes.iter_mut().enumerate().filter(|(node, _)| !known(*node));
+        let since = nodes.filter_map(|(_, it)| it.update_watch(now).map(|it| it.since));
+        since.min().map(|it| it.saturating_add(TDR_DELAY))
+    }
+
+    /// Looks which nodes do not move.
+    pub fn check_timeouts(&self, adapter: AdapterId, now: u64) {
+        let state = &mut *self.state.lock();
+        let Some(it) = state.adapters.get_mut(adapter.0).filter(|it| it.is_watched()) else {
+            return;
+        };
+        let mut action = Vec::new();
+        for (index, node) in it.nodes.iter_mut().enumerate() {
+            let Some(watch) = node.update_watch(now) else { continue };
+            if now.saturating_sub(watch.since) < TDR_DELAY {
+                continue;
+            }
+            let front = watch.front;
+            let (next, message) = match watch.stage {
+                TimeoutStage::Watching => (RecoveryAction::QueryFence(adapter.0, index), "asked"),
+                TimeoutStage::Preempting => (RecoveryAction::ResetNode(adapter.0, index), "reset"),
+                TimeoutStage::Resetting => {
+                    (RecoveryAction::ResetAdapter(adapter.0, Some(index)), "reset with all")
+                }
+            };
+            watch.since = now;
+            let fence = front.unwrap_or(node.reported);
+            let stage = message.into();
+            self.log.emit(node.subject(), EventKind::NodeTimedOut { fence, stage, now });
+            action.push(next);
+        }
+        for next in action {
+            self.request_recovery(state, next);
+        }
+    }
+
+    /// Has something done about a node, once: a reset of the adapter is for all its nodes, and
+    /// whoever waits for them inside a call looks again.
+    fn request_recovery(&self, state: &mut KernelState, action: RecoveryAction) {
+        let known = match action {
+            RecoveryAction::ResetAdapter(adapter, _) => state.is_reset_pending(adapter),
+            RecoveryAction::QueryFence(..) | RecoveryAction::ResetNode(..) => {
+                state.recoveries.contains(&action)
+            }
+        };
+        if !known {
+            state.recoveries.push_back(action);
+        }
+        if matches!(action, RecoveryAction::ResetAdapter(..)) {
+            self.wake_all(state);
+        }
+        self.wake_one(&self.work_available);
+    }
+
+    /// Does what is to be done about a node that does not move. Answers whether it did.
+    pub(crate) fn try_recover(&self, at: &mut Passive) -> bool {
+        let all = self.state.lock().recoveries.clone();
+        // One whose pass is held leaves the others alone.
+        all.into_iter().any(|it| self.recover(at, it))
+    }
+
+    fn recover(&self, at: &mut Passive, action: RecoveryAction) -> bool {
+        let permit; // Before the world, so that it is dropped after it.
+        let driver = {
+            let state = &mut *self.state.lock();
+            let Some(argument) = state.recoveries.iter().position(|it| *it == action) else {
+                return false;
+            };
+            let driver = state.adapters.get(action.adapter()).filter(|it| it.is_running());
+            let Some(driver) = driver.map(|it| it.driver.clone()) else {
+                state.recoveries.remove(argument);
+                return true;
+            };
+            let class = match action {
+                RecoveryAction::QueryFence(..) | RecoveryAction::ResetNode(..) => {
+                    ThreadingLevel::OneScheduler
+                }
+                // WINDOWS: no other thread is inside the driver (documented).
+                RecoveryAction::ResetAdapter(..) => ThreadingLevel::Three,
+            };
+            let keys = class.keys(driver.adapter, driver.generation, None);
+            let taken = self.try_acquire_work_permit(state, action.adapter(), keys);
+            let Some(taken) = taken else { return false };
+            permit = taken;
+            state.recoveries.remove(argument);
+            driver
+        };
+        match action {
+            RecoveryAction::QueryFence(_, node) => {
+                self.query_current_fence(at, &driver, &permit, node)
+            }
+            RecoveryAction::ResetNode(_, node) => self.reset_node(at, &driver, &permit, node),
+            RecoveryAction::ResetAdapter(_, node) => {
+                self.reset_timed_out_adapter(at, &driver, &permit, node)
+            }
+        }
+        // Somebody looks at the time again.
+        self.wake_one(&driver.work_available);
+        true
+    }
+
+    /// A driver may have missed an interrupt: it says what its node has done.
+    fn query_current_fence(
+        &self,
+        at: &mut Passive,
+        driver: &Arc<Driver>,
+        permit: &DdiPermit<'_>,
+        index: usize,
+    ) {
+        let adapter = driver.adapter;
+        let node = u32::try_from(index).unwrap_or(u32::MAX);
+        let offers = |name: &str| driver.miniport.offers().contains(&name);
+        if offers("DxgkDdiQueryCurrentFence")
+            && let Ok(message) = driver.current_fence(at, permit, node)
+        {
+            self.judge_current_fence(driver.adapter, index, message);
+        }
+        let engines =
+            self.state.lock().adapters.get(adapter).is_some_and(|it| it.scheduling.engine_reset);
+        if engines {
+            let answered = driver.engine_answers(at, permit, node);
+            self.judge_status(driver.adapter, "DxgkDdiQueryEngineStatus", answered.err());
+        }
+        let state = &mut *self.state.lock();
+        let Some(it) = state.node_mut(adapter, index) else { return };
+        let moved = it.reported != it.passed;
+        let Some(watch) = it.watch.as_mut() else { return };
+        watch.stage = TimeoutStage::Preempting;
+        if moved {
+            return; // The rest is the DPC's, if it comes.
+        }
+        let waits = it.preemption.is_some();
+        let asks = state.adapters.get(adapter).is_some_and(|it| it.scheduling.preempts);
+        if asks && !waits {
+            self.request_preemption(state, adapter, index, PreemptionReason::TimedOut);
+        } else {
+            self.request_recovery(state, RecoveryAction::ResetNode(adapter, index));
+        }
+    }
+
+    /// Entry rule: what the hardware has done was reported before the driver says so.
+    fn judge_current_fence(&self, adapter: Id<Adapter>, index: usize, message: Fence) {
+        let mut state = self.state.lock();
+        let Some(it) = state.node_mut(adapter, index) else { return };
+        let argument = "DxgkDdiQueryCurrentFence";
+        if it.just_reset {
+            self.judge_reset_complete(adapter, it, message, argument);
+        }
+        // It may report more before this looks.
+        let broken = (!it.just_reset && !it.reported.covers(message)).then(|| {
+            format!(
+                "{} has done fence {message}, the driver says, and it has reported {}",
+                it.subject(),
+                it.reported
+            )
+        });
+        self.log.judge(
+            RuleId::KMD_PREEMPT_005,
+            Component::Driver,
+            adapter.subject(),
+            argument,
+            broken,
+        );
+    }
+
+    /// Entry rule: a reset of the adapter ended everything that its nodes were given.
+    pub(crate) fn judge_reset_complete(
+        &self,
+        adapter: Id<Adapter>,
+        node: &crate::schedule::report::Node,
+        message: Fence,
+        argument: &'static str,
+    ) {
+        let done = message == node.reported || node.queue.iter().any(|it| it.fence == message);
+        let broken = (!done).then(|| {
+            format!(
+                "{} has done fence {message}, the driver says, but everything up to {} was over when \
+                 its adapter was reset, and it has reported none since",
+                node.subject(),
+                node.reported
+            )
+        });
+        self.log.judge(RuleId::KMD_TDR_010, Component::Driver, adapter.subject(), argument, broken);
+    }
+
+    /// Entry rule: these always succeed.
+    fn judge_status(
+        &self,
+        adapter: Id<Adapter>,
+        argument: &'static str,
+        error: Option<DriverError>,
+    ) {
+        let broken = error.map(|why| format!("the driver answered {}", why.name()));
+        self.log.judge(RuleId::KMD_TDR_011, Component::Driver, adapter.subject(), argument, broken);
+    }
+
+    /// Resets a node, and those that a reset of it hits.
+    fn reset_node(
+        &self,
+        at: &mut Passive,
+        driver: &Arc<Driver>,
+        permit: &DdiPermit<'_>,
+        index: usize,
+    ) {
+        let adapter = driver.adapter;
+        let count = {
+            let state = &mut *self.state.lock();
+            // The adapter may have stopped since this was queued.
+            let Some(it) = state.adapters.get(adapter) else { return };
+            // While this waited for its pass, the node may have moved on.
+            if it.nodes.get(index).is_none_or(|it| !it.is_stalled()) {
+                return;
+            }
+            if !it.scheduling.engine_reset {
+                return self
+                    .request_recovery(state, RecoveryAction::ResetAdapter(adapter, Some(index)));
+            }
+            it.nodes.len()
+        };
+        let node = u32::try_from(index).unwrap_or(u32::MAX);
+        let mask = driver.dependent_nodes(at, permit, node);
+        self.judge_dependent(driver.adapter, index, &mask);
+        let mask = mask.unwrap_or(0) | 1_u64.checked_shl(node).unwrap_or(0);
+        for index in (0..count.min(64)).filter(|it| mask >> it & 1 == 1) {
+            if !self.call_reset_engine(at, driver, permit, index) {
+                return self.request_recovery(
+                    &mut self.state.lock(),
+                    RecoveryAction::ResetAdapter(adapter, Some(index)),
+                );
+            }
+        }
+    }
+
+    /// Entry rule: the nodes that a reset of one hits are that one, at least.
+    fn judge_dependent(&self, adapter: Id<Adapter>, index: usize, mask: &Result<u64, DriverError>) {
+        let broken = match mask {
+            Err(why) => Some(format!("the driver answered {}", why.name())),
+            Ok(mask) if mask >> (index & 63) & 1 == 0 => Some(format!(
+                "a reset of node {index} hits the nodes {mask:#x}, says the driver, and not itself"
+            )),
+            Ok(_) => None,
+        };
+        let argument = "DxgkDdiQueryDependentEngineGroup";
+        self.log.judge(RuleId::KMD_TDR_011, Component::Driver, adapter.subject(), argument, broken);
+    }
+
+    /// Resets one engine. Answers whether that is all there is to do.
+    fn call_reset_engine(
+        &self,
+        at: &mut Passive,
+        driver: &Arc<Driver>,
+        permit: &DdiPermit<'_>,
+        index: usize,
+    ) -> bool {
+        let adapter = driver.adapter;
+        let node = u32::try_from(index).unwrap_or(u32::MAX);
+        if let Some(it) = self.state.lock().node_mut(adapter, index) {
+            it.watch = Some(TimeoutWatch { front: None, since: 0, stage: TimeoutStage::Resetting });
+        }
+        self.judge_unreported(driver, index);
+        let Ok(aborted) = driver.reset_engine(at, permit, node) else { return false };
+        let remaining = driver.hardware.holds_work(Some(node)) == Some(true);
+        let state = &mut *self.state.lock();
+        let Some(it) = state.node_mut(adapter, index) else { return true };
+        let (subject, done, given) = (it.subject(), it.reported, it.submitted);
+        let right = self.judge_aborted(driver.adapter, it, aborted, remaining);
+        let aborted = if right { aborted } else { given };
+        self.log.emit(subject, EventKind::NodeReset { done, aborted, submitted: given });
+        (it.reported, it.passed, it.watch, it.preemption) = (aborted, aborted, None, None);
+        it.lost_packets.clear();
+        it.faults.clear();
+        let (over, back): (VecDeque<InFlightPacket>, VecDeque<InFlightPacket>) =
+            std::mem::take(&mut it.queue).into_iter().partition(|it| aborted.covers(it.fence));
+        it.fruitless_resets =
+            if over.is_empty() && !back.is_empty() { it.fruitless_resets + 1 } else { 0 };
+        // What did not move comes back and will not move again: only more helps.
+        let fruitless_resets = it.fruitless_resets >= MAX_FRUITLESS_RESETS;
+        let paging = over.iter().any(|it| it.batch.is_some());
+        let mut hit: Vec<Id<Device>> = Vec::new();
+        for packet in over {
+            if let Some(batch) = &packet.batch {
+                for (device, of) in state.owners_of(batch) {
+                    let paging = batch.paging.subject();
+                    self.log.emit(device.subject(), EventKind::DevicePagingLost { of, paging });
+                    if !hit.contains(&device) {
+                        hit.push(device);
+                    }
+                }
+                // Whoever comes after it has to know: its adapter is reset.
+                if let Some(it) = state.node_mut(adapter, index) {
+                    it.resubmit.push_back(packet);
+                }
+                continue;
+            }
+            // What the driver had reported done is done by itself.
+            if !done.covers(packet.fence) && !hit.contains(&packet.client().1) {
+                hit.push(packet.client().1);
+            }
+            self.finish_packet(state, subject, &packet);
+        }
+        self.switch_context(state, adapter, subject, None);
+        self.requeue_packets(state, adapter, index, back);
+        for device in hit {
+            self.mark_lost(state, device, DeviceLoss::TimedOut);
+        }
+        let idle: BTreeSet<Id<Device>> = state.devices.iter().map(|it| it.0).collect();
+        for device in idle {
+            let ready = state.retire_ready(device);
+            self.start_retirements(state, ready);
+        }
+        self.wake_all(state);
+        !paging && !fruitless_resets
+    }
+
+    /// Entry rules: what the hardware has done or given back was reported. What it still has, it
+    /// did not; that is nobody's fault here.
+    fn judge_unreported(&self, driver: &Arc<Driver>, index: usize) {
+        let holds = driver.hardware.holds_work(Some(u32::try_from(index).unwrap_or(u32::MAX)));
+        let mut state = self.state.lock();
+        // The adapter may have stopped since this was queued.
+        let Some(it) = state.adapters.get_mut(driver.adapter) else { return };
+        // An interrupt routine that runs may be about to report.
+        let quiet = it.interrupting == 0 && holds == Some(false);
+        let Some(node) = it.nodes.get_mut(index) else { return };
+        let subject = node.subject();
+        if let Some(it) = &node.preemption {
+            it.judge_unreported(&self.log, driver.adapter, subject);
+        }
+        let Some(first) = node.queue.iter().find(|it| !node.reported.covers(it.fence)) else {
+            return;
+        };
+        let broken = quiet.then(|| {
+            format!(
+                "{subject} was given fence {} and its engine has nothing left to do, but its \
+                 driver has reported it neither done nor given back",
+                first.fence
+            )
+        });
+        let argument = "DxgkCbNotifyInterrupt";
+        self.log.judge(
+            RuleId::KMD_SUBMIT_008,
+            Component::Driver,
+            driver.adapter.subject(),
+            argument,
+            broken,
+        );
+    }
+
+    /// Resets an adapter though nobody is late.
+    ///
+    /// WINDOWS: what a debugger asks for (documented as `D3DKMT_TDRDBGCTRLTYPE_FORCETDR`).
+    pub fn force_reset(&self, adapter: AdapterId) {
+        let state = &mut *self.state.lock();
+        if state.adapters.get(adapter.0).is_some_and(Adapter::is_running) {
+            self.request_recovery(state, RecoveryAction::ResetAdapter(adapter.0, None));
+        }
+    }
+
+    /// Entry rules: what a reset says it ended was there, and nothing is left after it.
+    fn judge_aborted(
+        &self,
+        adapter: Id<Adapter>,
+        node: &crate::schedule::report::Node,
+        aborted: Fence,
+        remaining: bool,
+    ) -> bool {
+        let (done, given) = (node.reported, node.submitted);
+        let argument = "DxgkDdiResetEngine.LastAbortedFenceId";
+        // What a lost device had given counts as done, and the hardware has it still.
+        if node.queue.iter().chain(&node.lost_packets).all(|it| done.covers(it.fence)) {
+            let broken = (aborted != done).then(|| {
+                format!(
+                    "{} was reset with nothing left to do, and fence {aborted} is said to be \
+                     the last that is over; it has done {done}",
+                    node.subject()
+                )
+            });
+            self.log.judge(
+                RuleId::KMD_TDR_008,
+                Component::Driver,
+                adapter.subject(),
+                argument,
+                broken,
+            );
+        }
+        let right = aborted.distance_from(done) <= given.distance_from(done);
+        let broken = (!right).then(|| {
+            format!(
+                "{} was reset, and fence {aborted} is said to be the last that is over; it has \
+                 done {done} and was given up to {given}",
+                node.subject()
+            )
+        });
+        self.log.judge(RuleId::KMD_TDR_007, Component::Driver, adapter.subject(), argument, broken);
+        let broken = remaining.then(|| {
+            format!("the reset of {} has returned, and its engine still has work", node.subject())
+        });
+        self.log.judge(
+            RuleId::KMD_TDR_006,
+            Component::Driver,
+            adapter.subject(),
+            "DxgkDdiResetEngine",
+            broken,
+        );
+        right
+    }
+
+    /// Resets an adapter. Nobody else is inside its driver.
+    fn reset_timed_out_adapter(
+        &self,
+        at: &mut Passive,
+        driver: &Arc<Driver>,
+        permit: &DdiPermit<'_>,
+        fault: Option<usize>,
+    ) {
+        let (adapter, number) = (driver.adapter, driver.adapter);
+        let (count, fatal) = {
+            let state = &mut *self.state.lock();
+            let now = self.host.now();
+            // The adapter may have stopped since this was queued.
+            let Some(it) = state.adapters.get_mut(number) else { return };
+            it.resets.retain(|it| now.saturating_sub(*it) < TDR_LIMIT_TIME);
+            it.resets.push(now);
+            let count = it.resets.len();
+            self.log.emit(
+                adapter.subject(),
+                EventKind::AdapterReset { now, count: u32::try_from(count).unwrap_or(u32::MAX) },
+            );
+            (count, count > TDR_LIMIT_COUNT)
+        };
+        let reason = if fatal { CollectReason::RecoveryFailed } else { CollectReason::Recovery };
+        self.collect_debug_info(at, driver, reason);
+        if fatal {
+            self.stop_system(number, &format!("its GPU was reset {count} times in a minute"));
+            return;
+        }
+        let nodes = self.state.lock().adapters.get(number).map_or(0, |it| it.nodes.len());
+        for node in 0..nodes {
+            self.judge_unreported(driver, node);
+        }
+        let reset = driver.reset(at, permit);
+        let remaining = driver.hardware.holds_work(None) == Some(true);
+        self.judge_reset(adapter, reset.err(), remaining);
+        self.fail_all_work(number, fault);
+        self.discard_locations(at, driver, permit);
+        let restarted = driver.restart(at, permit);
+        let broken =
+            restarted.as_ref().err().map(|why| format!("the driver answered {}", why.name()));
+        let argument = "DxgkDdiRestartFromTimeout";
+        self.log.judge(RuleId::KMD_TDR_005, Component::Driver, adapter.subject(), argument, broken);
+        if reset.is_err() || restarted.is_err() {
+            // WINDOWS: either stops the system (documented).
+            self.stop_system(number, "its GPU could not be reset");
+            return;
+        }
+        self.restore_tables(at, permit, driver);
+        let state = &mut *self.state.lock();
+        self.log.emit(adapter.subject(), EventKind::AdapterRestarted {});
+        for node in 0..nodes {
+            self.reopen_node(state, number, node);
+        }
+        self.wake_one(&self.work_available);
+        self.wake_all(state);
+    }
+
+    /// Entry rule: when a reset has returned, the GPU touches no memory any more.
+    fn judge_reset(&self, adapter: Id<Adapter>, error: Option<DriverError>, remaining: bool) {
+        let broken = match error {
+            Some(why) => Some(format!("the driver answered {}", why.name())),
+            None if remaining => {
+                Some("the reset has returned, and engines still have work".to_owned())
+            }
+            None => None,
+        };
+        let argument = "DxgkDdiResetFromTimeout";
+        self.log.judge(RuleId::KMD_TDR_001, Component::Driver, adapter.subject(), argument, broken);
+    }
+
+    /// Has a driver write down what it knows.
+    fn collect_debug_info(&self, at: &mut Passive, driver: &Arc<Driver>, reason: CollectReason) {
+        if !driver.miniport.offers().contains(&"DxgkDdiCollectDbgInfo") {
+            return;
+        }
+        let mut notes = vec![0; DEBUG_REPORT_SIZE];
+        let wrote = driver.collect(at, reason, &mut notes);
+        let broken = wrote.ok().filter(|it| *it > DEBUG_REPORT_SIZE).map(|it| {
+            format!("the driver wrote up to byte {it} where {DEBUG_REPORT_SIZE} were free")
+        });
+        let argument = "DxgkDdiCollectDbgInfo.BufferSize";
+        self.log.judge(
+            RuleId::KMD_TDR_012,
+            Component::Driver,
+            driver.adapter.subject(),
+            argument,
+            broken,
+        );
+    }
+
+    /// Everything on an adapter was lost with its GPU.
+    fn fail_all_work(&self, adapter: Id<Adapter>, fault: Option<usize>) {
+        {
+            let state = &mut *self.state.lock();
+            // What else was to be done about its nodes is done with it.
+            state.recoveries.retain(|it| it.adapter() != adapter);
+            let first = |node| state.node_mut(adapter, node)?.queue.front()?.device();
+            let culprit = fault.and_then(first);
+            let mine = state.devices.iter().filter(|(_, it)| it.adapter == adapter);
+            let devices: Vec<Id<Device>> = mine.map(|(number, _)| number).collect();
+            for device in devices {
+                let why =
+                    if culprit == Some(device) { DeviceLoss::TimedOut } else { DeviceLoss::Reset };
+                self.mark_lost(state, device, why);
+            }
+        }
+        self.fail_paging(adapter);
+        let planned = {
+            let state = &mut *self.state.lock();
+            let mut again = Vec::new();
+            for node in state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
+                let (subject, done, given) = (node.subject(), node.reported, node.submitted);
+                (node.reported, node.passed, node.just_reset) = (given, given, true);
+                (node.watch, node.preemption, node.fruitless_resets) = (None, None, 0);
+                node.lost_packets.clear();
+                node.faults.clear();
+                again.extend(
+                    std::mem::take(&mut node.resubmit).into_iter().filter_map(|it| it.batch),
+                );
+                self.log
+                    .emit(subject, EventKind::NodeReset { done, aborted: given, submitted: given });
+            }
+            for batch in again {
+                self.complete_batch(state, adapter, batch, true);
+            }
+            let nodes = state.adapters.get(adapter).map(|it| {
+                it.nodes.iter().map(crate::schedule::report::Node::subject).collect::<Vec<_>>()
+            });
+            for node in nodes.unwrap_or_default() {
+                self.switch_context(state, adapter, node, None);
+            }
+            let memory = state.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut());
+            memory.map(|it| std::mem::take(&mut it.planned)).unwrap_or_default()
+        };
+        for paging in planned {
+            self.abandon_paging(paging);
+        }
+        self.complete_context_allocations(&mut self.state.lock());
+    }
+
+    /// The system stops: nothing on the adapter works any more.
+    fn stop_system(&self, adapter: Id<Adapter>, why: &str) {
+        {
+            let state = &mut *self.state.lock();
+            let subject = adapter.subject();
+            self.log.emit(subject, EventKind::AdapterFatal { why: why.to_owned().into() });
+            if let Some(it) = state.adapters.get_mut(adapter) {
+                it.fatal = true;
+            }
+        }
+        self.fail_all_work(adapter, None);
+    }
+}
+
+impl KernelState {
+    /// Whether an adapter is about to be reset.
+    pub(crate) fn is_reset_pending(&self, adapter: Id<Adapter>) -> bool {
+        self.recoveries
+            .iter()
+            .any(|it| matches!(it, RecoveryAction::ResetAdapter(number, _) if *number == adapter))
+    }
+
+    /// The devices that have opened an allocation, or own a context, which paging commands name.
+    fn owners_of(&self, batch: &crate::memory::PagingBatch) -> BTreeSet<(Id<Device>, Subject)> {
+        let mut owners = BTreeSet::new();
+        for step in &batch.done {
+            let Some(owner) = self.extents.get(step.extent).map(|it| it.owner) else { continue };
+            match owner {
+                Owner::Allocation(_) | Owner::Instance(_) => {
+                    let of = self.allocation_of(owner).and_then(|it| self.allocations.get(it));
+                    let views = of.map(|it| it.views.iter());
+                    let device =
+                        |it: &Id<View>| self.views.get(*it).map(|it| (it.device, owner.subject()));
+                    owners.extend(views.into_iter().flatten().filter_map(device));
+                }
+                Owner::Saved(saved) => {
+                    owners.insert((self.context_allocations[saved].device, owner.subject()));
+                }
+                Owner::Table(_) => (),
+            }
+        }
+        owners
+    }
+
+    /// Whether a job may be there to be done.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.jobs.is_empty()
+            || !self.pagings.is_empty()
+            || !self.runnable.is_empty()
+            || !self.recoveries.is_empty()
+            || !self.cancelled.is_empty()
+            || self.held_back
+    }
+}

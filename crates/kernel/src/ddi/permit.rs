@@ -1,0 +1,413 @@
+//! Passes: the right to be inside a driver, for a set of keys, all at once or not at all.
+//!
+//! The threading levels of the DDI are state here, not locks: a pass is held across a call of
+//! a driver, as a lock never is. Whoever has to wait for one parks; a job without its pass is
+//! not runnable.
+//!
+//! # Invariants
+//!
+//! 1. A pass has all its keys. Nobody holds one key and waits for another, so passes cannot
+//!    deadlock.
+//! 2. A key is held alone by one, or shared by any number.
+
+use crate::adapter::start::Adapter;
+use crate::base::id_list::Id;
+use crate::ddi::miniport::Generation;
+use crate::kernel::Kernel;
+use crate::lifetime::process::Process;
+use crate::lock::StateGuard;
+use crate::objects::resource::Resource;
+use crate::state::KernelState;
+use flight::{EventKind, Passive, Subject, WaitResult, WaitToken};
+use smallvec::{SmallVec, smallvec};
+use std::fmt;
+
+/// What a pass excludes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PermitKey {
+    /// The adapter: shared by all calls, alone at levels two and three.
+    Adapter(Id<Adapter>),
+    /// The scheduler class of an adapter (level one).
+    OneScheduler(Id<Adapter>),
+    /// The threads of one process; none is the system's.
+    Process(Option<Id<Process>>),
+    /// The in and out word of a resource.
+    Resource(Id<Resource>),
+}
+
+impl fmt::Debug for PermitKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, serial) = match self {
+            Self::Adapter(id) => ("Adapter", id.serial()),
+            Self::OneScheduler(id) => ("Scheduler", id.serial()),
+            Self::Process(id) => ("Process", id.map_or(0, Id::serial)),
+            Self::Resource(id) => ("Resource", id.serial()),
+        };
+        write!(f, "{name}({serial})")
+    }
+}
+
+/// How a key is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PermitMode {
+    Shared,
+    Exclusive,
+}
+
+/// The exclusion a DDI runs under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadingLevel {
+    /// Interrupts and their DPCs: not excluded by passes.
+    None,
+    /// Level zero: any number of threads, of different processes.
+    Zero,
+    /// Level one, the GPU scheduler's class: one thread.
+    OneScheduler,
+    /// Level two: nobody else is inside, and nothing is queued.
+    Two,
+    /// Level three: nobody else is inside.
+    Three,
+}
+
+/// The keys of one permit, and the threading level they were made for.
+#[derive(Clone)]
+pub(crate) struct PermitKeys {
+    adapter: Id<Adapter>,
+    class: ThreadingLevel,
+    list: SmallVec<[(PermitKey, PermitMode); 3]>,
+}
+
+/// Who holds which keys, and who waits.
+#[derive(Debug, Default)]
+pub(crate) struct PermitTable {
+    /// Each key once, with how many hold it. They are few: no more than a few to a thread.
+    held: Vec<(PermitKey, PermitMode, u32)>,
+    /// Adapters that only who changes their power gets passes for, and the work that takes.
+    closed_adapters: Vec<Id<Adapter>>,
+    waiting: Vec<WaitToken>,
+}
+
+/// The right to call a driver under some keys. Dropping it holds the world to give them back;
+/// one without keys has left.
+pub(crate) struct DdiPermit<'k> {
+    kernel: &'k Kernel,
+    keys: PermitKeys,
+}
+
+/// Nothing that could give the keys back is left to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WaitStuck;
+
+impl ThreadingLevel {
+    /// Whether nobody else is inside that uses the hardware.
+    pub(crate) fn is_exclusive(self) -> bool {
+        match self {
+            ThreadingLevel::None | ThreadingLevel::Zero | ThreadingLevel::OneScheduler => false,
+            ThreadingLevel::Two | ThreadingLevel::Three => true,
+        }
+    }
+
+    /// Its name in events.
+    pub fn name(self) -> &'static str {
+        match self {
+            ThreadingLevel::None => "none",
+            ThreadingLevel::Zero => "zero",
+            ThreadingLevel::OneScheduler => "scheduler",
+            ThreadingLevel::Two => "two",
+            ThreadingLevel::Three => "three",
+        }
+    }
+
+    /// The keys of a call of this class for a process (none: the system).
+    ///
+    /// WINDOWS: the pages of levels zero and one promise that two threads of one process are
+    /// never inside together. Free-threaded creation and deferred destruction contradict that
+    /// from WDDM 2 on, so it is promised to drivers of the first generation only (our decision).
+    pub(crate) fn keys(
+        self,
+        adapter: Id<Adapter>,
+        generation: Generation,
+        process: impl Into<Option<Id<Process>>>,
+    ) -> PermitKeys {
+        if self.is_exclusive() {
+            let list = smallvec![(PermitKey::Adapter(adapter), PermitMode::Exclusive)];
+            return PermitKeys { adapter, class: self, list };
+        }
+        let mut list = smallvec![(PermitKey::Adapter(adapter), PermitMode::Shared)];
+        if self == ThreadingLevel::OneScheduler {
+            list.push((PermitKey::OneScheduler(adapter), PermitMode::Exclusive));
+        }
+        if generation == Generation::One {
+            list.push((PermitKey::Process(process.into()), PermitMode::Exclusive));
+        }
+        PermitKeys { adapter, class: self, list }
+    }
+
+    /// Whether a permit of this level excludes everything that a DDI of level `needed` asks for.
+    ///
+    /// A permit of an exclusive level excludes all other threads, so it serves every lower level,
+    /// too. The scheduler's permit does not serve level zero: each of the two has its own DDIs.
+    pub(crate) fn serves(self, needed: ThreadingLevel) -> bool {
+        self == needed
+            || self == ThreadingLevel::Three
+            || (self == ThreadingLevel::Two && !needed.is_exclusive())
+    }
+}
+
+impl PermitKeys {
+    /// Adds a key.
+    pub(crate) fn push(&mut self, key: (PermitKey, PermitMode)) {
+        self.list.push(key);
+    }
+}
+
+impl Extend<(PermitKey, PermitMode)> for PermitKeys {
+    fn extend<I: IntoIterator<Item = (PermitKey, PermitMode)>>(&mut self, keys: I) {
+        self.list.extend(keys);
+    }
+}
+
+/// The keys alone: waits print them.
+impl fmt::Debug for PermitKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.list.fmt(f)
+    }
+}
+
+impl PermitTable {
+    /// Takes all keys, or none.
+    fn acquire(&mut self, keys: &[(PermitKey, PermitMode)]) -> bool {
+        let shut = |(key, _): &(PermitKey, PermitMode)| matches!(key, PermitKey::Adapter(it) if self.is_closed(*it));
+        (self.closed_adapters.is_empty() || !keys.iter().any(shut)) && self.acquire_nested(keys)
+    }
+
+    fn is_closed(&self, adapter: Id<Adapter>) -> bool {
+        self.closed_adapters.contains(&adapter)
+    }
+
+    /// Gives no more passes for an adapter, but to who comes from inside.
+    pub(crate) fn close(&mut self, adapter: Id<Adapter>) {
+        self.closed_adapters.push(adapter);
+    }
+
+    /// Gives them again; answers who should look again.
+    pub(crate) fn open(&mut self, adapter: Id<Adapter>) -> Vec<WaitToken> {
+        self.closed_adapters.retain(|it| *it != adapter);
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// Takes all keys, or none, also where others are kept out.
+    fn acquire_nested(&mut self, keys: &[(PermitKey, PermitMode)]) -> bool {
+        let free = |(key, mode): &(PermitKey, PermitMode)| match self
+            .held
+            .iter()
+            .find(|it| it.0 == *key)
+        {
+            None => true,
+            Some((_, held, _)) => (*held, *mode) == (PermitMode::Shared, PermitMode::Shared),
+        };
+        let all = keys.iter().all(free);
+        if all {
+            for (key, mode) in keys {
+                match self.held.iter_mut().find(|it| it.0 == *key) {
+                    Some((_, _, count)) => *count += 1,
+                    None => self.held.push((*key, *mode, 1)),
+                }
+            }
+        }
+        all
+    }
+
+    /// Gives keys back; answers who should look again.
+    fn release(&mut self, keys: &[(PermitKey, PermitMode)]) -> Vec<WaitToken> {
+        for (key, _) in keys {
+            if let Some(place) = self.held.iter().position(|it| it.0 == *key) {
+                self.held[place].2 -= 1;
+                if self.held[place].2 == 0 {
+                    self.held.swap_remove(place);
+                }
+            }
+        }
+        std::mem::take(&mut self.waiting)
+    }
+}
+
+impl Kernel {
+    /// Waits for a pass. The caller holds no other.
+    pub(crate) fn acquire_permit(
+        &self,
+        at: &mut Passive,
+        keys: PermitKeys,
+    ) -> Result<DdiPermit<'_>, WaitStuck> {
+        let (permit, state) = self.acquire_permit_locked(at, self.state.lock(), keys)?;
+        drop(state);
+        Ok(permit)
+    }
+
+    /// Waits for a pass, and comes back with the world held: as it was given, if nobody had to
+    /// wait. A pass that does not leave has to outlive the hold (later bindings are dropped first).
+    pub(crate) fn acquire_permit_locked<'k>(
+        &'k self,
+        at: &mut Passive,
+        mut state: StateGuard<'k, KernelState>,
+        keys: PermitKeys,
+    ) -> Result<(DdiPermit<'k>, StateGuard<'k, KernelState>), WaitStuck> {
+        while !state.permits.acquire(&keys.list) {
+            let token = WaitToken::new(format!("a pass for {keys:?}"));
+            state.permits.waiting.push(token.clone());
+            drop(state);
+            if let WaitResult::Stuck(_) = self.park(at, Subject::RUN, &token) {
+                return Err(WaitStuck);
+            }
+            state = self.state.lock();
+        }
+        Ok((DdiPermit { kernel: self, keys }, state))
+    }
+
+    /// A pass if it can be had now. It has to outlive the hold, or to leave.
+    pub(crate) fn try_acquire_permit(
+        &self,
+        state: &mut KernelState,
+        keys: PermitKeys,
+    ) -> Option<DdiPermit<'_>> {
+        let taken = state.permits.acquire(&keys.list);
+        taken.then(|| DdiPermit { kernel: self, keys }) // Only then: a dropped pass gives keys back.
+    }
+
+    /// The same from inside: also if its adapter is closed.
+    pub(crate) fn try_acquire_nested_permit(
+        &self,
+        state: &mut KernelState,
+        keys: PermitKeys,
+    ) -> Option<DdiPermit<'_>> {
+        let taken = state.permits.acquire_nested(&keys.list);
+        taken.then(|| DdiPermit { kernel: self, keys }) // As above.
+    }
+
+    /// Waits for a pass from inside: also if its adapter is closed. The caller holds no other.
+    pub(crate) fn acquire_nested_permit(
+        &self,
+        at: &mut Passive,
+        keys: &PermitKeys,
+    ) -> Result<DdiPermit<'_>, WaitStuck> {
+        loop {
+            let token = {
+                let mut state = self.state.lock();
+                // It has to leave, or to outlive the hold: a pass that was not had has no keys.
+                if state.permits.acquire_nested(&keys.list) {
+                    drop(state);
+                    return Ok(DdiPermit { kernel: self, keys: keys.clone() });
+                }
+                let token = WaitToken::new(format!("a pass for {keys:?}"));
+                state.permits.waiting.push(token.clone());
+                token
+            };
+            if let WaitResult::Stuck(_) = self.park(at, Subject::RUN, &token) {
+                return Err(WaitStuck);
+            }
+        }
+    }
+
+    /// Waits, for ever.
+    pub(crate) fn park(&self, at: &mut Passive, about: Subject, token: &WaitToken) -> WaitResult {
+        self.park_until(at, about, token, None)
+    }
+
+    /// The one place where the kernel waits: said before and after.
+    pub(crate) fn park_until(
+        &self,
+        at: &mut Passive,
+        about: Subject,
+        token: &WaitToken,
+        deadline: Option<u64>,
+    ) -> WaitResult {
+        self.log.emit(about, EventKind::WaitParked { why: token.why().to_owned().into() });
+        let satisfied = self.host.park(at, token, deadline);
+        match &satisfied {
+            WaitResult::Stuck(graph) => {
+                self.log.emit(about, EventKind::WaitStuck { graph: graph.clone() })
+            }
+            WaitResult::Woken => {
+                self.log.emit(about, EventKind::WaitEnded { result: "rung".into() })
+            }
+            WaitResult::TimedOut => {
+                self.log.emit(about, EventKind::WaitEnded { result: "timed-out".into() });
+            }
+            WaitResult::HostEnded => {
+                self.log.emit(about, EventKind::WaitEnded { result: "over".into() })
+            }
+        }
+        satisfied
+    }
+}
+
+impl DdiPermit<'_> {
+    /// The threading level it was taken for.
+    pub(crate) fn class(&self) -> ThreadingLevel {
+        self.keys.class
+    }
+
+    /// Whether it is held for this adapter, and has not left.
+    pub(crate) fn is_for(&self, adapter: Id<Adapter>) -> bool {
+        self.keys.adapter == adapter && !self.keys.list.is_empty()
+    }
+
+    /// Gives the keys back in a world that is held already.
+    pub(crate) fn release(mut self, state: &mut KernelState) {
+        self.release_keys(state);
+    }
+
+    fn release_keys(&mut self, state: &mut KernelState) {
+        for token in state.permits.release(&self.keys.list) {
+            self.kernel.wake_one(&token);
+        }
+        if state.has_work() {
+            self.kernel.wake_one(&self.kernel.work_available);
+        }
+        self.keys.list.clear();
+    }
+}
+
+impl Drop for DdiPermit<'_> {
+    fn drop(&mut self) {
+        if !self.keys.list.is_empty() {
+            self.release_keys(&mut self.kernel.state.lock());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::id_list::ids;
+
+    #[test]
+    fn keys_are_taken_together_or_not_at_all() {
+        let mut gate = PermitTable::default();
+        let ([adapter], [first, second]) = (ids(), ids());
+        let one = vec![
+            (PermitKey::Adapter(adapter), PermitMode::Shared),
+            (PermitKey::Resource(first), PermitMode::Exclusive),
+        ];
+        let two = vec![
+            (PermitKey::Adapter(adapter), PermitMode::Shared),
+            (PermitKey::Resource(second), PermitMode::Exclusive),
+        ];
+        let both = vec![
+            (PermitKey::Resource(second), PermitMode::Exclusive),
+            (PermitKey::Resource(first), PermitMode::Exclusive),
+        ];
+        assert!(gate.acquire(&one) && gate.acquire(&two));
+        assert!(!gate.acquire(&one), "a resource is held alone");
+        gate.release(&two);
+        assert!(!gate.acquire(&both), "one of the two is held");
+        assert!(gate.acquire(&two), "so the other was not taken");
+        assert!(
+            !gate.acquire(&[(PermitKey::Adapter(adapter), PermitMode::Exclusive)]),
+            "level three is alone"
+        );
+        gate.release(&one);
+        gate.release(&two);
+        assert!(gate.acquire(&[(PermitKey::Adapter(adapter), PermitMode::Exclusive)]));
+    }
+}

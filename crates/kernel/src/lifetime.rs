@@ -1,0 +1,13 @@
+//! Lifetimes: processes, devices and contexts; allocations and resources from create to destroy.
+
+pub mod context;
+pub(crate) mod create;
+pub(crate) mod describe;
+pub(crate) mod destroy;
+pub mod device;
+pub(crate) mod handle_data;
+pub(crate) mod handle_query;
+pub(crate) mod open;
+pub mod process;
+pub(crate) mod retire;
+pub(crate) mod share;

@@ -1,0 +1,365 @@
+//! Contexts: streams of work of a device, each for one node.
+
+use crate::base::error::{Argument, KernelError};
+use crate::base::id_list::Id;
+use crate::ddi::CallDetails;
+use crate::ddi::miniport::{CreateContextArgs, DriverContext, DriverError};
+use crate::ddi::mmu::Root;
+use crate::ddi::permit::ThreadingLevel;
+use crate::ddi::render_args::BufferSizes;
+use crate::kernel::Kernel;
+use crate::lifetime::device::Device;
+use crate::lifetime::device::{DeviceLoss, RundownGuard};
+use crate::lifetime::process::Process;
+use crate::lifetime::process::ProcessId;
+use crate::memory::address::AddressSpace;
+use crate::memory::context_allocation::ContextAllocation;
+use crate::objects::handle_table::ObjectId;
+use crate::objects::handle_table::{Handle, ReservedHandle};
+use crate::schedule::lists::{EntrySizes, RenderBuffers, RenderLists};
+use crate::state::KernelState;
+use flight::{Component, EventKind, Kind, Log, Passive};
+use smallvec::smallvec;
+use std::sync::Arc;
+
+/// A stream of work (`hContext`).
+pub struct Context {
+    pub(crate) device: Id<Device>,
+    /// Who made it, and is to blame for its work.
+    pub(crate) component: Component,
+    /// Its place among the adapter's nodes.
+    pub(crate) node: usize,
+    pub(crate) handle: Handle,
+    pub(crate) driver_handle: Option<Arc<DriverContext>>,
+    /// How many of its packets are not done.
+    pub(crate) in_flight: u32,
+    /// Client calls that are using it now.
+    pub(crate) active_calls: u32,
+    /// The kernel's own name for it.
+    pub(crate) kernel_handle: Handle,
+    /// What its driver made for it to save into.
+    pub(crate) context_allocations: Vec<Id<ContextAllocation>>,
+    /// What is held where it is, since the context may run.
+    pub(crate) held_extents: Vec<Id<ContextAllocation>>,
+    /// The root of its addresses, as its driver was last told it.
+    pub(crate) root: Option<Root>,
+    /// Its root changes: nothing of it is sent meanwhile.
+    pub(crate) changing_root: bool,
+    pub(crate) queue: crate::schedule::dispatch::ContextQueue,
+    /// The buffers that its client writes packets with lists into, if it has such.
+    pub(crate) lists: Option<RenderLists>,
+    /// How many bytes of private data a packet has at most, if it has no lists.
+    pub(crate) private_size: u32,
+}
+
+impl Context {
+    fn new(device: Id<Device>, node: usize, handle: Handle, name: Handle) -> Self {
+        Self {
+            device,
+            component: flight::caller(),
+            node,
+            handle,
+            driver_handle: None,
+            in_flight: 0,
+            active_calls: 0,
+            kernel_handle: name,
+            context_allocations: Vec::new(),
+            held_extents: Vec::new(),
+            root: None,
+            changing_root: false,
+            queue: crate::schedule::dispatch::ContextQueue::default(),
+            lists: None,
+            private_size: 0,
+        }
+    }
+}
+
+/// The space whose root a new context was given, and that root.
+type Rooted = Option<(Id<AddressSpace>, Root)>;
+
+impl Kernel {
+    /// Makes a context (`D3DKMTCreateContextVirtual`).
+    pub fn create_context(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        device: Handle,
+        args: &CreateContextArgs,
+    ) -> Result<Handle, KernelError> {
+        self.new_context(at, process, device, args, None).map(|it| it.0)
+    }
+
+    /// Makes a context whose packets have lists (`D3DKMTCreateContext`), with the buffers for
+    /// the first.
+    pub fn create_context_with_lists(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        device: Handle,
+        args: &CreateContextArgs,
+        entries: EntrySizes,
+    ) -> Result<(Handle, RenderBuffers), KernelError> {
+        self.new_context(at, process, device, args, Some(entries))
+    }
+
+    fn new_context(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        device: Handle,
+        args: &CreateContextArgs,
+        entries: Option<EntrySizes>,
+    ) -> Result<(Handle, RenderBuffers), KernelError> {
+        let guard = self.enter_device(process, device)?;
+        // A driver of WDDM 1.x has contexts of the one kind only, most others of the other.
+        let needs = if entries.is_some() { "DxgkDdiRender" } else { "DxgkDdiSubmitCommandVirtual" };
+        if !guard.driver.implements(needs) {
+            return Err(KernelError::Driver(DriverError::Unsupported));
+        }
+        let node = args.node as usize;
+        {
+            let state = self.state.lock();
+            let nodes = state.adapters.get(guard.adapter).map_or(0, |it| it.nodes.len());
+            if node >= nodes || args.engine != 1 {
+                let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
+                return Err(KernelError::NoEngine { node: args.node, engine: args.engine, nodes });
+            }
+        }
+        let (name, own, number) = self.reserve_context(process, &guard, node)?;
+        let subject = number.subject();
+        let made = self.call_create_context(at, process, (number, &guard), args, &own, entries);
+        let mut state = self.state.lock();
+        match made {
+            Ok((driver_handle, rooted)) => {
+                let handle = name.handle();
+                let given = driver_handle.word();
+                state.kernel_handles.publish(own, number.into());
+                if let Some(it) = state.contexts.get_mut(number) {
+                    (it.driver_handle, it.root) =
+                        (Some(Arc::new(driver_handle)), rooted.map(|it| it.1));
+                }
+                state.devices[guard.device].contexts.insert(number);
+                let on = state.adapters.get(guard.adapter).and_then(|it| it.nodes.get(node));
+                let on = on.map_or(0, |it| it.number);
+                let device = guard.device.subject();
+                let created = EventKind::ContextCreated { device, node: Kind::Node.subject(on) };
+                self.log.emit(subject, created);
+                let lists = state.contexts.get(number).and_then(|it| it.lists.as_ref());
+                if let Some(sizes) = lists.map(|it| it.sizes) {
+                    let BufferSizes { commands, allocation_list: list, patches, .. } = sizes;
+                    self.log.emit(subject, EventKind::ContextLists { commands, list, patches });
+                }
+                self.set_driver_handle(given, subject);
+                self.publish_handle(&mut state, process.0, name, number.into());
+                let lists = state.contexts.get(number).and_then(|it| it.lists.as_ref());
+                let buffers = lists.map(RenderLists::user_buffers).unwrap_or_default();
+                drop(state);
+                self.release_space(rooted.map(|it| it.0));
+                Ok((handle, buffers))
+            }
+            Err(why) => {
+                self.cancel_handles(&mut state, process.0, smallvec![name]);
+                // What the driver made for a context it then refused, it left behind.
+                self.end_owner_context_allocations(&mut state, number, "DxgkDdiCreateContext");
+                state.contexts.take(number);
+                state.kernel_handles.cancel(own);
+                Err(why)
+            }
+        }
+    }
+
+    /// Enters a context that its driver is about to make: it may use the kernel's name for it.
+    fn reserve_context(
+        &self,
+        process: ProcessId,
+        guard: &RundownGuard<'_>,
+        node: usize,
+    ) -> Result<(ReservedHandle, ReservedHandle, Id<Context>), KernelError> {
+        let state = &mut *self.state.lock();
+        let own = state.kernel_handles.reserve()?;
+        let name = match self.reserve_handle(state, process.0) {
+            Ok(name) => name,
+            Err(why) => {
+                state.kernel_handles.cancel(own);
+                return Err(why);
+            }
+        };
+        let context = Context::new(guard.device, node, name.handle(), own.handle());
+        let number = state.contexts.insert(context);
+        state.kernel_handles.bind(&own, number.into());
+        Ok((name, own, number))
+    }
+
+    fn call_create_context(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        (number, guard): (Id<Context>, &RundownGuard<'_>),
+        args: &CreateContextArgs,
+        own: &ReservedHandle,
+        entries: Option<EntrySizes>,
+    ) -> Result<(DriverContext, Rooted), KernelError> {
+        let driver = &guard.driver;
+        let name = (Some(process.0), own.handle());
+        let permit = self.acquire_permit(
+            at,
+            ThreadingLevel::Zero.keys(guard.adapter, driver.generation, process.0),
+        )?;
+        self.recheck_device(guard)?;
+        let Some(entries) = entries else {
+            let made = driver.create_context(at, &permit, name, guard.driver_handle()?, args);
+            let (driver_handle, private) = made?;
+            if let Some(it) = self.state.lock().contexts.get_mut(number) {
+                it.private_size = private;
+            }
+            return match self.set_first_root(
+                at,
+                &permit,
+                driver,
+                (process.0, number),
+                &driver_handle,
+            ) {
+                Ok(root) => Ok((driver_handle, root)),
+                Err(why) => {
+                    // WINDOWS: that the driver sees this call is our decision.
+                    let details = CallDetails { process: Some(process.0), log_arguments: &|_| () };
+                    let _ = driver.destroy_context(at, &permit, details, driver_handle);
+                    Err(why)
+                }
+            };
+        };
+        let memory = |it: &KernelState| it.memory(guard.adapter).map(|it| it.1.ram.clone());
+        let ram = memory(&self.state.lock()).ok_or(KernelError::NoVideoMemory)?;
+        let made =
+            driver.create_context_with_lists(at, &permit, name, guard.driver_handle()?, args);
+        let (driver_handle, sizes) = made?;
+        let Some(lists) = RenderLists::new(&*ram, sizes, entries) else {
+            let details = CallDetails { process: Some(process.0), log_arguments: &|_| () };
+            let _ = driver.destroy_context(at, &permit, details, driver_handle);
+            return Err(KernelError::NoMemory { trim: 0 });
+        };
+        if let Some(it) = self.state.lock().contexts.get_mut(number) {
+            it.lists = Some(lists);
+        }
+        Ok((driver_handle, None))
+    }
+
+    /// Enters the system's own context, which no client names.
+    pub(crate) fn reserve_system_context(
+        &self,
+        device: Id<Device>,
+        node: usize,
+    ) -> Result<(Id<Context>, ReservedHandle), KernelError> {
+        let state = &mut *self.state.lock();
+        let own = state.kernel_handles.reserve()?;
+        let number = state.contexts.insert(Context::new(device, node, Handle(0), own.handle()));
+        state.kernel_handles.bind(&own, number.into());
+        Ok((number, own))
+    }
+
+    /// Ends a context once its work is done (`D3DKMTDestroyContext`).
+    pub fn destroy_context(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        handle: Handle,
+    ) -> Result<(), KernelError> {
+        let (number, guard) = {
+            let mut state = self.state.lock();
+            let number = state.resolve_handle::<Context>(process, Argument::Context, handle)?;
+            let device = state.contexts[number].device;
+            if state.is_zombie(device) {
+                self.close_handle(&mut state, process.0, handle);
+                state.remove_context(number);
+                return Ok(());
+            }
+            let guard = self.acquire_rundown(&mut state, device)?;
+            self.close_handle(&mut state, process.0, handle);
+            (number, guard)
+        };
+        self.end_context(at, process.0, number);
+        drop(guard); // Only now: the device cannot go while this thread is inside it.
+        Ok(())
+    }
+
+    /// Drains a context and ends it for its driver. With its name goes the rest of it; one that
+    /// keeps its name is a husk, until its client destroys it.
+    pub(crate) fn end_context(&self, at: &mut Passive, process: Id<Process>, number: Id<Context>) {
+        // Another thread may have ended it meanwhile.
+        let Some(device) = self.state.lock().contexts.get(number).map(|it| it.device) else {
+            return;
+        };
+        self.drain_context(at, number, device);
+        let driver_handle =
+            self.state.lock().contexts.get_mut(number).and_then(|it| it.driver_handle.take());
+        let told = driver_handle.and_then(|driver_handle| {
+            let (driver, given) = (self.driver_of(device)?, driver_handle.word());
+            let driver_handle = Arc::into_inner(driver_handle)?;
+            let keys = ThreadingLevel::Zero.keys(driver.adapter, driver.generation, process);
+            let permit = self.acquire_permit(at, keys).ok()?;
+            // WINDOWS: after a refusal it is gone all the same (our decision).
+            let log_arguments = |log: &Log| log.emit(number.subject(), EventKind::DdiEnds {});
+            let details = CallDetails { process: Some(process), log_arguments: &log_arguments };
+            let _ = driver.destroy_context(at, &permit, details, driver_handle);
+            Some(given)
+        });
+        let mut state = self.state.lock();
+        let subject = number.subject();
+        if let Some(given) = told {
+            state.close_kernel_handle(number);
+            self.end_owner_context_allocations(&mut state, number, "DxgkDdiDestroyContext");
+            let adapter = state.devices[device].adapter;
+            state.release_context(adapter, number);
+            self.log.emit(subject, EventKind::ContextDestroyed {});
+            self.end_driver_handle(given, subject, false);
+        }
+        state.end_lists(number);
+        self.abandon_mutexes(&mut state, number);
+        state.remove_context(number);
+        self.wake_all(&mut state);
+    }
+
+    /// Waits until nothing of the context is queued and nobody is using it. Work that nothing
+    /// could end is given up: its device is lost, and what it had queued counts as done.
+    fn drain_context(&self, at: &mut Passive, number: Id<Context>, device: Id<Device>) {
+        let about = number.subject();
+        let in_flight =
+            |state: &KernelState| state.contexts.get(number).map_or(0, |it| it.in_flight);
+        let what = |state: &KernelState| {
+            format!(
+                "{about}, which has {} packets{}",
+                in_flight(state),
+                state.describe_queue(number)
+            )
+        };
+        let empty = |state: &KernelState| {
+            let done =
+                |it: &Context| it.in_flight == 0 && it.active_calls == 0 && it.queue.is_empty();
+            state.contexts.get(number).is_none_or(done)
+        };
+        while !self.wait_until(at, about, what, empty) {
+            if !self.lose_device(device, DeviceLoss::TimedOut) {
+                return; // It was lost before, and that did not help: nothing more can.
+            }
+        }
+    }
+}
+
+impl KernelState {
+    /// Forgets a context that its driver has, if it has no name.
+    pub(crate) fn remove_context(&mut self, number: Id<Context>) {
+        // Another thread may have ended it meanwhile.
+        let Some(it) = self.contexts.get(number) else { return };
+        let owner = self.devices[it.device].process.map(|process| &self.processes[process]);
+        let name = ObjectId::Context(number);
+        if it.driver_handle.is_some()
+            || owner.is_some_and(|owner| owner.handles.lookup(it.handle) == Ok(name))
+        {
+            return;
+        }
+        let (device, own) = (it.device, it.kernel_handle);
+        self.contexts.take(number);
+        let _ = self.kernel_handles.close(own); // It is closed already if its driver ended it.
+        self.devices[device].contexts.remove(&number);
+    }
+}

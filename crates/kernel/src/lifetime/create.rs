@@ -1,0 +1,380 @@
+//! Creating allocations: alone, with a new resource, into one that is there.
+//!
+//! Names are reserved first and published last, all at once. A step that fails is undone in
+//! reverse: views that were opened are closed, what was created is destroyed, names go back.
+
+use crate::base::error::{Argument, KernelError};
+use crate::base::id_list::Id;
+use crate::ddi::miniport::{
+    AllocationInfo, CreateAllocationArgs, CreatedAllocations, DriverError, DriverResource,
+    HandleSlot, NewAllocation, OwningResource, StandardAllocationArgs, StandardPrivateData,
+};
+use crate::ddi::permit::{DdiPermit, PermitKey, PermitMode, ThreadingLevel};
+use crate::ddi::{CallDetails, Driver};
+use crate::kernel::Kernel;
+use crate::lifetime::device::Device;
+use crate::lifetime::device::RundownGuard;
+use crate::lifetime::open::check_still_valid;
+use crate::lifetime::process::Process;
+use crate::lifetime::process::ProcessId;
+use crate::lock::StateGuard;
+use crate::objects::handle_table::{Handle, ReservedHandles};
+use crate::objects::resource::Resource;
+use crate::objects::resource::ResourceView;
+use crate::state::KernelState;
+use flight::{Component, EventKind, Hex, Log, Passive, RuleId};
+use smallvec::SmallVec;
+
+/// No driver has more private data for a standard allocation.
+const MAX_PRIVATE_SIZE: u32 = 1 << 24;
+
+/// What a client asks to create (`D3DKMT_CREATEALLOCATION`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CreateAllocationRequest {
+    /// On which device.
+    pub device: Handle,
+    /// Into this resource.
+    pub resource: Option<Handle>,
+    /// With a new resource.
+    pub new_resource: bool,
+    /// Whether others may open the new resource.
+    pub sharing: Sharing,
+    /// The client runtime's private data, kept as it is.
+    pub runtime: Vec<u8>,
+    /// The new resource's private data for the driver.
+    pub private: Vec<u8>,
+    /// Each allocation's private data for the driver.
+    pub allocations: Vec<Vec<u8>>,
+    /// Which of them are primaries, by their places in the list.
+    pub primaries: Vec<usize>,
+    /// One standard allocation of so many bytes, whose private data the driver supplies.
+    pub standard: Option<u64>,
+}
+
+/// Whether others may open a resource, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// Nobody else.
+    #[default]
+    None,
+    /// By a global handle.
+    Global,
+    /// By NT handles only.
+    Nt,
+}
+
+impl Sharing {
+    /// Its name in events.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sharing::None => "none",
+            Sharing::Global => "global",
+            Sharing::Nt => "nt",
+        }
+    }
+}
+
+/// What was created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateAllocationResponse {
+    /// The name of the new resource, or of the one they joined.
+    pub resource: Option<Handle>,
+    /// The global name of the new resource.
+    pub global: Option<Handle>,
+    /// The names of the allocations, in order.
+    pub allocations: Vec<Handle>,
+    /// The resource's private data as the driver left it.
+    pub private: Vec<u8>,
+    /// Each allocation's private data as the driver left it.
+    pub privates: Vec<Vec<u8>>,
+}
+
+/// The resource that new allocations belong to.
+#[derive(Clone, Copy)]
+pub(crate) struct ResourceTarget {
+    pub(crate) resource: Id<Resource>,
+    pub(crate) view: Id<ResourceView>,
+    pub(crate) created: bool,
+}
+
+/// The digests of private data, one for each allocation.
+pub(crate) type Digests = SmallVec<[Hex; 4]>;
+
+/// A create call, while it is under way.
+pub(crate) struct CreateScope<'a> {
+    pub(crate) process: Id<Process>,
+    pub(crate) device: &'a RundownGuard<'a>,
+    /// The resource that is there already.
+    pub(crate) joins: Option<ResourceTarget>,
+    /// The shared resource that is opened, by its global name: nothing is created.
+    pub(crate) shared: Option<(Handle, Id<Resource>)>,
+}
+
+impl Kernel {
+    /// Creates allocations (`D3DKMTCreateAllocation`, `D3DKMTCreateAllocation2`).
+    pub fn create_allocations(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        mut request: CreateAllocationRequest,
+    ) -> Result<CreateAllocationResponse, KernelError> {
+        let guard; // Before the world, so that it is dropped after it.
+        let mut state = self.state.lock();
+        let device = state.working_device(process, request.device)?;
+        if request.allocations.is_empty() {
+            return Err(KernelError::NothingToCreate);
+        }
+        let find = |it| state.find_owning_resource(process, device, it, request.standard.is_some());
+        let joins = request.resource.map(find).transpose()?;
+        guard = self.acquire_rundown(&mut state, device)?;
+        // A new resource's name comes first.
+        let count =
+            request.allocations.len() + usize::from(request.new_resource && joins.is_none());
+        let mut handles = self.reserve_handles(&mut state, process.0, count)?;
+        let creating = CreateScope { process: process.0, device: &guard, joins, shared: None };
+        match self.create_with_permit(at, state, &creating, &mut request, &mut handles) {
+            Ok((made, mut state)) => {
+                guard.release(&mut state);
+                Ok(made)
+            }
+            Err(why) => {
+                self.cancel_handles(&mut self.state.lock(), process.0, handles);
+                Err(why)
+            }
+        }
+    }
+
+    /// The part that calls the driver, and comes back with the world held. On failure everything
+    /// but the names is undone.
+    fn create_with_permit<'k>(
+        &'k self,
+        at: &mut Passive,
+        state: StateGuard<'k, KernelState>,
+        creating: &CreateScope<'_>,
+        request: &mut CreateAllocationRequest,
+        handles: &mut ReservedHandles,
+    ) -> Result<(CreateAllocationResponse, StateGuard<'k, KernelState>), KernelError> {
+        let CreateScope { process, device: guard, joins, .. } = *creating;
+        let driver = &guard.driver;
+        let mut keys = ThreadingLevel::Zero.keys(guard.adapter, driver.generation, process);
+        keys.extend(joins.map(|it| (PermitKey::Resource(it.resource), PermitMode::Exclusive)));
+        let (permit, state) = self.acquire_permit_locked(at, state, keys)?;
+        // Who parked looks again.
+        check_still_valid(&state, creating)?;
+        drop(state);
+        let mut given = self.digests(&request.allocations);
+        if let Some(bytes) = request.standard {
+            standard_private(at, driver, &permit, process, bytes, request)?;
+            given = self.digests(&request.allocations);
+        }
+        let described = self.call_create_allocation(at, &permit, creating, request);
+        if request.standard.is_some() {
+            let why = described.as_ref().err().filter(|it| is_data_error(it));
+            let broken =
+                why.map(|it| format!("its private data was refused by its own create: {it:?}"));
+            judge_standard(driver, RuleId::KMD_STD_004, broken);
+        }
+        let (created, seen) = described?;
+        let crooked = created.allocations.iter().any(|(_, info)| info.is_misaligned());
+        let infos: SmallVec<[AllocationInfo; 1]> =
+            created.allocations.iter().map(|it| it.1).collect();
+        let mut state = self.state.lock();
+        let mut objects =
+            self.create_objects(&mut state, creating, request, created, (&given, &seen));
+        let astray = !self.check_requirements(&state, creating.device.adapter, &objects, &infos);
+        if objects.allocations.len() != request.allocations.len() || crooked || astray {
+            drop(state);
+            self.undo_create(at, creating, &permit, objects);
+            return Err(KernelError::BadAllocationInfo);
+        }
+        state.bind_view_handles(creating, &mut objects, handles);
+        drop(state);
+        let opened = self.open_allocations(at, &permit, creating, request, &objects);
+        let described = opened.map(|state| {
+            if !request.primaries.is_empty() {
+                drop(state);
+                self.describe_primaries(at, &permit, creating, request, &objects);
+                return self.state.lock();
+            }
+            state
+        });
+        let finished = described.and_then(|mut state| {
+            let made = self.publish_objects(&mut state, creating, &objects, request, handles)?;
+            Ok((made, state))
+        });
+        match finished {
+            Ok((made, mut state)) => {
+                permit.release(&mut state);
+                Ok((made, state))
+            }
+            Err(why) => {
+                self.undo_create(at, creating, &permit, objects);
+                Err(why)
+            }
+        }
+    }
+
+    /// Has the driver describe the allocations. Answers the digests of what it was shown, too.
+    fn call_create_allocation(
+        &self,
+        at: &mut Passive,
+        permit: &DdiPermit<'_>,
+        creating: &CreateScope<'_>,
+        request: &mut CreateAllocationRequest,
+    ) -> Result<(CreatedAllocations, Digests), KernelError> {
+        let seen = self.digests(&request.allocations);
+        let lengths = lengths(&request.allocations);
+        let known = creating.joins.and_then(|it| self.take_resource_handle(it.resource));
+        let resource = match &known {
+            Some(driver_handle) => Some(OwningResource::Existing(driver_handle, HandleSlot::new())),
+            None => request.new_resource.then(|| OwningResource::New(HandleSlot::new())),
+        };
+        let primaries = &request.primaries;
+        let birth = |(place, private)| {
+            let primary = primaries.contains(&place);
+            NewAllocation { private, primary, slot: HandleSlot::new() }
+        };
+        let args = CreateAllocationArgs {
+            allocations: request.allocations.iter_mut().enumerate().map(birth).collect(),
+            resource,
+            private: &mut request.private,
+        };
+        let driver = &creating.device.driver;
+        let lent = creating
+            .joins
+            .zip(known.as_ref())
+            .map(|(it, driver_handle)| (it.resource, driver_handle.word()));
+        let log_arguments = |log: &Log| {
+            if let Some((resource, driver_handle)) = lent {
+                let carried = EventKind::DdiResource {
+                    driver_handle: log.pointer_subject(driver_handle),
+                    destroy: false,
+                    no_allocations: false,
+                };
+                log.emit(resource.subject(), carried);
+            }
+        };
+        let details =
+            CallDetails { process: Some(creating.process), log_arguments: &log_arguments };
+        let mut created = driver.create_allocations(at, permit, details, args);
+        for (private, length) in request.allocations.iter_mut().zip(lengths) {
+            private.resize(length, 0); // A driver edits bytes; it does not change how many.
+        }
+        if let (Some(place), Some(driver_handle)) = (creating.joins, known) {
+            let changed = created.as_mut().ok().and_then(|it| it.resource.take());
+            let old = driver_handle.word();
+            let mut state = self.state.lock();
+            self.set_resource_handle(
+                &mut state,
+                place.resource,
+                old,
+                changed.unwrap_or(driver_handle),
+            );
+        }
+        Ok((created?, seen))
+    }
+
+    /// The digests of private data, for events; of none where nobody listens.
+    fn digests(&self, private: &[Vec<u8>]) -> Digests {
+        let listens = self.log.is_enabled();
+        private.iter().map(|it| if listens { digest(it) } else { Hex(0) }).collect()
+    }
+
+    /// Takes a resource's word out, to lend it. Its key is held.
+    fn take_resource_handle(&self, resource: Id<Resource>) -> Option<DriverResource> {
+        self.state.lock().resources.get_mut(resource).and_then(|it| it.driver_handle.take())
+    }
+}
+
+impl KernelState {
+    /// The resource that a client's handle names on its device, open to growth.
+    fn find_owning_resource(
+        &self,
+        process: ProcessId,
+        device: Id<Device>,
+        handle: Handle,
+        standard: bool,
+    ) -> Result<ResourceTarget, KernelError> {
+        let argument = Argument::Resource;
+        let number = self.resolve_handle::<ResourceView>(process, argument, handle)?;
+        let zombie = KernelError::Removed(number.subject());
+        let view = self.resource_views.get(number).ok_or(zombie.clone())?;
+        if view.device != device {
+            let owner = view.device.subject();
+            return Err(KernelError::OtherDevice { argument, handle, owner });
+        }
+        let resource = view.resource.subject();
+        if self.resources.get(view.resource).ok_or(zombie)?.shared {
+            return Err(KernelError::SharedResourceSealed(resource));
+        }
+        if standard {
+            return Err(KernelError::StandardInResource(resource));
+        }
+        Ok(ResourceTarget { resource: view.resource, view: number, created: false })
+    }
+}
+
+impl AllocationInfo {
+    /// Whether no memory could have it.
+    fn is_misaligned(&self) -> bool {
+        self.size == 0 || !(self.alignment == 0 || self.alignment.is_power_of_two())
+    }
+}
+
+/// How long each one's private data is.
+pub(crate) fn lengths(private: &[Vec<u8>]) -> SmallVec<[usize; 4]> {
+    private.iter().map(Vec::len).collect()
+}
+
+/// Has the driver supply the private data of a standard allocation: sizes, then bytes.
+fn standard_private(
+    at: &mut Passive,
+    driver: &Driver,
+    permit: &DdiPermit<'_>,
+    process: Id<Process>,
+    bytes: u64,
+    request: &mut CreateAllocationRequest,
+) -> Result<(), KernelError> {
+    let mut standard =
+        StandardAllocationArgs { bytes, private: None, allocation_size: 0, resource_size: 0 };
+    driver.standard_data(at, permit, process, &mut standard)?;
+    let sizes = [standard.allocation_size, standard.resource_size];
+    let broken = (sizes == [0, 0]).then(|| "it gave both private data no bytes".to_owned());
+    judge_standard(driver, RuleId::KMD_STD_003, broken);
+    if standard.allocation_size.max(standard.resource_size) > MAX_PRIVATE_SIZE {
+        return Err(KernelError::BadAllocationInfo);
+    }
+    standard.private = Some(StandardPrivateData {
+        allocation: vec![0; standard.allocation_size as usize],
+        resource: vec![0; standard.resource_size as usize],
+    });
+    driver.standard_data(at, permit, process, &mut standard)?;
+    let private = standard.private.unwrap_or_default();
+    let again = [standard.allocation_size, standard.resource_size];
+    let given = [&private.allocation, &private.resource].map(Vec::len);
+    let agree = sizes == again && sizes.map(|it| it as usize) == given;
+    let broken = (!agree).then(|| {
+        format!("it asked for {sizes:?} bytes of private data, then gave {given:?} of {again:?}")
+    });
+    judge_standard(driver, RuleId::KMD_STD_004, broken);
+    request.allocations = vec![private.allocation];
+    request.private = private.resource;
+    Ok(())
+}
+
+/// Whether a driver refused private data for what is in it.
+fn is_data_error(why: &KernelError) -> bool {
+    matches!(why, KernelError::Driver(DriverError::Invalid | DriverError::Mismatch))
+}
+
+/// Entry rules on what a driver says of a standard allocation: it has no object yet.
+fn judge_standard(driver: &Driver, rule: RuleId, broken: Option<String>) {
+    let place = "DxgkDdiGetStandardAllocationDriverData";
+    driver.log.judge(rule, Component::Driver, driver.adapter.subject(), place, broken);
+}
+
+/// A short digest of private data, for events (FNV-1a).
+pub(crate) fn digest(bytes: &[u8]) -> Hex {
+    let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    Hex(bytes.iter().fold(0x811c_9dc5, step))
+}

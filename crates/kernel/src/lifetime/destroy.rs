@@ -1,0 +1,382 @@
+//! How views are closed and allocations destroyed: the calls of the driver at an end.
+//!
+//! # Invariants
+//!
+//! 1. Views of a device that end together are closed in one call.
+//! 2. Members of a resource are destroyed in one call; an allocation alone in a call of its own.
+//! 3. A resource goes with the last of its members, once no device has a view of it. Its word
+//!    is taken out, lent or moved, and put back under the resource's key.
+
+use crate::base::id_list::Id;
+use crate::base::id_list::IdList;
+use crate::ddi::miniport::{
+    DestroyAllocationArgs, DriverAllocation, DriverHandle, DriverResource, DriverView, HandleSlot,
+    ResourceDisposition,
+};
+use crate::ddi::permit::DdiPermit;
+use crate::ddi::{CallDetails, Driver};
+use crate::kernel::Kernel;
+use crate::lifetime::device::Device;
+use crate::lifetime::process::Process;
+use crate::lifetime::retire::Retirement;
+use crate::lock::StateGuard;
+use crate::objects::allocation::Allocation;
+use crate::objects::resource::Resource;
+use crate::objects::resource::ResourceView;
+use crate::objects::view::View;
+use crate::state::KernelState;
+use flight::{Component, EventKind, Log, Passive, RuleId, Subject};
+use smallvec::SmallVec;
+
+/// Who ends things: which driver is called, under which pass, on whose behalf.
+pub(crate) struct DestroyScope<'a> {
+    pub(crate) driver: &'a Driver,
+    pub(crate) permit: &'a DdiPermit<'a>,
+    /// The caller's process; none when the system does it.
+    pub(crate) process: Option<Id<Process>>,
+}
+
+/// Drivers' words, nearly always one.
+type DriverHandles = SmallVec<[usize; 2]>;
+
+impl Kernel {
+    /// Closes the views of an idle retirement and ends what they were the last views of. Comes
+    /// back with the world held.
+    pub(crate) fn finish_retirement<'k>(
+        &'k self,
+        at: &mut Passive,
+        component: &DestroyScope<'_>,
+        mut state: StateGuard<'k, KernelState>,
+        number: Id<Retirement>,
+    ) -> StateGuard<'k, KernelState> {
+        let it = &mut state.retirements[number];
+        let (device, resource_view) = (it.device, it.resource_view);
+        let views = std::mem::take(&mut it.views);
+        #[cfg(shuttle)]
+        let state = {
+            drop(state);
+            self.destroy_too_early(at, component, &views);
+            self.world.hold()
+        };
+        let (orphans, mut state) = self.close_views(at, component, state, device, &views);
+        let args = resource_view.and_then(|it| self.close_resource_view(&mut state, it));
+        let mut state = self.destroy_orphans(at, component, state, &orphans, args);
+        self.log.emit(number.subject(), EventKind::RetireDone {});
+        let over = state.retirements.take(number);
+        self.finish_device_retirement(&mut state, device);
+        if let Some(token) = over.and_then(|it| it.waiter) {
+            self.wake_one(&token);
+        }
+        state
+    }
+
+    /// A retirement of a device is done; whoever waits for the last one looks again.
+    fn finish_device_retirement(&self, state: &mut KernelState, device: Id<Device>) {
+        state.devices[device].retiring -= 1;
+        self.wake_all(state);
+    }
+
+    /// Has the driver close views of a device, in one call; answers the allocations that no
+    /// device has open any more, with the world held again. Those are unplaced first.
+    pub(crate) fn close_views<'k>(
+        &'k self,
+        at: &mut Passive,
+        component: &DestroyScope<'_>,
+        mut state: StateGuard<'k, KernelState>,
+        device: Id<Device>,
+        views: &[Id<View>],
+    ) -> (IdList<Allocation>, StateGuard<'k, KernelState>) {
+        let mut closing = IdList::from(views);
+        closing.sort_unstable();
+        self.decommit_allocations(&mut state, &closing, views);
+        let take = |it: &Id<View>| state.views.get_mut(*it).and_then(|it| it.driver_handle.take());
+        let mut driver_handles: Vec<DriverView> = views.iter().filter_map(take).collect();
+        let lent = state.devices.get(device).and_then(|it| it.driver_handle.clone());
+        let watched = state.surviving_allocations(device, &closing, views);
+        drop(state);
+        let given: DriverHandles = driver_handles.iter().map(DriverHandle::word).collect();
+        if let (Some(lent), false) = (&lent, driver_handles.is_empty()) {
+            let batch = u32::try_from(views.len()).unwrap_or(u32::MAX);
+            let log_arguments = |log: &Log| {
+                let device = device.subject();
+                for view in views {
+                    log.emit(view.subject(), EventKind::DdiCloses { device, batch });
+                }
+            };
+            let details = CallDetails { process: component.process, log_arguments: &log_arguments };
+            // WINDOWS: after a refusal they are closed all the same (our decision).
+            let _ = component.driver.close_allocations(
+                at,
+                component.permit,
+                details,
+                lent,
+                driver_handles.drain(..),
+            );
+            self.judge_references(component.driver, lent.word(), device.subject(), &watched);
+        }
+        drop(lent); // Before the device learns that its views are gone: it needs the only one.
+        let mut state = self.state.lock();
+        for (view, driver_handle) in views.iter().zip(given) {
+            self.log.emit(view.subject(), EventKind::ViewClosed {});
+            self.end_driver_handle(driver_handle, view.subject(), false);
+        }
+        let orphans = views.iter().filter_map(|it| state.remove_view(*it)).collect();
+        (orphans, state)
+    }
+
+    /// Allocations whose last view is idle give their memory back. `closing` are the views by
+    /// number.
+    fn decommit_allocations(
+        &self,
+        state: &mut KernelState,
+        closing: &[Id<View>],
+        views: &[Id<View>],
+    ) {
+        for view in views {
+            let number = state.views[*view].allocation;
+            let it = &mut state.allocations[number];
+            if !it.decommitted && it.views.iter().all(|it| closing.binary_search(it).is_ok()) {
+                it.decommitted = true;
+                for extent in it.take_extents() {
+                    self.release_extent(state, extent);
+                }
+                self.log.emit(number.subject(), EventKind::AllocationDecommitted {});
+            }
+        }
+    }
+
+    /// After a close, the allocation's data has no business with the device.
+    fn judge_references(
+        &self,
+        driver: &Driver,
+        device_word: usize,
+        device: Subject,
+        allocations: &[(Id<Allocation>, usize)],
+    ) {
+        for (number, driver_handle) in allocations {
+            let about = number.subject();
+            let broken = driver.pool.refers_to(*driver_handle, device_word).then(|| {
+                format!(
+                    "the driver's data of {about} still points at its data of {device}, \
+                         which has closed it: an allocation belongs to the adapter"
+                )
+            });
+            let place = "DxgkDdiCloseAllocation.hDevice";
+            self.log.judge(RuleId::KMD_ALLOC_009, Component::Driver, about, place, broken);
+        }
+    }
+
+    /// A device's view of a resource is closed. Answers the resource if that was the last.
+    pub(crate) fn close_resource_view(
+        &self,
+        state: &mut KernelState,
+        view: Id<ResourceView>,
+    ) -> Option<Id<Resource>> {
+        let it = state.resource_views.remove(view);
+        state.devices[it.device].resource_views.remove(&view);
+        self.log.emit(view.subject(), EventKind::ResourceViewClosed {});
+        let resource = &mut state.resources[it.resource];
+        resource.views.remove(&view);
+        resource.views.is_empty().then_some(it.resource)
+    }
+
+    /// Has the driver destroy allocations that nobody has open: members of one resource in one
+    /// call, others in a call each. `ended` is a resource that may go now, with them or alone.
+    ///
+    /// Comes back with the world held, as those below do.
+    pub(crate) fn destroy_orphans<'k>(
+        &'k self,
+        at: &mut Passive,
+        component: &DestroyScope<'_>,
+        mut state: StateGuard<'k, KernelState>,
+        orphans: &[Id<Allocation>],
+        ended: Option<Id<Resource>>,
+    ) -> StateGuard<'k, KernelState> {
+        let resource = |it: &Id<Allocation>| state.allocations.get(*it).and_then(|it| it.resource);
+        let home = ended.or_else(|| orphans.iter().find_map(resource));
+        if let Some(resource) = home {
+            return self.destroy_members(at, component, state, resource, orphans);
+        }
+        for allocation in orphans {
+            state = self.call_destroy_allocation(at, component, state, &[*allocation], None);
+        }
+        state
+    }
+
+    /// Destroys members of a resource; with the last of them the resource, if no device has a
+    /// view of it.
+    fn destroy_members<'k>(
+        &'k self,
+        at: &mut Passive,
+        component: &DestroyScope<'_>,
+        mut state: StateGuard<'k, KernelState>,
+        resource: Id<Resource>,
+        members: &[Id<Allocation>],
+    ) -> StateGuard<'k, KernelState> {
+        // Another thread may have ended it meanwhile.
+        let Some(it) = state.resources.get_mut(resource) else { return state };
+        // Those given are members, so all of them are when there are as many.
+        let last = it.members.len() == members.len();
+        let goes = it.views.is_empty() && last;
+        if members.is_empty() && !goes {
+            return state; // Members that a list destroyed before hold it back.
+        }
+        let Some(driver_handle) = it.driver_handle.take() else { return state };
+        self.call_destroy_allocation(
+            at,
+            component,
+            state,
+            members,
+            Some((resource, driver_handle, goes)),
+        )
+    }
+
+    /// One call of `DxgkDdiDestroyAllocation`.
+    fn call_destroy_allocation<'k>(
+        &'k self,
+        at: &mut Passive,
+        component: &DestroyScope<'_>,
+        mut state: StateGuard<'k, KernelState>,
+        allocations: &[Id<Allocation>],
+        home: Option<(Id<Resource>, DriverResource, bool)>,
+    ) -> StateGuard<'k, KernelState> {
+        let take = |it: &Id<Allocation>| {
+            state.allocations.get_mut(*it).and_then(|it| it.driver_handle.take())
+        };
+        let mut tokens: Vec<DriverAllocation> = allocations.iter().filter_map(take).collect();
+        drop(state);
+        let driver_handles: DriverHandles = tokens.iter().map(DriverHandle::word).collect();
+        let alone = allocations.is_empty();
+        let message = home
+            .as_ref()
+            .map(|(number, driver_handle, goes)| (*number, driver_handle.word(), *goes));
+        let log_arguments = |log: &Log| {
+            for allocation in allocations {
+                let given = EventKind::DdiDestroys { adapter: component.driver.adapter.subject() };
+                log.emit(allocation.subject(), given);
+            }
+            if let Some((resource, driver_handle, goes)) = message {
+                let carried = EventKind::DdiResource {
+                    driver_handle: log.pointer_subject(driver_handle),
+                    destroy: goes,
+                    no_allocations: alone,
+                };
+                log.emit(resource.subject(), carried);
+            }
+        };
+        let call =
+            |at: &mut Passive, tokens: &mut Vec<_>, resource: Option<ResourceDisposition<'_>>| {
+                let args = DestroyAllocationArgs { allocations: tokens.drain(..), resource };
+                component.driver.destroy_allocations(at, component.permit, &log_arguments, args)
+            };
+        // WINDOWS: after a refusal they are gone all the same, and the driver does not get
+        // them again (our decision; observation is silent).
+        let not_offered = match home {
+            None => {
+                let _ = call(at, &mut tokens, None);
+                None
+            }
+            Some((_, driver_handle, true)) => {
+                let _ = call(at, &mut tokens, Some(ResourceDisposition::Destroy(driver_handle)));
+                None
+            }
+            Some((resource, driver_handle, false)) => {
+                let changed = call(
+                    at,
+                    &mut tokens,
+                    Some(ResourceDisposition::Keep(&driver_handle, HandleSlot::new())),
+                );
+                Some((resource, changed.ok().flatten().unwrap_or(driver_handle)))
+            }
+        };
+        let mut state = self.state.lock();
+        for (allocation, driver_handle) in allocations.iter().zip(driver_handles) {
+            // One that was never opened has memory still.
+            let extents = state.allocations.get_mut(*allocation).map(Allocation::take_extents);
+            for extent in extents.unwrap_or_default() {
+                self.release_extent(&mut state, extent);
+            }
+            state.remove_allocation(*allocation);
+            let subject = allocation.subject();
+            self.log.emit(subject, EventKind::AllocationDestroyed {});
+            self.end_driver_handle(driver_handle, subject, false);
+        }
+        match (message, not_offered) {
+            (Some((resource, old, _)), Some((_, driver_handle))) => {
+                self.set_resource_handle(&mut state, resource, old, driver_handle);
+            }
+            (Some((resource, driver_handle, true)), None) => {
+                state.resources.take(resource);
+                let subject = resource.subject();
+                self.log.emit(subject, EventKind::ResourceDestroyed {});
+                self.end_driver_handle(driver_handle, subject, alone);
+            }
+            _ => (),
+        }
+        state
+    }
+
+    /// Puts a resource's word back; a changed one is used from then on.
+    pub(crate) fn set_resource_handle(
+        &self,
+        state: &mut KernelState,
+        resource: Id<Resource>,
+        old: usize,
+        driver_handle: DriverResource,
+    ) {
+        let subject = resource.subject();
+        if driver_handle.word() != old {
+            self.end_driver_handle(old, subject, false);
+            self.set_driver_handle(driver_handle.word(), subject);
+        }
+        if let Some(it) = state.resources.get_mut(resource) {
+            it.handle_value = driver_handle.word();
+            it.driver_handle = Some(driver_handle);
+        }
+    }
+}
+
+impl KernelState {
+    /// The driver's words for the allocations that live on for other devices, when these views
+    /// of a device are closed.
+    fn surviving_allocations(
+        &self,
+        device: Id<Device>,
+        closing: &[Id<View>],
+        views: &[Id<View>],
+    ) -> Vec<(Id<Allocation>, usize)> {
+        let driver_handle = |it: &Id<View>| {
+            let number = self.views.get(*it)?.allocation;
+            let allocation = self.allocations.get(number)?;
+            let stays = |it: &&Id<View>| closing.binary_search(it).is_err();
+            let mut remaining = allocation.views.iter().filter(stays).peekable();
+            let lives = remaining.peek().is_some();
+            let mine =
+                remaining.any(|it| self.views.get(*it).is_some_and(|it| it.device == device));
+            let driver_handle = allocation.driver_handle.as_ref()?.word();
+            (lives && !mine).then_some((number, driver_handle))
+        };
+        views.iter().filter_map(driver_handle).collect()
+    }
+
+    /// Removes a closed view everywhere; answers its allocation if that was the last view.
+    pub(crate) fn remove_view(&mut self, number: Id<View>) -> Option<Id<Allocation>> {
+        let view = self.views.take(number)?;
+        self.devices[view.device].standalone_views.remove(&number);
+        if let Some(it) = view.part_of.and_then(|it| self.resource_views.get_mut(it)) {
+            it.views.remove(&number);
+        }
+        let allocation = self.allocations.get_mut(view.allocation)?;
+        allocation.views.retain(|it| *it != number);
+        allocation.in_transition = allocation.views.is_empty();
+        allocation.in_transition.then_some(view.allocation)
+    }
+
+    fn remove_allocation(&mut self, number: Id<Allocation>) {
+        let zombie = self.allocations.take(number);
+        let home = zombie.and_then(|it| it.resource);
+        if let Some(it) = home.and_then(|it| self.resources.get_mut(it)) {
+            it.members.remove(&number);
+        }
+    }
+}

@@ -1,0 +1,655 @@
+//! Devices: a process's link to an adapter.
+
+use crate::adapter::start::Adapter;
+use crate::base::error::{Argument, KernelError};
+use crate::base::id_list::Id;
+use crate::ddi::miniport::DriverDevice;
+use crate::ddi::permit::{DdiPermit, ThreadingLevel};
+use crate::ddi::{CallDetails, Driver};
+use crate::kernel::Kernel;
+use crate::lifetime::context::Context;
+use crate::lifetime::process::Process;
+use crate::lifetime::process::ProcessId;
+use crate::lifetime::retire::RetireTarget;
+use crate::lifetime::retire::Retirement;
+use crate::memory::context_allocation::ContextAllocation;
+use crate::memory::queue::PagingQueue;
+use crate::objects::handle_table::ObjectId;
+use crate::objects::handle_table::{Handle, ReservedHandle};
+use crate::objects::resource::ResourceView;
+use crate::objects::view::View;
+use crate::objects::view::ViewStage;
+use crate::state::KernelState;
+use flight::invariant;
+use flight::{EventKind, Log, Passive, Ram, Run, Subject};
+use smallvec::smallvec;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// A process's link to an adapter (`hDevice`).
+pub struct Device {
+    /// None: it is the system's own.
+    pub(crate) process: Option<Id<Process>>,
+    pub(crate) adapter: Id<Adapter>,
+    pub(crate) handle: Handle,
+    pub(crate) driver_handle: Option<Arc<DriverDevice>>,
+    pub(crate) contexts: BTreeSet<Id<Context>>,
+    /// Those of them that have packets which are not over, in order.
+    pub(crate) busy: Vec<Id<Context>>,
+    pub(crate) resource_views: BTreeSet<Id<ResourceView>>,
+    /// Views of allocations that belong to no resource.
+    pub(crate) standalone_views: BTreeSet<Id<View>>,
+    /// Retirements of its views that are not done.
+    pub(crate) retiring: u32,
+    /// Retirements that wait for its work, in the order they were asked for.
+    pub(crate) retirements: VecDeque<Id<Retirement>>,
+    /// Why it cannot work any more; what it had queued counts as done.
+    pub(crate) lost: Option<DeviceLoss>,
+    /// Its end is under way, or over: it lets nobody in.
+    pub(crate) ending: bool,
+    /// Its driver has ended it: while its client has not, it is a husk, nothing but a name.
+    pub(crate) zombie: bool,
+    /// Client calls that are using it now.
+    pub(crate) active_calls: u32,
+    /// The kernel's own name for it.
+    pub(crate) kernel_handle: Handle,
+    /// What its driver made for all its contexts to save into.
+    pub(crate) context_allocations: Vec<Id<ContextAllocation>>,
+    pub(crate) queues: BTreeSet<Id<PagingQueue>>,
+    /// What its client sees still of what ended with the adapter.
+    user_mappings: Vec<UserMapping>,
+}
+
+/// Memory that a client sees, and where it does. It does so until this is dropped.
+pub(crate) struct UserMapping {
+    pub(crate) ram: Arc<dyn Ram>,
+    pub(crate) run: Run,
+    pub(crate) view: usize,
+}
+
+impl Drop for UserMapping {
+    fn drop(&mut self) {
+        self.ram.unmap(self.view);
+        self.ram.free(self.run);
+    }
+}
+
+/// Why a device cannot work any more. It never works again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceLoss {
+    /// Its work does not end.
+    TimedOut,
+    /// Its GPU was reset, and it was not its fault.
+    Reset,
+    /// The driver refused its packet.
+    SubmitFailed,
+    /// What it cannot do without found no memory.
+    OutOfMemory,
+    /// Its packet touched memory that was not there.
+    PageFault,
+    /// Its adapter was removed.
+    AdapterRemoved,
+}
+
+impl DeviceLoss {
+    /// In words, for events.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeviceLoss::TimedOut => "its work does not end",
+            DeviceLoss::Reset => "its GPU was reset",
+            DeviceLoss::SubmitFailed => "its packet was refused",
+            DeviceLoss::OutOfMemory => "what it must have found no memory",
+            DeviceLoss::PageFault => "its packet touched memory that was not there",
+            DeviceLoss::AdapterRemoved => "its adapter was removed",
+        }
+    }
+}
+
+/// While it lives, a client call is using a device, and the device cannot go. Dropping it holds
+/// the world.
+pub(crate) struct RundownGuard<'k> {
+    /// None when it has left.
+    kernel: Option<&'k Kernel>,
+    pub(crate) device: Id<Device>,
+    pub(crate) adapter: Id<Adapter>,
+    pub(crate) driver: Arc<Driver>,
+    /// Given up before the device may go: whoever ends it needs the only one.
+    driver_handle: Option<Arc<DriverDevice>>,
+}
+
+impl Device {
+    /// The process of a client's device.
+    pub(crate) fn owner(&self) -> Id<Process> {
+        invariant(self.process, "the system's device ends with its adapter, not as a client's")
+    }
+}
+
+impl Kernel {
+    /// Makes a device (`D3DKMTCreateDevice`).
+    pub fn create_device(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        adapter: Handle,
+    ) -> Result<Handle, KernelError> {
+        let (driver, name) = {
+            let mut world = self.state.lock();
+            let number = world.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
+            let driver = world.adapters.get(number).and_then(Adapter::running_driver);
+            let driver = driver.ok_or(KernelError::Removed(number.subject()))?;
+            let name = self.reserve_handle(&mut world, process.0)?;
+            world.processes[process.0].creating += 1;
+            (driver, name)
+        };
+        let mut name = Some(name);
+        let made = self.call_create_device(at, process, &driver, &mut name);
+        let mut world = self.state.lock();
+        // A name that was not published goes back.
+        self.cancel_handles(&mut world, process.0, name.into_iter().collect());
+        world.processes[process.0].creating -= 1;
+        self.wake_all(&mut world);
+        drop(world);
+        self.end_unused_space(at, process.0, driver.adapter);
+        made
+    }
+
+    /// Has the driver make a device, in the space of its process.
+    fn call_create_device(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        driver: &Driver,
+        name: &mut Option<ReservedHandle>,
+    ) -> Result<Handle, KernelError> {
+        let keys = ThreadingLevel::Zero.keys(driver.adapter, driver.generation, process.0);
+        let permit = self.acquire_permit(at, keys)?;
+        // Who parked looks again: the adapter may have stopped, the process may have ended.
+        self.state.lock().check_accepts_devices(process, driver.adapter)?;
+        let space = self.acquire_space(at, &permit, driver, process.0)?;
+        let made = self.call_create_device_with_permit(at, &permit, process, driver, name);
+        self.release_space(space);
+        made
+    }
+
+    /// Has the driver make a device, and publishes it if there is still something to have it.
+    fn call_create_device_with_permit(
+        &self,
+        at: &mut Passive,
+        permit: &DdiPermit<'_>,
+        process: ProcessId,
+        driver: &Driver,
+        name: &mut Option<ReservedHandle>,
+    ) -> Result<Handle, KernelError> {
+        let handle = name.as_ref().map(ReservedHandle::handle).unwrap_or_default();
+        let adapter = driver.adapter;
+        let (device, own) = self.reserve_device(Some(process), adapter, handle)?;
+        let subject = device.subject();
+        let made = driver.create_device(at, permit, (Some(process.0), own.handle()));
+        let mut world = self.state.lock();
+        let driver_handle = match made {
+            Ok(driver_handle) => driver_handle,
+            Err(why) => {
+                // What the driver made for a device it then refused, it left behind.
+                self.end_owner_context_allocations(&mut world, device, "DxgkDdiCreateDevice");
+                world.take_device(device);
+                world.kernel_handles.cancel(own);
+                self.wake_all(&mut world);
+                return Err(why.into());
+            }
+        };
+        world.kernel_handles.publish(own, device.into());
+        let given = driver_handle.word();
+        let welcome = world.check_accepts_devices(process, adapter);
+        self.log.emit(
+            subject,
+            EventKind::DeviceCreated { process: process.subject(), adapter: adapter.subject() },
+        );
+        self.set_driver_handle(given, subject);
+        if let Err(why) = welcome {
+            drop(world);
+            // WINDOWS: that the driver sees this call is our decision.
+            let log_arguments = |log: &Log| log.emit(subject, EventKind::DdiEnds {});
+            let details = CallDetails { process: Some(process.0), log_arguments: &log_arguments };
+            let _ = driver.destroy_device(at, permit, details, driver_handle);
+            let mut world = self.state.lock();
+            self.log.emit(subject, EventKind::DeviceDestroyed {});
+            self.end_driver_handle(given, subject, false);
+            self.end_owner_context_allocations(&mut world, device, "DxgkDdiDestroyDevice");
+            world.remove_device(device);
+            self.wake_all(&mut world);
+            return Err(why);
+        }
+        if let Some(it) = world.devices.get_mut(device) {
+            (it.driver_handle, it.ending) = (Some(Arc::new(driver_handle)), false);
+        }
+        if let Some(name) = name.take() {
+            self.publish_handle(&mut world, process.0, name, device.into());
+        }
+        Ok(handle)
+    }
+
+    /// Enters a device that its driver is about to make: it may use the kernel's name for it.
+    /// Until it is made, it lets nobody in.
+    pub(crate) fn reserve_device(
+        &self,
+        process: Option<ProcessId>,
+        adapter: Id<Adapter>,
+        handle: Handle,
+    ) -> Result<(Id<Device>, ReservedHandle), KernelError> {
+        let world = &mut *self.state.lock();
+        let own = world.kernel_handles.reserve()?;
+        let number = world.add_device(Device {
+            process: process.map(|it| it.0),
+            adapter,
+            handle,
+            driver_handle: None,
+            contexts: BTreeSet::new(),
+            busy: Vec::new(),
+            resource_views: BTreeSet::new(),
+            standalone_views: BTreeSet::new(),
+            retiring: 0,
+            retirements: VecDeque::new(),
+            lost: None,
+            ending: true,
+            zombie: false,
+            active_calls: 0,
+            kernel_handle: own.handle(),
+            context_allocations: Vec::new(),
+            queues: BTreeSet::new(),
+            user_mappings: Vec::new(),
+        });
+        world.kernel_handles.bind(&own, number.into());
+        Ok((number, own))
+    }
+
+    /// Ends a device with everything it has (`D3DKMTDestroyDevice`).
+    pub fn destroy_device(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        handle: Handle,
+    ) -> Result<(), KernelError> {
+        let number = {
+            let mut world = self.state.lock();
+            let number = world.resolve_handle::<Device>(process, Argument::Device, handle)?;
+            self.close_handle(&mut world, process.0, handle);
+            number
+        };
+        self.end_device(at, number);
+        Ok(())
+    }
+
+    /// Ends every device that is so, and waits for those that others end. What has its name
+    /// still is a husk then.
+    pub(crate) fn end_devices(
+        &self,
+        at: &mut Passive,
+        about: Subject,
+        process: Option<Id<Process>>,
+        cause: impl Fn(&Device) -> bool,
+    ) {
+        let is = |it: &Device| !it.zombie && cause(it);
+        let alive = |world: &KernelState| -> Vec<Id<Device>> {
+            match process {
+                Some(process) => {
+                    world.devices_of(process).filter(|device| is(&world.devices[*device])).collect()
+                }
+                None => world.devices.select(is),
+            }
+        };
+        let numbers = alive(&self.state.lock());
+        for number in numbers {
+            self.end_device(at, number);
+        }
+        self.wait_until(
+            at,
+            about,
+            |_| format!("the devices of {about}"),
+            |it| alive(it).is_empty(),
+        );
+    }
+
+    /// Ends a device: calls inside it leave, contexts drain, views and what they were the last
+    /// views of go, then the driver's device. Whoever comes second waits for the first.
+    pub(crate) fn end_device(&self, at: &mut Passive, number: Id<Device>) {
+        let first = {
+            let mut world = self.state.lock();
+            // Another thread may have ended it meanwhile.
+            let Some(it) = world.devices.get_mut(number) else { return };
+            let first = !std::mem::replace(&mut it.ending, true);
+            // Who waits inside it looks again.
+            self.wake_all(&mut world);
+            first
+        };
+        if first {
+            self.finish_device(at, number);
+        } else {
+            let about = number.subject();
+            let over = |it: &KernelState| it.devices.get(number).is_none() || it.is_zombie(number);
+            self.wait_until(at, about, |_| format!("the end of {about}"), over);
+        }
+        let mut world = self.state.lock();
+        let owner = world.devices.get(number).map(|it| (it.owner(), it.adapter));
+        self.remove_device_object(&mut world, number);
+        self.wake_all(&mut world);
+        drop(world);
+        if let Some((process, adapter)) = owner {
+            self.end_unused_space(at, process, adapter);
+        }
+    }
+
+    fn finish_device(&self, at: &mut Passive, number: Id<Device>) {
+        self.wait_device(at, number, "the calls inside it", |it| it.active_calls == 0);
+        let (process, contexts) = {
+            let world = self.state.lock();
+            let it = &world.devices[number];
+            (it.owner(), it.contexts.clone())
+        };
+        for context in contexts {
+            self.end_context(at, process, context);
+        }
+        for retirement in self.retire_device_views(number) {
+            drop(self.run_retirement(at, self.state.lock(), retirement, process));
+        }
+        self.end_syncs(number);
+        let queues = self.state.lock().devices.get(number).map(|it| it.queues.clone());
+        for queue in queues.unwrap_or_default() {
+            self.end_paging_queue(at, queue);
+        }
+        self.end_trims(number);
+        self.end_all_handle_data(|it| it.device == number);
+        self.wait_device(at, number, "the ends of its views", |it| it.retiring == 0);
+        let driver_handle =
+            self.state.lock().devices.get_mut(number).and_then(|it| it.driver_handle.take());
+        let told = driver_handle.and_then(|driver_handle| {
+            let (driver, given) = (self.driver_of(number)?, driver_handle.word());
+            let driver_handle = Arc::into_inner(driver_handle)?;
+            let keys = ThreadingLevel::Zero.keys(driver.adapter, driver.generation, process);
+            let permit = self.acquire_permit(at, keys).ok()?;
+            // WINDOWS: after a refusal it is gone all the same (our decision).
+            let log_arguments = |log: &Log| log.emit(number.subject(), EventKind::DdiEnds {});
+            let details = CallDetails { process: Some(process), log_arguments: &log_arguments };
+            let _ = driver.destroy_device(at, &permit, details, driver_handle);
+            Some(given)
+        });
+        let mut world = self.state.lock();
+        if let Some(given) = told {
+            let subject = number.subject();
+            world.close_kernel_handle(number);
+            self.end_owner_context_allocations(&mut world, number, "DxgkDdiDestroyDevice");
+            self.log.emit(subject, EventKind::DeviceDestroyed {});
+            self.end_driver_handle(given, subject, false);
+        }
+        world.devices[number].zombie = true;
+    }
+
+    /// Forgets a device that its driver has ended, if it has no name; its contexts' names, too.
+    pub(crate) fn remove_device_object(&self, world: &mut KernelState, number: Id<Device>) {
+        // Another thread may have ended it meanwhile.
+        let Some(it) = world.devices.get(number) else { return };
+        let (process, handle) = (it.owner(), it.handle);
+        let named = world.processes[process].handles.lookup(handle) == Ok(number.into());
+        if named || !world.is_zombie(number) {
+            return;
+        }
+        for context in it.contexts.clone() {
+            if let Some(handle) = world.contexts.get(context).map(|it| it.handle) {
+                self.close_handle(world, process, handle);
+            }
+            world.remove_context(context);
+        }
+        world.remove_device(number);
+    }
+
+    /// Waits until `done` is true of the device. A wait that nothing could end is given up:
+    /// the device is lost, and what it had queued counts as done.
+    fn wait_device(
+        &self,
+        at: &mut Passive,
+        number: Id<Device>,
+        what: &str,
+        done: impl Fn(&Device) -> bool,
+    ) {
+        let about = number.subject();
+        let over = |it: &KernelState| it.devices.get(number).is_none_or(&done);
+        while !self.wait_until(at, about, |_| format!("{about}: {what}"), over) {
+            let adapter = self.state.lock().devices[number].adapter;
+            if !self.lose_device(number, DeviceLoss::TimedOut) && !self.fail_paging(adapter) {
+                return; // It was lost before, and that did not help: nothing more can.
+            }
+        }
+    }
+
+    /// Enters a device that works.
+    pub(crate) fn enter_device(
+        &self,
+        process: ProcessId,
+        handle: Handle,
+    ) -> Result<RundownGuard<'_>, KernelError> {
+        let mut world = self.state.lock();
+        let number = world.working_device(process, handle)?;
+        self.acquire_rundown(&mut world, number)
+    }
+
+    /// Enters a device by number. One that is ending lets nobody in.
+    pub(crate) fn acquire_rundown(
+        &self,
+        world: &mut KernelState,
+        number: Id<Device>,
+    ) -> Result<RundownGuard<'_>, KernelError> {
+        let zombie = KernelError::Removed(number.subject());
+        let it = world.devices.get_mut(number).filter(|it| !it.ending).ok_or(zombie.clone())?;
+        let driver = world.adapters.get(it.adapter).map(|it| it.driver.clone()).ok_or(zombie)?;
+        it.active_calls += 1;
+        Ok(RundownGuard {
+            kernel: Some(self),
+            device: number,
+            adapter: it.adapter,
+            driver,
+            driver_handle: it.driver_handle.clone(),
+        })
+    }
+
+    /// Who parked looks again: whether the device still works.
+    pub(crate) fn recheck_device(&self, guard: &RundownGuard<'_>) -> Result<(), KernelError> {
+        self.state.lock().check_working(guard.device)
+    }
+
+    /// A device cannot work any more. What it had queued counts as done, so everything that
+    /// waited for it goes on. Answers whether it was not lost before.
+    ///
+    /// WINDOWS: a device in error ends its destroy calls with success, as if its fences had
+    /// completed (our decision; the reset that makes the GPU quiet is not modelled yet).
+    pub(crate) fn lose_device(&self, number: Id<Device>, why: DeviceLoss) -> bool {
+        self.mark_lost(&mut self.state.lock(), number, why)
+    }
+
+    pub(crate) fn mark_lost(
+        &self,
+        world: &mut KernelState,
+        number: Id<Device>,
+        why: DeviceLoss,
+    ) -> bool {
+        // Another thread may have ended it meanwhile.
+        let Some(it) = world.devices.get_mut(number) else { return false };
+        if it.lost.is_some() {
+            return false;
+        }
+        it.lost = Some(why);
+        self.log.emit(number.subject(), EventKind::DeviceLost { why: why.name().into() });
+        let adapter = it.adapter;
+        self.forget_packets(world, adapter, number);
+        if matches!(why, DeviceLoss::TimedOut | DeviceLoss::Reset) {
+            self.reset_fences(world, number);
+        }
+        let idle = world.retire_ready(number);
+        self.start_retirements(world, idle);
+        // Offers and paging work may have waited for what counts as done now.
+        self.complete_offers(world, adapter);
+        if world.has_unbuilt_paging(adapter) {
+            self.wake_one(&self.work_available);
+        }
+        self.wake_all(world);
+        true
+    }
+
+    /// Whether a device works, or why not (`D3DKMTGetDeviceState`).
+    pub fn device_state(
+        &self,
+        process: ProcessId,
+        device: Handle,
+    ) -> Result<Option<DeviceLoss>, KernelError> {
+        let world = self.state.lock();
+        let number = world.resolve_handle::<Device>(process, Argument::Device, device)?;
+        let it = world.devices.get(number);
+        let loss =
+            it.and_then(|it| if it.zombie { Some(DeviceLoss::AdapterRemoved) } else { it.lost });
+        let state = loss.map_or("active", DeviceLoss::name).into();
+        self.log.emit(number.subject(), EventKind::DeviceStateQueried { state });
+        Ok(loss)
+    }
+
+    /// The driver a device belongs to.
+    pub(crate) fn driver_of(&self, device: Id<Device>) -> Option<Arc<Driver>> {
+        let world = self.state.lock();
+        let adapter = world.devices.get(device)?.adapter;
+        world.adapters.get(adapter).map(|it| it.driver.clone())
+    }
+
+    /// Retires everything a device still has. What cannot start now is left to the jobs.
+    fn retire_device_views(&self, number: Id<Device>) -> Vec<Id<Retirement>> {
+        let mut world = self.state.lock();
+        let it = &world.devices[number];
+        // What a client destroyed before is in retirements of its own.
+        let live = |view: &&Id<View>| {
+            world.views.get(**view).is_some_and(|it| it.stage == ViewStage::Live)
+        };
+        let named =
+            |it: &&Id<ResourceView>| world.resource_views.get(**it).is_some_and(|it| it.published);
+        let resources =
+            it.resource_views.iter().filter(named).map(|it| RetireTarget::Resource(*it));
+        let standalone_views =
+            it.standalone_views.iter().filter(live).map(|it| RetireTarget::Views(smallvec![*it]));
+        let endings: Vec<RetireTarget> = resources.chain(standalone_views).collect();
+        let how = |ending| self.retire(&mut world, number, ending, false, false);
+        endings.into_iter().filter_map(how).filter(|it| it.ready).map(|it| it.number).collect()
+    }
+}
+
+impl KernelState {
+    /// Forgets a device and the kernel's name for it.
+    /// Enters a device.
+    fn add_device(&mut self, it: Device) -> Id<Device> {
+        let process = it.process;
+        let number = self.devices.insert(it);
+        if let Some(process) = process {
+            self.devices_of.entry(process).or_default().push(number);
+        }
+        number
+    }
+
+    /// Takes a device out.
+    pub(crate) fn take_device(&mut self, number: Id<Device>) -> Option<Device> {
+        let it = self.devices.take(number)?;
+        if let Some(process) = it.process
+            && let Some(all) = self.devices_of.get_mut(&process)
+        {
+            all.retain(|device| *device != number);
+            if all.is_empty() {
+                self.devices_of.remove(&process);
+            }
+        }
+        Some(it)
+    }
+
+    /// The devices of a process, in the order they were made.
+    pub(crate) fn devices_of(&self, process: Id<Process>) -> impl Iterator<Item = Id<Device>> {
+        self.devices_of.get(&process).into_iter().flatten().copied()
+    }
+
+    /// A client sees this no more. One that has its device still, which ends because the adapter
+    /// does, sees it until it lets go of that: it cannot know.
+    pub(crate) fn unmap_from_user(&mut self, device: Id<Device>, shown: UserMapping) {
+        let it = &mut self.devices[device];
+        let handles = it.process.map(|process| &self.processes[process].handles);
+        let name = Ok(ObjectId::Device(device));
+        if it.ending && handles.is_some_and(|handles| handles.lookup(it.handle) == name) {
+            it.user_mappings.push(shown);
+        }
+    }
+
+    fn remove_device(&mut self, number: Id<Device>) {
+        if let Some(it) = self.take_device(number) {
+            let _ = self.kernel_handles.close(it.kernel_handle); // It is closed if the driver ended it.
+        }
+    }
+
+    /// Whether a process may have a device on an adapter now.
+    fn check_accepts_devices(
+        &self,
+        process: ProcessId,
+        adapter: Id<Adapter>,
+    ) -> Result<(), KernelError> {
+        let running = self.adapters.get(adapter).is_some_and(|it| it.is_running() && !it.fatal);
+        let alive = self.processes.get(process.0).is_some_and(|it| !it.ended);
+        if running && alive { Ok(()) } else { Err(KernelError::Removed(adapter.subject())) }
+    }
+
+    /// Whether a device is nothing but a name: its driver has ended it, its client has not.
+    pub(crate) fn is_zombie(&self, device: Id<Device>) -> bool {
+        self.devices.get(device).is_some_and(|it| it.zombie)
+    }
+
+    /// Whether a device works.
+    pub(crate) fn check_working(&self, device: Id<Device>) -> Result<(), KernelError> {
+        let works = self.devices.get(device).is_some_and(|it| {
+            let runs = self.adapters.get(it.adapter).is_some_and(Adapter::is_running);
+            it.lost.is_none() && !it.ending && runs
+        });
+        if works { Ok(()) } else { Err(KernelError::Removed(device.subject())) }
+    }
+
+    /// The device that a client's handle names, if it works.
+    pub(crate) fn working_device(
+        &self,
+        process: ProcessId,
+        handle: Handle,
+    ) -> Result<Id<Device>, KernelError> {
+        let number = self.resolve_handle::<Device>(process, Argument::Device, handle)?;
+        self.check_working(number).map(|()| number)
+    }
+}
+
+impl RundownGuard<'_> {
+    /// The driver's word for the device. It has one while anybody is inside.
+    pub(crate) fn driver_handle(&self) -> Result<&DriverDevice, KernelError> {
+        self.driver_handle.as_deref().ok_or(KernelError::Removed(self.subject()))
+    }
+
+    pub(crate) fn subject(&self) -> Subject {
+        self.device.subject()
+    }
+}
+
+impl RundownGuard<'_> {
+    /// Leaves in a world that is held already.
+    pub(crate) fn release(mut self, world: &mut KernelState) {
+        self.release_in(world);
+    }
+
+    fn release_in(&mut self, world: &mut KernelState) {
+        self.driver_handle = None;
+        world.devices[self.device].active_calls -= 1;
+        if let Some(kernel) = self.kernel.take() {
+            kernel.wake_all(world);
+        }
+    }
+}
+
+impl Drop for RundownGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(kernel) = self.kernel {
+            self.release_in(&mut kernel.state.lock());
+        }
+    }
+}

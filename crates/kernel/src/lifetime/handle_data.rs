@@ -1,0 +1,239 @@
+//! Holds: a driver's own data that it has acquired by a client's handle and not let go of.
+//!
+//! # Invariants
+//!
+//! 1. While a driver holds the data of an allocation or a resource, the view by which it was
+//!    acquired does not end, and so neither do they: the retirement waits as a job, and is
+//!    looked at again when a hold ends.
+//! 2. A hold ends once: by the driver, or with the device by whose view it was acquired.
+
+use crate::adapter::start::Adapter;
+use crate::base::id_list::Id;
+use crate::ddi::miniport::DriverHandle;
+use crate::kernel::Kernel;
+use crate::lifetime::device::Device;
+use crate::lifetime::retire::Retirement;
+use crate::objects::handle_table::Handle;
+use crate::objects::handle_table::ObjectId;
+use crate::objects::resource::ResourceView;
+use crate::objects::view::View;
+use crate::state::KernelState;
+use flight::{Call, CallGuard, Component, EventKind, Hex, Passive, RuleId, Subject};
+
+/// Data that a driver has acquired.
+pub(crate) struct HandleDataReference {
+    adapter: Id<Adapter>,
+    /// What it is the data of: an allocation, a resource, or a view.
+    of: Subject,
+    /// The allocation or resource whose end it holds back.
+    pub(crate) keeps_alive: Subject,
+    /// The device by whose view it was acquired.
+    pub(crate) device: Id<Device>,
+    /// The kind of handle that the driver said, whatever it means.
+    kind: u32,
+    /// The call it was acquired in.
+    call: u32,
+}
+
+const ACQUIRE: &str = "DxgkCbAcquireHandleData.Flags.DeviceSpecific";
+const RELEASE: &str = "DxgkCbReleaseHandleData";
+
+impl Kernel {
+    /// The driver's word behind a client's handle, in the process the running call is for, and
+    /// the number it is let go with.
+    pub(crate) fn acquire_handle_data(
+        &self,
+        _at: &mut Passive,
+        adapter: Id<Adapter>,
+        handle: Handle,
+        of_device: bool,
+        kind: u32,
+    ) -> Option<(usize, u32)> {
+        let mut state = self.state.lock();
+        let Call { number: call, process, .. } = CallGuard::current()?;
+        let process = state.processes.find_serial(process?)?;
+        let object = state.processes[process].handles.lookup_for_driver(handle)?;
+        let object = state.as_view(object);
+        let stray = of_device && matches!(object, ObjectId::ResourceView(_));
+        let broken = stray.then(|| {
+            let (handle, subject) = (Hex(handle.0), object.subject());
+            format!("DeviceSpecific is set for {handle}, which names {subject} and no allocation")
+        });
+        self.log.judge(
+            RuleId::CB_HANDLE_002,
+            Component::Driver,
+            adapter.subject(),
+            ACQUIRE,
+            broken,
+        );
+        if stray {
+            return None;
+        }
+        let (of, keeps, device, driver_handle) = state.data_of(object, of_device)?;
+        state.last_handle_data += 1;
+        let number = state.last_handle_data;
+        state.handle_data.insert(
+            number,
+            HandleDataReference { adapter, of, keeps_alive: keeps, device, kind, call },
+        );
+        state.calls.insert(call);
+        CallGuard::mark(); // Its end is looked at.
+        self.log.emit(
+            of,
+            EventKind::HandleDataAcquired {
+                driver_handle: self.log.pointer_subject(driver_handle),
+                reference: number,
+            },
+        );
+        Some((driver_handle, number))
+    }
+
+    /// Lets go of what was acquired under that number.
+    pub(crate) fn release_handle_data(
+        &self,
+        _at: &mut Passive,
+        adapter: Id<Adapter>,
+        number: usize,
+        kind: u32,
+    ) {
+        let mut state = self.state.lock();
+        let known =
+            u32::try_from(number).ok().and_then(|it| Some((it, state.handle_data.get(&it)?)));
+        let known = known.filter(|(_, it)| it.adapter == adapter);
+        let broken = match known {
+            None => Some(format!("{number:#x} is let go of, but nothing is held by that number")),
+            Some((_, it)) if it.kind != kind => Some(format!(
+                "the data of {} is let go of as of type {kind}, but was acquired as of type {}",
+                it.of, it.kind
+            )),
+            Some(_) => None,
+        };
+        self.log.judge(
+            RuleId::CB_HANDLE_005,
+            Component::Driver,
+            adapter.subject(),
+            RELEASE,
+            broken,
+        );
+        if let Some((number, _)) = known {
+            self.end_handle_data(&mut state, number);
+        }
+    }
+
+    fn end_handle_data(&self, state: &mut KernelState, number: u32) {
+        let Some(hold) = state.handle_data.remove(&number) else { return };
+        self.log.emit(hold.of, EventKind::HandleDataReleased { reference: number });
+        if !state.jobs.is_empty() {
+            self.wake_one(&self.work_available);
+        }
+    }
+
+    /// Ends what a driver has forgotten to let go of, in calls that have returned, before
+    /// something goes that cannot wait for it.
+    ///
+    /// WINDOWS: our decision; what waited for the driver would never go.
+    pub(crate) fn end_all_handle_data(&self, of: impl Fn(&HandleDataReference) -> bool) {
+        let mut state = self.state.lock();
+        let forgotten = |it: &HandleDataReference| of(it) && !state.calls.contains(&it.call);
+        let numbers: Vec<u32> = state
+            .handle_data
+            .iter()
+            .filter(|(_, it)| forgotten(it))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in numbers {
+            let Some(it) = state.handle_data.get(&number) else { continue };
+            let broken = format!("the data of {} was acquired and never let go of", it.of);
+            self.log.judge(
+                RuleId::CB_HANDLE_005,
+                Component::Driver,
+                it.adapter.subject(),
+                RELEASE,
+                Some(broken),
+            );
+            self.end_handle_data(&mut state, number);
+        }
+    }
+
+    /// Makes a retirement wait as a job where a driver holds something that it would end, and
+    /// judges whether anybody is left to let go. Looked at and queued under one hold, so that
+    /// whoever lets go finds the job.
+    pub(crate) fn defer_retirement(
+        &self,
+        state: &mut KernelState,
+        adapter: Id<Adapter>,
+        retirement: Id<Retirement>,
+    ) -> bool {
+        let holds = state.handle_data_of(retirement);
+        let mut forgotten = holds.iter().filter(|it| !state.calls.contains(&it.call));
+        let broken = forgotten.next().map(|it| {
+            format!(
+                "{} is to be destroyed, but its driver acquired its data in a call that has \
+                 returned, and holds it: the end waits for its release",
+                it.keeps_alive
+            )
+        });
+        let argument = "DxgkCbAcquireHandleData";
+        self.log.judge(
+            RuleId::CB_HANDLE_007,
+            Component::Driver,
+            adapter.subject(),
+            argument,
+            broken,
+        );
+        let held = !holds.is_empty();
+        if held {
+            state.jobs.push_back(retirement);
+        }
+        held
+    }
+}
+
+impl KernelState {
+    /// What the data behind a handle is of, whose end it holds back, the device, and the word.
+    fn data_of(
+        &self,
+        named: ObjectId,
+        of_device: bool,
+    ) -> Option<(Subject, Subject, Id<Device>, usize)> {
+        match named {
+            ObjectId::View(number) => {
+                let view = &self.views[number];
+                let keeps = view.allocation.subject();
+                let own = self.allocations[view.allocation]
+                    .driver_handle
+                    .as_ref()
+                    .map(DriverHandle::word);
+                let theirs = view.driver_handle.as_ref().map(DriverHandle::word);
+                let (of, driver_handle) =
+                    if of_device { (number.subject(), theirs) } else { (keeps, own) };
+                Some((of, keeps, view.device, driver_handle?))
+            }
+            ObjectId::ResourceView(number) => {
+                let view = &self.resource_views[number];
+                let keeps = view.resource.subject();
+                let driver_handle = self.resources[view.resource].handle_value;
+                Some((keeps, keeps, view.device, driver_handle))
+            }
+            _ => None,
+        }
+    }
+
+    /// What a driver holds that a retirement would end. What it acquired by another device's
+    /// view holds back that device's view, and so the allocation or resource, but not this one.
+    pub(crate) fn handle_data_of(&self, retirement: Id<Retirement>) -> Vec<&HandleDataReference> {
+        let Some(it) = self.retirements.get(retirement).filter(|_| !self.handle_data.is_empty())
+        else {
+            return Vec::new();
+        };
+        let allocation = |it: &Id<View>| Some((self.views.get(*it)?.allocation).subject());
+        let resource =
+            |it: Id<ResourceView>| Some((self.resource_views.get(it)?.resource).subject());
+        let views = it.views.iter().filter_map(allocation);
+        let ends: Vec<Subject> = views.chain(it.resource_view.and_then(resource)).collect();
+        let device = it.device;
+        let held =
+            |it: &&HandleDataReference| it.device == device && ends.contains(&it.keeps_alive);
+        self.handle_data.values().filter(held).collect()
+    }
+}

@@ -1,0 +1,99 @@
+//! What a driver asks about a client's handle besides its own data, by the names of the process
+//! the running call is for: its kin, and where it is.
+
+use crate::adapter::start::Adapter;
+use crate::base::id_list::Id;
+use crate::ddi::miniport::{DriverError, DriverResult};
+use crate::kernel::Kernel;
+use crate::memory::Location;
+use crate::objects::handle_table::{Handle, HasHandle, ObjectId};
+use crate::objects::resource::ResourceView;
+use crate::objects::view::{View, ViewStage};
+use crate::state::KernelState;
+use flight::{Call, CallGuard, Component, Hex, Passive, RuleId};
+
+const PARENT: &str = "DxgkCbGetHandleParent.hAllocation";
+const CAPTURE: &str = "DxgkCbGetCaptureAddress.hAllocation";
+
+impl Kernel {
+    /// The name of the resource that an allocation belongs to, if it belongs to one.
+    pub(crate) fn parent_of(
+        &self,
+        _at: &mut Passive,
+        adapter: Id<Adapter>,
+        handle: Handle,
+    ) -> Option<Handle> {
+        let state = self.state.lock();
+        let named = state.find_object(handle);
+        let broken = match named {
+            Some(ObjectId::View(_)) => None,
+            Some(it) => Some(format!("{} names {} and no allocation", Hex(handle.0), it.subject())),
+            None => Some(format!("{} names nothing here", Hex(handle.0))),
+        };
+        self.log.judge(RuleId::CB_HANDLE_008, Component::Driver, adapter.subject(), PARENT, broken);
+        let Some(ObjectId::View(view)) = named else { return None };
+        let part_of = state.views[view].part_of?;
+        Some(state.resource_views[part_of].handle)
+    }
+
+    /// The name of a member of a resource, counted from zero in the order they were made.
+    pub(crate) fn child_of(&self, _at: &mut Passive, handle: Handle, index: u32) -> Option<Handle> {
+        let state = self.state.lock();
+        let resource = ResourceView::named_by(state.find_object(handle)?)?;
+        state.member_handle(resource, index as usize)
+    }
+}
+
+impl Kernel {
+    /// Where an allocation is that video is captured into: its segment, from one on, and its
+    /// address there.
+    pub(crate) fn capture_address(
+        &self,
+        _at: &mut Passive,
+        adapter: Id<Adapter>,
+        handle: Handle,
+    ) -> DriverResult<(u32, u64)> {
+        let state = self.state.lock();
+        let view = state.find_object(handle).and_then(View::named_by);
+        let it = view.map(|view| &state.allocations[state.views[view].allocation]);
+        let broken = match it {
+            Some(it) if it.capture => None,
+            Some(_) => Some(format!("{} was not created with Capture", Hex(handle.0))),
+            None => Some(format!("{} names no allocation here", Hex(handle.0))),
+        };
+        let error = broken.is_some();
+        self.log.judge(RuleId::CB_MEM_010, Component::Driver, adapter.subject(), CAPTURE, broken);
+        let extent = it.filter(|_| !error).ok_or(DriverError::Invalid)?.extent;
+        // WINDOWS: nobody says what is answered where it is in no segment.
+        let extent = extent.and_then(|it| state.extents.get(it)).ok_or(DriverError::Unsupported)?;
+        let Location::Segment { segment, .. } = extent.location else {
+            return Err(DriverError::Unsupported);
+        };
+        let (_, memory) = state.memory(adapter).ok_or(DriverError::Unsupported)?;
+        let address = memory.address(extent).ok_or(DriverError::Unsupported)?;
+        Ok((u32::try_from(segment + 1).map_err(|_| DriverError::Unsupported)?, address))
+    }
+}
+
+impl KernelState {
+    /// What a name means in the process the running call is for.
+    fn find_object(&self, handle: Handle) -> Option<ObjectId> {
+        let Call { process, .. } = CallGuard::current()?;
+        let process = self.processes.find_serial(process?)?;
+        let found = self.processes[process].handles.lookup_for_driver(handle)?;
+        Some(self.as_view(found))
+    }
+
+    /// The name of a member, also of one that the running call is building.
+    fn member_handle(&self, resource: Id<ResourceView>, index: usize) -> Option<Handle> {
+        let member = |it: &&View| it.stage <= ViewStage::Live && it.part_of == Some(resource);
+        let it = self.resource_views.get(resource)?;
+        let done = || it.views.iter().filter_map(|it| self.views.get(*it)).filter(member);
+        if let Some(it) = done().nth(index) {
+            return Some(it.handle);
+        }
+        let new = |it: &&View| member(it) && it.stage == ViewStage::Unpublished;
+        let mut new = self.views.iter().map(|it| it.1).filter(new);
+        new.nth(index - done().count()).map(|it| it.handle)
+    }
+}

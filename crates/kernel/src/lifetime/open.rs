@@ -1,0 +1,399 @@
+//! Building what a driver described: objects entered, views opened, names published.
+//!
+//! # Invariants
+//!
+//! 1. A view whose driver is opening it is `Building`: its name is promised, so the driver may
+//!    use it in callbacks, and a client may not.
+//! 2. `finish` makes everything live and publishes all names under one lock, or nothing.
+
+use crate::base::error::KernelError;
+use crate::base::id_list::Id;
+use crate::base::id_list::IdList;
+use crate::ddi::CallDetails;
+use crate::ddi::miniport::{
+    CreatedAllocations, DriverResource, Generation, HandleSlot, NewView, OpenAllocationArgs,
+};
+use crate::ddi::permit::DdiPermit;
+use crate::kernel::Kernel;
+use crate::lifetime::create::{
+    CreateAllocationRequest, CreateAllocationResponse, CreateScope, ResourceTarget, Sharing,
+    lengths,
+};
+use crate::lifetime::destroy::DestroyScope;
+use crate::lifetime::device::RundownGuard;
+use crate::lifetime::process::Process;
+use crate::lock::StateGuard;
+use crate::memory::Extent;
+use crate::memory::Owner;
+use crate::objects::allocation::Allocation;
+use crate::objects::handle_table::ObjectId;
+use crate::objects::handle_table::{Handle, ReservedHandle, ReservedHandles};
+use crate::objects::resource::{Resource, ResourceView};
+use crate::objects::view::{View, ViewStage};
+use crate::state::KernelState;
+use flight::{EventKind, Hex, Log, Passive, Subject};
+use smallvec::SmallVec;
+use std::collections::BTreeSet;
+
+/// What has been built so far.
+#[derive(Default)]
+pub(crate) struct NewObjects {
+    pub(crate) resource: Option<ResourceTarget>,
+    pub(crate) allocations: IdList<Allocation>,
+    pub(crate) views: IdList<View>,
+    /// The names of the views, promised.
+    pub(crate) handles: SmallVec<[Handle; 4]>,
+}
+
+impl Kernel {
+    /// Enters what the driver described.
+    pub(crate) fn create_objects(
+        &self,
+        state: &mut KernelState,
+        creating: &CreateScope<'_>,
+        request: &CreateAllocationRequest,
+        created: CreatedAllocations,
+        (given, seen): (&[Hex], &[Hex]),
+    ) -> NewObjects {
+        let CreateScope { device: guard, joins, .. } = *creating;
+        let mut objects = NewObjects { resource: joins, ..NewObjects::default() };
+        if joins.is_none() && request.new_resource {
+            objects.resource =
+                Some(self.create_resource_object(state, guard, request, created.resource));
+        }
+        let home = objects.resource.map(|it| it.resource);
+        for (((driver_handle, info), private), (given, seen)) in
+            created.allocations.into_iter().zip(&request.allocations).zip(given.iter().zip(seen))
+        {
+            let number = state.allocations.reserve();
+            let what = EventKind::AllocationCreated {
+                adapter: guard.driver.adapter.subject(),
+                device: guard.subject(),
+                resource: home.map(Id::subject),
+                size: info.size,
+                pitch_size: info.pitch_aligned_size,
+                alignment: info.alignment,
+                client_data: *given,
+                driver_data: *seen,
+            };
+            let subject = number.subject();
+            self.log.emit(subject, what);
+            self.set_driver_handle(driver_handle.word(), subject);
+            let given = driver_handle.word();
+            let extent = state.memory(guard.adapter).is_some().then(|| {
+                let (size, alignment, requirements) =
+                    (info.size, info.alignment, info.requirements);
+                let owner = Owner::Allocation(number);
+                Extent::new(guard.adapter, owner, given, size, alignment, requirements)
+            });
+            let extent = extent.map(|it| state.extents.insert(it));
+            if let Some(extent) = extent {
+                self.log_requirements(state, extent);
+                let limit = info.requirements.instances;
+                if limit > 0 && guard.driver.generation == Generation::One {
+                    self.log.emit(subject, EventKind::AllocationLimited { limit: limit });
+                }
+            }
+            let allocation = Allocation {
+                adapter: guard.adapter,
+                creator: guard.device,
+                resource: home,
+                driver_handle: Some(driver_handle),
+                size: info.size,
+                primary: request.primaries.contains(&objects.allocations.len()),
+                capture: info.requirements.flags.capture,
+                extent,
+                renames: None,
+                private: private.clone(),
+                views: IdList::new(),
+                in_transition: true,
+                decommitted: false,
+            };
+            state.allocations.fill(number, allocation);
+            if let Some(it) = home.and_then(|it| state.resources.get_mut(it)) {
+                it.members.insert(number);
+            }
+            objects.allocations.push(number);
+        }
+        objects
+    }
+
+    fn create_resource_object(
+        &self,
+        state: &mut KernelState,
+        guard: &RundownGuard<'_>,
+        request: &CreateAllocationRequest,
+        driver_handle: Option<DriverResource>,
+    ) -> ResourceTarget {
+        // A driver that gives no word has given the NULL word.
+        let driver_handle = driver_handle.unwrap_or_else(|| HandleSlot::new().fill(0));
+        let given = driver_handle.word();
+        let (shared, sharing) = (request.sharing != Sharing::None, request.sharing.name().into());
+        let resource = state.resources.insert(Resource {
+            adapter: guard.adapter,
+            driver_handle: Some(driver_handle),
+            handle_value: given,
+            shared,
+            global: None,
+            private: request.private.clone(),
+            standard: request.standard.is_some(),
+            runtime: request.runtime.clone(),
+            members: BTreeSet::new(),
+            views: BTreeSet::new(),
+        });
+        let subject = resource.subject();
+        let (adapter, device) = (guard.driver.adapter, guard.subject());
+        self.log.emit(
+            subject,
+            EventKind::ResourceCreated { adapter: adapter.subject(), device, sharing },
+        );
+        self.set_driver_handle(given, subject);
+        self.create_resource_view(state, guard, resource)
+    }
+
+    /// Enters a device's view of a resource, without a name yet. The resource lives for it.
+    pub(crate) fn create_resource_view(
+        &self,
+        state: &mut KernelState,
+        guard: &RundownGuard<'_>,
+        resource: Id<Resource>,
+    ) -> ResourceTarget {
+        let view = state.resource_views.insert(ResourceView {
+            resource,
+            device: guard.device,
+            handle: Handle(0),
+            published: false,
+            views: BTreeSet::new(),
+        });
+        state.resources[resource].views.insert(view);
+        let (resource_subject, device) = (resource.subject(), guard.subject());
+        let opened = EventKind::ResourceViewOpened { resource: resource_subject, device };
+        self.log.emit(view.subject(), opened);
+        ResourceTarget { resource, view, created: true }
+    }
+
+    /// Has the driver open the views, and comes back with the world held.
+    pub(crate) fn open_allocations<'k>(
+        &'k self,
+        at: &mut Passive,
+        permit: &DdiPermit<'_>,
+        creating: &CreateScope<'_>,
+        request: &mut CreateAllocationRequest,
+        objects: &NewObjects,
+    ) -> Result<StateGuard<'k, KernelState>, KernelError> {
+        let guard = creating.device;
+        let device = guard.driver_handle()?;
+        let lengths = lengths(&request.allocations);
+        let birth = |(private, handle)| NewView { handle, private, slot: HandleSlot::new() };
+        let views = request.allocations.iter_mut().zip(objects.handles.iter().copied());
+        let views = views.map(birth).collect();
+        let create = creating.shared.is_none();
+        let args = OpenAllocationArgs { device, views, create, private: &request.private };
+        let batch = u32::try_from(objects.views.len()).unwrap_or(u32::MAX);
+        let log_arguments = |log: &Log| {
+            let (device, resource) = (guard.subject(), objects.resource.map(|it| it.resource));
+            let resource = resource.map(Id::subject);
+            for view in &objects.views {
+                let opens = EventKind::DdiOpens { device, resource, create, batch };
+                log.emit(view.subject(), opens);
+            }
+        };
+        let details =
+            CallDetails { process: Some(creating.process), log_arguments: &log_arguments };
+        let driver_handles = guard.driver.open_allocations(at, permit, details, args);
+        for (private, length) in request.allocations.iter_mut().zip(lengths) {
+            private.resize(length, 0); // A driver edits bytes; it does not change how many.
+        }
+        let mut driver_handles = driver_handles?.into_iter();
+        let mut state = self.state.lock();
+        for view in &objects.views {
+            let subject = view.subject();
+            let driver_handle = driver_handles.next().unwrap_or_else(|| HandleSlot::new().fill(0));
+            let it = &mut state.views[*view];
+            let opened = EventKind::ViewOpened {
+                allocation: it.allocation.subject(),
+                device: guard.subject(),
+                resource: objects.resource.map(|it| it.view.subject()),
+                handle_set: driver_handle.word() != 0,
+            };
+            self.log.emit(subject, opened);
+            self.set_driver_handle(driver_handle.word(), subject);
+            it.driver_handle = Some(driver_handle);
+        }
+        Ok(state)
+    }
+
+    /// Makes it all live and publishes the names, all at once, if what it belongs to is still
+    /// there.
+    pub(crate) fn publish_objects(
+        &self,
+        state: &mut KernelState,
+        creating: &CreateScope<'_>,
+        objects: &NewObjects,
+        request: &mut CreateAllocationRequest,
+        handles: &mut ReservedHandles,
+    ) -> Result<CreateAllocationResponse, KernelError> {
+        check_still_valid(state, creating)?;
+        let create = creating.shared.is_none();
+        let mut global = None;
+        if let Some(place) = objects.resource.filter(|it| it.created) {
+            if request.sharing != Sharing::None {
+                let total = request.allocations.iter().map(|it| it.len() as u64).sum();
+                let not_offered =
+                    EventKind::ShareRecorded { runtime: request.runtime.len() as u64, total };
+                self.log.emit(place.resource.subject(), not_offered);
+            }
+            if request.sharing == Sharing::Global {
+                let name = state.global_handles.reserve()?;
+                let of = place.resource.subject();
+                let handle = state.global_handles.publish(name, place.resource.into());
+                let shared = EventKind::HandleShared { handle: Hex(handle.0), of };
+                self.log.emit(creating.process.subject(), shared);
+                global = Some(handle);
+            }
+            if let Some(it) = state.resources.get_mut(place.resource) {
+                it.global = it.global.or(global);
+            }
+            if let Some(it) = state.resource_views.get_mut(place.view) {
+                it.published = true;
+                let device = it.device;
+                state.devices[device].resource_views.insert(place.view);
+            }
+        }
+        for (view, private) in objects.views.iter().zip(&request.allocations) {
+            let it = &mut state.views[*view];
+            it.stage = ViewStage::Live;
+            let (allocation, device) = (it.allocation, it.device);
+            if let Some(it) = objects.resource.and_then(|it| state.resource_views.get_mut(it.view))
+            {
+                it.views.insert(*view);
+            } else if let Some(it) = state.devices.get_mut(device) {
+                it.standalone_views.insert(*view);
+            }
+            // What a plain open did to its copy stays its own.
+            if let Some(it) = state.allocations.get_mut(allocation).filter(|_| create) {
+                it.private.clone_from(private);
+                it.in_transition = false;
+            }
+        }
+        let resource = objects.resource.and_then(|it| state.resource_views.get(it.view));
+        let resource = resource.map(|it| it.handle);
+        let skip = handles.len() - objects.views.len();
+        let allocations = handles[skip..].iter().map(ReservedHandle::handle).collect();
+        let new = objects.resource.filter(|it| it.created).map(|it| ObjectId::from(it.view));
+        let views = objects.views.iter().map(|view| ObjectId::from(*view));
+        for (name, to) in handles.drain(..).zip(new.into_iter().chain(views)) {
+            self.publish_handle(state, creating.process, name, to);
+        }
+        Ok(CreateAllocationResponse {
+            resource,
+            global,
+            allocations,
+            private: std::mem::take(&mut request.private),
+            privates: std::mem::take(&mut request.allocations),
+        })
+    }
+
+    /// Undoes a create or an open in reverse: what was opened is closed, what was created is
+    /// destroyed, a new resource with it.
+    ///
+    /// WINDOWS: that the driver sees these calls is our decision; pages do not say.
+    pub(crate) fn undo_create(
+        &self,
+        at: &mut Passive,
+        creating: &CreateScope<'_>,
+        permit: &DdiPermit<'_>,
+        objects: NewObjects,
+    ) {
+        let NewObjects { resource: place, allocations, views, .. } = objects;
+        let (guard, process) = (creating.device, Some(creating.process));
+        let component = DestroyScope { driver: &guard.driver, permit, process };
+        let (opened, unopened): (IdList<View>, IdList<View>) = {
+            let state = self.state.lock();
+            let opened =
+                |it: &Id<View>| state.views.get(*it).is_some_and(|it| it.driver_handle.is_some());
+            views.into_iter().partition(opened)
+        };
+        let made = |it: &Id<Allocation>| it.subject();
+        let resource = place.filter(|it| it.created).map(|it| it.resource.subject());
+        let ends: Vec<Subject> = allocations.iter().map(made).chain(resource).collect();
+        self.end_all_handle_data(|it| ends.contains(&it.keeps_alive));
+        for view in &opened {
+            self.log.emit(view.subject(), EventKind::ViewIdle {});
+        }
+        let state = self.state.lock();
+        let (mut orphans, mut state) =
+            self.close_views(at, &component, state, guard.device, &opened);
+        orphans.extend(unopened.into_iter().filter_map(|it| state.remove_view(it)));
+        if creating.shared.is_none() {
+            orphans = allocations; // Also those that never had a view.
+        }
+        let new = place.filter(|it| it.created);
+        let ended = new.and_then(|it| self.close_resource_view(&mut state, it.view));
+        drop(self.destroy_orphans(at, &component, state, &orphans, ended));
+    }
+}
+
+/// Whether the device still works and the resource is still named: for who parked, and again
+/// for who publishes.
+pub(crate) fn check_still_valid(
+    state: &KernelState,
+    creating: &CreateScope<'_>,
+) -> Result<(), KernelError> {
+    state.check_working(creating.device.device)?;
+    if let Some((global, resource)) = creating.shared {
+        let subject = resource.subject();
+        let there = state.global_handles.lookup(global) == Ok(resource.into());
+        return if there { Ok(()) } else { Err(KernelError::ResourceDestroyed(subject)) };
+    }
+    let Some(place) = creating.joins else { return Ok(()) };
+    let named = state.resource_views.get(place.view).is_some_and(|it| it.published);
+    if named { Ok(()) } else { Err(KernelError::ResourceDestroyed(place.resource.subject())) }
+}
+
+impl KernelState {
+    /// Enters the views that are about to be opened: their driver may use their names.
+    pub(crate) fn bind_view_handles(
+        &mut self,
+        creating: &CreateScope<'_>,
+        objects: &mut NewObjects,
+        handles: &[ReservedHandle],
+    ) {
+        let process = creating.process;
+        let (first, rest) = match objects.resource {
+            Some(place) if place.created => {
+                handles.split_first().map_or((None, handles), |(a, b)| (Some(a), b))
+            }
+            _ => (None, handles),
+        };
+        if let (Some(name), Some(place)) = (first, objects.resource) {
+            self.resource_views[place.view].handle = name.handle();
+            self.bind_handle(process, name, place.view.into());
+        }
+        for (name, allocation) in rest.iter().zip(&objects.allocations) {
+            let number = self.views.insert(View {
+                allocation: *allocation,
+                device: creating.device.device,
+                part_of: objects.resource.map(|it| it.view),
+                handle: name.handle(),
+                superseded: false,
+                stage: ViewStage::Unpublished,
+                driver_handle: None,
+                resident: 0,
+                was_resident: false,
+                not_written: false,
+                charged_group: None,
+                locks: 0,
+                retirement: None,
+            });
+            self.allocations[*allocation].views.push(number);
+            self.bind_handle(process, name, number.into());
+            objects.views.push(number);
+            objects.handles.push(name.handle());
+        }
+    }
+
+    fn bind_handle(&mut self, process: Id<Process>, name: &ReservedHandle, object: ObjectId) {
+        self.processes[process].handles.bind(name, object);
+    }
+}

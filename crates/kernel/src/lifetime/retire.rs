@@ -1,0 +1,473 @@
+//! The ends of views, and of what they were the last views of.
+//!
+//! Views go `Live → Retiring → Idle →` closed, and an allocation is unplaced before its last
+//! view is closed and gone after. One function, the flags are its arguments.
+//!
+//! # Invariants
+//!
+//! 1. A view is in one retirement, from the moment its name is closed.
+//! 2. A retirement waits for everything its device had queued before it was asked for, on all
+//!    nodes (packets of WDDM 2 name nothing); `AssumeNotInUse` skips that wait and no other.
+//!    So those of a device become ready in the order they were asked for.
+
+use crate::adapter::start::Adapter;
+use crate::base::error::{Argument, KernelError};
+use crate::base::id_list::Id;
+use crate::base::id_list::IdList;
+use crate::ddi::Driver;
+use crate::ddi::permit::{PermitKey, PermitKeys, PermitMode, ThreadingLevel};
+use crate::kernel::Kernel;
+use crate::lifetime::destroy::DestroyScope;
+use crate::lifetime::device::Device;
+use crate::lifetime::process::Process;
+use crate::lifetime::process::ProcessId;
+use crate::lock::StateGuard;
+use crate::memory::Extent;
+use crate::objects::handle_table::Handle;
+use crate::objects::resource::Resource;
+use crate::objects::resource::ResourceView;
+use crate::objects::view::View;
+use crate::objects::view::ViewStage;
+use crate::schedule::report::{Node, QueuePoint};
+use crate::state::KernelState;
+use flight::{EventKind, Kind, Passive, Subject, WaitResult, WaitToken};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The end of some views of one device.
+pub(crate) struct Retirement {
+    pub(crate) device: Id<Device>,
+    /// The view of a resource that ends as a whole.
+    pub(crate) resource_view: Option<Id<ResourceView>>,
+    pub(crate) views: IdList<View>,
+    /// Work that has to pass first, by node.
+    pub(crate) waits: Vec<QueuePoint>,
+    /// Who waits for it.
+    pub(crate) waiter: Option<WaitToken>,
+}
+
+/// What a client asks to destroy (`D3DKMT_DESTROYALLOCATION2`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DestroyAllocationRequest {
+    /// Whose views.
+    pub device: Handle,
+    /// Which.
+    pub target: DestroyTarget,
+    /// The client says that no queued work uses them (`AssumeNotInUse`).
+    pub assume_not_in_use: bool,
+    /// The call returns when they are closed (`SynchronousDestroy`).
+    pub synchronous: bool,
+}
+
+/// Which views.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DestroyTarget {
+    /// None: a device alone.
+    Nothing,
+    /// A resource, with all its members.
+    Resource(Handle),
+    /// These.
+    List(Vec<Handle>),
+}
+
+/// What to end.
+pub(crate) enum RetireTarget {
+    /// A device's view of a resource, with its views of all members.
+    Resource(Id<ResourceView>),
+    /// These views.
+    Views(IdList<View>),
+}
+
+/// A retirement, and whether it can run at once.
+pub(crate) struct StartedRetirement {
+    pub(crate) number: Id<Retirement>,
+    pub(crate) ready: bool,
+}
+
+impl Kernel {
+    /// Ends views (`D3DKMTDestroyAllocation2`). Their names are closed when this returns; with
+    /// `sync` they are closed too, and what they were the last views of is gone.
+    pub fn destroy(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        request: &DestroyAllocationRequest,
+    ) -> Result<(), KernelError> {
+        let guard; // Before the world, so that it is dropped after it.
+        let mut state = self.state.lock();
+        let device = state.resolve_handle::<Device>(process, Argument::Device, request.device)?;
+        if state.is_zombie(device) {
+            // WINDOWS: destroy calls on a lost device succeed (our decision); it is all gone.
+            return Ok(());
+        }
+        // Also a lost one is entered: what ends things always works.
+        guard = self.acquire_rundown(&mut state, device)?;
+        let ending = match &request.target {
+            DestroyTarget::Nothing => return Ok(()),
+            DestroyTarget::Resource(handle) => {
+                state.resource_retire_target(process, device, *handle)?
+            }
+            DestroyTarget::List(list) => state.list_retire_target(process, device, list)?,
+        };
+        let asked =
+            self.retire(&mut state, device, ending, request.assume_not_in_use, request.synchronous);
+        let Some(asked) = asked else { return Ok(()) };
+        let subject = asked.number.subject();
+        let token = request.synchronous.then(|| state.wait_token(asked.number)).flatten();
+        // WINDOWS: on the caller's thread when it can be done at once, else on a system
+        // worker (our decision).
+        if asked.ready {
+            state = self.run_retirement(at, state, asked.number, process.0);
+        }
+        let mut done = true;
+        // One that ran on this thread has rung already.
+        if let Some(token) = token.filter(|_| state.retirements.get(asked.number).is_some()) {
+            drop(state);
+            done = !matches!(self.park(at, subject, &token), WaitResult::Stuck(_));
+            state = self.state.lock();
+        }
+        self.log.emit(subject, EventKind::RetireReturned { done });
+        guard.release(&mut state);
+        if done { Ok(()) } else { Err(KernelError::Stuck) }
+    }
+
+    /// Closes the names of views and asks for their end. `None` when there is nothing to end.
+    pub(crate) fn retire(
+        &self,
+        state: &mut KernelState,
+        device: Id<Device>,
+        ending: RetireTarget,
+        assume: bool,
+        sync: bool,
+    ) -> Option<StartedRetirement> {
+        let (resource_view, views) = match ending {
+            RetireTarget::Views(views) => (None, views),
+            RetireTarget::Resource(it) => {
+                let view = state.resource_views.get(it)?;
+                // Members that a list destroyed before are in retirements of their own.
+                let live = |it: &&Id<View>| {
+                    state.views.get(**it).is_some_and(|it| it.stage == ViewStage::Live)
+                };
+                (Some(it), view.views.iter().filter(live).copied().collect())
+            }
+        };
+        let it = state.devices.get_mut(device)?;
+        it.retiring += 1;
+        let (process, lost) = (it.owner(), it.lost.is_some());
+        let waits = if assume || lost { Vec::new() } else { state.outstanding_work(device) };
+        let number = state.retirements.reserve();
+        let (subject, component) = (number.subject(), device.subject());
+        let count = u32::try_from(views.len()).unwrap_or(u32::MAX);
+        self.log.emit(
+            subject,
+            EventKind::RetireRequested {
+                device: component,
+                views: count,
+                assume_not_in_use: assume,
+                synchronous: sync,
+            },
+        );
+        for work in &waits {
+            if let QueuePoint::Context(context, packet) = *work {
+                let context = context.subject();
+                self.log.emit(subject, EventKind::RetireWaits { context, packet });
+            }
+        }
+        if let Some(view) = resource_view {
+            self.retire_resource_view(state, process, view, component, subject);
+        }
+        for view in &views {
+            let it = &mut state.views[*view];
+            it.stage = ViewStage::Retiring;
+            it.retirement = Some(number);
+            let handle = it.handle;
+            self.close_handle(state, process, handle);
+            self.close_instance_handles(state, process, *view);
+            self.log.emit(
+                view.subject(),
+                EventKind::ViewRetiring { by: component, retirement: subject },
+            );
+            self.drop_locks(state, *view);
+            state.clear_residency(*view, assume);
+        }
+        let ready = waits.is_empty();
+        let retirement = Retirement { device, resource_view, views, waits: waits, waiter: None };
+        state.retirements.fill(number, retirement);
+        if ready {
+            self.mark_idle(state, number);
+        } else if let Some(it) = state.devices.get_mut(device) {
+            it.retirements.push_back(number);
+        }
+        Some(StartedRetirement { number, ready })
+    }
+
+    fn retire_resource_view(
+        &self,
+        state: &mut KernelState,
+        process: Id<Process>,
+        view: Id<ResourceView>,
+        component: Subject,
+        retirement: Subject,
+    ) {
+        let it = &mut state.resource_views[view];
+        it.published = false;
+        let (handle, resource) = (it.handle, it.resource);
+        self.close_handle(state, process, handle);
+        self.log
+            .emit(view.subject(), EventKind::ResourceViewRetiring { by: component, retirement });
+        // WINDOWS: a global name holds nothing, and dies with the last local one (observed).
+        let others = state.resources.get(resource).map(|it| it.views.clone()).unwrap_or_default();
+        let named =
+            |it: &Id<ResourceView>| state.resource_views.get(*it).is_some_and(|it| it.published);
+        if !others.iter().any(named)
+            && let Some(global) = state.resources.get_mut(resource).and_then(|it| it.global.take())
+        {
+            let _ = state.global_handles.close(global); // It was live: it was the resource's.
+        }
+    }
+
+    fn mark_idle(&self, state: &mut KernelState, number: Id<Retirement>) {
+        let it = &state.retirements[number];
+        for view in &it.views {
+            if let Some(it) = state.views.get_mut(*view) {
+                it.stage = ViewStage::Idle;
+                self.log.emit(view.subject(), EventKind::ViewIdle {});
+            }
+        }
+        self.log.emit(number.subject(), EventKind::RetireIdle {});
+    }
+
+    /// Retirements that have become ready go idle and become jobs.
+    pub(crate) fn start_retirements(&self, state: &mut KernelState, ready: Vec<Id<Retirement>>) {
+        for number in ready {
+            self.mark_idle(state, number);
+            state.jobs.push_back(number);
+            self.wake_one(&self.work_available);
+        }
+    }
+
+    /// Runs a job if its pass can be had. Answers whether it ran.
+    pub(crate) fn try_retirement(&self, at: &mut Passive, number: Id<Retirement>) -> bool {
+        let permit; // Before the world, so that it is dropped after it.
+        let mut state = self.state.lock();
+        let Some((driver, keys)) = state.retirement_keys(number, None) else { return false };
+        if !state.handle_data_of(number).is_empty() || self.defer_for_paging(&mut state, number) {
+            return false;
+        }
+        let Some(place) = state.jobs.iter().position(|it| *it == number) else { return false };
+        let Some(taken) = self.try_acquire_permit(&mut state, keys) else { return false };
+        permit = taken;
+        state.jobs.remove(place);
+        let component = DestroyScope { driver: &driver, permit: &permit, process: None };
+        let mut state = self.finish_retirement(at, &component, state, number);
+        permit.release(&mut state);
+        true
+    }
+
+    /// Runs a retirement on this thread, waiting for its pass. Comes back with the world held.
+    pub(crate) fn run_retirement<'k>(
+        &'k self,
+        at: &mut Passive,
+        mut state: StateGuard<'k, KernelState>,
+        number: Id<Retirement>,
+        process: Id<Process>,
+    ) -> StateGuard<'k, KernelState> {
+        let Some((driver, keys)) = state.retirement_keys(number, Some(process)) else {
+            return state;
+        };
+        if self.defer_retirement(&mut state, driver.adapter, number) {
+            return state;
+        }
+        if self.defer_for_paging(&mut state, number) {
+            state.jobs.push_back(number);
+            return state;
+        }
+        let Ok((permit, state)) = self.acquire_permit_locked(at, state, keys) else {
+            // Whoever holds the pass cannot go on. The job runs if it ever does.
+            let mut state = self.state.lock();
+            state.jobs.push_back(number);
+            self.wake_one(&self.work_available);
+            return state;
+        };
+        let mut state = state;
+        // Who parked looks again: somebody may have wanted the memory meanwhile.
+        if self.defer_for_paging(&mut state, number) {
+            state.jobs.push_back(number);
+            permit.release(&mut state);
+            return state;
+        }
+        let component = DestroyScope { driver: &driver, permit: &permit, process: Some(process) };
+        let mut state = self.finish_retirement(at, &component, state, number);
+        permit.release(&mut state);
+        state
+    }
+}
+
+impl Kernel {
+    /// Whether paging work of what a retirement ends is not done. Memory that must be unmapped
+    /// is unmapped from here on.
+    fn defer_for_paging(&self, state: &mut KernelState, number: Id<Retirement>) -> bool {
+        if state.extents.is_empty() {
+            return false;
+        }
+        let mut pages = self.defer_for_mappings(state, number);
+        for extent in state.retiring_extents(number) {
+            pages |= !self.empty_extent(state, extent);
+        }
+        pages
+    }
+}
+
+impl Kernel {
+    /// Whether addresses still lead to what the views of a retirement show. They do not any more
+    /// from here on.
+    fn defer_for_mappings(&self, state: &mut KernelState, number: Id<Retirement>) -> bool {
+        let it = &state.retirements[number];
+        let views = it.views.clone();
+        if self.unmap_views(state, &views) {
+            return true;
+        }
+        // Of one that others have open as well only this part has to be done.
+        let pending = |it: &Id<View>| {
+            let extent = state.extent_of(*it).and_then(|it| state.extents.get(it));
+            extent.is_some_and(|it| it.pending > 0 && state.mmu(it.adapter).is_some())
+        };
+        views.iter().any(pending)
+    }
+}
+
+impl KernelState {
+    fn wait_token(&mut self, number: Id<Retirement>) -> Option<WaitToken> {
+        let waits = self.describe_retirement_waits(number);
+        let it = self.retirements.get_mut(number)?;
+        let token = WaitToken::new(format!("{number}{waits}"));
+        it.waiter = Some(token.clone());
+        Some(token)
+    }
+
+    /// Whom a retirement calls, and under which keys.
+    fn retirement_keys(
+        &self,
+        number: Id<Retirement>,
+        process: Option<Id<Process>>,
+    ) -> Option<(Arc<Driver>, PermitKeys)> {
+        let it = self.retirements.get(number)?;
+        let adapter = self.devices.get(it.device)?.adapter;
+        let driver = self.adapters.get(adapter)?.driver.clone();
+        let mut keys = ThreadingLevel::Zero.keys(adapter, driver.generation, process);
+        let resource = if let Some(view) = it.resource_view {
+            self.resource_views.get(view).map(|it| it.resource)
+        } else {
+            let first = it.views.first().and_then(|it| self.views.get(*it));
+            first.and_then(|it| self.allocations.get(it.allocation)?.resource)
+        };
+        keys.extend(resource.map(|it| (PermitKey::Resource(it), PermitMode::Exclusive)));
+        Some((driver, keys))
+    }
+
+    /// A device's view of a resource, to be ended as a whole.
+    fn resource_retire_target(
+        &self,
+        process: ProcessId,
+        device: Id<Device>,
+        handle: Handle,
+    ) -> Result<RetireTarget, KernelError> {
+        let argument = Argument::Resource;
+        let number = self.resolve_handle::<ResourceView>(process, argument, handle)?;
+        let owner = self.resource_views[number].device;
+        if owner == device {
+            return Ok(RetireTarget::Resource(number));
+        }
+        Err(KernelError::OtherDevice { argument, handle, owner: owner.subject() })
+    }
+
+    /// Views of a list: all of them or none.
+    fn list_retire_target(
+        &self,
+        process: ProcessId,
+        device: Id<Device>,
+        list: &[Handle],
+    ) -> Result<RetireTarget, KernelError> {
+        let mut views = IdList::with_capacity(list.len());
+        let mut seen = BTreeSet::new();
+        let mut first = None;
+        for (place, handle) in list.iter().enumerate() {
+            let argument = Argument::Allocation(place);
+            let number = self.resolve_view(process, argument, *handle)?;
+            let zombie = KernelError::Removed(number.subject());
+            let view = self.views.get(number).ok_or(zombie.clone())?;
+            if view.device != device {
+                let owner = view.device.subject();
+                return Err(KernelError::OtherDevice { argument, handle: *handle, owner });
+            }
+            if list.len() > 1 && !seen.insert(number) {
+                return Err(KernelError::Duplicate(*handle));
+            }
+            let resource = self.allocations.get(view.allocation).ok_or(zombie)?.resource;
+            if let Some(resource) = resource.filter(|resource| self.resources[*resource].shared) {
+                return Err(KernelError::SharedMember(resource.subject()));
+            }
+            let first = *first.get_or_insert(resource);
+            if first != resource {
+                let subject = |it: Option<Id<Resource>>| it.map(Id::subject);
+                return Err(KernelError::MixedList {
+                    first: subject(first),
+                    other: subject(resource),
+                });
+            }
+            views.push(number);
+        }
+        Ok(RetireTarget::Views(views))
+    }
+
+    /// The memory of the allocations whose last views a retirement ends.
+    fn retiring_extents(&self, retirement: Id<Retirement>) -> Vec<Id<Extent>> {
+        let it = &self.retirements[retirement];
+        let last = |view: &Id<View>| {
+            let allocation = self.allocations.get(self.views.get(*view)?.allocation)?;
+            let all = allocation.views.len() == 1
+                || allocation.views.iter().all(|other| it.views.contains(other));
+            all.then(|| allocation.extents())
+        };
+        it.views.iter().filter_map(last).flatten().collect()
+    }
+
+    /// The retirements of a device whose work has passed, taken off its queue.
+    pub(crate) fn retire_ready(&mut self, device: Id<Device>) -> Vec<Id<Retirement>> {
+        let mut ready = Vec::new();
+        while let Some(it) = self.devices.get(device)
+            && let Some(next) = it.retirements.front().copied()
+            && (it.lost.is_some() || self.is_retirement_idle(it.adapter, next))
+        {
+            ready.push(next);
+            self.devices[device].retirements.pop_front();
+        }
+        ready
+    }
+
+    fn is_retirement_idle(&self, adapter: Id<Adapter>, retirement: Id<Retirement>) -> bool {
+        let waits = self.retirements.get(retirement).map(|it| it.waits.as_slice());
+        waits.unwrap_or_default().iter().all(|it| self.is_work_done(adapter, *it))
+    }
+
+    /// What a retirement waits behind, in words.
+    pub(crate) fn describe_retirement_waits(&self, number: Id<Retirement>) -> String {
+        let Some(it) = self.retirements.get(number) else { return String::new() };
+        let message = |work: &QueuePoint| match *work {
+            QueuePoint::Context(context, packet) => format!(
+                ", behind packet {packet} of {}{}",
+                context.subject(),
+                self.describe_queue(context)
+            ),
+            QueuePoint::Node(node, fence) => {
+                format!(", behind fence {fence} of {}", self.node_subject(it.device, node))
+            }
+        };
+        it.waits.iter().map(message).collect()
+    }
+
+    pub(crate) fn node_subject(&self, device: Id<Device>, node: usize) -> Subject {
+        let adapter = self.devices.get(device).and_then(|it| self.adapters.get(it.adapter));
+        adapter.and_then(|it| it.nodes.get(node)).map_or(Kind::Node.subject(0), Node::subject)
+    }
+}

@@ -1,0 +1,200 @@
+//! Sharing: resources that other devices and processes open by a global name.
+//!
+//! # Invariants
+//!
+//! 1. A shared resource is sealed: its members are what they were when it was created.
+//! 2. An opener has a view of the resource and of every member, opened in one call. The
+//!    resource lives while any device has a view, and each ends its own, in any order.
+//! 3. A global name holds nothing: it ends with the last local one.
+
+use crate::base::error::{Argument, KernelError};
+use crate::base::id_list::Id;
+use crate::base::id_list::IdList;
+use crate::ddi::permit::{PermitKey, PermitMode, ThreadingLevel};
+use crate::kernel::Kernel;
+use crate::lifetime::create::{CreateAllocationRequest, CreateScope};
+use crate::lifetime::device::RundownGuard;
+use crate::lifetime::open::{NewObjects, check_still_valid};
+use crate::lifetime::process::ProcessId;
+use crate::lock::StateGuard;
+use crate::objects::allocation::Allocation;
+use crate::objects::handle_table::ObjectId;
+use crate::objects::handle_table::{Handle, HandleError, ReservedHandles};
+use crate::objects::resource::Resource;
+use crate::state::KernelState;
+use flight::{Component, Passive, RuleId, Subject};
+
+/// What an opener has to know (`D3DKMTQueryResourceInfo`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShareInfo {
+    /// The resource, for events.
+    pub resource: Subject,
+    /// How many bytes of the runtime's private data it has.
+    pub runtime: usize,
+    /// How many bytes of the driver's private data the resource has.
+    pub private: usize,
+    /// How many bytes of the driver's private data its members have together.
+    pub total: usize,
+    /// How many members it has.
+    pub members: usize,
+}
+
+/// What was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenResourceResponse {
+    /// The opener's name of the resource.
+    pub resource: Handle,
+    /// The opener's names of the members, in the order they were created.
+    pub allocations: Vec<Handle>,
+    /// The runtime's private data, as it was given at creation.
+    pub runtime: Vec<u8>,
+    /// The resource's private data for the driver, if a client gave it; what a driver supplied
+    /// for a standard allocation is not told.
+    pub private: Vec<u8>,
+    /// Each member's private data for the driver.
+    pub privates: Vec<Vec<u8>>,
+}
+
+impl Kernel {
+    /// What a shared resource has, for a device of its adapter.
+    pub fn share_info(
+        &self,
+        process: ProcessId,
+        device: Handle,
+        global: Handle,
+    ) -> Result<ShareInfo, KernelError> {
+        let guard = self.enter_device(process, device)?;
+        let state = self.state.lock();
+        let (number, it) = state.find_shared_resource(&guard, global)?;
+        let members = it.members.iter().filter_map(|it| state.allocations.get(*it));
+        Ok(ShareInfo {
+            resource: number.subject(),
+            runtime: it.runtime.len(),
+            private: it.private.len(),
+            total: members.map(|it| it.private.len()).sum(),
+            members: it.members.len(),
+        })
+    }
+
+    /// Opens a shared resource for a device (`D3DKMTOpenResource`).
+    pub fn open_resource(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        device: Handle,
+        global: Handle,
+    ) -> Result<OpenResourceResponse, KernelError> {
+        let guard = self.enter_device(process, device)?;
+        let (resource, members) = {
+            let state = self.state.lock();
+            let (resource, it) = state.find_shared_resource(&guard, global)?;
+            (resource, it.members.len())
+        };
+        let mut handles = {
+            let mut state = self.state.lock();
+            self.reserve_handles(&mut state, process.0, members + 1)?
+        };
+        let opens = Some((global, resource));
+        let creating =
+            CreateScope { process: process.0, device: &guard, joins: None, shared: opens };
+        let opened = self.open_with_permit(at, &creating, resource, &mut handles);
+        if opened.is_err() {
+            self.cancel_handles(&mut self.state.lock(), process.0, handles);
+        }
+        opened
+    }
+
+    /// The part that calls the driver. On failure everything but the names is undone.
+    fn open_with_permit(
+        &self,
+        at: &mut Passive,
+        creating: &CreateScope<'_>,
+        resource: Id<Resource>,
+        handles: &mut ReservedHandles,
+    ) -> Result<OpenResourceResponse, KernelError> {
+        let guard = creating.device;
+        let generation = guard.driver.generation;
+        let mut keys = ThreadingLevel::Zero.keys(guard.adapter, generation, creating.process);
+        keys.push((PermitKey::Resource(resource), PermitMode::Exclusive));
+        let permit = self.acquire_permit(at, keys)?;
+        let (mut objects, mut request, (runtime, private)) = {
+            let state = &mut *self.state.lock();
+            // Who parked looks again.
+            check_still_valid(state, creating)?;
+            let zombie = KernelError::ResourceDestroyed(resource.subject());
+            let it = state.resources.get(resource).ok_or(zombie)?;
+            let allocations: IdList<Allocation> = it.members.iter().copied().collect();
+            let private =
+                |it: &Id<Allocation>| state.allocations.get(*it).map(|it| it.private.clone());
+            let request = CreateAllocationRequest {
+                allocations: allocations.iter().filter_map(private).collect(),
+                private: it.private.clone(),
+                ..CreateAllocationRequest::default()
+            };
+            let runtime = it.runtime.clone();
+            let told = if it.standard { Vec::new() } else { it.private.clone() };
+            let place = Some(self.create_resource_view(state, guard, resource));
+            (
+                NewObjects { resource: place, allocations, ..NewObjects::default() },
+                request,
+                (runtime, told),
+            )
+        };
+        self.state.lock().bind_view_handles(creating, &mut objects, handles);
+        let before = request.allocations.clone();
+        let opened = self.open_allocations(at, &permit, creating, &mut request, &objects);
+        self.judge_edits(&objects, &before, &request.allocations);
+        request.allocations = before;
+        let finish = |mut state: StateGuard<'_, KernelState>| {
+            self.publish_objects(&mut state, creating, &objects, &mut request, handles)
+        };
+        match opened.and_then(finish) {
+            Ok(made) => Ok(OpenResourceResponse {
+                resource: made.resource.unwrap_or_default(),
+                allocations: made.allocations,
+                runtime,
+                private,
+                privates: made.privates,
+            }),
+            Err(why) => {
+                self.undo_create(at, creating, &permit, objects);
+                Err(why)
+            }
+        }
+    }
+
+    /// A plain open may read private data, not write it.
+    fn judge_edits(&self, objects: &NewObjects, before: &[Vec<u8>], after: &[Vec<u8>]) {
+        for ((view, before), after) in objects.views.iter().zip(before).zip(after) {
+            let about = view.subject();
+            let broken = (before != after).then(|| {
+                format!(
+                    "the private data of {about} was changed by a plain open: only a create may"
+                )
+            });
+            let place = "DxgkDdiOpenAllocation.pPrivateDriverData";
+            self.log.judge(RuleId::KMD_OPEN_002, Component::Driver, about, place, broken);
+        }
+    }
+}
+
+impl KernelState {
+    /// The shared resource a global name means, if it is on the device's adapter.
+    fn find_shared_resource(
+        &self,
+        guard: &RundownGuard<'_>,
+        global: Handle,
+    ) -> Result<(Id<Resource>, &Resource), KernelError> {
+        let error =
+            |why| KernelError::Handle { argument: Argument::SharedResource, handle: global, why };
+        let found = self.global_handles.lookup(global).map_err(error)?;
+        let ObjectId::Resource(resource) = found else {
+            return Err(error(HandleError::WrongKind(found.subject())));
+        };
+        let it = &self.resources[resource];
+        if it.adapter != guard.adapter {
+            return Err(KernelError::OtherAdapter(resource.subject()));
+        }
+        Ok((resource, it))
+    }
+}

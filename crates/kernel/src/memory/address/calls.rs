@@ -1,0 +1,547 @@
+//! What clients ask of their addresses: to reserve, to map, to free.
+
+use crate::adapter::start::Adapter;
+use crate::base::error::{Argument, KernelError};
+use crate::base::id_list::Id;
+use crate::base::id_list::IdList;
+use crate::ddi::operation::PAGE;
+use crate::kernel::Kernel;
+use crate::lifetime::device::Device;
+use crate::lifetime::process::ProcessId;
+use crate::memory::Extent;
+use crate::memory::address::AddressSpace;
+use crate::memory::address::fault::{FreedRange, PendingRange};
+use crate::memory::address::ranges::{Access, AddressBounds, Backing, LOWEST_ADDRESS, RangeState};
+use crate::memory::address::subject;
+use crate::memory::place::PagingPlan;
+use crate::memory::queue::PagingQueue;
+use crate::memory::residency::Residency;
+use crate::objects::handle_table::Handle;
+use crate::objects::view::View;
+use crate::state::KernelState;
+use flight::invariant;
+use flight::{EventKind, Passive};
+use std::ops::Range as Span;
+
+/// Addresses that were freed are remembered for reports, so many of them.
+const MAX_FREED: usize = 256;
+
+/// What a client wants at addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapSource {
+    /// Bytes of an allocation.
+    Allocation {
+        /// Its view.
+        view: Handle,
+        /// From where on.
+        offset: u64,
+        /// What may be done with them.
+        access: Access,
+    },
+    /// Reads are zero, writes are lost.
+    Zero,
+    /// Touching them is a fault.
+    NoAccess,
+}
+
+/// Addresses to map (`D3DDDI_MAPGPUVIRTUALADDRESS`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapAddressRequest {
+    /// Whose paging work it is.
+    pub queue: Handle,
+    /// Where; zero is anywhere between the others.
+    pub base: u64,
+    /// Not below.
+    pub minimum: u64,
+    /// The end is not above; zero is the end of all addresses.
+    pub maximum: u64,
+    /// How many bytes.
+    pub bytes: u64,
+    /// What is to be there.
+    pub source: MapSource,
+}
+
+/// Addresses to reserve (`D3DDDI_RESERVEGPUVIRTUALADDRESS`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReserveAddressRequest {
+    /// Whose paging work it is.
+    pub queue: Handle,
+    /// Where; zero is anywhere between the others.
+    pub base: u64,
+    /// Not below.
+    pub minimum: u64,
+    /// The end is not above; zero is the end of all addresses.
+    pub maximum: u64,
+    /// How many bytes.
+    pub bytes: u64,
+    /// Until something is mapped there, reads are zero.
+    pub zero: bool,
+}
+
+/// Where a client's addresses are, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapAddressResponse {
+    /// The first of them.
+    pub address: u64,
+    /// Whether they can be used.
+    pub residency: Residency,
+}
+
+impl Kernel {
+    /// Reserves addresses (`D3DKMTReserveGpuVirtualAddress`).
+    pub fn reserve_addresses(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        request: &ReserveAddressRequest,
+    ) -> Result<MapAddressResponse, KernelError> {
+        let (queue, guard) = {
+            let mut state = self.state.lock();
+            let (queue, device) = state.find_paging_queue(process, request.queue)?;
+            (queue, self.acquire_rundown(&mut state, device)?)
+        };
+        self.recheck_device(&guard)?;
+        let (space, span, mut state) = loop {
+            let state = self.state.lock();
+            state.find_paging_queue(process, request.queue)?;
+            let space =
+                state.space_of(process.0, guard.adapter).ok_or(KernelError::NoAddressSpace)?;
+            let bounds = AddressBounds {
+                minimum: request.minimum,
+                maximum: request.maximum,
+                alignment: LARGE,
+            };
+            let free = |made| made == RangeState::Free;
+            let span = self.choose_addresses(
+                &state,
+                space,
+                request.base,
+                request.bytes,
+                (bounds, true),
+                free,
+            )?;
+            if !request.zero || state.root_covers(space, span.end) {
+                break (space, span, state);
+            }
+            drop(state);
+            self.grow_root(at, &guard.driver, space, span.end)?;
+        };
+        let state = &mut *state;
+        let backing = if request.zero { Backing::Zero } else { Backing::Reserved };
+        let it = &mut state.spaces[space];
+        let reservation = it.addresses.reserve(span.clone(), backing);
+        let mut plan = PagingPlan::default();
+        if let Err(why) = self.plan_span(state, space, &span, &mut plan) {
+            state.spaces[space].addresses.free(&span);
+            self.start_paging(state, guard.adapter, plan, None);
+            return Err(why);
+        }
+        let when = self.start_plan(state, guard.adapter, queue, plan);
+        state.add_pending_range(space, &span, (queue, when), true);
+        let value = when.value();
+        self.log.emit(
+            subject(space),
+            EventKind::RangeReserved {
+                start: span.start,
+                end: span.end,
+                reservation,
+                backing: backing.name().into(),
+                base: request.base,
+                minimum: request.minimum,
+                maximum: request.maximum,
+                queue: Some(queue.subject()),
+                value,
+            },
+        );
+        Ok(MapAddressResponse { address: span.start, residency: when })
+    }
+
+    /// Maps something at addresses (`D3DKMTMapGpuVirtualAddress`).
+    pub fn map_addresses(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        request: &MapAddressRequest,
+    ) -> Result<MapAddressResponse, KernelError> {
+        let (queue, guard) = {
+            let mut state = self.state.lock();
+            let (queue, device) = state.find_paging_queue(process, request.queue)?;
+            (queue, self.acquire_rundown(&mut state, device)?)
+        };
+        self.recheck_device(&guard)?;
+        let (space, span, backing, mut state) = loop {
+            let state = self.state.lock();
+            state.find_paging_queue(process, request.queue)?;
+            let space =
+                state.space_of(process.0, guard.adapter).ok_or(KernelError::NoAddressSpace)?;
+            let (backing, alignment) =
+                state.resolve_map_source(process, guard.device, request.source, request.bytes)?;
+            let bounds =
+                AddressBounds { minimum: request.minimum, maximum: request.maximum, alignment };
+            let empty = !matches!(backing, Backing::Mapped { .. });
+            let fits = |made| match made {
+                RangeState::Free => true,
+                // WINDOWS: what a map call made is not emptied by another (documented).
+                RangeState::Used { reserved } => reserved || !empty,
+                RangeState::Mixed => false,
+            };
+            let span = self.choose_addresses(
+                &state,
+                space,
+                request.base,
+                request.bytes,
+                (bounds, false),
+                fits,
+            )?;
+            if !backing.has_entries() || state.root_covers(space, span.end) {
+                break (space, span, backing, state);
+            }
+            drop(state);
+            self.grow_root(at, &guard.driver, space, span.end)?;
+        };
+        let state = &mut *state;
+        let before = state.spaces.get(space).map(|it| it.addresses.parts(&span));
+        let it = &mut state.spaces[space];
+        it.addresses.set_backing(&span, backing);
+        it.freed.retain(|it| it.span.end <= span.start || span.end <= it.span.start);
+        let mut plan = PagingPlan::default();
+        if let Err(why) = self.plan_span(state, space, &span, &mut plan) {
+            state.undo_mapping(space, &span, before.unwrap_or_default());
+            self.start_paging(state, guard.adapter, plan, None);
+            return Err(why);
+        }
+        self.log_mapped(
+            state,
+            space,
+            &span,
+            backing,
+            (request.base, request.minimum, request.maximum, 0),
+        );
+        let when = self.start_plan(state, guard.adapter, queue, plan);
+        state.add_pending_range(space, &span, (queue, when), false);
+        self.log.emit(
+            subject(space),
+            EventKind::RangeMapReturned {
+                start: span.start,
+                end: span.end,
+                queue: Some(queue.subject()),
+                value: when.value(),
+            },
+        );
+        Ok(MapAddressResponse { address: span.start, residency: when })
+    }
+
+    /// Frees addresses, whole ranges or parts of them (`D3DKMTFreeGpuVirtualAddress`).
+    ///
+    /// What is still planned for them is done before, so nobody who gets them next is touched
+    /// by it.
+    pub fn free_addresses(
+        &self,
+        process: ProcessId,
+        adapter: Handle,
+        base: u64,
+        bytes: u64,
+    ) -> Result<(), KernelError> {
+        let state = &mut *self.state.lock();
+        let adapter = state.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
+        if !state.adapters.get(adapter).is_some_and(Adapter::is_running) {
+            return Err(KernelError::Removed(adapter.subject()));
+        }
+        let space = state.space_of(process.0, adapter).ok_or(KernelError::NoAddressSpace)?;
+        let span = base..base
+            .checked_add(bytes)
+            .ok_or(KernelError::AddressesNotInUse { start: base, bytes })?;
+        let it = state.spaces.get(space).ok_or(KernelError::NoAddressSpace)?;
+        if !matches!(it.addresses.state_of(&span), RangeState::Used { .. }) {
+            let meets = |it: &FreedRange| it.span.start < span.end && span.start < it.span.end;
+            let why = if it.freed.iter().any(meets) {
+                KernelError::AddressesFreed { start: base, bytes }
+            } else {
+                KernelError::AddressesNotInUse { start: base, bytes }
+            };
+            return Err(why);
+        }
+        self.free_span(state, space, &span, None);
+        Ok(())
+    }
+
+    /// Frees a span: its entries go, and the tables that nobody else needs.
+    fn free_span(
+        &self,
+        state: &mut KernelState,
+        space: Id<AddressSpace>,
+        span: &Span<u64>,
+        ends: Option<DestroyedExtent>,
+    ) {
+        let it = &mut state.spaces[space];
+        let adapter = it.adapter;
+        let had: Vec<Span<u64>> = it
+            .addresses
+            .parts(span)
+            .into_iter()
+            .filter(|it| it.1.backing.has_entries())
+            .map(|it| it.0)
+            .collect();
+        let of = ends.map(|it| it.extent);
+        // What its driver has reserved stays so, whoever frees what was mapped there.
+        let stays = ends.is_some() || it.addresses.is_driver_reserved(span);
+        let not_offered =
+            stays && it.addresses.state_of(span) == RangeState::Used { reserved: true };
+        if stays {
+            it.addresses.unmap(span);
+        } else {
+            it.addresses.free(span);
+        }
+        let during = state.working_contexts(space);
+        if let Some(it) = state.spaces.get_mut(space) {
+            it.freed.push_back(FreedRange { span: span.clone(), during });
+            it.pending_ranges.retain(|it| it.span.end <= span.start || span.end <= it.span.start);
+            if it.freed.len() > MAX_FREED {
+                it.freed.pop_front();
+            }
+        }
+        let (start, end, ended) = (span.start, span.end, ends.is_some());
+        self.log.emit(
+            subject(space),
+            EventKind::RangeFreed {
+                start,
+                end,
+                object_destroyed: ended,
+                still_reserved: not_offered,
+            },
+        );
+        let mut plan = PagingPlan::default();
+        for part in &had {
+            let steps = state.entry_steps(space, part, None);
+            // What ends waits until nothing leads to it any more.
+            plan.page_in.extend(steps.into_iter().map(|it| it.on_behalf_of(of)));
+        }
+        let zombie = if had.is_empty() {
+            Vec::new()
+        } else {
+            plan.page_in.extend(state.flush_step(space, span, of));
+            state.drop_tables(space, span, &mut plan.page_in)
+        };
+        self.start_paging(state, adapter, plan, None);
+        for extent in zombie {
+            self.release_extent(state, extent);
+        }
+    }
+
+    /// What views had mapped ends with them. Answers whether anything of it is not done.
+    pub(crate) fn unmap_views(&self, state: &mut KernelState, views: &[Id<View>]) -> bool {
+        let mut pending = false;
+        for view in views {
+            let Some(extent) = state.extent_of(*view) else { continue };
+            let adapter = state.extents[extent].adapter;
+            if state.mmu(adapter).is_none() {
+                return false;
+            }
+            for (space, span) in state.spans_of(adapter, *view) {
+                self.free_span(state, space, &span, Some(DestroyedExtent { extent }));
+                pending = true;
+            }
+        }
+        pending
+    }
+
+    /// The span a client gets: where it asked for, or somewhere within bounds.
+    fn choose_addresses(
+        &self,
+        state: &KernelState,
+        space: Id<AddressSpace>,
+        base: u64,
+        bytes: u64,
+        (bounds, reserve): (AddressBounds, bool),
+        fits: impl Fn(RangeState) -> bool,
+    ) -> Result<Span<u64>, KernelError> {
+        let it = state.spaces.get(space).ok_or(KernelError::NoAddressSpace)?;
+        if base == 0 {
+            let start = it.addresses.find(bytes, bounds).ok_or(KernelError::NoFreeAddresses)?;
+            return Ok(start..start + bytes);
+        }
+        let span = base..base.saturating_add(bytes);
+        let made = it.addresses.state_of(&span);
+        if fits(made) {
+            return Ok(span);
+        }
+        let (start, end) = (span.start, span.end);
+        let (why, error) = match made {
+            RangeState::Used { .. } => ("taken", KernelError::AddressesInUse { start, bytes }),
+            _ if start < LOWEST_ADDRESS || end > it.addresses.end() => {
+                ("outside", KernelError::AddressesMixed { start, bytes })
+            }
+            RangeState::Free | RangeState::Mixed => {
+                ("mixed", KernelError::AddressesMixed { start, bytes })
+            }
+        };
+        self.log
+            .emit(subject(space), EventKind::RangeFailed { start, end, reserve, why: why.into() });
+        Err(error)
+    }
+
+    /// Plans all that a span needs to be as its ranges say: tables, entries, and nothing
+    /// remembered from before.
+    pub(crate) fn plan_span(
+        &self,
+        state: &mut KernelState,
+        space: Id<AddressSpace>,
+        span: &Span<u64>,
+        plan: &mut PagingPlan,
+    ) -> Result<(), KernelError> {
+        let parts = state.spaces.get(space).map(|it| it.addresses.parts(span)).unwrap_or_default();
+        for (part, range) in &parts {
+            if range.backing.has_entries() {
+                self.create_tables(state, space, part, plan)
+                    .map_err(|why| KernelError::NoMemory { trim: why.missing })?;
+            }
+        }
+        let steps = state.entry_steps(space, span, None);
+        if !steps.is_empty() {
+            plan.page_in.extend(steps);
+            plan.page_in.extend(state.flush_step(space, span, None));
+        }
+        Ok(())
+    }
+
+    /// Says what a client has mapped.
+    pub(crate) fn log_mapped(
+        &self,
+        state: &KernelState,
+        space: Id<AddressSpace>,
+        span: &Span<u64>,
+        backing: Backing,
+        (base, minimum, maximum, request): (u64, u64, u64, u32),
+    ) {
+        let (view, offset) = match backing {
+            Backing::Mapped { view, offset, .. } => (Some(view), offset),
+            Backing::Reserved | Backing::Driver | Backing::NoAccess | Backing::Zero => (None, 0),
+        };
+        let of = view.and_then(|it| state.views.get(it)).map(|it| it.allocation.subject());
+        self.log.emit(
+            subject(space),
+            EventKind::RangeMapped {
+                start: span.start,
+                end: span.end,
+                view: view.map(Id::subject),
+                of,
+                backing: backing.name().into(),
+                offset,
+                base,
+                minimum,
+                maximum,
+                index: request,
+            },
+        );
+    }
+
+    /// Starts what a call planned. Answers when it is done.
+    pub(crate) fn start_plan(
+        &self,
+        state: &mut KernelState,
+        adapter: Id<Adapter>,
+        queue: Id<PagingQueue>,
+        plan: PagingPlan,
+    ) -> Residency {
+        if plan.page_in.is_empty() && plan.page_out.is_empty() {
+            return Residency::Resident;
+        }
+        let value = state.next_queue_value(queue);
+        self.start_paging(state, adapter, plan, Some((queue, value)));
+        Residency::Pending(value)
+    }
+}
+
+/// The end of what was mapped: whoever ends waits for it.
+#[derive(Clone, Copy)]
+struct DestroyedExtent {
+    extent: Id<Extent>,
+}
+
+/// What a reservation's ends are multiples of.
+pub(crate) const LARGE: u64 = 64 << 10;
+
+impl Residency {
+    /// The value of the queue's fence at which it is so; zero when it is so now.
+    pub fn value(self) -> u64 {
+        match self {
+            Residency::Resident => 0,
+            Residency::Pending(value) => value,
+        }
+    }
+}
+
+impl KernelState {
+    /// What a client wants at so many addresses, and how they are aligned.
+    pub(crate) fn resolve_map_source(
+        &self,
+        process: ProcessId,
+        device: Id<Device>,
+        waits: MapSource,
+        bytes: u64,
+    ) -> Result<(Backing, u64), KernelError> {
+        let MapSource::Allocation { view, offset, access } = waits else {
+            let zero = waits == MapSource::Zero;
+            return Ok((if zero { Backing::Zero } else { Backing::NoAccess }, PAGE));
+        };
+        let views = self.views_of(process, device, &[view])?;
+        let number = invariant(views.first().copied(), "one handle names one view");
+        let extent = self.extent_of(number).and_then(|it| self.extents.get(it));
+        let extent = extent.ok_or(KernelError::NoVideoMemory)?;
+        if offset.checked_add(bytes).is_none_or(|end| end > extent.bytes) {
+            let view = number.subject();
+            return Err(KernelError::OutsideAllocation { view, offset, bytes, size: extent.bytes });
+        }
+        let memory = self.memory(extent.adapter).map(|it| it.1);
+        let large = extent.requirements.segments.iter().any(|it| {
+            let segment = memory.and_then(|memory| memory.segment_numbered(it));
+            segment.is_some_and(|it| it.info.flags.large_pages)
+        });
+        let alignment = if large { LARGE } else { PAGE };
+        Ok((Backing::Mapped { view: number, offset, access }, alignment))
+    }
+
+    /// Where a view is mapped: spaces, and spans of their addresses.
+    ///
+    /// A view is mapped by its own process only.
+    pub(crate) fn spans_of(
+        &self,
+        adapter: Id<Adapter>,
+        view: Id<View>,
+    ) -> Vec<(Id<AddressSpace>, Span<u64>)> {
+        let process = self.devices[self.views[view].device].owner();
+        let spaces = self.spaces_of.get(&(process, adapter));
+        let spaces = spaces.map(IdList::as_slice).unwrap_or_default().iter();
+        let spans = spaces.filter_map(|number| Some((*number, self.spaces.get(*number)?)));
+        spans
+            .flat_map(|(number, it)| it.addresses.of_view(view).map(move |it| (number, it)))
+            .collect()
+    }
+
+    /// Remembers from when on a span can be used.
+    fn add_pending_range(
+        &mut self,
+        space: Id<AddressSpace>,
+        span: &Span<u64>,
+        (queue, when): (Id<PagingQueue>, Residency),
+        reserved: bool,
+    ) {
+        let done = self.paging_queues.get(queue).map_or(0, |it| it.last_signalled);
+        let it = &mut self.spaces[space];
+        it.pending_ranges.retain(|it| it.queue != queue || it.value > done);
+        if let Residency::Pending(value) = when {
+            it.pending_ranges.push(PendingRange { span: span.clone(), queue, value, reserved });
+        }
+    }
+
+    /// Puts back what a span was before a call that failed.
+    fn undo_mapping(
+        &mut self,
+        space: Id<AddressSpace>,
+        span: &Span<u64>,
+        before: Vec<(Span<u64>, crate::memory::address::ranges::AddressRange)>,
+    ) {
+        let it = &mut self.spaces[space];
+        it.addresses.restore(span, before);
+    }
+}

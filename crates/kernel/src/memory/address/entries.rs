@@ -1,0 +1,176 @@
+//! The entries of ranges: written when what is behind them comes, moves or goes.
+
+use crate::base::id_list::Id;
+use crate::ddi::mmu::{MmuFeatures, PageTableEntry};
+use crate::ddi::operation::{PAGE, Pages};
+use crate::memory::Owner;
+use crate::memory::address::AddressSpace;
+use crate::memory::address::pages;
+use crate::memory::address::ranges::{Access, Backing};
+use crate::memory::address::step::TableWrite;
+use crate::memory::{Extent, Location, Memory, PagingStep, segment_number};
+use crate::state::KernelState;
+use std::ops::Range as Span;
+
+impl KernelState {
+    /// Where an extent is mapped: spaces, and spans of their addresses.
+    pub(crate) fn mapped_spans(&self, extent: Id<Extent>) -> Vec<(Id<AddressSpace>, Span<u64>)> {
+        let Some(adapter) = self.extents.get(extent).map(|it| it.adapter) else {
+            return Vec::new();
+        };
+        if self.mmu(adapter).is_none() {
+            return Vec::new();
+        }
+        // Only views of an allocation are mapped: no table, and nothing of a context.
+        let owner = self.extents.get(extent).map(|it| it.owner);
+        let of = owner.and_then(|owner| match owner {
+            Owner::Allocation(allocation) => self.allocations.get(allocation),
+            _ => None,
+        });
+        let views = of.into_iter().flat_map(|it| it.views.iter().copied());
+        let mut spans: Vec<(Id<AddressSpace>, Span<u64>)> =
+            views.flat_map(|view| self.spans_of(adapter, view)).collect();
+        spans.sort_unstable_by_key(|it| (it.0, it.1.start));
+        spans
+    }
+
+    /// The steps after which an extent that has come is found at all its addresses.
+    pub(crate) fn page_in_entries(&self, extent: Id<Extent>) -> Vec<PagingStep> {
+        self.all_entries(extent, None)
+    }
+
+    /// The steps after which an extent is found at none of its addresses, nor remembered.
+    pub(crate) fn page_out_entries(&self, extent: Id<Extent>) -> Vec<PagingStep> {
+        self.all_entries(extent, Some(extent))
+    }
+
+    fn all_entries(&self, extent: Id<Extent>, leaving: Option<Id<Extent>>) -> Vec<PagingStep> {
+        let mut steps = Vec::new();
+        for (space, span) in self.mapped_spans(extent) {
+            steps.extend(self.entry_steps(space, &span, leaving));
+            steps.extend(self.flush_step(space, &span, Some(extent)));
+        }
+        steps
+    }
+
+    /// The steps that write the entries of a span as its ranges say, except that what is
+    /// `leaving` is not there any more.
+    ///
+    /// One operation is about one range in one table: its pages follow each other in the
+    /// allocation.
+    pub(crate) fn entry_steps(
+        &self,
+        space: Id<AddressSpace>,
+        span: &Span<u64>,
+        leaving: Option<Id<Extent>>,
+    ) -> Vec<PagingStep> {
+        let it = &self.spaces[space];
+        let Some((_, memory)) = self.memory(it.adapter) else { return Vec::new() };
+        let Some(mmu) = memory.mmu.as_ref() else { return Vec::new() };
+        let mut steps = Vec::new();
+        for row in mmu.geometry.rows(span) {
+            let Some(table) = it.tables.get(&(0, row.table)).copied() else { continue };
+            let mut write = |part: Span<u64>, backing: Backing| {
+                if part.start >= part.end {
+                    return;
+                }
+                let mut write = TableWrite {
+                    first: mmu.geometry.index(0, part.start),
+                    count: pages(part.end - part.start),
+                    ..TableWrite::invalidation(space, 0, table, part.start)
+                };
+                self.fill_entries(&mut write, backing, (memory, &mmu.features), leaving);
+                steps.extend(self.table_step(write));
+            };
+            let mut at = row.span.start;
+            for (part, range) in it.addresses.parts(&row.span) {
+                write(at..part.start, Backing::NoAccess);
+                at = part.end;
+                write(part, range.backing);
+            }
+            write(at..row.span.end, Backing::NoAccess);
+        }
+        steps
+    }
+
+    /// What the entries of a part of a range are.
+    fn fill_entries(
+        &self,
+        write: &mut TableWrite,
+        backing: Backing,
+        (memory, mmu): (&Memory, &MmuFeatures),
+        leaving: Option<Id<Extent>>,
+    ) {
+        match backing {
+            Backing::Reserved | Backing::Driver | Backing::NoAccess => (),
+            Backing::Zero => write.entries = vec![memory.zero_entry(mmu)],
+            Backing::Mapped { view, offset, access } => {
+                let number = self.extent_of(view);
+                let Some(extent) = number.and_then(|it| self.extents.get(it)) else { return };
+                (write.of, write.offset, write.protection) = (number, offset, access.driver);
+                if leaving == number {
+                    write.evicts = true;
+                    return;
+                }
+                if let Some(entries) = memory.entries(mmu, extent, offset, write.count, access) {
+                    (write.entries, write.repeat) = (entries, false);
+                }
+            }
+        }
+    }
+}
+
+impl Memory {
+    /// An entry behind which reads are zero.
+    ///
+    /// WINDOWS: a GPU that knows no such entries gets a page of the system's for it (our
+    /// reading: what stands in for them is not documented).
+    fn zero_entry(&self, mmu: &MmuFeatures) -> PageTableEntry {
+        let page = self.dummy.map_or(0, |it| it.start / PAGE);
+        if mmu.zero {
+            PageTableEntry { valid: true, zero: true, ..PageTableEntry::default() }
+        } else {
+            PageTableEntry {
+                valid: true,
+                read_only: mmu.read_only,
+                page,
+                ..PageTableEntry::default()
+            }
+        }
+    }
+
+    /// The entries of pages of an extent, where it will be; none if it will be in no segment.
+    fn entries(
+        &self,
+        mmu: &MmuFeatures,
+        extent: &Extent,
+        offset: u64,
+        count: u32,
+        access: Access,
+    ) -> Option<Vec<PageTableEntry>> {
+        let Location::Segment { segment, range } = &extent.location else { return None };
+        let info = &self.segments.get(*segment)?.info;
+        let one = PageTableEntry {
+            valid: true,
+            read_only: mmu.read_only && !access.write,
+            no_execute: mmu.no_execute && !access.execute,
+            ..PageTableEntry::default()
+        };
+        if info.flags.aperture {
+            // WINDOWS: pages of the system are reached as such, not through the aperture
+            // (documented: segment zero of an entry is the system's memory).
+            let coherent = info.flags.coherent && extent.requirements.flags.cached;
+            let runs = &extent.backing;
+            let pages = Pages { runs, first: offset / PAGE, count: u64::from(count) };
+            let entry = |at: u64| PageTableEntry { coherent, page: at / PAGE, ..one };
+            return Some(pages.addresses().map(entry).collect());
+        }
+        let first = (range.start() + offset) / PAGE;
+        let entry = |it: u32| PageTableEntry {
+            segment: segment_number(*segment),
+            page: first + u64::from(it),
+            ..one
+        };
+        Some((0..count).map(entry).collect())
+    }
+}

@@ -1,0 +1,196 @@
+//! What was at an address that a packet touched in vain.
+
+use crate::base::id_list::Id;
+use crate::kernel::Kernel;
+use crate::lifetime::context::Context;
+use crate::memory::address::AddressSpace;
+use crate::memory::address::ranges::Backing;
+use crate::memory::address::subject;
+use crate::memory::queue::PagingQueue;
+use crate::state::KernelState;
+use flight::{Component, EventKind, RuleId};
+use std::ops::Range as Span;
+
+/// Addresses that were freed lately.
+#[derive(Debug)]
+pub(crate) struct FreedRange {
+    pub(crate) span: Span<u64>,
+    /// The contexts that had work then, and how many packets they had ever been given.
+    pub(crate) during: Vec<(Id<Context>, u64)>,
+}
+
+/// Addresses that can be used when a queue's fence has a value.
+#[derive(Debug)]
+pub(crate) struct PendingRange {
+    pub(crate) span: Span<u64>,
+    pub(crate) queue: Id<PagingQueue>,
+    pub(crate) value: u64,
+    /// By a reservation, not a map.
+    pub(crate) reserved: bool,
+}
+
+/// What a packet did wrong at an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AddressFault {
+    pub(crate) address: u64,
+    space: Id<AddressSpace>,
+    cause: AddressFaultCause,
+    why: String,
+    /// The driver's word for what is mapped there, if that is not resident.
+    pub(crate) driver_handle: Option<usize>,
+}
+
+/// The rule it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AddressFaultCause {
+    /// Nothing is mapped there, or not yet.
+    Unmapped,
+    /// It is not reserved yet.
+    Unreserved,
+    /// It was freed while the packet was under way.
+    Freed,
+    /// What is mapped there is not resident: those rules say more.
+    NotResident,
+}
+
+impl Kernel {
+    /// Entry rules: a packet is done, or faulted at an address. Its addresses were there.
+    pub(crate) fn judge_address(
+        &self,
+        state: &KernelState,
+        context: Id<Context>,
+        fault: Option<&AddressFault>,
+    ) {
+        let adapter = state.devices[state.contexts[context].device].adapter;
+        if state.mmu(adapter).is_none() {
+            return;
+        }
+        if let Some(it) = fault {
+            let (space, address, why) = (subject(it.space), it.address, it.why.clone().into());
+            self.log.emit(context.subject(), EventKind::AddressFaulted { space, address, why });
+        }
+        let message = |cause: AddressFaultCause| {
+            let it = fault.filter(|it| it.cause == cause)?;
+            Some(format!("a packet of {context} touched address {:#x}, {}", it.address, it.why))
+        };
+        let place = "D3DKMTSubmitCommand";
+        let rules = [
+            (RuleId::GPUVA_MAP_007, AddressFaultCause::Unmapped),
+            (RuleId::GPUVA_RESERVE_004, AddressFaultCause::Unreserved),
+            (RuleId::GPUVA_FREE_002, AddressFaultCause::Freed),
+        ];
+        for (rule, cause) in rules {
+            self.log.judge(
+                rule,
+                state.component_of(context),
+                context.subject(),
+                place,
+                message(cause),
+            );
+        }
+    }
+}
+
+impl KernelState {
+    /// Who is to blame for the work of a context.
+    pub(crate) fn component_of(&self, context: Id<Context>) -> Component {
+        self.contexts[context].component
+    }
+
+    /// What is at an address for a packet of a context that faulted there: looked up when the
+    /// driver says so, for paging work goes on.
+    pub(crate) fn find_fault(&self, context: Id<Context>, address: u64) -> Option<AddressFault> {
+        let it = &self.contexts[context];
+        let device = &self.devices[it.device];
+        let space = self.space_of(device.owner(), device.adapter)?;
+        let packet = it.queue.done + 1;
+        let (cause, why, driver_handle) = self.describe_address(space, context, packet, address);
+        Some(AddressFault { address, space, cause, why, driver_handle: driver_handle })
+    }
+
+    fn describe_address(
+        &self,
+        number: Id<AddressSpace>,
+        context: Id<Context>,
+        packet: u64,
+        address: u64,
+    ) -> (AddressFaultCause, String, Option<usize>) {
+        let unmapped = |why: &str| (AddressFaultCause::Unmapped, why.to_owned(), None);
+        let Some(space) = self.spaces.get(number) else { return unmapped("of no process") };
+        let late = |it: &&PendingRange| {
+            let done = self.paging_queues.get(it.queue).map_or(u64::MAX, |it| it.last_signalled);
+            it.span.contains(&address) && done < it.value
+        };
+        let pending_ranges = space.pending_ranges.iter().rev().find(late);
+        let Some((span, range)) = space.addresses.at(address) else {
+            let freed = space.freed.iter().rev().find(|it| it.span.contains(&address));
+            let Some(freed) = freed else {
+                return unmapped("at which nothing was ever mapped");
+            };
+            let (start, end) = (freed.span.start, freed.span.end);
+            let was = |it: &(Id<Context>, u64)| it.0 == context && packet <= it.1;
+            return if freed.during.iter().any(was) {
+                let why = format!("of {start:#x} to {end:#x}, which was freed while it was queued");
+                (AddressFaultCause::Freed, why, None)
+            } else {
+                (
+                    AddressFaultCause::Unmapped,
+                    format!("of {start:#x} to {end:#x}, which was freed"),
+                    None,
+                )
+            };
+        };
+        if let Some(it) = pending_ranges {
+            let (queue, value) = (it.queue.subject(), it.value);
+            let (cause, what) = if it.reserved {
+                (AddressFaultCause::Unreserved, "reserved")
+            } else {
+                (AddressFaultCause::Unmapped, "mapped")
+            };
+            let why = format!("which is not {what} before {queue} signals {value}");
+            return (cause, why, None);
+        }
+        let (start, end) = (span.start, span.end);
+        match range.backing {
+            Backing::Reserved | Backing::Driver | Backing::NoAccess | Backing::Zero => {
+                let why = format!(
+                    "of {start:#x} to {end:#x}, which is {}: nothing is mapped there",
+                    range.backing.name()
+                );
+                (AddressFaultCause::Unmapped, why, None)
+            }
+            Backing::Mapped { view, access, .. } => {
+                let extent = self.extent_of(view).and_then(|it| self.extents.get(it));
+                let of = extent.map_or(view.subject(), |it| it.owner.subject());
+                let there = extent.is_some_and(|it| it.segment().is_some() && it.pending == 0);
+                let what = format!("of {start:#x} to {end:#x}, where {of} is mapped");
+                if there && !access.write {
+                    (AddressFaultCause::NotResident, format!("{what} to be read only"), None)
+                } else {
+                    let driver_handle = extent.filter(|_| !there).map(|it| it.driver_handle);
+                    (
+                        AddressFaultCause::NotResident,
+                        format!("{what}, which is not resident"),
+                        driver_handle,
+                    )
+                }
+            }
+        }
+    }
+
+    /// The contexts of a space's process that have work, and how many packets they had.
+    pub(crate) fn working_contexts(&self, space: Id<AddressSpace>) -> Vec<(Id<Context>, u64)> {
+        let Some(it) = self.spaces.get(space) else { return Vec::new() };
+        let works = |number: Id<Context>| {
+            let it = self.contexts.get(number).filter(|it| it.queue.queued > it.queue.done)?;
+            Some((number, it.queue.queued))
+        };
+        let all = it.process.into_iter().flat_map(|process| self.devices_on(process, it.adapter));
+        let mut all: Vec<(Id<Context>, u64)> = all
+            .filter_map(|device| self.devices.get(device))
+            .flat_map(|it| it.contexts.iter().copied().filter_map(works))
+            .collect();
+        all.sort_unstable();
+        all
+    }
+}

@@ -1,0 +1,169 @@
+//! The shape of page tables: which entry of which table an address goes through.
+
+use crate::ddi::mmu::{MmuFeatures, TableLevel};
+use std::ops::Range as Span;
+
+/// How many bits of an address find a byte in a page.
+const PAGE_BITS: u32 = 12;
+/// No GPU has more levels than this.
+const MAX_LEVELS: usize = 6;
+/// Addresses have at most so many bits.
+const MAX_ADDRESS_BITS: u32 = 63;
+
+/// The levels of an adapter, the one with the entries of pages first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    levels: Vec<TableLevel>,
+}
+
+/// Entries of one table, next to each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableSlice {
+    /// Which table of the level.
+    pub(crate) table: u64,
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+    /// The addresses that go through them.
+    pub(crate) span: Span<u64>,
+}
+
+impl Geometry {
+    /// The shape a driver describes, or what is wrong with it.
+    pub(crate) fn new(mmu: &MmuFeatures) -> Result<Self, String> {
+        let levels = mmu.levels.clone();
+        let count = levels.len();
+        if !(2..=MAX_LEVELS).contains(&count) {
+            return Err(format!("page tables have {count} levels; 2 to {MAX_LEVELS} can be"));
+        }
+        if let Some(it) = levels.iter().find(|it| !(1..=24).contains(&it.index_bits)) {
+            return Err(format!("a page table is indexed by {} bits", it.index_bits));
+        }
+        if let Some(it) = levels.iter().find(|it| it.bytes == 0 || it.bytes > 1 << 28) {
+            return Err(format!("a page table has {:#x} bytes", it.bytes));
+        }
+        let crooked = |it: &&TableLevel| it.alignment != 0 && !it.alignment.is_power_of_two();
+        if let Some(it) = levels.iter().find(crooked) {
+            return Err(format!("a page table is aligned to {:#x}", it.alignment));
+        }
+        let bits = levels.iter().map(|it| it.index_bits).sum::<u32>() + PAGE_BITS;
+        if bits > MAX_ADDRESS_BITS || mmu.address_bits > bits || mmu.address_bits <= PAGE_BITS + 4 {
+            let message = mmu.address_bits;
+            return Err(format!("addresses have {message} bits, and page tables translate {bits}"));
+        }
+        Ok(Self { levels })
+    }
+
+    /// The level of the root.
+    pub(crate) fn top(&self) -> u32 {
+        u32::try_from(self.levels.len()).unwrap_or(1) - 1
+    }
+
+    pub(crate) fn level(&self, level: u32) -> TableLevel {
+        self.levels.get(level as usize).copied().unwrap_or_default()
+    }
+
+    /// How many bits of an address are below an entry of a level.
+    fn shift(&self, level: u32) -> u32 {
+        PAGE_BITS + self.levels.iter().take(level as usize).map(|it| it.index_bits).sum::<u32>()
+    }
+
+    /// How many bits of an address are below a table of a level.
+    fn reach(&self, level: u32) -> u32 {
+        self.shift(level) + self.level(level).index_bits
+    }
+
+    /// How many entries a table of a level has.
+    pub(crate) fn entries(&self, level: u32) -> u32 {
+        1_u32 << self.level(level).index_bits.min(31)
+    }
+
+    /// The addresses that go through a table.
+    pub(crate) fn span(&self, level: u32, table: u64) -> Span<u64> {
+        let reach = self.reach(level);
+        table << reach..(table + 1) << reach
+    }
+
+    /// How many bytes of addresses one leaf table translates.
+    pub(crate) fn leaf_span(&self) -> u64 {
+        1 << self.reach(0)
+    }
+
+    /// The table of a level that an address goes through.
+    pub(crate) fn table(&self, level: u32, address: u64) -> u64 {
+        address >> self.reach(level)
+    }
+
+    /// The entry of its table that an address goes through.
+    pub(crate) fn index(&self, level: u32, address: u64) -> u32 {
+        let mask = (1_u64 << self.level(level).index_bits) - 1;
+        u32::try_from((address >> self.shift(level)) & mask).unwrap_or(u32::MAX)
+    }
+
+    /// The entries of pages for a span, table by table.
+    pub(crate) fn rows(&self, span: &Span<u64>) -> Vec<TableSlice> {
+        let mut rows = Vec::new();
+        let mut at = span.start;
+        while at < span.end {
+            let table = self.table(0, at);
+            let end = self.span(0, table).end.min(span.end);
+            let count = u32::try_from((end - at) >> PAGE_BITS).unwrap_or(u32::MAX);
+            rows.push(TableSlice { table, first: self.index(0, at), count, span: at..end });
+            at = end;
+        }
+        rows
+    }
+
+    /// The tables of a level that a span goes through.
+    pub(crate) fn tables(&self, level: u32, span: &Span<u64>) -> Span<u64> {
+        let last = span.end.saturating_sub(1).max(span.start);
+        self.table(level, span.start)..self.table(level, last) + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(bits: &[u32]) -> Geometry {
+        let level = |bits: &u32| TableLevel {
+            index_bits: *bits,
+            segment: 2,
+            system_segment: 2,
+            bytes: 8 << bits,
+            alignment: 4096,
+        };
+        let address_bits = 12 + bits.iter().sum::<u32>();
+        let levels = bits.iter().map(level).collect();
+        Geometry::new(&MmuFeatures { address_bits, levels, ..MmuFeatures::default() }).unwrap()
+    }
+
+    #[test]
+    fn an_address_goes_through_one_entry_of_each_level() {
+        let it = shape(&[9, 9, 9, 9]);
+        let address = (5 << 39) | (6 << 30) | (7 << 21) | (8 << 12);
+        assert_eq!([0, 1, 2, 3].map(|level| it.index(level, address)), [8, 7, 6, 5]);
+        assert_eq!(it.table(3, address), 0);
+        assert_eq!(it.table(2, address), 5);
+        assert_eq!(it.span(0, it.table(0, address)).start, address & !0x1f_ffff);
+        assert_eq!(it.top(), 3);
+    }
+
+    #[test]
+    fn a_span_is_cut_at_the_ends_of_tables() {
+        let it = shape(&[4, 10]);
+        let rows = it.rows(&(0xe000..0x22000));
+        let message: Vec<_> = rows.iter().map(|it| (it.table, it.first, it.count)).collect();
+        assert_eq!(message, [(0, 14, 2), (1, 0, 16), (2, 0, 2)]);
+        assert_eq!(it.tables(0, &(0xe000..0x22000)), 0..3);
+        assert_eq!(it.leaf_span(), 0x10000);
+    }
+
+    #[test]
+    fn a_shape_that_cannot_be_is_refused() {
+        let mmu = MmuFeatures { address_bits: 40, ..MmuFeatures::default() };
+        assert!(Geometry::new(&mmu).is_err());
+        let level = TableLevel { index_bits: 9, bytes: 4096, ..TableLevel::default() };
+        let few = MmuFeatures { address_bits: 48, levels: vec![level; 2], ..mmu };
+        assert!(Geometry::new(&few).is_err());
+    }
+}

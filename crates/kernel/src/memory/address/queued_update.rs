@@ -1,0 +1,178 @@
+//! Updates of addresses that a fence holds back, and that signal it.
+//!
+//! # Invariants
+//!
+//! 1. An update is applied when its fence has its value, and not before. One that waits holds up
+//!    no other.
+//! 2. Its fence has the next value when all its entries are written.
+//! 3. So many wait at most ([`MOST`]); whoever brings one more waits until one of them is applied.
+
+use crate::base::error::KernelError;
+use crate::base::id_list::Id;
+use crate::kernel::{Kernel, WaitOutcome};
+use crate::lifetime::device::Device;
+use crate::lifetime::device::DeviceLoss;
+use crate::lifetime::process::ProcessId;
+use crate::memory::Paging;
+use crate::memory::address::AddressSpace;
+use crate::memory::address::subject;
+use crate::memory::address::update::{CheckedUpdate, UpdateAddressRequest};
+use crate::objects::handle_table::Handle;
+use crate::state::KernelState;
+use crate::sync::SyncObject;
+use flight::{EventKind, Passive};
+
+/// How many updates of a space wait at most.
+///
+/// WINDOWS: the page speaks of operations; a call counts as one here (our reading).
+const MAX_QUEUED: usize = 128;
+
+/// The fence of an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FenceValue {
+    pub(crate) object: Id<SyncObject>,
+    /// The value it waits for; the next one says that it is done.
+    pub(crate) value: u64,
+}
+
+/// An update whose entries are being written.
+pub(crate) struct PendingUpdate {
+    /// The paging work that writes them.
+    pub(crate) paging: Id<Paging>,
+    pub(crate) space: Id<AddressSpace>,
+    pub(crate) update: u32,
+    pub(crate) fence: FenceValue,
+}
+
+impl Kernel {
+    /// Changes what is at reserved addresses when a fence has a value. There is room for its
+    /// root already.
+    pub(crate) fn queue_update(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        (device, space): (Id<Device>, Id<AddressSpace>),
+        request: &UpdateAddressRequest,
+        fence: (Handle, u64),
+    ) -> Result<(), KernelError> {
+        let about = subject(space);
+        let what = |_: &KernelState| {
+            format!("an update of {about}: {MAX_QUEUED} wait, or its root changes")
+        };
+        let act = |state: &mut KernelState| {
+            if let Err(why) = state.check_working(device) {
+                return Some(Err(why));
+            }
+            // What is written into a root that goes is lost.
+            if state.spaces.get(space).is_some_and(|it| it.growing_root) {
+                return None;
+            }
+            let judged = state.check_update(process, device, space, &request.operations);
+            let mut judged = match judged {
+                Ok(judged) => judged,
+                Err(why) => return Some(Err(why)),
+            };
+            let object = match self.find_update_fence(state, process, device, fence) {
+                Ok(object) => object,
+                Err(why) => return Some(Err(why)),
+            };
+            let fence = FenceValue { object, value: fence.1 };
+            let met = state.is_fence_reached(fence);
+            let waiting = state.updates.iter().filter(|(_, it)| it.space == space).count();
+            if !met && waiting >= MAX_QUEUED {
+                return None;
+            }
+            judged.fence = Some(fence);
+            judged.update = state.number_update(space);
+            state.retain_fence(fence);
+            if met {
+                return Some(self.apply_update(state, &judged));
+            }
+            let (update, of) = (judged.update, object.subject());
+            let number = state.updates.insert(judged);
+            self.log.emit(about, EventKind::UpdateQueued { update, of, fence_value: fence.value });
+            self.begin_update_wait(state, (number, space), (process.0, device), fence);
+            Some(Ok(()))
+        };
+        match self.try_until(at, about, None, what, act) {
+            WaitOutcome::Done(result) => result,
+            WaitOutcome::TimedOut | WaitOutcome::Stuck => Err(KernelError::Stuck),
+        }
+    }
+
+    /// The fence of an update has its value.
+    pub(crate) fn apply_due_update(&self, state: &mut KernelState, number: Id<CheckedUpdate>) {
+        // It may have been dropped with its device.
+        let Some(it) = state.updates.get_mut(number) else { return };
+        it.due = state.spaces.get(it.space).is_some_and(|it| it.growing_root);
+        if it.due {
+            return; // Whoever changes the root applies it then.
+        }
+        let judged = state.updates.remove(number);
+        if self.apply_update(state, &judged).is_err() {
+            // There is nobody to tell, as for a packet.
+            self.mark_lost(state, judged.device, DeviceLoss::OutOfMemory);
+        }
+        self.wake_all(state);
+    }
+
+    /// The root of a space has changed, or does not: what waited for that alone is applied.
+    pub(crate) fn apply_deferred_updates(&self, state: &mut KernelState, space: Id<AddressSpace>) {
+        let due = state.updates.iter().filter(|(_, it)| it.space == space && it.due);
+        let due: Vec<Id<CheckedUpdate>> = due.map(|it| it.0).collect();
+        for number in due {
+            self.apply_due_update(state, number);
+        }
+    }
+
+    /// Its device ends: it is never applied.
+    pub(crate) fn drop_update(&self, state: &mut KernelState, number: Id<CheckedUpdate>) {
+        // It may have been applied already.
+        let Some(judged) = state.updates.take(number) else { return };
+        let update = judged.update;
+        self.log.emit(subject(judged.space), EventKind::UpdateCancelled { update });
+        if let Some(fence) = judged.fence {
+            self.release_fence(state, fence);
+        }
+        self.wake_all(state);
+    }
+
+    /// An update was applied: its fence is signalled when that work is done, or now if there is
+    /// none.
+    pub(crate) fn finish_queued_update(
+        &self,
+        state: &mut KernelState,
+        it: &CheckedUpdate,
+        paging: Option<Id<Paging>>,
+    ) {
+        let Some(fence) = it.fence else { return };
+        let (space, update) = (it.space, it.update);
+        match paging {
+            Some(paging) => state.updating.push(PendingUpdate { paging, space, update, fence }),
+            None => self.finish_update(state, space, update, fence),
+        }
+    }
+
+    /// Paging work is over: the updates that it was for are done.
+    pub(crate) fn finish_updates(&self, state: &mut KernelState, paging: Id<Paging>) {
+        while let Some(place) = state.updating.iter().position(|it| it.paging == paging) {
+            let PendingUpdate { space, update, fence, .. } = state.updating.remove(place);
+            self.finish_update(state, space, update, fence);
+        }
+    }
+
+    fn finish_update(
+        &self,
+        state: &mut KernelState,
+        space: Id<AddressSpace>,
+        update: u32,
+        fence: FenceValue,
+    ) {
+        self.signal_update(state, fence);
+        let of = fence.object.subject();
+        self.log
+            .emit(subject(space), EventKind::UpdateDone { update, of, fence_value: fence.value });
+        self.release_fence(state, fence);
+        self.resume_satisfied(state);
+    }
+}

@@ -1,0 +1,79 @@
+//! Page tables whose bytes were lost, with the power or by a reset: written again.
+
+use crate::base::id_list::Id;
+use crate::ddi::Driver;
+use crate::ddi::permit::DdiPermit;
+use crate::kernel::Kernel;
+use crate::memory::PagingStep;
+use crate::memory::address::AddressSpace;
+use crate::memory::address::step::TableWrite;
+use crate::memory::place::PagingPlan;
+use crate::state::KernelState;
+use flight::Passive;
+use flight::invariant;
+
+impl Kernel {
+    /// Writes all tables of an adapter again: the system's with the CPU, at once; those of clients
+    /// by paging work, before anything else that is planned from here on.
+    ///
+    /// WINDOWS: the system's are written as at the start (documented).
+    pub(crate) fn restore_tables(&self, at: &mut Passive, permit: &DdiPermit<'_>, driver: &Driver) {
+        let adapter = driver.adapter;
+        let system = {
+            let state = self.state.lock();
+            let Some(mmu) = state.mmu(adapter) else { return };
+            let space = invariant(mmu.system, "what is restored was started");
+            let mut steps = state.table_steps(space);
+            steps.extend(state.linear_steps(adapter, space));
+            steps
+        };
+        for step in &system {
+            let _ = self.write_now(at, permit, driver, step); // A refusal is judged as such.
+        }
+        let state = &mut *self.state.lock();
+        let spaces = state.spaces.iter().filter(|it| it.1.adapter == adapter);
+        let clients = spaces.filter(|it| it.1.process.is_some());
+        let clients: Vec<Id<AddressSpace>> = clients.map(|it| it.0).collect();
+        let mut plan = PagingPlan::default();
+        for space in clients {
+            plan.page_in.extend(state.table_steps(space));
+            plan.page_in.extend(state.range_steps(space));
+            plan.page_in.extend(state.flush_step(space, &(0..0), None));
+        }
+        self.start_paging(state, adapter, plan, None);
+    }
+}
+
+impl KernelState {
+    /// All tables of a space as they are without a range: invalid, and each in the one above it.
+    pub(crate) fn table_steps(&self, space: Id<AddressSpace>) -> Vec<PagingStep> {
+        let it = &self.spaces[space];
+        let Some(geometry) = self.mmu(it.adapter).map(|it| it.geometry.clone()) else {
+            return Vec::new();
+        };
+        let mut steps = Vec::new();
+        for ((level, table), extent) in it.tables.iter().rev() {
+            let root = *level == geometry.top();
+            let count = if root { it.root.entries } else { geometry.entries(*level) };
+            let address = geometry.span(*level, *table).start;
+            let write = TableWrite::invalidation(space, *level, *extent, address);
+            steps.extend(self.table_step(TableWrite { count, initial: true, ..write }));
+            if !root {
+                steps.extend(self.parent_entry_step(
+                    space,
+                    &geometry,
+                    (*level, *table),
+                    Some(*extent),
+                ));
+            }
+        }
+        steps
+    }
+
+    /// What the ranges of a space have in its tables.
+    fn range_steps(&self, space: Id<AddressSpace>) -> Vec<PagingStep> {
+        let it = &self.spaces[space];
+        let ranges = it.addresses.all().filter(|it| it.1.backing.has_entries());
+        ranges.flat_map(|it| self.entry_steps(space, &it.0, None)).collect()
+    }
+}

@@ -1,0 +1,322 @@
+//! Steps of paging work that write page tables, and what they say to a driver.
+
+use crate::base::id_list::Id;
+use crate::ddi::mmu::{PageTableEntry, TableAddress, TableUpdate, UpdateMode};
+use crate::ddi::operation::{Operation, PAGE};
+use crate::kernel::Kernel;
+use crate::memory::Extent;
+use crate::memory::Paging;
+use crate::memory::address::AddressSpace;
+use crate::memory::address::ranges::Backing;
+use crate::memory::{PagingOperation, PagingStep};
+use crate::state::KernelState;
+use flight::{
+    EventKind, HardwareModel, Kind, PageTableWrite, Subject, TableEntry, TableRoot, TlbFlush,
+};
+use std::sync::Arc;
+
+/// Entries to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableWrite {
+    pub(crate) space: Id<AddressSpace>,
+    pub(crate) level: u32,
+    /// The extent of the table.
+    pub(crate) table: Id<Extent>,
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+    /// One for each, or one for all.
+    pub(crate) entries: Vec<PageTableEntry>,
+    pub(crate) repeat: bool,
+    pub(crate) initial: bool,
+    pub(crate) evicts: bool,
+    /// The first address that they translate.
+    pub(crate) address: u64,
+    /// The extent behind them.
+    pub(crate) of: Option<Id<Extent>>,
+    pub(crate) offset: u64,
+    pub(crate) protection: u64,
+}
+
+/// What an operation on a table says, taken out of the world.
+pub(crate) struct TableContext {
+    process: usize,
+    address: TableAddress,
+    driver_handle: Option<usize>,
+    of: Option<Subject>,
+    space: Subject,
+    owner: Option<Subject>,
+    /// The segment of the table, and where it is there.
+    location: (u32, u64),
+    root: TableRoot,
+    index_bits: Vec<u32>,
+    hardware: Arc<dyn HardwareModel>,
+    /// The CPU writes it: there is no buffer.
+    pub(crate) by_cpu: bool,
+}
+
+impl TableWrite {
+    /// One that makes the first entry of a table invalid.
+    pub(crate) fn invalidation(
+        space: Id<AddressSpace>,
+        level: u32,
+        table: Id<Extent>,
+        address: u64,
+    ) -> Self {
+        Self {
+            space,
+            level,
+            table,
+            first: 0,
+            count: 1,
+            entries: vec![PageTableEntry::default()],
+            repeat: true,
+            initial: false,
+            evicts: false,
+            address,
+            of: None,
+            offset: 0,
+            protection: 0,
+        }
+    }
+
+    /// What all its entries are, in a word.
+    fn entry_kind(&self) -> &'static str {
+        match self.entries.first() {
+            Some(it) if it.zero => "zero",
+            Some(it) if it.valid && self.level > 0 => "table",
+            Some(it) if it.valid => "page",
+            _ => "invalid",
+        }
+    }
+}
+
+impl PagingOperation {
+    /// The extents it is done for besides its own, which cannot end before.
+    pub(crate) fn dependent_extents(&self) -> &[Id<Extent>] {
+        match self {
+            PagingOperation::Table(it) => it.of.as_slice(),
+            PagingOperation::Flush { of, .. } => of,
+            _ => &[],
+        }
+    }
+
+    /// The space whose tables it is about.
+    pub(crate) fn space(&self) -> Option<Id<AddressSpace>> {
+        match self {
+            PagingOperation::Table(it) => Some(it.space),
+            PagingOperation::Flush { space, .. } => Some(*space),
+            _ => None,
+        }
+    }
+}
+
+impl PagingStep {
+    /// The same for another extent, which cannot end before it is done.
+    pub(crate) fn on_behalf_of(mut self, extent: Option<Id<Extent>>) -> Self {
+        if let PagingOperation::Table(it) = &mut self.operation
+            && extent.is_some()
+        {
+            Arc::make_mut(it).of = extent;
+        }
+        self
+    }
+}
+
+impl TableContext {
+    /// What the driver is asked to do.
+    pub(crate) fn operation<'a>(&'a self, what: &'a PagingOperation) -> Option<Operation<'a>> {
+        match what {
+            PagingOperation::Table(it) => Some(Operation::UpdateTable(TableUpdate {
+                process: self.process,
+                level: it.level,
+                table: self.address,
+                first: it.first,
+                count: it.count,
+                entries: &it.entries,
+                repeat: it.repeat,
+                initial: it.initial,
+                evicts: it.evicts,
+                address: it.address,
+                driver_handle: self.driver_handle,
+                offset: it.offset,
+                protection: it.protection,
+            })),
+            PagingOperation::Flush { start, end, .. } => Some(Operation::FlushTlb {
+                process: self.process,
+                root: (self.root.segment, self.root.offset),
+                start: *start,
+                end: *end,
+            }),
+            _ => None,
+        }
+    }
+}
+
+impl KernelState {
+    /// What a step on a table says; none when its space or its table is gone.
+    pub(crate) fn table_context(&self, step: &PagingStep) -> Option<TableContext> {
+        let number = step.operation.space()?;
+        let space = self.spaces.get(number)?;
+        let adapter = self.adapters.get(space.adapter)?;
+        let memory = adapter.memory.as_ref()?;
+        let mmu = memory.mmu.as_ref()?;
+        let range = self.location_of(step.extent)?;
+        let info = &memory.segment_numbered(range.0)?.info;
+        // WINDOWS: the system's own tables are written by the CPU (documented and observed).
+        let mode = if space.process.is_none() { UpdateMode::Cpu } else { mmu.features.mode };
+        let at = match mode {
+            UpdateMode::Cpu => TableAddress::Cpu(info.cpu_address.unwrap_or(0) + range.1),
+            UpdateMode::Virtual => {
+                TableAddress::Virtual(self.system_address(space.adapter, range)?)
+            }
+            UpdateMode::Physical => TableAddress::Physical(range.0, info.base + range.1),
+        };
+        // One that was built is done, whatever was freed since.
+        if let PagingOperation::Table(it) = &step.operation
+            && step.passes == 0
+            && self.is_stale(it)
+        {
+            return None; // WINDOWS: what is queued for freed addresses is ignored (documented).
+        }
+        let waits = step.operation.dependent_extents().first().and_then(|it| self.extents.get(*it));
+        let (_, mut root) = self.root_of(number)?;
+        if matches!(step.operation, PagingOperation::Flush { .. }) {
+            // Of one that was replaced nothing is remembered, either.
+            (root.segment, root.offset) = range;
+        }
+        let levels = &mmu.features.levels;
+        Some(TableContext {
+            process: space.driver_handle.as_ref()?.word(),
+            address: at,
+            driver_handle: waits.map(|it| it.driver_handle),
+            of: waits.map(|it| it.owner.subject()),
+            space: crate::memory::address::subject(number),
+            owner: space.process.map(Id::subject),
+            location: range,
+            root: TableRoot { segment: root.segment, offset: root.offset, entries: root.entries },
+            index_bits: levels.iter().map(|it| it.index_bits).collect(),
+            hardware: adapter.driver.hardware.clone(),
+            by_cpu: mode == UpdateMode::Cpu && matches!(step.operation, PagingOperation::Table(_)),
+        })
+    }
+}
+
+impl KernelState {
+    /// Whether entries of pages are for addresses that are not their allocation's any more.
+    fn is_stale(&self, write: &TableWrite) -> bool {
+        let Some(of) = write.of.filter(|_| write.level == 0 && write.entry_kind() == "page") else {
+            return false;
+        };
+        let span = write.address..write.address + u64::from(write.count) * PAGE;
+        let parts = self.spaces.get(write.space).map(|it| it.addresses.parts(&span));
+        let mine = |backing: Backing| matches!(backing, Backing::Mapped { view, .. } if self.extent_of(view) == Some(of));
+        !parts.unwrap_or_default().iter().any(|it| mine(it.1.backing))
+    }
+}
+
+impl Kernel {
+    /// Says what a driver was asked to write, or to have forgotten.
+    pub(crate) fn log_table_write(
+        &self,
+        table: Subject,
+        what: &PagingOperation,
+        step_context: &TableContext,
+    ) {
+        match what {
+            PagingOperation::Table(it) => {
+                let first = it.entries.first().copied().unwrap_or_default();
+                let same =
+                    |entry: &PageTableEntry| (entry.valid, entry.zero) == (first.valid, first.zero);
+                let counted = it.repeat || it.entries.len() as u64 == u64::from(it.count);
+                let what = EventKind::PageTableWritten {
+                    space: step_context.space,
+                    level: it.level,
+                    by: if step_context.by_cpu { "cpu".into() } else { "gpu".into() },
+                    first: it.first,
+                    count: it.count,
+                    address: it.address,
+                    entry_kind: it.entry_kind().into(),
+                    of: step_context.of,
+                    offset: it.offset,
+                    sequential: counted && it.entries.iter().all(same),
+                    segment: first.segment,
+                    page: first.page,
+                    initial: it.initial,
+                    evicts: it.evicts,
+                };
+                self.log.emit(table, what);
+            }
+            PagingOperation::Flush { start, end, .. } => {
+                self.log
+                    .emit(step_context.space, EventKind::TlbFlushed { start: *start, end: *end });
+            }
+            _ => (),
+        }
+    }
+
+    /// Tells whoever looks at tables that nothing is known of one.
+    pub(crate) fn forget_table(&self, state: &KernelState, extent: Id<Extent>) {
+        let table = state.extents.get(extent).filter(|it| it.owner.is_table());
+        if let (Some(observer), Some(it), Some(range)) =
+            (self.observer.get(), table, state.location_of(extent))
+        {
+            observer.table_forgotten(range, it.owner.subject());
+        }
+    }
+
+    /// Tells whoever looks at tables what is done to them.
+    pub(crate) fn notify_table_observer(
+        &self,
+        paging: Option<Id<Paging>>,
+        what: &PagingOperation,
+        step_context: &TableContext,
+        begins: bool,
+    ) {
+        let Some(observer) = self.observer.get() else { return };
+        let paging = paging.map_or(Kind::Paging.subject(0), Id::subject);
+        match what {
+            PagingOperation::Table(it) => {
+                let message = |it: &PageTableEntry| TableEntry {
+                    valid: it.valid,
+                    zero: it.zero,
+                    read_only: it.read_only,
+                    segment: it.segment,
+                    page: it.page,
+                };
+                let entries: Vec<TableEntry> = it.entries.iter().map(message).collect();
+                let tabled = PageTableWrite {
+                    paging,
+                    of: step_context.space,
+                    process: step_context.owner,
+                    level: it.level,
+                    table: step_context.location,
+                    first: it.first,
+                    count: it.count,
+                    entries: &entries,
+                    repeat: it.repeat,
+                    by_cpu: step_context.by_cpu,
+                    address: it.address,
+                    hardware: &*step_context.hardware,
+                };
+                if begins {
+                    observer.table_write_started(&tabled);
+                } else {
+                    observer.table_write_finished(&tabled);
+                }
+            }
+            PagingOperation::Flush { start, end, .. } if !begins => {
+                observer.tlb_flushed(&TlbFlush {
+                    paging,
+                    of: step_context.space,
+                    process: step_context.owner,
+                    root: step_context.root,
+                    index_bits: &step_context.index_bits,
+                    start: *start,
+                    end: *end,
+                    hardware: &*step_context.hardware,
+                })
+            }
+            _ => (),
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! The system's own space: made when an adapter starts, before anything else, and ended last.
+//!
+//! All memory of the adapter is in it, segment by segment. Its tables are written by the CPU, with
+//! no buffer, before its root is set.
+
+use crate::adapter::start::Adapter;
+use crate::base::error::KernelError;
+use crate::base::id_list::Id;
+use crate::ddi::miniport::{CreateContextArgs, DriverError};
+use crate::ddi::mmu::{MmuFeatures, PageTableEntry};
+use crate::ddi::operation::{BuildPagingBufferArgs, PAGE};
+use crate::ddi::permit::DdiPermit;
+use crate::ddi::{CallDetails, Driver};
+use crate::kernel::Kernel;
+use crate::memory::Extent;
+use crate::memory::address::AddressSpace;
+use crate::memory::address::geometry::Geometry;
+use crate::memory::address::step::TableWrite;
+use crate::memory::address::{Mmu, SpaceStage};
+use crate::memory::place::PagingPlan;
+use crate::memory::{PagingOperation, PagingStep, segment_number};
+use crate::objects::handle_table::Handle;
+use crate::state::KernelState;
+use flight::invariant;
+use flight::{EventKind, Kind, Passive};
+use std::sync::Arc;
+
+impl Kernel {
+    /// Makes the system's space, its device and its context. After a refusal nothing of them is
+    /// left.
+    ///
+    /// WINDOWS: the process comes first, then the device and its context, then the tables, then
+    /// the root (observed).
+    pub(crate) fn start_system(
+        &self,
+        at: &mut Passive,
+        permit: &DdiPermit<'_>,
+        driver: &Driver,
+    ) -> Result<(), (&'static str, DriverError)> {
+        let adapter = driver.adapter;
+        if self.state.lock().mmu(adapter).is_none() {
+            return Ok(());
+        }
+        let error = |entry| {
+            move |why: KernelError| match why {
+                KernelError::Driver(why) => (entry, why),
+                _ => (entry, DriverError::NoMemory),
+            }
+        };
+        let space =
+            self.create_space(at, permit, driver, None).map_err(error("DxgkDdiCreateProcess"))?;
+        if let Some(it) = self.state.lock().mmu_mut(adapter) {
+            it.system = Some(space);
+        }
+        let rooted = self
+            .start_system_context(at, permit, driver)
+            .map_err(error("DxgkDdiCreateContext"))
+            .and_then(|()| {
+                self.write_system(at, permit, driver, space)
+                    .map_err(error("DxgkDdiSetRootPageTable"))
+            });
+        if let Err(why) = rooted {
+            self.end_system(at, permit, driver);
+            return Err(why);
+        }
+        let mut state = self.state.lock();
+        if let Some(it) = state.spaces.get_mut(space) {
+            (it.stage, it.users) = (SpaceStage::Live, 0);
+        }
+        Ok(())
+    }
+
+    /// The system's device and its context, on the node that pages.
+    fn start_system_context(
+        &self,
+        at: &mut Passive,
+        permit: &DdiPermit<'_>,
+        driver: &Driver,
+    ) -> Result<(), KernelError> {
+        let adapter = driver.adapter;
+        let (device, own) = self.reserve_device(None, adapter, Handle(0))?;
+        let made = driver.create_device(at, permit, (None, own.handle()));
+        let driver_handle = {
+            let mut state = self.state.lock();
+            let subject = device.subject();
+            let driver_handle = match made {
+                Ok(driver_handle) => Arc::new(driver_handle),
+                Err(why) => {
+                    self.end_owner_context_allocations(&mut state, device, "DxgkDdiCreateDevice");
+                    state.take_device(device);
+                    state.kernel_handles.cancel(own);
+                    return Err(why.into());
+                }
+            };
+            state.kernel_handles.publish(own, device.into());
+            let process = Kind::Process.subject(0);
+            self.log
+                .emit(subject, EventKind::DeviceCreated { process, adapter: adapter.subject() });
+            self.set_driver_handle(driver_handle.word(), subject);
+            if let Some(it) = state.devices.get_mut(device) {
+                (it.driver_handle, it.ending) = (Some(driver_handle.clone()), false);
+            }
+            if let Some(it) = state.mmu_mut(adapter) {
+                it.device = Some(device);
+            }
+            driver_handle
+        };
+        let node = self.state.lock().memory(adapter).map_or(0, |it| it.1.paging.node);
+        let request = CreateContextArgs { node, engine: 1, system: true, private: Vec::new() };
+        let (context, own) = self.reserve_system_context(device, node as usize)?;
+        let made =
+            driver.create_context(at, permit, (None, own.handle()), &driver_handle, &request);
+        drop(driver_handle);
+        let mut state = self.state.lock();
+        let subject = context.subject();
+        match made {
+            Ok((driver_handle, _)) => {
+                state.kernel_handles.publish(own, context.into());
+                let given = driver_handle.word();
+                state.contexts[context].driver_handle = Some(Arc::new(driver_handle));
+                state.devices[device].contexts.insert(context);
+                if let Some(it) = state.mmu_mut(adapter) {
+                    it.context = Some(context);
+                }
+                let nodes = state.adapters.get(adapter).map(|it| it.nodes.as_slice());
+                let on = nodes.and_then(|it| it.get(node as usize)).map_or(0, |it| it.number);
+                let (device, node) = (device.subject(), Kind::Node.subject(on));
+                self.log.emit(subject, EventKind::ContextCreated { device, node });
+                self.set_driver_handle(given, subject);
+                Ok(())
+            }
+            Err(why) => {
+                self.end_owner_context_allocations(&mut state, context, "DxgkDdiCreateContext");
+                state.contexts.take(context);
+                state.kernel_handles.cancel(own);
+                Err(why.into())
+            }
+        }
+    }
+
+    /// Makes the system's tables, has the driver write them with the CPU, and sets the root.
+    fn write_system(
+        &self,
+        at: &mut Passive,
+        permit: &DdiPermit<'_>,
+        driver: &Driver,
+        space: Id<AddressSpace>,
+    ) -> Result<(), KernelError> {
+        let adapter = driver.adapter;
+        let steps = {
+            let state = &mut *self.state.lock();
+            let mut plan = PagingPlan::default();
+            self.plan_system(state, adapter, space, &mut plan)?;
+            plan.page_in
+        };
+        for step in &steps {
+            self.write_now(at, permit, driver, step)?;
+        }
+        let (rooted, context, number) = {
+            let state = self.state.lock();
+            let number = state.mmu(adapter).and_then(|it| it.context);
+            let number = invariant(number, "the system has its context before its tables");
+            let driver_handle = state.contexts[number].driver_handle.clone();
+            (state.root_of(space), driver_handle, number)
+        };
+        let (Some((extent, root)), Some(context)) = (rooted, context) else {
+            return Err(KernelError::NoMemory { trim: 0 });
+        };
+        driver.set_root(at, permit, None, &context, root)?;
+        drop(context);
+        let mut state = self.state.lock();
+        self.log_root(&state, space, Some(number), (extent, root));
+        state.contexts[number].root = Some(root);
+        Ok(())
+    }
+
+    /// Plans the system's tables: a root, and all memory segment by segment.
+    fn plan_system(
+        &self,
+        state: &mut KernelState,
+        adapter: Id<Adapter>,
+        space: Id<AddressSpace>,
+        plan: &mut PagingPlan,
+    ) -> Result<(), KernelError> {
+        let no_room =
+            |why: crate::memory::place::NoSpace| KernelError::NoMemory { trim: why.missing };
+        let Some(mmu) = state.mmu(adapter) else { return Ok(()) };
+        let (geometry, linear) = (mmu.geometry.clone(), mmu.linear.clone());
+        let top = geometry.top();
+        let size = state.spaces.get(space).map(|it| it.root);
+        let size = size.map_or((1, None), |it| (it.entries, Some(it.bytes)));
+        let info = geometry.level(top);
+        self.create_table(state, space, (top, 0), info, size, plan).map_err(no_room)?;
+        for (segment, start) in linear.iter().enumerate() {
+            let Some(start) = *start else { continue };
+            let bytes = state.memory(adapter).and_then(|it| it.1.segments.get(segment));
+            let bytes = bytes.map_or(0, |it| it.info.size);
+            self.create_tables(state, space, &(start..start + bytes), plan).map_err(no_room)?;
+        }
+        plan.page_in.extend(state.linear_steps(adapter, space));
+        Ok(())
+    }
+
+    /// Has the driver write entries with the CPU, at once: there is no buffer.
+    pub(crate) fn write_now(
+        &self,
+        at: &mut Passive,
+        permit: &DdiPermit<'_>,
+        driver: &Driver,
+        step: &PagingStep,
+    ) -> Result<(), KernelError> {
+        let step_context = {
+            let state = self.state.lock();
+            state.table_context(step).zip(state.extents.get(step.extent).map(|it| it.owner))
+        };
+        let Some((step_context, table)) = step_context else { return Ok(()) };
+        self.notify_table_observer(None, &step.operation, &step_context, true);
+        let (mut multipass, mut buffer, mut private) = (0, [0; 0], [0; 0]);
+        let Some(operation) = step_context.operation(&step.operation) else { return Ok(()) };
+        let mut args = BuildPagingBufferArgs {
+            operation,
+            buffer: &mut buffer,
+            address: 0,
+            used: 0,
+            written: 0,
+            multipass: &mut multipass,
+            private: &mut private,
+        };
+        let details = CallDetails { process: None, log_arguments: &|_| () };
+        let result = driver.build_paging(at, permit, details, &mut args);
+        self.log_table_write(table.subject(), &step.operation, &step_context);
+        result?;
+        self.notify_table_observer(None, &step.operation, &step_context, false);
+        Ok(())
+    }
+
+    /// Ends what the system has on an adapter, the last of all.
+    pub(crate) fn end_system(&self, at: &mut Passive, permit: &DdiPermit<'_>, driver: &Driver) {
+        let adapter = driver.adapter;
+        let system = self.state.lock().mmu(adapter).map(|it| (it.system, it.device, it.context));
+        let Some((Some(space), device, context)) = system else { return };
+        let last = self.state.lock().last_writes(space);
+        for step in &last {
+            let _ = self.write_now(at, permit, driver, step); // A refusal changes nothing any more.
+        }
+        if let Some(context) = context
+            && let Some(driver_handle) = self.state.lock().contexts[context].driver_handle.take()
+            && let Some(driver_handle) = Arc::into_inner(driver_handle)
+        {
+            let (subject, given) = (context.subject(), driver_handle.word());
+            let log_arguments = |log: &flight::Log| log.emit(subject, EventKind::DdiEnds {});
+            let _ = driver.destroy_context(
+                at,
+                permit,
+                CallDetails { process: None, log_arguments: &log_arguments },
+                driver_handle,
+            );
+            let mut state = self.state.lock();
+            state.close_kernel_handle(context);
+            self.end_owner_context_allocations(&mut state, context, "DxgkDdiDestroyContext");
+            state.release_context(adapter, context);
+            self.log.emit(subject, EventKind::ContextDestroyed {});
+            self.end_driver_handle(given, subject, false);
+            state.remove_context(context);
+        }
+        if let Some(device) = device
+            && let Some(driver_handle) = self.state.lock().devices[device].driver_handle.take()
+            && let Some(driver_handle) = Arc::into_inner(driver_handle)
+        {
+            let (subject, given) = (device.subject(), driver_handle.word());
+            let log_arguments = |log: &flight::Log| log.emit(subject, EventKind::DdiEnds {});
+            let _ = driver.destroy_device(
+                at,
+                permit,
+                CallDetails { process: None, log_arguments: &log_arguments },
+                driver_handle,
+            );
+            let mut state = self.state.lock();
+            state.close_kernel_handle(device);
+            self.end_owner_context_allocations(&mut state, device, "DxgkDdiDestroyDevice");
+            self.log.emit(subject, EventKind::DeviceDestroyed {});
+            self.end_driver_handle(given, subject, false);
+            state.take_device(device);
+        }
+        self.call_destroy_process(at, permit, driver, space);
+    }
+}
+
+impl crate::memory::Memory {
+    /// Where each segment of memory is in the system's space: from a whole table on, one behind
+    /// the other. What does not fit is not there.
+    fn lay_out(&self, mmu: &MmuFeatures, geometry: &Geometry) -> Vec<Option<u64>> {
+        let step = geometry.leaf_span();
+        let end = 1_u64.checked_shl(mmu.address_bits).unwrap_or(1 << 63);
+        let mut at = step;
+        let place = |segment: &crate::memory::Segment| {
+            if segment.info.flags.aperture {
+                return None;
+            }
+            let start = at;
+            at = start.checked_add(segment.info.size)?.checked_next_multiple_of(step)?;
+            (at <= end).then_some(start)
+        };
+        self.segments.iter().map(place).collect()
+    }
+}
+
+impl KernelState {
+    /// Enters how an adapter translates.
+    pub(crate) fn add_mmu(&mut self, adapter: Id<Adapter>, features: MmuFeatures) {
+        let Ok(geometry) = Geometry::new(&features) else { return };
+        let memory = self.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut());
+        if let Some(memory) = memory {
+            let linear = memory.lay_out(&features, &geometry);
+            let geometry = Arc::new(geometry);
+            memory.mmu =
+                Some(Mmu { features, geometry, system: None, device: None, context: None, linear });
+        }
+    }
+
+    pub(crate) fn mmu_mut(&mut self, adapter: Id<Adapter>) -> Option<&mut Mmu> {
+        self.adapters.get_mut(adapter)?.memory.as_mut()?.mmu.as_mut()
+    }
+
+    /// Writes where all memory is in the system's space.
+    pub(crate) fn linear_steps(
+        &self,
+        adapter: Id<Adapter>,
+        space: Id<AddressSpace>,
+    ) -> Vec<PagingStep> {
+        let Some((_, memory)) = self.memory(adapter) else { return Vec::new() };
+        let Some((mmu, it)) = memory.mmu.as_ref().zip(self.spaces.get(space)) else {
+            return Vec::new();
+        };
+        let mut steps = Vec::new();
+        for (place, (start, segment)) in mmu.linear.iter().zip(&memory.segments).enumerate() {
+            let Some(start) = *start else { continue };
+            for row in mmu.geometry.rows(&(start..start + segment.info.size)) {
+                let Some(table) = it.tables.get(&(0, row.table)).copied() else { continue };
+                let first = (row.span.start - start) / PAGE;
+                let entry = |it: u32| PageTableEntry {
+                    valid: true,
+                    segment: segment_number(place),
+                    page: first + u64::from(it),
+                    ..PageTableEntry::default()
+                };
+                let write = TableWrite {
+                    first: row.first,
+                    count: row.count,
+                    entries: (0..row.count).map(entry).collect(),
+                    repeat: false,
+                    ..TableWrite::invalidation(space, 0, table, row.span.start)
+                };
+                steps.extend(self.table_step(write));
+            }
+        }
+        steps
+    }
+
+    /// Where memory of a segment is in the system's space.
+    pub(crate) fn system_address(
+        &self,
+        adapter: Id<Adapter>,
+        (segment, offset): (u32, u64),
+    ) -> Option<u64> {
+        let linear = &self.mmu(adapter)?.linear;
+        let start = linear.get(crate::memory::segment_index(segment)?).copied().flatten()?;
+        Some(start + offset)
+    }
+
+    /// Makes all tables of a space invalid, for drivers that want that before they go.
+    fn last_writes(&self, space: Id<AddressSpace>) -> Vec<PagingStep> {
+        let it = &self.spaces[space];
+        let mmu = self.mmu(it.adapter).filter(|it| it.features.invalidates);
+        let Some(geometry) = mmu.map(|it| it.geometry.clone()) else { return Vec::new() };
+        let write = |((level, table), extent): (&(u32, u64), &Id<Extent>)| {
+            let root = *level == geometry.top();
+            let count = if root { it.root.entries } else { geometry.entries(*level) };
+            let address = geometry.span(*level, *table).start;
+            let write = TableWrite::invalidation(space, *level, *extent, address);
+            self.table_step(TableWrite { count, ..write })
+        };
+        it.tables.iter().filter_map(write).collect()
+    }
+
+    /// Whether a step is a write that the CPU does.
+    pub(crate) fn is_by_cpu(&self, step: &PagingStep) -> bool {
+        matches!(step.operation, PagingOperation::Table(_))
+            && self.table_context(step).is_some_and(|it| it.by_cpu)
+    }
+}

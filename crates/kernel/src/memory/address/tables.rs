@@ -1,0 +1,265 @@
+//! The tables of a space: made where a range needs them, gone with the last that did.
+
+use crate::base::id_list::Id;
+use crate::ddi::mmu::{PageTableEntry, TableLevel};
+use crate::ddi::operation::PAGE;
+use crate::ddi::segment::{PlacementFlags, PlacementRequirements, SegmentSet};
+use crate::kernel::Kernel;
+use crate::memory::Owner;
+use crate::memory::address::AddressSpace;
+use crate::memory::address::geometry::Geometry;
+use crate::memory::address::step::TableWrite;
+use crate::memory::place::{NoSpace, PagingPlan};
+use crate::memory::{Extent, PagingOperation, PagingStep, SegmentLocation, segment_index};
+use crate::state::KernelState;
+use flight::EventKind;
+use std::ops::Range as Span;
+use std::sync::Arc;
+
+impl Kernel {
+    /// Makes the tables that a span needs, and plans what is written into them. If one finds no
+    /// place, none of them is made, and the plan's places are given up with them.
+    pub(crate) fn create_tables(
+        &self,
+        state: &mut KernelState,
+        space: Id<AddressSpace>,
+        span: &Span<u64>,
+        plan: &mut PagingPlan,
+    ) -> Result<(), NoSpace> {
+        let it = &state.spaces[space];
+        let Some(geometry) = state.mmu(it.adapter).map(|it| it.geometry.clone()) else {
+            return Ok(());
+        };
+        state.room_for_tables(space, &geometry, span)?;
+        let mut made = Vec::new();
+        for level in (0..geometry.top()).rev() {
+            for table in geometry.tables(level, span) {
+                if state.spaces.get(space).is_some_and(|it| it.tables.contains_key(&(level, table)))
+                {
+                    continue;
+                }
+                let entries = geometry.entries(level);
+                let info = geometry.level(level);
+                let key = (level, table);
+                match self.create_table(state, space, key, info, (entries, None), plan) {
+                    Ok(_) => made.push(key),
+                    Err(why) => {
+                        self.undo_plan(state, plan);
+                        self.remove_tables(state, space, &made);
+                        return Err(why);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back tables that were never written.
+    fn remove_tables(&self, state: &mut KernelState, space: Id<AddressSpace>, made: &[(u32, u64)]) {
+        for key in made {
+            let extent = state.spaces.get_mut(space).and_then(|it| it.tables.remove(key));
+            if let Some(extent) = extent {
+                self.drop_extent(state, extent);
+            }
+        }
+    }
+
+    /// Makes one table of so many entries, of so many bytes if not its level's: invalid at first,
+    /// and then in the table above it.
+    pub(crate) fn create_table(
+        &self,
+        state: &mut KernelState,
+        space: Id<AddressSpace>,
+        (level, table): (u32, u64),
+        info: TableLevel,
+        (entries, bytes): (u32, Option<u64>),
+        plan: &mut PagingPlan,
+    ) -> Result<Id<Extent>, NoSpace> {
+        let it = &state.spaces[space];
+        let (adapter, system) = (it.adapter, it.process.is_none());
+        let Some(geometry) = state.mmu(adapter).map(|it| it.geometry.clone()) else {
+            return Err(NoSpace { missing: 1 });
+        };
+        state.last_table += 1;
+        let owner = Owner::Table(state.last_table);
+        let segment = if system { info.system_segment } else { info.segment };
+        let requirements = PlacementRequirements {
+            segments: SegmentSet::of(&[segment]),
+            priority: u32::MAX,
+            flags: PlacementFlags { pinned: true, ..PlacementFlags::default() },
+            ..PlacementRequirements::default()
+        };
+        let bytes = bytes.unwrap_or(u64::from(info.bytes));
+        let alignment = u64::from(info.alignment).max(PAGE);
+        let extent =
+            state.extents.insert(Extent::new(adapter, owner, 0, bytes, alignment, requirements));
+        if let Err(why) = self.plan_page_in(state, extent, plan) {
+            state.extents.take(extent);
+            return Err(why);
+        }
+        let address = geometry.span(level, table).start;
+        let of = crate::memory::address::subject(space);
+        self.log.emit(
+            owner.subject(),
+            EventKind::PageTableCreated { space: of, level, address, entries },
+        );
+        let write = TableWrite {
+            count: entries,
+            initial: true,
+            ..TableWrite::invalidation(space, level, extent, address)
+        };
+        plan.page_in.extend(state.table_step(write));
+        if level < geometry.top() {
+            plan.page_in.extend(state.parent_entry_step(
+                space,
+                &geometry,
+                (level, table),
+                Some(extent),
+            ));
+        }
+        state.spaces[space].tables.insert((level, table), extent);
+        Ok(extent)
+    }
+}
+
+impl KernelState {
+    /// Plans the end of the tables of a span that no range needs any more. Answers their extents:
+    /// they are released once the plan is paging work.
+    pub(crate) fn drop_tables(
+        &mut self,
+        space: Id<AddressSpace>,
+        span: &Span<u64>,
+        into: &mut Vec<PagingStep>,
+    ) -> Vec<Id<Extent>> {
+        let mut zombie = Vec::new();
+        let it = &self.spaces[space];
+        let Some(mmu) = self.mmu(it.adapter) else { return zombie };
+        let (geometry, again) = (mmu.geometry.clone(), mmu.features.invalidates);
+        let mut ends = Vec::new();
+        for level in 0..geometry.top() {
+            let it = &self.spaces[space];
+            let all = geometry.tables(level, span);
+            let all = it.tables.range((level, all.start)..(level, all.end));
+            let all: Vec<u64> = all.map(|it| it.0.1).collect();
+            for table in all {
+                let it = &mut self.spaces[space];
+                // A root that is being filled has all tables that were there when that began.
+                let not_offered = it.growing_root && level + 1 == geometry.top();
+                if not_offered || it.needs(&geometry, level, table) {
+                    continue;
+                }
+                let Some(extent) = it.tables.remove(&(level, table)) else { continue };
+                into.extend(self.parent_entry_step(space, &geometry, (level, table), None));
+                let address = geometry.span(level, table).start;
+                ends.push((extent, level, address));
+                zombie.push(extent);
+            }
+        }
+        if !zombie.is_empty() {
+            // Their memory is free when no engine remembers what was below them.
+            into.extend(self.flush_for(space, span, zombie.clone()));
+        }
+        // WINDOWS: only for drivers that ask for it (documented, ExplicitPageTableInvalidation).
+        for (extent, level, address) in ends.into_iter().filter(|_| again) {
+            let count = geometry.entries(level);
+            let write =
+                TableWrite { count, ..TableWrite::invalidation(space, level, extent, address) };
+            into.extend(self.table_step(write));
+        }
+        zombie
+    }
+
+    /// Whether a segment is large enough for the tables of a span, whoever else is in it.
+    fn room_for_tables(
+        &self,
+        space: Id<AddressSpace>,
+        geometry: &Geometry,
+        span: &Span<u64>,
+    ) -> Result<(), NoSpace> {
+        let it = &self.spaces[space];
+        let tables = geometry.tables(0, span);
+        let info = geometry.level(0);
+        let bytes = (tables.end - tables.start).saturating_mul(u64::from(info.bytes));
+        let number = if it.process.is_none() { info.system_segment } else { info.segment };
+        let segment = self.memory(it.adapter).and_then(|it| it.1.segment_numbered(number));
+        let size = segment.map_or(0, |it| it.info.size);
+        if bytes > size { Err(NoSpace { missing: bytes - size }) } else { Ok(()) }
+    }
+
+    /// Writes into the table above a table: where it is, or that it is gone.
+    pub(crate) fn parent_entry_step(
+        &self,
+        space: Id<AddressSpace>,
+        geometry: &Geometry,
+        (level, table): (u32, u64),
+        to: Option<Id<Extent>>,
+    ) -> Option<PagingStep> {
+        let address = geometry.span(level, table).start;
+        let up = level + 1;
+        let above = *self.spaces.get(space)?.tables.get(&(up, geometry.table(up, address)))?;
+        let entry = match to {
+            Some(extent) => {
+                let (segment, offset) = self.location_of(extent)?;
+                PageTableEntry {
+                    valid: true,
+                    segment,
+                    page: offset / PAGE,
+                    ..PageTableEntry::default()
+                }
+            }
+            None => PageTableEntry::default(),
+        };
+        self.table_step(TableWrite {
+            first: geometry.index(up, address),
+            count: 1,
+            entries: vec![entry],
+            repeat: false,
+            ..TableWrite::invalidation(space, up, above, address)
+        })
+    }
+
+    /// A step that writes entries.
+    pub(crate) fn table_step(&self, write: TableWrite) -> Option<PagingStep> {
+        let (segment, offset) = self.location_of(write.table)?;
+        let at = SegmentLocation { segment: segment_index(segment)?, offset };
+        Some(PagingStep::new(write.table, PagingOperation::Table(Arc::new(write)), at))
+    }
+
+    /// A step that has translations forgotten, on behalf of an extent if of one.
+    pub(crate) fn flush_step(
+        &self,
+        space: Id<AddressSpace>,
+        span: &Span<u64>,
+        of: Option<Id<Extent>>,
+    ) -> Option<PagingStep> {
+        self.flush_for(space, span, of.into_iter().collect())
+    }
+
+    /// The same on behalf of several: none of them ends before.
+    fn flush_for(
+        &self,
+        space: Id<AddressSpace>,
+        span: &Span<u64>,
+        of: Vec<Id<Extent>>,
+    ) -> Option<PagingStep> {
+        let (extent, root) = self.root_of(space)?;
+        let at = SegmentLocation { segment: segment_index(root.segment)?, offset: root.offset };
+        // WINDOWS: all there is goes from zero to zero (documented).
+        let whole = span.start == 0 && span.end >= self.spaces.get(space)?.addresses.end();
+        let span = if whole { &(0..0) } else { span };
+        let flush = PagingOperation::Flush { space, start: span.start, end: span.end, of };
+        Some(PagingStep::new(extent, flush, at))
+    }
+}
+
+impl AddressSpace {
+    /// Whether a table is needed: a range in its span has entries, or a table hangs in it.
+    fn needs(&self, geometry: &Geometry, level: u32, table: u64) -> bool {
+        let span = geometry.span(level, table);
+        if level == 0 {
+            return self.addresses.has_entries(&span);
+        }
+        let below = geometry.tables(level - 1, &span);
+        self.tables.range((level - 1, below.start)..(level - 1, below.end)).next().is_some()
+    }
+}

@@ -1,0 +1,286 @@
+//! Allocations that a driver makes for its contexts: where engines save what they were at.
+//!
+//! # Invariants
+//!
+//! 1. One is there whenever a packet of its context goes to the hardware, and stays while that
+//!    context is current on a node: until a packet of another one, or a switch, has passed.
+//! 2. A driver may free one at any moment. Its name is gone at once, its memory when no node
+//!    can save into it and no paging work is pending.
+
+mod check;
+mod run;
+
+use crate::adapter::start::Adapter;
+use crate::base::id_list::Id;
+use crate::ddi::miniport::{DriverError, DriverResult};
+use crate::ddi::operation::{CreateContextAllocationArgs, PAGE};
+use crate::kernel::Kernel;
+use crate::lifetime::context::Context;
+use crate::lifetime::device::Device;
+use crate::memory::Extent;
+use crate::memory::Owner;
+use crate::objects::handle_table::Handle;
+use crate::state::KernelState;
+use flight::{EventKind, Passive};
+
+const DESTROY: &str = "DxgkCbDestroyContextAllocation";
+
+/// An allocation that a driver made for a context, or for all of a device.
+pub(crate) struct ContextAllocation {
+    pub(crate) adapter: Id<Adapter>,
+    pub(crate) device: Id<Device>,
+    /// None: it is for all contexts of the device.
+    pub(crate) context: Option<Id<Context>>,
+    pub(crate) extent: Id<Extent>,
+    pub(crate) driver_handle: usize,
+    /// The kernel's name for it.
+    pub(crate) kernel_handle: Handle,
+    /// The driver has freed it, or its owner is gone.
+    pub(crate) freed: bool,
+}
+
+impl Kernel {
+    pub(crate) fn create_context_allocation(
+        &self,
+        _at: &mut Passive,
+        adapter: Id<Adapter>,
+        args: &CreateContextAllocationArgs,
+    ) -> DriverResult<usize> {
+        let state = &mut *self.state.lock();
+        state.memory(adapter).ok_or(DriverError::Unsupported)?;
+        let (device, context) = self.judge_context_allocation_owner(state, adapter, args)?;
+        self.judge_context_allocation_args(state, adapter, args)?;
+        let name = state.kernel_handles.reserve().map_err(|_| DriverError::NoMemory)?;
+        let handle = name.handle();
+        let number = state.context_allocations.reserve();
+        let subject = number.subject();
+        let extent = state.extents.insert(Extent::new(
+            adapter,
+            Owner::Saved(number),
+            args.driver_handle,
+            args.size,
+            args.alignment,
+            args.requirements,
+        ));
+        let context_allocation = ContextAllocation {
+            adapter,
+            device,
+            context,
+            extent,
+            driver_handle: args.driver_handle,
+            kernel_handle: handle,
+            freed: false,
+        };
+        state.context_allocations.fill(number, context_allocation);
+        match context.and_then(|it| state.contexts.get_mut(it)) {
+            Some(it) => it.context_allocations.push(number),
+            None => state
+                .devices
+                .get_mut(device)
+                .into_iter()
+                .for_each(|it| it.context_allocations.push(number)),
+        }
+        state.kernel_handles.publish(name, number.into());
+        let (of, bytes) = (device.subject(), args.size.next_multiple_of(PAGE));
+        let for_context = context.map(Id::subject);
+        let (driver_handle, context) = (self.pointer_subject(args.driver_handle), for_context);
+        let created = EventKind::ContextAllocationCreated {
+            adapter: adapter.subject(),
+            device: of,
+            context,
+            bytes,
+            driver_handle: driver_handle,
+        };
+        self.log.emit(subject, created);
+        self.log_requirements(state, extent);
+        Ok(handle.0 as usize)
+    }
+
+    pub(crate) fn destroy_context_allocation(
+        &self,
+        _at: &mut Passive,
+        adapter: Id<Adapter>,
+        name: usize,
+    ) -> DriverResult<()> {
+        let state = &mut *self.state.lock();
+        let number = self.judge_kernel_handle(state, adapter, name, DESTROY)?;
+        self.free_context_allocation(state, number, false);
+        Ok(())
+    }
+
+    /// Ends a name. The memory goes when nobody can save into it.
+    pub(crate) fn free_context_allocation(
+        &self,
+        state: &mut KernelState,
+        number: Id<ContextAllocation>,
+        forgotten: bool,
+    ) {
+        self.close_context_allocation(state, number, forgotten);
+        self.complete_context_allocations(state);
+    }
+
+    fn close_context_allocation(
+        &self,
+        state: &mut KernelState,
+        number: Id<ContextAllocation>,
+        forgotten: bool,
+    ) {
+        let it = &mut state.context_allocations[number];
+        if std::mem::replace(&mut it.freed, true) {
+            return;
+        }
+        let (name, context, device) = (it.kernel_handle, it.context, it.device);
+        if let Some(it) = context.and_then(|it| state.contexts.get_mut(it)) {
+            it.context_allocations.retain(|it| *it != number);
+        } else if let Some(it) = state.devices.get_mut(device) {
+            it.context_allocations.retain(|it| *it != number);
+        }
+        let _ = state.kernel_handles.close(name); // It was live: it was this one's.
+        self.log
+            .emit(number.subject(), EventKind::ContextAllocationFreed { owner_ended: forgotten });
+        state.freed_context_allocations.push(number);
+    }
+
+    /// Freed ones that no node can save into any more give their memory back. Where a context is
+    /// current with nothing to do, a switch is asked for.
+    pub(crate) fn complete_context_allocations(&self, state: &mut KernelState) {
+        let mut waiting = Vec::new();
+        for number in std::mem::take(&mut state.freed_context_allocations) {
+            match state.context_allocation_use(number) {
+                ContextAllocationUse::None => {
+                    let extent = state.context_allocations.get(number).map(|it| it.extent);
+                    if let Some(extent) = extent {
+                        self.release_extent(state, extent);
+                    }
+                }
+                ContextAllocationUse::Queued => waiting.push(number),
+                ContextAllocationUse::Current { adapter, node } => {
+                    waiting.push(number);
+                    let argument =
+                        state.adapters.get_mut(adapter).and_then(|it| it.nodes.get_mut(node));
+                    if argument.is_some_and(|it| !std::mem::replace(&mut it.switching, true)) {
+                        self.start_switch(state, adapter, node);
+                    }
+                }
+            }
+        }
+        state.freed_context_allocations.append(&mut waiting);
+    }
+
+    /// An owner is gone: what its driver forgot is said, and reclaimed.
+    ///
+    /// WINDOWS: nothing is documented about what a driver forgets; it is named at its owner,
+    /// then reclaimed (our decision).
+    pub(crate) fn end_owner_context_allocations(
+        &self,
+        state: &mut KernelState,
+        owner: impl Into<SavedOwner>,
+        argument: &'static str,
+    ) {
+        let (owner, remaining) = match owner.into() {
+            SavedOwner::Context(id) => {
+                (id.subject(), state.contexts[id].context_allocations.clone())
+            }
+            SavedOwner::Device(id) => (id.subject(), state.devices[id].context_allocations.clone()),
+        };
+        self.judge_leaked_context_allocations(owner, argument, &remaining);
+        for number in remaining {
+            self.free_context_allocation(state, number, true);
+        }
+    }
+
+    /// An adapter has stopped, and with it its engines: what its driver forgot is said, and all
+    /// that is left is reclaimed.
+    pub(crate) fn end_adapter_context_allocations(
+        &self,
+        state: &mut KernelState,
+        adapter: Id<Adapter>,
+    ) {
+        let mine = |it: &ContextAllocation| it.adapter == adapter;
+        let all: Vec<(Id<ContextAllocation>, bool)> = state
+            .context_allocations
+            .iter()
+            .filter(|it| mine(it.1))
+            .map(|it| (it.0, it.1.freed))
+            .collect();
+        let remaining: Vec<Id<ContextAllocation>> =
+            all.iter().filter(|it| !it.1).map(|it| it.0).collect();
+        self.judge_leaked_context_allocations(adapter.subject(), "DxgkDdiStopDevice", &remaining);
+        for number in remaining {
+            self.close_context_allocation(state, number, true);
+        }
+        for (number, _) in all {
+            state.freed_context_allocations.retain(|it| *it != number);
+            let extent = state.context_allocations.get(number).map(|it| it.extent);
+            if let Some(extent) = extent {
+                self.drop_extent(state, extent);
+            }
+        }
+    }
+}
+
+/// What a driver makes context allocations for, and names by the kernel's handles.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SavedOwner {
+    Context(Id<Context>),
+    Device(Id<Device>),
+}
+
+impl From<Id<Context>> for SavedOwner {
+    fn from(id: Id<Context>) -> Self {
+        Self::Context(id)
+    }
+}
+
+impl From<Id<Device>> for SavedOwner {
+    fn from(id: Id<Device>) -> Self {
+        Self::Device(id)
+    }
+}
+
+/// Whether a node can save into something.
+enum ContextAllocationUse {
+    /// None can.
+    None,
+    /// One has packets of its context to do.
+    Queued,
+    /// One has its context current, and nothing of it to do.
+    Current { adapter: Id<Adapter>, node: usize },
+}
+impl KernelState {
+    /// A driver has ended a device or a context: it may not name it any more.
+    pub(crate) fn close_kernel_handle(&mut self, owner: impl Into<SavedOwner>) {
+        let name = match owner.into() {
+            SavedOwner::Context(id) => self.contexts[id].kernel_handle,
+            SavedOwner::Device(id) => self.devices[id].kernel_handle,
+        };
+        let _ = self.kernel_handles.close(name); // It was live: it was this one's.
+    }
+
+    /// Whether it is an allocation for contexts that its driver has freed.
+    pub(crate) fn is_context_allocation_freed(&self, owner: Owner) -> bool {
+        matches!(owner, Owner::Saved(context_allocation) if self.context_allocations[context_allocation].freed)
+    }
+
+    fn context_allocation_use(&self, number: Id<ContextAllocation>) -> ContextAllocationUse {
+        let it = &self.context_allocations[number];
+        let mine = |context: Id<Context>, device: Id<Device>| match it.context {
+            Some(own) => own == context,
+            None => device == it.device,
+        };
+        let nodes = self.adapters.get(it.adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
+        if nodes
+            .iter()
+            .flat_map(|it| &it.queue)
+            .filter_map(|it| it.of)
+            .any(|(context, device)| mine(context, device))
+        {
+            return ContextAllocationUse::Queued;
+        }
+        let current = nodes.iter().position(|it| it.may_save(mine));
+        current.map_or(ContextAllocationUse::None, |node| ContextAllocationUse::Current {
+            adapter: it.adapter,
+            node,
+        })
+    }
+}

@@ -1,0 +1,242 @@
+//! What is judged about context allocations: how a driver asks for them, names them, forgets
+//! them, and has engines use them.
+
+use super::ContextAllocation;
+use crate::adapter::start::Adapter;
+use crate::base::id_list::Id;
+use crate::ddi::miniport::{DriverError, DriverResult};
+use crate::ddi::operation::CreateContextAllocationArgs;
+use crate::kernel::Kernel;
+use crate::lifetime::context::Context;
+use crate::lifetime::device::Device;
+use crate::objects::handle_table::HasHandle;
+use crate::objects::handle_table::ObjectId;
+use crate::objects::handle_table::{Handle, HandleError};
+use crate::state::KernelState;
+use flight::{Component, RuleId, Subject};
+
+const CREATE: &str = "DxgkCbCreateContextAllocation";
+
+impl Kernel {
+    /// Whose it is to be: the driver names a device and a context as the kernel does.
+    pub(super) fn judge_context_allocation_owner(
+        &self,
+        state: &KernelState,
+        adapter: Id<Adapter>,
+        args: &CreateContextAllocationArgs,
+    ) -> DriverResult<(Id<Device>, Option<Id<Context>>)> {
+        let crooked = if args.shared && args.context != 0 {
+            Some("it is to be shared across contexts, and hContext is not NULL".to_owned())
+        } else if !args.shared && args.context == 0 {
+            Some("hContext is NULL, and it is not to be shared across contexts".to_owned())
+        } else {
+            None
+        };
+        let error = crooked.is_some();
+        self.log.judge(
+            RuleId::CB_CTXALLOC_002,
+            Component::Driver,
+            adapter.subject(),
+            CREATE,
+            crooked,
+        );
+        let device: Option<Id<Device>> = state.find_by_kernel_handle(args.device);
+        let device =
+            device.filter(|it| state.devices.get(*it).is_some_and(|it| it.adapter == adapter));
+        let context: Option<Id<Context>> = state.find_by_kernel_handle(args.context);
+        let context = context.filter(|it| state.contexts.get(*it).map(|it| it.device) == device);
+        let lost = if device.is_none() {
+            let given = state.describe_kernel_handle(args.device);
+            Some(format!("hDevice is {given}, no name the kernel gave for a device of {adapter}"))
+        } else if args.context != 0 && context.is_none() {
+            let given = state.describe_kernel_handle(args.context);
+            Some(format!("hContext is {given}, no name the kernel gave for a context of hDevice"))
+        } else {
+            None
+        };
+        let unknown = lost.is_some();
+        self.log.judge(RuleId::CB_CTXALLOC_003, Component::Driver, adapter.subject(), CREATE, lost);
+        match device {
+            Some(device) if !error && !unknown => Ok((device, context)),
+            _ => Err(DriverError::Invalid),
+        }
+    }
+
+    /// Whether what it is to be is possible.
+    pub(super) fn judge_context_allocation_args(
+        &self,
+        state: &KernelState,
+        adapter: Id<Adapter>,
+        args: &CreateContextAllocationArgs,
+    ) -> DriverResult<()> {
+        let Some((_, memory)) = state.memory(adapter) else { return Err(DriverError::Invalid) };
+        let requirements = &args.requirements;
+        let aperture = |number: u32| Some(memory.segment_numbered(number)?.info.flags.aperture);
+        let crooked = args.alignment != 0 && !args.alignment.is_power_of_two();
+        let broken = if args.size == 0 {
+            Some("it has no size".to_owned())
+        } else if crooked {
+            Some(format!("its alignment {:#x} is no power of two", args.alignment))
+        } else if requirements.segments.is_empty()
+            || requirements.segments.iter().any(|it| aperture(it).is_none())
+        {
+            Some(format!("its segments {:#x} are none, or not all there", requirements.segments.0))
+        } else if let Some(it) = requirements
+            .preferred
+            .iter()
+            .flatten()
+            .find(|it| !requirements.segments.has(it.segment))
+        {
+            Some(format!("segment {} is preferred, but not among its segments", it.segment))
+        } else {
+            let wrong = requirements.evict.iter().find(|it| aperture(*it) != Some(true));
+            wrong.map(|it| format!("segment {it} is listed for eviction, but is no aperture"))
+        };
+        let error = broken.is_some();
+        self.log.judge(
+            RuleId::CB_CTXALLOC_004,
+            Component::Driver,
+            adapter.subject(),
+            CREATE,
+            broken,
+        );
+        let seen = requirements.flags.cpu_visible && requirements.flags.protected;
+        let elsewhere = requirements.segments.iter().any(|it| aperture(it) == Some(false));
+        let broken = (seen && elsewhere).then(|| {
+            "it is to have an address of the CPU's (CpuVisible and Protected), and may be in \
+             memory that is no aperture"
+                .to_owned()
+        });
+        self.log.judge(
+            RuleId::CB_CTXALLOC_005,
+            Component::Driver,
+            adapter.subject(),
+            CREATE,
+            broken,
+        );
+        if error { Err(DriverError::Invalid) } else { Ok(()) }
+    }
+
+    /// What a driver names: it must be live, and of this adapter.
+    pub(super) fn judge_kernel_handle(
+        &self,
+        state: &KernelState,
+        adapter: Id<Adapter>,
+        name: usize,
+        argument: &'static str,
+    ) -> DriverResult<Id<ContextAllocation>> {
+        let found = u32::try_from(name).ok().map(|it| state.kernel_handles.lookup(Handle(it)));
+        let broken = match found {
+            Some(Ok(ObjectId::ContextAllocation(it))) => {
+                let resource = state.context_allocations[it].adapter;
+                (resource != adapter)
+                    .then(|| format!("{it} belongs to {}, not to {adapter}", resource.subject()))
+            }
+            Some(Ok(it)) => {
+                let it = it.subject();
+                Some(format!("{name:#x} names {it}, which is no context allocation"))
+            }
+            Some(Err(HandleError::Closed(of))) => {
+                let of = of.map_or("a context allocation".to_owned(), |it| it.to_string());
+                Some(format!("{of} was freed before: its name {name:#x} is stale"))
+            }
+            _ => Some(format!(
+                "it is {}, no name the kernel gave",
+                state.describe_kernel_handle(name)
+            )),
+        };
+        let error = broken.is_some();
+        self.log.judge(
+            RuleId::CB_CTXALLOC_009,
+            Component::Driver,
+            adapter.subject(),
+            argument,
+            broken,
+        );
+        match found {
+            Some(Ok(ObjectId::ContextAllocation(it))) if !error => Ok(it),
+            _ => Err(DriverError::Invalid),
+        }
+    }
+
+    /// An engine saved a context: where it did, an allocation for that context has to be.
+    pub(crate) fn judge_context_save(&self, adapter: Id<Adapter>, node: u32, address: u64) {
+        let state = self.state.lock();
+        let Some((extents, memory)) = state.memory(adapter) else { return };
+        let nodes = state.adapters.get(adapter).map(|it| it.nodes.as_slice());
+        let Some(on) = nodes.and_then(|it| it.get(node as usize)) else { return };
+        let whose = |it: &ContextAllocation| {
+            let mine = |context, device| it.context.map_or(it.device == device, |it| it == context);
+            on.may_save(mine)
+                || on
+                    .queue
+                    .iter()
+                    .filter_map(|it| it.of)
+                    .any(|(context, device)| mine(context, device))
+        };
+        let there = |it: &ContextAllocation| {
+            let extent = extents.get(it.extent)?;
+            let start = memory.address(extent)?;
+            Some((start..start + extent.bytes).contains(&address))
+        };
+        let mut all = state.context_allocations.iter().filter(|(_, it)| it.adapter == adapter);
+        let found = all.any(|(_, it)| there(it) == Some(true) && whose(it));
+        let broken = (!found).then(|| {
+            format!(
+                "{} saved a context at {address:#x}, where no context allocation of it is: it was \
+                 freed, or never there",
+                on.subject()
+            )
+        });
+        let argument = "DxgkDdiSubmitCommandVirtual";
+        self.log.judge(
+            RuleId::CB_CTXALLOC_014,
+            Component::Driver,
+            adapter.subject(),
+            argument,
+            broken,
+        );
+    }
+
+    pub(super) fn judge_leaked_context_allocations(
+        &self,
+        owner: Subject,
+        argument: &'static str,
+        remaining: &[Id<ContextAllocation>],
+    ) {
+        let what = match remaining {
+            [] => None,
+            [one] => Some(format!("{} that its driver made for it is", one.subject())),
+            _ => Some(format!("{} context allocations of its driver's are", remaining.len())),
+        };
+        let broken = what.map(|it| format!("{owner} is gone, and {it} not freed"));
+        self.log.judge(RuleId::CB_CTXALLOC_013, Component::Driver, owner, argument, broken);
+    }
+}
+
+impl KernelState {
+    /// What the kernel's name for something of a kind stands for.
+    pub(crate) fn find_by_kernel_handle<T: HasHandle>(&self, name: usize) -> Option<Id<T>> {
+        let found = self.kernel_handles.lookup_for_driver(Handle(u32::try_from(name).ok()?))?;
+        T::named_by(found)
+    }
+
+    /// What a driver named something by, for people: an address says nothing.
+    pub(crate) fn describe_kernel_handle(&self, name: usize) -> String {
+        let device = |it: &Device| it.driver_handle.as_ref().map(|it| it.word()) == Some(name);
+        let context = |it: &Context| it.driver_handle.as_ref().map(|it| it.word()) == Some(name);
+        let context_allocation = self
+            .context_allocations
+            .iter()
+            .find(|(_, it)| it.driver_handle == name)
+            .map(|it| it.0.subject());
+        let own = context_allocation
+            .or_else(|| self.devices.iter().find(|it| device(it.1)).map(|it| it.0.subject()))
+            .or_else(|| self.contexts.iter().find(|it| context(it.1)).map(|it| it.0.subject()));
+        match (own, u32::try_from(name)) {
+            (Some(own), _) => format!("the driver's own handle of {own}"),
+            (None, Ok(name)) => format!("{name:#x}"),
+            (None, Err(_)) => "an address".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Context allocations of contexts that run: there when a packet goes to the hardware, and kept
+//! there; brought up to date, and found.
+
+use crate::adapter::start::Adapter;
+use crate::base::id_list::Id;
+use crate::ddi::miniport::{DriverError, DriverResult};
+use crate::ddi::operation::PAGE;
+use crate::kernel::Kernel;
+use crate::lifetime::context::Context;
+use crate::memory::context_allocation::ContextAllocation;
+use crate::memory::place::PagingPlan;
+use crate::memory::{Extent, Location, PagingOperation, PagingStep, SegmentLocation};
+use crate::state::KernelState;
+use flight::{Component, EventKind, Passive, RuleId};
+
+impl Kernel {
+    pub(crate) fn update_context_allocation(
+        &self,
+        at: &mut Passive,
+        adapter: Id<Adapter>,
+        name: usize,
+        private: &[u8],
+    ) -> DriverResult<()> {
+        let argument = "DxgkCbUpdateContextAllocation";
+        let extent = {
+            let state = &mut *self.state.lock();
+            let number = self.judge_kernel_handle(state, adapter, name, argument)?;
+            let own = flight::CallGuard::current().is_some_and(|it| it.scheduler);
+            let broken = own.then(|| {
+                "it was called inside a call of the GPU scheduler's class, and waits for paging \
+                 work that needs the same class: it would never end"
+                    .to_owned()
+            });
+            self.log.judge(
+                RuleId::CB_CTXALLOC_017,
+                Component::Driver,
+                adapter.subject(),
+                argument,
+                broken,
+            );
+            if own {
+                return Err(DriverError::Busy);
+            }
+            let extent = state.context_allocations[number].extent;
+            state.hold_extent(extent, true);
+            let given = crate::lifetime::create::digest(private);
+            self.log.emit(number.subject(), EventKind::ContextAllocationUpdating { data: given });
+            let mut plan = PagingPlan::default();
+            if self.plan_page_in(state, extent, &mut plan).is_err() {
+                self.undo_plan(state, &mut plan);
+                state.hold_extent(extent, false);
+                self.start_paging(state, adapter, plan, None);
+                return Err(DriverError::NoMemory);
+            }
+            if let Some(at) = state.segment_location(extent) {
+                plan.page_in.push(PagingStep::new(
+                    extent,
+                    PagingOperation::Update(private.into()),
+                    at,
+                ));
+            }
+            self.start_paging(state, adapter, plan, None);
+            extent
+        };
+        let about = adapter;
+        let over = |it: &KernelState| it.extents.get(extent).is_none_or(|it| it.pending == 0);
+        let what = |_: &KernelState| "the update of a context allocation".to_owned();
+        // Who is inside a call does not hold up the reset of what it waits for.
+        let ends = |it: &KernelState| over(it) || it.is_reset_pending(adapter);
+        let ended = self.wait_until(at, about.subject(), what, ends);
+        let state = &mut *self.state.lock();
+        let done = ended && over(state);
+        if let Some(it) = state.extents.get(extent).filter(|_| done) {
+            self.log.emit(it.owner.subject(), EventKind::ContextAllocationUpdated {});
+        }
+        state.hold_extent(extent, false);
+        if done { Ok(()) } else { Err(DriverError::Busy) }
+    }
+
+    pub(crate) fn map_context_allocation(
+        &self,
+        _at: &mut Passive,
+        adapter: Id<Adapter>,
+        name: usize,
+        first_page: u64,
+        pages: u64,
+    ) -> Option<u64> {
+        let argument = "DxgkCbMapContextAllocation";
+        let state = self.state.lock();
+        let number = self.judge_kernel_handle(&state, adapter, name, argument).ok()?;
+        let it = state.extents.get(state.context_allocations.get(number)?.extent)?;
+        let end = first_page.checked_add(pages);
+        let broken = (pages == 0 || end.is_none_or(|end| end > it.bytes / PAGE)).then(|| {
+            format!(
+                "pages {first_page} to {} of {}, which has {}",
+                first_page.saturating_add(pages),
+                it.owner.subject(),
+                it.bytes / PAGE
+            )
+        });
+        let error = broken.is_some();
+        self.log.judge(
+            RuleId::CB_CTXALLOC_015,
+            Component::Driver,
+            adapter.subject(),
+            argument,
+            broken,
+        );
+        let address = state.memory(adapter)?.1.address(it)?;
+        (!error).then_some(address + first_page * PAGE)
+    }
+}
+
+impl KernelState {
+    /// What a context saves into may be moved, if the context is current nowhere any more.
+    pub(crate) fn release_idle_context(&mut self, adapter: Id<Adapter>, context: Id<Context>) {
+        let holds = self.contexts.get(context).is_some_and(|it| !it.held_extents.is_empty());
+        if holds && !self.is_current(adapter, context) {
+            let held =
+                self.contexts.get_mut(context).map(|it| std::mem::take(&mut it.held_extents));
+            self.release_extents(held.unwrap_or_default());
+        }
+    }
+
+    /// A context is gone. While it is current on a node, that holds for it what it held.
+    pub(crate) fn release_context(&mut self, adapter: Id<Adapter>, context: Id<Context>) {
+        let held = self.contexts.get_mut(context).map(|it| std::mem::take(&mut it.held_extents));
+        let held = held.unwrap_or_default();
+        let nodes = self.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
+        let mut saving = nodes.filter(|it| it.may_save(|other, _| other == context));
+        match saving.next() {
+            Some(node) => node.held_extents.extend(held.into_iter().map(|it| (context, it))),
+            None => self.release_extents(held),
+        }
+    }
+
+    /// Nobody holds these any more for a context.
+    pub(crate) fn release_extents(
+        &mut self,
+        held: impl IntoIterator<Item = Id<ContextAllocation>>,
+    ) {
+        for number in held {
+            if let Some(extent) = self.context_allocations.get(number).map(|it| it.extent) {
+                self.hold_extent(extent, false);
+            }
+        }
+    }
+
+    /// Whether all that a context saves into is there, and stays.
+    pub(crate) fn is_ready(&self, context: Id<Context>) -> bool {
+        if self.context_allocations.is_empty() {
+            return true;
+        }
+        let held =
+            self.contexts.get(context).map(|it| it.held_extents.as_slice()).unwrap_or_default();
+        let there = |it: &Extent| it.segment().is_some() && it.pending == 0;
+        self.context_allocations_of(context).iter().all(|(number, extent)| {
+            held.contains(number) && self.extents.get(*extent).is_some_and(there)
+        })
+    }
+
+    /// Whether a context's engine saves into something that is not held for it.
+    pub(crate) fn has_more(&self, context: Id<Context>) -> bool {
+        let held =
+            self.contexts.get(context).map(|it| it.held_extents.as_slice()).unwrap_or_default();
+        self.context_allocations_of(context).iter().any(|(number, _)| !held.contains(number))
+    }
+
+    /// What a context's engine saves into: its own, and its device's.
+    pub(crate) fn context_allocations_of(
+        &self,
+        context: Id<Context>,
+    ) -> Vec<(Id<ContextAllocation>, Id<Extent>)> {
+        if self.context_allocations.is_empty() {
+            return Vec::new();
+        }
+        let Some(device) = self.contexts.get(context).map(|it| it.device) else {
+            return Vec::new();
+        };
+        let own = self
+            .contexts
+            .get(context)
+            .map(|it| it.context_allocations.as_slice())
+            .unwrap_or_default();
+        let shared = self
+            .devices
+            .get(device)
+            .map(|it| it.context_allocations.as_slice())
+            .unwrap_or_default();
+        let extent =
+            |it: &Id<ContextAllocation>| Some((*it, self.context_allocations.get(*it)?.extent));
+        own.iter().chain(shared).filter_map(extent).collect()
+    }
+
+    fn segment_location(&self, extent: Id<Extent>) -> Option<SegmentLocation> {
+        match &self.extents.get(extent)?.location {
+            Location::Segment { segment, range } => {
+                Some(SegmentLocation { segment: *segment, offset: range.start() })
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The window through which the CPU sees memory that it does not see otherwise.
+
+use crate::ddi::Driver;
+use crate::ddi::miniport::Features;
+use crate::ddi::mmu::MapHostApertureArgs;
+use crate::ddi::permit::DdiPermit;
+use crate::kernel::Kernel;
+use crate::memory::segment_number;
+use flight::{Component, Passive, RuleId};
+
+impl Kernel {
+    /// Has a driver map a page of each window, and unmap it, as soon as its segments are known.
+    ///
+    /// WINDOWS: page tables are reached so before the memory manager is up, and belong to no
+    /// allocation (documented).
+    pub(crate) fn test_host_aperture(
+        &self,
+        at: &mut Passive,
+        permit: &DdiPermit<'_>,
+        driver: &Driver,
+        features: &Features,
+    ) {
+        let segments = features.memory.iter().flat_map(|it| &it.segments).enumerate();
+        for (place, _) in segments.filter(|it| it.1.flags.host_aperture && it.1.window > 0) {
+            let segment = segment_number(place);
+            let map =
+                MapHostApertureArgs { segment, driver_handle: None, memory: &[0], window: &[0] };
+            let mapped = driver.map_window(at, permit, map);
+            let (asked, result) = match mapped {
+                Ok(()) => ("unmap", driver.unmap_window(at, permit, segment, &[0])),
+                Err(_) => ("map", mapped),
+            };
+            let broken = result.err().map(|why| {
+                format!(
+                    "asked to {asked} the first page of segment {segment} in its CPU host \
+                     aperture, for no allocation and before any is made, the driver answered {}",
+                    why.name()
+                )
+            });
+            let place = "DxgkDdiMapCpuHostAperture";
+            self.log.judge(
+                RuleId::KMD_PT_004,
+                Component::Driver,
+                driver.adapter.subject(),
+                place,
+                broken,
+            );
+        }
+    }
+}

@@ -1,0 +1,552 @@
+//! Renamed allocations: instances of one that a client fills in turn (WDDM 1.x).
+//!
+//! A client that locks an allocation and says that it does not want its bytes (`Discard`) does
+//! not wait for the packets that use them: it is shown another instance, with a name of its own.
+//! The driver is not asked for it. It knows one allocation, which is paged in at several places.
+//!
+//! # Invariants
+//!
+//! 1. Of the instances one is the newest. Its extent is the allocation's, and its name is the
+//!    view's: an older one can be unlocked and listed by packets, and nothing else.
+//! 2. What is given to a client to write into is used by no packet, and by none to come: either
+//!    a newer one was listed since, so that nobody may list it again, or its client promises that
+//!    no commands of its own name it (`NoExistingReference`).
+//! 3. All instances end with their allocation.
+
+use crate::base::error::{Argument, KernelError};
+use crate::base::id_list::Id;
+use crate::ddi::miniport::Generation;
+use crate::kernel::Kernel;
+use crate::lifetime::device::Device;
+use crate::lifetime::device::RundownGuard;
+use crate::lifetime::process::Process;
+use crate::lifetime::process::ProcessId;
+use crate::memory::Extent;
+use crate::memory::Owner;
+use crate::memory::cpu::LockRequest;
+use crate::objects::allocation::Allocation;
+use crate::objects::handle_table::ObjectId;
+use crate::objects::handle_table::{Handle, HandleError};
+use crate::objects::view::View;
+use crate::schedule::render::RenderRequest;
+use crate::state::KernelState;
+use flight::{EventKind, Passive, Subject};
+
+/// So many instances an allocation has at most, if its driver does not say.
+///
+/// WINDOWS: as many as are of use, and fewer where memory is short (documented); the number is
+/// our decision.
+const MAX_INSTANCES: u32 = 64;
+
+/// The instances of an allocation.
+#[derive(Default)]
+pub(crate) struct Instances {
+    instances: Vec<Instance>,
+    /// The newest of them, by its place.
+    newest: usize,
+    /// How often one became the newest.
+    rename_count: u64,
+    /// The turn of the newest that a packet has listed.
+    listed_at: u64,
+}
+
+/// An instance of an allocation.
+struct Instance {
+    /// Its number; the allocation itself has none.
+    number: Option<Id<InstanceRecord>>,
+    extent: Id<Extent>,
+    /// Its name, once it was given to a client.
+    handle: Option<Handle>,
+    /// When it became the newest; zero: never.
+    renamed_at: u64,
+    /// A lock is about to show it.
+    claimed: bool,
+}
+
+/// An instance that is not the allocation itself: it has a number, and handles can name it.
+pub(crate) struct InstanceRecord {
+    pub(crate) allocation: Id<Allocation>,
+}
+
+/// The views that a packet lists, each with the extent of its instance.
+type ListedInstances = Vec<(Id<View>, Id<Extent>)>;
+
+/// What a lock finds among the instances.
+enum InstanceChoice {
+    /// This one, claimed.
+    Found(Id<Extent>),
+    /// These are free when packets are done.
+    WaitFor(Vec<Id<Extent>>),
+    /// None, before its client has submitted its commands.
+    MustSubmitFirst,
+}
+
+impl Kernel {
+    /// Finds an instance that a client may fill, and claims it: one that never was filled only if
+    /// there may be more (`grows`). Waits for packets only if there may not.
+    ///
+    /// WINDOWS: whether it waits then or refuses is up to the memory manager (documented). It
+    /// refuses if waiting would not help: its client is to submit its commands, and to say so.
+    pub(crate) fn acquire_instance(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        guard: &RundownGuard<'_>,
+        view: Id<View>,
+        (request, grows): (&LockRequest, bool),
+    ) -> Result<Id<Extent>, KernelError> {
+        let about = view.subject();
+        loop {
+            let behind = {
+                let state = &mut *self.state.lock();
+                state.views_of(process, guard.device, &[request.view])?;
+                match self.choose_instance(state, view, request.no_existing_reference, grows) {
+                    InstanceChoice::Found(extent) => {
+                        let asked = EventKind::LockRequested {
+                            do_not_wait: false,
+                            do_not_evict: request.do_not_evict,
+                        };
+                        self.log.emit(state.lock_subject(view, extent), asked);
+                        return Ok(extent);
+                    }
+                    InstanceChoice::MustSubmitFirst => return Err(KernelError::InUse(about)),
+                    InstanceChoice::WaitFor(extents) => extents,
+                }
+            };
+            let free = |it: &KernelState| {
+                behind.iter().any(|extent| {
+                    it.extents.get(*extent).is_none_or(|it| it.packet_references == 0)
+                })
+            };
+            let what = |_: &KernelState| format!("packets that use instances of {about}");
+            if !self.wait_until(at, about, what, free) {
+                return Err(KernelError::Stuck);
+            }
+        }
+    }
+
+    fn choose_instance(
+        &self,
+        state: &mut KernelState,
+        view: Id<View>,
+        no_existing_reference: bool,
+        grows: bool,
+    ) -> InstanceChoice {
+        let Some(number) = state.views.get(view).map(|it| it.allocation) else {
+            return InstanceChoice::MustSubmitFirst;
+        };
+        let handle = state.views.get(view).map(|it| it.handle);
+        let it = &mut state.allocations[number];
+        let Some(extent) = it.extent else { return InstanceChoice::MustSubmitFirst };
+        let renames = it.renames.get_or_insert_with(|| Box::new(Instances::first(extent, handle)));
+        let extents = &state.extents;
+        let quiet = |it: &Instance| {
+            let unlocked = |it: &Extent| it.lock.is_none() && it.offer.is_none() && !it.ending;
+            !it.claimed
+                && (grows || it.renamed_at > 0)
+                && extents.get(it.extent).is_some_and(unlocked)
+        };
+        let listed = renames.listed_at;
+        let closed_adapters =
+            |it: &Instance| no_existing_reference || it.renamed_at == 0 || it.renamed_at < listed;
+        let used =
+            |it: &Instance| extents.get(it.extent).is_some_and(|it| it.packet_references > 0);
+        let may = |it: &(usize, &Instance)| quiet(it.1) && closed_adapters(it.1) && !used(it.1);
+        let newest = renames.newest;
+        let free = renames.instances.iter().enumerate().filter(may);
+        // The one it has, if it may; else the one that was given the longest time ago.
+        let free = free.min_by_key(|(place, it)| (*place != newest, it.renamed_at)).map(|it| it.0);
+        if let Some(it) = free.and_then(|it| renames.instances.get_mut(it)) {
+            it.claimed = true;
+            return InstanceChoice::Found(it.extent);
+        }
+        let limit = extents.get(extent).map_or(0, |it| it.requirements.instances);
+        let limit = if limit == 0 { MAX_INSTANCES } else { limit };
+        if grows && renames.instances.len() < limit as usize {
+            return self.create_instance(state, number, view, extent);
+        }
+        let waits = |it: &&Instance| quiet(it) && closed_adapters(it) && used(it);
+        let behind: Vec<Id<Extent>> =
+            renames.instances.iter().filter(waits).map(|it| it.extent).collect();
+        if behind.is_empty() {
+            InstanceChoice::MustSubmitFirst
+        } else {
+            InstanceChoice::WaitFor(behind)
+        }
+    }
+
+    /// Makes an instance like the newest, without a place and without a name.
+    fn create_instance(
+        &self,
+        state: &mut KernelState,
+        number: Id<Allocation>,
+        view: Id<View>,
+        like: Id<Extent>,
+    ) -> InstanceChoice {
+        let of = &state.extents[like];
+        let (adapter, driver_handle, bytes) = (of.adapter, of.driver_handle, of.bytes);
+        let (alignment, requirements, priority) = (of.alignment, of.requirements, of.priority);
+        let instance = state.instances.insert(InstanceRecord { allocation: number });
+        let owner = Owner::Instance(instance);
+        let extent = Extent::new(adapter, owner, driver_handle, bytes, alignment, requirements);
+        let extent = state.extents.insert(Extent { priority, ..extent });
+        let it = &mut state.allocations[number];
+        let renames = it.renames.get_or_insert_default();
+        renames.instances.push(Instance {
+            number: Some(instance),
+            extent,
+            handle: None,
+            renamed_at: 0,
+            claimed: true,
+        });
+        let made = EventKind::InstanceCreated {
+            of: number.subject(),
+            view: view.subject(),
+            driver_handle: self.log.pointer_subject(driver_handle),
+            count: u32::try_from(renames.instances.len()).unwrap_or(u32::MAX),
+        };
+        self.log.emit(owner.subject(), made);
+        self.log_requirements(state, extent);
+        InstanceChoice::Found(extent)
+    }
+
+    /// An instance that was claimed is the newest from here on, and has a name. Answers it.
+    pub(crate) fn select_instance(
+        &self,
+        state: &mut KernelState,
+        process: ProcessId,
+        view: Id<View>,
+        extent: Id<Extent>,
+        no_existing_reference: bool,
+    ) -> Result<Handle, KernelError> {
+        let zombie = KernelError::Removed(view.subject());
+        let number = state.views.get(view).map(|it| it.allocation).ok_or(zombie.clone())?;
+        let it = state.allocations.get(number).ok_or(zombie.clone())?;
+        let renames = it.renames.as_ref().ok_or(zombie.clone())?;
+        let place = renames.index_of(extent).ok_or(zombie.clone())?;
+        let it = renames.instances.get(place).ok_or(zombie.clone())?;
+        let (instance, mut handle, same) = (it.number, it.handle, place == renames.newest);
+        if let (None, Some(instance)) = (handle, instance) {
+            let name = self.reserve_handle(state, process.0)?;
+            handle = Some(name.handle());
+            self.publish_handle(state, process.0, name, ObjectId::Instance(instance));
+        }
+        let it = state.allocations.get_mut(number).ok_or(zombie.clone())?;
+        let before = it.extent.replace(extent);
+        let renames = it.renames.as_mut().ok_or(zombie.clone())?;
+        let turn = if same { renames.rename_count } else { renames.rename_count + 1 };
+        (renames.newest, renames.rename_count) = (place, turn);
+        if let Some(it) = renames.instances.get_mut(place) {
+            (it.handle, it.renamed_at) = (handle, turn);
+        }
+        if no_existing_reference {
+            renames.listed_at = turn; // As its client promised: nothing older comes.
+        }
+        if let Some(it) = state.views.get_mut(view) {
+            it.superseded = instance.is_some();
+        }
+        if !same {
+            let owner = number.subject();
+            let to = instance.map_or(owner, Id::subject);
+            self.log.emit(view.subject(), EventKind::LockRenamed { to, turn });
+            // What is said of an allocation is said of the newest.
+            let priority = before.and_then(|it| state.extents.get(it)).map(|it| it.priority);
+            if let (Some(priority), Some(it)) = (priority, state.extents.get_mut(extent)) {
+                it.priority = priority;
+            }
+            if let Some(before) = before {
+                state.rank(before);
+            }
+        }
+        handle.ok_or(zombie)
+    }
+
+    /// Whoever claimed an instance has it, or gives it back. Answers whether it never was filled.
+    pub(crate) fn release_instance(&self, view: Id<View>, extent: Id<Extent>) -> bool {
+        let state = &mut *self.state.lock();
+        let number = state.views[view].allocation;
+        let renames = state.allocations.get_mut(number).and_then(|it| it.renames.as_mut());
+        let it = renames.and_then(|it| it.instances.iter_mut().find(|it| it.extent == extent));
+        it.is_some_and(|it| {
+            it.claimed = false;
+            it.renamed_at == 0
+        })
+    }
+
+    /// Closes the names of instances: their view ends.
+    pub(crate) fn close_instance_handles(
+        &self,
+        state: &mut KernelState,
+        process: Id<Process>,
+        view: Id<View>,
+    ) {
+        let allocation = state.views.get(view).and_then(|it| state.allocations.get(it.allocation));
+        let renames = allocation.and_then(|it| it.renames.as_ref());
+        let named = |it: &Instance| it.handle.filter(|_| it.number.is_some());
+        let handles: Vec<Handle> =
+            renames.map(|it| it.instances.iter().filter_map(named).collect()).unwrap_or_default();
+        for handle in handles {
+            self.close_handle(state, process, handle);
+        }
+    }
+
+    /// Packets that name these extents have come or gone.
+    pub(crate) fn count_packet_references(
+        &self,
+        state: &mut KernelState,
+        extents: &[Id<Extent>],
+        page_in: bool,
+    ) {
+        let mut free = false;
+        for extent in extents {
+            // What a packet lists may have ended before it.
+            let Some(it) = state.extents.get_mut(*extent) else { continue };
+            it.packet_references = if page_in {
+                it.packet_references + 1
+            } else {
+                it.packet_references.saturating_sub(1)
+            };
+            let (over, owner) = (it.packet_references == 0, it.owner);
+            // A lock may wait for it.
+            free |= over && !state.waiters.is_empty() && state.instances_of_owner(owner).is_some();
+        }
+        if free {
+            self.wake_all(state);
+        }
+    }
+}
+
+impl Instances {
+    /// The allocation itself is the first.
+    fn first(extent: Id<Extent>, handle: Option<Handle>) -> Self {
+        let first = Instance { number: None, extent, handle, renamed_at: 1, claimed: false };
+        Self { instances: vec![first], newest: 0, rename_count: 1, listed_at: 0 }
+    }
+
+    fn index_of(&self, extent: Id<Extent>) -> Option<usize> {
+        self.instances.iter().position(|it| it.extent == extent)
+    }
+
+    fn index_of_number(&self, number: Option<Id<InstanceRecord>>) -> Option<usize> {
+        self.instances.iter().position(|it| it.number == number)
+    }
+}
+
+impl Allocation {
+    /// All its memory: what it has, and what older instances have.
+    pub(crate) fn extents(&self) -> Vec<Id<Extent>> {
+        let all = self.renames.iter().flat_map(|it| it.instances.iter().map(|it| it.extent));
+        let others = all.filter(|it| Some(*it) != self.extent);
+        self.extent.into_iter().chain(others).collect()
+    }
+
+    /// The same, taken from it.
+    pub(crate) fn take_extents(&mut self) -> Vec<Id<Extent>> {
+        let all = self.extents();
+        (self.extent, self.renames) = (None, None);
+        all
+    }
+}
+
+impl KernelState {
+    /// Whether a lock that discards gives another instance of a view's allocation.
+    ///
+    /// WINDOWS: not of what is pinned, a primary or shared (documented). From WDDM 2 on nothing
+    /// is renamed (documented): its drivers do so themselves.
+    pub(crate) fn may_rename(&self, view: Id<View>) -> bool {
+        let it = &self.views[view];
+        let it = &self.allocations[it.allocation];
+        let extent = it.extent.and_then(|it| self.extents.get(it));
+        let pinned = extent.is_none_or(|it| it.requirements.flags.pinned);
+        let shared = it.resource.and_then(|it| self.resources.get(it)).is_some_and(|it| it.shared);
+        let on = self.adapters.get(it.adapter);
+        let first = on.is_some_and(|it| it.driver.generation == Generation::One);
+        first && !pinned && !it.primary && !shared && self.mmu(it.adapter).is_none()
+    }
+
+    /// The allocation that an extent is the memory of, or of an instance of which.
+    pub(crate) fn allocation_of(&self, owner: Owner) -> Option<Id<Allocation>> {
+        match owner {
+            Owner::Allocation(allocation) => Some(allocation),
+            Owner::Instance(instance) => Some(self.instances.get(instance)?.allocation),
+            Owner::Saved(_) | Owner::Table(_) => None,
+        }
+    }
+
+    fn instances_of_owner(&self, owner: Owner) -> Option<&Instances> {
+        self.allocations.get(self.allocation_of(owner)?)?.renames.as_deref()
+    }
+
+    /// The view that a name leads to, and which instance of its allocation, by its place: none
+    /// where there are no others.
+    fn find_instance(&self, named: ObjectId) -> Option<(Id<View>, Option<usize>)> {
+        let (instance, allocation) = match named {
+            ObjectId::View(view) => (None, self.views.get(view)?.allocation),
+            ObjectId::Instance(instance) => {
+                (Some(instance), self.instances.get(instance)?.allocation)
+            }
+            _ => return None,
+        };
+        let it = self.allocations.get(allocation)?;
+        let place = it.renames.as_ref().and_then(|it| it.index_of_number(instance));
+        // What is renamed is not shared, so that it has one view.
+        let view = match named {
+            ObjectId::View(view) => view,
+            _ => it.views.first().copied()?,
+        };
+        Some((view, place))
+    }
+
+    /// What a name means to a driver: an instance is what it knows as the view.
+    pub(crate) fn as_view(&self, named: ObjectId) -> ObjectId {
+        match self.find_instance(named) {
+            Some((view, _)) => ObjectId::View(view),
+            None => named,
+        }
+    }
+
+    /// A client's name of a view: of its newest instance.
+    pub(crate) fn newest_handle(&self, view: Id<View>) -> Option<Handle> {
+        let renames = self.instances_of_view(view);
+        let newest = renames.and_then(|it| it.instances.get(it.newest)?.handle);
+        newest.or_else(|| self.views.get(view).map(|it| it.handle))
+    }
+
+    /// The view that a client's name leads to, if that is the name of its newest instance.
+    pub(crate) fn newest_view(&self, named: ObjectId) -> Result<Id<View>, HandleError> {
+        let superseded = || Err(HandleError::Superseded(self.as_view(named).subject()));
+        match named {
+            ObjectId::View(view) if self.views[view].superseded => superseded(),
+            ObjectId::View(view) => Ok(view),
+            ObjectId::Instance(_) => {
+                let (view, place) = self.find_instance(named).ok_or(HandleError::Unknown)?;
+                let newest = self.instances_of_view(view).map(|it| it.newest);
+                if newest == place { Ok(view) } else { superseded() }
+            }
+            _ => Err(HandleError::WrongKind(named.subject())),
+        }
+    }
+
+    /// The views that a packet's list names, each with its instance: those that may be listed.
+    ///
+    /// WINDOWS: once a newer instance is referenced, an older one may not be any more, neither by
+    /// a later packet nor behind it in the patch locations of one (documented).
+    pub(crate) fn listed_instances(
+        &self,
+        process: ProcessId,
+        device: Id<Device>,
+        request: &RenderRequest,
+    ) -> Result<ListedInstances, KernelError> {
+        let mut all = Vec::with_capacity(request.list.len());
+        let mut rename_count = Vec::with_capacity(request.list.len());
+        for (place, (handle, _)) in request.list.iter().enumerate() {
+            let argument = Argument::Allocation(place);
+            let (view, extent) = self.instance_of(process, device, argument, *handle)?;
+            let renames = self.instances_of_view(view);
+            let of = renames.and_then(|it| it.instances.get(it.index_of(extent)?));
+            let turn = of.map_or(0, |it| it.renamed_at);
+            if renames.is_some_and(|it| turn < it.listed_at) {
+                return Err(KernelError::InstanceSuperseded {
+                    handle: *handle,
+                    view: view.subject(),
+                });
+            }
+            all.push((view, extent));
+            rename_count.push(turn);
+        }
+        let mut behind: Vec<(Id<View>, u64)> = Vec::new();
+        for it in &request.patches {
+            let place = it.allocation_index as usize;
+            let (Some((view, _)), Some(turn)) = (all.get(place), rename_count.get(place)) else {
+                continue;
+            };
+            match behind.iter_mut().find(|it| it.0 == *view) {
+                Some((_, last)) if turn < last => {
+                    let handle = request.list.get(place).map(|it| it.0).unwrap_or_default();
+                    return Err(KernelError::InstanceSuperseded { handle, view: view.subject() });
+                }
+                Some((_, last)) => *last = *turn,
+                None => behind.push((*view, *turn)),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Packets that list these are taken: older instances may not be listed any more.
+    pub(crate) fn record_listed(&mut self, uses: impl Iterator<Item = (Id<View>, Id<Extent>)>) {
+        for (view, extent) in uses {
+            let number = self.views[view].allocation;
+            let it = self.allocations.get_mut(number).and_then(|it| it.renames.as_mut());
+            let Some(it) = it else { continue };
+            let place = it.index_of(extent);
+            let turn =
+                place.and_then(|place| it.instances.get(place)).map_or(0, |it| it.renamed_at);
+            it.listed_at = it.listed_at.max(turn);
+        }
+    }
+
+    /// A view of a device, with the extent of the instance that a client's handle names: also of
+    /// an older one.
+    pub(crate) fn instance_of(
+        &self,
+        process: ProcessId,
+        device: Id<Device>,
+        argument: Argument,
+        handle: Handle,
+    ) -> Result<(Id<View>, Id<Extent>), KernelError> {
+        let named = self.find_handle(process, argument, handle)?;
+        let wrong =
+            KernelError::Handle { argument, handle, why: HandleError::WrongKind(named.subject()) };
+        let (view, place) = self.find_instance(named).ok_or(wrong)?;
+        let owner = self.views[view].device;
+        if owner != device {
+            let owner = owner.subject();
+            return Err(KernelError::OtherDevice { argument, handle, owner });
+        }
+        let of = place.and_then(|place| self.instances_of_view(view)?.instances.get(place));
+        let extent = of.map(|it| it.extent).or_else(|| self.extent_of(view));
+        Ok((view, extent.ok_or(KernelError::NoVideoMemory)?))
+    }
+
+    fn instances_of_view(&self, view: Id<View>) -> Option<&Instances> {
+        self.allocations.get(self.views.get(view)?.allocation)?.renames.as_deref()
+    }
+
+    /// What events say that locks are of: the view, or an instance that is not the first.
+    pub(crate) fn lock_subject(&self, view: Id<View>, extent: Id<Extent>) -> Subject {
+        match self.extents[extent].owner {
+            Owner::Instance(instance) => instance.subject(),
+            _ => view.subject(),
+        }
+    }
+
+    /// Every instance's extent of a view that is locked.
+    pub(crate) fn locked_extents(&self, view: Id<View>) -> Vec<Id<Extent>> {
+        let allocation = self.views.get(view).and_then(|it| self.allocations.get(it.allocation));
+        let locked = |it: &Id<Extent>| self.extents.get(*it).is_some_and(|it| it.lock.is_some());
+        allocation.map(|it| it.extents().into_iter().filter(locked).collect()).unwrap_or_default()
+    }
+
+    /// Checks that the newest instance is the one an allocation has.
+    pub(crate) fn validate_instances(
+        &self,
+        number: Id<Allocation>,
+        it: &Allocation,
+    ) -> Result<(), String> {
+        let Some(renames) = &it.renames else { return Ok(()) };
+        let newest = renames.instances.get(renames.newest);
+        if newest.map(|it| it.extent) != it.extent {
+            return Err(format!("{number} is not its newest instance"));
+        }
+        let there = |it: &Instance| {
+            let named = it
+                .number
+                .is_none_or(|it| self.instances.get(it).is_some_and(|it| it.allocation == number));
+            named && self.extents.get(it.extent).is_some()
+        };
+        if renames.instances.iter().all(there) && renames.listed_at <= renames.rename_count {
+            return Ok(());
+        }
+        Err(format!("an instance of {number} is gone, or was listed before its turn"))
+    }
+}

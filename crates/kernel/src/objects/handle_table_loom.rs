@@ -1,0 +1,187 @@
+//! Names under loom, as the kernel uses them: behind its one lock, beside what they name, from
+//! a few threads in every order there is. `cargo xtask test` makes the build (`--cfg loom`).
+//!
+//! Nothing is locked while a driver builds, so a name is reserved and published under two holds;
+//! what is looked at and acted upon is so under one.
+
+use crate::base::id_list::ids;
+use crate::lock::Lock;
+use crate::objects::handle_table::{Handle, HandleError, HandleTable, ObjectId, Reserved};
+use loom::model;
+use loom::sync::Arc;
+use loom::thread::{self, JoinHandle};
+
+/// A small world: names, and what is there to be named.
+struct Desk {
+    handles: HandleTable,
+    there: Vec<ObjectId>,
+}
+
+type Shared = Arc<Lock<Desk>>;
+
+/// The first value of a table, and the second: a client can guess them.
+const FIRST: Handle = Handle(0x4000_0000);
+const SECOND: Handle = Handle(0x4000_0040);
+
+/// The device of that number, from one to three.
+fn device(number: usize) -> ObjectId {
+    ObjectId::Device(ids::<_, 3>()[number - 1])
+}
+
+fn desk() -> Shared {
+    Arc::new(Lock::new(Desk { handles: HandleTable::local(), there: Vec::new() }))
+}
+
+fn spawn<T: 'static>(desk: &Shared, body: impl FnOnce(&Shared) -> T + 'static) -> JoinHandle<T> {
+    let desk = desk.clone();
+    thread::spawn(move || body(&desk))
+}
+
+fn reserve(desk: &Shared, object: ObjectId) -> Reserved {
+    let mut it = desk.hold();
+    let reserved = it.names.reserve().expect("room for a name");
+    it.names.bind(&reserved, object);
+    reserved
+}
+
+/// A create: the name is published with what it names, under one hold.
+fn create(desk: &Shared, number: usize) -> Handle {
+    let object = device(number);
+    let reserved = reserve(desk, object);
+    let mut it = desk.hold();
+    it.there.push(object);
+    it.names.publish(reserved, object)
+}
+
+/// A create that the driver refuses.
+fn fail(desk: &Shared, number: usize) -> Handle {
+    let reserved = reserve(desk, device(number));
+    let handle = reserved.handle();
+    desk.hold().names.take_back(reserved);
+    handle
+}
+
+/// A client's look: what a name leads to is there.
+fn look(desk: &Shared, handle: Handle) {
+    let it = desk.hold();
+    if let Ok(object) = it.names.find(handle) {
+        assert!(it.there.contains(&object), "a name leads to nothing");
+    }
+}
+
+/// A destroy: the name is closed and what it named goes, under one hold.
+fn destroy(desk: &Shared, handle: Handle) -> Result<ObjectId, HandleError> {
+    let mut it = desk.hold();
+    let object = it.names.close(handle)?;
+    remove(&mut it, object);
+    Ok(object)
+}
+
+fn remove(desk: &mut Desk, object: ObjectId) {
+    let place = desk.there.iter().position(|it| *it == object);
+    desk.there.remove(place.expect("what goes is there"));
+}
+
+/// What holds whenever nobody is in the middle of something.
+fn check(desk: &Shared) {
+    let it = desk.hold();
+    let named: Vec<ObjectId> = it.names.iter().map(|(_, object)| object).collect();
+    assert_eq!(it.names.live(), named.len());
+    assert!(named.iter().all(|object| it.there.contains(object)), "{named:?}");
+    assert_eq!(named.len(), it.there.len(), "what is there has one name");
+}
+
+#[test]
+fn a_name_leads_to_what_is_there_or_nowhere() {
+    model(|| {
+        let desk = desk();
+        let creates = spawn(&desk, |desk| create(desk, 1));
+        let destroys = spawn(&desk, |desk| {
+            look(desk, FIRST);
+            destroy(desk, FIRST)
+        });
+        // The driver may be asked at any time: nothing is promised, or what will be named is.
+        let promised = desk.hold().names.lookup_for_driver(FIRST);
+        assert!(promised.is_none_or(|it| it == device(1)), "{promised:?}");
+        let handle = creates.join().unwrap();
+        match destroys.join().unwrap() {
+            Ok(object) => {
+                assert_eq!(object, device(1));
+                let stale = HandleError::Closed(Some(object.subject()));
+                assert_eq!(desk.hold().names.find(handle), Err(stale));
+            }
+            Err(why) => {
+                assert!(matches!(why, HandleError::Unknown | HandleError::Unpublished), "{why:?}");
+                assert_eq!(desk.hold().names.find(handle), Ok(device(1)));
+            }
+        }
+        check(&desk);
+    });
+}
+
+#[test]
+fn a_name_that_is_taken_back_is_given_to_one_and_was_never_live() {
+    model(|| {
+        let desk = desk();
+        let creates = spawn(&desk, |desk| create(desk, 1));
+        let fails = spawn(&desk, |desk| fail(desk, 2));
+        look(&desk, FIRST);
+        look(&desk, SECOND);
+        let (made, error) = (creates.join().unwrap(), fails.join().unwrap());
+        assert!([FIRST, SECOND].contains(&made) && [FIRST, SECOND].contains(&error));
+        assert_eq!(desk.hold().names.find(made), Ok(device(1)));
+        // The number that was not used up is the next one, if it is another.
+        let next = create(&desk, 3);
+        assert_eq!(next, if made == FIRST { SECOND } else { FIRST });
+        check(&desk);
+    });
+}
+
+#[test]
+fn of_two_that_close_a_name_one_has_what_it_named() {
+    model(|| {
+        let desk = desk();
+        let handle = create(&desk, 1);
+        let others = [(); 2].map(|()| spawn(&desk, move |desk| destroy(desk, handle).is_ok()));
+        look(&desk, handle);
+        let had = others.map(|it| it.join().unwrap());
+        assert_eq!(had.iter().filter(|it| **it).count(), 1, "{had:?}");
+        check(&desk);
+    });
+}
+
+/// A bug on purpose: the name is published under one hold, and what it names comes under the next.
+#[test]
+#[should_panic(expected = "a name leads to nothing")]
+fn a_planted_publish_before_its_object_is_found() {
+    model(|| {
+        let desk = desk();
+        let creates = spawn(&desk, |desk| {
+            let object = device(1);
+            let reserved = reserve(desk, object);
+            desk.hold().names.publish(reserved, object);
+            desk.hold().there.push(object);
+        });
+        look(&desk, FIRST);
+        creates.join().unwrap();
+    });
+}
+
+/// A bug on purpose: the name is looked at under one hold, and acted upon under the next.
+#[test]
+#[should_panic(expected = "what goes is there")]
+fn a_planted_look_and_close_under_two_holds_is_found() {
+    model(|| {
+        let desk = desk();
+        let handle = create(&desk, 1);
+        let careless = move |desk: &Shared| {
+            let Ok(object) = desk.hold().names.find(handle) else { return };
+            let mut it = desk.hold();
+            let _ = it.names.close(handle); // It was live, was it not?
+            remove(&mut it, object);
+        };
+        let other = spawn(&desk, careless);
+        careless(&desk);
+        other.join().unwrap();
+    });
+}

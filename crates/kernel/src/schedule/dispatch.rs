@@ -1,0 +1,612 @@
+//! The lines of contexts: packets, waits and signals in the order their client gave them.
+//!
+//! # Invariants
+//!
+//! 1. What a client gave a context happens in that order: a packet is sent when everything
+//!    before it was sent and the waits before it have passed; a signal happens when the packets
+//!    before it are done.
+//! 2. Packets are taken out of a line and sent under the scheduler's key, so that two who send
+//!    for one context cannot overtake one another.
+//! 3. What was sent stays in `sent` until it is done: what a node gives back goes to the front
+//!    of the line, as it was.
+
+mod send;
+
+use crate::adapter::start::Adapter;
+use crate::base::error::{Argument, KernelError};
+use crate::base::id_list::Id;
+use crate::ddi::miniport::DriverContext;
+use crate::kernel::Kernel;
+use crate::lifetime::context::Context;
+use crate::lifetime::device::Device;
+use crate::lifetime::device::RundownGuard;
+use crate::lifetime::process::ProcessId;
+use crate::memory::place::PagingPlan;
+use crate::objects::handle_table::Handle;
+use crate::schedule::render::RenderPacket;
+use crate::schedule::report::QueuePoint;
+use crate::schedule::submit::SubmittedCommands;
+use crate::state::KernelState;
+use crate::sync::SyncPoints;
+use flight::{EventKind, Fence, Passive};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What a context is to do that is not done.
+#[derive(Default)]
+pub(crate) struct ContextQueue {
+    /// What was not sent, in order.
+    pending: VecDeque<QueueItem>,
+    /// What was sent and is not done, in order.
+    submitted: VecDeque<QueueItem>,
+    /// How many packets it was ever given.
+    pub(crate) queued: u64,
+    /// How many of them are over.
+    pub(crate) done: u64,
+    /// It is among those that may be sent for.
+    runnable: bool,
+    /// The higher, the sooner.
+    pub(crate) priority: i32,
+    /// Packets that its driver is to be told of, which will never be sent.
+    cancelling: u32,
+}
+
+/// One thing in a line.
+pub(crate) enum QueueItem {
+    Packet(u64, PacketPayload),
+    Wait(SyncPoints),
+    Signal(SyncPoints),
+}
+
+/// What a packet carries.
+pub(crate) enum PacketPayload {
+    /// Commands at virtual addresses.
+    Virtual(Arc<SubmittedCommands>),
+    /// Commands with lists, by its number.
+    Render(Id<RenderPacket>),
+}
+
+/// A packet on its way.
+struct SubmittedPacket {
+    node: usize,
+    fence: Fence,
+    driver_handle: Arc<DriverContext>,
+    payload: PacketPayload,
+}
+
+impl ContextQueue {
+    /// Whether nothing is left to do.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pending.is_empty() && self.submitted.is_empty() && self.cancelling == 0
+    }
+
+    /// Whether something waits to be sent.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    fn has_packet_first(&self) -> bool {
+        matches!(self.pending.front(), Some(QueueItem::Packet(..)))
+    }
+
+    /// The packet with lists that is first.
+    fn first_render_packet(&self) -> Option<Id<RenderPacket>> {
+        match self.pending.front() {
+            Some(QueueItem::Packet(_, PacketPayload::Render(it))) => Some(*it),
+            _ => None,
+        }
+    }
+
+    /// What was sent and is not done, if it has no lists: the first, or one behind it.
+    pub(crate) fn submitted_packet(&self, place: usize) -> Option<Arc<SubmittedCommands>> {
+        let payload = |it: &QueueItem| match it {
+            QueueItem::Packet(_, payload) => Some(payload.resubmission()),
+            QueueItem::Wait(_) | QueueItem::Signal(_) => None,
+        };
+        match self.submitted.iter().filter_map(payload).nth(place)? {
+            PacketPayload::Virtual(it) => Some(it),
+            PacketPayload::Render(_) => None,
+        }
+    }
+
+    /// The wait it stands at.
+    pub(crate) fn first_wait(&self) -> Option<&SyncPoints> {
+        match self.pending.front() {
+            Some(QueueItem::Wait(it)) => Some(it),
+            _ => None,
+        }
+    }
+}
+
+impl PacketPayload {
+    pub(crate) fn resubmission(&self) -> PacketPayload {
+        match self {
+            PacketPayload::Virtual(it) => PacketPayload::Virtual(it.clone()),
+            PacketPayload::Render(it) => PacketPayload::Render(*it),
+        }
+    }
+}
+
+impl Kernel {
+    /// Has a context wait before it does what it is given from now on.
+    pub(crate) fn queue_wait(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        context: Handle,
+        wait: SyncPoints,
+    ) -> Result<(), KernelError> {
+        self.queue_item(at, process, context, QueueItem::Wait(wait))
+    }
+
+    /// Has a context signal when it has done what it was given until now.
+    pub(crate) fn queue_signal(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        context: Handle,
+        signal: SyncPoints,
+    ) -> Result<(), KernelError> {
+        self.queue_item(at, process, context, QueueItem::Signal(signal))
+    }
+
+    fn queue_item(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        context: Handle,
+        item: QueueItem,
+    ) -> Result<(), KernelError> {
+        self.with_context(at, process, context, |at, number, guard| {
+            {
+                let state = &mut *self.state.lock();
+                state.check_working(guard.device)?;
+                if let Some(it) = state.contexts.get_mut(number) {
+                    it.queue.pending.push_back(item);
+                }
+                self.advance_queue(state, number);
+            }
+            // The item is in its line. A packet that cannot be sent behind it loses its device:
+            // the next call hears of that.
+            let _ = self.submit_ready(at, process.0, number, guard);
+            Ok(())
+        })
+    }
+
+    /// Does something with a context that cannot go meanwhile.
+    pub(crate) fn with_context<T>(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        context: Handle,
+        body: impl FnOnce(&mut Passive, Id<Context>, &RundownGuard<'_>) -> Result<T, KernelError>,
+    ) -> Result<T, KernelError> {
+        let (number, guard) = self.enter_context(process, context)?;
+        let result = body(at, number, &guard);
+        self.leave_context_call(number, guard);
+        result
+    }
+
+    /// Enters a context: it cannot go until its caller leaves.
+    pub(crate) fn enter_context(
+        &self,
+        process: ProcessId,
+        context: Handle,
+    ) -> Result<(Id<Context>, RundownGuard<'_>), KernelError> {
+        let mut state = self.state.lock();
+        let number = state.resolve_handle::<Context>(process, Argument::Context, context)?;
+        let device = state.contexts[number].device;
+        let guard = self.acquire_rundown(&mut state, device)?;
+        if let Some(it) = state.contexts.get_mut(number) {
+            it.active_calls += 1;
+        }
+        Ok((number, guard))
+    }
+
+    /// Leaves what [`Kernel::enter_context`] entered.
+    pub(crate) fn leave_context_call(&self, number: Id<Context>, guard: RundownGuard<'_>) {
+        let mut state = self.state.lock();
+        if let Some(it) = state.contexts.get_mut(number) {
+            it.active_calls -= 1;
+        }
+        state.release_idle_context(guard.adapter, number);
+        self.wake_all(&mut state);
+        guard.release(&mut state);
+    }
+
+    /// Puts a packet at the end of a context's line. What its engine saves into is on its way
+    /// from here on.
+    pub(crate) fn queue_packet(
+        &self,
+        number: Id<Context>,
+        guard: &RundownGuard<'_>,
+        payload: PacketPayload,
+    ) -> Result<(), KernelError> {
+        let state = &mut *self.state.lock();
+        self.may_queue(state, number, guard, &payload)?;
+        self.push_packet(state, number, payload);
+        Ok(())
+    }
+
+    /// Whether a packet can be put in a context's line, which has then what it saves into.
+    pub(crate) fn may_queue(
+        &self,
+        state: &mut KernelState,
+        number: Id<Context>,
+        guard: &RundownGuard<'_>,
+        payload: &PacketPayload,
+    ) -> Result<(), KernelError> {
+        // Who parked looks again.
+        state.check_working(guard.device)?;
+        let zombie = KernelError::Removed(guard.subject());
+        let it = state.contexts.get(number).ok_or(zombie)?;
+        match (payload, &it.lists) {
+            (PacketPayload::Virtual(_), Some(_)) => {
+                return Err(KernelError::HasLists(number.subject()));
+            }
+            (PacketPayload::Render(_), None) => return Err(KernelError::NoLists(number.subject())),
+            (PacketPayload::Virtual(given), None) => {
+                let (bytes, limit) = (given.packet.private.len(), it.private_size);
+                if bytes > limit as usize {
+                    return Err(KernelError::PrivateDataTooLarge { bytes, limit });
+                }
+            }
+            (PacketPayload::Render(_), Some(_)) => (),
+        }
+        self.plan_context_allocations(state, guard.adapter, number)
+    }
+
+    /// Puts a packet at the end of a context's line.
+    pub(crate) fn push_packet(
+        &self,
+        state: &mut KernelState,
+        number: Id<Context>,
+        payload: PacketPayload,
+    ) {
+        let it = &mut state.contexts[number];
+        it.queue.queued += 1;
+        it.in_flight += 1;
+        let (packet, first) = (it.queue.queued, it.in_flight == 1);
+        it.queue.pending.push_back(QueueItem::Packet(packet, payload));
+        if first {
+            state.mark_busy(number);
+        }
+        self.log.emit(number.subject(), EventKind::PacketQueued { packet });
+        self.advance_queue(state, number);
+        self.preempt_for_priority(state, number);
+    }
+
+    /// Changes how important a context is (`D3DKMTSetContextSchedulingPriority`).
+    pub fn set_priority(
+        &self,
+        process: ProcessId,
+        context: Handle,
+        priority: i32,
+    ) -> Result<(), KernelError> {
+        let state = &mut *self.state.lock();
+        let number = state.resolve_handle::<Context>(process, Argument::Context, context)?;
+        if let Some(it) = state.contexts.get_mut(number) {
+            it.queue.priority = priority;
+        }
+        Ok(())
+    }
+
+    /// How important a context is (`D3DKMTGetContextSchedulingPriority`).
+    pub fn priority(&self, process: ProcessId, context: Handle) -> Result<i32, KernelError> {
+        let state = self.state.lock();
+        let number = state.resolve_handle::<Context>(process, Argument::Context, context)?;
+        Ok(state.contexts.get(number).map_or(0, |it| it.queue.priority))
+    }
+
+    /// How many packets of a context are not over.
+    pub fn unfinished(&self, process: ProcessId, context: Handle) -> Result<u32, KernelError> {
+        let state = self.state.lock();
+        let number = state.resolve_handle::<Context>(process, Argument::Context, context)?;
+        Ok(state.contexts.get(number).map_or(0, |it| it.in_flight))
+    }
+
+    /// A packet is over, or will never be sent.
+    fn release_payload(&self, state: &mut KernelState, payload: &PacketPayload) {
+        if let PacketPayload::Render(packet) = payload {
+            self.end_render_packet(state, *packet);
+        }
+    }
+
+    /// Plans that everything a context saves into is there, and holds it.
+    fn plan_context_allocations(
+        &self,
+        state: &mut KernelState,
+        adapter: Id<Adapter>,
+        context: Id<Context>,
+    ) -> Result<(), KernelError> {
+        let next_size = state.context_allocations_of(context);
+        if next_size.is_empty() {
+            return Ok(());
+        }
+        let mut plan = PagingPlan::default();
+        for (number, extent) in next_size {
+            let just_reset = state.contexts.get_mut(context).is_some_and(|it| {
+                let just_reset = !it.held_extents.contains(&number);
+                if just_reset {
+                    it.held_extents.push(number);
+                }
+                just_reset
+            });
+            if just_reset {
+                state.hold_extent(extent, true);
+            }
+            if let Err(why) = self.plan_page_in(state, extent, &mut plan) {
+                self.undo_plan(state, &mut plan);
+                self.start_paging(state, adapter, plan, None);
+                return Err(KernelError::NoMemory { trim: why.missing });
+            }
+        }
+        self.start_paging(state, adapter, plan, None);
+        Ok(())
+    }
+
+    /// Goes over what a context can do without its driver. Answers whether a packet is first
+    /// then.
+    fn advance_queue(&self, state: &mut KernelState, context: Id<Context>) -> bool {
+        loop {
+            // A context that was to go on may have ended meanwhile.
+            let Some(it) = state.contexts.get_mut(context) else { return false };
+            match it.queue.pending.pop_front() {
+                None => return false,
+                Some(item @ QueueItem::Packet(..)) => {
+                    it.queue.pending.push_front(item);
+                    return true;
+                }
+                Some(QueueItem::Signal(points)) if it.queue.submitted.is_empty() => {
+                    self.signal_points(state, context, &points);
+                }
+                Some(item @ QueueItem::Signal(_)) => it.queue.submitted.push_back(item),
+                Some(QueueItem::Wait(points)) => {
+                    if !self.try_satisfy(state, context, &points) {
+                        if let Some(it) = state.contexts.get_mut(context) {
+                            it.queue.pending.push_front(QueueItem::Wait(points));
+                        }
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a context waited for may be there: it goes on, if it can.
+    ///
+    /// One that goes on may signal what others wait for, and so on: they go on one after the
+    /// other, not inside one another.
+    pub(crate) fn advance(&self, state: &mut KernelState, context: Id<Context>) {
+        state.advancing.push(context);
+        if state.advancing.len() > 1 {
+            return;
+        }
+        let mut next = 0;
+        while let Some(context) = state.advancing.get(next).copied() {
+            if self.advance_queue(state, context) {
+                self.make_runnable(state, context);
+            }
+            next += 1;
+        }
+        state.advancing.clear();
+        self.wake_all(state);
+    }
+
+    /// Has somebody send what is first in a context's line.
+    fn make_runnable(&self, state: &mut KernelState, context: Id<Context>) {
+        // A context that was to go on may have ended meanwhile.
+        let Some(it) = state.contexts.get_mut(context) else { return };
+        if !std::mem::replace(&mut it.queue.runnable, true) {
+            state.runnable.push(context);
+        }
+        self.wake_one(&self.work_available);
+    }
+
+    /// Contexts of a node may be sent for again.
+    pub(crate) fn reopen_node(&self, state: &mut KernelState, adapter: Id<Adapter>, node: usize) {
+        let on =
+            |device: Id<Device>| state.devices.get(device).is_some_and(|it| it.adapter == adapter);
+        let waits = |it: &Context| it.node == node && it.queue.has_packet_first();
+        for context in state.contexts.select(|it| waits(it) && on(it.device)) {
+            self.make_runnable(state, context);
+        }
+    }
+
+    /// The first packet that a context sent is done, or counts as done: what comes behind it
+    /// happens.
+    pub(crate) fn complete_submitted(&self, state: &mut KernelState, context: Id<Context>) -> u64 {
+        let it = &mut state.contexts[context];
+        let (number, listed) = match it.queue.submitted.pop_front() {
+            Some(QueueItem::Packet(number, PacketPayload::Render(listed))) => {
+                (number, Some(listed))
+            }
+            Some(QueueItem::Packet(number, _)) => (number, None),
+            // Its device was lost, and it counts as done already.
+            _ => return 0,
+        };
+        it.queue.done += 1;
+        it.in_flight -= 1;
+        if it.in_flight == 0 {
+            state.mark_busy(context);
+        }
+        if let Some(listed) = listed {
+            self.end_render_packet(state, listed);
+        }
+        number
+    }
+
+    /// Signals that come right behind what counts as done, of a lost device: they never happen.
+    pub(crate) fn drop_signals(&self, state: &mut KernelState, context: Id<Context>) {
+        while let Some(it) = state.contexts.get_mut(context)
+            && let Some(QueueItem::Signal(_)) = it.queue.submitted.front()
+        {
+            if let Some(QueueItem::Signal(points)) = it.queue.submitted.pop_front() {
+                self.cancel_points(state, Some(context), &points);
+            }
+        }
+    }
+
+    /// Signals that come right behind what is done.
+    pub(crate) fn signal_queued(&self, state: &mut KernelState, context: Id<Context>) {
+        while let Some(it) = state.contexts.get_mut(context)
+            && let Some(QueueItem::Signal(_)) = it.queue.submitted.front()
+        {
+            if let Some(QueueItem::Signal(points)) = it.queue.submitted.pop_front() {
+                self.signal_points(state, context, &points);
+            }
+        }
+        // A wait may stand first, or a signal that nothing is before any more.
+        if state.contexts.get(context).is_some_and(|it| it.queue.is_waiting()) {
+            self.advance(state, context);
+        }
+    }
+
+    /// A node gave back what it has of a context: it is first in line again.
+    /// Answers the packets among it.
+    pub(crate) fn requeue_submitted(
+        &self,
+        state: &mut KernelState,
+        context: Id<Context>,
+    ) -> Vec<u64> {
+        let it = &mut state.contexts[context];
+        let number = |it: &QueueItem| {
+            if let QueueItem::Packet(number, _) = it { Some(*number) } else { None }
+        };
+        let packets = it.queue.submitted.iter().filter_map(number).collect();
+        while let Some(item) = it.queue.submitted.pop_back() {
+            it.queue.pending.push_front(item);
+        }
+        self.make_runnable(state, context);
+        packets
+    }
+
+    /// A context's device is lost: what it was to do is over. Packets that never were sent are
+    /// cancelled.
+    pub(crate) fn clear_queue(&self, state: &mut KernelState, context: Id<Context>) {
+        let it = &mut state.contexts[context];
+        let sent = std::mem::take(&mut it.queue.submitted);
+        let queue = std::mem::take(&mut it.queue.pending);
+        it.queue.done = it.queue.queued;
+        it.in_flight = 0;
+        state.mark_busy(context);
+        for item in sent {
+            match item {
+                QueueItem::Wait(points) | QueueItem::Signal(points) => {
+                    self.cancel_points(state, Some(context), &points);
+                }
+                QueueItem::Packet(_, payload) => self.release_payload(state, &payload),
+            }
+        }
+        let device = state.contexts[context].device;
+        let adapter = state.devices.get(device).and_then(|it| state.adapters.get(it.adapter));
+        let cancellation = adapter.is_some_and(|it| it.scheduling.cancellation && it.is_running());
+        for item in queue {
+            match item {
+                QueueItem::Packet(packet, payload) => {
+                    self.log.emit(context.subject(), EventKind::PacketCancelled { packet });
+                    if cancellation {
+                        if let Some(it) = state.contexts.get_mut(context) {
+                            it.queue.cancelling += 1;
+                        }
+                        state.cancelled.push_back((context, payload));
+                        self.wake_one(&self.work_available);
+                    } else {
+                        self.release_payload(state, &payload);
+                    }
+                }
+                QueueItem::Wait(points) | QueueItem::Signal(points) => {
+                    self.cancel_points(state, Some(context), &points);
+                }
+            }
+        }
+    }
+}
+
+impl KernelState {
+    /// What a device has queued that is not over.
+    pub(crate) fn outstanding_work(&self, device: Id<Device>) -> Vec<QueuePoint> {
+        let it = &self.devices[device];
+        let waits = |context: &Id<Context>| {
+            Some(QueuePoint::Context(*context, self.contexts.get(*context)?.queue.queued))
+        };
+        it.busy.iter().filter_map(waits).collect()
+    }
+
+    /// A context has packets that are not over, or not any more.
+    fn mark_busy(&mut self, context: Id<Context>) {
+        let it = &self.contexts[context];
+        let (busy, device) = (it.in_flight > 0, it.device);
+        let it = &mut self.devices[device];
+        match it.busy.binary_search(&context) {
+            Err(place) if busy => it.busy.insert(place, context),
+            Ok(place) if !busy => {
+                it.busy.remove(place);
+            }
+            _ => (),
+        }
+    }
+
+    /// Whether work is over.
+    pub(crate) fn is_work_done(&self, adapter: Id<Adapter>, work: QueuePoint) -> bool {
+        match work {
+            QueuePoint::Context(context, packet) => {
+                self.contexts.get(context).is_none_or(|it| it.queue.done >= packet)
+            }
+            QueuePoint::Node(node, fence) => {
+                let nodes = self.adapters.get(adapter).map(|it| it.nodes.as_slice());
+                let Some(it) = nodes.unwrap_or_default().get(node) else { return true };
+                it.passed.covers(fence) || it.queue.iter().all(|it| it.fence != fence)
+            }
+        }
+    }
+
+    /// Whether a packet is first in a context's line, and everything it needs is there.
+    fn may_submit(&self, context: Id<Context>) -> bool {
+        self.is_next(context) && self.is_ready(context)
+    }
+
+    /// Whether a packet is first in a context's line, what it lists is in place, and its node
+    /// takes packets.
+    fn is_next(&self, context: Id<Context>) -> bool {
+        // A context that was to go on may have ended meanwhile.
+        let Some(it) = self.contexts.get(context) else { return false };
+        let device = &self.devices[it.device];
+        let node = self.adapters.get(device.adapter).and_then(|on| on.nodes.get(it.node));
+        it.queue.has_packet_first()
+            && !it.changing_root
+            && device.lost.is_none()
+            && !self.is_reset_pending(device.adapter)
+            && node.is_some_and(crate::schedule::report::Node::accepts_packets)
+            && it.queue.first_render_packet().is_none_or(|it| self.is_packet_resident(it))
+    }
+
+    /// Those that may be sent for, the most important first.
+    fn by_priority(&self) -> Vec<Id<Context>> {
+        let mut all = self.runnable.clone();
+        all.sort_by_key(|it| {
+            let priority = self.contexts.get(*it).map_or(0, |it| it.queue.priority);
+            std::cmp::Reverse(priority)
+        });
+        all
+    }
+
+    /// A context with nothing to send is not runnable any more.
+    fn clear_runnable_if_empty(&mut self, context: Id<Context>) {
+        let waits = self.contexts.get_mut(context).is_some_and(|it| {
+            it.queue.runnable = it.queue.has_packet_first();
+            it.queue.runnable
+        });
+        if !waits {
+            self.runnable.retain(|it| *it != context);
+        }
+    }
+
+    /// What stands before a context's next packet, in words.
+    pub(crate) fn describe_queue(&self, context: Id<Context>) -> String {
+        let wait = self.contexts.get(context).and_then(|it| it.queue.first_wait());
+        wait.map_or(String::new(), |it| {
+            format!(" ({} waits for {})", context.subject(), self.describe_missing(it))
+        })
+    }
+}

@@ -1,0 +1,281 @@
+//! What is first in a line goes to its node, or is cancelled.
+
+use super::{PacketPayload, QueueItem, SubmittedPacket};
+use crate::base::error::KernelError;
+use crate::base::id_list::Id;
+use crate::ddi::miniport::{CancelCommandArgs, DriverError, SubmitCommandVirtualArgs};
+use crate::ddi::permit::{DdiPermit, ThreadingLevel};
+use crate::kernel::Kernel;
+use crate::lifetime::context::Context;
+use crate::lifetime::device::Device;
+use crate::lifetime::device::{DeviceLoss, RundownGuard};
+use crate::lifetime::process::Process;
+use crate::lock::StateGuard;
+use crate::schedule::report::InFlightPacket;
+use crate::state::KernelState;
+use flight::{EventKind, Passive};
+use std::sync::Arc;
+
+impl Kernel {
+    /// Sends what can be sent of a context, waiting for the pass.
+    pub(crate) fn submit_ready(
+        &self,
+        at: &mut Passive,
+        process: Id<Process>,
+        context: Id<Context>,
+        guard: &RundownGuard<'_>,
+    ) -> Result<(), KernelError> {
+        let driver = &guard.driver;
+        let mut state = self.state.lock();
+        loop {
+            self.page_in_first(&mut state, context);
+            if !state.is_next(context) {
+                // Somebody sends it when what it lacks is there.
+                if state.contexts.get(context).is_some_and(|it| it.queue.has_packet_first()) {
+                    self.make_runnable(&mut state, context);
+                }
+                return Ok(());
+            }
+            // While this parked, the driver may have made more for the context.
+            if let Err(why) = self.plan_context_allocations(&mut state, guard.adapter, context) {
+                // It is in line, and would never be sent.
+                self.mark_lost(&mut state, guard.device, DeviceLoss::OutOfMemory);
+                return Err(why);
+            }
+            if !state.is_ready(context) {
+                drop(state);
+                let about = context.subject();
+                let what = |_: &KernelState| format!("what {about} saves into");
+                let there = |it: &KernelState| {
+                    !it.is_next(context) || it.is_ready(context) || it.has_more(context)
+                };
+                if !self.wait_until(at, about, what, there) {
+                    self.make_runnable(&mut self.state.lock(), context);
+                    return Err(KernelError::Stuck);
+                }
+                state = self.state.lock();
+            }
+            let keys = ThreadingLevel::OneScheduler.keys(guard.adapter, driver.generation, process);
+            let (permit, held) = self.acquire_permit_locked(at, state, keys)?;
+            // On a refusal the world is not held, and the pass gives its keys back itself.
+            state = self.submit_with_permit(at, &permit, held, process, context)?;
+            permit.release(&mut state);
+        }
+    }
+
+    /// Sends for a context whose pass can be had. Answers whether it did something.
+    pub(crate) fn try_submit(&self, at: &mut Passive) -> bool {
+        let mut all = self.state.lock().by_priority();
+        all.retain(|it| self.try_submit_context(at, *it));
+        !all.is_empty()
+    }
+
+    fn try_submit_context(&self, at: &mut Passive, context: Id<Context>) -> bool {
+        let permit; // Before the world, so that it is dropped after it.
+        let process = {
+            let state = &mut *self.state.lock();
+            self.page_in_first(state, context);
+            if !state.is_next(context) {
+                state.clear_runnable_if_empty(context);
+                return false;
+            }
+            let owner = state.contexts[context].device;
+            let it = &state.devices[owner];
+            let (adapter, process) = (it.adapter, it.owner());
+            if !state.is_ready(context) {
+                // The driver may have made more for the context.
+                if state.has_more(context)
+                    && self.plan_context_allocations(state, adapter, context).is_err()
+                {
+                    self.mark_lost(state, owner, DeviceLoss::OutOfMemory);
+                }
+                return false;
+            }
+            let Some(generation) = state.adapters.get(adapter).map(|it| it.driver.generation)
+            else {
+                return false;
+            };
+            let keys = ThreadingLevel::OneScheduler.keys(adapter, generation, process);
+            let Some(taken) = self.try_acquire_permit(state, keys) else { return false };
+            permit = taken;
+            process
+        };
+        // A refusal loses the device; there is nobody to tell.
+        let sent = self.submit_with_permit(at, &permit, self.state.lock(), process, context);
+        let mut state = sent.unwrap_or_else(|_| self.state.lock());
+        state.clear_runnable_if_empty(context);
+        permit.release(&mut state);
+        true
+    }
+
+    /// Has what the first packet of a line lists on its way.
+    fn page_in_first(&self, state: &mut KernelState, context: Id<Context>) {
+        let first = state.contexts.get(context).and_then(|it| it.queue.first_render_packet());
+        let Some(packet) = first else { return };
+        let device = state.contexts.get(context).and_then(|it| state.devices.get(it.device));
+        if device.is_some_and(|it| it.lost.is_none()) {
+            self.page_in_render_packet(state, packet);
+        }
+    }
+
+    /// Sends what can be sent, and comes back with the world held. The scheduler's key is held.
+    fn submit_with_permit<'k>(
+        &'k self,
+        at: &mut Passive,
+        permit: &DdiPermit<'_>,
+        mut state: StateGuard<'k, KernelState>,
+        process: Id<Process>,
+        context: Id<Context>,
+    ) -> Result<StateGuard<'k, KernelState>, KernelError> {
+        while let Some((device, driver, sent)) = self.take_first_packet(&mut state, context) {
+            drop(state);
+            if let Some(observer) = self.observer.get() {
+                observer.packet_ran();
+            }
+            let SubmittedPacket { node, fence, driver_handle, payload } = sent;
+            let index = node;
+            let node = u32::try_from(node).unwrap_or(u32::MAX);
+            let result = match &payload {
+                PacketPayload::Virtual(given) => {
+                    let packet = &given.packet;
+                    let submission = SubmitCommandVirtualArgs {
+                        context: &driver_handle,
+                        node,
+                        fence,
+                        commands: packet.commands,
+                        length: packet.length,
+                        private: &packet.private,
+                    };
+                    driver.submit_command_virtual(at, permit, process, &submission)
+                }
+                PacketPayload::Render(it) => self.submit_render_packet(
+                    at,
+                    permit,
+                    process,
+                    (index, fence),
+                    &driver_handle,
+                    *it,
+                ),
+            };
+            drop(driver_handle);
+            state = self.state.lock();
+            self.note_submitted(&mut state, context);
+            if let Err(why) = result {
+                // WINDOWS: a refused packet puts its device in error, and its fence counts as
+                // done (documented for an invalid parameter).
+                self.mark_lost(&mut state, device, DeviceLoss::SubmitFailed);
+                return Err(if why == DriverError::Invalid {
+                    KernelError::Removed(device.subject())
+                } else {
+                    KernelError::Driver(why)
+                });
+            }
+        }
+        Ok(state)
+    }
+
+    /// Who sends for a context has left its driver: the context may go.
+    fn note_submitted(&self, state: &mut KernelState, context: Id<Context>) {
+        let it = &mut state.contexts[context];
+        it.active_calls -= 1;
+        let device = it.device;
+        let adapter = state.devices[device].adapter;
+        state.release_idle_context(adapter, context);
+        self.wake_all(state);
+    }
+
+    /// Takes the first packet of a line, if it can be sent, and draws its fence. The context
+    /// cannot go until whoever sends for it has sent it.
+    fn take_first_packet(
+        &self,
+        state: &mut KernelState,
+        context: Id<Context>,
+    ) -> Option<(Id<Device>, Arc<crate::ddi::Driver>, SubmittedPacket)> {
+        self.advance_queue(state, context);
+        self.page_in_first(state, context);
+        if !state.may_submit(context) {
+            return None;
+        }
+        let it = state.contexts.get_mut(context)?;
+        let (driver_handle, index, device) = (it.driver_handle.clone()?, it.node, it.device);
+        let adapter = state.devices.get(device)?.adapter;
+        let on = state.adapters.get_mut(adapter)?;
+        let (driver, node) = (on.driver.clone(), on.nodes.get_mut(index)?);
+        let Some(QueueItem::Packet(packet, payload)) = it.queue.pending.pop_front() else {
+            return None;
+        };
+        it.queue.submitted.push_back(QueueItem::Packet(packet, payload.resubmission()));
+        it.active_calls += 1;
+        node.submitted = node.submitted.next();
+        let (fence, subject) = (node.submitted, node.subject());
+        node.queue.push_back(InFlightPacket {
+            fence,
+            of: Some((context, device)),
+            batch: None,
+            lost: false,
+        });
+        let of = context.subject();
+        self.log.emit(of, EventKind::PacketSubmitted { packet, node: subject, fence });
+        self.advance_queue(state, context);
+        Some((
+            device,
+            driver,
+            SubmittedPacket { node: index, fence, driver_handle: driver_handle, payload: payload },
+        ))
+    }
+
+    /// Tells a driver of a packet that will never be sent. Answers whether it did.
+    pub(crate) fn try_cancel(&self, at: &mut Passive) -> bool {
+        let permit; // Before the world, so that it is dropped after it.
+        let (driver, driver_handle, context, payload) = {
+            let state = &mut *self.state.lock();
+            let Some(context) = state.cancelled.front().map(|it| it.0) else { return false };
+            let device = state.contexts[context].device;
+            let adapter = state.devices[device].adapter;
+            let driver = state.adapters.get(adapter).map(|it| it.driver.clone());
+            let driver_handle = state.contexts.get(context).and_then(|it| it.driver_handle.clone());
+            let Some((driver, driver_handle)) = driver.zip(driver_handle) else {
+                if let Some((_, payload)) = state.cancelled.pop_front() {
+                    self.release_payload(state, &payload);
+                }
+                // There is nobody to tell any more; whoever ends the context does not wait.
+                state.contexts[context].queue.cancelling -= 1;
+                self.wake_all(state);
+                return true;
+            };
+            let keys = ThreadingLevel::OneScheduler.keys(adapter, driver.generation, None);
+            let Some(taken) = self.try_acquire_permit(state, keys) else { return false };
+            permit = taken;
+            let Some((_, payload)) = state.cancelled.pop_front() else { return false };
+            (driver, driver_handle, context, payload)
+        };
+        match &payload {
+            PacketPayload::Virtual(given) => {
+                let packet = &given.packet;
+                let cancelled = CancelCommandArgs {
+                    context: &driver_handle,
+                    commands: packet.commands,
+                    length: packet.length,
+                    private: &packet.private,
+                };
+                // WINDOWS: a refusal stops the system (documented); the answer is judged.
+                let _ = driver.cancel(at, &permit, &cancelled);
+            }
+            PacketPayload::Render(packet) => {
+                let buffer = self.state.lock().render_buffer(*packet);
+                if let Some((commands, length, private)) = buffer {
+                    let private = &private;
+                    let cancelled =
+                        CancelCommandArgs { context: &driver_handle, commands, length, private };
+                    let _ = driver.cancel(at, &permit, &cancelled);
+                }
+            }
+        }
+        drop(driver_handle);
+        let state = &mut *self.state.lock();
+        self.release_payload(state, &payload);
+        state.contexts[context].queue.cancelling -= 1;
+        self.wake_all(state);
+        true
+    }
+}

@@ -1,0 +1,314 @@
+//! The buffers that clients write packets with lists into: commands, allocations, patch
+//! locations. They are the kernel's, and clients see them.
+//!
+//! # Invariants
+//!
+//! 1. Each has a spare. With every call the two change places, and what the client gave back is
+//!    poisoned: who goes on with it is seen.
+//! 2. Behind the bytes a client was granted, up to the end of a page, there is poison, too.
+
+use crate::base::error::{Argument, KernelError};
+use crate::base::id_list::Id;
+use crate::ddi::operation::PAGE;
+use crate::ddi::render_args::BufferSizes;
+use crate::kernel::Kernel;
+use crate::lifetime::context::Context;
+use crate::lifetime::device::UserMapping;
+use crate::lifetime::process::ProcessId;
+use crate::objects::handle_table::Handle;
+use crate::state::KernelState;
+use flight::{Ram, Run};
+
+/// What a byte is that no client wrote.
+const POISON: u8 = 0xdb;
+/// A client that asks for more gets up to so many times what its driver wants.
+const MAX_SIZE_FACTOR: u32 = 2;
+
+/// How many bytes an entry of the two lists has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntrySizes {
+    /// Of the list of allocations.
+    pub list: u32,
+    /// Of the list of patch locations.
+    pub patches: u32,
+}
+
+/// A buffer as its client sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UserBuffer {
+    /// Where it is.
+    pub address: usize,
+    /// How many bytes it has, or entries.
+    pub size: u32,
+}
+
+/// The buffers that a client writes its next packet into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RenderBuffers {
+    /// The commands.
+    pub commands: UserBuffer,
+    /// The allocations they use.
+    pub list: UserBuffer,
+    /// Where they name them.
+    pub patches: UserBuffer,
+}
+
+/// What a client asks of its next buffers: none is what it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BufferResize {
+    /// How many bytes of commands.
+    pub commands: Option<u32>,
+    /// How many allocations.
+    pub list: Option<u32>,
+    /// How many patch locations.
+    pub patches: Option<u32>,
+}
+
+/// What a client has written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CapturedBuffers {
+    /// The commands.
+    pub commands: Vec<u8>,
+    /// The entries of the list of allocations.
+    pub list: Vec<u8>,
+    /// The entries of the list of patch locations.
+    pub patches: Vec<u8>,
+    /// What is wrong with the buffers it had before this call, or with its commands: it went on
+    /// with a buffer that it had given back.
+    pub stale: Option<String>,
+    /// What it wrote behind what it was granted.
+    pub overrun: Option<String>,
+}
+
+/// The buffers of a context.
+pub(crate) struct RenderLists {
+    pub(crate) sizes: BufferSizes,
+    /// How many buffers its driver rendered into.
+    pub(crate) renders: u32,
+    shelves: [BufferPair; 3],
+}
+
+/// A buffer and its spare.
+struct BufferPair {
+    name: &'static str,
+    /// How many bytes an entry has, and how many entries the driver wants.
+    entry: u32,
+    next_size: u32,
+    current: MappedBuffer,
+    spare: MappedBuffer,
+}
+
+/// Memory that the client sees.
+struct MappedBuffer {
+    run: Run,
+    view: usize,
+    /// How many bytes of it the client was granted.
+    bytes: u32,
+}
+
+impl BufferPair {
+    fn user_buffer(&self) -> UserBuffer {
+        UserBuffer { address: self.current.view, size: self.current.bytes / self.entry.max(1) }
+    }
+}
+
+impl MappedBuffer {
+    fn new(ram: &dyn Ram, bytes: u32) -> Option<Self> {
+        let run = ram.allocate(u64::from(bytes).max(1).next_multiple_of(PAGE))?;
+        let Some(view) = ram.map(&[run]) else {
+            ram.free(run);
+            return None;
+        };
+        let leaf = Self { run, view, bytes };
+        leaf.poison(ram);
+        Some(leaf)
+    }
+
+    fn poison(&self, ram: &dyn Ram) {
+        ram.fill(self.run, u32::from_ne_bytes([POISON; 4]));
+    }
+
+    fn end(self, ram: &dyn Ram) {
+        ram.unmap(self.view);
+        ram.free(self.run);
+    }
+
+    /// Where somebody wrote, from so many bytes on.
+    fn first_overwritten(&self, ram: &dyn Ram, from: u32) -> Option<u64> {
+        let start = u64::from(from).min(self.run.bytes);
+        let mut bytes = vec![0; usize::try_from(self.run.bytes - start).unwrap_or(0)];
+        ram.read(self.run.start + start, &mut bytes);
+        let at = bytes.iter().position(|it| *it != POISON)?;
+        Some(start + at as u64)
+    }
+
+    fn read(&self, ram: &dyn Ram, bytes: u32) -> Vec<u8> {
+        let mut found = vec![0; bytes.min(self.bytes) as usize];
+        ram.read(self.run.start, &mut found);
+        found
+    }
+}
+
+impl RenderLists {
+    /// Buffers as a driver wants them, or none if the machine has not so much memory.
+    pub(crate) fn new(ram: &dyn Ram, sizes: BufferSizes, entries: EntrySizes) -> Option<Self> {
+        let requirements = [
+            ("command buffer", 1, sizes.commands),
+            ("allocation list", entries.list, sizes.allocation_list),
+            ("patch location list", entries.patches, sizes.patches),
+        ];
+        let mut shelves = Vec::new();
+        for (name, entry, next_size) in requirements {
+            let bytes = entry.saturating_mul(next_size);
+            let leaves =
+                MappedBuffer::new(ram, bytes).map(|now| (now, MappedBuffer::new(ram, bytes)));
+            match leaves {
+                Some((now, Some(spare))) => {
+                    shelves.push(BufferPair { name, entry, next_size, current: now, spare })
+                }
+                Some((now, None)) => now.end(ram),
+                None => (),
+            }
+        }
+        match <[BufferPair; 3]>::try_from(shelves) {
+            Ok(shelves) => Some(Self { sizes, renders: 0, shelves }),
+            Err(some) => {
+                for it in some {
+                    it.end(ram);
+                }
+                None
+            }
+        }
+    }
+
+    pub(crate) fn user_buffers(&self) -> RenderBuffers {
+        let [commands, list, patches] = &self.shelves;
+        RenderBuffers {
+            commands: commands.user_buffer(),
+            list: list.user_buffer(),
+            patches: patches.user_buffer(),
+        }
+    }
+
+    /// Reads what the client has written: so many bytes of commands, so many entries.
+    fn capture(&self, ram: &dyn Ram, commands: u32, list: u32, patches: u32) -> CapturedBuffers {
+        let [first, second, third] = &self.shelves;
+        let bytes = first.current.read(ram, commands);
+        let untouched = !bytes.is_empty() && bytes.iter().all(|it| *it == POISON);
+        let stale = self.shelves.iter().find_map(|it| {
+            let at = it.spare.first_overwritten(ram, 0)?;
+            Some(format!("byte {at} of a {} that it had given back was written", it.name))
+        });
+        let nothing = || "its commands are the poison that the buffer came with".to_owned();
+        let beyond = self.shelves.iter().find_map(|it| {
+            let at = it.current.first_overwritten(ram, it.current.bytes)?;
+            let (name, bytes) = (it.name, it.current.bytes);
+            Some(format!("byte {at} of a {name} of {bytes} bytes was written"))
+        });
+        CapturedBuffers {
+            commands: bytes,
+            list: second.current.read(ram, list.saturating_mul(second.entry)),
+            patches: third.current.read(ram, patches.saturating_mul(third.entry)),
+            stale: stale.or_else(|| untouched.then(nothing)),
+            overrun: beyond,
+        }
+    }
+
+    /// The client gives its buffers back and gets the others, as large as it asked for if that
+    /// is not too much.
+    fn swap(&mut self, ram: &dyn Ram, resize: BufferResize) -> RenderBuffers {
+        let asked = [resize.commands, resize.list, resize.patches];
+        for (shelf, asked) in self.shelves.iter_mut().zip(asked) {
+            std::mem::swap(&mut shelf.current, &mut shelf.spare);
+            shelf.spare.poison(ram);
+            let before = shelf.spare.bytes;
+            let bytes = asked.map_or(before, |it| {
+                let limit = shelf.next_size.saturating_mul(MAX_SIZE_FACTOR);
+                it.clamp(1, limit.max(1)).saturating_mul(shelf.entry)
+            });
+            if u64::from(bytes) > shelf.current.run.bytes {
+                let Some(larger) = MappedBuffer::new(ram, bytes) else { continue };
+                std::mem::replace(&mut shelf.current, larger).end(ram);
+            }
+            shelf.current.bytes = bytes;
+            shelf.current.poison(ram);
+        }
+        self.user_buffers()
+    }
+}
+
+impl BufferPair {
+    fn end(self, ram: &dyn Ram) {
+        self.current.end(ram);
+        self.spare.end(ram);
+    }
+}
+
+impl Kernel {
+    /// The buffers that a client writes a context's next packet into.
+    pub fn render_buffers(
+        &self,
+        process: ProcessId,
+        context: Handle,
+    ) -> Result<RenderBuffers, KernelError> {
+        self.with_lists(process, context, |_, lists| lists.user_buffers())
+    }
+
+    /// What it has written there: so many bytes of commands, so many entries of each list.
+    pub fn capture_buffers(
+        &self,
+        process: ProcessId,
+        context: Handle,
+        (commands, list, patches): (u32, u32, u32),
+    ) -> Result<CapturedBuffers, KernelError> {
+        self.with_lists(process, context, |ram, it| it.capture(ram, commands, list, patches))
+    }
+
+    /// Takes the buffers back, and gives others.
+    pub fn swap_buffers(
+        &self,
+        process: ProcessId,
+        context: Handle,
+        resize: BufferResize,
+    ) -> Result<RenderBuffers, KernelError> {
+        self.with_lists(process, context, |ram, lists| lists.swap(ram, resize))
+    }
+
+    fn with_lists<T>(
+        &self,
+        process: ProcessId,
+        context: Handle,
+        body: impl FnOnce(&dyn Ram, &mut RenderLists) -> T,
+    ) -> Result<T, KernelError> {
+        let state = &mut *self.state.lock();
+        let number = state.resolve_handle::<Context>(process, Argument::Context, context)?;
+        let device = state.contexts[number].device;
+        if state.is_zombie(device) {
+            return Err(KernelError::Removed(device.subject()));
+        }
+        let none = KernelError::NoLists(number.subject());
+        let ram = state.ram_of_context(number).ok_or(none.clone())?;
+        let lists = state.contexts.get_mut(number).and_then(|it| it.lists.as_mut());
+        Ok(body(&*ram, lists.ok_or(none)?))
+    }
+}
+
+impl KernelState {
+    /// A context ends, and with it its buffers; a client that has its device still sees them.
+    pub(crate) fn end_lists(&mut self, context: Id<Context>) {
+        let ram = self.ram_of_context(context);
+        let lists = self.contexts.get_mut(context).and_then(|it| it.lists.take());
+        let device = self.contexts[context].device;
+        if let (Some(ram), Some(lists)) = (ram, lists) {
+            for leaf in lists.shelves.into_iter().flat_map(|it| [it.current, it.spare]) {
+                let ram = ram.clone();
+                self.unmap_from_user(device, UserMapping { ram, run: leaf.run, view: leaf.view });
+            }
+        }
+    }
+
+    fn ram_of_context(&self, context: Id<Context>) -> Option<std::sync::Arc<dyn Ram>> {
+        let device = self.devices.get(self.contexts.get(context)?.device)?;
+        Some(self.memory(device.adapter)?.1.ram.clone())
+    }
+}

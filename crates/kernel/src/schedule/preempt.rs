@@ -1,0 +1,378 @@
+//! Preemption: a node gives back what it has not begun, and gets it again in another order.
+//!
+//! # Invariants
+//!
+//! 1. While a node is asked to give back what it has, it gets nothing.
+//! 2. What comes back is first in its context's line. Paging commands go again before anything
+//!    else, in order and with the fences they had; packets are given new ones.
+
+use crate::adapter::start::Adapter;
+use crate::base::id_list::Id;
+use crate::ddi::operation::SubmitPagingArgs;
+use crate::ddi::permit::ThreadingLevel;
+use crate::kernel::Kernel;
+use crate::lifetime::context::Context;
+use crate::schedule::report::InFlightPacket;
+use crate::state::KernelState;
+use flight::{Component, DeviceLevel, EventKind, Fence, Kind, Passive, RuleId, Subject};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Why a node is to give back what it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PreemptionReason {
+    /// A context that is more important has a packet.
+    Priority,
+    /// It does not move.
+    TimedOut,
+    /// Somebody wants it so.
+    Requested,
+}
+
+/// What a node was asked to give back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Preemption {
+    pub(crate) fence: Fence,
+    why: PreemptionReason,
+    /// The driver was told.
+    asked: bool,
+    /// The last fence that is done, as the driver reported it.
+    last: Option<Fence>,
+    /// When the driver was told, everything was done and reported.
+    idle: bool,
+}
+
+impl PreemptionReason {
+    fn name(self) -> &'static str {
+        match self {
+            PreemptionReason::Priority => "a context with a higher priority has a packet",
+            PreemptionReason::TimedOut => "it does not move",
+            PreemptionReason::Requested => "somebody wants it so",
+        }
+    }
+}
+
+impl Preemption {
+    pub(crate) fn new(fence: Fence, why: PreemptionReason) -> Self {
+        Self { fence, why, asked: false, last: None, idle: false }
+    }
+
+    /// Entry rule: a driver that is told to take back what it has not reports that, too. It had
+    /// its time.
+    pub(crate) fn judge_unreported(&self, log: &flight::Log, adapter: Id<Adapter>, node: Subject) {
+        if self.asked && self.idle && self.last.is_none() {
+            let message = format!(
+                "{node} was asked with fence {} to give back what it has, when all it was given was \
+                 done and reported, and its driver has not reported that it did",
+                self.fence
+            );
+            let place = "DxgkDdiPreemptCommand";
+            log.judge(
+                RuleId::KMD_PREEMPT_002,
+                Component::Driver,
+                adapter.subject(),
+                place,
+                Some(message),
+            );
+        }
+    }
+}
+
+impl Kernel {
+    /// Has a node give back what it has, also if that is nothing, if its driver can.
+    ///
+    /// WINDOWS: the scheduler does so whenever it likes (documented).
+    pub fn preempt_node(&self, adapter: crate::adapter::start::AdapterId, node: usize) {
+        let state = &mut *self.state.lock();
+        let it = state
+            .adapters
+            .get_mut(adapter.0)
+            .filter(|it| it.is_running() && it.scheduling.preempts);
+        let Some(node) = it.and_then(|it| it.nodes.get_mut(node)) else { return };
+        if node.preemption.is_none() {
+            node.preempted = node.preempted.next();
+            node.preemption = Some(Preemption::new(node.preempted, PreemptionReason::Requested));
+            self.wake_one(&self.work_available);
+        }
+    }
+
+    /// Has a node give back what it has, if it has something and its driver can.
+    pub(crate) fn request_preemption(
+        &self,
+        state: &mut KernelState,
+        adapter: Id<Adapter>,
+        node: usize,
+        why: PreemptionReason,
+    ) {
+        let Some(it) = state.adapters.get_mut(adapter).filter(|it| it.scheduling.preempts) else {
+            return;
+        };
+        let Some(node) = it.nodes.get_mut(node) else { return };
+        if node.preemption.is_some() || node.queue.is_empty() {
+            return;
+        }
+        node.preempted = node.preempted.next();
+        node.preemption = Some(Preemption::new(node.preempted, why));
+        self.wake_one(&self.work_available);
+    }
+
+    /// A packet was given to a context: who is before it, with less right, gives way.
+    pub(crate) fn preempt_for_priority(&self, state: &mut KernelState, context: Id<Context>) {
+        let it = &state.contexts[context];
+        let (node, priority, device) = (it.node, it.queue.priority, it.device);
+        let adapter = state.devices[device].adapter;
+        let queue = state.adapters.get(adapter).and_then(|it| it.nodes.get(node));
+        // What is first may be under way.
+        let waits = queue.into_iter().flat_map(|it| it.queue.iter().skip(1));
+        let less = |it: &InFlightPacket| {
+            it.context().is_some_and(|it| state.contexts[it].queue.priority < priority)
+        };
+        if waits.filter(|it| it.batch.is_none()).any(less) {
+            self.request_preemption(state, adapter, node, PreemptionReason::Priority);
+        }
+    }
+
+    /// Asks a driver to take back what a node has, or gives it again what came back. Answers
+    /// whether it did something.
+    pub(crate) fn try_preempt(&self, at: &mut Passive) -> bool {
+        let next_size = {
+            let state = &mut *self.state.lock();
+            state.held_back = false;
+            state.preemptions()
+        };
+        next_size.into_iter().any(|(adapter, node)| self.preempt(at, adapter, node))
+    }
+
+    fn preempt(&self, at: &mut Passive, adapter: Id<Adapter>, index: usize) -> bool {
+        let permit; // Before the world, so that it is dropped after it.
+        let (driver, asked) = {
+            let state = &mut *self.state.lock();
+            let Some(driver) = state.adapters.get(adapter).map(|it| it.driver.clone()) else {
+                return false;
+            };
+            let keys = ThreadingLevel::OneScheduler.keys(adapter, driver.generation, None);
+            let Some(taken) = self.try_acquire_work_permit(state, adapter, keys) else {
+                state.held_back = true;
+                return false;
+            };
+            permit = taken;
+            let node = state.adapters.get_mut(adapter).and_then(|it| it.nodes.get_mut(index));
+            let Some(node) = node else { return false };
+            let subject = node.subject();
+            let idle = node.queue.is_empty() && node.lost_packets.is_empty();
+            let asked = node.preemption.as_mut().filter(|it| !it.asked).map(|it| {
+                (it.asked, it.idle) = (true, idle);
+                let preempting =
+                    EventKind::NodePreempting { preemption: it.fence, why: it.why.name().into() };
+                self.log.emit(subject, preempting);
+                it.fence
+            });
+            (driver, asked)
+        };
+        let node = u32::try_from(index).unwrap_or(u32::MAX);
+        if let Some(fence) = asked {
+            if driver.preempt(at, &permit, node, fence).is_err() {
+                // WINDOWS: a refusal stops the system (observed); here the node keeps what it
+                // has, and the answer is judged.
+                let state = &mut *self.state.lock();
+                if let Some(it) = state.node_mut(adapter, index) {
+                    it.preemption = None;
+                }
+                self.reopen_node(state, adapter, index);
+            }
+            return true;
+        }
+        self.resubmit_paging(at, &driver, &permit, index);
+        let state = &mut *self.state.lock();
+        self.reopen_node(state, adapter, index);
+        true
+    }
+
+    /// Gives a node the paging commands again that it gave back, with the fences they had.
+    fn resubmit_paging(
+        &self,
+        at: &mut Passive,
+        driver: &crate::ddi::Driver,
+        permit: &crate::ddi::permit::DdiPermit<'_>,
+        index: usize,
+    ) {
+        let adapter = driver.adapter;
+        loop {
+            let (fence, commands, length, private, switch) = {
+                let state = &mut *self.state.lock();
+                let Some(node) = state.node_mut(adapter, index) else { return };
+                let Some(in_flight) = node.resubmit.pop_front() else { return };
+                let (subject, fence) = (node.subject(), in_flight.fence);
+                let Some(batch) = &in_flight.batch else { continue };
+                let (commands, private) = batch
+                    .buffer
+                    .as_ref()
+                    .map_or((0, Vec::new()), |it| (it.run.start, it.private.clone()));
+                let (length, switch) = (batch.length, batch.switch);
+                let paging = batch.paging.subject();
+                node.queue.push_back(in_flight);
+                let submitted = EventKind::PagingSubmitted { paging, fence, bytes: length, switch };
+                self.log.emit(subject, submitted);
+                (fence, commands, length, private, switch)
+            };
+            let node = u32::try_from(index).unwrap_or(u32::MAX);
+            let submission =
+                SubmitPagingArgs { node, fence, commands, length, private: &private, switch };
+            if driver.submit_paging(at, permit, &submission).is_err() {
+                self.fail_batch(adapter, index, fence);
+            }
+        }
+    }
+
+    /// Records that a node gave back what it had (`DXGK_INTERRUPT_DMA_PREEMPTED`).
+    pub(crate) fn report_preempted(
+        &self,
+        _at: &mut DeviceLevel,
+        adapter: Id<Adapter>,
+        node: u32,
+        preemption: Fence,
+        last: Fence,
+    ) {
+        let state = &mut *self.state.lock();
+        let Some(it) = state.node_mut(adapter, node as usize) else {
+            let message =
+                format!("node {node} was reported as preempted, and there is no such node");
+            let place = "DxgkCbNotifyInterrupt.NodeOrdinal";
+            self.log.judge(
+                RuleId::KMD_PREEMPT_003,
+                Component::Driver,
+                adapter.subject(),
+                place,
+                Some(message),
+            );
+            return;
+        };
+        self.log.emit(it.subject(), EventKind::NodePreempted { preemption, last });
+        let asked = it.preemption.as_mut().filter(|it| it.asked && it.last.is_none());
+        let expected = asked.as_ref().map(|it| it.fence);
+        let idle = asked.is_some_and(|it| it.idle);
+        // What was reported done, or at most what was given after it.
+        let reported = it.reported;
+        let given = |it: &InFlightPacket| it.fence == last && !reported.covers(last);
+        let done = reported == last || it.queue.iter().any(given);
+        let just_reset = it.just_reset && expected == Some(preemption);
+        let broken = match expected {
+            None => Some(format!(
+                "{} was reported as preempted by fence {preemption}, and was not asked for that",
+                Kind::Node.subject(it.number)
+            )),
+            Some(fence) if fence != preemption => Some(format!(
+                "{} was reported as preempted by fence {preemption}, and was asked with {fence}",
+                Kind::Node.subject(it.number)
+            )),
+            // This one has a rule of its own.
+            Some(_) if just_reset => None,
+            Some(_) if !done => Some(format!(
+                "{} was reported as preempted after fence {last}, and has reported {} and was given up to {}",
+                Kind::Node.subject(it.number),
+                it.reported,
+                it.submitted
+            )),
+            Some(_) => None,
+        };
+        let right = broken.is_none() && (done || !just_reset);
+        let place = "DxgkCbNotifyInterrupt.DmaPreempted";
+        self.log.judge(
+            RuleId::KMD_PREEMPT_003,
+            Component::Driver,
+            adapter.subject(),
+            place,
+            broken,
+        );
+        if just_reset {
+            self.judge_reset_complete(adapter, it, last, place);
+        }
+        if idle && expected == Some(preemption) {
+            let place = "DxgkDdiPreemptCommand";
+            self.log.judge(
+                RuleId::KMD_PREEMPT_002,
+                Component::Driver,
+                adapter.subject(),
+                place,
+                None,
+            );
+        }
+        if expected.is_some() {
+            let last = if right { last } else { it.reported };
+            it.reported = last;
+            if let Some(it) = &mut it.preemption {
+                it.last = Some(last);
+            }
+        }
+    }
+
+    /// A driver has reported what it took back: it is in line again.
+    pub(crate) fn complete_preemption(&self, state: &mut KernelState, adapter: Id<Adapter>) {
+        let count = state.adapters.get(adapter).map_or(0, |it| it.nodes.len());
+        for index in 0..count {
+            let Some(node) = state.node_mut(adapter, index) else { continue };
+            if node.preemption.and_then(|it| it.last).is_none() {
+                continue;
+            }
+            node.preemption = None;
+            let back = std::mem::take(&mut node.queue);
+            self.requeue_packets(state, adapter, index, back);
+        }
+    }
+
+    /// What a node has lost is first in line again.
+    pub(crate) fn requeue_packets(
+        &self,
+        state: &mut KernelState,
+        adapter: Id<Adapter>,
+        index: usize,
+        back: VecDeque<InFlightPacket>,
+    ) {
+        let Some(node) = state.node_mut(adapter, index) else { return };
+        let subject = node.subject();
+        let mut contexts: BTreeMap<Id<Context>, Vec<Fence>> = BTreeMap::new();
+        for in_flight in back {
+            if in_flight.batch.is_some() {
+                node.resubmit.push_back(in_flight);
+            } else {
+                contexts.entry(in_flight.client().0).or_default().push(in_flight.fence);
+            }
+        }
+        for (context, fences) in contexts {
+            for (packet, fence) in self.requeue_submitted(state, context).into_iter().zip(fences) {
+                let returned = EventKind::PacketReturned { packet, node: subject, fence };
+                self.log.emit(context.subject(), returned);
+            }
+        }
+        self.reopen_node(state, adapter, index);
+        self.wake_one(&self.work_available);
+    }
+}
+
+impl KernelState {
+    pub(crate) fn node_mut(
+        &mut self,
+        adapter: Id<Adapter>,
+        node: usize,
+    ) -> Option<&mut crate::schedule::report::Node> {
+        self.adapters.get_mut(adapter)?.nodes.get_mut(node)
+    }
+
+    /// Nodes whose driver has to be asked for what they have, or given it again.
+    fn preemptions(&self) -> Vec<(Id<Adapter>, usize)> {
+        let mut all = Vec::new();
+        for (number, adapter) in self.adapters.iter() {
+            // What is lost with its GPU is not given again.
+            if adapter.fatal || self.is_reset_pending(number) {
+                continue;
+            }
+            for (index, node) in adapter.nodes.iter().enumerate() {
+                let asks = node.preemption.is_some_and(|it| !it.asked);
+                let again = node.preemption.is_none() && !node.resubmit.is_empty();
+                if asks || again {
+                    all.push((number, index));
+                }
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,523 @@
+//! Packets with lists: rendered by the driver; put in place, patched and sent in `sent` (WDDM 1.x).
+//!
+//! # Invariants
+//!
+//! 1. A packet's allocations are held where they are from when it is first in its line until it
+//!    is over: all of them, or none.
+//! 2. Its buffer is given back when no hardware can read it any more.
+
+mod submit;
+
+use crate::adapter::start::Adapter;
+use crate::base::error::{Argument, KernelError};
+use crate::base::id_list::Id;
+use crate::ddi::Driver;
+use crate::ddi::miniport::{DriverError, DriverHandle, Generation};
+use crate::ddi::operation::PAGE;
+use crate::ddi::permit::ThreadingLevel;
+use crate::ddi::render_args::{AllocationListEntry, PatchLocation, RenderArgs, UserMemory};
+use crate::kernel::Kernel;
+use crate::lifetime::context::Context;
+use crate::lifetime::device::Device;
+use crate::lifetime::device::{DeviceLoss, RundownGuard};
+use crate::lifetime::process::ProcessId;
+use crate::memory::Extent;
+use crate::objects::handle_table::Handle;
+use crate::objects::view::View;
+use crate::schedule::dispatch::PacketPayload;
+use crate::state::KernelState;
+use flight::{Component, EventKind, Fence, Passive, Ram, RuleId, Run, Subject};
+use std::sync::Arc;
+
+/// A driver that needs more buffers than this for one call does not get on.
+const MAX_PASSES: u32 = 1000;
+
+const RENDER: &str = "DxgkDdiRender";
+const PATCH: &str = "DxgkDdiPatch";
+
+/// What a client has a context do (`D3DKMTRender`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RenderRequest {
+    /// The context.
+    pub context: Handle,
+    /// The client's commands.
+    pub commands: Vec<u8>,
+    /// What they use: each view, and whether they write to it.
+    pub list: Vec<(Handle, bool)>,
+    /// Where they name it.
+    pub patches: Vec<PatchLocation>,
+    /// They are not to be done (`NullRendering`).
+    pub null: bool,
+}
+
+/// A packet with lists: what it uses, and where its commands name it.
+pub(crate) struct RenderPacket {
+    adapter: Id<Adapter>,
+    context: Id<Context>,
+    /// Its buffer in the machine's memory, how much of it is the driver's, and how much is
+    /// written.
+    run: Run,
+    size: u32,
+    written: u32,
+    private: Vec<u8>,
+    uses: Vec<AllocationUse>,
+    patches: Vec<PatchLocation>,
+    null: bool,
+    /// What it uses is held.
+    holds_extents: bool,
+    /// The node that has it, its number there, and whether it was patched for that.
+    submission: Option<(usize, Fence, bool)>,
+}
+
+/// A packet on its way to the hardware, with where what it uses is.
+struct OutgoingPacket {
+    driver: Arc<Driver>,
+    ram: Arc<dyn Ram>,
+    node: Subject,
+    fence: Fence,
+    list: Vec<AllocationListEntry>,
+    run: Run,
+    size: u32,
+    written: u32,
+    private: Vec<u8>,
+    patches: Vec<PatchLocation>,
+    null: bool,
+    /// It is not patched: what its driver was told is still so.
+    skips_patch: bool,
+}
+
+/// An allocation that a packet uses.
+#[derive(Clone, Debug)]
+struct AllocationUse {
+    view: Id<View>,
+    driver_handle: usize,
+    extent: Id<Extent>,
+    write: bool,
+    bytes: u64,
+    /// Where it was when its driver wrote the commands: the segment, and the address.
+    rendered_at: Option<(u32, u64)>,
+}
+
+impl Kernel {
+    /// Has a driver write the hardware's commands for a client's, and gives them to its context.
+    /// Answers how many packets that are.
+    pub fn render(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        request: &RenderRequest,
+    ) -> Result<u32, KernelError> {
+        self.with_context(at, process, request.context, |at, context, guard| {
+            self.recheck_device(guard)?;
+            let uses = self.allocation_uses(process, guard.device, request)?;
+            let named = distinct_extents(&uses);
+            let queued = self.create_render_packets(at, process, context, guard, request, &uses);
+            self.count_packet_references(&mut self.state.lock(), &named, false);
+            let count = queued?;
+            self.submit_ready(at, process.0, context, guard)?;
+            Ok(count)
+        })
+    }
+
+    /// Has the driver write packets, and puts them into their context's line.
+    fn create_render_packets(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        context: Id<Context>,
+        guard: &RundownGuard<'_>,
+        request: &RenderRequest,
+        uses: &[AllocationUse],
+    ) -> Result<u32, KernelError> {
+        if guard.driver.generation == Generation::Two {
+            self.judge_resident(context, guard, uses)?;
+        }
+        let packets = self.render_to_packets(at, process, context, guard, request, uses)?;
+        let count = u32::try_from(packets.len()).unwrap_or(u32::MAX);
+        self.state.lock().record_listed(uses.iter().map(|it| (it.view, it.extent)));
+        let mut error = Ok(());
+        for packet in packets {
+            let number = {
+                let state = &mut *self.state.lock();
+                self.count_packet_references(state, &packet.extents(), true);
+                state.render_packets.insert(packet)
+            };
+            error = error
+                .and_then(|()| self.queue_packet(context, guard, PacketPayload::Render(number)));
+            if error.is_err() {
+                self.end_render_packet(&mut self.state.lock(), number);
+            }
+        }
+        error.map(|()| count)
+    }
+
+    /// Whether the kernel brings what packets list, for a device's driver: from WDDM 2 on its
+    /// client has it resident before.
+    pub fn pages_in_listed(&self, process: ProcessId, device: Handle) -> bool {
+        let state = self.state.lock();
+        let number = state.resolve_handle::<Device>(process, Argument::Device, device);
+        number.is_ok_and(|it| state.pages_in_listed(it))
+    }
+
+    /// What a client's list names: counted as named, until its call is over.
+    fn allocation_uses(
+        &self,
+        process: ProcessId,
+        device: Id<Device>,
+        request: &RenderRequest,
+    ) -> Result<Vec<AllocationUse>, KernelError> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let views = state.listed_instances(process, device, request)?;
+        let mut uses = Vec::with_capacity(views.len());
+        for ((view, extent), (_, write)) in views.into_iter().zip(&request.list) {
+            let subject = view.subject();
+            let it = state.extents.get(extent).ok_or(KernelError::NoVideoMemory)?;
+            let memory = state.memory(it.adapter).ok_or(KernelError::NoVideoMemory)?.1;
+            if it.offer.is_some() {
+                return Err(KernelError::Offered(subject));
+            }
+            // WINDOWS: what is locked is mapped into an aperture; with none to go to, the packet
+            // is refused (documented).
+            if it.lock.is_some() && !memory.is_aperture_mappable(it) {
+                return Err(KernelError::LockedOutsideAperture(subject));
+            }
+            let driver_handle = state.views.get(view).and_then(|it| it.driver_handle.as_ref());
+            let driver_handle = driver_handle.map_or(0, DriverHandle::word);
+            let bytes = it.bytes;
+            uses.push(AllocationUse {
+                view,
+                driver_handle: driver_handle,
+                extent,
+                write: *write,
+                bytes,
+                rendered_at: None,
+            });
+        }
+        self.count_packet_references(state, &distinct_extents(&uses), true);
+        Ok(uses)
+    }
+
+    /// From WDDM 2 on a client has what it lists resident: nobody brings it.
+    fn judge_resident(
+        &self,
+        context: Id<Context>,
+        guard: &RundownGuard<'_>,
+        uses: &[AllocationUse],
+    ) -> Result<(), KernelError> {
+        let missing = {
+            let state = self.state.lock();
+            let there = |it: &&AllocationUse| {
+                let listed = state.views.get(it.view).is_some_and(|it| it.resident > 0);
+                listed && state.current_location(it.extent).is_some()
+            };
+            uses.iter().find(|it| !there(it)).map(|it| it.view.subject())
+        };
+        let about = context.subject();
+        let broken =
+            missing.map(|it| format!("a packet of {about} lists {it}: it is not resident"));
+        let error = broken.is_some();
+        let (rule, place) = (RuleId::RESID_MAKE_011, "D3DKMTRender.AllocationCount");
+        self.log.judge(rule, Component::Client, about, place, broken);
+        if error {
+            // WINDOWS: it is refused, and its device is in error (documented).
+            self.lose_device(guard.device, DeviceLoss::PageFault);
+            return Err(KernelError::Removed(guard.subject()));
+        }
+        Ok(())
+    }
+
+    /// Has the driver write the hardware's commands, into as many buffers as it needs.
+    fn render_to_packets(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        context: Id<Context>,
+        guard: &RundownGuard<'_>,
+        request: &RenderRequest,
+        uses: &[AllocationUse],
+    ) -> Result<Vec<RenderPacket>, KernelError> {
+        let (mut packets, mut multipass, mut permit) = (Vec::new(), 0, 0);
+        let error = loop {
+            permit += 1;
+            let mut packet = match self.new_render_packet(context, guard, request, uses) {
+                Ok(it) => it,
+                Err(why) => break Err(why),
+            };
+            let (capacity, before) = (packet.size, multipass);
+            let result = self.render_pass(at, process, guard, request, &mut packet, &mut multipass);
+            let full = matches!(result, Err(KernelError::Driver(DriverError::NoRoom)));
+            let stays = full && multipass == before;
+            let stuck = stays || permit > MAX_PASSES;
+            self.judge_pass(context, full, stuck, packet.written > 0);
+            let message = match &result {
+                Ok(()) => "ok".into(),
+                Err(KernelError::Driver(why)) => why.name(),
+                Err(_) => "refused".into(),
+            };
+            let small = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+            let rendered = EventKind::PacketRendered {
+                pass: permit,
+                commands: small(request.commands.len()),
+                capacity: capacity,
+                bytes: packet.written,
+                uses: small(packet.uses.len()),
+                patches: small(packet.patches.len()),
+                result: message,
+            };
+            self.log.emit(context.subject(), rendered);
+            // What a driver wrote before it found no room is a packet as well.
+            if result.is_ok() || (full && packet.written > 0) {
+                packets.push(packet);
+            } else {
+                self.state.lock().free_dma_buffer(packet.adapter, packet.run);
+            }
+            match result {
+                Ok(()) => break Ok(()),
+                Err(_) if full && !stuck && permit <= MAX_PASSES => (),
+                Err(why) => break Err(why),
+            }
+        };
+        match error {
+            Ok(()) => Ok(packets),
+            Err(why) => {
+                let state = &mut *self.state.lock();
+                for it in packets {
+                    state.free_dma_buffer(it.adapter, it.run);
+                }
+                Err(why)
+            }
+        }
+    }
+
+    /// A buffer for a packet, and where what it uses is now.
+    fn new_render_packet(
+        &self,
+        context: Id<Context>,
+        guard: &RundownGuard<'_>,
+        request: &RenderRequest,
+        uses: &[AllocationUse],
+    ) -> Result<RenderPacket, KernelError> {
+        let state = &mut *self.state.lock();
+        state.check_working(guard.device)?;
+        let lists = state.contexts.get_mut(context).and_then(|it| it.lists.as_mut());
+        let lists = lists.ok_or(KernelError::NoLists(context.subject()))?;
+        lists.renders = lists.renders.wrapping_add(1);
+        let sizes = lists.sizes;
+        // A driver that guarantees so has as much room as its client.
+        let length = u32::try_from(request.commands.len()).unwrap_or(u32::MAX);
+        let size = if sizes.guaranteed { sizes.commands.max(length) } else { sizes.commands };
+        let memory = state.memory(guard.adapter).ok_or(KernelError::NoVideoMemory)?.1;
+        let bytes = u64::from(size).max(1).next_multiple_of(PAGE);
+        let run = memory.ram.allocate(bytes).ok_or(KernelError::NoMemory { trim: bytes })?;
+        let uses = uses.iter().map(|it| AllocationUse {
+            rendered_at: state.current_location(it.extent),
+            ..it.clone()
+        });
+        Ok(RenderPacket {
+            adapter: guard.adapter,
+            context,
+            run,
+            size,
+            written: 0,
+            private: vec![0; sizes.private as usize],
+            uses: uses.collect(),
+            patches: Vec::new(),
+            null: request.null,
+            holds_extents: false,
+            submission: None,
+        })
+    }
+
+    /// One call of `DxgkDdiRender`.
+    fn render_pass(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        guard: &RundownGuard<'_>,
+        request: &RenderRequest,
+        packet: &mut RenderPacket,
+        multipass: &mut u32,
+    ) -> Result<(), KernelError> {
+        let (driver, capacity) = (&guard.driver, packet.size);
+        let keys = ThreadingLevel::Zero.keys(guard.adapter, driver.generation, process.0);
+        let permit = self.acquire_permit(at, keys)?;
+        self.recheck_device(guard)?;
+        let (driver_handle, ram, limit) = {
+            let state = self.state.lock();
+            let zombie = KernelError::Removed(guard.subject());
+            let it = state.contexts.get(packet.context).ok_or(zombie.clone())?;
+            let limit = it.lists.as_ref().map_or(0, |it| it.sizes.patches);
+            let driver_handle = it.driver_handle.clone().ok_or(zombie)?;
+            let ram = state.memory(guard.adapter).ok_or(KernelError::NoVideoMemory)?.1.ram.clone();
+            (driver_handle, ram, limit)
+        };
+        let list: Vec<AllocationListEntry> =
+            packet.uses.iter().map(AllocationUse::list_entry).collect();
+        let commands = UserMemory::commands(request.commands.clone());
+        let named = UserMemory::locations(request.patches.clone());
+        let mut result = Err(DriverError::NoMemory);
+        let rest = Run { start: packet.run.start, bytes: u64::from(capacity) };
+        let mut private = std::mem::take(&mut packet.private);
+        let mut wrote = (0, Vec::new());
+        ram.with_slice(rest, &mut |buffer| {
+            let mut args = RenderArgs {
+                context: &driver_handle,
+                commands: &commands,
+                allocation_list: &list,
+                patch_locations: &named,
+                buffer,
+                address: packet.run.start,
+                private: &mut private,
+                written: 0,
+                patches: Vec::new(),
+                max_patches: limit,
+                multipass,
+            };
+            result = driver.render(at, &permit, process.0, &mut args);
+            wrote = (args.written, std::mem::take(&mut args.patches));
+        });
+        drop(driver_handle);
+        packet.private = private;
+        let about = packet.context.subject();
+        self.judge_fetches(about, &commands, &named);
+        let (written, patches) = wrote;
+        if result.is_ok() || result == Err(DriverError::NoRoom) {
+            self.judge_written(about, (written, capacity), (patches.len(), limit));
+            self.judge_patches(about, &patches, written.min(capacity), list.len());
+        }
+        (packet.written, packet.patches) = (written.min(capacity), patches);
+        packet.patches.retain(|it| (it.allocation_index as usize) < list.len());
+        Ok(result?)
+    }
+}
+
+/// Rules on what a driver answers.
+impl Kernel {
+    fn judge_fetches(
+        &self,
+        about: Subject,
+        commands: &UserMemory<u8>,
+        named: &UserMemory<PatchLocation>,
+    ) {
+        let twice = commands.read_twice().map(|at| format!("byte {at} of the client's commands"));
+        let twice = twice.or_else(|| {
+            named.read_twice().map(|at| format!("entry {at} of the client's patch locations"))
+        });
+        let broken = twice
+            .map(|what| format!("the driver read {what} twice: a client can change it in between"));
+        self.log.judge(
+            RuleId::KMD_RENDER_001,
+            Component::Driver,
+            about,
+            "DxgkDdiRender.pCommand",
+            broken,
+        );
+    }
+
+    fn judge_written(
+        &self,
+        about: Subject,
+        (written, capacity): (u32, u32),
+        (patches, limit): (usize, u32),
+    ) {
+        let broken = if written > capacity {
+            Some(format!("the driver says it wrote {written} bytes of commands, into {capacity}"))
+        } else if patches > limit as usize {
+            Some(format!("the driver says it wrote {patches} patch locations, into {limit}"))
+        } else {
+            None
+        };
+        let place = "DxgkDdiRender.pDmaBuffer";
+        self.log.judge(RuleId::KMD_RENDER_003, Component::Driver, about, place, broken);
+    }
+
+    /// WINDOWS: the page says "strictly increasing" and speaks of elements that share a split
+    /// offset; it is read as not decreasing (our decision). Slots are not judged: nobody knows
+    /// how many a driver has.
+    fn judge_patches(&self, about: Subject, patches: &[PatchLocation], written: u32, list: usize) {
+        let falls = patches.windows(2).position(|it| it[1].split_offset < it[0].split_offset);
+        let outside = |it: &PatchLocation| {
+            it.split_offset > written
+                || it.patch_offset >= written
+                || it.allocation_index as usize >= list
+        };
+        let broken = if let Some(at) = falls {
+            Some(format!(
+                "SplitOffset is {} in entry {at} and {} in the next: it does not fall",
+                patches[at].split_offset,
+                patches[at + 1].split_offset
+            ))
+        } else {
+            patches.iter().position(outside).map(|at| {
+                let it = patches[at];
+                format!(
+                    "entry {at} is for allocation {} of {list}, at byte {}, split at {}, but {written} \
+                     bytes were written",
+                    it.allocation_index, it.patch_offset, it.split_offset
+                )
+            })
+        };
+        let place = "DxgkDdiRender.pPatchLocationListOut";
+        self.log.judge(RuleId::KMD_RENDER_009, Component::Driver, about, place, broken);
+    }
+
+    /// A driver whose buffer is full goes on with the next, unless it said that it never is.
+    fn judge_pass(&self, context: Id<Context>, full: bool, stuck: bool, wrote: bool) {
+        let lists = |it: &Context| it.lists.as_ref().map(|it| it.sizes.guaranteed);
+        let guaranteed = self.state.lock().contexts.get(context).and_then(lists);
+        let about = context.subject();
+        let nowhere = || "the driver got nowhere with an empty buffer of the size it wants";
+        let broken = (stuck && !wrote).then(|| nowhere().to_owned());
+        self.log.judge(RuleId::KMD_CTX_005, Component::Driver, about, RENDER, broken);
+        let keeps =
+            || "the driver asked for another buffer, and keeps no progress in MultipassOffset";
+        let broken = (stuck && wrote).then(|| keeps().to_owned());
+        self.log.judge(RuleId::KMD_RENDER_006, Component::Driver, about, RENDER, broken);
+        if guaranteed == Some(true) {
+            let broken = full.then(|| {
+                "the driver asked for another buffer, though it guarantees that one is enough"
+                    .to_owned()
+            });
+            self.log.judge(RuleId::KMD_RENDER_007, Component::Driver, about, RENDER, broken);
+        }
+    }
+}
+
+impl KernelState {
+    /// Whether what packets of a device list is brought: so it was before WDDM 2.
+    pub(crate) fn pages_in_listed(&self, device: Id<Device>) -> bool {
+        let on = self.devices.get(device).and_then(|it| self.adapters.get(it.adapter));
+        on.is_some_and(|it| it.driver.generation == Generation::One)
+    }
+}
+
+impl RenderPacket {
+    /// What it uses, each once.
+    fn extents(&self) -> Vec<Id<Extent>> {
+        distinct_extents(&self.uses)
+    }
+}
+
+/// The extents that are used, each once.
+fn distinct_extents(uses: &[AllocationUse]) -> Vec<Id<Extent>> {
+    let mut extents: Vec<Id<Extent>> = uses.iter().map(|it| it.extent).collect();
+    extents.sort_unstable();
+    extents.dedup();
+    extents
+}
+
+impl AllocationUse {
+    /// As its driver was told when it wrote the commands.
+    fn list_entry(&self) -> AllocationListEntry {
+        let (segment, address) = self.rendered_at.unwrap_or_default();
+        AllocationListEntry { view_handle: self.driver_handle, write: self.write, segment, address }
+    }
+}
+
+impl AllocationListEntry {
+    /// The same, at another address.
+    fn at_other_address(&self) -> Self {
+        Self { address: self.address.wrapping_add(PAGE), ..*self }
+    }
+}

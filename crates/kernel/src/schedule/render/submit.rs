@@ -1,0 +1,418 @@
+//! Packets with lists, from when they are first in their line until they are done: what they list
+//! is brought, addresses are written, the hardware gets them.
+
+use super::{AllocationUse, OutgoingPacket, PATCH, RENDER, RenderPacket};
+use crate::adapter::start::Adapter;
+use crate::base::id_list::Id;
+use crate::ddi::miniport::{DriverContext, DriverError, DriverResult};
+use crate::ddi::permit::DdiPermit;
+use crate::ddi::render_args::{AllocationListEntry, PatchArgs, SubmitCommandArgs};
+use crate::kernel::Kernel;
+use crate::lifetime::device::DeviceLoss;
+use crate::lifetime::process::Process;
+use crate::memory::Extent;
+use crate::memory::place::PagingPlan;
+use crate::memory::segment_number;
+use crate::state::KernelState;
+use flight::{Component, EventKind, Fence, Passive, RuleId, Run, Subject};
+
+/// Packets in their lines.
+impl Kernel {
+    /// Has everything that a packet uses on its way, and held from then on. Where there is no
+    /// room, whoever comes back finds some when other packets are over; if there are none, its
+    /// device is lost.
+    pub(crate) fn page_in_render_packet(&self, state: &mut KernelState, packet: Id<RenderPacket>) {
+        let Some(it) = state.render_packets.get(packet).filter(|it| !it.holds_extents) else {
+            return;
+        };
+        let (adapter, context, extents) = (it.adapter, it.context, it.extents());
+        let zombie = |it: &Id<Extent>| state.extents.get(*it).is_none_or(|it| it.ending);
+        if extents.iter().any(zombie) {
+            let device = state.contexts[context].device;
+            self.mark_lost(state, device, DeviceLoss::PageFault);
+            return;
+        }
+        let mut plan = PagingPlan::default();
+        if let Some(extent) = state.extent_to_relocate(packet) {
+            self.relocate_for_test(state, extent, &mut plan);
+        }
+        for extent in &extents {
+            state.hold_extent(*extent, true);
+        }
+        let short = extents.iter().find_map(|it| self.plan_page_in(state, *it, &mut plan).err());
+        if short.is_some() {
+            for it in &extents {
+                state.hold_extent(*it, false);
+            }
+            self.undo_plan(state, &mut plan);
+            self.start_paging(state, adapter, plan, None);
+            let others = state
+                .render_packets
+                .iter()
+                .any(|(_, it)| it.holds_extents && it.adapter == adapter);
+            let pages = state.pagings.iter().any(|(_, it)| it.adapter == adapter);
+            if !others && !pages {
+                // WINDOWS: it would be cut where its driver says it can be; that is not done yet.
+                let device = state.contexts[context].device;
+                self.mark_lost(state, device, DeviceLoss::OutOfMemory);
+            }
+            return;
+        }
+        if let Some(it) = state.render_packets.get_mut(packet) {
+            it.holds_extents = true;
+        }
+        self.start_paging(state, adapter, plan, None);
+    }
+
+    /// Moves something that nobody uses, between the call that wrote a packet's commands and the
+    /// one that patches them: its driver may not rely on where it was.
+    fn relocate_for_test(
+        &self,
+        state: &mut KernelState,
+        extent: Id<Extent>,
+        plan: &mut PagingPlan,
+    ) {
+        // What a packet lists may have ended before it.
+        let Some(it) = state.extents.get(extent) else { return };
+        let (bytes, alignment, segment) = (it.bytes, it.alignment, it.segment());
+        if !self.plan_page_out(state, extent, "a packet is to find it elsewhere", plan) {
+            return;
+        }
+        // While somebody else is where it was, it gets another place.
+        let (_, memory) = state.memory_mut_of(extent);
+        let in_the_way = segment.and_then(|segment| {
+            let ranges = &mut memory.segments[segment].ranges;
+            Some((segment, ranges.allocate(bytes, alignment)?))
+        });
+        let _ = self.plan_page_in(state, extent, plan); // If there is none, it gets what there is.
+        if let Some((segment, range)) = in_the_way {
+            let (_, memory) = state.memory_mut_of(extent);
+            memory.segments[segment].ranges.free(range);
+        }
+    }
+
+    /// Patches and submits. The scheduler's key is held.
+    pub(crate) fn submit_render_packet(
+        &self,
+        at: &mut Passive,
+        permit: &DdiPermit<'_>,
+        process: Id<Process>,
+        (node, fence): (usize, Fence),
+        driver_handle: &DriverContext,
+        packet: Id<RenderPacket>,
+    ) -> DriverResult<()> {
+        let mut going = self.prepare_render_packet(packet, node, fence)?;
+        if !going.skips_patch {
+            self.patch_render_packet(at, permit, process, driver_handle, &mut going);
+            if let Some(it) = self.state.lock().render_packets.get_mut(packet) {
+                it.private.clone_from(&going.private);
+            }
+        }
+        let OutgoingPacket { size, written, null, .. } = going;
+        let started = EventKind::PacketStarted { fence, start: 0, end: written, null };
+        self.log.emit(going.node, started);
+        let submission = SubmitCommandArgs {
+            context: driver_handle,
+            node: u32::try_from(node).unwrap_or(u32::MAX),
+            fence,
+            address: going.run.start,
+            size,
+            submitted: 0..written,
+            private: &going.private,
+            null,
+        };
+        going.driver.submit_command(at, permit, process, &submission)
+    }
+
+    /// A packet is about to go: what it uses is where it will be until it is over.
+    fn prepare_render_packet(
+        &self,
+        packet: Id<RenderPacket>,
+        node: usize,
+        fence: Fence,
+    ) -> DriverResult<OutgoingPacket> {
+        let state = &mut *self.state.lock();
+        let list = state.allocation_list(packet);
+        let it = state.render_packets.get_mut(packet).ok_or(DriverError::Invalid)?;
+        // A packet whose addresses are those its driver was told need not be patched.
+        let same = it.uses.iter().zip(&list).all(|(told, now)| told.list_entry() == *now);
+        let skips_patch = same && fence.0.is_multiple_of(2);
+        it.submission = Some((node, fence, !skips_patch));
+        let it = state.render_packets.get(packet).ok_or(DriverError::Invalid)?;
+        let on = state.adapters.get(it.adapter).ok_or(DriverError::Invalid)?;
+        let node = on.nodes.get(node).ok_or(DriverError::Invalid)?.subject();
+        let memory = on.memory.as_ref().ok_or(DriverError::Invalid)?;
+        for (using, listing) in it.uses.iter().zip(&list) {
+            // What a packet lists may have ended before it.
+            let Some(it) = state.extents.get(using.extent) else { continue };
+            let Some(segment) = memory.segment_numbered(listing.segment) else { continue };
+            let (segment, address) = (segment.subject, listing.address);
+            self.log
+                .emit(it.owner.subject(), EventKind::PacketUses { node, fence, segment, address });
+        }
+        Ok(OutgoingPacket {
+            driver: on.driver.clone(),
+            ram: memory.ram.clone(),
+            node,
+            fence,
+            list,
+            run: it.run,
+            size: it.size,
+            written: it.written,
+            private: it.private.clone(),
+            patches: it.patches.clone(),
+            null: it.null,
+            skips_patch,
+        })
+    }
+
+    /// Has the driver write addresses into a packet.
+    ///
+    /// WINDOWS: a refusal stops the system (observed); here the packet goes on, and the answer is
+    /// judged.
+    fn patch_render_packet(
+        &self,
+        at: &mut Passive,
+        permit: &DdiPermit<'_>,
+        process: Id<Process>,
+        driver_handle: &DriverContext,
+        going: &mut OutgoingPacket,
+    ) {
+        let OutgoingPacket { written, fence, null, .. } = *going;
+        self.log.emit(going.node, EventKind::PacketPatched { fence, start: 0, end: written });
+        let (driver, list, patches) = (&going.driver, &going.list, &going.patches);
+        let address = going.run.start;
+        let mut call = |list: &[AllocationListEntry], buffer: &mut [u8], private: &mut [u8]| {
+            let mut args = PatchArgs {
+                context: Some(driver_handle),
+                allocation_list: list,
+                patches,
+                buffer,
+                address,
+                submitted: 0..written,
+                private,
+                fence,
+                null,
+            };
+            driver.patch(at, permit, Some(process), &mut args)
+        };
+        let private = &mut going.private;
+        let whole = Run { start: address, bytes: u64::from(going.size) };
+        going.ram.with_slice(whole, &mut |buffer| {
+            let before = buffer.to_vec();
+            // WINDOWS: after a preemption a packet is patched again, with other addresses
+            // (documented); so are some here, before they start.
+            let mut once = None;
+            if fence.0 % 4 == 1 {
+                let (mut scratch, mut spare) = (before.clone(), private.clone());
+                let first = call(list, &mut scratch, &mut spare);
+                let elsewhere: Vec<AllocationListEntry> =
+                    list.iter().map(AllocationListEntry::at_other_address).collect();
+                let second = call(&elsewhere, buffer, private);
+                once = Some(scratch).filter(|_| first.is_ok() && second.is_ok());
+            }
+            let result = call(list, buffer, private);
+            let bytes = (&before[..], &*buffer, once.as_deref());
+            self.judge_patched(going.node, result, written, bytes);
+        });
+    }
+
+    fn judge_patched(
+        &self,
+        node: Subject,
+        result: DriverResult<()>,
+        written: u32,
+        (before, after, once): (&[u8], &[u8], Option<&[u8]>),
+    ) {
+        let returned = !matches!(result, Err(DriverError::Crashed | DriverError::Absent));
+        let broken = result
+            .err()
+            .filter(|_| returned)
+            .map(|why| format!("{PATCH} answered {}, but it cannot fail", why.name()));
+        self.log.judge(RuleId::KMD_SUBMIT_001, Component::Driver, node, PATCH, broken);
+        let waits = written as usize;
+        let outside = before.iter().zip(after).skip(waits).position(|(one, two)| one != two);
+        let broken = outside.map(|at| {
+            let at = at + waits;
+            format!("the driver changed byte {at}, but bytes 0 to {written} are submitted")
+        });
+        let place = "DxgkDdiPatch.pDmaBuffer";
+        self.log.judge(RuleId::KMD_SUBMIT_002, Component::Driver, node, place, broken);
+        let Some(once) = once.filter(|_| result.is_ok()) else { return };
+        let other = once.iter().zip(after).take(waits).position(|(one, two)| one != two);
+        let broken = other.map(|at| {
+            format!(
+                "patched a second time, with other addresses, a packet has another byte {at} than \
+                 one that was patched with them once"
+            )
+        });
+        self.log.judge(RuleId::KMD_SUBMIT_003, Component::Driver, node, place, broken);
+    }
+
+    /// A packet is over: what it held may move, and its buffer goes, now or when no hardware can
+    /// read it any more.
+    pub(crate) fn end_render_packet(&self, state: &mut KernelState, packet: Id<RenderPacket>) {
+        // It may have ended with its device already.
+        let Some(it) = state.render_packets.take(packet) else { return };
+        if it.submission.is_some() && it.null {
+            // What its driver did with its commands was said when it did.
+            let place = "DxgkDdiSubmitCommand.NullRendering";
+            let about = it.context.subject();
+            self.log.judge(RuleId::KMD_SUBMIT_011, Component::Driver, about, place, None);
+        }
+        let extents = it.extents();
+        if it.holds_extents {
+            for extent in &extents {
+                state.hold_extent(*extent, false);
+            }
+        }
+        self.count_packet_references(state, &extents, false);
+        let passed = |(node, fence, _): (usize, Fence, bool)| {
+            let on = state.adapters.get(it.adapter).and_then(|it| it.nodes.get(node));
+            on.is_none_or(|it| it.passed.covers(fence))
+        };
+        match it.submission.filter(|sent| !passed(*sent)) {
+            Some((node, fence, _)) => {
+                let on = state.adapters.get_mut(it.adapter).and_then(|it| it.memory.as_mut());
+                if let Some(memory) = on {
+                    memory.unfreed_buffers.push((node, fence, it.run));
+                }
+            }
+            None => state.free_dma_buffer(it.adapter, it.run),
+        }
+        if !state.runnable.is_empty() {
+            self.wake_one(&self.work_available);
+        }
+    }
+}
+
+/// What hardware does.
+impl Kernel {
+    /// A command of a packet reads or writes: that has to be something on its list.
+    pub(crate) fn judge_use(
+        &self,
+        adapter: Id<Adapter>,
+        node: u32,
+        fence: Fence,
+        range: (u64, u64),
+    ) {
+        let state = self.state.lock();
+        let sent = |it: &RenderPacket| {
+            let mine = it.adapter == adapter;
+            it.submission.filter(|it| mine && it.0 == node as usize && it.1 == fence)
+        };
+        let found = state.render_packets.iter().find_map(|(_, it)| Some((it, sent(it)?.2)));
+        let Some((packet, patched)) = found else { return };
+        let (address, bytes) = range;
+        let within = |start: u64, size: u64| {
+            address >= start && address.saturating_add(bytes) <= start.saturating_add(size)
+        };
+        let listed = packet.uses.iter().any(|it| {
+            state.current_location(it.extent).is_some_and(|(_, start)| within(start, it.bytes))
+        });
+        let told =
+            |it: &&AllocationUse| it.rendered_at.is_some_and(|(_, start)| within(start, it.bytes));
+        let stale = packet.uses.iter().find(told);
+        let of = |it: &AllocationUse| state.extents.get(it.extent).map(|it| it.owner.subject());
+        let stranger = state.extents.iter().find(|(number, it)| {
+            let mine = packet.uses.iter().any(|using| using.extent == *number);
+            let start = state.memory(adapter).and_then(|(_, memory)| memory.address(it));
+            it.adapter == adapter && !mine && start.is_some_and(|at| within(at, it.bytes))
+        });
+        let about = packet.context.subject();
+        let at = format!("a packet of {about} uses {bytes} bytes at {address:#x}");
+        let null = packet.null.then(|| format!("{at}, though its commands are not to be done"));
+        if packet.null {
+            let place = "DxgkDdiSubmitCommand.NullRendering";
+            self.log.judge(RuleId::KMD_SUBMIT_011, Component::Driver, about, place, null);
+        }
+        let foreign = stranger.filter(|_| !listed && stale.is_none());
+        let broken = foreign
+            .map(|(_, it)| format!("{at}, where {} is: it is not listed", it.owner.subject()));
+        let reached = broken.is_some();
+        self.log.judge(RuleId::KMD_RENDER_002, Component::Driver, about, RENDER, broken);
+        let broken = (!listed && !reached).then(|| match stale.and_then(of) {
+            Some(it) => format!("{at}, where {it} was when the driver wrote the command"),
+            None => format!("{at}, where nothing is that it lists"),
+        });
+        let (rule, place) = if patched {
+            (RuleId::KMD_RENDER_005, "DxgkDdiRender.pPatchLocationListOut")
+        } else {
+            (RuleId::KMD_RENDER_004, "DxgkDdiRender.pDmaBuffer")
+        };
+        self.log.judge(rule, Component::Driver, about, place, broken);
+    }
+}
+
+impl KernelState {
+    /// Buffers of packets that were lost go when their node has passed them.
+    pub(crate) fn free_deferred_buffers(&mut self, adapter: Id<Adapter>) {
+        let Some(on) = self.adapters.get_mut(adapter) else { return };
+        let Some(memory) = on.memory.as_mut().filter(|it| !it.unfreed_buffers.is_empty()) else {
+            return;
+        };
+        let passed =
+            |node: usize, fence: Fence| on.nodes.get(node).is_none_or(|it| it.passed.covers(fence));
+        for (node, fence, run) in std::mem::take(&mut memory.unfreed_buffers) {
+            if passed(node, fence) {
+                memory.ram.free(run);
+            } else {
+                memory.unfreed_buffers.push((node, fence, run));
+            }
+        }
+    }
+
+    pub(super) fn free_dma_buffer(&self, adapter: Id<Adapter>, run: Run) {
+        if let Some((_, memory)) = self.memory(adapter) {
+            memory.ram.free(run);
+        }
+    }
+
+    /// Whether all that a packet uses is in place.
+    pub(crate) fn is_packet_resident(&self, packet: Id<RenderPacket>) -> bool {
+        let Some(it) = self.render_packets.get(packet).filter(|it| it.holds_extents) else {
+            return false;
+        };
+        it.uses.iter().all(|it| self.current_location(it.extent).is_some())
+    }
+
+    /// What is moved before a packet is patched, of every third one: something that its driver
+    /// was told the address of, and that nobody uses now.
+    fn extent_to_relocate(&self, packet: Id<RenderPacket>) -> Option<Id<Extent>> {
+        let it = self.render_packets.get(packet)?;
+        let lists = self.contexts.get(it.context)?.lists.as_ref()?;
+        let free = |it: &&AllocationUse| {
+            let extent = self.extents.get(it.extent);
+            let idle = |it: &Extent| {
+                it.rank.is_some() && it.pending == 0 && it.lock.is_none() && it.offer.is_none()
+            };
+            it.rendered_at.is_some() && extent.is_some_and(idle)
+        };
+        let third = lists.renders.is_multiple_of(3);
+        it.uses.iter().find(free).filter(|_| third).map(|it| it.extent)
+    }
+
+    /// Where a packet's buffer is, how much of it is written, and the driver's bytes of it.
+    pub(crate) fn render_buffer(&self, packet: Id<RenderPacket>) -> Option<(u64, u32, Vec<u8>)> {
+        let it = self.render_packets.get(packet)?;
+        Some((it.run.start, it.written, it.private.clone()))
+    }
+
+    /// The segment that an extent is in, by its driver's number, and its address; none while it
+    /// is on its way.
+    pub(super) fn current_location(&self, extent: Id<Extent>) -> Option<(u32, u64)> {
+        let it = self.extents.get(extent).filter(|it| it.pending == 0)?;
+        let (_, memory) = self.memory(it.adapter)?;
+        Some((segment_number(it.segment()?), memory.address(it)?))
+    }
+
+    /// What a packet uses, with where it is now.
+    fn allocation_list(&self, packet: Id<RenderPacket>) -> Vec<AllocationListEntry> {
+        let Some(it) = self.render_packets.get(packet) else { return Vec::new() };
+        let now = |it: &AllocationUse| {
+            AllocationUse { rendered_at: self.current_location(it.extent), ..it.clone() }
+                .list_entry()
+        };
+        it.uses.iter().map(now).collect()
+    }
+}

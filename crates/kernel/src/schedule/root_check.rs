@@ -1,0 +1,55 @@
+//! With which address space an engine runs a packet: a driver's affair, and judged.
+
+use crate::adapter::start::Adapter;
+use crate::base::id_list::Id;
+use crate::kernel::Kernel;
+use flight::{Component, Fence, RuleId, TableRoot};
+
+impl Kernel {
+    /// Entry rules: an engine begins a packet with the root that its driver was told last for the
+    /// packet's context, of as many entries.
+    pub(crate) fn judge_root(
+        &self,
+        adapter: Id<Adapter>,
+        node: u32,
+        fence: Fence,
+        root: Option<TableRoot>,
+    ) {
+        let state = self.state.lock();
+        let nodes = state.adapters.get(adapter).map(|it| it.nodes.as_slice());
+        let Some(on) = nodes.and_then(|it| it.get(node as usize)) else { return };
+        let Some(packet) = on.queue.iter().find(|it| it.fence == fence) else { return };
+        let Some(context) = packet.context() else { return };
+        let Some(told) = state.contexts[context].root else { return };
+        let place = "DxgkDdiSubmitCommandVirtual";
+        let context = context.subject();
+        let right = root.is_some_and(|it| (it.segment, it.offset) == (told.segment, told.offset));
+        let broken = (!right).then(|| {
+            let used = root.map_or("without a root page table".to_owned(), |it| {
+                format!("with the root at {:#x} of segment {}", it.offset, it.segment)
+            });
+            format!(
+                "{} runs packet {} of {context} {used}: the last that was set for it is at {:#x} \
+                 of segment {}",
+                on.subject(),
+                fence.0,
+                told.offset,
+                told.segment
+            )
+        });
+        self.log.judge(RuleId::KMD_SUBMIT_014, Component::Driver, context, place, broken);
+        let Some(root) = root.filter(|_| right) else { return };
+        let more = root.entries > told.entries;
+        let broken = more.then(|| {
+            format!(
+                "{} takes the root of {context} for one of {} entries, and it has {}: an address \
+                 behind the last one does not fault",
+                on.subject(),
+                root.entries,
+                told.entries
+            )
+        });
+        let place = "DxgkDdiSetRootPageTable";
+        self.log.judge(RuleId::KMD_PT_003, Component::Driver, context, place, broken);
+    }
+}

@@ -1,0 +1,191 @@
+//! Packets at virtual addresses: giving them to contexts, and what their commands write.
+
+use crate::adapter::start::Adapter;
+use crate::base::error::{Argument, KernelError};
+use crate::base::id_list::Id;
+use crate::kernel::Kernel;
+use crate::lifetime::context::Context;
+use crate::lifetime::device::RundownGuard;
+use crate::lifetime::process::ProcessId;
+use crate::memory::address::ranges::Backing;
+use crate::objects::allocation::Allocation;
+use crate::objects::handle_table::Handle;
+use crate::schedule::dispatch::PacketPayload;
+use crate::state::KernelState;
+use flight::{Component, Fence, MemoryWrite, Passive, RuleId};
+use std::sync::Arc;
+
+/// Work for a context.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Packet {
+    /// Where the commands are, in the client's GPU addresses.
+    pub commands: u64,
+    /// How many bytes of them.
+    pub length: u32,
+    /// The client's private data.
+    pub private: Vec<u8>,
+    /// The primaries that the commands write, as the client names them (`WrittenPrimaries`).
+    pub primaries: Vec<Handle>,
+}
+
+/// A packet that was believed.
+pub(crate) struct SubmittedCommands {
+    pub(crate) packet: Packet,
+    /// The allocations that it says it writes.
+    primaries: Vec<Id<Allocation>>,
+}
+
+impl Kernel {
+    /// Gives a context work (`D3DKMTSubmitCommand`). It is sent now if nothing is before it.
+    pub fn submit(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        context: Handle,
+        packet: Packet,
+    ) -> Result<(), KernelError> {
+        self.submit_to(at, process, &[context], packet)
+    }
+
+    /// Gives several contexts the same work: all of them, or none.
+    ///
+    /// WINDOWS: a packet that cannot be sent on one of them is sent on the others all the same,
+    /// and the first refusal is answered (our decision).
+    pub fn submit_to(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        contexts: &[Handle],
+        packet: Packet,
+    ) -> Result<(), KernelError> {
+        let mut entered: Vec<(Id<Context>, RundownGuard<'_>)> = Vec::with_capacity(contexts.len());
+        let all = contexts.iter().try_for_each(|context| {
+            entered.push(self.enter_context(process, *context)?);
+            Ok(())
+        });
+        let queued = all.and_then(|()| self.queue_all(process, &entered, packet));
+        let mut result = queued;
+        if result.is_ok() {
+            for (number, guard) in &entered {
+                let sent = self.submit_ready(at, process.0, *number, guard);
+                result = result.and(sent);
+            }
+        }
+        for (number, guard) in entered {
+            self.leave_context_call(number, guard);
+        }
+        result
+    }
+
+    fn queue_all(
+        &self,
+        process: ProcessId,
+        entered: &[(Id<Context>, RundownGuard<'_>)],
+        packet: Packet,
+    ) -> Result<(), KernelError> {
+        let state = &mut *self.state.lock();
+        let payload = PacketPayload::Virtual(Arc::new(state.check_packet(process, packet)?));
+        for (number, guard) in entered {
+            self.may_queue(state, *number, guard, &payload)?;
+        }
+        for (number, _) in entered {
+            self.push_packet(state, *number, payload.resubmission());
+        }
+        Ok(())
+    }
+
+    /// Entry rule: commands of a packet wrote to memory, and its client has named the primaries
+    /// among what is there.
+    pub(crate) fn judge_write(
+        &self,
+        adapter: Id<Adapter>,
+        node: u32,
+        fence: Fence,
+        to: MemoryWrite,
+    ) {
+        let state = self.state.lock();
+        let Some((context, packet)) = state.packet_of(adapter, node, fence) else { return };
+        let about = context.subject();
+        for number in state.written_allocations(adapter, context, to) {
+            if state.allocations.get(number).is_none_or(|it| !it.primary) {
+                continue;
+            }
+            let broken = (!packet.primaries.contains(&number)).then(|| {
+                format!(
+                    "a packet of {about} wrote {} bytes of {}, a primary that is not among the {} \
+                     it names",
+                    to.bytes,
+                    number.subject(),
+                    packet.primaries.len()
+                )
+            });
+            let place = "D3DKMTSubmitCommand.WrittenPrimaries";
+            self.log.judge(RuleId::SUBMIT_CMD_004, Component::Client, about, place, broken);
+        }
+    }
+}
+
+impl KernelState {
+    fn check_packet(
+        &self,
+        process: ProcessId,
+        packet: Packet,
+    ) -> Result<SubmittedCommands, KernelError> {
+        let named = packet.primaries.iter().enumerate().map(|(place, handle)| {
+            let argument = Argument::Allocation(place);
+            let view = self.resolve_view(process, argument, *handle)?;
+            Ok(self.views[view].allocation)
+        });
+        let primaries = named.collect::<Result<_, KernelError>>()?;
+        Ok(SubmittedCommands { packet, primaries })
+    }
+
+    /// The packet that has a fence on a node, and its context.
+    fn packet_of(
+        &self,
+        adapter: Id<Adapter>,
+        node: u32,
+        fence: Fence,
+    ) -> Option<(Id<Context>, Arc<SubmittedCommands>)> {
+        let queue = &self.adapters.get(adapter)?.nodes.get(node as usize)?.queue;
+        let place = queue.iter().position(|it| it.fence == fence)?;
+        let in_flight = queue.get(place).filter(|it| !it.lost && it.batch.is_none())?;
+        let before =
+            queue.iter().take(place).filter(|it| it.context() == in_flight.context()).count();
+        let (context, _) = in_flight.client();
+        let given = self.contexts[context].queue.submitted_packet(before)?;
+        Some((context, given))
+    }
+
+    /// The allocations that are where something was written.
+    fn written_allocations(
+        &self,
+        adapter: Id<Adapter>,
+        context: Id<Context>,
+        to: MemoryWrite,
+    ) -> Vec<Id<Allocation>> {
+        let end = to.address.saturating_add(to.bytes);
+        let mut all: Vec<Id<Allocation>> = if to.translated {
+            let owner = self.devices[self.contexts[context].device].owner();
+            let space = self.space_of(owner, adapter);
+            let space = space.and_then(|it| self.spaces.get(it));
+            let parts = space.map(|it| it.addresses.parts(&(to.address..end)));
+            let view = |held: Backing| match held {
+                Backing::Mapped { view, .. } => self.views.get(view).map(|it| it.allocation),
+                Backing::Reserved | Backing::Driver | Backing::NoAccess | Backing::Zero => None,
+            };
+            parts.into_iter().flatten().filter_map(|it| view(it.1.backing)).collect()
+        } else {
+            let Some((_, memory)) = self.memory(adapter) else { return Vec::new() };
+            let meets = |it: &crate::memory::Extent| {
+                let start = memory.address(it).filter(|_| it.adapter == adapter);
+                start.is_some_and(|at| at < end && to.address < at.saturating_add(it.bytes))
+            };
+            let there = self.extents.iter().filter(|it| meets(it.1)).map(|it| it.1.owner);
+            there.filter_map(|it| self.allocation_of(it)).collect()
+        };
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}

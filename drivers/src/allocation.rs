@@ -128,7 +128,7 @@ unsafe fn create_one(adapter: HANDLE, info: &mut DXGK_ALLOCATIONINFO) -> NTSTATU
     let private = unsafe { bytes(info.pPrivateDriverData, info.PrivateDriverDataSize) };
     // Where it is to be is said on a board with memory only.
     let size = if known.board().has_memory() {
-        format::read_allocation_info(private).map(|it| it.size)
+        format::read_allocation_info(private).map(|info| info.size)
     } else {
         format::read_description(private)
     };

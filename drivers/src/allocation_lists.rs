@@ -110,15 +110,15 @@ pub(crate) unsafe extern "win64-unwind" fn render(
         multipass: &mut args.MultipassOffset,
     };
     let find_view = |name: Handle| {
-        let place = list_index(name).and_then(|it| allocations.get(it));
+        let place = list_index(name).and_then(|index| allocations.get(index));
         // SAFETY: The words are those of views, which outlive the call.
-        let view = place.and_then(|it| unsafe { find::<View>(it.hDeviceSpecificAllocation) });
-        let name = view.map_or(name, |it| Handle(it.name));
+        let view = place.and_then(|raw| unsafe { find::<View>(raw.hDeviceSpecificAllocation) });
+        let name = view.map_or(name, |view| Handle(view.name));
         let target = adapter.board().state().target(device.space, name.0);
         let size = target.ok_or(DriverError::NoHandle)?.size;
-        let named = allocations.iter().map(|it| it.hDeviceSpecificAllocation).find(|it| {
+        let named = allocations.iter().map(|raw| raw.hDeviceSpecificAllocation).find(|c_void| {
             // SAFETY: The words are those of views, which outlive the call.
-            unsafe { find::<View>(*it) }.is_some_and(|it| it.name == name.0)
+            unsafe { find::<View>(*c_void) }.is_some_and(|view| view.name == name.0)
         });
         Ok((named.ok_or(DriverError::Invalid)?.addr(), size))
     };
@@ -164,11 +164,11 @@ pub(crate) unsafe extern "win64-unwind" fn patch(
     let patches = unsafe { list(args.pPatchLocationList, args.PatchLocationListSize) };
     let patches: Vec<PatchLocation> = patches
         .iter()
-        .map(|it| PatchLocation {
-            allocation_index: it.AllocationIndex,
-            allocation_offset: it.AllocationOffset,
-            patch_offset: it.PatchOffset,
-            split_offset: it.SplitOffset,
+        .map(|raw| PatchLocation {
+            allocation_index: raw.AllocationIndex,
+            allocation_offset: raw.AllocationOffset,
+            patch_offset: raw.PatchOffset,
+            split_offset: raw.SplitOffset,
             ..PatchLocation::default()
         })
         .collect();

@@ -64,7 +64,7 @@ impl Board {
     pub fn with_memory(ram: Arc<dyn Ram>, plan: MemoryPlan) -> Option<Self> {
         let plan = plan.whole();
         let gpu = Gpu::with_memory(ram, &plan)?;
-        let features = gpu.cpu_address().map(|it| plan.features(it));
+        let features = gpu.cpu_address().map(|value| plan.features(value));
         Some(Self { gpu, features, mmu: plan.mmu, ..Self::default() })
     }
 
@@ -132,7 +132,7 @@ impl Board {
         let commands = {
             let state = self.state();
             let find = |name: Handle| state.find(space, name.0).ok_or(DriverError::Invalid);
-            commands.into_iter().map(|it| it.resolve(find)).collect::<Result<_, _>>()?
+            commands.into_iter().map(|command| command.resolve(find)).collect::<Result<_, _>>()?
         };
         self.gpu.push(Packet { node, fence, commands });
         Ok(())
@@ -281,9 +281,9 @@ impl Board {
     pub fn read(&self, name: Handle, range: Range<u64>) -> Option<Vec<u8>> {
         let memory = {
             let state = self.state();
-            let mut meant = state.spaces.values().filter_map(|it| it.get(&name.0));
+            let mut meant = state.spaces.values().filter_map(|map| map.get(&name.0));
             let first = meant.next()?;
-            if meant.any(|it| it != first) {
+            if meant.any(|value| value != first) {
                 return None;
             }
             state.memory.get(first)?.clone()

@@ -139,7 +139,7 @@ impl Miniport for FaultyDriver {
         if let Some(word) = self.find_destroyed(&args) {
             let layout =
                 AllocationInfo { size: 4096, alignment: 4096, ..AllocationInfo::default() };
-            let found = args.allocations.into_iter().map(|it| (it.slot.fill(word), layout));
+            let found = args.allocations.into_iter().map(|new_allocation| (new_allocation.slot.fill(word), layout));
             return Ok(CreatedAllocations { allocations: found.collect(), resource: None });
         }
         let mut created = self.inner.create_allocations(at, args)?;
@@ -186,7 +186,7 @@ impl Miniport for FaultyDriver {
             }
         }
         if self.fault == Some(Fault::EditsPrivateDataOnOpen) && !args.create {
-            for byte in args.views.iter_mut().filter_map(|it| it.private.first_mut()) {
+            for byte in args.views.iter_mut().filter_map(|new_view| new_view.private.first_mut()) {
                 *byte = byte.wrapping_add(1);
             }
         }

@@ -60,7 +60,7 @@ unsafe extern "win64-unwind" fn query_tables(
     let asked = unsafe { args.read() };
     // SAFETY: The word is the adapter's, which outlives the call.
     let known = unsafe { find::<Adapter>(adapter) };
-    let Some(features) = known.and_then(|it| it.board().mmu).map(MmuPlan::features) else {
+    let Some(features) = known.and_then(|adapter| adapter.board().mmu).map(MmuPlan::features) else {
         return STATUS_NOT_SUPPORTED;
     };
     match asked.Type {
@@ -118,8 +118,8 @@ unsafe extern "win64-unwind" fn query_tables(
 
 /// How many bytes of addresses one leaf page table of the board translates.
 pub(crate) fn leaf_table_span(adapter: &Adapter) -> u64 {
-    let levels = adapter.board().mmu.map(|it| it.features().levels).unwrap_or_default();
-    levels.first().map_or(0, |it| 4096 << it.index_bits)
+    let levels = adapter.board().mmu.map(|mmu_plan| mmu_plan.features().levels).unwrap_or_default();
+    levels.first().map_or(0, |table_level| 4096 << table_level.index_bits)
 }
 
 /// `DxgkCbReserveGpuVirtualAddressRange`: where it is.
@@ -174,7 +174,7 @@ pub(crate) unsafe extern "win64-unwind" fn create_process(
 /// The word is a process's, which has not ended.
 pub(crate) unsafe fn kernel_name(process: HANDLE) -> Option<HANDLE> {
     // SAFETY: The caller promises the same.
-    unsafe { find::<Process>(process) }.map(|it| it.kernel)
+    unsafe { find::<Process>(process) }.map(|process| process.kernel)
 }
 
 pub(crate) unsafe extern "win64-unwind" fn destroy_process(
@@ -197,8 +197,8 @@ unsafe extern "win64-unwind" fn root_page_table_size(
     // SAFETY: It is a structure, and the driver's for the call.
     let args = unsafe { &mut *args };
     // SAFETY: The word is the adapter's, which outlives the call.
-    let plan = unsafe { find::<Adapter>(adapter) }.and_then(|it| it.board().mmu);
-    let Some(size) = plan.map(|it| it.root_size(args.NumberOfPte)) else { return 0 };
+    let plan = unsafe { find::<Adapter>(adapter) }.and_then(|adapter| adapter.board().mmu);
+    let Some(size) = plan.map(|mmu_plan| mmu_plan.root_size(args.NumberOfPte)) else { return 0 };
     args.NumberOfPte = size.entries;
     usize::try_from(size.bytes).unwrap_or(0)
 }
@@ -216,10 +216,10 @@ unsafe extern "win64-unwind" fn map_cpu_host_aperture(
     // SAFETY: As above.
     let memory = unsafe { list(args.pMemorySegmentPages, count) };
     let pairs: Vec<(u64, u64)> =
-        window.iter().map(|it| u64::from(*it)).zip(memory.iter().copied()).collect();
+        window.iter().map(|number| u64::from(*number)).zip(memory.iter().copied()).collect();
     // SAFETY: The word is the adapter's, which outlives the call.
     let known = unsafe { find::<Adapter>(adapter) };
-    let shown = known.is_some_and(|it| it.board().gpu.map_host_aperture(&pairs));
+    let shown = known.is_some_and(|adapter| adapter.board().gpu.map_host_aperture(&pairs));
     if shown && u32::from(args.SegmentId) == LOCAL {
         STATUS_SUCCESS
     } else {
@@ -236,10 +236,10 @@ unsafe extern "win64-unwind" fn unmap_cpu_host_aperture(
     let count = u32::try_from(args.NumberOfPages).unwrap_or(0);
     // SAFETY: The kernel gives so many numbers.
     let window = unsafe { list(args.pCpuHostAperturePages, count) };
-    let pages: Vec<u64> = window.iter().map(|it| u64::from(*it)).collect();
+    let pages: Vec<u64> = window.iter().map(|number| u64::from(*number)).collect();
     // SAFETY: The word is the adapter's, which outlives the call.
     let known = unsafe { find::<Adapter>(adapter) };
-    let hidden = known.is_some_and(|it| it.board().gpu.unmap_host_aperture(&pages));
+    let hidden = known.is_some_and(|adapter| adapter.board().gpu.unmap_host_aperture(&pages));
     if hidden { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
 }
 

@@ -180,7 +180,7 @@ pub(crate) fn members(it: &Adapter, resource: D3DKMT_HANDLE) -> Vec<D3DKMT_HANDL
         // SAFETY: The kernel gave the function, and `asked` outlives the call.
         unsafe { call(&raw const asked) }
     };
-    (0..u32::MAX).map(member).take_while(|it| *it != 0).collect()
+    (0..u32::MAX).map(member).take_while(|number| *number != 0).collect()
 }
 
 /// Says that something is plugged in.

@@ -72,7 +72,7 @@ pub(crate) unsafe extern "win64-unwind" fn query_memory(
     }
     // SAFETY: The word is the adapter's, which outlives the call.
     let known = unsafe { find::<Adapter>(adapter) };
-    let Some(features) = known.and_then(|it| it.board().features.as_ref()) else {
+    let Some(features) = known.and_then(|adapter| adapter.board().features.as_ref()) else {
         return STATUS_NOT_SUPPORTED;
     };
     // SAFETY: The output is such a structure, and the driver's for the call.
@@ -131,7 +131,7 @@ unsafe extern "win64-unwind" fn create_in_any_segment(
             // SAFETY: The kernel gives the private data with its size.
             let private = unsafe { bytes(info.pPrivateDriverData, info.PrivateDriverDataSize) };
             let wants = format::read_allocation_info(private)
-                .map_or_else(|_| anywhere(), |it| it.requirements);
+                .map_or_else(|_| anywhere(), |info| info.requirements);
             let set = wants.segments.0;
             (info.SupportedReadSegmentSet, info.SupportedWriteSegmentSet) = (set, set);
             if wants.flags.cpu_visible {
@@ -266,7 +266,7 @@ unsafe fn number(word: usize) -> Option<u64> {
         return Some(it.memory);
     }
     // SAFETY: As above.
-    unsafe { find::<Area>(word) }.map(|it| it.number)
+    unsafe { find::<Area>(word) }.map(|area| area.number)
 }
 
 pub(crate) unsafe extern "win64-unwind" fn submit_paging(
@@ -310,14 +310,14 @@ pub(crate) unsafe extern "win64-unwind" fn submit_commands(
     let drawing = {
         let state = board.state();
         let find =
-            |it: kernel::Handle| state.target(device.space, it.0).ok_or(DriverError::Invalid);
-        let resolved = commands.into_iter().map(|it| it.resolve(find)).collect();
+            |handle: kernel::Handle| state.target(device.space, handle.0).ok_or(DriverError::Invalid);
+        let resolved = commands.into_iter().map(|command| command.resolve(find)).collect();
         let Ok(commands) = resolved else { return STATUS_INVALID_PARAMETER };
         RenderWork {
             node: args.NodeOrdinal,
             fence: Fence(args.SubmissionFenceId),
             context: context.number,
-            area: state.addresses.get(&area).map_or(Saves::NotResident(word), |it| Saves::At(*it)),
+            area: state.addresses.get(&area).map_or(Saves::NotResident(word), |value| Saves::At(*value)),
             commands,
             root: state.roots.get(&context.number).copied(),
             fetch: (args.DmaBufferSize > 0 && board.mmu.is_some())

@@ -40,9 +40,9 @@ impl OperationData {
             DXGK_OPERATION_TRANSFER => {
                 // SAFETY: The operation says which member it is.
                 let it = unsafe { about.Transfer };
-                let system = [it.Source, it.Destination].into_iter().find(|it| it.SegmentId == 0);
+                let system = [it.Source, it.Destination].into_iter().find(|paging_place| paging_place.SegmentId == 0);
                 // From segment to segment there is none.
-                system.map_or(ptr::null_mut(), |it| it.pMdl)
+                system.map_or(ptr::null_mut(), |paging_place| paging_place.pMdl)
             }
             // SAFETY: As above.
             DXGK_OPERATION_MAP_APERTURE_SEGMENT => unsafe { about.MapApertureSegment.pMdl },
@@ -365,5 +365,5 @@ unsafe fn runs(list: PVOID) -> Vec<Run> {
     let first = list.wrapping_add(1).cast::<u64>();
     // SAFETY: The numbers of its pages lie behind it.
     let pages = unsafe { slice::from_raw_parts(first, count) };
-    pages.iter().map(|it| Run { start: it * PAGE, bytes: PAGE }).collect()
+    pages.iter().map(|value| Run { start: value * PAGE, bytes: PAGE }).collect()
 }

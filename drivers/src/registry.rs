@@ -45,7 +45,7 @@ impl fmt::Debug for Listed {
 
 /// The driver of that name.
 pub fn find(name: &str) -> Option<&'static Listed> {
-    ALL.iter().find(|it| it.name == name)
+    ALL.iter().find(|listed| listed.name == name)
 }
 
 macro_rules! drivers {

@@ -39,7 +39,7 @@ impl Adapter {
                 for (fence, address) in &faults {
                     self.notify_fault_at(node, *fence, 0, *address);
                 }
-                if faults.last().map(|it| it.0) != Some(done) {
+                if faults.last().map(|pair| pair.0) != Some(done) {
                     self.notify_interrupt(node, done);
                 }
                 ours = true;

@@ -127,7 +127,7 @@ fn a_baseline_allows_its_own_run_and_is_stable() {
         assert_eq!(fs::read_to_string(&path).unwrap(), first, "{driver}");
         let reason = format!("reason = \"baseline of {driver}: to be explained\"");
         assert_eq!(first.contains(&reason), driver != "softgpu", "{first}");
-        let rules: Vec<&str> = first.lines().filter(|it| it.starts_with("rule = ")).collect();
+        let rules: Vec<&str> = first.lines().filter(|text| text.starts_with("rule = ")).collect();
         assert!(rules.is_sorted(), "{first}");
     }
 }

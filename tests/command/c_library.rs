@@ -71,8 +71,8 @@ fn the_library_exports_what_the_thunk_has_and_nothing_else() {
         Command::new("nm").args(["-D", "--defined-only"]).arg(library().join(NAME)).output();
     let text = String::from_utf8(output.unwrap().stdout).unwrap();
     let exported: BTreeSet<&str> =
-        text.lines().filter_map(|it| it.split_whitespace().nth(2)).collect();
-    let entries = thunk::ENTRIES.iter().map(|it| it.name);
+        text.lines().filter_map(|text| text.split_whitespace().nth(2)).collect();
+    let entries = thunk::ENTRIES.iter().map(|entry_row| entry_row.name);
     let events = [
         "windtunnel_event_create",
         "windtunnel_event_is_set",
@@ -138,13 +138,13 @@ fn what_a_client_forgot_is_named_with_the_call_that_made_it() {
     let source = "tests/c/leaks.c";
     let (_, report) = run(&build_c(source));
     let text = fs::read_to_string(root().join(source)).unwrap();
-    let line = |what: &str| 1 + text.lines().position(|it| it.contains(what)).unwrap();
+    let line = |what: &str| 1 + text.lines().position(|text| text.contains(what)).unwrap();
     for (what, call, function) in [
         ("forgotten: the device", "D3DKMTCreateDevice", "forget_a_device"),
         ("forgotten: the allocation", "D3DKMTCreateAllocation", "forget_an_allocation"),
     ] {
         let said = format!("made by {call}, called by {function} at ");
-        let named = report.lines().find(|it| it.contains(&said)).unwrap_or_else(|| {
+        let named = report.lines().find(|text| text.contains(&said)).unwrap_or_else(|| {
             panic!("no line with '{said}' in:\n{report}");
         });
         assert!(named.contains(&format!("leaks.c:{}", line(what))), "{named}");

@@ -15,11 +15,11 @@ fn written() -> Graph {
     let block = page.split("```dependencies\n").nth(1).unwrap().split("```").next().unwrap();
     let line = |line: &str| {
         let (name, list) = line.split_once("->").unwrap_or((line, ""));
-        let list = list.split_whitespace().filter(|it| !it.starts_with('(') && !it.ends_with(')'));
-        let list = list.filter(|it| *it != "of");
+        let list = list.split_whitespace().filter(|text| !text.starts_with('(') && !text.ends_with(')'));
+        let list = list.filter(|text| *text != "of");
         (name.trim().to_owned(), list.map(str::to_owned).collect())
     };
-    block.lines().filter(|it| !it.trim().is_empty()).map(line).collect()
+    block.lines().filter(|text| !text.trim().is_empty()).map(line).collect()
 }
 
 /// What cargo says.
@@ -30,14 +30,14 @@ fn real() -> Graph {
     let output = command.current_dir(root()).output().unwrap();
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
-    let ours: BTreeSet<&str> = packages.iter().map(|it| it["name"].as_str().unwrap()).collect();
+    let ours: BTreeSet<&str> = packages.iter().map(|value| value["name"].as_str().unwrap()).collect();
     let short = |name: &str| name.trim_start_matches("windtunnel-").to_owned();
     let mut graph = Graph::new();
     for package in packages {
         let name = package["name"].as_str().unwrap();
         let depends = package["dependencies"].as_array().unwrap().iter();
-        let normal = depends.filter(|it| it["kind"].is_null());
-        let names = normal.map(|it| it["name"].as_str().unwrap()).filter(|it| ours.contains(it));
+        let normal = depends.filter(|value| value["kind"].is_null());
+        let names = normal.map(|value| value["name"].as_str().unwrap()).filter(|text| ours.contains(text));
         graph.insert(short(name), names.map(short).collect());
     }
     // Tests and chores may use anything.
@@ -52,7 +52,7 @@ fn crates_depend_on_each_other_as_the_architecture_says() {
     for (name, list) in &real {
         assert_eq!(written.get(name), Some(list), "the line of '{name}' in ARCHITECTURE.md");
     }
-    let extra: Vec<&String> = written.keys().filter(|it| !real.contains_key(*it)).collect();
+    let extra: Vec<&String> = written.keys().filter(|text| !real.contains_key(*text)).collect();
     assert!(extra.is_empty(), "ARCHITECTURE.md has lines for no crate: {extra:?}");
 }
 
@@ -70,12 +70,12 @@ fn the_glossary_is_sorted_and_has_the_words_of_reports() {
     let page = page("docs/GLOSSARY.md");
     let terms: Vec<String> = page
         .lines()
-        .filter_map(|it| it.strip_prefix("**")?.split_once(".**"))
-        .map(|it| it.0.trim_start_matches("To ").to_lowercase())
+        .filter_map(|text| text.strip_prefix("**")?.split_once(".**"))
+        .map(|pair| pair.0.trim_start_matches("To ").to_lowercase())
         .collect();
     assert!(terms.is_sorted(), "{terms:?}");
     for word in ["census", "finding", "fly", "live objects", "pass", "scenario", "word"] {
-        assert!(terms.iter().any(|it| it == word), "{word}");
+        assert!(terms.iter().any(|text| text == word), "{word}");
     }
 }
 
@@ -108,7 +108,7 @@ const FAMILIES: &[&str] = &[
 #[test]
 fn a_rule_of_these_families_is_live_or_says_what_it_needs() {
     for rule in verify::catalogue() {
-        let ours = FAMILIES.iter().any(|it| rule.id.starts_with(it));
+        let ours = FAMILIES.iter().any(|text| rule.id.starts_with(text));
         let live = flight::RuleId::find(&rule.id).is_some();
         assert!(!ours || live != rule.needs.is_some(), "{}: live or with needs", rule.id);
     }
@@ -149,9 +149,9 @@ fn the_page_of_rules_that_are_not_live_is_the_catalogues() {
         Generated from `crates/flight/rules.toml` by `cargo xtask docs`. A rule that is neither \
         here nor live has not been looked at yet.\n\n| rule | about | needs |\n|---|---|---|\n"
         .to_owned();
-    let line = |it: &verify::Entry| {
-        let needs = it.needs.as_ref()?;
-        Some(format!("| {} | `{}` | {needs} |\n", it.id, it.function))
+    let line = |entry: &verify::Entry| {
+        let needs = entry.needs.as_ref()?;
+        Some(format!("| {} | `{}` | {needs} |\n", entry.id, entry.function))
     };
     now.extend(verify::catalogue().iter().filter_map(line));
     let name = "docs/rules-not-live.md";
@@ -184,14 +184,14 @@ fn only_the_two_kernels_make_slots_for_driver_handles() {
                 folders.push(path);
                 continue;
             }
-            if path.extension().is_none_or(|it| it != "rs") {
+            if path.extension().is_none_or(|text| text != "rs") {
                 continue;
             }
             let text = fs::read_to_string(&path).unwrap();
             let name = path.strip_prefix(root()).unwrap();
-            let found = makes.iter().any(|it| text.contains(it));
+            let found = makes.iter().any(|name| text.contains(name));
             seen += u32::from(found);
-            assert!(!found || may.iter().any(|it| name.starts_with(it)), "{}", name.display());
+            assert!(!found || may.iter().any(|text| name.starts_with(text)), "{}", name.display());
         }
     }
     assert!(seen > 1, "the kernels make some");

@@ -41,10 +41,10 @@ fn every_bad_driver_is_named_with_its_rule_first() {
         let name = driver["name"].as_str().unwrap();
         let (code, report) = json(&["check", name, "--deny", "warnings"]);
         let found = report["scenarios"].as_array().unwrap().iter();
-        let found: Vec<_> = found.flat_map(|it| it["findings"].as_array().unwrap()).collect();
+        let found: Vec<_> = found.flat_map(|value| value["findings"].as_array().unwrap()).collect();
         // What weighs more than a note comes first; a driver may break a rule that is one.
-        let weighs = found.iter().find(|it| it["severity"] != "note");
-        let first = weighs.or(found.first()).map(|it| &it["rule"]);
+        let weighs = found.iter().find(|value| value["severity"] != "note");
+        let first = weighs.or(found.first()).map(|value| &value["rule"]);
         assert_eq!(first, driver["breaks"].get(0), "{name}");
         assert_eq!(code, i32::from(weighs.is_some()), "{name}");
         bad += usize::from(first.is_some());
@@ -57,7 +57,7 @@ fn every_client_of_a_minidriver_is_quiet_or_named() {
     let (_, scenarios) = json(&["list", "scenarios"]);
     let names = scenarios.as_array().unwrap().iter();
     let mut flown = 0;
-    for scenario in names.filter(|it| it["name"].as_str().unwrap().starts_with("stream-")) {
+    for scenario in names.filter(|value| value["name"].as_str().unwrap().starts_with("stream-")) {
         let name = scenario["name"].as_str().unwrap();
         let (code, report) = json(&["check", "capture", "--scenario", name, "--deny", "warnings"]);
         let told = &report["scenarios"][0];
@@ -158,7 +158,7 @@ fn rules_are_listed_and_explained() {
     assert_eq!(code, 0);
     let rules = rules.as_array().unwrap();
     assert_eq!(rules.len(), verify::catalogue().len());
-    let live = rules.iter().filter(|it| it["live"] == true).count();
+    let live = rules.iter().filter(|value| value["live"] == true).count();
     assert_eq!(live, flight::RuleId::LIVE.len());
     let (code, rule) = json(&["explain", "kmd-destroy-002"]);
     assert_eq!((code, &rule["id"], &rule["live"]), (0, &"KMD-DESTROY-002".into(), &true.into()));
@@ -178,7 +178,7 @@ fn what_is_there_is_shown() {
     assert_eq!(code, 0);
     let find = |table: &str, name: &str| {
         let rows = report["support"][table].as_array().unwrap().iter();
-        rows.clone().find(|it| it["name"] == name).unwrap().clone()
+        rows.clone().find(|value| value["name"] == name).unwrap().clone()
     };
     assert_eq!(find("d3dkmt", "D3DKMTDestroyAllocation2")["state"], "done");
     let submit = find("ddi", "DxgkDdiSubmitCommandVirtual");
@@ -225,7 +225,7 @@ fn who_was_alive_is_shown_on_request() {
     let (_, report) =
         json(&["check", "softgpu-memory", "--scenario", "destroy-deferred", "--live"]);
     let live = report["scenarios"][0]["looks"][0]["live"].as_array().unwrap();
-    let of_device = live.iter().filter(|it| it["owner"] == "device 1").count();
+    let of_device = live.iter().filter(|value| value["owner"] == "device 1").count();
     assert_eq!(of_device, 6, "a context, a queue, a resource view, two views, a retirement");
 }
 
@@ -254,9 +254,9 @@ fn a_bad_driver_is_named_on_either_host() {
     ] {
         let (code, report) = json(&["check", driver, "--host", "free"]);
         let flights = report["scenarios"].as_array().unwrap().iter();
-        let mut found = flights.flat_map(|it| it["findings"].as_array().unwrap());
+        let mut found = flights.flat_map(|value| value["findings"].as_array().unwrap());
         assert_eq!(code, 1);
-        assert!(found.any(|it| it["rule"] == rule), "{driver}: {report}");
+        assert!(found.any(|value| value["rule"] == rule), "{driver}: {report}");
     }
 }
 
@@ -267,13 +267,13 @@ fn bench_measures_every_row_beside_its_floors() {
     let rows = report["bench"]["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 24, "{report}");
     for row in rows {
-        let positive = |key: &str| row[key].as_f64().is_some_and(|it| it > 0.0);
+        let positive = |key: &str| row[key].as_f64().is_some_and(|value| value > 0.0);
         assert!(["pair_ns", "bare_ns", "composite_ns", "bytes"].into_iter().all(positive), "{row}");
     }
     let memory = report["bench"]["memory"].as_array().unwrap();
     assert_eq!(memory.len(), 11, "{report}");
     for row in memory {
-        let positive = |key: &str| row[key].as_f64().is_some_and(|it| it > 0.0);
+        let positive = |key: &str| row[key].as_f64().is_some_and(|value| value > 0.0);
         assert!(positive("number"), "{row}");
         // What has a goal has something to be compared with; what lives in the kernel has bytes.
         assert_eq!(row["wanted"].is_null(), row["met"].is_null(), "{row}");
@@ -283,13 +283,13 @@ fn bench_measures_every_row_beside_its_floors() {
     let work = report["bench"]["work"].as_array().unwrap();
     assert_eq!(work.len(), 10, "{report}");
     for row in work {
-        assert!(row["ns"].as_f64().is_some_and(|it| it > 0.0), "{row}");
+        assert!(row["ns"].as_f64().is_some_and(|value| value > 0.0), "{row}");
         assert_eq!(row["wanted_ns"].is_null(), row["met"].is_null(), "{row}");
     }
     let through = report["bench"]["umd"].as_array().unwrap();
     assert_eq!(through.len(), 3, "{report}");
     for row in through {
-        let positive = |key: &str| row[key].as_f64().is_some_and(|it| it > 0.0);
+        let positive = |key: &str| row[key].as_f64().is_some_and(|value| value > 0.0);
         assert!(positive("thunk_ns") && positive("runtime_ns"), "{row}");
         assert_eq!(row["wanted_ns"].is_null(), row["met"].is_null(), "{row}");
     }
@@ -302,10 +302,10 @@ fn bench_measures_every_row_beside_its_floors() {
     }
     let (code, report) = text(&["bench", "--quick"]);
     assert_eq!(code, 0, "{report}");
-    assert_eq!(report.lines().filter(|it| it.contains(" | 10 | ")).count(), 42, "{report}");
+    assert_eq!(report.lines().filter(|text| text.contains(" | 10 | ")).count(), 42, "{report}");
     let (code, report) = text(&["bench", "--quick", "--only", "C library"]);
     assert_eq!(code, 0, "{report}");
-    assert_eq!(report.lines().filter(|it| it.contains(" | 10 | ")).count(), 4, "{report}");
+    assert_eq!(report.lines().filter(|text| text.contains(" | 10 | ")).count(), 4, "{report}");
     let (code, report) = text(&["bench", "--quick", "--only", "bandwidth"]);
     assert_eq!((code, report.matches("GB/s").count()), (0, 3), "{report}");
     let (code, report) = text(&["bench", "--quick", "--only", "nothing"]);

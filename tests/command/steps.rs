@@ -23,8 +23,8 @@ fn the_example_is_flown_clean_by_every_good_driver() {
 #[test]
 fn steps_are_written_as_they_are_read() {
     let text = std::fs::read_to_string(example()).unwrap();
-    let plain = |it: &str| it.split('#').next().unwrap_or_default().trim().to_owned() + "\n";
-    let said: String = text.lines().map(plain).filter(|it| it.len() > 1).collect();
+    let plain = |text: &str| text.split('#').next().unwrap_or_default().trim().to_owned() + "\n";
+    let said: String = text.lines().map(plain).filter(|text| text.len() > 1).collect();
     assert_eq!(write(&read(&text).unwrap()), said);
 }
 

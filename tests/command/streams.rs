@@ -33,8 +33,8 @@ fn my_minidriver_shows_its_pictures() {
 
 #[test]
 fn my_minidriver_flies_clean() {
-    let all = SCENARIOS.iter().copied().flatten().filter(|it| it.streams());
-    for scenario in all.filter(|it| it.breaks.is_empty()) {
+    let all = SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.streams());
+    for scenario in all.filter(|scenario| scenario.breaks.is_empty()) {
         for on in
             [HostKind::Deterministic(1), HostKind::DeterministicPressure(2), HostKind::Threaded]
         {
@@ -58,7 +58,7 @@ fn code_in_the_page_is_code_of_these_files() {
     let blocks = blocks(&read("docs/avstream.md"), "rust");
     assert_eq!(blocks.len(), 2);
     for block in blocks {
-        assert!(files.iter().any(|it| it.contains(&block)), "no file has:\n{block}");
+        assert!(files.iter().any(|text| text.contains(&block)), "no file has:\n{block}");
     }
 }
 
@@ -91,17 +91,17 @@ type Spoil = fn(&mut PinDescriptor);
 
 /// What a descriptor says that cannot be.
 const IMPOSSIBLE: [(&str, Spoil); 7] = [
-    ("an allocator without its end", |it| {
-        it.allocator = Some(Entry::ALLOCATOR[..3].to_vec());
+    ("an allocator without its end", |pin_descriptor| {
+        pin_descriptor.allocator = Some(Entry::ALLOCATOR[..3].to_vec());
     }),
-    ("an item that can allocate, no allocator", |it| it.allocator = None),
-    ("a range that ends before it begins", |it| {
-        item(it, |items| items[0].framing = SizeRange { min: BYTES + 1, max: BYTES });
+    ("an item that can allocate, no allocator", |pin_descriptor| pin_descriptor.allocator = None),
+    ("a range that ends before it begins", |pin_descriptor| {
+        item(pin_descriptor, |items| items[0].framing = SizeRange { min: BYTES + 1, max: BYTES });
     }),
-    ("an impossible alignment", |it| item(it, |items| items[0].alignment = 6)),
-    ("no items", |it| item(it, Vec::clear)),
-    ("zero frames", |it| item(it, |items| items[0].frames = 0)),
-    ("overlapping ranges", |it| item(it, |items| items.push(items[0]))),
+    ("an impossible alignment", |pin_descriptor| item(pin_descriptor, |items| items[0].alignment = 6)),
+    ("no items", |pin_descriptor| item(pin_descriptor, Vec::clear)),
+    ("zero frames", |pin_descriptor| item(pin_descriptor, |items| items[0].frames = 0)),
+    ("overlapping ranges", |pin_descriptor| item(pin_descriptor, |items| items.push(items[0]))),
 ];
 
 #[test]
@@ -119,9 +119,9 @@ fn bad_descriptors_are_answered_as_the_page_says() {
             panic!("{what}: added")
         };
         let events = log.take();
-        let called = events.iter().any(|it| matches!(it.kind, EventKind::KsCall { .. }));
+        let called = events.iter().any(|event| matches!(event.kind, EventKind::KsCall { .. }));
         assert!(!called, "{what}: its driver was called");
-        let rule = events.iter().find_map(|it| match &it.kind {
+        let rule = events.iter().find_map(|event| match &event.kind {
             EventKind::RuleBroken { rule, .. } => Some(format!(" ({})", rule.name())),
             _ => None,
         });
@@ -134,7 +134,7 @@ fn bad_descriptors_are_answered_as_the_page_says() {
 /// What a line of a trace says, without its numbers: they change when something else happens
 /// before.
 fn key(line: &str) -> Vec<&str> {
-    let about = |it: &&str| ["name=", "from=", "to="].iter().any(|key| it.starts_with(key));
+    let about = |text: &&str| ["name=", "from=", "to="].iter().any(|key| text.starts_with(key));
     let words: Vec<&str> = line.split(' ').collect();
     let subject = words.get(3).map(|it| if it.starts_with("call:") { "call" } else { it });
     let said = words.iter().skip(5).copied().filter(about);
@@ -151,7 +151,7 @@ fn what_the_page_quotes_is_real() {
     for block in blocks(&page, "trace ks-state-transitions") {
         let mut real = String::new();
         for line in block.lines() {
-            let event = events.find(|it| key(it) == key(line));
+            let event = events.find(|text| key(text) == key(line));
             let event =
                 event.unwrap_or_else(|| panic!("not in the trace, or not in order: {line}"));
             real.push_str(event);
@@ -166,8 +166,8 @@ fn what_the_page_quotes_is_real() {
         ["ks-leaks-allocator-context", "ks-omits-delete-allocator"].iter().zip(&reports)
     {
         let (_, said) = text(&["check", driver, "--scenario", "ks-state-transitions"]);
-        let finding = said.lines().skip_while(|it| !it.starts_with("  findings"));
-        let found: String = finding.take(block.lines().count()).flat_map(|it| [it, "\n"]).collect();
+        let finding = said.lines().skip_while(|text| !text.starts_with("  findings"));
+        let found: String = finding.take(block.lines().count()).flat_map(|text| [text, "\n"]).collect();
         now = now.replace(block, &found);
     }
     compare("docs/avstream.md", &now);

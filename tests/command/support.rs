@@ -23,7 +23,7 @@ fn quoted_traces_are_real() {
     for line in page.lines() {
         quoting = line == "```trace" || (quoting && line != "```");
         let is_event = quoting && line != "```trace";
-        let same = |it: &&str| unnumbered(it) == unnumbered(line);
+        let same = |text: &&str| unnumbered(text) == unnumbered(line);
         let real = if is_event { events.find(same) } else { Some(line) };
         let real = real.unwrap_or_else(|| panic!("not in the trace, or not in its order: {line}"));
         quoted += usize::from(is_event);
@@ -37,8 +37,8 @@ fn quoted_traces_are_real() {
 /// Whether the table of an entry has the answer: its own, or one that a DDI may give.
 fn says(entry: &thunk::EntryRow, status: NTSTATUS) -> bool {
     let Err(why) = port::result_from_status(status) else { return true };
-    let asked = TABLE.iter().filter(|it| entry.forwards_errors_of.contains(&it.name));
-    entry.statuses.contains(&status) || asked.map(|it| it.legal).any(|it| it.allows(why))
+    let asked = TABLE.iter().filter(|line| entry.forwards_errors_of.contains(&line.name));
+    entry.statuses.contains(&status) || asked.map(|line| line.legal).any(|legal| legal.allows(why))
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn every_answer_of_every_scenario_is_in_the_table() {
         for driver in ["softgpu", "table", "softgpu-memory"] {
             for event in flown(driver, scenario.name, 1).events {
                 let EventKind::Leave { call, status } = &event.kind else { continue };
-                let line = thunk::ENTRIES.iter().find(|it| it.name == *call);
+                let line = thunk::ENTRIES.iter().find(|entry_row| entry_row.name == *call);
                 let line = line.unwrap_or_else(|| panic!("{call} has no line"));
                 let status = status.0.cast_signed();
                 assert!(says(line, status), "{}: {call} answered {status:#x}", scenario.name);

@@ -29,7 +29,7 @@ fn my_miniport_flies_clean() {
 #[test]
 fn my_miniport_flies_through_every_scenario_it_has_the_entries_for() {
     let mut clean = 0;
-    for scenario in SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.is_empty()) {
+    for scenario in SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.breaks.is_empty()) {
         let plugged = set_up(Arc::new(Keeper::default()), Arc::new(NoHardware));
         let flown = fly_setup(plugged, scenario, 1).unwrap();
         assert!(flown.findings.is_empty(), "{}", flown.report());
@@ -87,7 +87,7 @@ fn code_in_the_pages_is_code_of_these_files() {
         assert_eq!(blocks.len(), count, "blocks of Rust in {page}");
         for block in blocks {
             assert!(
-                files.iter().any(|it| it.contains(&block)),
+                files.iter().any(|text| text.contains(&block)),
                 "{page} has, and no file:\n{block}"
             );
         }
@@ -111,8 +111,8 @@ fn reports_in_the_tutorial_are_what_is_said() {
     let mut now = page.clone();
     for (block, report) in blocks.iter().zip(&reports) {
         // As much of the first finding as the page quotes.
-        let finding = report.lines().skip_while(|it| !it.starts_with("  "));
-        let said: String = finding.take(block.lines().count()).flat_map(|it| [it, "\n"]).collect();
+        let finding = report.lines().skip_while(|text| !text.starts_with("  "));
+        let said: String = finding.take(block.lines().count()).flat_map(|text| [text, "\n"]).collect();
         now = now.replace(block, &said);
     }
     compare(name, &now);

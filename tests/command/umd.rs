@@ -22,13 +22,13 @@ fn so(flaw: Option<&str>) -> String {
 fn a_file_is_flown_through_what_needs_a_user_mode_driver() {
     let file = so(None);
     let (_, scenarios) = json(&["list", "scenarios"]);
-    let needs = |it: &&Value| it["needs"] == Value::from(["OpenAdapter"].as_slice());
-    let good = |it: &&Value| it["breaks"].as_array().unwrap().is_empty();
+    let needs = |value: &&Value| value["needs"] == Value::from(["OpenAdapter"].as_slice());
+    let good = |value: &&Value| value["breaks"].as_array().unwrap().is_empty();
     let listed = scenarios.as_array().unwrap().iter().filter(needs).filter(good);
-    let listed: Vec<&Value> = listed.map(|it| &it["name"]).collect();
+    let listed: Vec<&Value> = listed.map(|value| &value["name"]).collect();
     let (_, report) = json(&["check", "--umd", &file]);
     let flown: Vec<&Value> =
-        report["scenarios"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+        report["scenarios"].as_array().unwrap().iter().map(|value| &value["name"]).collect();
     assert_eq!(flown, listed);
     for driver in ["softgpu-allocation-lists", "softgpu-gpummu"] {
         let some = ["--scenario", "umd-texture", "--scenario", "umd-shared-resource"];
@@ -59,8 +59,8 @@ fn other_scenarios_are_flown_if_they_are_asked_for() {
 fn a_bad_one_is_named() {
     let (code, report) = json(&["check", "--umd", &so(Some("kmd-frees-pool-twice"))]);
     let flights = report["scenarios"].as_array().unwrap().iter();
-    let mut found = flights.flat_map(|it| it["findings"].as_array().unwrap());
-    let found = found.find(|it| it["rule"] == "UMD-DESTROY-010").unwrap();
+    let mut found = flights.flat_map(|value| value["findings"].as_array().unwrap());
+    let found = found.find(|value| value["rule"] == "UMD-DESTROY-010").unwrap();
     assert_eq!((code, &found["who"]), (1, &"umd".into()), "{report}");
 }
 
@@ -93,22 +93,22 @@ fn a_file_that_is_no_driver_is_answered_with_what_to_do() {
 fn lists_say_who_has_and_who_needs_one() {
     let (_, said) = text(&["list", "drivers"]);
     let has =
-        |it: &&str| it.starts_with("softgpu-allocation-lists ") && it.contains("user-mode driver]");
-    assert!(said.lines().any(|it| has(&it)), "{said}");
+        |text: &&str| text.starts_with("softgpu-allocation-lists ") && text.contains("user-mode driver]");
+    assert!(said.lines().any(|text| has(&text)), "{said}");
     let (before, bad) = said.split_once("\nBad user-mode drivers, ").unwrap();
     assert!(bad.contains("\numd-frees-twice ") && !before.contains("\numd-"), "{said}");
     let (_, drivers) = json(&["list", "drivers"]);
     let umd = |name: &str| {
-        drivers.as_array().unwrap().iter().find(|it| it["name"] == name).unwrap()["umd"].clone()
+        drivers.as_array().unwrap().iter().find(|value| value["name"] == name).unwrap()["umd"].clone()
     };
     assert_eq!((umd("softgpu-gpummu"), umd("table")), (true.into(), false.into()));
     let (_, said) = text(&["list", "scenarios"]);
     let needs =
-        |it: &&str| it.starts_with("surface ") && it.ends_with("[needs a user-mode driver]");
-    assert!(said.lines().any(|it| needs(&it)), "{said}");
+        |text: &&str| text.starts_with("surface ") && text.ends_with("[needs a user-mode driver]");
+    assert!(said.lines().any(|text| needs(&text)), "{said}");
     let (_, scenarios) = json(&["list", "scenarios"]);
     let mut all = scenarios.as_array().unwrap().iter();
-    assert_eq!(all.find(|it| it["name"] == "umd-texture").unwrap()["needs"][0], "OpenAdapter");
+    assert_eq!(all.find(|value| value["name"] == "umd-texture").unwrap()["needs"][0], "OpenAdapter");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn tables_and_explanations_have_them() {
     let (_, report) = json(&["support"]);
     let row = |table: &str, name: &str| {
         let mut rows = report["support"][table].as_array().unwrap().iter();
-        rows.find(|it| it["name"] == name).unwrap().clone()
+        rows.find(|value| value["name"] == name).unwrap().clone()
     };
     assert_eq!(row("umd", "pfnDestroyResource")["state"], "done");
     assert_eq!(row("umd", "pfnDrawPrimitive")["lacks"], "not called");
@@ -130,7 +130,7 @@ fn tables_and_explanations_have_them() {
     let (code, said) = json(&["explain", "pfnDeallocateCb"]);
     assert_eq!((code, &said["kind"], &said["state"]), (0, &"entry point".into(), &"done".into()));
     let rules = said["rules"].as_array().unwrap();
-    assert!(rules.iter().any(|it| it["id"] == "UMD-DESTROY-001"), "{said}");
+    assert!(rules.iter().any(|value| value["id"] == "UMD-DESTROY-001"), "{said}");
     let (code, said) = text(&["explain", "UMD-DESTROY-001"]);
     assert!(code == 0 && said.contains("windtunnel check umd-frees-before-flush"), "{said}");
     let (code, said) = json(&["explain", "E_INVALIDARG"]);
@@ -160,7 +160,7 @@ fn code_in_the_page_is_code_of_these_files() {
     let blocks = blocks(&read("docs/user-mode-drivers.md"), "rust");
     assert_eq!(blocks.len(), 2);
     for block in blocks {
-        assert!(files.iter().any(|it| it.contains(&block)), "no file has:\n{block}");
+        assert!(files.iter().any(|text| text.contains(&block)), "no file has:\n{block}");
     }
 }
 
@@ -174,8 +174,8 @@ fn what_the_page_quotes_is_real() {
         text(&[&["check", "--umd", &so(Some("releases-before-flush"))], &arguments[..]].concat());
     assert_eq!(code, 1, "{said}");
     let block = blocks(&page, "text").first().cloned().unwrap();
-    let finding = said.lines().skip_while(|it| !it.starts_with("  findings"));
-    let found: String = finding.take(block.lines().count()).flat_map(|it| [it, "\n"]).collect();
+    let finding = said.lines().skip_while(|text| !text.starts_with("  findings"));
+    let found: String = finding.take(block.lines().count()).flat_map(|text| [text, "\n"]).collect();
     let mut now = page.replace(&block, &found);
     let mut quoted = 0;
     for name in ["umd-destroy-in-flight", "umd-deferred-destroy"] {
@@ -184,7 +184,7 @@ fn what_the_page_quotes_is_real() {
         for block in blocks(&page, &format!("trace {name}")) {
             let mut real = String::new();
             for line in block.lines() {
-                let same = |it: &&str| unnumbered(it) == unnumbered(line);
+                let same = |text: &&str| unnumbered(text) == unnumbered(line);
                 let event = events.find(same);
                 let event =
                     event.unwrap_or_else(|| panic!("not in {name}, or not in its order: {line}"));

@@ -58,7 +58,7 @@ fn each_driver_tells_what_its_hardware_can_do() {
                     short.fill(0xaa);
                     let answer = bench.client.query_private(at, bench.adapter, short);
                     assert_eq!(answer, Err(STATUS_INVALID_PARAMETER), "{driver}: {length}");
-                    assert!(short.iter().all(|it| *it == 0xaa), "{driver}: {length}");
+                    assert!(short.iter().all(|byte| *byte == 0xaa), "{driver}: {length}");
                 }
             });
             assert_eq!(verified(&events).findings(), [], "{driver}");
@@ -237,7 +237,7 @@ fn whoever_a_session_calls_for_is_named() {
         }
     });
     let verifier = verified(&events);
-    let named: Vec<_> = verifier.findings().iter().map(|it| (it.rule, it.component)).collect();
+    let named: Vec<_> = verifier.findings().iter().map(|finding| (finding.rule, finding.component)).collect();
     assert_eq!(named, [Component::Umd, Component::Client].map(|who| (RuleId::DEV_LIFE_001, who)));
 }
 
@@ -251,7 +251,7 @@ fn a_driver_that_believes_user_mode_or_writes_too_far_is_named() {
         ("kmd-trusts-umd-query-node", crashed, &["KMD-CAPS-008", "WT-CRASH-001"]),
     ] {
         let findings = flown(driver, "umd-query-driver-private", 1).findings;
-        let named: Vec<_> = findings.iter().map(|it| it.rule.name()).collect();
+        let named: Vec<_> = findings.iter().map(|finding| finding.rule.name()).collect();
         assert_eq!(named, rules, "{driver}");
         assert_eq!(
             (&*findings[0].message, findings[0].component),

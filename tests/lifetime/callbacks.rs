@@ -137,7 +137,7 @@ fn a_driver_hears_where_video_is_captured_into() {
         client.close_adapter(at, adapter).unwrap();
         client.end(at);
     });
-    let placed = flown.iter().find_map(|it| match it.kind {
+    let placed = flown.iter().find_map(|event| match event.kind {
         EventKind::MemoryPlaced { segment, address, .. } => Some((segment.number, address)),
         _ => None,
     });

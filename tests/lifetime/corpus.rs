@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 fn corpus(target: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
     let files = fs::read_dir(folder).expect("the corpus");
-    let mut files: Vec<PathBuf> = files.map(|it| it.expect("a file").path()).collect();
+    let mut files: Vec<PathBuf> = files.map(|result| result.expect("a file").path()).collect();
     files.sort();
     files
 }
@@ -22,7 +22,7 @@ fn bytes(file: &Path) -> Vec<u8> {
 #[test]
 fn hostile_calls_break_nothing() {
     let files = corpus("thunk");
-    let good: usize = files.iter().map(|it| call_from_bytes(&bytes(it))).sum();
+    let good: usize = files.iter().map(|path| call_from_bytes(&bytes(path))).sum();
     assert!(files.len() >= 30, "{} in the corpus", files.len());
     assert!(good >= 100, "honest calls succeed: {good}");
 }
@@ -40,7 +40,7 @@ fn lives_go_as_the_model_says() {
 #[test]
 fn texts_are_read_or_refused() {
     let files = corpus("texts");
-    let read = files.iter().filter(|it| read_as_trace_and_steps(&bytes(it))).count();
+    let read = files.iter().filter(|path| read_as_trace_and_steps(&bytes(path))).count();
     assert!(read >= 10 && files.len() - read >= 10, "{read} of {}", files.len());
 }
 
@@ -67,5 +67,5 @@ fn a_planted_door_that_guards_nothing_is_found() {
 #[test]
 fn a_planted_model_that_forgets_is_found() {
     let wrong = |file: &PathBuf| Case { forgetful: true, ..Case::told(&bytes(file)) }.fly();
-    assert!(corpus("lives").iter().any(|it| wrong(it).is_err()), "no life of the corpus ends");
+    assert!(corpus("lives").iter().any(|path| wrong(path).is_err()), "no life of the corpus ends");
 }

@@ -39,15 +39,15 @@ impl<'a> End<'a> {
     fn all(events: &'a [Event]) -> Vec<Self> {
         let view = |retirement: Subject| {
             let mut views = events.iter().filter(
-                |it| matches!(it.kind, EventKind::ViewRetiring { retirement: by, .. } if by == retirement),
+                |event| matches!(event.kind, EventKind::ViewRetiring { retirement: by, .. } if by == retirement),
             );
             let view = views.next()?.subject;
             assert!(views.next().is_none(), "each of these stories destroys one at a time");
             Some(view)
         };
         let allocation = |view: Subject| {
-            events.iter().find_map(|it| match it.kind {
-                EventKind::ViewOpened { allocation, .. } if it.subject == view => Some(allocation),
+            events.iter().find_map(|event| match event.kind {
+                EventKind::ViewOpened { allocation, .. } if event.subject == view => Some(allocation),
                 _ => None,
             })
         };
@@ -66,7 +66,7 @@ impl<'a> End<'a> {
 
     /// Where the one event of that name is that happened to the subject.
     fn one(&self, subject: Subject, name: &str) -> usize {
-        let mut all = self.places(|it| it.subject == subject && it.kind.name() == name);
+        let mut all = self.places(|event| event.subject == subject && event.kind.name() == name);
         let first = all.next().unwrap_or_else(|| panic!("{subject} has no {name}"));
         assert!(all.next().is_none(), "{subject} has two {name}");
         first
@@ -80,7 +80,7 @@ impl<'a> End<'a> {
     /// Where paging operations on it are done.
     fn done(&self, name: &str) -> Vec<usize> {
         let of = self.allocation;
-        let is = |it: &Event| match &it.kind {
+        let is = |event: &Event| match &event.kind {
             EventKind::PagingDone { operation, of: on, .. } => *on == of && operation == name,
             _ => false,
         };
@@ -100,14 +100,14 @@ impl<'a> End<'a> {
         let over = self.one(self.retirement, "retire.done");
         let order = [self.asked, idle, freed, unplaced, closes, closed, destroys, gone, over];
         assert!(order.is_sorted(), "{what}: {order:?}");
-        let named = |it: &Event| {
-            let of = match it.kind {
+        let named = |event: &Event| {
+            let of = match event.kind {
                 EventKind::PagingBuilt { of, .. } | EventKind::PagingDone { of, .. } => Some(of),
                 _ => None,
             };
             of == Some(self.allocation)
         };
-        let late = self.places(named).filter(|it| *it > freed).count();
+        let late = self.places(named).filter(|index| *index > freed).count();
         assert_eq!(late, 0, "{what}: nothing pages what has no memory any more");
         if self.sync {
             let answered = self.one(self.retirement, "retire.returned");
@@ -115,8 +115,8 @@ impl<'a> End<'a> {
         }
         if self.assume {
             // The client's word is taken: the view is idle before anybody else has a turn.
-            let behind = self.places(|it| {
-                it.subject == self.retirement && matches!(it.kind, EventKind::RetireWaits { .. })
+            let behind = self.places(|event| {
+                event.subject == self.retirement && matches!(event.kind, EventKind::RetireWaits { .. })
             });
             assert_eq!(behind.count(), 0, "{what}");
         }
@@ -138,57 +138,57 @@ fn ends(scenario: &str, count: usize, also: impl Fn(&End<'_>)) {
 
 #[test]
 fn a_lock_is_dropped_before_its_allocation_waits_for_anything() {
-    ends("destroy-locked", 2, |it| {
+    ends("destroy-locked", 2, |end| {
         let dropped = |event: &Event| {
             let ended = matches!(event.kind, EventKind::LockEnded { dropped: true, .. });
-            event.subject == it.view && ended
+            event.subject == end.view && ended
         };
-        let dropped: Vec<usize> = it.places(dropped).collect();
+        let dropped: Vec<usize> = end.places(dropped).collect();
         assert_eq!(dropped.len(), 2, "both locks");
-        assert!(dropped[0] > it.asked && dropped[1] < it.one(it.view, "view.idle"));
+        assert!(dropped[0] > end.asked && dropped[1] < end.one(end.view, "view.idle"));
     });
 }
 
 #[test]
 fn an_unlocked_one_has_no_lock_to_drop() {
-    ends("destroy-after-unlock", 1, |it| {
+    ends("destroy-after-unlock", 1, |end| {
         let dropped =
             |event: &Event| matches!(event.kind, EventKind::LockEnded { dropped: true, .. });
-        assert_eq!(it.places(dropped).count(), 0);
+        assert_eq!(end.places(dropped).count(), 0);
     });
 }
 
 #[test]
 fn an_offered_one_is_not_thrown_away_first() {
-    ends("destroy-offered", 2, |it| {
+    ends("destroy-offered", 2, |end| {
         let evicted = |event: &Event| {
-            event.subject == it.allocation && matches!(event.kind, EventKind::MemoryEvicted { .. })
+            event.subject == end.allocation && matches!(event.kind, EventKind::MemoryEvicted { .. })
         };
-        let since = it.places(evicted).filter(|place| *place > it.asked).count();
+        let since = end.places(evicted).filter(|place| *place > end.asked).count();
         // Under pressure it may have been in an aperture: then it is unmapped.
-        assert_eq!(since, it.done("unmap-aperture").len());
+        assert_eq!(since, end.done("unmap-aperture").len());
     });
 }
 
 #[test]
 fn an_evicted_one_pages_nothing() {
-    ends("destroy-evicted", 1, |it| {
-        let over = it.one(it.retirement, "retire.done");
-        let planned = it.places(|it| matches!(it.kind, EventKind::PagingPlanned { .. }));
-        assert_eq!(planned.filter(|place| (it.asked..over).contains(place)).count(), 0);
+    ends("destroy-evicted", 1, |end| {
+        let over = end.one(end.retirement, "retire.done");
+        let planned = end.places(|event| matches!(event.kind, EventKind::PagingPlanned { .. }));
+        assert_eq!(planned.filter(|place| (end.asked..over).contains(place)).count(), 0);
     });
 }
 
 #[test]
 fn a_mapped_one_is_unmapped_before_it_is_closed() {
-    ends("destroy-in-aperture", 4, |it| {
-        let unmapped = it.done("unmap-aperture");
-        assert_eq!(unmapped.len(), 1, "{}", it.allocation);
-        let (idle, closes) = (it.one(it.view, "view.idle"), it.one(it.view, "ddi.closes"));
-        assert!(idle < unmapped[0] && unmapped[0] < closes, "{}", it.allocation);
-        let evicted = it.one(it.allocation, "memory.evicted");
+    ends("destroy-in-aperture", 4, |end| {
+        let unmapped = end.done("unmap-aperture");
+        assert_eq!(unmapped.len(), 1, "{}", end.allocation);
+        let (idle, closes) = (end.one(end.view, "view.idle"), end.one(end.view, "ddi.closes"));
+        assert!(idle < unmapped[0] && unmapped[0] < closes, "{}", end.allocation);
+        let evicted = end.one(end.allocation, "memory.evicted");
         assert!(evicted > idle, "it stays mapped while work may use it");
-        let planned = &it.events[evicted + 1].kind;
+        let planned = &end.events[evicted + 1].kind;
         if !matches!(planned, EventKind::PagingPlanned { .. }) {
             return; // Threads side by side: another one came between.
         }
@@ -198,27 +198,27 @@ fn a_mapped_one_is_unmapped_before_it_is_closed() {
 
 #[test]
 fn one_in_transfer_ends_when_it_has_arrived() {
-    ends("destroy-during-transfer", 8, |it| {
-        let idle = it.one(it.view, "view.idle");
+    ends("destroy-during-transfer", 8, |end| {
+        let idle = end.one(end.view, "view.idle");
         // Nothing of the device's runs, so its own work is no reason to wait.
-        let mut next = it.events[it.asked..idle].iter();
-        assert!(next.all(|it| !matches!(it.kind, EventKind::PagingDone { .. })));
+        let mut next = end.events[end.asked..idle].iter();
+        assert!(next.all(|event| !matches!(event.kind, EventKind::PagingDone { .. })));
     });
     let seen = events("destroy-during-transfer", HostKind::Deterministic(1));
-    let late = |it: &End<'_>| {
+    let late = |end: &End<'_>| {
         let done = |event: &Event| match event.kind {
-            EventKind::PagingDone { of, .. } => of == it.allocation,
+            EventKind::PagingDone { of, .. } => of == end.allocation,
             _ => false,
         };
-        it.places(done).any(|place| place > it.asked)
+        end.places(done).any(|place| place > end.asked)
     };
     let all = End::all(&seen);
-    assert_eq!(all.iter().filter(|it| late(it)).count(), 8, "all were in transfer");
-    let parked = |it: &&End<'_>| {
+    assert_eq!(all.iter().filter(|end| late(end)).count(), 8, "all were in transfer");
+    let parked = |end: &&End<'_>| {
         let is = |event: &Event| {
-            event.subject == it.retirement && matches!(event.kind, EventKind::WaitParked { .. })
+            event.subject == end.retirement && matches!(event.kind, EventKind::WaitParked { .. })
         };
-        it.places(is).next().is_some()
+        end.places(is).next().is_some()
     };
     assert_eq!(all.iter().filter(parked).count(), 4, "those destroyed synchronously parked");
 }

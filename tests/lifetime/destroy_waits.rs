@@ -71,20 +71,20 @@ struct Order {
 fn order(events: &[Event]) -> Order {
     let first = Subject { number: 1, ..flight::Kind::Retirement.subject(1) };
     let of_first =
-        |name: &str| place(events, name, |it| it.subject == first && it.kind.name() == name);
+        |name: &str| place(events, name, |event| event.subject == first && event.kind.name() == name);
     let packet = |context: u32| {
         let subject = flight::Kind::Context.subject(context);
-        place(events, "packet.done", |it| {
-            it.subject == subject && matches!(it.kind, EventKind::PacketDone { packet: 1, .. })
+        place(events, "packet.done", |event| {
+            event.subject == subject && matches!(event.kind, EventKind::PacketDone { packet: 1, .. })
         })
     };
-    let behind = |it: &&Event| it.subject == first && it.kind.name() == "retire.waits";
+    let behind = |event: &&Event| event.subject == first && event.kind.name() == "retire.waits";
     Order {
         asked: of_first("retire.requested"),
         idle: of_first("retire.idle"),
         done: of_first("retire.done"),
         answered: of_first("retire.returned"),
-        signalled: place(events, "sync.signalled", |it| it.kind.name() == "sync.signalled"),
+        signalled: place(events, "sync.signalled", |event| event.kind.name() == "sync.signalled"),
         packets: [1, 2, 3].map(packet),
         behind: events.iter().filter(behind).count(),
     }
@@ -169,8 +169,8 @@ fn with_both_flags_it_is_over_before_the_cpu_signals() {
 fn stuck(events: &[Event]) -> String {
     let verifier = verified(events);
     let all = verifier.findings();
-    assert!(all.iter().all(|it| it.rule == RuleId::WT_STUCK_001), "{all:?}");
-    all.first().map(|it| it.message.clone()).unwrap_or_default()
+    assert!(all.iter().all(|finding| finding.rule == RuleId::WT_STUCK_001), "{all:?}");
+    all.first().map(|finding| finding.message.clone()).unwrap_or_default()
 }
 
 #[test]

@@ -23,8 +23,8 @@ fn place(events: &[Event], what: &str, is: impl Fn(&Event) -> bool) -> usize {
 /// The calls of the driver, in order, from the first client call of that name on.
 fn calls_after(events: &[Event], call: &str) -> Vec<String> {
     let entered =
-        |it: &&Event| !matches!(&it.kind, EventKind::Enter { call: name } if name == call);
-    let name = |it: &Event| match &it.kind {
+        |event: &&Event| !matches!(&event.kind, EventKind::Enter { call: name } if name == call);
+    let name = |event: &Event| match &event.kind {
         EventKind::DdiCall { name, .. } => Some(name.to_string()),
         _ => None,
     };
@@ -49,13 +49,13 @@ fn a_synchronous_destroy_behind_work_that_never_ends_is_answered_after_a_reset()
         bench.close(at, &[context]).unwrap();
     });
     assert_eq!(verified(&events).findings(), []);
-    let behind = |it: &Event| match &it.kind {
+    let behind = |event: &Event| match &event.kind {
         EventKind::WaitParked { why } => why.contains("behind packet 1 of context 1"),
         _ => false,
     };
-    let reset = place(&events, "node.reset", |it| matches!(it.kind, EventKind::NodeReset { .. }));
+    let reset = place(&events, "node.reset", |event| matches!(event.kind, EventKind::NodeReset { .. }));
     assert!(place(&events, "a wait", behind) < reset);
-    assert!(place(&events, "its end", |it| it.kind == EventKind::ResourceDestroyed {}) > reset);
+    assert!(place(&events, "its end", |event| event.kind == EventKind::ResourceDestroyed {}) > reset);
 }
 
 #[test]
@@ -64,22 +64,22 @@ fn a_resource_goes_with_the_last_of_its_members_whichever_call_that_is() {
         let events = flown("softgpu", "destroy-member-in-flight", seed).events;
         let gone = |number| {
             let subject = Kind::Allocation.subject(number);
-            place(&events, "gone", |it| {
-                it.subject == subject && it.kind == EventKind::AllocationDestroyed {}
+            place(&events, "gone", |event| {
+                event.subject == subject && event.kind == EventKind::AllocationDestroyed {}
             })
         };
-        let goes = |it: &Event| matches!(it.kind, EventKind::DdiResource { destroy: true, .. });
-        let carried: Vec<&Event> = events.iter().filter(|it| goes(it)).collect();
+        let goes = |event: &Event| matches!(event.kind, EventKind::DdiResource { destroy: true, .. });
+        let carried: Vec<&Event> = events.iter().filter(|event| goes(event)).collect();
         assert_eq!(carried.len(), 1, "seed {seed}");
         let end =
-            place(&events, "resource.destroyed", |it| it.kind == EventKind::ResourceDestroyed {});
+            place(&events, "resource.destroyed", |event| event.kind == EventKind::ResourceDestroyed {});
         assert!(end > gone(1) && end > gone(2), "seed {seed}");
     }
     // Behind the work, the member that assumes nothing goes first, and the resource does not.
     let events = flown("softgpu", "destroy-member-in-flight", 1).events;
-    let stays = |it: &Event| matches!(it.kind, EventKind::DdiResource { destroy: false, .. });
+    let stays = |event: &Event| matches!(event.kind, EventKind::DdiResource { destroy: false, .. });
     let stays = place(&events, "the resource stays", stays);
-    let passed = |it: &Event| it.kind == EventKind::FencePassed { fence: Fence(2) };
+    let passed = |event: &Event| event.kind == EventKind::FencePassed { fence: Fence(2) };
     assert!(stays < place(&events, "the work has passed", passed));
 }
 
@@ -88,21 +88,21 @@ fn an_end_behind_two_nodes_waits_for_both() {
     let mut behind_both = 0;
     for seed in 0..50 {
         let events = flown("softgpu", "destroy-two-nodes", seed).events;
-        for retirement in [1, 2].map(|it| Kind::Retirement.subject(it)) {
-            let idle = |it: &Event| it.subject == retirement && it.kind == EventKind::RetireIdle {};
+        for retirement in [1, 2].map(|number| Kind::Retirement.subject(number)) {
+            let idle = |event: &Event| event.subject == retirement && event.kind == EventKind::RetireIdle {};
             let idle = place(&events, "idle", idle);
             let behind: Vec<_> = events
                 .iter()
-                .filter(|it| it.subject == retirement)
-                .filter_map(|it| match it.kind {
+                .filter(|event| event.subject == retirement)
+                .filter_map(|event| match event.kind {
                     EventKind::RetireWaits { context, packet } => Some((context, packet)),
                     _ => None,
                 })
                 .collect();
             for (context, packet) in &behind {
-                let done = |it: &Event| {
-                    let last = |it: &EventKind| matches!(it, EventKind::PacketDone { packet: it, .. } if it == packet);
-                    it.subject == *context && last(&it.kind)
+                let done = |event: &Event| {
+                    let last = |kind: &EventKind| matches!(kind, EventKind::PacketDone { packet: kind, .. } if kind == packet);
+                    event.subject == *context && last(&event.kind)
                 };
                 assert!(place(&events, "done", done) < idle, "seed {seed}: {context}");
             }
@@ -151,7 +151,7 @@ fn what_was_created_is_destroyed_when_it_cannot_be_opened() {
     assert_eq!(names[..expected.concat().len()], expected.concat());
     let fates: Vec<bool> = events
         .iter()
-        .filter_map(|it| match it.kind {
+        .filter_map(|event| match event.kind {
             EventKind::DdiResource { destroy: goes, .. } => Some(goes),
             _ => None,
         })
@@ -191,7 +191,7 @@ fn create_or_destroy(seed: u64) -> (Vec<Event>, Vec<Option<i32>>) {
     let events = run(seed, |log| variant.plug(log), story);
     let mut answers: Vec<(&str, Option<i32>)> = heard.try_iter().collect();
     answers.sort_unstable();
-    (events, answers.into_iter().map(|it| it.1).collect())
+    (events, answers.into_iter().map(|pair| pair.1).collect())
 }
 
 #[test]
@@ -201,16 +201,16 @@ fn a_create_whose_resource_was_destroyed_meanwhile_is_undone() {
         let (events, answers) = create_or_destroy(seed);
         let verifier = verified(&events);
         // A client that comes with a stale handle breaks a rule; nothing else may be broken.
-        let mut rules = verifier.findings().iter().map(|it| it.rule);
-        assert!(rules.all(|it| it == RuleId::ALLOC_CREATE_003), "seed {seed}");
+        let mut rules = verifier.findings().iter().map(|finding| finding.rule);
+        assert!(rules.all(|rule_id| rule_id == RuleId::ALLOC_CREATE_003), "seed {seed}");
         for (answer, thread) in answers.into_iter().zip(3..) {
-            let mine = || events.iter().filter(|it| it.thread == thread).map(|it| &it.kind);
+            let mine = || events.iter().filter(|event| event.thread == thread).map(|event| &event.kind);
             let called = |name: &str| {
                 mine().any(
-                    |it| matches!(it, EventKind::DdiCall { name: called, .. } if called == name),
+                    |kind| matches!(kind, EventKind::DdiCall { name: called, .. } if called == name),
                 )
             };
-            let parked = mine().any(|it| matches!(it, EventKind::WaitParked { .. }));
+            let parked = mine().any(|kind| matches!(kind, EventKind::WaitParked { .. }));
             match answer {
                 None => made += 1,
                 Some(status) => {
@@ -245,7 +245,7 @@ fn a_changed_hresource_is_used_from_then_on() {
         });
         let words: Vec<_> = words.collect();
         assert!(words.len() > 1, "the word changed");
-        let last = events.iter().rev().find_map(|it| match it.kind {
+        let last = events.iter().rev().find_map(|event| match event.kind {
             EventKind::DdiResource { driver_handle: word, destroy: true, .. } => Some(word),
             _ => None,
         });
@@ -256,19 +256,19 @@ fn a_changed_hresource_is_used_from_then_on() {
 #[test]
 fn a_driver_may_call_back_on_what_it_is_building() {
     let events = flown("table", "create-standalone", 1).events;
-    let open = |it: &Event| matches!(&it.kind, EventKind::DdiCall { name, .. } if name == "DxgkDdiOpenAllocation");
+    let open = |event: &Event| matches!(&event.kind, EventKind::DdiCall { name, .. } if name == "DxgkDdiOpenAllocation");
     let call = place(&events, "open", open);
     let number = events[call].call;
-    let back = |it: &Event| matches!(&it.kind, EventKind::Callback { name } if name == "DxgkCbAcquireHandleData");
-    assert!(events.iter().any(|it| it.call == number && back(it)), "it asks inside the call");
+    let back = |event: &Event| matches!(&event.kind, EventKind::Callback { name } if name == "DxgkCbAcquireHandleData");
+    assert!(events.iter().any(|event| event.call == number && back(event)), "it asks inside the call");
     let given = place(
         &events,
         "name",
-        |it| matches!(it.kind, EventKind::HandlePublished { of: to, .. } if to == Kind::View.subject(1)),
+        |event| matches!(event.kind, EventKind::HandlePublished { of: to, .. } if to == Kind::View.subject(1)),
     );
     assert!(call < given, "before clients have the name");
-    let opened = place(&events, "opened", |it| {
-        matches!(it.kind, EventKind::ViewOpened { handle_set: true, .. })
+    let opened = place(&events, "opened", |event| {
+        matches!(event.kind, EventKind::ViewOpened { handle_set: true, .. })
     });
     assert!(opened < given);
 }
@@ -276,12 +276,12 @@ fn a_driver_may_call_back_on_what_it_is_building() {
 #[test]
 fn a_driver_that_refuses_to_destroy_does_not_get_it_again() {
     let flown = flown("kmd-fails-destroy-allocation", "destroy-members-by-list", 1);
-    let rule = flown.findings.first().map(|it| (it.rule, it.severity));
+    let rule = flown.findings.first().map(|finding| (finding.rule, finding.severity));
     assert_eq!(rule, Some((RuleId::KMD_DESTROY_009, Severity::Warning)));
     for number in 1..=3 {
-        let given = |it: &&Event| {
-            it.subject == Kind::Allocation.subject(number)
-                && matches!(it.kind, EventKind::DdiDestroys { .. })
+        let given = |event: &&Event| {
+            event.subject == Kind::Allocation.subject(number)
+                && matches!(event.kind, EventKind::DdiDestroys { .. })
         };
         assert_eq!(flown.events.iter().filter(given).count(), 1);
     }

@@ -21,7 +21,7 @@ fn asks(bench: &TestClient, asked: format::Escape, flags: u32) -> EscapeCall {
 
 /// How many escapes came to the driver.
 fn delivered(events: &[Event]) -> usize {
-    events.iter().filter(|it| matches!(it.kind, EventKind::DdiEscapes { .. })).count()
+    events.iter().filter(|event| matches!(event.kind, EventKind::DdiEscapes { .. })).count()
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn what_does_not_belong_together_comes_to_nobody() {
         wing.kernel.remove_adapter(at, second);
     });
     assert_eq!(delivered(&events), 1);
-    let blamed = |it: &verify::Finding| it.component == Component::Kernel;
+    let blamed = |finding: &verify::Finding| finding.component == Component::Kernel;
     assert!(!verified(&events).findings().iter().any(blamed));
 }
 

@@ -142,7 +142,7 @@ fn fly_with(driver: &'static str, scenario: &'static Scenario, fault: Fault, nth
     for finding in &flown.findings {
         assert_eq!(finding.component, Component::Driver, "{which}: {}", finding.message);
     }
-    CALLS.with_borrow(|it| it.load(SeqCst)) >= nth
+    CALLS.with_borrow(|atomic_u64| atomic_u64.load(SeqCst)) >= nth
 }
 
 /// Every call of every good scenario goes wrong. Of the four ways each call has two, and the

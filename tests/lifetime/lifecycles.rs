@@ -45,8 +45,8 @@ fn search(cases: u32, forgetful: bool) -> Result<BTreeSet<String>, Case> {
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(some)).collect();
         threads
             .into_iter()
-            .filter_map(|it| it.join().expect("a search that panics is a failed test"))
-            .min_by_key(|it| it.seed)
+            .filter_map(|scoped_join_handle| scoped_join_handle.join().expect("a search that panics is a failed test"))
+            .min_by_key(|case| case.seed)
     });
     match found {
         Some(case) => Err(case.shrink()),
@@ -74,7 +74,7 @@ fn lives_go_as_the_model_says_whatever_fails() {
     }
     for told in ["Done", "Refused", "Skipped"]
         .iter()
-        .flat_map(|it| [format!("destroy context {it}"), format!("destroy device {it}")])
+        .flat_map(|text| [format!("destroy context {text}"), format!("destroy device {text}")])
     {
         assert!(outcomes.contains(&told), "{told}: {outcomes:?}");
     }

@@ -60,11 +60,11 @@ fn sleep(wing: &KernelTestbed, at: &mut Passive) {
 }
 
 fn count(events: &[Event], name: &str) -> usize {
-    events.iter().filter(|it| it.kind.name() == name).count()
+    events.iter().filter(|event| event.kind.name() == name).count()
 }
 
 fn called(events: &[Event], ddi: &str) -> usize {
-    let called = |it: &&Event| matches!(&it.kind, EventKind::DdiCall { name, .. } if name == ddi);
+    let called = |event: &&Event| matches!(&event.kind, EventKind::DdiCall { name, .. } if name == ddi);
     events.iter().filter(called).count()
 }
 
@@ -80,7 +80,7 @@ fn what_a_node_is_asked_for_it_answers_before_its_power_goes() {
             bench.close(at, &[context]).unwrap();
         });
         assert_eq!(verified(&events).findings(), []);
-        let place = |name: &str| events.iter().position(|it| it.kind.name() == name);
+        let place = |name: &str| events.iter().position(|event| event.kind.name() == name);
         assert!(place("node.preempted").unwrap() < place("adapter.powered").unwrap());
         assert_eq!(count(&events, "node.timed-out"), 0);
     }
@@ -186,7 +186,7 @@ fn what_a_packet_that_was_not_sent_uses_sleeps_and_comes_back() {
 #[test]
 fn power_goes_after_the_packets_that_paging_work_waits_for() {
     for seed in 0..10 {
-        let pages = |it: u64| it * 4096;
+        let pages = |value: u64| value * 4096;
         // What the context saves into has its place, and one of the two.
         let plan = MemoryPlan { local: pages(3), ..MemoryPlan::default() };
         let (driver, _, plug) = plug(plan);

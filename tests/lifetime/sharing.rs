@@ -65,7 +65,7 @@ fn open(
     if status == SUCCESS {
         assert_eq!(&runtime[..4], RUNTIME, "the runtime's data is handed out as it was given");
         let written = args.TotalPrivateDriverDataBufferSize as usize;
-        assert!(total[written..].iter().all(|it| *it == 0xcc), "and nothing behind it");
+        assert!(total[written..].iter().all(|byte| *byte == 0xcc), "and nothing behind it");
         total.truncate(written);
     }
     (status, args, info, total)
@@ -101,7 +101,7 @@ fn a_global_handle_is_given_and_asked_about() {
         bench.close(at, &[]).unwrap();
     });
     let expected = ["ALLOC-CREATE-011", "ALLOC-SHARE-010"];
-    assert!(verified(&events).findings().iter().all(|it| expected.contains(&it.rule.name())));
+    assert!(verified(&events).findings().iter().all(|finding| expected.contains(&finding.rule.name())));
 }
 
 #[test]
@@ -118,17 +118,17 @@ fn an_opener_brings_exact_sizes_and_gets_names_of_its_own() {
         let refused = |at: &mut Passive, change: fn(&mut D3DKMT_OPENRESOURCE)| {
             open(&opener, at, made.global, change).0
         };
-        assert_eq!(refused(at, |it| it.hGlobalShare = it.hDevice), INVALID, "row 159");
-        assert_eq!(refused(at, |it| it.PrivateRuntimeDataSize += 1), INVALID, "row 168");
-        assert_eq!(refused(at, |it| it.ResourcePrivateDriverDataSize += 1), INVALID, "row 169");
-        assert_eq!(refused(at, |it| it.NumAllocations = 0), INVALID);
+        assert_eq!(refused(at, |raw| raw.hGlobalShare = raw.hDevice), INVALID, "row 159");
+        assert_eq!(refused(at, |raw| raw.PrivateRuntimeDataSize += 1), INVALID, "row 168");
+        assert_eq!(refused(at, |raw| raw.ResourcePrivateDriverDataSize += 1), INVALID, "row 169");
+        assert_eq!(refused(at, |raw| raw.NumAllocations = 0), INVALID);
         assert_eq!(
-            refused(at, |it| it.pOpenAllocationInfo = std::ptr::null_mut()),
+            refused(at, |raw| raw.pOpenAllocationInfo = std::ptr::null_mut()),
             INVALID,
             "row 202, on the NT form"
         );
         assert_eq!(
-            refused(at, |it| it.TotalPrivateDriverDataBufferSize = 15),
+            refused(at, |raw| raw.TotalPrivateDriverDataBufferSize = 15),
             STATUS_NO_MEMORY,
             "row 207, on the NT form"
         );
@@ -192,13 +192,13 @@ fn a_resource_outlives_its_maker_and_its_driver_is_told_once() {
         });
         assert!(verified(&events).findings().is_empty(), "{order:?}");
         let told =
-            events.iter().filter(|it| matches!(it.kind, EventKind::DdiDestroys { .. })).count();
+            events.iter().filter(|event| matches!(event.kind, EventKind::DdiDestroys { .. })).count();
         assert_eq!(told, 2, "each allocation once, {order:?}");
-        let gone = events.iter().position(|it| it.kind == EventKind::ResourceDestroyed {}).unwrap();
+        let gone = events.iter().position(|event| event.kind == EventKind::ResourceDestroyed {}).unwrap();
         let last = Kind::ResourceView.subject(u32::try_from(order[2] + 1).unwrap());
         let closed = events
             .iter()
-            .position(|it| it.subject == last && it.kind == EventKind::ResourceViewClosed {});
+            .position(|event| event.subject == last && event.kind == EventKind::ResourceViewClosed {});
         assert!(closed.unwrap() < gone, "it goes with the last view, {order:?}");
     }
 }

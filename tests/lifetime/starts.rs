@@ -74,15 +74,15 @@ impl Miniport for Failing {
     }
 
     fn add_device(&self, at: &mut Passive, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
-        self.step(ADD, |it| it.add_device(at, services))
+        self.step(ADD, |entry| entry.add_device(at, services))
     }
 
     fn start_device(&self, at: &mut Passive) -> DriverResult<()> {
-        self.step(START, |it| it.start_device(at))
+        self.step(START, |entry| entry.start_device(at))
     }
 
     fn query_adapter(&self, at: &mut Passive) -> DriverResult<Features> {
-        self.step(QUERY, |it| it.query_adapter(at))
+        self.step(QUERY, |entry| entry.query_adapter(at))
     }
 }
 
@@ -97,7 +97,7 @@ fn plug(log: &Arc<Log>, driver: &str, step: &'static str, way: Way, nth: u32) ->
 fn calls(events: &[Event]) -> Vec<&str> {
     events
         .iter()
-        .filter_map(|it| match &it.kind {
+        .filter_map(|event| match &event.kind {
             EventKind::DdiCall { name, .. } => Some(&**name),
             _ => None,
         })
@@ -112,7 +112,7 @@ fn judge(events: &[Event], way: Way, which: &str) {
         assert_eq!(finding.component, Component::Driver, "{which}: {}", finding.message);
         assert_ne!(way, Way::RefusesBefore, "{which}: {}", finding.message);
     }
-    let left = events.iter().any(|it| it.kind == EventKind::PoolLeaked {});
+    let left = events.iter().any(|event| event.kind == EventKind::PoolLeaked {});
     // What a driver took and does not know of any more nobody gives back.
     let lost = matches!(way, Way::RefusesAfter | Way::PanicsAfter);
     assert!(!left || lost, "{which}: its pool is not empty");
@@ -169,8 +169,8 @@ fn an_adapter_that_does_not_start_again_is_removed() {
                     },
                 );
                 let called = calls(&events);
-                assert_eq!(called.iter().filter(|it| **it == ADD).count(), 1, "{which}");
-                assert_eq!(called.iter().filter(|it| **it == START).count(), 2, "{which}");
+                assert_eq!(called.iter().filter(|text| **text == ADD).count(), 1, "{which}");
+                assert_eq!(called.iter().filter(|text| **text == START).count(), 2, "{which}");
                 assert_eq!(called[called.len() - 2..], [REMOVE, UNLOAD], "{which}");
                 judge(&events, way, &which);
             }
@@ -183,7 +183,7 @@ fn a_driver_meets_its_adapter_once_and_starts_it_often() {
     for driver in GOOD {
         let called = flown(driver, "pnp-restart", 1);
         let called = calls(&called.events);
-        let count = |name| called.iter().filter(|it| **it == name).count();
+        let count = |name| called.iter().filter(|text| **text == name).count();
         assert_eq!(
             (count(ADD), count(START), count(STOP), count(REMOVE)),
             (1, 3, 3, 1),
@@ -200,7 +200,7 @@ fn what_hands_the_display_on_comes_first_and_the_plain_stop_only_if_that_failed(
     let bad = flown("kmd-releases-missing-post-display", "create-standalone", 1);
     let called = calls(&bad.events);
     assert_eq!(called[called.len() - 3..], [RELEASE, REMOVE, UNLOAD]);
-    assert_eq!(bad.findings.first().map(|it| it.rule), Some(RuleId::KMD_PNP_007));
+    assert_eq!(bad.findings.first().map(|finding| finding.rule), Some(RuleId::KMD_PNP_007));
 }
 
 fn with_memory() -> (Arc<SoftGpu>, impl FnOnce(&Arc<Log>) -> DriverSetup) {
@@ -314,7 +314,7 @@ fn an_adapter_that_sleeps_can_be_removed_stopped_and_pulled_out() {
             bench.close(at, &[context]).unwrap();
         });
         let woken =
-            events.iter().any(|it| it.kind == EventKind::AdapterPowered { state: "d0".into() });
+            events.iter().any(|event| event.kind == EventKind::AdapterPowered { state: "d0".into() });
         assert_eq!(woken, wakes);
         assert_eq!(verified(&events).findings(), []);
     }
@@ -333,13 +333,13 @@ fn hardware_that_was_pulled_out_has_nothing_to_do_any_more() {
         for seed in 0..20 {
             let flown = flown(driver, "pnp-surprise-removal", seed);
             assert!(flown.rule_counts.count_of(RuleId::KMD_PNP_010) > 0);
-            let pulled = |it: &Event| it.kind == EventKind::AdapterSurpriseRemoved {};
+            let pulled = |event: &Event| event.kind == EventKind::AdapterSurpriseRemoved {};
             let at = flown.events.iter().position(pulled).unwrap();
             let after = calls(&flown.events[at..]);
-            assert!(after.iter().all(|it| !TOUCH.contains(it)), "{driver}, {seed}: {after:?}");
+            assert!(after.iter().all(|text| !TOUCH.contains(text)), "{driver}, {seed}: {after:?}");
             assert_eq!(after[after.len() - 3..], [STOP, REMOVE, UNLOAD], "{driver}, seed {seed}");
-            let about = |it: &&Event| it.subject.kind == Kind::Device;
-            let lost = flown.events.iter().filter(about).any(|it| it.kind.name() == "device.lost");
+            let about = |event: &&Event| event.subject.kind == Kind::Device;
+            let lost = flown.events.iter().filter(about).any(|event| event.kind.name() == "device.lost");
             assert!(lost, "{driver}, seed {seed}: its work was in flight");
         }
     }
@@ -367,7 +367,7 @@ fn whoever_ends_an_adapter_second_waits_for_the_first() {
             bench.close(at, &[context]).unwrap();
         });
         let called = calls(&events);
-        let count = |name| called.iter().filter(|it| **it == name).count();
+        let count = |name| called.iter().filter(|text| **text == name).count();
         assert_eq!((count(STOP), count(REMOVE), count(UNLOAD)), (1, 1, 1), "seed {seed}");
         assert_eq!(verified(&events).findings(), [], "seed {seed}");
     }
@@ -378,7 +378,7 @@ fn no_rule_of_this_family_is_left_to_chance() {
     let drivers = ["table", "table-memory", "softgpu-memory"];
     let stories =
         ["pnp-restart", "pnp-surprise-removal", "power-cycle-with-work", "pnp-reset-device"];
-    let pnp = RuleId::LIVE.iter().filter(|it| it.name().starts_with("KMD-PNP-"));
+    let pnp = RuleId::LIVE.iter().filter(|rule_id| rule_id.name().starts_with("KMD-PNP-"));
     let mut tally = flight::RuleCounts::default();
     for driver in drivers {
         for story in stories {

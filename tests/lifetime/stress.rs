@@ -112,7 +112,7 @@ fn an_adapter_stops_while_devices_come_and_go() {
 
 fn process_is_killed(wing: &KernelTestbed, at: &mut Passive) {
     let client = Client::new(&wing.kernel);
-    let lives = [client.clone(), client.clone()].map(|it| again(move |at| life(&it, at)));
+    let lives = [client.clone(), client.clone()].map(|client| again(move |at| life(&client, at)));
     with(wing, at, lives, |at| {
         client.kill(at);
     });
@@ -122,10 +122,10 @@ fn process_is_killed(wing: &KernelTestbed, at: &mut Passive) {
 fn a_process_is_killed_while_its_threads_are_inside() {
     for generation in [Generation::One, Generation::Two] {
         for events in tell(generation, 100, process_is_killed) {
-            let ended = |it: &Event| it.kind == EventKind::ProcessEnded {};
-            let late = events.iter().skip_while(|it| !ended(it)).skip(1);
+            let ended = |event: &Event| event.kind == EventKind::ProcessEnded {};
+            let late = events.iter().skip_while(|event| !ended(event)).skip(1);
             let for_it =
-                |it: &&Event| matches!(it.kind, EventKind::DdiCall { process: Some(_), .. });
+                |event: &&Event| matches!(event.kind, EventKind::DdiCall { process: Some(_), .. });
             assert_eq!(late.filter(for_it).count(), 0, "the driver is called for it no more");
         }
     }
@@ -133,7 +133,7 @@ fn a_process_is_killed_while_its_threads_are_inside() {
 
 fn device_is_destroyed(wing: &KernelTestbed, at: &mut Passive) {
     let Ok(bench) = TestClient::open(Client::new(&wing.kernel), at) else { return };
-    let lives = [bench.clone(), bench.clone()].map(|it| again(move |at| on_device(&it, at)));
+    let lives = [bench.clone(), bench.clone()].map(|test_client| again(move |at| on_device(&test_client, at)));
     with(wing, at, lives, |at| {
         assert_eq!(bench.client.destroy_device(at, bench.device), Ok(()));
     });
@@ -164,7 +164,7 @@ fn no_interrupt_comes_when_the_driver_has_forgotten_its_adapter() {
     for events in tell(Generation::Two, 100, work_outlives_its_device) {
         let calls = |name: &str| {
             let called =
-                |it: &Event| matches!(&it.kind, EventKind::DdiCall { name: it, .. } if it == name);
+                |event: &Event| matches!(&event.kind, EventKind::DdiCall { name: event, .. } if event == name);
             events.iter().rposition(called)
         };
         let removed = calls("DxgkDdiRemoveDevice");
@@ -210,7 +210,7 @@ fn both_end_it(wing: &KernelTestbed, at: &mut Passive) {
     });
     with(wing, at, ends, |_| ());
     let answers: Vec<[bool; 4]> = heard.try_iter().collect();
-    let times = |nr: usize| answers.iter().filter(|it| it[nr]).count();
+    let times = |nr: usize| answers.iter().filter(|flags| flags[nr]).count();
     // Whoever is first with the resource or the device takes what is in it along.
     assert!(times(0) <= 1 && times(1) <= 1 && times(2) <= 1, "{answers:?}");
     assert_eq!(times(3), 1, "{answers:?}");
@@ -233,8 +233,8 @@ fn context_is_destroyed(wing: &KernelTestbed, at: &mut Passive) {
             again(move |at| two.submit(at, context, &[]).ok()),
             Box::new(move |at, _| {
                 for _ in 0..3 {
-                    let made = creates.create(at, 1).map(|it| it.allocations);
-                    let _ = made.and_then(|it| creates.destroy_list(at, &it));
+                    let made = creates.create(at, 1).map(|created_allocation| created_allocation.allocations);
+                    let _ = made.and_then(|numbers| creates.destroy_list(at, &numbers));
                 }
             }),
         ];
@@ -249,8 +249,8 @@ fn context_is_destroyed(wing: &KernelTestbed, at: &mut Passive) {
 fn a_context_is_destroyed_while_threads_submit_to_it() {
     let first = tell(Generation::One, 50, context_is_destroyed);
     for events in first.into_iter().chain(tell(Generation::Two, 50, context_is_destroyed)) {
-        let made = events.iter().filter(|it| it.kind.name() == "context.created").count();
-        let told = |it: &&Event| matches!(&it.kind, EventKind::DdiCall { name, .. } if name == "DxgkDdiDestroyContext");
+        let made = events.iter().filter(|event| event.kind.name() == "context.created").count();
+        let told = |event: &&Event| matches!(&event.kind, EventKind::DdiCall { name, .. } if name == "DxgkDdiDestroyContext");
         assert_eq!(made, events.iter().filter(told).count(), "the driver is told of each end");
     }
 }

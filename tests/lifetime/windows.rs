@@ -141,7 +141,7 @@ impl Ask {
     }
 
     fn call(&mut self, desk: &mut Desk<'_>, version: Version) -> Got {
-        let memory = self.memory.map_or(ptr::null(), |it| it.0.as_ptr().cast());
+        let memory = self.memory.map_or(ptr::null(), |memory| memory.0.as_ptr().cast());
         let mut standard = D3DKMT_CREATESTANDARDALLOCATION::ZERO;
         (standard.Type, standard.ExistingHeapData.Size) = (self.kind, self.size);
         let private = if self.private.is_empty() {
@@ -203,7 +203,7 @@ fn destroy_raw(
     list: Option<&[D3DKMT_HANDLE]>,
     count: u32,
 ) -> NTSTATUS {
-    assert!(list.is_none_or(|it| it.len() >= count as usize));
+    assert!(list.is_none_or(|numbers| numbers.len() >= count as usize));
     let (session, phAllocationList) = (desk.session(), list.map_or(ptr::null(), <[_]>::as_ptr));
     let (hDevice, hResource, AllocationCount) = (desk.device, resource, count);
     let one = D3DKMT_DESTROYALLOCATION { hDevice, hResource, phAllocationList, AllocationCount };
@@ -231,8 +231,8 @@ fn broken(events: &[Event]) -> BTreeSet<(&'static str, Severity)> {
     let verifier = verified(events);
     let findings = verifier.findings().iter();
     findings
-        .inspect(|it| assert_eq!(it.component, Component::Client, "{}", it.message))
-        .map(|it| (it.rule.name(), it.severity))
+        .inspect(|finding| assert_eq!(finding.component, Component::Client, "{}", finding.message))
+        .map(|finding| (finding.rule.name(), finding.severity))
         .collect()
 }
 
@@ -244,7 +244,7 @@ fn handles_look_and_follow_each_other_as_on_windows() {
         let mut local = vec![desk.adapter, desk.device, context, made.resource];
         local.extend(&made.allocations);
         // Rows 1 and 2: one of the two top bits, and six zeroes at the end.
-        assert!(local.iter().all(|it| it.trailing_zeros() >= 6 && it >> 30 != 0), "{local:x?}");
+        assert!(local.iter().all(|number| number.trailing_zeros() >= 6 && number >> 30 != 0), "{local:x?}");
         // Row 4: one table for all kinds, 0x40 apart. Row 7: a resource before its allocations.
         assert!(local.is_sorted_by(|a, b| *b == a + STEP), "{local:x?}");
 
@@ -304,7 +304,7 @@ fn an_escape_for_a_context_that_is_not_there_is_refused_whatever_its_type_is() {
     assert_eq!(broken(&events), BTreeSet::new());
     assert_eq!(verified(&events).rule_counts().count_of(RuleId::DEV_LIFE_014), 25);
     let outcomes =
-        events.iter().filter(|it| matches!(it.kind, EventKind::DdiEscapes { .. })).count();
+        events.iter().filter(|event| matches!(event.kind, EventKind::DdiEscapes { .. })).count();
     assert_eq!(outcomes, 1, "only the last came to the driver");
 }
 
@@ -348,7 +348,7 @@ fn adapters_are_listed_open_and_are_closed_once() {
         assert_eq!((status, count), (SUCCESS, 2));
         list.truncate(2);
         let luids: BTreeSet<_> =
-            list.iter().map(|it| (it.AdapterLuid.LowPart, it.AdapterLuid.HighPart)).collect();
+            list.iter().map(|info| (info.AdapterLuid.LowPart, info.AdapterLuid.HighPart)).collect();
         assert!(luids.len() == 2 && !luids.contains(&(0, 0)), "{luids:x?}");
         // Row 9: the handles follow each other.
         assert_eq!(list[0].hAdapter, desk.device + STEP);
@@ -376,7 +376,7 @@ fn create_device(desk: &mut Desk<'_>, handle: Option<D3DKMT_HANDLE>) -> (NTSTATU
     let to = args.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
     // SAFETY: NULL, or a structure that lives here.
     let status = unsafe { thunk::D3DKMTCreateDevice(&session, desk.at, to) };
-    (status, args.map_or(0, |it| it.hDevice))
+    (status, args.map_or(0, |raw| raw.hDevice))
 }
 
 /// `D3DKMTDestroyDevice`, with a NULL structure for `None`.
@@ -412,23 +412,23 @@ const UNSHARED: (&str, Severity) = ("ALLOC-CREATE-011", Severity::Note);
 type DriverError = (&'static str, NTSTATUS, &'static str, fn(&mut Ask));
 
 const REFUSED: [DriverError; 9] = [
-    ("row 141: no device", INVALID, "ALLOC-CREATE-023", |it| it.device = 0),
+    ("row 141: no device", INVALID, "ALLOC-CREATE-023", |ask| ask.device = 0),
     // An hResource that is none is a bad handle, not a bad parameter; with CreateResource too.
-    ("row 142: no such resource", NO_HANDLE, "ALLOC-CREATE-003", |it| it.resource = GARBAGE),
-    ("row 151: nor with CreateResource", NO_HANDLE, "ALLOC-CREATE-003", |it| {
-        (it.flags, it.resource) = (it.flags | Flags::CreateResource, GARBAGE);
+    ("row 142: no such resource", NO_HANDLE, "ALLOC-CREATE-003", |ask| ask.resource = GARBAGE),
+    ("row 151: nor with CreateResource", NO_HANDLE, "ALLOC-CREATE-003", |ask| {
+        (ask.flags, ask.resource) = (ask.flags | Flags::CreateResource, GARBAGE);
     }),
-    ("row 144: type zero", INVALID, "ALLOC-CREATE-022", |it| it.kind = 0),
-    ("row 145: no memory", INVALID, "ALLOC-CREATE-013", |it| it.memory = None),
-    ("row 147: no whole pages", INVALID, "ALLOC-CREATE-013", |it| it.size = 0x1100),
-    ("row 148: without ExistingSysMem", INVALID, "ALLOC-CREATE-009", |it| {
-        it.flags &= !Flags::ExistingSysMem;
+    ("row 144: type zero", INVALID, "ALLOC-CREATE-022", |ask| ask.kind = 0),
+    ("row 145: no memory", INVALID, "ALLOC-CREATE-013", |ask| ask.memory = None),
+    ("row 147: no whole pages", INVALID, "ALLOC-CREATE-013", |ask| ask.size = 0x1100),
+    ("row 148: without ExistingSysMem", INVALID, "ALLOC-CREATE-009", |ask| {
+        ask.flags &= !Flags::ExistingSysMem;
     }),
-    ("row 150: shared, but in no resource", INVALID, "ALLOC-CREATE-001", |it| {
-        it.flags |= Flags::CreateShared;
+    ("row 150: shared, but in no resource", INVALID, "ALLOC-CREATE-001", |ask| {
+        ask.flags |= Flags::CreateShared;
     }),
-    ("row 157: a resource of nothing", INVALID, "ALLOC-CREATE-006", |it| {
-        (it.flags, it.count) = (it.flags | Flags::CreateResource, 0);
+    ("row 157: a resource of nothing", INVALID, "ALLOC-CREATE-006", |ask| {
+        (ask.flags, ask.count) = (ask.flags | Flags::CreateResource, 0);
     }),
 ];
 
@@ -459,7 +459,7 @@ fn create_raw(
     args: Option<&mut D3DKMT_CREATEALLOCATION>,
 ) -> NTSTATUS {
     // No more than the structure itself: no pointer in it is followed.
-    assert!(args.as_ref().is_none_or(|it| it.NumAllocations == 0 && it.Flags.Value == 0));
+    assert!(args.as_ref().is_none_or(|raw| raw.NumAllocations == 0 && raw.Flags.Value == 0));
     let (session, to) = (desk.session(), args.map_or(ptr::null_mut(), ptr::from_mut));
     match version {
         // SAFETY: NULL, or a structure that is borrowed here and points to nothing.
@@ -519,7 +519,7 @@ fn allocations_are_created_and_destroyed_as_on_windows() {
 }
 
 fn count(events: &[Event], name: &str) -> usize {
-    events.iter().filter(|it| it.kind.name() == name).count()
+    events.iter().filter(|event| event.kind.name() == name).count()
 }
 
 #[test]
@@ -553,7 +553,7 @@ fn a_resource_outlives_its_list_and_its_members_do_not_outlive_it() {
         (count(&events, "allocation.created"), count(&events, "allocation.destroyed")),
         (4, 4)
     );
-    let goes = |it: &&Event| matches!(it.kind, EventKind::DdiResource { destroy: true, .. });
+    let goes = |event: &&Event| matches!(event.kind, EventKind::DdiResource { destroy: true, .. });
     assert_eq!(events.iter().filter(goes).count(), 2, "the driver was told once of each");
     assert_eq!(broken(&events), [UNSHARED, ("ALLOC-DESTROY-001", Severity::Error)].into());
 }
@@ -576,7 +576,7 @@ fn what_a_page_asks_for_and_windows_does_not_is_a_note() {
         }
     });
     let notes = [RuleId::ALLOC_CREATE_006, RuleId::ALLOC_DESTROY_003, RuleId::ALLOC_DESTROY_004];
-    assert_eq!(broken(&events), notes.map(|it| (it.name(), Severity::Note)).into());
+    assert_eq!(broken(&events), notes.map(|rule_id| (rule_id.name(), Severity::Note)).into());
 }
 
 #[test]

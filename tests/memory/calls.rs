@@ -295,7 +295,7 @@ fn good_calls_are_counted_and_nothing_is_found() {
     let (verifier, judged) = (verified(&events), kernel.unwrap().log().rule_counts());
     for rule in JUDGED {
         assert_ne!(judged.count_of(*rule), 0, "{} was not judged", rule.name());
-        let found = verifier.findings().iter().find(|it| it.rule == *rule);
+        let found = verifier.findings().iter().find(|finding| finding.rule == *rule);
         assert!(found.is_none(), "{found:?}");
     }
 }

@@ -26,7 +26,7 @@ fn orders() -> impl Iterator<Item = HostKind> {
 
 fn local(bay: &MemoryTestbed<'_>) -> SegmentSpace {
     let rooms = bay.testbed.kernel.segment_space(bay.testbed.adapter);
-    *rooms.iter().find(|it| it.segment == LOCAL).expect("it has local memory")
+    *rooms.iter().find(|segment_space| segment_space.segment == LOCAL).expect("it has local memory")
 }
 
 /// Allocations of these sizes side by side, each with its own bytes; then those with an odd place
@@ -39,7 +39,7 @@ fn holes(bay: &MemoryTestbed<'_>, at: &mut Passive, sizes: &[u64]) -> Vec<(u32, 
     };
     let all: Vec<(u32, u64, u8)> = (1..).zip(sizes).map(make).collect();
     bay.run_until_idle(at);
-    let odd: Vec<u32> = all.iter().skip(1).step_by(2).map(|it| it.0).collect();
+    let odd: Vec<u32> = all.iter().skip(1).step_by(2).map(|entry| entry.0).collect();
     bay.test_client.destroy_list(at, &odd).expect("they end");
     bay.run_until_idle(at);
     all.into_iter().step_by(2).collect()
@@ -61,7 +61,7 @@ fn compare(bay: &MemoryTestbed<'_>, at: &mut Passive, held: &[(u32, u64, u8)]) {
 }
 
 fn transfers(events: &[Event]) -> usize {
-    let is = |it: &&Event| match &it.kind {
+    let is = |event: &&Event| match &event.kind {
         EventKind::PagingDone { operation, .. } => operation == "transfer",
         _ => false,
     };
@@ -96,7 +96,7 @@ fn what_is_free_lies_together_and_bytes_are_right() {
 fn what_is_listed_locked_or_offered_is_not_moved() {
     with_clean_memory_testbed(1, SMALL, |bay, at| {
         let held = holes(bay, at, &[4, 5, 4, 6, 4, 7, 3, 5]);
-        let places: Vec<_> = held.iter().map(|it| bay.address(it.0)).collect();
+        let places: Vec<_> = held.iter().map(|entry| bay.address(entry.0)).collect();
         assert_eq!(bay.testbed.kernel.compact(at, bay.testbed.adapter), 0, "all are listed");
         let mapped = bay.resident(at, 2, &only_in(&[LOCAL, APERTURE]));
         let address = bay.lock(at, mapped);
@@ -105,7 +105,7 @@ fn what_is_listed_locked_or_offered_is_not_moved() {
         let offered = [held[2].0];
         bay.test_client.client.offer(at, bay.names(&offered), 1).expect("an offer");
         bay.testbed.kernel.compact(at, bay.testbed.adapter);
-        let now: Vec<_> = held.iter().map(|it| bay.address(it.0)).collect();
+        let now: Vec<_> = held.iter().map(|entry| bay.address(entry.0)).collect();
         assert_eq!(places[..3], now[..3]);
         assert_ne!(places[3], now[3], "the one that may is moved");
         assert_eq!(peek(address, 4096), seen);
@@ -137,7 +137,7 @@ fn a_flight_is_compacted_and_clean() {
     for seed in 1..=10 {
         let flown = flown("softgpu-memory", "residency-compaction", HostKind::Deterministic(seed));
         assert_eq!(flown.outcome, Outcome::Clean, "{:?}", flown.findings);
-        let moved = |it: &&Event| match &it.kind {
+        let moved = |event: &&Event| match &event.kind {
             EventKind::MemoryEvicted { why, .. } => why == "memory is compacted",
             _ => false,
         };

@@ -37,7 +37,7 @@ fn orders() -> impl Iterator<Item = HostKind> {
 }
 
 fn count(events: &[Event], is: impl Fn(&EventKind) -> bool) -> usize {
-    events.iter().filter(|it| is(&it.kind)).count()
+    events.iter().filter(|event| is(&event.kind)).count()
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn a_lock_that_may_move_nothing_is_refused_where_the_cpu_does_not_see() {
         bay.test_client.destroy_list(at, &[hidden, seen]).unwrap();
         bay.close(at);
     });
-    assert_eq!(count(&events, |it| matches!(it, EventKind::MemoryEvicted { .. })), 0);
+    assert_eq!(count(&events, |kind| matches!(kind, EventKind::MemoryEvicted { .. })), 0);
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_lock_moves_what_is_hidden_once_its_work_is_done() {
         assert_eq!(info.CurrentUsage, 0, "it counts no more where it counted");
         bay.close(at);
     });
-    assert_eq!(count(&events, |it| matches!(it, EventKind::DeviceLost { .. })), 0);
+    assert_eq!(count(&events, |kind| matches!(kind, EventKind::DeviceLost { .. })), 0);
 }
 
 /// With the places full at which the CPU would see it, a lock is refused and nothing is lost.
@@ -251,7 +251,7 @@ fn an_address_is_nothing_once_its_allocation_is_destroyed() {
             bay.test_client.destroy_with(at, &destroy).unwrap();
             // Nobody else gets the address, either.
             let others = [(); 4].map(|()| bay.create(at, PAGES, &anywhere()));
-            let others = others.map(|it| bay.lock(at, it));
+            let others = others.map(|number| bay.lock(at, number));
             assert!(!others.contains(&address), "{home}");
             assert_eq!(peek(address, 1), None, "{home}");
             assert!(!write_cpu(address, &[1]), "{home}");

@@ -47,7 +47,7 @@ impl Bench {
     }
 
     fn resident(&self, wing: &KernelTestbed, at: &mut Passive, list: &[u32]) -> Residency {
-        let list = list.iter().map(|it| Handle(*it)).collect();
+        let list = list.iter().map(|number| Handle(*number)).collect();
         let order =
             MakeResidentRequest { queue: self.queue, list, ..MakeResidentRequest::default() };
         let process = self.client.session().process();
@@ -59,13 +59,13 @@ impl Bench {
     }
 
     fn evict(&self, wing: &KernelTestbed, list: &[u32]) {
-        let list = list.iter().map(|it| Handle(*it)).collect();
+        let list = list.iter().map(|number| Handle(*number)).collect();
         let order = EvictRequest { device: Handle(self.device), list, ..EvictRequest::default() };
         wing.kernel.evict(self.client.session().process(), &order).unwrap();
     }
 
     fn evict_lazily(&self, wing: &KernelTestbed, list: &[u32]) {
-        let list = list.iter().map(|it| Handle(*it)).collect();
+        let list = list.iter().map(|number| Handle(*number)).collect();
         let lazily = true;
         let order = EvictRequest {
             device: Handle(self.device),
@@ -149,9 +149,9 @@ fn four_times_the_memory_goes_round() {
     };
     let events = told(plan, |wing, at, gpu| {
         let bench = Bench::open(wing, at);
-        let all: Vec<u32> = (0..160).map(|it| bench.create(at, (1 + it % 5) * PAGE)).collect();
-        let bytes = |it: usize| (1 + it as u64 % 5) * PAGE;
-        let value = |it: usize| u8::try_from(it % 251).unwrap() + 1;
+        let all: Vec<u32> = (0..160).map(|value| bench.create(at, (1 + value % 5) * PAGE)).collect();
+        let bytes = |index: usize| (1 + index as u64 % 5) * PAGE;
+        let value = |index: usize| u8::try_from(index % 251).unwrap() + 1;
         for (place, it) in all.iter().enumerate() {
             bench.resident(wing, at, &[*it]);
             bench.fill(at, *it, bytes(place), value(place));
@@ -161,14 +161,14 @@ fn four_times_the_memory_goes_round() {
         for (place, it) in all.iter().enumerate().rev() {
             bench.resident(wing, at, &[*it]);
             let read = gpu.read(Handle(*it), 0..bytes(place)).unwrap();
-            let right = read.iter().all(|it| *it == value(place));
+            let right = read.iter().all(|byte| *byte == value(place));
             assert!(right && !read.is_empty(), "allocation {place}");
             bench.evict_lazily(wing, &[*it]);
         }
         bench.close(at);
     });
     let moved =
-        events.iter().filter(|it| matches!(it.kind, EventKind::MemoryEvicted { .. })).count();
+        events.iter().filter(|event| matches!(event.kind, EventKind::MemoryEvicted { .. })).count();
     assert!(moved > 100, "{moved} were moved out");
 }
 
@@ -208,7 +208,7 @@ fn only_its_creator_locks_a_shared_allocation() {
 fn thrash(wing: &KernelTestbed, at: &mut Passive, bench: &Bench) {
     let (kernel, process) = (&wing.kernel, bench.client.session().process());
     let device = Handle(bench.device);
-    let all: Vec<u32> = (0..12).map(|it| bench.create(at, (1 + it % 4) * PAGE)).collect();
+    let all: Vec<u32> = (0..12).map(|value| bench.create(at, (1 + value % 4) * PAGE)).collect();
     for turn in 0..3 {
         for (place, it) in all.iter().enumerate() {
             let list = vec![Handle(*it)];
@@ -283,7 +283,7 @@ fn several_clients_share_little_memory() {
         );
         let verifier = verified(&events);
         assert!(verifier.findings().is_empty(), "{on:?}: {:#?}", verifier.findings());
-        let evicted = |it: &&Event| matches!(it.kind, EventKind::MemoryEvicted { .. });
+        let evicted = |event: &&Event| matches!(event.kind, EventKind::MemoryEvicted { .. });
         assert!(events.iter().filter(evicted).count() > 10, "{on:?}");
     }
 }
@@ -349,7 +349,7 @@ fn what_leaves_before_it_has_arrived_keeps_its_bytes() {
             assert_eq!(gpu.read(Handle(it), 0..4 * PAGE), Some(vec![9; 4 * 4096]));
             bench.close(at);
         });
-        let broken = events.iter().find(|it| matches!(it.kind, EventKind::RuleBroken { .. }));
+        let broken = events.iter().find(|event| matches!(event.kind, EventKind::RuleBroken { .. }));
         assert!(broken.is_none(), "seed {seed}: {broken:?}");
     }
 }

@@ -28,8 +28,8 @@ const SMALL: MemoryPlan = pages_of_each(20);
 
 /// In every order, threads side by side and memory short included.
 fn orders() -> impl Iterator<Item = (HostKind, MemoryPlan)> {
-    let stepped = (1..=6).map(|it| (HostKind::Deterministic(it), SMALL));
-    let pressed = (1..=6).map(|it| (HostKind::DeterministicPressure(it), MemoryPlan::default()));
+    let stepped = (1..=6).map(|value| (HostKind::Deterministic(value), SMALL));
+    let pressed = (1..=6).map(|value| (HostKind::DeterministicPressure(value), MemoryPlan::default()));
     stepped.chain(pressed).chain([(HostKind::Threaded, SMALL); 3])
 }
 
@@ -54,7 +54,7 @@ impl Studio {
     }
 
     fn render(&mut self, at: &mut Passive, command: Command, list: &[u32]) {
-        let list = list.iter().map(|it| (*it, true)).collect();
+        let list = list.iter().map(|number| (*number, true)).collect();
         let packet =
             RenderCommand { commands: encode(&[command]), list, ..RenderCommand::default() };
         self.client.render(at, &mut self.context, &packet).unwrap();
@@ -163,13 +163,13 @@ fn in_good_studio(
 ) -> Vec<Event> {
     let events = in_studio(on, plan, story);
     assert_eq!(verified(&events).findings(), [], "{on:?}");
-    let broken = events.iter().find(|it| matches!(it.kind, EventKind::RuleBroken { .. }));
+    let broken = events.iter().find(|event| matches!(event.kind, EventKind::RuleBroken { .. }));
     assert!(broken.is_none(), "{on:?}: {broken:?}");
     events
 }
 
 fn made(events: &[Event]) -> usize {
-    events.iter().filter(|it| matches!(it.kind, EventKind::InstanceCreated { .. })).count()
+    events.iter().filter(|event| matches!(event.kind, EventKind::InstanceCreated { .. })).count()
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn every_packet_sees_what_was_written_for_it() {
                         studio.render(at, copy(first, target, turn.into()), &[newest, target]);
                     }
                     let seen = studio.seen(at, target, 16 * 64);
-                    let due: Vec<u8> = (1..=16).flat_map(|it| [it; 64]).collect();
+                    let due: Vec<u8> = (1..=16).flat_map(|byte| [byte; 64]).collect();
                     assert!(seen == due, "{on:?}, home {home}, {instances} instances");
                     studio.destroy(at, &[newest, target]);
                 });
@@ -216,7 +216,7 @@ fn whoever_discards_does_not_wait_while_there_may_be_more() {
                 names.push(name);
             }
             studio.go_on(at, fence);
-            let due: Vec<u8> = (1..=12).flat_map(|it| [it; 64]).collect();
+            let due: Vec<u8> = (1..=12).flat_map(|byte| [byte; 64]).collect();
             assert!(studio.seen(at, target, 12 * 64) == due, "{on:?}");
             // Now all of them are idle: the one that was given first comes round.
             let (name, _) = studio.client.lock_discard(at, studio.device, names[12], 0).unwrap();
@@ -282,7 +282,7 @@ fn where_there_can_be_one_only_it_waits_for_packets() {
                 studio.unlock(at, it);
                 studio.render(at, copy(it, target, turn.into()), &[it, target]);
             }
-            let due: Vec<u8> = (1..=6).flat_map(|it| [it; 64]).collect();
+            let due: Vec<u8> = (1..=6).flat_map(|byte| [byte; 64]).collect();
             assert!(studio.seen(at, target, 6 * 64) == due, "{on:?}");
         });
         assert_eq!(made(&events), 0);
@@ -305,7 +305,7 @@ fn an_older_one_is_unlocked_and_nothing_else() {
             let refused = Err(STATUS_INVALID_PARAMETER);
             assert_eq!(client.lock(at, device, first, entire, &[]).map(drop), refused);
             let destroy =
-                |it| DestroyAllocation { device, list: vec![it], ..DestroyAllocation::default() };
+                |number| DestroyAllocation { device, list: vec![number], ..DestroyAllocation::default() };
             assert_eq!(client.destroy(at, &destroy(first)), refused);
             assert_eq!(client.offer(at, AllocationSelection::of(device, &[first]), 1), refused);
             studio.unlock(at, first);
@@ -384,7 +384,7 @@ fn where_memory_is_short_it_waits_and_makes_no_more() {
                 studio.render(at, copy(first, target, turn.into()), &[newest, target]);
             }
             studio.host.park(at, &signals, None);
-            let due: Vec<u8> = (1..=8).flat_map(|it| [it; 64]).collect();
+            let due: Vec<u8> = (1..=8).flat_map(|byte| [byte; 64]).collect();
             assert!(studio.seen(at, target, 8 * 64) == due, "{on:?}");
             studio.destroy(at, &[newest, target]);
             studio.client.destroy_sync(at, fence).unwrap();
@@ -448,7 +448,7 @@ fn threads_fill_their_own() {
                         newest = studio.refill(at, newest, turn + 1);
                         studio.render(at, copy(first, target, turn.into()), &[newest, target]);
                     }
-                    let due: Vec<u8> = (1..=8).flat_map(|it| [it; 64]).collect();
+                    let due: Vec<u8> = (1..=8).flat_map(|byte| [byte; 64]).collect();
                     assert!(studio.seen(at, target, 8 * 64) == due, "{on:?}");
                     studio.destroy(at, &[newest, target]);
                     studio.client.destroy_context(at, studio.context.context).unwrap();
@@ -516,7 +516,7 @@ fn one_packet_uses_two_instances() {
                 studio.client.render(at, &mut studio.context, &packet).unwrap();
                 older = two;
             }
-            let due: Vec<u8> = (1..=12).flat_map(|it| [it; 64]).collect();
+            let due: Vec<u8> = (1..=12).flat_map(|byte| [byte; 64]).collect();
             assert!(studio.seen(at, target, 12 * 64) == due, "{on:?}");
             studio.destroy(at, &[older, target]);
         });

@@ -22,7 +22,7 @@ fn orders() -> impl Iterator<Item = HostKind> {
 }
 
 fn place(events: &[Event], is: impl Fn(&EventKind) -> bool) -> Option<usize> {
-    events.iter().position(|it| is(&it.kind))
+    events.iter().position(|event| is(&event.kind))
 }
 
 /// RESID-OFFER-009.
@@ -77,8 +77,8 @@ fn an_offer_behind_work_counts_when_the_work_is_done() {
         assert_eq!(client.reclaim2(at, queue.queue, &[it]).unwrap().0, [DISCARDED]);
         bay.close(at);
     });
-    let ready = place(&events, |it| matches!(it, EventKind::OfferReady {})).unwrap();
-    let thrown = place(&events, |it| matches!(it, EventKind::MemoryEvicted { .. })).unwrap();
+    let ready = place(&events, |kind| matches!(kind, EventKind::OfferReady {})).unwrap();
+    let thrown = place(&events, |kind| matches!(kind, EventKind::MemoryEvicted { .. })).unwrap();
     assert!(ready < thrown);
 }
 
@@ -126,7 +126,7 @@ fn what_was_not_written_to_is_as_it_was() {
         });
         let discards = events
             .iter()
-            .filter(|it| matches!(it.kind, EventKind::MemoryEvicted { discard: true, .. }));
+            .filter(|event| matches!(event.kind, EventKind::MemoryEvicted { discard: true, .. }));
         assert_eq!(discards.count(), 1, "{on:?}");
     }
 }
@@ -226,8 +226,8 @@ fn a_process_goes_with_everything_that_it_has_in_memory() {
             bay.run_until_idle(at);
             assert_eq!(peek(address, 1), None, "{on:?}");
             let other = bay.another_client(at);
-            let all = [hidden(), only_in(&[APERTURE])].map(|it| other.resident(at, 15, &it));
-            assert!(all.iter().all(|it| other.address(*it).is_some()), "all of it is free again");
+            let all = [hidden(), only_in(&[APERTURE])].map(|requirements| other.resident(at, 15, &requirements));
+            assert!(all.iter().all(|number| other.address(*number).is_some()), "all of it is free again");
             other.close(at);
         });
     }

@@ -52,7 +52,7 @@ impl Desk {
         for _ in 0..pages {
             let create = CreateAllocation::new(self.device, vec![format::describe(PAGE)]);
             let list = self.client.create(at, &create).unwrap().allocations;
-            let list = list.iter().map(|it| Handle(*it)).collect();
+            let list = list.iter().map(|number| Handle(*number)).collect();
             let order =
                 MakeResidentRequest { queue: queue.queue, list, ..MakeResidentRequest::default() };
             if let Ok(Residency::Pending(value)) = wing.kernel.make_resident(process, &order) {
@@ -72,7 +72,7 @@ impl Desk {
 
     /// How many packets the engines saved of each context with an area.
     fn packets(&self) -> Vec<Option<u64>> {
-        self.keeper.driver.saved().into_iter().map(|it| it.map(|it| it.packets)).collect()
+        self.keeper.driver.saved().into_iter().map(|it| it.map(|registers| registers.packets)).collect()
     }
 }
 
@@ -103,8 +103,8 @@ fn kept(
 
 /// The rules that were broken, and by whom.
 fn broken(events: &[Event]) -> Vec<(RuleId, Subject)> {
-    let broken = |it: &Event| match it.kind {
-        EventKind::RuleBroken { rule, .. } => Some((rule, it.subject)),
+    let broken = |event: &Event| match event.kind {
+        EventKind::RuleBroken { rule, .. } => Some((rule, event.subject)),
         _ => None,
     };
     events.iter().filter_map(broken).collect()
@@ -115,13 +115,13 @@ fn place(events: &[Event], what: impl Fn(&Event) -> bool) -> usize {
 }
 
 fn is(number: u32, name: &'static str) -> impl Fn(&Event) -> bool {
-    move |it| it.subject == Kind::ContextAllocation.subject(number) && it.kind.name() == name
+    move |event| event.subject == Kind::ContextAllocation.subject(number) && event.kind.name() == name
 }
 
 fn built(operation: &'static str, number: u32) -> impl Fn(&Event) -> bool {
-    move |it| {
+    move |event| {
         let of = Kind::ContextAllocation.subject(number);
-        matches!(&it.kind, EventKind::PagingBuilt { operation: o, of: f, .. } if *o == operation && *f == of)
+        matches!(&event.kind, EventKind::PagingBuilt { operation: o, of: f, .. } if *o == operation && *f == of)
     }
 }
 
@@ -147,15 +147,15 @@ fn an_area_is_initialised_before_the_first_packet_and_saved_into_at_a_switch() {
     let created = place(&events, is(1, "context-allocation.created"));
     let entered = place(
         &events,
-        |it| matches!(&it.kind, EventKind::DdiCall { name, .. } if *name == "DxgkDdiCreateContext"),
+        |event| matches!(&event.kind, EventKind::DdiCall { name, .. } if *name == "DxgkDdiCreateContext"),
     );
-    let left = place(&events, |it| it.kind.name() == "context.created");
+    let left = place(&events, |event| event.kind.name() == "context.created");
     assert!(entered < created && created < left, "inside the call that makes its context");
     let done = place(
         &events,
-        |it| matches!(&it.kind, EventKind::PagingDone { operation, of, .. } if *operation == "init-context" && *of == Kind::ContextAllocation.subject(1)),
+        |event| matches!(&event.kind, EventKind::PagingDone { operation, of, .. } if *operation == "init-context" && *of == Kind::ContextAllocation.subject(1)),
     );
-    let given = place(&events, |it| it.kind.name() == "packet.submitted");
+    let given = place(&events, |event| event.kind.name() == "packet.submitted");
     assert!(done < given, "initialised before the first packet");
 }
 
@@ -203,7 +203,7 @@ fn an_evicted_area_comes_back_with_its_bytes() {
         }
         desk.close(at, &all);
     });
-    let moved = events.iter().filter(|it| it.kind.name() == "memory.evicted").count();
+    let moved = events.iter().filter(|event| event.kind.name() == "memory.evicted").count();
     assert!(moved >= 20, "{moved} were moved out");
 }
 
@@ -221,9 +221,9 @@ fn a_freed_area_is_kept_until_the_switch_has_passed() {
         wing.host.run_until_idle(at);
         desk.close(at, &[a]);
     });
-    let address = events.iter().find_map(|it| match it.kind {
+    let address = events.iter().find_map(|event| match event.kind {
         EventKind::MemoryPlaced { address, .. }
-            if it.subject == Kind::ContextAllocation.subject(1) =>
+            if event.subject == Kind::ContextAllocation.subject(1) =>
         {
             Some(address)
         }
@@ -231,10 +231,10 @@ fn a_freed_area_is_kept_until_the_switch_has_passed() {
     });
     assert!(address.is_some());
     let freed = place(&events, is(1, "context-allocation.freed"));
-    let done = place(&events, |it| it.kind.name() == "packet.done");
+    let done = place(&events, |event| event.kind.name() == "packet.done");
     let asked =
-        place(&events, |it| matches!(it.kind, EventKind::PagingSubmitted { switch: true, .. }));
-    let switched = place(&events, |it| matches!(it.kind, EventKind::NodeSwitched { to: None }));
+        place(&events, |event| matches!(event.kind, EventKind::PagingSubmitted { switch: true, .. }));
+    let switched = place(&events, |event| matches!(event.kind, EventKind::NodeSwitched { to: None }));
     let gone = place(&events, is(1, "context-allocation.destroyed"));
     assert!(freed < done && done < asked && asked < switched && switched < gone);
 }
@@ -256,7 +256,7 @@ fn an_engine_saves_into_an_area_that_was_freed_under_it() {
         at_address = Registers::decode(&bytes);
         desk.close(at, &[a]);
     });
-    assert_eq!(at_address.map(|it| it.packets), Some(1));
+    assert_eq!(at_address.map(|registers| registers.packets), Some(1));
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn one_that_is_made_anew_while_its_context_runs_is_saved_into() {
             desk.packet(at, b);
             wing.host.run_until_idle(at);
             let saved = desk.packets();
-            assert!(saved[0].is_some_and(|it| (1..=2).contains(&it)), "{saved:?}");
+            assert!(saved[0].is_some_and(|value| (1..=2).contains(&value)), "{saved:?}");
             desk.close(at, &[a, b]);
         });
     }
@@ -304,7 +304,7 @@ fn kept_words(
     kept(1, aperture, |wing, at, keeper| {
         let desk = Desk::open(wing, at, keeper);
         let before = story(wing, at, keeper, &desk);
-        heard = keeper.paging_operations().split_off(before).into_iter().map(|it| it.1).collect();
+        heard = keeper.paging_operations().split_off(before).into_iter().map(|pair| pair.1).collect();
     });
     heard
 }
@@ -332,7 +332,7 @@ fn a_shared_one_is_there_for_every_context_of_its_device() {
         desk.close(at, &[a, b]);
     });
     let first = place(&events, built("init-context", 1));
-    assert!(first < place(&events, |it| it.kind.name() == "packet.submitted"));
+    assert!(first < place(&events, |event| event.kind.name() == "packet.submitted"));
     let freed = place(&events, is(1, "context-allocation.freed"));
     let moved = events.iter().take(freed).any(is(1, "memory.evicted"));
     assert!(!moved, "both nodes have its device current");
@@ -345,7 +345,7 @@ fn registers_are_right_after_many_switches() {
         let plan = MemoryPlan { visible: 3 * PAGE, local: 3 * PAGE, aperture: PAGE, ..SMALL };
         let events = kept(seed, plan, |wing, at, keeper| {
             let desk = Desk::open(wing, at, keeper);
-            let all: Vec<u32> = (0..10).map(|it| desk.context(at, it % 2)).collect();
+            let all: Vec<u32> = (0..10).map(|number| desk.context(at, number % 2)).collect();
             let (mut done, mut dice) = ([0; 10], seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
             for _ in 0..150 {
                 dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -364,10 +364,10 @@ fn registers_are_right_after_many_switches() {
             for (number, context) in all.iter().enumerate() {
                 desk.packet(at, *context);
                 wing.host.run_until_idle(at);
-                assert_eq!(desk.packets()[number].map(|it| it <= done[number]), Some(true));
+                assert_eq!(desk.packets()[number].map(|value| value <= done[number]), Some(true));
                 done[number] += 1;
             }
-            let after: Vec<u32> = (0..2).map(|it| desk.context(at, it)).collect();
+            let after: Vec<u32> = (0..2).map(|number| desk.context(at, number)).collect();
             for (number, context) in all.iter().enumerate() {
                 desk.packet(at, *context);
                 done[number] += 1;
@@ -377,7 +377,7 @@ fn registers_are_right_after_many_switches() {
             }
             desk.close(at, &all);
         });
-        let moved = events.iter().filter(|it| it.kind.name() == "memory.evicted").count();
+        let moved = events.iter().filter(|event| event.kind.name() == "memory.evicted").count();
         assert!(moved > 10, "{moved} were moved out");
     }
 }
@@ -397,8 +397,8 @@ fn what_a_refused_create_left_behind_is_named_and_reclaimed() {
         desk.close(at, &[]);
     });
     assert_eq!(broken(&events), [(RuleId::CB_CTXALLOC_013, Kind::Context.subject(1))]);
-    let freed = place(&events, |it| {
-        matches!(it.kind, EventKind::ContextAllocationFreed { owner_ended: true })
+    let freed = place(&events, |event| {
+        matches!(event.kind, EventKind::ContextAllocationFreed { owner_ended: true })
     });
     assert!(freed < place(&events, is(1, "context-allocation.destroyed")));
 }
@@ -418,7 +418,7 @@ fn what_a_driver_forgets_is_named_at_its_owner() {
         desk.close(at, &[a]);
     });
     let owners = [Kind::Context.subject(1), Kind::Device.subject(1)];
-    assert_eq!(broken(&events), owners.map(|it| (RuleId::CB_CTXALLOC_013, it)));
+    assert_eq!(broken(&events), owners.map(|subject| (RuleId::CB_CTXALLOC_013, subject)));
 }
 
 #[test]
@@ -436,7 +436,7 @@ fn an_adapter_goes_with_memory_that_was_freed_and_is_current() {
             desk.client.end(at);
         });
         let gone = events.iter().rposition(|it| it.kind.name() == "context-allocation.destroyed");
-        let stopped = events.iter().position(|it| it.kind.name() == "adapter.stopped");
+        let stopped = events.iter().position(|event| event.kind.name() == "adapter.stopped");
         assert!(gone < stopped);
     }
 }
@@ -495,7 +495,7 @@ fn what_another_adapter_has_is_refused_and_named() {
     });
     let second = Kind::Adapter.subject(2);
     let rules = [RuleId::CB_CTXALLOC_009, RuleId::CB_CTXALLOC_002, RuleId::CB_CTXALLOC_003];
-    assert_eq!(broken(&events), rules.map(|it| (it, second)));
+    assert_eq!(broken(&events), rules.map(|rule_id| (rule_id, second)));
 }
 
 /// A driver frees what it likes inside any call, also the one that makes or ends the owner.
@@ -553,7 +553,7 @@ fn an_area_of_a_lost_device_is_kept_until_its_packets_have_passed() {
             desk.close(at, &[a]);
         });
         let gone = place(&events, is(1, "context-allocation.destroyed"));
-        let switched = place(&events, |it| matches!(it.kind, EventKind::NodeSwitched { to: None }));
+        let switched = place(&events, |event| matches!(event.kind, EventKind::NodeSwitched { to: None }));
         assert!(switched < gone, "{seed}");
     }
 }
@@ -563,7 +563,7 @@ fn an_area_of_a_lost_device_is_kept_until_its_packets_have_passed() {
 fn drivers_with_save_areas_fly_clean_in_many_orders() {
     for driver in ["softgpu-memory", "softgpu-context-allocation-updates", "table-memory"] {
         let good = good_scenarios(driver);
-        for (seed, scenario) in (0..10).flat_map(|seed| good.iter().map(move |it| (seed, it))) {
+        for (seed, scenario) in (0..10).flat_map(|seed| good.iter().map(move |scenario| (seed, scenario))) {
             let flown = flown(driver, scenario.name, seed);
             let said = || format!("{driver}, {}, seed {seed}", scenario.name);
             assert_eq!(flown.outcome, Outcome::Clean, "{}: {:?}", said(), flown.findings);
@@ -600,5 +600,5 @@ fn what_a_hung_engine_could_save_into_is_reclaimed_after_its_reset() {
     });
     assert_eq!(broken(&events), []);
     let gone = place(&events, is(1, "context-allocation.destroyed"));
-    assert!(gone > place(&events, |it| it.kind.name() == "device.lost"));
+    assert!(gone > place(&events, |event| event.kind.name() == "device.lost"));
 }

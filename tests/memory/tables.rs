@@ -39,11 +39,11 @@ const CASES: &[(&str, &str, RuleId)] = &[
 fn a_driver_that_gets_page_tables_wrong_is_named() {
     for (driver, scenario, rule) in CASES {
         let flown = flown(driver, scenario, 1);
-        let found = flown.findings.iter().find(|it| it.rule == *rule);
+        let found = flown.findings.iter().find(|finding| finding.rule == *rule);
         let found = found.unwrap_or_else(|| panic!("{driver}: {:?}", flown.findings));
         assert_eq!(found.component, flight::Component::Driver, "{driver}");
         let others: Vec<_> =
-            flown.findings.iter().filter(|it| it.component != flight::Component::Driver).collect();
+            flown.findings.iter().filter(|finding| finding.component != flight::Component::Driver).collect();
         assert!(others.is_empty(), "{driver}: {others:?}");
     }
 }
@@ -54,7 +54,7 @@ const GOOD: [&str; 4] =
 /// The scenarios of virtual addresses.
 fn at_addresses(driver: &str) -> impl Iterator<Item = &'static Scenario> {
     let root = "DxgkDdiSetRootPageTable";
-    good_scenarios(driver).into_iter().filter(move |it| it.needs.contains(&root))
+    good_scenarios(driver).into_iter().filter(move |scenario| scenario.needs.contains(&root))
 }
 
 fn clean(driver: &str, scenario: &str, on: HostKind) {

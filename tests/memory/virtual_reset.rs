@@ -108,7 +108,7 @@ impl Desk {
         for page in [0, PAGES - 1] {
             let mut read = vec![0; 4096];
             assert!(gpu.peek(place + page * PAGE, &mut read), "page {page} is not there");
-            assert!(read.iter().all(|it| *it == value), "page {page} is not all {value:#x}");
+            assert!(read.iter().all(|byte| *byte == value), "page {page} is not all {value:#x}");
         }
     }
 
@@ -155,7 +155,7 @@ fn reset(on: HostKind, mmu: MmuPlan) {
         assert_eq!(later, Err(STATUS_DEVICE_REMOVED));
         // The processes from before have address spaces, and ranges in them; a third has neither.
         let three = Client::new(&wing.kernel);
-        let desks = [&one, &two, &three].map(|it| Desk::open(it, at));
+        let desks = [&one, &two, &three].map(|client| Desk::open(client, at));
         assert_ne!(desks[0].address, hangs.address, "that one is still taken");
         for (desk, value) in desks.iter().zip(20..) {
             desk.draw(wing, at, &*gpu, value);
@@ -173,12 +173,12 @@ fn reset(on: HostKind, mmu: MmuPlan) {
             client.end(at);
         }
     });
-    let count = |name: &str| events.iter().filter(|it| it.kind.name() == name).count();
+    let count = |name: &str| events.iter().filter(|event| event.kind.name() == name).count();
     assert_eq!(count("adapter.reset"), 1, "{on:?}");
     let verifier = verified(&events);
     windtunnel::keep_tally(verifier.rule_counts());
     // What binds the kernel in a reset is the drill's.
-    let loud = |it: &&Finding| it.severity > Severity::Note;
+    let loud = |finding: &&Finding| finding.severity > Severity::Note;
     assert_eq!(verifier.findings().iter().find(loud), None, "{on:?}, {mmu:?}");
 }
 
@@ -255,7 +255,7 @@ fn who_waits_for_page_tables_inside_a_call_does_not_hold_up_their_reset() {
             Desk::open(&client, at).close(at);
             client.end(at);
         });
-        let named = |name: &str| events.iter().any(|it| it.kind.name() == name);
+        let named = |name: &str| events.iter().any(|event| event.kind.name() == name);
         assert!(named("adapter.restarted") && !named("wait.stuck"), "{on:?}");
     }
 }

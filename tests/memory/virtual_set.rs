@@ -270,7 +270,7 @@ impl Half {
         set(&mut self.held[from].pages, first, &vec![value; usize::try_from(length).unwrap()]);
         let pages = self.held[from].pages.len().min(self.held[to].pages.len());
         let moved = 1 + next_random(&mut self.random, u64::try_from(pages).unwrap());
-        let [source, target] = [from, to].map(|it| self.held[it].address);
+        let [source, target] = [from, to].map(|index| self.held[index].address);
         let copy = Command::CopyAt { from: source, to: target, length: moved * PAGE };
         let bytes = self.held[from].pages[..usize::try_from(moved).unwrap()].to_vec();
         set(&mut self.held[to].pages, 0, &bytes);
@@ -378,7 +378,7 @@ impl Half {
             let mut read = vec![0; pages.len() * 4096];
             assert!(gpu.peek(address, &mut read), "{what} is not there");
             for (page, (found, value)) in read.chunks(4096).zip(pages).enumerate() {
-                let right = found.iter().all(|it| it == value);
+                let right = found.iter().all(|byte| byte == value);
                 assert!(right, "page {page} of {what} is not all {value:#x}");
             }
         };
@@ -553,7 +553,7 @@ fn tell(on: HostKind, make: impl FnOnce(&Arc<Log>) -> DriverSetup, story: Story)
     let verifier = verified(&events);
     windtunnel::keep_tally(verifier.rule_counts());
     windtunnel::keep_tally(&kept.get().unwrap().rule_counts());
-    let loud = verifier.findings().iter().filter(|it| it.severity > Severity::Note);
+    let loud = verifier.findings().iter().filter(|finding| finding.severity > Severity::Note);
     let refused = std::mem::take(&mut *refused.lock().unwrap());
     Told { refused, left, findings: loud.cloned().collect() }
 }
@@ -622,9 +622,9 @@ fn planted(driver: &str, on: HostKind, hasty: bool) -> Told {
 fn named(told: &Told, who: Component, rule: RuleId, said: &[&str]) {
     let first = told.findings.first().unwrap_or_else(|| panic!("{} is not found", rule.name()));
     assert_eq!((first.rule.name(), first.component), (rule.name(), who), "{}", first.message);
-    let lacks = said.iter().find(|it| !first.message.contains(**it));
+    let lacks = said.iter().find(|text| !first.message.contains(**text));
     assert_eq!(lacks, None, "{}", first.message);
-    let others: Vec<_> = told.findings.iter().filter(|it| it.component != who).collect();
+    let others: Vec<_> = told.findings.iter().filter(|finding| finding.component != who).collect();
     assert!(others.is_empty(), "{others:?}");
     assert_eq!(told.left, None);
 }

@@ -133,7 +133,7 @@ impl Half {
             let mut read = vec![0; it.pages.len() * 4096];
             assert!(gpu.peek(address, &mut read), "allocation {place} is not there");
             for (page, (found, value)) in read.chunks(4096).zip(&it.pages).enumerate() {
-                let right = found.iter().all(|it| it == value);
+                let right = found.iter().all(|byte| byte == value);
                 assert!(right, "page {page} of allocation {place} is not all {value:#x}");
             }
             self.let_go(at, &[it.handle]);
@@ -163,7 +163,7 @@ fn go(on: HostKind, allocations: usize, packets: usize) {
             let (kernel, gpu) = (wing.kernel.clone(), gpu.clone());
             wing.host.spawn(&format!("client {seed}"), move |at| {
                 let mut half = Half::open(&kernel, at, seed, allocations / 2);
-                let pages: usize = half.held.iter().map(|it| it.pages.len()).sum();
+                let pages: usize = half.held.iter().map(|held| held.pages.len()).sum();
                 let share = (PLAN.visible + PLAN.local) * allocations as u64 / 4096;
                 assert!(pages as u64 * PAGE >= 2 * share, "half of four times the memory");
                 for _ in 0..packets / 2 {

@@ -408,7 +408,7 @@ fn one_wrong_event_is_one_rule_of_the_kernel_broken() {
 fn check(case: &Case, events: &[Event]) {
     let what = format!("{}, {}: {}", case.rule.name(), case.flight, case.about);
     let verifier = verified(events);
-    let loud = |it: &&verify::Finding| it.severity > Severity::Note;
+    let loud = |finding: &&verify::Finding| finding.severity > Severity::Note;
     assert_eq!(verifier.findings().iter().find(loud), None, "{what}");
     assert_ne!(verifier.rule_counts().count_of(case.rule), 0, "{what}: not judged");
 
@@ -419,9 +419,9 @@ fn check(case: &Case, events: &[Event]) {
     let first = findings.clone().next().unwrap_or_else(|| panic!("{what}: nothing found"));
     let together: BTreeSet<RuleId> = findings
         .by_ref()
-        .take_while(|it| it.events.last() == first.events.last())
-        .inspect(|it| assert_eq!(it.component, Component::Kernel, "{what}: {}", it.message))
-        .map(|it| it.rule)
+        .take_while(|finding| finding.events.last() == first.events.last())
+        .inspect(|finding| assert_eq!(finding.component, Component::Kernel, "{what}: {}", finding.message))
+        .map(|finding| finding.rule)
         .collect();
     let expected = case.along.iter().copied().chain([case.rule]).collect();
     assert_eq!(together, expected, "{what}: {}", first.message);
@@ -559,7 +559,7 @@ fn overlaps(events: &[Event]) -> usize {
     for event in events {
         match event.kind {
             EventKind::DdiCall { process: Some(process), .. } => {
-                overlaps += usize::from(inside.values().any(|it| *it == process));
+                overlaps += usize::from(inside.values().any(|subject| *subject == process));
                 inside.insert(event.subject, process);
             }
             EventKind::DdiReturn { .. } => drop(inside.remove(&event.subject)),
@@ -578,23 +578,23 @@ fn a_driver_of_the_first_generation_has_one_thread_of_a_process_inside() {
 
 #[test]
 fn every_live_rule_is_broken_by_a_driver_a_client_or_a_changed_trace() {
-    let shown: BTreeSet<RuleId> = cases().map(|it| it.rule).collect();
+    let shown: BTreeSet<RuleId> = cases().map(|case| case.rule).collect();
     assert_eq!(shown.len(), cases().count(), "each once");
-    let history: BTreeSet<RuleId> = rule::ALL.iter().copied().flatten().map(|it| it.id).collect();
+    let history: BTreeSet<RuleId> = rule::ALL.iter().copied().flatten().map(|rule| rule.id).collect();
     let excused = |rule: RuleId| {
         let (_, story) = AT_THE_DOOR.iter().find(|(it, _)| *it == rule)?;
-        let flown = windtunnel::find_scenario(story).is_some_and(|it| it.breaks.contains(&rule));
+        let flown = windtunnel::find_scenario(story).is_some_and(|scenario| scenario.breaks.contains(&rule));
         (!history.contains(&rule) && (flown || *story == "windows.rs")).then_some(())
     };
     let listed = windtunnel::Driver::all().flat_map(windtunnel::Driver::breaks);
-    let clients = windtunnel::SCENARIOS.iter().copied().flatten().flat_map(|it| it.breaks);
-    let below = harness::memory_client::BAD_CLIENTS.iter().map(|it| &it.0);
+    let clients = windtunnel::SCENARIOS.iter().copied().flatten().flat_map(|scenario| scenario.breaks);
+    let below = harness::memory_client::BAD_CLIENTS.iter().map(|pair| &pair.0);
     let alone = harness::memory_client::BAD_FLIGHTS.iter().chain(harness::sync::BAD_FLIGHTS);
-    let alone = alone.map(|it| &it.0);
+    let alone = alone.map(|pair| &pair.0);
     let named = listed.chain(clients).chain(below).chain(alone);
     let named: BTreeSet<RuleId> = named.copied().collect();
     for rule in RuleId::LIVE.iter().copied() {
-        let by_us = verify::find(rule.name()).is_some_and(|it| it.obligation == "kernel");
+        let by_us = verify::find(rule.name()).is_some_and(|entry| entry.obligation == "kernel");
         let known = if by_us { shown.contains(&rule) } else { named.contains(&rule) };
         assert!(known || excused(rule).is_some(), "nothing here breaks {}", rule.name());
     }
@@ -609,7 +609,7 @@ fn a_bad_client_of_memory_is_named_with_its_rule_alone() {
     for (rule, events) in below.chain(alone) {
         let verifier = verified(&events);
         windtunnel::keep_tally(verifier.rule_counts());
-        let found: Vec<_> = verifier.findings().iter().map(|it| (it.rule, it.component)).collect();
+        let found: Vec<_> = verifier.findings().iter().map(|finding| (finding.rule, finding.component)).collect();
         assert_eq!(found, [(*rule, Component::Client)], "{:?}", verifier.findings());
     }
 }

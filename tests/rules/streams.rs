@@ -14,7 +14,7 @@ use stream::{DeviceId, Format, FramingRequest, Graph, PinState, Stream};
 use verify::{Finding, Severity, Verifier};
 
 fn tables() -> impl Iterator<Item = &'static ListedStream> {
-    STREAMS.iter().copied().flatten().filter(|it| it.is_table())
+    STREAMS.iter().copied().flatten().filter(|listed_stream| listed_stream.is_table())
 }
 
 fn make(table: &ListedStream, log: &Arc<Log>) -> Arc<KsDriver> {
@@ -30,16 +30,16 @@ struct Flown {
 
 impl Flown {
     fn rules(&self) -> Vec<RuleId> {
-        self.findings.iter().map(|it| it.rule).collect()
+        self.findings.iter().map(|finding| finding.rule).collect()
     }
 
     fn said(&self) -> Vec<String> {
-        self.findings.iter().map(|it| format!("{}: {}", it.rule.name(), it.message)).collect()
+        self.findings.iter().map(|finding| format!("{}: {}", finding.rule.name(), finding.message)).collect()
     }
 
     fn calls(&self, entry: &str) -> usize {
         let named =
-            |it: &&Event| matches!(&it.kind, EventKind::KsCall { name, .. } if name == entry);
+            |event: &&Event| matches!(&event.kind, EventKind::KsCall { name, .. } if name == entry);
         self.events.iter().filter(named).count()
     }
 }
@@ -82,7 +82,7 @@ fn fly(table: &ListedStream, seed: u64, story: impl FnOnce(&Pilot, &mut Passive)
     for it in &events {
         verifier.observe(it);
     }
-    let findings = verifier.findings().iter().filter(|it| it.severity != Severity::Note);
+    let findings = verifier.findings().iter().filter(|finding| finding.severity != Severity::Note);
     let findings = findings.cloned().collect();
     Flown { events, findings }
 }
@@ -119,7 +119,7 @@ fn check(table: &ListedStream) -> Result<(), String> {
         let first: Vec<RuleId> = flown.rules().into_iter().take(1).collect();
         let wanted: Vec<RuleId> = table.breaks.iter().copied().take(1).collect();
         let all: BTreeSet<RuleId> = flown.rules().into_iter().collect();
-        let named = table.breaks.iter().all(|it| all.contains(it));
+        let named = table.breaks.iter().all(|rule_id| all.contains(rule_id));
         let hostile = table.name == "table-ks-passes-invalid-pointers";
         if (first != wanted || !named) && !hostile || hostile && all.len() < 4 {
             return Err(format!("{}, seed {seed}: {:#?}", table.name, flown.said()));
@@ -130,15 +130,15 @@ fn check(table: &ListedStream) -> Result<(), String> {
 
 #[test]
 fn good_tables_are_quiet() {
-    let good = tables().filter(|it| it.breaks.is_empty());
-    let wrong: Vec<String> = good.filter_map(|it| check(it).err()).collect();
+    let good = tables().filter(|listed_stream| listed_stream.breaks.is_empty());
+    let wrong: Vec<String> = good.filter_map(|listed_stream| check(listed_stream).err()).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
 fn bad_tables_are_named() {
-    let bad = tables().filter(|it| !it.breaks.is_empty());
-    let wrong: Vec<String> = bad.filter_map(|it| check(it).err()).collect();
+    let bad = tables().filter(|listed_stream| !listed_stream.breaks.is_empty());
+    let wrong: Vec<String> = bad.filter_map(|listed_stream| check(listed_stream).err()).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -171,7 +171,7 @@ fn frames_arrive_with_the_right_pattern_and_time_stamps() {
         let states: Vec<String> = flown
             .events
             .iter()
-            .filter_map(|it| match &it.kind {
+            .filter_map(|event| match &event.kind {
                 EventKind::PinStateChanged { from, to, .. } => Some(format!("{from}>{to}")),
                 _ => None,
             })
@@ -184,7 +184,7 @@ fn frames_arrive_with_the_right_pattern_and_time_stamps() {
             "AVStrMiniAllocatorFreeFrame",
             "AVStrMiniDeleteAllocator",
         ]
-        .map(|it| flown.calls(it));
+        .map(|text| flown.calls(text));
         let (one, three) = if own { (1, 3) } else { (0, 0) };
         assert_eq!([initialized, allocated, freed, deleted], [one, three, three, one], "{name}");
     }
@@ -192,13 +192,13 @@ fn frames_arrive_with_the_right_pattern_and_time_stamps() {
 
 #[test]
 fn every_good_table_shows_the_same_pictures() {
-    for table in tables().filter(|it| it.breaks.is_empty()) {
+    for table in tables().filter(|listed_stream| listed_stream.breaks.is_empty()) {
         for seed in 0..6 {
             fly(table, seed, |pilot, at| {
                 let device = pilot.add(at).unwrap();
                 let graph = pilot.open(at, device, &format(5)).unwrap();
                 let pictures = graph.run(at, 9).unwrap();
-                let shown: Vec<_> = pictures.iter().map(|it| it.bytes.clone()).collect();
+                let shown: Vec<_> = pictures.iter().map(|received_frame| received_frame.bytes.clone()).collect();
                 assert_eq!(shown, (0..5).map(picture).collect::<Vec<_>>(), "{}", table.name);
                 graph.close(at).unwrap();
                 pilot.stream.remove_device(at, device).unwrap();
@@ -253,7 +253,7 @@ fn allocators_with_one_context_are_each_called_to_their_end() {
 
 #[test]
 fn what_is_shown_of_frames_ends_with_them() {
-    for table in tables().filter(|it| it.breaks.is_empty()) {
+    for table in tables().filter(|listed_stream| listed_stream.breaks.is_empty()) {
         fly(table, 4, |pilot, at| {
             let device = pilot.add(at).unwrap();
             let graph = pilot.open(at, device, &format(0)).unwrap();
@@ -293,7 +293,7 @@ fn stop_close_and_removal_at_every_call_leave_nothing() {
 
 #[test]
 fn threads_side_by_side_show_the_same_pictures() {
-    for table in tables().filter(|it| it.breaks.is_empty()) {
+    for table in tables().filter(|listed_stream| listed_stream.breaks.is_empty()) {
         let log = Arc::new(Log::new());
         let driver = make(table, &log);
         ThreadedHost::fly(&log, |host, at| {
@@ -305,7 +305,7 @@ fn threads_side_by_side_show_the_same_pictures() {
             for _ in 0..5 {
                 let graph = pilot.open(at, device, &format(20)).unwrap();
                 let pictures = graph.run(at, 99).unwrap();
-                let shown: Vec<_> = pictures.iter().map(|it| it.bytes.clone()).collect();
+                let shown: Vec<_> = pictures.iter().map(|received_frame| received_frame.bytes.clone()).collect();
                 assert_eq!(shown, (0..20).map(picture).collect::<Vec<_>>(), "{}", table.name);
                 graph.close(at).unwrap();
             }
@@ -314,14 +314,14 @@ fn threads_side_by_side_show_the_same_pictures() {
         })
         .unwrap();
         assert_eq!(driver.pool().live_blocks(), 0, "{}", table.name);
-        let broken = log.take().into_iter().filter(|it| it.kind.name() == "rule.broken");
-        assert_eq!(broken.map(|it| it.to_string()).collect::<Vec<_>>(), Vec::<String>::new());
+        let broken = log.take().into_iter().filter(|event| event.kind.name() == "rule.broken");
+        assert_eq!(broken.map(|event| event.to_string()).collect::<Vec<_>>(), Vec::<String>::new());
     }
 }
 
 #[test]
 fn what_is_absent_is_said_by_its_name() {
     let flown = fly(find_stream("table-ks-passes-invalid-pointers").unwrap(), 2, story);
-    let absent = flown.events.iter().any(|it| matches!(&it.kind, EventKind::EntryMissing { .. }));
+    let absent = flown.events.iter().any(|event| matches!(&event.kind, EventKind::EntryMissing { .. }));
     assert!(absent);
 }

@@ -8,22 +8,22 @@ use windtunnel::{FlightResult, HostKind, Outcome, SCENARIOS, Scenario};
 
 /// Every scenario with a user-mode driver in it.
 fn scenarios() -> impl Iterator<Item = &'static Scenario> {
-    SCENARIOS.iter().copied().flatten().filter(|it| it.needs.contains(&"OpenAdapter"))
+    SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.needs.contains(&"OpenAdapter"))
 }
 
 fn good_scenarios() -> impl Iterator<Item = &'static Scenario> {
-    scenarios().filter(|it| it.breaks.is_empty())
+    scenarios().filter(|scenario| scenario.breaks.is_empty())
 }
 
 /// Good drivers that come with a user-mode driver.
 fn good_drivers() -> Vec<&'static str> {
-    let good = drivers::ALL.iter().filter(|it| it.breaks.is_empty() && it.umd.is_some());
-    good.map(|it| it.name).collect()
+    let good = drivers::ALL.iter().filter(|listed| listed.breaks.is_empty() && listed.umd.is_some());
+    good.map(|listed| listed.name).collect()
 }
 
 /// The rules of user-mode drivers that are live.
 fn rules() -> impl Iterator<Item = RuleId> {
-    let of_umd = |it: &RuleId| it.name().starts_with("UMD-");
+    let of_umd = |rule_id: &RuleId| rule_id.name().starts_with("UMD-");
     RuleId::LIVE.iter().copied().filter(of_umd)
 }
 
@@ -36,12 +36,12 @@ fn assert_clean(flown: &FlightResult, said: &str) {
 #[test]
 fn every_bad_user_mode_driver_is_named_first_by_its_rule() {
     let mut broken = BTreeSet::new();
-    for driver in drivers::ALL.iter().filter(|it| it.name.starts_with("umd-")) {
+    for driver in drivers::ALL.iter().filter(|listed| listed.name.starts_with("umd-")) {
         let rule = driver.breaks[0];
         let flights: Vec<FlightResult> =
-            good_scenarios().map(|it| flown(driver.name, it.name, 1)).collect();
-        let findings: Vec<_> = flights.iter().flat_map(|it| &it.findings).collect();
-        let first = findings.iter().find(|it| it.severity > Severity::Note);
+            good_scenarios().map(|scenario| flown(driver.name, scenario.name, 1)).collect();
+        let findings: Vec<_> = flights.iter().flat_map(|flight_result| &flight_result.findings).collect();
+        let first = findings.iter().find(|finding| finding.severity > Severity::Note);
         let first = first.or(findings.first()).unwrap_or_else(|| panic!("{}", driver.name));
         assert_eq!(
             (first.rule, first.component),
@@ -55,7 +55,7 @@ fn every_bad_user_mode_driver_is_named_first_by_its_rule() {
     for scenario in scenarios() {
         broken.extend(scenario.breaks);
     }
-    let unbroken: Vec<_> = rules().filter(|it| !broken.contains(it)).collect();
+    let unbroken: Vec<_> = rules().filter(|rule_id| !broken.contains(rule_id)).collect();
     assert!(unbroken.is_empty(), "no driver and no application breaks {unbroken:?}");
 }
 
@@ -68,12 +68,12 @@ fn good_user_mode_drivers_keep_every_rule() {
                 for on in [HostKind::Deterministic(seed), HostKind::DeterministicPressure(seed)] {
                     let flown = flown(driver, scenario.name, on);
                     assert_clean(&flown, &format!("{driver}, {}, {on:?}", scenario.name));
-                    judged.extend(rules().filter(|it| flown.rule_counts.count_of(*it) > 0));
+                    judged.extend(rules().filter(|rule_id| flown.rule_counts.count_of(*rule_id) > 0));
                 }
             }
         }
     }
-    let idle: Vec<_> = rules().filter(|it| !judged.contains(it)).collect();
+    let idle: Vec<_> = rules().filter(|rule_id| !judged.contains(rule_id)).collect();
     assert!(idle.is_empty(), "no good flight evaluates {idle:?}");
 }
 
@@ -92,9 +92,9 @@ fn good_user_mode_drivers_fly_clean_side_by_side() {
 #[test]
 fn bad_applications_are_named_on_every_driver() {
     for driver in good_drivers() {
-        for scenario in scenarios().filter(|it| !it.breaks.is_empty()) {
+        for scenario in scenarios().filter(|scenario| !scenario.breaks.is_empty()) {
             let flown = flown(driver, scenario.name, 1);
-            let first = flown.findings.first().map(|it| (it.rule, it.component));
+            let first = flown.findings.first().map(|finding| (finding.rule, finding.component));
             let expected = (scenario.breaks[0], Component::Client);
             assert_eq!(first, Some(expected), "{driver}, {}", scenario.name);
         }

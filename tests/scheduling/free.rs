@@ -95,7 +95,7 @@ fn rush(generation: Generation, call: &str, seen: impl Fn(&Seen) -> bool) -> See
             *all.judged.entry(rule.name()).or_default() += verifier.rule_counts().count_of(rule);
         }
         all.inside += overlaps(&events, call);
-        let parked = |it: &&Event| match &it.kind {
+        let parked = |event: &&Event| match &event.kind {
             EventKind::WaitParked { why } => why.starts_with("a pass"),
             _ => false,
         };
@@ -117,7 +117,7 @@ fn overlaps(events: &[Event], call: &str) -> usize {
                 overlaps += usize::from(!inside.is_empty());
                 inside.push(event.subject);
             }
-            EventKind::DdiReturn { .. } => inside.retain(|it| *it != event.subject),
+            EventKind::DdiReturn { .. } => inside.retain(|subject| *subject != event.subject),
             _ => (),
         }
     }
@@ -126,7 +126,7 @@ fn overlaps(events: &[Event], call: &str) -> usize {
 
 #[test]
 fn two_threads_that_submit_at_once_are_inside_one_after_the_other() {
-    let seen = rush(Generation::Two, "DxgkDdiSubmitCommandVirtual", |it| it.parked > 0);
+    let seen = rush(Generation::Two, "DxgkDdiSubmitCommandVirtual", |seen| seen.parked > 0);
     assert!(seen.parked > 0, "one had to wait for the other");
     assert_eq!(seen.inside, 0);
     assert!(seen.judged["KMD-LEVEL-003"] > 0 && seen.judged["KMD-LEVEL-004"] > 0);
@@ -134,13 +134,13 @@ fn two_threads_that_submit_at_once_are_inside_one_after_the_other() {
 
 #[test]
 fn two_threads_of_a_process_are_inside_a_driver_of_the_second_generation_at_once() {
-    let seen = rush(Generation::Two, "DxgkDdiCreateAllocation", |it| it.inside > 0);
+    let seen = rush(Generation::Two, "DxgkDdiCreateAllocation", |seen| seen.inside > 0);
     assert!(seen.inside > 0, "they really run side by side");
 }
 
 #[test]
 fn two_threads_of_a_process_are_never_inside_a_driver_of_the_first_generation_at_once() {
-    let seen = rush(Generation::One, "DxgkDdiCreateAllocation", |it| it.parked > 0);
+    let seen = rush(Generation::One, "DxgkDdiCreateAllocation", |seen| seen.parked > 0);
     assert!(seen.parked > 0, "one had to wait for the other");
     assert_eq!(seen.inside, 0);
     assert!(seen.judged["KMD-LEVEL-006"] > 0);
@@ -148,11 +148,11 @@ fn two_threads_of_a_process_are_never_inside_a_driver_of_the_first_generation_at
 
 #[test]
 fn every_bad_driver_is_named_when_threads_run_side_by_side() {
-    let good = || SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.is_empty());
-    for driver in drivers::ALL.iter().filter(|it| !it.breaks.is_empty()) {
+    let good = || SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.breaks.is_empty());
+    for driver in drivers::ALL.iter().filter(|listed| !listed.breaks.is_empty()) {
         let names = |scenario: &windtunnel::Scenario| {
             let flown = flown(driver.name, scenario.name, HostKind::Threaded);
-            flown.findings.iter().any(|it| driver.breaks.contains(&it.rule))
+            flown.findings.iter().any(|finding| driver.breaks.contains(&finding.rule))
         };
         assert!(good().any(names), "{} is not named", driver.name);
     }
@@ -195,5 +195,5 @@ fn threads_of_a_program_call_a_kernel_that_is_always_there() {
     assert_eq!(left.count(), 0, "{left}");
     let events = log.take();
     assert!(verified(&events).findings().is_empty());
-    assert!(events.iter().all(|it| it.thread <= 6), "numbers stay small");
+    assert!(events.iter().all(|event| event.thread <= 6), "numbers stay small");
 }

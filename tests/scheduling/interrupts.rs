@@ -73,20 +73,20 @@ fn good_flights_judge_every_rule_on_interrupts() {
             assert_eq!(flown.outcome, Outcome::Clean, "{driver}, {}", scenario.name);
             tally.add(&flown.rule_counts);
         }
-        let live = RuleId::LIVE.iter().filter(|it| it.name().starts_with("KMD-ISR"));
-        live.filter(|it| tally.count_of(**it) == 0).map(|it| it.name()).collect::<Vec<_>>()
+        let live = RuleId::LIVE.iter().filter(|rule_id| rule_id.name().starts_with("KMD-ISR"));
+        live.filter(|rule_id| tally.count_of(**rule_id) == 0).map(|rule_id| rule_id.name()).collect::<Vec<_>>()
     };
     // Without memory nothing is at fault.
     assert_eq!(judged("table"), ["KMD-ISR-010"]);
     // The types keep these for a driver in Rust.
     let typed = ["001", "003", "005", "010", "011", "013"];
-    assert_eq!(judged("softgpu"), typed.map(|it| format!("KMD-ISR-{it}")));
+    assert_eq!(judged("softgpu"), typed.map(|text| format!("KMD-ISR-{text}")));
 }
 
 #[test]
 fn a_page_fault_is_reported_by_a_driver_with_a_table() {
     let flown = flown("table-memory", "residency-use-never-resident", 1);
-    let found: Vec<_> = flown.findings.iter().map(|it| (it.rule, it.component)).collect();
+    let found: Vec<_> = flown.findings.iter().map(|finding| (finding.rule, finding.component)).collect();
     assert_eq!(found, [(RuleId::RESID_MAKE_005, Component::Client)]);
     assert_ne!(flown.rule_counts.count_of(RuleId::KMD_ISR_010), 0);
 }
@@ -107,8 +107,8 @@ fn a_further_request_for_the_dpc_is_answered_false_and_does_nothing() {
         assert!(!answers.is_empty() && answers.iter().all(|fresh| !fresh), "{answers:?}");
         let called = |name: &str| {
             let is =
-                |it: &EventKind| matches!(it, EventKind::DdiCall { name: it, .. } if *it == *name);
-            events.iter().filter(|it| is(&it.kind)).count()
+                |kind: &EventKind| matches!(kind, EventKind::DdiCall { name: kind, .. } if *kind == *name);
+            events.iter().filter(|event| is(&event.kind)).count()
         };
         assert_eq!(called("DxgkDdiDpcRoutine"), called("DxgkDdiInterruptRoutine"));
         assert_eq!(called("DxgkDdiDpcRoutine"), answers.len());
@@ -136,14 +136,14 @@ fn a_fault_of_an_unknown_packet_is_one_of_the_oldest() {
     let events = run(1, |log| driver.plug(log), fill);
     let fences: Vec<Fence> = events
         .iter()
-        .filter_map(|it| {
-            if let EventKind::FenceReported { fence } = it.kind { Some(fence) } else { None }
+        .filter_map(|event| {
+            if let EventKind::FenceReported { fence } = event.kind { Some(fence) } else { None }
         })
         .collect();
     assert!(fences.len() > 1, "paging and a packet");
-    let lost = events.iter().filter(|it| it.kind.name() == "device.lost");
+    let lost = events.iter().filter(|event| event.kind.name() == "device.lost");
     assert_eq!(lost.count(), 1, "of the packet, not of paging");
-    let kept = |rule| verified(&events).findings().iter().all(|it| it.rule != rule);
+    let kept = |rule| verified(&events).findings().iter().all(|finding| finding.rule != rule);
     assert!(kept(RuleId::KMD_ISR_008) && kept(RuleId::KMD_ISR_009));
 }
 
@@ -151,7 +151,7 @@ fn a_fault_of_an_unknown_packet_is_one_of_the_oldest() {
 fn vsyncs_come_when_they_are_switched_on() {
     for driver in ["softgpu", "table", "softgpu-memory"] {
         let flown = flown(driver, "interrupt-vsync-control", 1);
-        let names: Vec<&str> = flown.events.iter().map(|it| it.kind.name()).collect();
+        let names: Vec<&str> = flown.events.iter().map(|event| event.kind.name()).collect();
         let last = |name: &str| names.iter().rposition(|it| *it == name).unwrap();
         assert!(last("vsync.reported") < last("vsync.switched"), "{driver}");
     }

@@ -314,10 +314,10 @@ fn row_127_destroying_the_owner_abandons_it() {
     let (_, second) = open(global);
     assert_eq!(acquire(mutex, 0, None).0, SUCCESS);
     let waiters = [waiting(second, 0, Some(30 * SECOND)), waiting(second, 1, None)];
-    assert!(waiters.iter().all(|it| !it.is_finished()));
+    assert!(waiters.iter().all(|join_handle| !join_handle.is_finished()));
     let began = Instant::now();
     assert_eq!(destroy(mutex), SUCCESS);
-    let [first, other] = waiters.map(|it| it.join().unwrap().0);
+    let [first, other] = waiters.map(|join_handle| join_handle.join().unwrap().0);
     assert_eq!([first, other], [ABANDONED; 2]);
     assert!(began.elapsed() < Duration::from_secs(5));
     assert_eq!(acquire(second, 0, None).0, ABANDONED, "for good");

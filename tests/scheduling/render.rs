@@ -37,7 +37,7 @@ impl Studio<'_> {
     }
 
     fn render(&mut self, at: &mut Passive, commands: &[Command], list: &[u32], flags: u32) -> u32 {
-        let list = list.iter().map(|it| (*it, true)).collect();
+        let list = list.iter().map(|number| (*number, true)).collect();
         let packet =
             RenderCommand { commands: encode(commands), list, flags, ..RenderCommand::default() };
         self.client.render(at, &mut self.context, &packet).unwrap()
@@ -114,7 +114,7 @@ fn what_packets_list_is_there_though_memory_holds_two_of_three() {
             studio.wing.host.run_until_idle(at);
             assert_eq!(studio.peek(list[1], 0), Some(8), "{on:?}");
         });
-        let left = |it: &Event| matches!(it.kind, EventKind::MemoryEvicted { .. });
+        let left = |event: &Event| matches!(event.kind, EventKind::MemoryEvicted { .. });
         assert!(events.iter().any(left), "{on:?}: nobody had to leave");
     }
 }
@@ -128,7 +128,7 @@ fn a_packet_that_is_not_to_be_rendered_changes_nothing_and_is_done() {
         studio.wing.host.run_until_idle(at);
         assert_eq!(studio.peek(list[0], 0), Some(5));
     });
-    let done = |it: &&Event| matches!(it.kind, EventKind::PacketDone { .. });
+    let done = |event: &&Event| matches!(event.kind, EventKind::PacketDone { .. });
     assert_eq!(events.iter().filter(done).count(), 2);
 }
 
@@ -143,7 +143,7 @@ fn what_does_not_fit_into_a_buffer_goes_on_in_the_next() {
         };
         studio.client.render(at, &mut studio.context, &resize).unwrap();
         assert_eq!(studio.context.commands.1, 2048, "a part of what was asked for");
-        let many: Vec<Command> = (0..60).map(|it| fill(list[0], u64::from(it) * 64, it)).collect();
+        let many: Vec<Command> = (0..60).map(|byte| fill(list[0], u64::from(byte) * 64, byte)).collect();
         assert_eq!(studio.render(at, &many, &list, 0), 2, "two buffers");
         studio.wing.host.run_until_idle(at);
         for it in 0..60 {
@@ -162,10 +162,10 @@ fn addresses_are_patched_where_something_moved_and_may_be_left_where_not() {
             assert_eq!(studio.peek(list[1], PAGE), Some(turn));
         }
     });
-    let count = |name: &str| events.iter().filter(|it| it.kind.name() == name).count();
+    let count = |name: &str| events.iter().filter(|event| event.kind.name() == name).count();
     let (patched, started) = (count("packet.patched"), count("packet.started"));
     assert!(0 < patched && patched < started, "{patched} of {started}");
-    let moved = |it: &&Event| matches!(&it.kind, EventKind::MemoryEvicted { why, .. } if why.contains("elsewhere"));
+    let moved = |event: &&Event| matches!(&event.kind, EventKind::MemoryEvicted { why, .. } if why.contains("elsewhere"));
     assert!(events.iter().filter(moved).count() > 1);
 }
 
@@ -230,7 +230,7 @@ fn bad_clients_are_named() {
         let driver = if absent { "table-allocation-lists" } else { "softgpu-allocation-lists" };
         for seed in 1..4 {
             let flown = flown(driver, scenario.name, seed);
-            let found: Vec<_> = flown.findings.iter().map(|it| it.rule).collect();
+            let found: Vec<_> = flown.findings.iter().map(|finding| finding.rule).collect();
             assert_eq!(found, scenario.breaks, "{}: {:?}", scenario.name, flown.findings);
             assert!(flown.needs.is_empty(), "{}: {:?}", scenario.name, flown.needs);
         }
@@ -249,7 +249,7 @@ fn good_clients_are_quiet_in_many_orders_and_under_pressure() {
                 continue;
             }
             for on in (1..6)
-                .flat_map(|it| [HostKind::Deterministic(it), HostKind::DeterministicPressure(it)])
+                .flat_map(|value| [HostKind::Deterministic(value), HostKind::DeterministicPressure(value)])
                 .chain([HostKind::Threaded])
             {
                 let flown = flown(driver, scenario.name, on);

@@ -10,7 +10,7 @@ use thunk::{Client, CpuWait, SyncObject};
 
 /// What the graphs of stuck waits say.
 fn graphs(events: &[Event]) -> Vec<String> {
-    let graph = |it: &Event| match &it.kind {
+    let graph = |event: &Event| match &event.kind {
         EventKind::WaitStuck { graph } => Some(graph.to_string()),
         _ => None,
     };
@@ -46,7 +46,7 @@ fn a_wait_of_the_cpu_that_nothing_ends_says_what_it_lacks() {
     assert!(said[0].contains("main waits for sync 1, which has 2, to have 5"), "{said:?}");
     assert!(!said[0].contains("sync 2"), "that one has what is needed: {said:?}");
     let verifier = verified(&events);
-    let found: Vec<RuleId> = verifier.findings().iter().map(|it| it.rule).collect();
+    let found: Vec<RuleId> = verifier.findings().iter().map(|finding| finding.rule).collect();
     assert_eq!(found, [RuleId::WT_STUCK_001]);
 }
 
@@ -85,7 +85,7 @@ impl Life<'_> {
 
     fn create(&mut self, dice: &mut Rng<'_>) {
         let whose = dice.of(self.clients.len());
-        let event = self.events.iter().find(|it| it.0 == whose).map_or(0, |it| it.1);
+        let event = self.events.iter().find(|pair| pair.0 == whose).map_or(0, |pair| pair.1);
         let object = match dice.of(5) {
             0 => SyncObject::Mutex(dice.of(2) == 0),
             1 => SyncObject::Semaphore(1, 2),
@@ -120,7 +120,7 @@ impl Life<'_> {
                 if let Some(global) = Self::one(dice, &self.globals) {
                     let whose = dice.of(self.clients.len());
                     let opened = self.clients[whose].0.open_sync(self.at, global);
-                    self.objects.extend(opened.ok().map(|it| (whose, it)));
+                    self.objects.extend(opened.ok().map(|number| (whose, number)));
                 }
             }
             4 => {
@@ -144,10 +144,10 @@ impl Life<'_> {
                 let (client, device) = self.clients[whose].clone();
                 let other = Self::one(dice, &self.objects).unwrap_or((whose, object)).1;
                 let (list, both) = ([(object, value)], [(object, value), (other, 3)]);
-                let mine = |it: &&(usize, u32)| it.0 == whose;
-                let contexts: Vec<u32> = self.contexts.iter().filter(mine).map(|it| it.1).collect();
+                let mine = |pair: &&(usize, u32)| pair.0 == whose;
+                let contexts: Vec<u32> = self.contexts.iter().filter(mine).map(|pair| pair.1).collect();
                 let context = Self::one(dice, &contexts).unwrap_or(0);
-                let event = self.events.iter().find(|it| it.0 == whose).map_or(0, |it| it.1);
+                let event = self.events.iter().find(|pair| pair.0 == whose).map_or(0, |pair| pair.1);
                 let at = &mut *self.at;
                 let _ = match what {
                     7 => client.destroy_sync(at, object),
@@ -201,9 +201,9 @@ fn whatever_clients_do_nothing_is_left_and_the_kernel_keeps_its_rules() {
             }
         });
         let verifier = verified(&events);
-        let ours = verifier.findings().iter().find(|it| it.component == Component::Kernel);
+        let ours = verifier.findings().iter().find(|finding| finding.component == Component::Kernel);
         assert_eq!(ours, None, "seed {seed}");
-        let counts = |it: &&Event| matches!(it.kind, EventKind::SyncSignalled { .. });
+        let counts = |event: &&Event| matches!(event.kind, EventKind::SyncSignalled { .. });
         signalled += events.iter().filter(counts).count();
     }
     assert!(signalled > 500, "{signalled}");

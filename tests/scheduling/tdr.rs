@@ -38,11 +38,11 @@ fn state(bench: &TestClient, at: &mut Passive) -> D3DKMT_DEVICEEXECUTION_STATE {
 }
 
 fn count(events: &[Event], name: &str) -> usize {
-    events.iter().filter(|it| it.kind.name() == name).count()
+    events.iter().filter(|event| event.kind.name() == name).count()
 }
 
 fn called(events: &[Event], ddi: &str) -> usize {
-    let called = |it: &&Event| matches!(&it.kind, EventKind::DdiCall { name, .. } if name == ddi);
+    let called = |event: &&Event| matches!(&event.kind, EventKind::DdiCall { name, .. } if name == ddi);
     events.iter().filter(called).count()
 }
 
@@ -86,7 +86,7 @@ fn a_stuck_engine_is_reset_and_others_keep_their_bytes() {
             pass(wing, at, 30);
             assert_eq!(state(&bad, at), D3DKMT_DEVICEEXECUTION_HUNG);
             assert_eq!(state(&good, at), D3DKMT_DEVICEEXECUTION_ACTIVE);
-            let right: Vec<u8> = (1..=8).flat_map(|it| [it; 4]).collect();
+            let right: Vec<u8> = (1..=8).flat_map(|byte| [byte; 4]).collect();
             assert_eq!(driver.read(Handle(made), 0..32), Some(right));
             let later = bad.client.submit(at, hangs, &format::encode(&[]));
             assert_eq!(later, Err(STATUS_DEVICE_REMOVED));
@@ -128,7 +128,7 @@ fn a_slow_engine_is_asked_and_preempted_but_not_reset() {
             wing.host.wake(&wing.kernel.hardware_work_available(wing.adapter).unwrap());
             pass(wing, at, 10);
             assert_eq!(state(&bench, at), D3DKMT_DEVICEEXECUTION_ACTIVE);
-            let right: Vec<u8> = (1..=4).flat_map(|it| [it; 4]).collect();
+            let right: Vec<u8> = (1..=4).flat_map(|byte| [byte; 4]).collect();
             assert_eq!(driver.read(Handle(made), 0..16), Some(right));
             bench.destroy_list(at, &[made]).unwrap();
             bench.close(at, &[context]).unwrap();
@@ -154,7 +154,7 @@ fn a_lying_driver_is_named_and_everybody_gets_an_answer() {
     ] {
         for seed in 0..5 {
             let flown = flown(driver, "tdr-hang", seed);
-            let first = flown.findings.first().map(|it| it.rule);
+            let first = flown.findings.first().map(|finding| finding.rule);
             assert_eq!(first, Some(rule), "{driver}, seed {seed}: {:?}", flown.findings);
             assert_eq!(flown.live.count(), 0, "{driver}, seed {seed}:\n{}", flown.live);
         }
@@ -270,8 +270,8 @@ fn a_context_with_a_higher_priority_overtakes_and_nothing_is_done_twice() {
         quiet(&events);
         assert_eq!(count(&events, "packet.done"), 13, "seed {seed}: each once");
         for context in 1..=2 {
-            let mine = |it: &Event| match it.kind {
-                EventKind::PacketDone { packet, .. } if it.subject.number == context => {
+            let mine = |event: &Event| match event.kind {
+                EventKind::PacketDone { packet, .. } if event.subject.number == context => {
                     Some(packet)
                 }
                 _ => None,
@@ -300,7 +300,7 @@ fn good_drivers_recover_clean_in_many_orders() {
         ["softgpu", "table", "softgpu-memory", "table-memory", "softgpu-whole-engine-reset"]
     {
         let good = good_scenarios(driver);
-        for scenario in good.iter().filter(|it| NAMES.contains(&it.name)) {
+        for scenario in good.iter().filter(|scenario| NAMES.contains(&scenario.name)) {
             for on in
                 (0..8).map(HostKind::Deterministic).chain([HostKind::Threaded, HostKind::Threaded])
             {
@@ -343,7 +343,7 @@ fn a_driver_that_holds_up_its_own_recovery_is_said_to_be_stuck() {
             bench.close(at, &[context]).unwrap();
         },
     );
-    let stuck = verified(&events).findings().iter().any(|it| it.rule == RuleId::WT_STUCK_001);
+    let stuck = verified(&events).findings().iter().any(|finding| finding.rule == RuleId::WT_STUCK_001);
     assert!(stuck, "the wait is reported");
     assert_eq!(called(&events, "DxgkDdiResetEngine"), 1);
 }

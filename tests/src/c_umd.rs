@@ -36,7 +36,7 @@ pub fn load(flaw: Option<&str>) -> Umd {
 
 /// The same, with flags for the compiler and a name of its own.
 pub fn c_umd_with(flaw: Option<&str>, name: &str, flags: &[&str]) -> PathBuf {
-    assert!(flaw.is_none_or(|it| FLAWS.contains(&it)), "there is no flaw {flaw:?}");
+    assert!(flaw.is_none_or(|text| FLAWS.contains(&text)), "there is no flaw {flaw:?}");
     let flaw = flaw.unwrap_or("none").replace('-', "_").to_uppercase();
     let flaw = format!("-DFLAW={flaw}");
     build_c("examples/c/umd.c", name, &[&["-shared", "-fPIC", &flaw], flags].concat())
@@ -46,7 +46,7 @@ pub fn c_umd_with(flaw: Option<&str>, name: &str, flags: &[&str]) -> PathBuf {
 pub fn build_c(source: &str, name: &str, flags: &[&str]) -> PathBuf {
     static BUILDS: AtomicU32 = AtomicU32::new(0);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let folder = std::env::current_exe().ok().and_then(|it| it.parent().map(Path::to_owned));
+    let folder = std::env::current_exe().ok().and_then(|path| path.parent().map(Path::to_owned));
     let folder = folder.unwrap_or_else(std::env::temp_dir).join("c-umd");
     std::fs::create_dir_all(&folder).unwrap_or_else(|why| panic!("{}: {why}", folder.display()));
     // Others may be building the same, and must not load a half of it.

@@ -13,8 +13,8 @@ static WINDTUNNEL: LazyLock<PathBuf> = LazyLock::new(|| {
     build.args(["build", "--package", "windtunnel", "--message-format", "json", "--quiet"]);
     let output = build.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    let messages = text.lines().filter_map(|it| serde_json::from_str::<Value>(it).ok());
-    let mut binaries = messages.filter_map(|it| it["executable"].as_str().map(PathBuf::from));
+    let messages = text.lines().filter_map(|text| serde_json::from_str::<Value>(text).ok());
+    let mut binaries = messages.filter_map(|value| value["executable"].as_str().map(PathBuf::from));
     binaries.next_back().unwrap()
 });
 

@@ -46,8 +46,8 @@ impl Picture {
         let line = self.line();
         let (left, right) = (area.left as usize * 4, area.right as usize * 4);
         (area.top..area.bottom)
-            .map(|it| it as usize * line)
-            .map(|it| it + left..it + right)
+            .map(|number| number as usize * line)
+            .map(|index| index + left..it + right)
             .collect()
     }
 
@@ -70,7 +70,7 @@ impl Picture {
 
     /// Compares what is known of it with what is there.
     pub fn compare(&self, found: &[u8], what: &str) -> Result<(), String> {
-        let wrong = |(it, byte): (&Option<u8>, &u8)| it.is_some_and(|it| it != *byte);
+        let wrong = |(it, byte): (&Option<u8>, &u8)| it.is_some_and(|octet| octet != *byte);
         match self.bytes.iter().zip(found).position(wrong) {
             None => Ok(()),
             Some(at) => Err(format!(

@@ -74,7 +74,7 @@ impl Faulty {
 
     fn count(&self, name: &'static str) -> DriverResult<()> {
         let call = self.calls.fetch_add(1, SeqCst) + 1;
-        let Some(fault) = self.fault.filter(|it| it.call == call) else { return Ok(()) };
+        let Some(fault) = self.fault.filter(|fault| fault.call == call) else { return Ok(()) };
         if let Ok(mut failed) = self.failed.lock() {
             *failed = Some(name);
         }

@@ -346,12 +346,12 @@ pub fn call_unguarded(bytes: &[u8]) -> usize {
 
 fn call_through(bytes: &[u8], open: fn(&Arc<Kernel>) -> Session) -> usize {
     // Of the first byte a step uses the rest.
-    let which = bytes.first().map_or(0, |it| usize::from(it / 8)) % DRIVERS.len();
+    let which = bytes.first().map_or(0, |byte| usize::from(byte / 8)) % DRIVERS.len();
     let make = drivers::find(DRIVERS[which]).expect("a good driver").make;
     let events = run(0, make, |testbed, at| {
         let (arena, session) = (Arena::new(), open(&testbed.kernel));
         arena.furnish();
-        for number in FIRST.iter().filter_map(|it| NAMES.iter().position(|name| name == it)) {
+        for number in FIRST.iter().filter_map(|text| NAMES.iter().position(|name| name == text)) {
             arena.pass_on_handles();
             call(&session, at, number, arena.address(PLACES[number]));
         }
@@ -367,7 +367,7 @@ fn call_through(bytes: &[u8], open: fn(&Arc<Kernel>) -> Session) -> usize {
                     call(&session, at, number, if b < 220 { own } else { arena.pick(c) });
                 }
                 4 => arena.pass_on_handles(),
-                5 => arena.set(place(a, b), NUMBERS.get(usize::from(c)).map_or(d.into(), |it| *it)),
+                5 => arena.set(place(a, b), NUMBERS.get(usize::from(c)).map_or(d.into(), |number| *number)),
                 6 => arena.set(place(a, b), arena.get::<u32>(place(c, d))),
                 _ => arena.set(place(a, b), arena.pick(c)),
             }
@@ -377,6 +377,6 @@ fn call_through(bytes: &[u8], open: fn(&Arc<Kernel>) -> Session) -> usize {
     for finding in verified(&events).findings() {
         assert_ne!(finding.component, Component::Kernel, "{}", finding.message);
     }
-    let good = |it: &&Event| matches!(&it.kind, EventKind::Leave { status, .. } if status.0 == 0);
+    let good = |event: &&Event| matches!(&event.kind, EventKind::Leave { status, .. } if status.0 == 0);
     events.iter().filter(good).count()
 }

@@ -54,8 +54,8 @@ pub fn flown(driver: &str, scenario: &str, on: impl Into<HostKind>) -> FlightRes
 pub fn good_scenarios(driver: &str) -> Vec<&'static Scenario> {
     let listed = drivers::find(driver).unwrap_or_else(|| panic!("there is no driver {driver}"));
     let offered = (listed.make)(&Arc::new(Log::silent())).miniport.offers();
-    let good = SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.is_empty());
-    good.filter(|it| it.needs.iter().all(|it| offered.contains(it))).collect()
+    let good = SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.breaks.is_empty());
+    good.filter(|scenario| scenario.needs.iter().all(|text| offered.contains(text))).collect()
 }
 
 /// A kernel with a driver in it, for stories that are not scenarios.
@@ -127,7 +127,7 @@ fn check_no_leaks(events: &[Event]) -> Result<(), String> {
         ("keyed-mutex.created", "keyed-mutex.destroyed"),
         ("instance.created", "instance.destroyed"),
     ];
-    let count = |name: &str| events.iter().filter(|it| it.kind.name() == name).count();
+    let count = |name: &str| events.iter().filter(|event| event.kind.name() == name).count();
     match LIVES.iter().find(|(outcomes, went)| count(outcomes) != count(went)) {
         None => Ok(()),
         Some((outcomes, went)) => {

@@ -115,7 +115,7 @@ impl<'a> MemoryClient<'a> {
 
     /// Asks for residency.
     pub fn request_residency(&self, list: &[u32], must: bool) -> Result<Residency, KernelError> {
-        let list = list.iter().map(|it| Handle(*it)).collect();
+        let list = list.iter().map(|number| Handle(*number)).collect();
         let order = MakeResidentRequest { queue: self.queue, list, must_succeed: must };
         self.testbed.kernel.make_resident(self.client.session().process(), &order)
     }
@@ -130,7 +130,7 @@ impl<'a> MemoryClient<'a> {
 
     /// Lets go of something, `lazily` or at once, written to or not.
     pub fn evict(&self, list: &[u32], lazily: bool, clean: bool) {
-        let list = list.iter().map(|it| Handle(*it)).collect();
+        let list = list.iter().map(|number| Handle(*number)).collect();
         let order = EvictRequest {
             device: Handle(self.device),
             list,

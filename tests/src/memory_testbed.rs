@@ -188,7 +188,7 @@ pub fn with_memory_testbed(
         let context = test_client.create_context(at).expect("a context");
         body(&MemoryTestbed { testbed, ram: ram.clone(), gpu, test_client, context }, at);
     });
-    let before = kept.borrow().as_ref().map(|it| it.1);
+    let before = kept.borrow().as_ref().map(|pair| pair.1);
     assert_eq!(
         Some(ram.allocated_bytes()),
         before,
@@ -206,7 +206,7 @@ pub fn with_clean_memory_testbed(
     let events = with_memory_testbed(on, plan, body);
     let verifier = verified(&events);
     assert!(verifier.findings().is_empty(), "{:?}", verifier.findings());
-    let broken = events.iter().find(|it| matches!(it.kind, EventKind::RuleBroken { .. }));
+    let broken = events.iter().find(|event| matches!(event.kind, EventKind::RuleBroken { .. }));
     assert!(broken.is_none(), "{broken:?}");
     events
 }

@@ -48,21 +48,21 @@ impl Model {
             Step::RunUntilIdle => Some(true),
             Step::Kill(process) => {
                 self.dead.insert(*process);
-                Some(self.end(|it| it.process == *process))
+                Some(self.end(|device_location| device_location.process == *process))
             }
             Step::OnDevice(place, act) => self.act(*place, act, failed, outcomes),
         };
         done.map_or(
             StepOutcome::Skipped,
-            |it| if it { StepOutcome::Done } else { StepOutcome::Failed },
+            |flag| if flag { StepOutcome::Done } else { StepOutcome::Failed },
         )
     }
 
     /// How many views, resources, contexts and devices have a name.
     pub fn alive(&self) -> [usize; 4] {
-        let views = self.things.values().filter(|it| it.live).map(|it| it.count).sum();
-        let resources = self.things.values().filter(|it| it.named == Some(true)).count();
-        let there = |all: &BTreeMap<_, _>| all.values().filter(|it| **it != Ended).count();
+        let views = self.things.values().filter(|thing| thing.live).map(|thing| thing.count).sum();
+        let resources = self.things.values().filter(|thing| thing.named == Some(true)).count();
+        let there = |all: &BTreeMap<_, _>| all.values().filter(|state| **state != Ended).count();
         [views, resources, there(&self.contexts), there(&self.devices)]
     }
 
@@ -74,10 +74,10 @@ impl Model {
         outcomes: StepOutcome,
     ) -> Option<bool> {
         let made = !matches!(failed, Some("create_allocations" | "open_allocations"));
-        let mine = |it: &&Thing| it.place.process == at.process;
+        let mine = |thing: &&Thing| thing.place.process == at.process;
         let given = |name: &String| self.things.get(name).filter(mine).cloned();
-        let resource = |name: &String| given(name).filter(|it| it.named.is_some());
-        let there = |it: &Thing| it.named == Some(true) && it.place == at;
+        let resource = |name: &String| given(name).filter(|thing| thing.named.is_some());
+        let there = |thing: &Thing| thing.named == Some(true) && thing.place == at;
         Some(match act {
             Action::Create { home, name, count } => {
                 let (new, shared) = (*home != OwnerKind::Standalone, *home == OwnerKind::Shared);
@@ -94,9 +94,9 @@ impl Model {
                 can && self.things.insert(name.clone(), thing).is_none()
             }
             Action::Open { shared, name } => {
-                let of = self.things.get(shared).filter(|it| it.shared)?.clone();
-                let own = of.resource.as_ref().filter(|it| *it == shared)?;
-                let open = |it: &Thing| it.resource.as_ref() == Some(own) && it.named == Some(true);
+                let of = self.things.get(shared).filter(|thing| thing.shared)?.clone();
+                let own = of.resource.as_ref().filter(|text| *text == shared)?;
+                let open = |thing: &Thing| thing.resource.as_ref() == Some(own) && thing.named == Some(true);
                 let mut can = made && self.things.values().any(open);
                 let thing = Thing { place: at, named: Some(true), live: true, ..of };
                 can &= self.is(at, failed, Works);
@@ -108,7 +108,7 @@ impl Model {
                 // A device that opens it twice has two names of it, each with its own members.
                 let member = |it: &&mut Thing| it.resource == thing.resource && !it.shared;
                 let members = self.things.values_mut().filter(|_| done).filter(member);
-                members.for_each(|it| it.live = false);
+                members.for_each(|thing| thing.live = false);
                 if let Some(it) = self.things.get_mut(name).filter(|_| done) {
                     (it.live, it.named) = (false, Some(self.forgetful));
                 }
@@ -116,11 +116,11 @@ impl Model {
             }
             Action::Destroy { what: DestroyTarget::List(names), .. } => {
                 let all: Vec<Thing> = names.iter().map(given).collect::<Option<_>>()?;
-                let good = |it: &Thing| it.live && it.place == at && !it.shared;
+                let good = |thing: &Thing| thing.live && thing.place == at && !thing.shared;
                 let once = names.iter().collect::<BTreeSet<_>>().len() == names.len();
-                let good = all.iter().all(|it| good(it) && it.resource == all[0].resource) && once;
+                let good = all.iter().all(|thing| good(thing) && thing.resource == all[0].resource) && once;
                 let done = self.is(at, failed, Lost) && good;
-                let listed = self.things.iter_mut().filter(|it| done && names.contains(it.0));
+                let listed = self.things.iter_mut().filter(|pair| done && names.contains(pair.0));
                 listed.for_each(|(_, it)| it.live = false);
                 done
             }
@@ -141,7 +141,7 @@ impl Model {
             Action::DestroyContext => {
                 std::mem::replace(self.contexts.get_mut(&at)?, Ended) != Ended
             }
-            Action::DestroyDevice => *self.devices.get(&at)? != Ended && self.end(|it| it == at),
+            Action::DestroyDevice => *self.devices.get(&at)? != Ended && self.end(|device_location| device_location == at),
         })
     }
 
@@ -150,13 +150,13 @@ impl Model {
         if !self.dead.contains(&at.process) && failed != Some("create_device") {
             self.devices.entry(at).or_insert(Works);
         }
-        self.devices.get(&at).is_some_and(|it| *it == Works || *it == least)
+        self.devices.get(&at).is_some_and(|state| *state == Works || *state == least)
     }
 
     fn end(&mut self, which: impl Fn(DeviceLocation) -> bool) -> bool {
         let all = self.devices.iter_mut().chain(&mut self.contexts);
-        all.filter(|it| which(*it.0)).for_each(|it| *it.1 = Ended);
-        for it in self.things.values_mut().filter(|it| which(it.place)) {
+        all.filter(|pair| which(*pair.0)).for_each(|pair| *pair.1 = Ended);
+        for it in self.things.values_mut().filter(|thing| which(thing.place)) {
             (it.live, it.named) = (false, it.named.map(|_| false));
         }
         true

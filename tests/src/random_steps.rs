@@ -42,8 +42,8 @@ pub fn life(rng: &mut Rng<'_>) -> Vec<Step> {
             (1 + u32::from(rng.one_in(3)), 1 + u32::from(rng.one_in(3)));
         // Mostly something of that device, and recent: what is stale or another's is refused.
         let near: Vec<&String> =
-            given.iter().rev().filter(|it| it.0 == place).map(|it| &it.1).take(4).collect();
-        let all: Vec<&String> = given.iter().map(|it| &it.1).collect();
+            given.iter().rev().filter(|pair| pair.0 == place).map(|pair| &pair.1).take(4).collect();
+        let all: Vec<&String> = given.iter().map(|pair| &pair.1).collect();
         let pick = |rng: &mut Rng<'_>| {
             let from = if near.is_empty() || rng.one_in(4) { &all } else { &near };
             (!from.is_empty()).then(|| from[rng.of(from.len())].clone())
@@ -61,7 +61,7 @@ pub fn life(rng: &mut Rng<'_>) -> Vec<Step> {
                 let shared = (!all.is_empty()).then(|| all[rng.of(all.len())].clone());
                 shared.map(|shared| Action::Open { shared, name })
             }
-            19..24 => pick(rng).map(|it| destroy(rng, DestroyTarget::Resource(it))),
+            19..24 => pick(rng).map(|text| destroy(rng, DestroyTarget::Resource(text))),
             24..28 => {
                 let more = rng.of(3);
                 let names: Vec<String> = (0..=more).filter_map(|_| pick(rng)).collect();

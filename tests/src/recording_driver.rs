@@ -119,7 +119,7 @@ impl Keeper {
     fn run(&self, when: HookPoint, at: &mut Passive) -> DriverResult<()> {
         let hooks: Vec<Hook> = {
             let state = self.state();
-            state.hooks.iter().filter(|it| it.0 == when).map(|it| it.1.clone()).collect()
+            state.hooks.iter().filter(|pair| pair.0 == when).map(|pair| pair.1.clone()).collect()
         };
         hooks.iter().try_for_each(|it| it(self, at))
     }

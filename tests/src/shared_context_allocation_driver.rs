@@ -50,7 +50,7 @@ impl SharedContextAllocationDriver {
     }
 
     fn services(&self) -> DriverResult<Arc<KernelCallbacks>> {
-        self.state(|it| it.services.clone()).ok_or(DriverError::Invalid)
+        self.state(|state| state.services.clone()).ok_or(DriverError::Invalid)
     }
 }
 
@@ -60,7 +60,7 @@ impl Miniport for SharedContextAllocationDriver {
     }
 
     fn add_device(&self, at: &mut Passive, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
-        self.state(|it| it.services = Some(services.clone()));
+        self.state(|state| state.services = Some(services.clone()));
         self.driver.add_device(at, services)
     }
 
@@ -73,7 +73,7 @@ impl Miniport for SharedContextAllocationDriver {
     }
 
     fn remove_device(&self, at: &mut Passive) -> DriverResult<()> {
-        let services = self.state(|it| it.services.take());
+        let services = self.state(|state| state.services.take());
         drop(services);
         self.driver.remove_device(at)
     }
@@ -95,12 +95,12 @@ impl Miniport for SharedContextAllocationDriver {
             ..CreateContextAllocationArgs::default()
         };
         let shared = self.services()?.create_context_allocation(at, &order)?;
-        self.state(|it| it.shared.insert(device.word(), shared));
+        self.state(|state| state.shared.insert(device.word(), shared));
         Ok(device)
     }
 
     fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> DriverResult<()> {
-        let shared = self.state(|it| it.shared.remove(&device.word()));
+        let shared = self.state(|state| state.shared.remove(&device.word()));
         if let Some(shared) = shared {
             self.services()?.destroy_context_allocation(at, shared)?;
         }
@@ -115,7 +115,7 @@ impl Miniport for SharedContextAllocationDriver {
         word: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
         let context = self.driver.create_context(at, device, order, word)?;
-        let shared = self.state(|it| it.shared.get(&device.word()).copied());
+        let shared = self.state(|state| state.shared.get(&device.word()).copied());
         if let Some(shared) = shared {
             self.services()?.update_context_allocation(at, shared, b"one more context")?;
         }

@@ -20,7 +20,7 @@ pub struct Seen {
 /// A step without its names.
 fn kind(step: &Step) -> String {
     let text = step.to_string();
-    let plain = |it: &&str| !it.contains(|it: char| it.is_ascii_digit());
+    let plain = |text: &&str| !text.contains(|character: char| character.is_ascii_digit());
     text.split_whitespace().filter(plain).collect::<Vec<_>>().join(" ")
 }
 
@@ -75,9 +75,9 @@ impl Case {
         };
         let events = attempt(self.seed, |log| driver.plug(log), body)?;
         let verifier = verified(&events);
-        let ours = verifier.findings().iter().find(|it| it.component == Component::Kernel);
+        let ours = verifier.findings().iter().find(|finding| finding.component == Component::Kernel);
         seen.calls = driver.calls();
-        ours.map_or(Ok(seen), |it| Err(format!("{}: {}", it.rule.name(), it.message)))
+        ours.map_or(Ok(seen), |finding| Err(format!("{}: {}", finding.rule.name(), finding.message)))
     }
 
     /// The same without these steps, and without those that need what they give.
@@ -85,9 +85,9 @@ impl Case {
         let mut known: Vec<String> = Vec::new();
         let mut steps = self.steps.clone();
         steps.drain(from..(from + count).min(steps.len()));
-        steps.retain(|it| {
-            let told = it.used_names().iter().all(|name| known.iter().any(|it| it == name));
-            known.extend(it.defined_name().filter(|_| told).map(str::to_owned));
+        steps.retain(|step| {
+            let told = step.used_names().iter().all(|name| known.iter().any(|text| text == name));
+            known.extend(step.defined_name().filter(|_| told).map(str::to_owned));
             told
         });
         Self { steps, ..self.clone() }
@@ -122,13 +122,13 @@ impl Case {
     /// The same without these steps, if it fails still. The driver's call that fails moves along.
     fn without_if_failing(&self, from: usize, count: usize) -> Option<Self> {
         let fewer = self.without(from, count);
-        let calls = self.fault.map_or(0, |it| it.call);
-        let earlier = (0..calls).map(|it| Self {
-            fault: self.fault.map(|fault| Fault { call: fault.call - it, ..fault }),
+        let calls = self.fault.map_or(0, |fault| fault.call);
+        let earlier = (0..calls).map(|number| Self {
+            fault: self.fault.map(|fault| Fault { call: fault.call - number, ..fault }),
             ..fewer.clone()
         });
         let mut all = earlier.chain((calls == 0).then(|| fewer.clone()));
-        all.find(|it| it.fly().is_err())
+        all.find(|case| case.fly().is_err())
     }
 
     /// It as a file, with why it is one.
@@ -148,7 +148,7 @@ impl Case {
 /// Compares who is alive with who should be: to the last one once everything has settled.
 fn compare(testbed: &KernelTestbed, model: &Model, step: &Step) -> Result<(), String> {
     let census = testbed.kernel.live_objects();
-    let count = |kind: Kind| census.objects.iter().filter(|it| it.subject.kind == kind).count();
+    let count = |kind: Kind| census.objects.iter().filter(|live_object| live_object.subject.kind == kind).count();
     let kinds = [Kind::View, Kind::ResourceView, Kind::Context, Kind::Device];
     for (kind, expected) in kinds.into_iter().zip(model.alive()) {
         let (there, later) = (count(kind), matches!(kind, Kind::View | Kind::ResourceView));

@@ -105,11 +105,11 @@ impl Minidriver for Camera {
     }
 
     fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
-        let _ = self.services().and_then(|it| it.free_memory(frame.value()));
+        let _ = self.services().and_then(|services| services.free_memory(frame.value()));
     }
 
     fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
         // Every frame is home. What is left is the context.
-        let _ = self.services().and_then(|it| it.free_memory(allocator.value()));
+        let _ = self.services().and_then(|services| services.free_memory(allocator.value()));
     }
 }

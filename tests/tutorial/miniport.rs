@@ -61,7 +61,7 @@ impl Miniport for Keeper {
         _at: &mut Passive,
         args: DestroyAllocationArgs<'_>,
     ) -> DriverResult<Option<DriverResource>> {
-        self.words.free(args.allocations.map(|it| it.word()))?;
+        self.words.free(args.allocations.map(|driver_handle| driver_handle.word()))?;
         if let Some(ResourceDisposition::Destroy(resource)) = args.resource {
             self.words.free([resource.word()])?;
         }
@@ -83,6 +83,6 @@ impl Miniport for Keeper {
         _device: &DriverDevice,
         views: Drain<'_, DriverView>,
     ) -> DriverResult<()> {
-        self.words.free(views.map(|it| it.word()))
+        self.words.free(views.map(|driver_handle| driver_handle.word()))
     }
 }

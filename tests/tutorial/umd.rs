@@ -45,8 +45,8 @@ struct Made {
 
 impl UserDevice for Made {
     fn create_resource(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
-        let surface = |it: &Surface| {
-            let bytes = u64::from(it.width) * u64::from(it.height) * 4;
+        let surface = |surface: &Surface| {
+            let bytes = u64::from(surface.width) * u64::from(surface.height) * 4;
             NewAllocation {
                 private: describe(bytes.next_multiple_of(4096)),
                 ..NewAllocation::default()

@@ -10,12 +10,12 @@ const ADAPTERS: [&str; 4] = ["1", "0", "4", "6"];
 
 fn runtime() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| with_flags(|it| build_c("tests/c/fake_runtime.c", "fake_runtime", it)))
+    BUILT.get_or_init(|| with_flags(|texts| build_c("tests/c/fake_runtime.c", "fake_runtime", texts)))
 }
 
 fn driver(flaw: Option<&str>) -> PathBuf {
     let name = format!("faked-{}.so", flaw.unwrap_or("none"));
-    with_flags(|it| c_umd_with(flaw, &name, it))
+    with_flags(|texts| c_umd_with(flaw, &name, texts))
 }
 
 /// With a sanitizer, for one.

@@ -18,15 +18,15 @@ fn flown(umd: &Umd, below: &str, scenario: &'static Scenario, seed: u64) -> Flig
 #[test]
 fn the_good_one_keeps_every_rule() {
     let umd = load(None);
-    let all = SCENARIOS.iter().copied().flatten().filter(|it| it.needs == ["OpenAdapter"]);
-    let good: Vec<_> = all.filter(|it| it.breaks.is_empty()).collect();
+    let all = SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.needs == ["OpenAdapter"]);
+    let good: Vec<_> = all.filter(|scenario| scenario.breaks.is_empty()).collect();
     assert!(good.len() > 5, "these are all: {}", good.len());
     for scenario in good {
         for (below, seed) in BELOW.into_iter().zip(1..) {
             let flown = flown(&umd, below, scenario, seed);
             let (name, findings) = (scenario.name, &flown.findings);
             // Only where the kernel renames does it lock beside its other work.
-            let beside = |it: &String| it.starts_with("pfnLockAsync");
+            let beside = |text: &String| text.starts_with("pfnLockAsync");
             if below != "softgpu-allocation-lists" && flown.needs.iter().any(beside) {
                 continue;
             }
@@ -63,9 +63,9 @@ fn each_flaw_breaks_its_rule_and_nobody_else_is_blamed() {
         for (below, seed) in BELOW.into_iter().zip(1..) {
             let flown = flown(&umd, below, scenario, seed);
             let (found, rule) = (&flown.findings, breaks(flaw));
-            let named = found.iter().any(|it| it.rule == rule);
+            let named = found.iter().any(|finding| finding.rule == rule);
             assert!(named, "{flaw} on {below}: no {} in {found:#?}", rule.name());
-            let other = found.iter().find(|it| it.component != Component::Umd);
+            let other = found.iter().find(|finding| finding.component != Component::Umd);
             assert!(other.is_none(), "{flaw} on {below}: {other:#?}");
         }
     }

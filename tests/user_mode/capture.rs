@@ -34,21 +34,21 @@ fn first_pin(stream: &Stream) -> PinId {
 }
 
 fn good() -> impl Iterator<Item = &'static ListedStream> {
-    STREAMS.iter().copied().flatten().filter(|it| it.breaks.is_empty())
+    STREAMS.iter().copied().flatten().filter(|listed_stream| listed_stream.breaks.is_empty())
 }
 
 fn bad() -> impl Iterator<Item = &'static ListedStream> {
-    STREAMS.iter().copied().flatten().filter(|it| !it.breaks.is_empty())
+    STREAMS.iter().copied().flatten().filter(|listed_stream| !listed_stream.breaks.is_empty())
 }
 
 fn scenarios() -> impl Iterator<Item = &'static Scenario> {
-    SCENARIOS.iter().copied().flatten().filter(|it| it.streams() && it.breaks.is_empty())
+    SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.streams() && scenario.breaks.is_empty())
 }
 
 /// Nothing is wrong, and nothing is left. Frames in device memory are for those who offer them.
 fn assert_clean(flown: &FlightResult, what: &str) {
     let device_memory = flown.scenario == "ks-video-memory"
-        && flown.needs.iter().all(|it| it.contains("the other side") && it.contains("device"));
+        && flown.needs.iter().all(|text| text.contains("the other side") && text.contains("device"));
     let fine = flown.outcome == Outcome::Clean || device_memory && flown.findings.is_empty();
     assert!(fine, "{what}: {}", flown.report());
     assert_eq!(flown.live.count(), 0, "{what}: {}", flown.live);
@@ -98,12 +98,12 @@ fn frames_have_the_right_pattern_and_rising_time_stamps() {
 fn a_bad_minidriver_is_named_by_its_rule_first() {
     let mut wrong = Vec::new();
     for driver in bad() {
-        let all = scenarios().flat_map(|it| {
-            let flown = flown(driver.name, it.name, 1);
-            flown.findings.into_iter().map(move |found| (it.name, found))
+        let all = scenarios().flat_map(|scenario| {
+            let flown = flown(driver.name, scenario.name, 1);
+            flown.findings.into_iter().map(move |found| (scenario.name, found))
         });
         let all: Vec<_> = all.collect();
-        if all.first().map(|it| it.1.rule) != driver.breaks.first().copied() {
+        if all.first().map(|pair| pair.1.rule) != driver.breaks.first().copied() {
             wrong.push(format!("{} is first named by {:?}", driver.name, all.first()));
         }
         for (scenario, it) in all {
@@ -121,7 +121,7 @@ fn a_bad_minidriver_is_named_when_threads_run_side_by_side() {
     for driver in bad() {
         let named = scenarios().any(|scenario| {
             let flown = flown(driver.name, scenario.name, HostKind::Threaded);
-            flown.findings.iter().any(|it| driver.breaks.contains(&it.rule))
+            flown.findings.iter().any(|finding| driver.breaks.contains(&finding.rule))
         });
         assert!(named, "{} is not named", driver.name);
     }
@@ -143,7 +143,7 @@ fn frames_come_and_go_at_both_levels_under_pressure() {
             "ks-state-transitions",
             HostKind::DeterministicPressure(seed),
         );
-        named.extend(waits.findings.iter().map(|it| it.rule));
+        named.extend(waits.findings.iter().map(|finding| finding.rule));
     }
     let (low, both) = ([Irql::Passive], [Irql::Passive, Irql::Dispatch]);
     for (entry, wanted) in [
@@ -160,7 +160,7 @@ fn frames_come_and_go_at_both_levels_under_pressure() {
 #[test]
 fn a_bad_client_is_named() {
     let flown = flown("capture", "ks-close-filter-before-pin", 1);
-    let found: Vec<_> = flown.findings.iter().map(|it| (it.rule, it.component)).collect();
+    let found: Vec<_> = flown.findings.iter().map(|finding| (finding.rule, finding.component)).collect();
     assert_eq!(found, [(RuleId::KS_PIN_013, Component::Client)]);
 }
 
@@ -169,11 +169,11 @@ fn frames_in_video_memory_are_allocations_and_go_with_their_allocator() {
     for seed in 0..20 {
         let flown = flown("capture", "ks-video-memory", seed);
         assert_eq!(flown.outcome, Outcome::Clean, "{}", flown.report());
-        let count = |name: &str| flown.events.iter().filter(|it| it.kind.name() == name).count();
+        let count = |name: &str| flown.events.iter().filter(|event| event.kind.name() == name).count();
         assert_eq!((count("allocation.created"), count("allocation.destroyed")), (3, 3));
         assert_eq!((count("frame.created"), count("frame.freed")), (3, 3));
         let destroys = flown.events.iter().filter(
-            |it| matches!(&it.kind, EventKind::Enter { call } if call == "D3DKMTDestroyAllocation2"),
+            |event| matches!(&event.kind, EventKind::Enter { call } if call == "D3DKMTDestroyAllocation2"),
         );
         assert_eq!(destroys.count(), 3, "each by itself");
         assert_eq!(flown.live.count(), 0, "{}", flown.live);
@@ -354,7 +354,7 @@ fn assert_quiet(events: &[Event], but: &[RuleId], what: &str) {
     order(events).unwrap_or_else(|why| panic!("{what}: {why}"));
     let verifier = verified(events);
     windtunnel::keep_tally(verifier.rule_counts());
-    let loud = verifier.findings().iter().find(|it| !but.contains(&it.rule));
+    let loud = verifier.findings().iter().find(|finding| !but.contains(&finding.rule));
     assert_eq!(loud, None, "{what}");
 }
 
@@ -401,7 +401,7 @@ fn stop_close_and_removal_at_every_call_leave_nothing() {
         ("table-capture", 2),
         ("table-capture-default-allocator", 1),
     ];
-    let all = flown.into_iter().flat_map(|it| BLOWS.map(|blow| (it, blow)));
+    let all = flown.into_iter().flat_map(|pair| BLOWS.map(|blow| (pair, blow)));
     for ((name, seeds), (end, blow)) in all {
         let driver = find_stream(name).unwrap();
         at_every_call(seeds, |seed, n, count| {

@@ -33,7 +33,7 @@ fn told_on(
     story: impl FnOnce(&KernelTestbed, &mut Passive),
 ) -> Vec<Event> {
     let _alone = start(set);
-    let make = drivers::find(driver).map(|it| it.make);
+    let make = drivers::find(driver).map(|listed| listed.make);
     let make = make.unwrap_or_else(|| panic!("the driver is in the list"));
     let events = run(on, make, story);
     let it = state();
@@ -64,7 +64,7 @@ fn close(at: &mut Passive, client: &Client, kernel: u32) {
 
 /// How often an entry is said to be missing.
 fn absent(events: &[Event], slot: &str) -> usize {
-    let is = |it: &&Event| matches!(&it.kind, EventKind::EntryMissing { name } if name == slot);
+    let is = |event: &&Event| matches!(&event.kind, EventKind::EntryMissing { name } if name == slot);
     events.iter().filter(is).count()
 }
 
@@ -73,7 +73,7 @@ fn a_hostile_driver_is_answered_wherever_it_is() {
     let drivers = ["softgpu-allocation-lists", "softgpu-gpummu", "softgpu-memory"];
     let orders =
         [HostKind::Deterministic(1), HostKind::DeterministicPressure(1), HostKind::Threaded];
-    for (driver, on) in drivers.into_iter().flat_map(|it| orders.map(|on| (it, on))) {
+    for (driver, on) in drivers.into_iter().flat_map(|text| orders.map(|on| (text, on))) {
         let events = told_on(
             driver,
             on,
@@ -108,7 +108,7 @@ fn a_hostile_driver_is_answered_wherever_it_is() {
         );
         // Every trap was stepped into, and said its name.
         let traps = D3DDDI_DEVICECALLBACKS::SLOTS.iter().chain(D3DDDI_ADAPTERCALLBACKS::SLOTS);
-        for slot in traps.filter(|it| !is_served(it)) {
+        for slot in traps.filter(|text| !is_served(text)) {
             assert!(absent(&events, slot) > 0, "{slot} is not said to be missing");
         }
     }
@@ -126,7 +126,7 @@ fn who_asks_for_the_hardware_with_the_later_callback_has_asked() {
     });
     assert_eq!(absent(&events, "pfnQueryAdapterInfoCb2"), 1);
     let all = verified(&events);
-    let rules: Vec<RuleId> = all.findings().iter().map(|it| it.rule).collect();
+    let rules: Vec<RuleId> = all.findings().iter().map(|finding| finding.rule).collect();
     assert!(!rules.contains(&RuleId::UMD_ADAPTER_003), "{rules:?}");
 }
 
@@ -144,7 +144,7 @@ fn an_adapter_that_is_not_opened_says_why() {
         let set = |state: &mut Board| state.open_behaviour = open_behaviour;
         told(HostKind::Deterministic(1), set, |wing, at| {
             let (client, kernel, adapter) = opened(wing, at);
-            let not = adapter.map(drop).map_err(|it| (it.result, it.reason.contains(why)));
+            let not = adapter.map(drop).map_err(|error| (error.result, error.reason.contains(why)));
             assert_eq!(not, Err((result, true)), "{open_behaviour:?}");
             close(at, &client, kernel);
         });
@@ -153,7 +153,7 @@ fn an_adapter_that_is_not_opened_says_why() {
     let set = |state: &mut Board| state.open_behaviour = OpenBehaviour::WithNoCloseAdapter;
     told(HostKind::Deterministic(1), set, |wing, at| {
         let (client, kernel, adapter) = opened(wing, at);
-        assert_eq!(adapter.map(|it| it.close()).ok(), Some(Ok(())));
+        assert_eq!(adapter.map(|adapter| adapter.close()).ok(), Some(Ok(())));
         close(at, &client, kernel);
     });
 }
@@ -203,7 +203,7 @@ fn a_function_that_panics_is_blamed_and_the_call_fails() {
     for (slot, called) in CALLS.iter().copied() {
         let (answer, events) = one_call(|state| state.panics = Some(slot), (slot, called));
         let verifier = verified(&events);
-        let crash = verifier.findings().iter().find(|it| it.rule == RuleId::WT_CRASH_001);
+        let crash = verifier.findings().iter().find(|finding| finding.rule == RuleId::WT_CRASH_001);
         let crash = crash.unwrap_or_else(|| panic!("{slot}: nobody is blamed"));
         assert_eq!(answer, Err(E_FAIL), "{slot}");
         assert_eq!(
@@ -237,7 +237,7 @@ fn one_that_panics_where_there_is_no_device_is_blamed_too() {
             close(at, &client, kernel);
         });
         let verifier = verified(&events);
-        let crash = verifier.findings().iter().find(|it| it.rule == RuleId::WT_CRASH_001);
-        assert_eq!(crash.map(|it| it.component), Some(Component::Umd), "{slot}");
+        let crash = verifier.findings().iter().find(|finding| finding.rule == RuleId::WT_CRASH_001);
+        assert_eq!(crash.map(|finding| finding.component), Some(Component::Umd), "{slot}");
     }
 }

@@ -134,7 +134,7 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
             }
         }
         self.last += 1;
-        let made = made.allocations.into_iter().map(|it| (it, u32::from(WAY == MAPS))).collect();
+        let made = made.allocations.into_iter().map(|number| (number, u32::from(WAY == MAPS))).collect();
         self.resources.insert(self.last, (order.runtime, made));
         Ok(self.last)
     }
@@ -197,7 +197,7 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
             return gpu_wait;
         }
         if let Some((context, queue)) = self.work {
-            let all = self.resources.values().flat_map(|it| it.1.iter().map(|it| it.0));
+            let all = self.resources.values().flat_map(|entry| entry.1.iter().map(|pair| pair.0));
             let all: Vec<D3DKMT_HANDLE> = all.collect();
             let paged = self.callbacks.make_resident(queue.queue, &all, 0)?;
             self.callbacks.wait_from_gpu(context, &[(queue.fence, paged.value)])?;
@@ -224,11 +224,11 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
                 let mut all =
                     [NewAllocation { private: describe(4096), ..NewAllocation::default() }];
                 let made = self.callbacks.allocate(*runtime, &[], &mut all)?;
-                *list = made.allocations.into_iter().map(|it| (it, 0)).collect();
+                *list = made.allocations.into_iter().map(|number| (number, 0)).collect();
             }
         }
         if WAY == TRIMS {
-            self.resources.values().try_for_each(|it| self.release(it.0))?;
+            self.resources.values().try_for_each(|pair| self.release(pair.0))?;
             self.bare = true;
         }
         Ok(())
@@ -265,7 +265,7 @@ fn told(
 /// Who is accused of what.
 fn accused(events: &[Event]) -> Vec<(Component, RuleId, String)> {
     let all = verified(events);
-    all.findings().iter().map(|it| (it.component, it.rule, it.message.clone())).collect()
+    all.findings().iter().map(|finding| (finding.component, finding.rule, finding.message.clone())).collect()
 }
 
 fn good<T>(answer: Result<T, HRESULT>) -> T {
@@ -354,7 +354,7 @@ fn whatever_a_submission_is_refused_for_there_are_buffers_to_go_on_with() {
             assert!(app.device.cancel_failure());
             let _ = app.device.flush(at); // A packet with nothing in it may be refused.
         });
-    let rules: Vec<RuleId> = accused(&events).into_iter().map(|it| it.1).collect();
+    let rules: Vec<RuleId> = accused(&events).into_iter().map(|entry| entry.1).collect();
     assert!(!rules.contains(&RuleId::WT_CRASH_001), "{rules:?}");
 
     let umd = drivers::umd_from_rust::<Plain<MISNAMES>>();
@@ -362,7 +362,7 @@ fn whatever_a_submission_is_refused_for_there_are_buffers_to_go_on_with() {
         told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
             assert_eq!(app.device.flush(at), Err(E_INVALIDARG));
         });
-    let rules: Vec<RuleId> = accused(&events).into_iter().map(|it| it.1).collect();
+    let rules: Vec<RuleId> = accused(&events).into_iter().map(|entry| entry.1).collect();
     assert_eq!(rules, [RuleId::UMD_SUBMIT_006]);
 }
 
@@ -421,7 +421,7 @@ fn a_second_lock_that_shows_nothing_has_failed() {
             good(app.device.unlock(at, (one, 0)));
             assert_eq!(app.device.destroy_resource(at, one), Ok(()));
         });
-    let rules: Vec<RuleId> = accused(&events).into_iter().map(|it| it.1).collect();
+    let rules: Vec<RuleId> = accused(&events).into_iter().map(|entry| entry.1).collect();
     assert_eq!(rules, [RuleId::UMD_LOCK_001]);
 }
 
@@ -538,7 +538,7 @@ fn what_an_application_drops_while_it_uses_it_is_not_its_drivers_fault() {
             assert_eq!(device.live_objects(), 0);
         });
         let said = accused(&events);
-        assert!(said.iter().all(|it| it.0 == Component::Client), "{on:?}: {said:?}");
+        assert!(said.iter().all(|entry| entry.0 == Component::Client), "{on:?}: {said:?}");
     }
 }
 
@@ -557,7 +557,7 @@ fn whoever_waits_for_a_driver_that_never_returns_is_answered() {
                 good(device.destroy(at));
             });
         let said = accused(&events);
-        assert!(said.iter().any(|it| it.1 == RuleId::WT_STUCK_001), "seed {seed}: {said:?}");
+        assert!(said.iter().any(|entry| entry.1 == RuleId::WT_STUCK_001), "seed {seed}: {said:?}");
     }
 }
 

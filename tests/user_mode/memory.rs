@@ -91,7 +91,7 @@ impl UserDevice for Peeking {
     fn create_resource(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
         self.last += 1;
         let mut allocation = 0;
-        if let Some(memory) = order.surfaces.first().and_then(|it| it.memory) {
+        if let Some(memory) = order.surfaces.first().and_then(|surface| surface.memory) {
             demand(open(&memory) && !memory.write(memory.len(), &[1]))?;
             self.over.push(memory); // It is there until the resource is destroyed.
         } else {

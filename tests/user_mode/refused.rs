@@ -229,7 +229,7 @@ fn what_two_threads_end_ends_once() {
             for end in [spawn(1), spawn(2)] {
                 wing.host.park(at, &end, None);
             }
-            let mut answers: Vec<_> = heard.try_iter().map(|it| it.1).collect();
+            let mut answers: Vec<_> = heard.try_iter().map(|pair| pair.1).collect();
             answers.sort();
             assert_eq!(answers, [Ok(()), Err(E_INVALIDARG)], "{on:?}");
             assert_eq!(device.live_objects(), 0);

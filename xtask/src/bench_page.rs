@@ -23,7 +23,7 @@ pub(crate) fn run() -> Result<(), String> {
     let said = String::from_utf8_lossy(&told.stdout);
     print!("{said}");
     // What stands above the first table is said by the page in its own words.
-    let tables = said.find("| what |").and_then(|it| said.get(it..));
+    let tables = said.find("| what |").and_then(|index| said.get(index..));
     let tables = tables.ok_or_else(|| "there is no table in what it said".to_owned())?;
     let (rows, goals) = tables.trim_end().rsplit_once("\n\n").unwrap_or((tables.trim_end(), ""));
     let page = format!("{before}{FROM}\n{goals}\n\n{rows}\n\n{TO}{after}");

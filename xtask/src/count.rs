@@ -84,7 +84,7 @@ fn file() -> PathBuf {
 }
 
 fn read(text: &str, watch: &str) -> Option<u64> {
-    let line = text.lines().find_map(|it| it.strip_prefix(watch)?.strip_prefix(' '))?;
+    let line = text.lines().find_map(|text| text.strip_prefix(watch)?.strip_prefix(' '))?;
     line.trim().parse().ok()
 }
 
@@ -93,7 +93,7 @@ fn there() -> bool {
     let starts = || {
         let mut asked = Command::new("valgrind");
         let asked = asked.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        asked.is_ok_and(|it| it.success())
+        asked.is_ok_and(|exit_status| exit_status.success())
     };
     if starts() {
         return true;
@@ -117,7 +117,7 @@ fn collected(watch: &str, pairs: u64) -> Result<u64, String> {
     run.args(["--package", "windtunnel-cost", "--bin", "pairs", "--", watch, &pairs.to_string()]);
     let told = run.output().map_err(|reason| format!("{run:?} did not start: {reason}"))?;
     let said = String::from_utf8_lossy(&told.stderr);
-    let number = said.lines().find_map(|it| it.split_once("Collected :")?.1.trim().parse().ok());
+    let number = said.lines().find_map(|text| text.split_once("Collected :")?.1.trim().parse().ok());
     number.filter(|_| told.status.success()).ok_or_else(|| format!("{run:?} said:\n{said}"))
 }
 

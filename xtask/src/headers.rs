@@ -25,7 +25,7 @@ pub(crate) fn run() -> Result<(), String> {
 /// Each header, and where it is.
 fn generate() -> Result<[(PathBuf, String); 2], String> {
     let source = |name: &str| read::file(&root().join(format!("crates/abi/src/{name}.rs")));
-    let all = |names: &[&str]| names.iter().map(|it| source(it)).collect::<Result<Vec<_>, _>>();
+    let all = |names: &[&str]| names.iter().map(|text| source(text)).collect::<Result<Vec<_>, _>>();
     let (types, statuses, results) = (source("types")?, source("status")?, source("hresult")?);
     let entries = read::entries()?;
     let files =

@@ -38,7 +38,7 @@ fn fuzzer(name: &str, seconds: u32) -> Result<Command, String> {
     let mut fuzz = cargo(&["fuzz", "run", "--sanitizer", "none", "--target-dir"]);
     fuzz.arg(target().join("fuzz/build")).arg(name).arg(corpus);
     let kept = root().join("fuzz/corpus").join(name);
-    fuzz.args(Some(kept).filter(|it| it.exists()));
+    fuzz.args(Some(kept).filter(|path| path.exists()));
     fuzz.arg("--").arg(format!("-max_total_time={seconds}")).arg("-verbosity=0");
     fuzz.arg(format!("-artifact_prefix={}/", work.display()));
     fuzz.args(["-len_control=0", "-max_len=400", "-print_final_stats=1"]);
@@ -48,7 +48,7 @@ fn fuzzer(name: &str, seconds: u32) -> Result<Command, String> {
 
 fn install_fuzzer() -> Result<(), String> {
     let there = cargo(&["fuzz", "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if there.is_ok_and(|it| it.success()) {
+    if there.is_ok_and(|exit_status| exit_status.success()) {
         return Ok(());
     }
     println!("cargo fuzz is missing: installing cargo-fuzz with cargo");

@@ -143,9 +143,9 @@ impl Total {
     /// Counts a line like `test result: ok. 10 passed; 0 failed; …`.
     fn add(&mut self, line: &str) {
         let Some(result) = line.strip_prefix("test result: ") else { return };
-        let words: Vec<&str> = result.split([' ', ';', '.']).filter(|it| !it.is_empty()).collect();
+        let words: Vec<&str> = result.split([' ', ';', '.']).filter(|text| !text.is_empty()).collect();
         let before = |name| {
-            let place = words.iter().position(|it| *it == name)?;
+            let place = words.iter().position(|text| *text == name)?;
             words.get(place.checked_sub(1)?)?.parse::<u64>().ok()
         };
         self.passed += before("passed").unwrap_or(0);
@@ -156,7 +156,7 @@ impl Total {
 /// Installs a component of the toolchain if it is missing, and says so first.
 fn install(tool: &str, component: &str) -> Result<(), String> {
     let there = cargo(&[tool, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if there.is_ok_and(|it| it.success()) {
+    if there.is_ok_and(|exit_status| exit_status.success()) {
         return Ok(());
     }
     println!("cargo {tool} is missing: installing {component} with rustup");
@@ -167,7 +167,7 @@ fn install(tool: &str, component: &str) -> Result<(), String> {
 fn install_program(name: &str) -> Result<(), String> {
     let there =
         Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if there.is_ok_and(|it| it.success()) {
+    if there.is_ok_and(|exit_status| exit_status.success()) {
         return Ok(());
     }
     println!("{name} is missing: installing it with apt-get");

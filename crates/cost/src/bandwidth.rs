@@ -31,7 +31,7 @@ pub(crate) fn measure(
     extent: &BenchSize,
     said: &mut dyn FnMut(MemoryRow),
 ) -> Result<(), MeasureError> {
-    for (what, size) in KINDS.into_iter().filter(|it| extent.asks(it.0)) {
+    for (what, size) in KINDS.into_iter().filter(|pair| extent.asks(pair.0)) {
         let live = ALL / size;
         let (number, copied) = numbers(size, live, extent)?;
         let beside = vec![("memcpy", copied)];
@@ -80,7 +80,7 @@ fn numbers(size: usize, live: usize, extent: &BenchSize) -> Result<(f64, f64), M
             return Err(MeasureError("hardware that does not fault".to_owned()));
         }
         // Bytes a nanosecond are billions a second; each goes out and comes in.
-        let speed = |it| 1.0 / nanoseconds_each(it, 2 * ALL);
+        let speed = |durations| 1.0 / nanoseconds_each(durations, 2 * ALL);
         Ok((speed(ours), speed(plain)))
     });
     flight_result.map_err(|reason| MeasureError(format!("a flight to end: {reason:?}")))?

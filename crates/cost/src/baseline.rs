@@ -42,7 +42,7 @@ impl Maker<()> for &Baseline {
     fn create(&mut self, _at: &mut ()) -> Result<Name, MeasureError> {
         let object = Some(Arc::new([0xa5; 256]));
         let mut slab = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let page = slab.segment.as_mut().and_then(|it| it.allocate(1));
+        let page = slab.segment.as_mut().and_then(|allocator| allocator.allocate(1));
         if slab.segment.is_some() && page.is_none() {
             return Err(MeasureError("a segment with a free page".to_owned()));
         }

@@ -31,45 +31,45 @@ pub fn bench(
     push_row: &mut dyn FnMut(&str),
 ) -> Result<BenchReport, MeasureError> {
     let mut first = true;
-    let rows = measure::measure(extent, &mut |it| {
+    let rows = measure::measure(extent, &mut |row| {
         if std::mem::take(&mut first) {
             push_row(&head(extent));
         }
-        push_row(&line(it));
+        push_row(&line(row));
     })?;
     let mut first = true;
-    let memory = memory::measure(extent, &mut |it| {
+    let memory = memory::measure(extent, &mut |memory_row| {
         if std::mem::take(&mut first) {
             push_row(if rows.is_empty() { "" } else { "\n" });
             push_row(MEMORY_HEAD);
         }
-        push_row(&memory_line(it));
+        push_row(&memory_line(memory_row));
     })?;
     let mut first = true;
-    let work = work::measure(extent, &mut |it| {
+    let work = work::measure(extent, &mut |work_row| {
         if std::mem::take(&mut first) {
             push_row(if rows.is_empty() && memory.is_empty() { "" } else { "\n" });
             push_row(WORK_HEAD);
         }
-        push_row(&work_line(it));
+        push_row(&work_line(work_row));
     })?;
     let mut first = true;
     let none = rows.is_empty() && memory.is_empty() && work.is_empty();
-    let through = umd_calls::measure(extent, &mut |it| {
+    let through = umd_calls::measure(extent, &mut |umd_row| {
         if std::mem::take(&mut first) {
             push_row(if none { "" } else { "\n" });
             push_row(THROUGH_HEAD);
         }
-        push_row(&through_line(it));
+        push_row(&through_line(umd_row));
     })?;
     let mut first = true;
     let none = none && through.is_empty();
-    let streams = streaming::measure(extent, &mut |it| {
+    let streams = streaming::measure(extent, &mut |stream_row| {
         if std::mem::take(&mut first) {
             push_row(if none { "" } else { "\n" });
             push_row(STREAM_HEAD);
         }
-        push_row(&stream_line(it));
+        push_row(&stream_line(stream_row));
     })?;
     if none && streams.is_empty() {
         return Err(MeasureError(

@@ -15,8 +15,8 @@ impl Span {
 
     /// From the first start to the last end.
     pub(crate) fn union(spans: &[Span]) -> Duration {
-        let start = spans.iter().map(|it| it.0).min();
-        let end = spans.iter().map(|it| it.1).max();
+        let start = spans.iter().map(|span| span.0).min();
+        let end = spans.iter().map(|span| span.1).max();
         start.zip(end).map(|(start, end)| end - start).unwrap_or_default()
     }
 }
@@ -43,7 +43,7 @@ pub(crate) fn run_in_parallel<T: Send>(
         };
         let threads: Vec<_> = clients.iter_mut().map(spawn).collect();
         let panicked = |_| Err(MeasureError("a thread that does not panic".to_owned()));
-        threads.into_iter().map(|it| it.join().unwrap_or_else(panicked)).collect()
+        threads.into_iter().map(|scoped_join_handle| scoped_join_handle.join().unwrap_or_else(panicked)).collect()
     });
     Ok(Span::union(&spans?))
 }

@@ -76,7 +76,7 @@ mod tests {
     fn what_is_kept_is_counted_and_what_goes_is_not() {
         // Other tests may allocate a little meanwhile.
         let near = |bytes: Option<isize>, blocks: usize| {
-            bytes.is_some_and(|it| it.abs_diff((blocks * BLOCK).cast_signed()) < BLOCK / 2)
+            bytes.is_some_and(|value| value.abs_diff((blocks * BLOCK).cast_signed()) < BLOCK / 2)
         };
         let (kept, bytes) = bytes_added(|| vec![1_u8; BLOCK]);
         assert!(near(bytes, 1), "{bytes:?}");

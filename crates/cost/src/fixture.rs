@@ -60,7 +60,7 @@ impl Site {
         }
         let private =
             if kind.driver == Driver::Idle { vec![0xa5; PRIVATE] } else { format::describe(4096) };
-        let watcher = EventWatcher::of(kind.watch, log).map(|it| Arc::new(Mutex::new(it)));
+        let watcher = EventWatcher::of(kind.watch, log).map(|event_watcher| Arc::new(Mutex::new(event_watcher)));
         Ok(Self { kernel, adapter, private, watcher })
     }
 
@@ -151,8 +151,8 @@ impl EventWatcher {
     /// A watched run that was not clean is no measurement.
     pub(crate) fn end(&mut self) -> Result<(), MeasureError> {
         self.look();
-        let finding = self.verifier.as_ref().and_then(|it| it.findings().first());
-        finding.map_or(Ok(()), |it| Err(MeasureError(format!("no finding; {}", it.message))))
+        let finding = self.verifier.as_ref().and_then(|verifier| verifier.findings().first());
+        finding.map_or(Ok(()), |finding| Err(MeasureError(format!("no finding; {}", finding.message))))
     }
 
     pub(crate) fn look(&mut self) {

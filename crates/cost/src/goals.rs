@@ -32,7 +32,7 @@ impl Goal {
 
     /// Whether every number is; `None` without numbers.
     pub fn met(&self) -> Option<bool> {
-        let all = self.cells.iter().all(|it| self.met_by(it.2));
+        let all = self.cells.iter().all(|entry| self.met_by(entry.2));
         (!self.cells.is_empty()).then_some(all)
     }
 }
@@ -44,8 +44,8 @@ pub fn goals(rows: &[Row]) -> Vec<Goal> {
     };
     let at_most = |what, wanted, number: &Number<'_>| goal(what, (wanted, false), rows, number);
     let at_least = |what, wanted, number: &Number<'_>| goal(what, (wanted, true), rows, number);
-    let to_bare = |it: &GoalRows<'_>| it.of(OFF).map(|it| it.pair / it.bare);
-    let bytes = |it: &GoalRows<'_>| it.of(OFF)?.bytes;
+    let to_bare = |goal_rows: &GoalRows<'_>| goal_rows.of(OFF).map(|row| row.pair / row.bare);
+    let bytes = |goal_rows: &GoalRows<'_>| goal_rows.of(OFF)?.bytes;
     vec![
         at_most("checks off: times the bare floor", 6.0, &to_bare),
         at_most("verifier on: times checks off", 2.0, &times(VERIFIER, OFF)),
@@ -54,9 +54,9 @@ pub fn goals(rows: &[Row]) -> Vec<Goal> {
         at_most("trace on, two threads", 1.5, &times(FREE_TWO_TRACE, FREE_TWO)),
         at_most("C library: times the same through Rust", 1.3, &times(C, RUST)),
         at_most("C library, two threads", 1.3, &times(C_TWO, RUST_TWO)),
-        at_most("times the bare floor: times that at the fewest live", 2.0, &|it| {
-            let fewest = rows.iter().map(|it| it.live).min().filter(|few| *few != it.live)?;
-            Some(to_bare(it)? / to_bare(&GoalRows { live: fewest, ..*it })?)
+        at_most("times the bare floor: times that at the fewest live", 2.0, &|goal_rows| {
+            let fewest = rows.iter().map(|row| row.live).min().filter(|few| *few != goal_rows.live)?;
+            Some(to_bare(goal_rows)? / to_bare(&GoalRows { live: fewest, ..*goal_rows })?)
         }),
         at_least("two threads: times the throughput of one", 1.6, &times(FREE, FREE_TWO)),
         at_most("bytes for each that lives, checks off", 400.0, &bytes),
@@ -73,7 +73,7 @@ struct GoalRows<'a> {
 
 impl GoalRows<'_> {
     fn of(&self, what: &str) -> Option<&Row> {
-        self.rows.iter().find(|it| (it.what, it.live, it.dies) == (what, self.live, self.dies))
+        self.rows.iter().find(|row| (row.what, row.live, row.dies) == (what, self.live, self.dies))
     }
 }
 
@@ -88,11 +88,11 @@ fn goal(
 ) -> Goal {
     let mut cells: Vec<(usize, &'static str, f64)> = Vec::new();
     for row in rows {
-        if cells.iter().any(|it| (it.0, it.1) == (row.live, row.dies)) {
+        if cells.iter().any(|entry| (entry.0, entry.1) == (row.live, row.dies)) {
             continue;
         }
         let place = GoalRows { rows, live: row.live, dies: row.dies };
-        cells.extend(number(&place).map(|it| (row.live, row.dies, it)));
+        cells.extend(number(&place).map(|value| (row.live, row.dies, value)));
     }
     Goal { what, wanted, least, cells }
 }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     fn find<'a>(goals: &'a [Goal], start: &str) -> &'a Goal {
-        goals.iter().find(|it| it.what.starts_with(start)).expect("a goal")
+        goals.iter().find(|goal| goal.what.starts_with(start)).expect("a goal")
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(crate) fn measure(
 ) -> Result<Vec<Row>, MeasureError> {
     let mut rows = Vec::new();
     for live in &extent.live {
-        for kind in KINDS.iter().filter(|it| extent.asks(it.what)) {
+        for kind in KINDS.iter().filter(|kind| extent.asks(kind.what)) {
             let measured = rows_of(kind, *live, extent)?;
             measured.iter().for_each(&mut *text);
             rows.extend(measured);
@@ -88,7 +88,7 @@ fn rows_of(kind: &Kind, live: usize, extent: &BenchSize) -> Result<Vec<Row>, Mea
                 }
                 let mut pairs = ParallelClients { host, at, clients };
                 let rows = run.rows(&mut pairs)?;
-                let clients: Vec<Part> = pairs.clients.drain(..).map(|it| it.0).collect();
+                let clients: Vec<Part> = pairs.clients.drain(..).map(|pair| pair.0).collect();
                 fixture.close(pairs.at, &clients)?;
                 Ok(rows)
             };
@@ -101,7 +101,7 @@ fn rows_of(kind: &Kind, live: usize, extent: &BenchSize) -> Result<Vec<Row>, Mea
             }
             let mut pairs = CLibraryClients { clients };
             let rows = run.rows(&mut pairs)?;
-            pairs.clients.into_iter().try_for_each(|it| it.0.close())?;
+            pairs.clients.into_iter().try_for_each(|pair| pair.0.close())?;
             Ok(rows)
         }
     }
@@ -119,7 +119,7 @@ impl Run<'_> {
         let (filled, bytes) = bytes_added(|| pairs.fill());
         filled?;
         let mut floors = Baselines::new(self.live, self.kind.threads)?;
-        [false, true].into_iter().map(|it| self.row(pairs, &mut floors, it, bytes)).collect()
+        [false, true].into_iter().map(|flag| self.row(pairs, &mut floors, flag, bytes)).collect()
     }
 
     fn row(
@@ -140,11 +140,11 @@ impl Run<'_> {
         }
         #[expect(clippy::cast_precision_loss, reason = "there are not that many")]
         let (per_pair, live) = (extent.pairs as f64, self.live as f64);
-        let [pair, bare, composite] = times.map(|it| median(it).as_secs_f64() * 1e9 / per_pair);
+        let [pair, bare, composite] = times.map(|durations| median(durations).as_secs_f64() * 1e9 / per_pair);
         let Kind { what, threads, .. } = *self.kind;
         let dies = if random { "random" } else { "oldest" };
         #[expect(clippy::cast_precision_loss, reason = "there are not that many")]
-        let bytes = bytes.map(|it| it as f64 / live);
+        let bytes = bytes.map(|value| value as f64 / live);
         Ok(Row { what, live: self.live, dies, threads, pair, bare, composite, bytes })
     }
 }
@@ -163,13 +163,13 @@ struct Alone<'a> {
 
 impl PairRunner for Alone<'_> {
     fn fill(&mut self) -> Result<(), MeasureError> {
-        self.rings.iter_mut().try_for_each(|it| it.fill(&mut self.part, self.at))
+        self.rings.iter_mut().try_for_each(|ring| ring.fill(&mut self.part, self.at))
     }
 
     fn turn(&mut self, random: bool, pairs: usize) -> Result<Duration, MeasureError> {
         let (part, at) = (&mut self.part, &mut *self.at);
         let mut rings = self.rings.iter_mut();
-        timed(|| rings.try_for_each(|it| it.pairs(part, at, random, pairs))).map(Span::duration)
+        timed(|| rings.try_for_each(|ring| ring.pairs(part, at, random, pairs))).map(Span::duration)
     }
 }
 

@@ -37,7 +37,7 @@ impl MemoryRow {
 
     /// Times the best of the others.
     pub fn times(&self) -> Option<f64> {
-        let others = self.beside.iter().map(|it| it.1);
+        let others = self.beside.iter().map(|pair| pair.1);
         let best = others.reduce(if self.least() { f64::max } else { f64::min })?;
         Some(self.number / best)
     }
@@ -55,9 +55,9 @@ pub(crate) fn measure(
     said: &mut dyn FnMut(&MemoryRow),
 ) -> Result<Vec<MemoryRow>, MeasureError> {
     let mut rows = Vec::new();
-    ranges::measure(extent, &mut |it| push_row(&mut rows, it, said))?;
-    residency::measure(extent, &mut |it| push_row(&mut rows, it, said))?;
-    bandwidth::measure(extent, &mut |it| push_row(&mut rows, it, said))?;
+    ranges::measure(extent, &mut |memory_row| push_row(&mut rows, memory_row, said))?;
+    residency::measure(extent, &mut |memory_row| push_row(&mut rows, memory_row, said))?;
+    bandwidth::measure(extent, &mut |memory_row| push_row(&mut rows, memory_row, said))?;
     Ok(rows)
 }
 

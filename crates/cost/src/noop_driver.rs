@@ -74,7 +74,7 @@ impl Miniport for Idle {
         args: CreateAllocationArgs<'_>,
     ) -> DriverResult<CreatedAllocations> {
         let shape = AllocationInfo { size: PAGE, alignment: PAGE, ..AllocationInfo::default() };
-        let created = args.allocations.into_iter().map(|it| (it.slot.fill(self.word()), shape));
+        let created = args.allocations.into_iter().map(|new_allocation| (new_allocation.slot.fill(self.word()), shape));
         Ok(CreatedAllocations { allocations: created.collect(), resource: None })
     }
 
@@ -91,7 +91,7 @@ impl Miniport for Idle {
         _at: &mut Passive,
         args: OpenAllocationArgs<'_>,
     ) -> DriverResult<Vec<DriverView>> {
-        Ok(args.views.into_iter().map(|it| it.slot.fill(self.word())).collect())
+        Ok(args.views.into_iter().map(|new_view| new_view.slot.fill(self.word())).collect())
     }
 
     fn close_allocations(

@@ -25,7 +25,7 @@ pub(crate) fn head(extent: &BenchSize) -> String {
 /// A row.
 pub(crate) fn line(it: &Row) -> String {
     let Row { what, live, dies, pair, bare, composite, .. } = it;
-    let bytes = it.bytes.map_or("-".to_owned(), |it| format!("{it:.0}"));
+    let bytes = it.bytes.map_or("-".to_owned(), |value| format!("{value:.0}"));
     let times = pair / bare;
     format!(
         "| {what} | {live} | {dies} | {pair:.0} | {bare:.0} | {composite:.0} | {times:.1} | {bytes} |\n"
@@ -42,18 +42,18 @@ pub(crate) const MEMORY_HEAD: &str = "\
 pub(crate) fn memory_line(it: &MemoryRow) -> String {
     let MemoryRow { what, live, which, unit, .. } = it;
     let digits = usize::from(it.least());
-    let or_none = |it: Option<String>| it.unwrap_or("-".to_owned());
+    let or_none = |text: Option<String>| text.unwrap_or("-".to_owned());
     let others: Vec<String> = it
         .beside
         .iter()
         .map(|(name, background)| format!("{name} {background:.digits$}"))
         .collect();
     let beside = or_none((!others.is_empty()).then(|| others.join(", ")));
-    let times = or_none(it.times().map(|it| format!("{it:.2}")));
+    let times = or_none(it.times().map(|value| format!("{value:.2}")));
     let sign = if it.least() { ">=" } else { "<=" };
-    let wanted = or_none(it.wanted.map(|it| format!("{sign} {it}")));
+    let wanted = or_none(it.wanted.map(|value| format!("{sign} {value}")));
     let met = it.met().map_or("-", |met| if met { "yes" } else { "no" });
-    let bytes = or_none(it.bytes.map(|it| format!("{it:.0}")));
+    let bytes = or_none(it.bytes.map(|value| format!("{value:.0}")));
     let number = it.number;
     format!(
         "| {what} | {live} | {which} | {number:.digits$} {unit} | {beside} | {times} | {wanted} | {met} | {bytes} |\n"
@@ -69,9 +69,9 @@ pub(crate) const WORK_HEAD: &str = "\
 /// A row of scheduling and addresses.
 pub(crate) fn work_line(it: &WorkRow) -> String {
     let WorkRow { what, live, number, .. } = it;
-    let or_none = |it: Option<String>| it.unwrap_or("-".to_owned());
-    let wanted = or_none(it.wanted.map(|it| format!("<= {it}")));
-    let times = or_none(it.times().map(|it| format!("{it:.2}")));
+    let or_none = |text: Option<String>| text.unwrap_or("-".to_owned());
+    let wanted = or_none(it.wanted.map(|value| format!("<= {value}")));
+    let times = or_none(it.times().map(|value| format!("{value:.2}")));
     let flat = or_none(it.times().map(|_| format!("<= {FLAT}")));
     let met = it.met().map_or("-", |met| if met { "yes" } else { "no" });
     format!("| {what} | {live} | {number:.0} | {wanted} | {times} | {flat} | {met} |\n")
@@ -86,7 +86,7 @@ pub(crate) const THROUGH_HEAD: &str = "\
 /// A row of user-mode drivers.
 pub(crate) fn through_line(it: &UmdRow) -> String {
     let UmdRow { what, calls, thunk, runtime, .. } = it;
-    let wanted = it.wanted.map_or("-".to_owned(), |it| format!("<= {it}"));
+    let wanted = it.wanted.map_or("-".to_owned(), |value| format!("<= {value}"));
     let met = it.met().map_or("-", |met| if met { "yes" } else { "no" });
     let added = it.added();
     format!("| {what} | {calls} | {thunk:.0} | {runtime:.0} | {added:.0} | {wanted} | {met} |\n")
@@ -101,7 +101,7 @@ pub(crate) const STREAM_HEAD: &str = "\
 /// A row of streams.
 pub(crate) fn stream_line(it: &StreamRow) -> String {
     let StreamRow { what, bytes, number, bare, .. } = it;
-    let wanted = it.wanted.map_or("-".to_owned(), |it| format!("<= {it}"));
+    let wanted = it.wanted.map_or("-".to_owned(), |value| format!("<= {value}"));
     let met = it.met().map_or("-", |met| if met { "yes" } else { "no" });
     let times = it.times();
     format!("| {what} | {bytes} | {number:.0} | {bare:.0} | {times:.1} | {wanted} | {met} |\n")

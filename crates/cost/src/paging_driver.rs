@@ -248,6 +248,6 @@ impl HardwareModel for PagingDriver {
     }
 
     fn ram(&self) -> Option<Arc<dyn Ram>> {
-        self.fitted.as_ref().map(|it| it.ram.clone())
+        self.fitted.as_ref().map(|adapter_config| adapter_config.ram.clone())
     }
 }

@@ -51,7 +51,7 @@ fn row(live: usize, random: bool, extent: &BenchSize) -> Option<MemoryRow> {
         times[1].push(offsets.turn(pairs)?);
         times[2].push(buddies.turn(pairs)?);
     }
-    let [number, offset, buddy] = times.map(|it| nanoseconds_each(it, pairs));
+    let [number, offset, buddy] = times.map(|durations| nanoseconds_each(durations, pairs));
     Some(MemoryRow {
         what: ROW_NAME,
         live,
@@ -193,5 +193,5 @@ fn below(drawn: u64, end: usize) -> usize {
 /// Lengths as they are likely.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 256")]
 fn lengths() -> Vec<u32> {
-    (0..4096).map(|it| LONGEST.powf(f64::from(it) / 4096.0) as u32).collect()
+    (0..4096).map(|value| LONGEST.powf(f64::from(value) / 4096.0) as u32).collect()
 }

@@ -37,16 +37,16 @@ pub(crate) fn measure(
     extent: &BenchSize,
     text: &mut dyn FnMut(MemoryRow),
 ) -> Result<(), MeasureError> {
-    for kind in KINDS.iter().filter(|it| extent.asks(it.what)) {
+    for kind in KINDS.iter().filter(|kind| extent.asks(kind.what)) {
         let mut fewest: Option<Vec<f64>> = None;
-        for live in extent.live.iter().filter(|it| **it <= MAX_LIVE) {
+        for live in extent.live.iter().filter(|index| **index <= MAX_LIVE) {
             let mut rows = rows_of(kind, *live, extent)?;
             if let Some(fewest) = &fewest {
                 for (row, at_fewest) in rows.iter_mut().zip(fewest) {
                     row.beside = vec![("fewest live", *at_fewest)];
                 }
             }
-            fewest.get_or_insert_with(|| rows.iter().map(|it| it.number).collect());
+            fewest.get_or_insert_with(|| rows.iter().map(|memory_row| memory_row.number).collect());
             rows.into_iter().for_each(&mut *text);
         }
     }
@@ -69,7 +69,7 @@ fn rows_of(kind: &Kind, live: usize, extent: &BenchSize) -> Result<Vec<MemoryRow
         let (filled, bytes) = bytes_added(|| fixture.fill(at, &mut list, &[0xa5; 32], kind.lazily));
         filled?;
         #[expect(clippy::cast_precision_loss, reason = "there are not that many")]
-        let bytes = bytes.map(|it| it as f64 / live as f64);
+        let bytes = bytes.map(|value| value as f64 / live as f64);
         let mut rows = Vec::new();
         for random in [false, true] {
             let number = number(kind, &fixture, at, &list, random, extent)?;

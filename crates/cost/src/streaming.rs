@@ -42,7 +42,7 @@ impl StreamRow {
 
     /// Whether that is as it should be; `None` without a goal.
     pub fn met(&self) -> Option<bool> {
-        self.wanted.map(|it| self.times() <= it)
+        self.wanted.map(|value| self.times() <= value)
     }
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn measure(
     said: &mut dyn FnMut(&StreamRow),
 ) -> Result<Vec<StreamRow>, MeasureError> {
     let mut rows = Vec::new();
-    for kind in KINDS.iter().filter(|it| extent.asks(it.what)) {
+    for kind in KINDS.iter().filter(|kind| extent.asks(kind.what)) {
         let (number, bare) = fly(kind, extent)?;
         let Kind { what, bytes, wanted, .. } = *kind;
         let row = StreamRow { what, bytes, number, bare, wanted };
@@ -115,7 +115,7 @@ fn fly(kind: &Kind, extent: &BenchSize) -> Result<(f64, f64), MeasureError> {
                     .for_each(|(all, it)| all.push(Span::duration(it)));
             }
         }
-        Ok(times.map(|it| nanoseconds_each(it, extent.pairs)))
+        Ok(times.map(|durations| nanoseconds_each(durations, extent.pairs)))
     })?;
     Ok((number, bare))
 }

@@ -133,11 +133,11 @@ impl Minidriver for TestCamera {
     }
 
     fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
-        let _ = self.services().and_then(|it| it.free_memory(frame.value())); // It returns nothing.
+        let _ = self.services().and_then(|services| services.free_memory(frame.value())); // It returns nothing.
     }
 
     fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
         // It returns nothing.
-        let _ = self.services().and_then(|it| it.free_memory(allocator.value()));
+        let _ = self.services().and_then(|services| services.free_memory(allocator.value()));
     }
 }

@@ -39,7 +39,7 @@ impl UmdRow {
 
     /// Whether that is as it should be; `None` without a goal.
     pub fn met(&self) -> Option<bool> {
-        self.wanted.map(|it| self.added() <= it)
+        self.wanted.map(|value| self.added() <= value)
     }
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn measure(
     said: &mut dyn FnMut(&UmdRow),
 ) -> Result<Vec<UmdRow>, MeasureError> {
     let mut rows = Vec::new();
-    for kind in KINDS.iter().filter(|it| extent.asks(it.what)) {
+    for kind in KINDS.iter().filter(|kind| extent.asks(kind.what)) {
         let fitted = if kind.memory { Some(fitted()?) } else { None };
         let (thunk, runtime) = WorkFixture::fly(Watch::Off, fitted, |fixture, at| {
             let test_client = UmdFixture::open(fixture, at)?;
@@ -147,7 +147,7 @@ impl UmdFixture {
     fn open(fixture: &WorkFixture, at: &mut Passive) -> Result<Self, MeasureError> {
         let runtime = Runtime::new(&fixture.kernel);
         let adapter = runtime.open(&fixture.client, fixture.adapter, &metered_umd::umd());
-        let adapter = adapter.map_err(|it| MeasureError(format!("a driver: {}", it.reason)))?;
+        let adapter = adapter.map_err(|error| MeasureError(format!("a driver: {}", error.reason)))?;
         let device = done("pfnCreateDevice", adapter.create_device(at))?;
         let resource = done("pfnCreateResource", device.create_resource(at, &texture()))?;
         let (context, allocation) = (fixture.context(at)?, fixture.allocation(at)?);

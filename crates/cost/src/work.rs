@@ -21,14 +21,14 @@ pub struct WorkRow {
 impl WorkRow {
     /// Times what it is while the fewest live.
     pub fn times(&self) -> Option<f64> {
-        self.fewest.map(|it| self.number / it)
+        self.fewest.map(|value| self.number / value)
     }
 
     /// Whether it is as it should be: fast enough, and as fast as with the fewest; `None` with
     /// nothing to compare with.
     pub fn met(&self) -> Option<bool> {
-        let fast = self.wanted.map(|it| self.number <= it);
-        let flat = self.times().map(|it| it <= FLAT);
+        let fast = self.wanted.map(|value| self.number <= value);
+        let flat = self.times().map(|value| value <= FLAT);
         fast.into_iter().chain(flat).reduce(|one, two| one && two)
     }
 }

@@ -78,7 +78,7 @@ impl WorkFixture {
 
     /// Another process with a device.
     pub(crate) fn another_client(&self, at: &mut Passive) -> Result<Client, MeasureError> {
-        part(&self.kernel, at).map(|it| it.0)
+        part(&self.kernel, at).map(|entry| entry.0)
     }
 
     pub(crate) fn context(&self, at: &mut Passive) -> Result<D3DKMT_HANDLE, MeasureError> {
@@ -89,7 +89,7 @@ impl WorkFixture {
     pub(crate) fn fence(&self, at: &mut Passive) -> Result<D3DKMT_HANDLE, MeasureError> {
         let fence = SyncObject::Monitored(0);
         let made = self.client.create_sync(at, self.device, fence, 0);
-        wanted("D3DKMTCreateSynchronizationObject2", made).map(|it| it.object)
+        wanted("D3DKMTCreateSynchronizationObject2", made).map(|new_sync| new_sync.object)
     }
 
     pub(crate) fn allocation(&self, at: &mut Passive) -> Result<D3DKMT_HANDLE, MeasureError> {

@@ -185,7 +185,7 @@ fn text(state: &ReportState, left: &str) -> String {
     for it in findings {
         text.push('\n');
         let call_site = state.breaches.get(&(it.rule, it.argument.clone()));
-        describe(&mut text, it, call_site.map(|it| it.caller()));
+        describe(&mut text, it, call_site.map(|call_site| call_site.caller()));
     }
     if !left.is_empty() {
         let _ = write!(text, "\nleft alive:\n{left}");
@@ -209,7 +209,7 @@ fn text(state: &ReportState, left: &str) -> String {
 fn describe(text: &mut String, it: &Finding, caller: Option<String>) {
     let times = if it.count > 1 { format!(" ({} times)", it.count) } else { String::new() };
     let rule = it.rule.name();
-    let says = verify::find(rule).map_or("not in the catalogue", |it| it.rule.as_str());
+    let says = verify::find(rule).map_or("not in the catalogue", |entry| entry.rule.as_str());
     let _ = writeln!(text, "{}: {}{times}", it.severity.name(), it.message);
     let _ = writeln!(text, "  who      {}, in {}", it.component.name(), it.argument);
     if let Some(caller) = caller {

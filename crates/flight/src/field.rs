@@ -67,7 +67,7 @@ fn push_decimal(mut number: u64, to: &mut Vec<u8>) {
 impl Field for Text {
     fn write(&self, to: &mut Vec<u8>) {
         let plain =
-            |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'_' | b'.' | b':' | b'-' | b'/');
+            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'-' | b'/');
         // All of it, without an early end: then several bytes are looked at in one step.
         if !self.is_empty() && self.bytes().fold(true, |all, it| all & plain(it)) {
             push_text(self, to);
@@ -155,7 +155,7 @@ impl Field for Irql {
     fn read(driver_handle: &str) -> Option<Self> {
         [Irql::Passive, Irql::Dispatch, Irql::Device]
             .into_iter()
-            .find(|it| it.name() == driver_handle)
+            .find(|irql| irql.name() == driver_handle)
     }
 }
 
@@ -173,6 +173,6 @@ impl Field for Component {
         push_text(self.name(), to);
     }
     fn read(driver_handle: &str) -> Option<Self> {
-        Component::ALL.into_iter().find(|it| it.name() == driver_handle)
+        Component::ALL.into_iter().find(|component| component.name() == driver_handle)
     }
 }

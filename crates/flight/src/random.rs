@@ -17,9 +17,9 @@ mod tests {
     fn numbers_repeat_and_stay_below_their_bound() {
         let (mut one, mut same) = (7, 7);
         let numbers: Vec<u64> = (0..100).map(|_| next_random(&mut one, 10)).collect();
-        assert!(numbers.iter().all(|it| *it < 10));
-        assert!((0..10).all(|it| numbers.contains(&it)), "each comes: {numbers:?}");
-        assert!(numbers.iter().all(|it| *it == next_random(&mut same, 10)));
+        assert!(numbers.iter().all(|value| *value < 10));
+        assert!((0..10).all(|value| numbers.contains(&value)), "each comes: {numbers:?}");
+        assert!(numbers.iter().all(|value| *value == next_random(&mut same, 10)));
         assert_eq!(next_random(&mut one, 0), 0);
     }
 }

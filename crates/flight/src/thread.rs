@@ -56,7 +56,7 @@ impl CallerGuard {
 
 impl Drop for CallerGuard {
     fn drop(&mut self) {
-        CALLER.with(|it| it.set(self.0));
+        CALLER.with(|component| component.set(self.0));
     }
 }
 
@@ -66,11 +66,11 @@ pub fn current() -> u32 {
 }
 
 pub(crate) fn set_current(number: u32) -> u32 {
-    THREAD.with(|it| it.replace(number))
+    THREAD.with(|id| id.replace(number))
 }
 
 pub(crate) fn call() -> Option<u32> {
-    CALL.with(Cell::get).map(|it| it.number)
+    CALL.with(Cell::get).map(|call| call.number)
 }
 
 /// The level of the virtual thread that runs here.
@@ -141,6 +141,6 @@ impl CallGuard {
 
 impl Drop for CallGuard {
     fn drop(&mut self) {
-        CALL.with(|it| it.set(self.0));
+        CALL.with(|call| call.set(self.0));
     }
 }

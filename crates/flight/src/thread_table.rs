@@ -85,7 +85,7 @@ impl ThreadTable {
 
     /// Adds a client in the place of one that is done, if there is one: numbers stay small.
     pub(crate) fn add_external(&mut self, name: &str, log: &Log) -> usize {
-        let done = |it: &Thread| matches!(it.status, Status::Done);
+        let done = |thread: &Thread| matches!(thread.status, Status::Done);
         let Some(number) = self.threads.iter().position(done) else {
             return self.add(name, Role::Client, log);
         };
@@ -106,7 +106,7 @@ impl ThreadTable {
 
     /// Whether somebody is away, and may come back.
     pub(crate) fn any_outside(&self) -> bool {
-        self.threads.iter().any(|it| matches!(it.status, Status::Outside))
+        self.threads.iter().any(|thread| matches!(thread.status, Status::Outside))
     }
 
     /// Whether somebody who is not here may do what is waited for.
@@ -130,7 +130,7 @@ impl ThreadTable {
 
     /// Rings a ticket. Answers who is ready now because of it.
     pub(crate) fn wake(&mut self, token: &WaitToken) -> Option<usize> {
-        let parked = |it: &Thread| matches!(&it.status, Status::Parked(enabled, _) if enabled.same_as(token));
+        let parked = |thread: &Thread| matches!(&thread.status, Status::Parked(enabled, _) if enabled.same_as(token));
         let found = self.threads.iter().position(parked);
         match found {
             Some(number) => self.threads[number].status = Status::Ready(WaitResult::Woken),
@@ -171,7 +171,7 @@ impl ThreadTable {
     /// Nobody is ready: invariant 2. `ends` is whether the run is over when nobody has anything
     /// left to do. Answers whether somebody is ready now.
     pub(crate) fn wake_one(&mut self, ends: bool) -> bool {
-        let quiet = |it: &Thread| matches!(it.status, Status::WaitingForIdle);
+        let quiet = |thread: &Thread| matches!(thread.status, Status::WaitingForIdle);
         if let Some(next) = self.threads.iter().position(quiet) {
             self.threads[next].status = Status::Ready(WaitResult::Woken);
             return true;
@@ -186,22 +186,22 @@ impl ThreadTable {
             return true;
         }
         // Whoever waits for another's end is not the one that is stuck, if there is one.
-        let stuck = |it: &Thread, end: bool| match &it.status {
+        let stuck = |thread: &Thread, end: bool| match &thread.status {
             Status::Parked(token, _) if self.can_be_woken(token) => false,
-            Status::Parked(token, _) => it.role == Role::Client && token.is_thread_end() == end,
+            Status::Parked(token, _) => thread.role == Role::Client && token.is_thread_end() == end,
             _ => false,
         };
-        let first = |end| self.threads.iter().position(|it| stuck(it, end));
+        let first = |end| self.threads.iter().position(|thread| stuck(thread, end));
         if let Some(next) = first(false).or_else(|| first(true)) {
             let graph = self.graph();
             self.threads[next].status = Status::Ready(WaitResult::Stuck(graph));
             return true;
         }
-        let parked = |it: &Thread| matches!(it.status, Status::Parked(..));
-        if self.threads.iter().any(|it| parked(it) && it.role == Role::Client) {
+        let parked = |thread: &Thread| matches!(thread.status, Status::Parked(..));
+        if self.threads.iter().any(|thread| parked(thread) && thread.role == Role::Client) {
             return false; // It waits for one that is away: those who serve are needed yet.
         }
-        let servers = self.threads.iter_mut().filter(|it| parked(it));
+        let servers = self.threads.iter_mut().filter(|thread| parked(thread));
         let mut woken = false;
         for server in servers.filter(|_| ends) {
             server.status = Status::Ready(WaitResult::HostEnded);
@@ -231,6 +231,6 @@ fn log_started(number: usize, name: &str, log: &Log) {
 
 /// What a panic said.
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_owned())
 }

@@ -140,7 +140,7 @@ impl ThreadedHost {
             let mut state = self.state();
             state.ending = true;
             state.wake_if_idle();
-            let inside = |it: usize| state.table.threads[it].is_ready();
+            let inside = |index: usize| state.table.threads[index].is_ready();
             if self.registered_thread().is_some_and(inside) {
                 return Ok(());
             }
@@ -164,17 +164,17 @@ impl ThreadedHost {
     fn register_thread(self: &Arc<Self>, number: usize, adopted: bool) {
         REGISTRATIONS.with(|it| {
             let mut it = it.borrow_mut();
-            it.0.retain(|it| it.host.strong_count() > 0);
+            it.0.retain(|registration| registration.host.strong_count() > 0);
             it.0.push(Registration { host: Arc::downgrade(self), number, adopted });
         });
     }
 
     /// The calling thread's place.
     fn registered_thread(&self) -> Option<usize> {
-        let mine = |it: &&Registration| ptr::eq(it.host.as_ptr(), self);
+        let mine = |registration: &&Registration| ptr::eq(registration.host.as_ptr(), self);
         // A thread that is ending has forgotten its places.
         let found =
-            REGISTRATIONS.try_with(|it| it.borrow().0.iter().rfind(mine).map(|it| it.number));
+            REGISTRATIONS.try_with(|registrations| registrations.borrow().0.iter().rfind(mine).map(|registration| registration.number));
         found.ok().flatten()
     }
 
@@ -316,7 +316,7 @@ impl Host for ThreadedHost {
     fn yield_point(&self, _at: &mut Passive) {
         // Giving way costs more than most calls of a driver. Which of them come after it is
         // drawn, so that another thread still gets in at any of them.
-        if YIELD_RANDOM.with(|it| next_random(it).is_multiple_of(sync::YIELD_INTERVAL)) {
+        if YIELD_RANDOM.with(|number| next_random(number).is_multiple_of(sync::YIELD_INTERVAL)) {
             sync::yield_now();
         }
     }
@@ -374,7 +374,7 @@ impl Drop for ThreadGuard<'_> {
 
 impl Drop for Registrations {
     fn drop(&mut self) {
-        for place in self.0.drain(..).filter(|it| it.adopted) {
+        for place in self.0.drain(..).filter(|registration| registration.adopted) {
             if let Some(host) = place.host.upgrade()
                 && !host.abandoned.load(Ordering::Relaxed)
             {

@@ -106,7 +106,7 @@ fn quiet_is_when_nobody_has_anything_left_to_do() {
         let (work_available, count) = (WaitToken::new("work"), Arc::new(AtomicU32::new(100)));
         let left = count.clone();
         let one = move |_: &mut Passive| {
-            left.fetch_update(SeqCst, SeqCst, |it| it.checked_sub(1)).is_ok()
+            left.fetch_update(SeqCst, SeqCst, |number| number.checked_sub(1)).is_ok()
         };
         host.spawn_worker("system", work_available.clone(), one);
         host.run_until_idle(at);
@@ -159,7 +159,7 @@ fn serviced(body: impl FnOnce(&Arc<ThreadedHost>, &WaitToken, &WaitToken)) {
     host.adopt("settles", |at| host.run_until_idle(at));
     body(&host, &work_available, &done);
     host.end().unwrap();
-    assert!(host.state().table.threads.iter().all(|it| !it.is_ready()));
+    assert!(host.state().table.threads.iter().all(|thread| !thread.is_ready()));
     assert_eq!(Arc::strong_count(&host), 1, "its threads are gone");
 }
 
@@ -184,9 +184,9 @@ fn a_thread_from_outside_is_adopted_and_keeps_its_number() {
 fn a_thread_that_has_ended_leaves_its_number_to_the_next() {
     serviced(|host, _, _| {
         let adopt = || {
-            std::thread::scope(|it| {
+            std::thread::scope(|scope| {
                 // Joined, so that it has forgotten its places.
-                it.spawn(|| host.adopt("c", |_| thread::current())).join().unwrap()
+                scope.spawn(|| host.adopt("c", |_| thread::current())).join().unwrap()
             })
         };
         let first = adopt();

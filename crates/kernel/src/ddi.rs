@@ -253,7 +253,7 @@ impl Driver {
             internal_error("an escape has access to the hardware at threading level two only");
         }
         let log_arguments = |log: &Log| {
-            let call = Kind::Call.subject(CallGuard::current().map_or(0, |it| it.number));
+            let call = Kind::Call.subject(CallGuard::current().map_or(0, |call| call.number));
             log.emit(call, EventKind::DdiEscapes { hardware });
         };
         let details = CallDetails { process: Some(process), log_arguments: &log_arguments };
@@ -266,7 +266,7 @@ impl Driver {
 
     /// Entry rule: without level two a driver leaves its hardware alone in an escape.
     fn judge_hardware_access(&self, hardware: bool) {
-        let touched = CallGuard::current().is_some_and(|it| it.touched);
+        let touched = CallGuard::current().is_some_and(|call| call.touched);
         let broken = (touched && !hardware).then(|| {
             "the driver touched its hardware in an escape without HardwareAccess: it refuses what \
              needs level two"
@@ -319,7 +319,7 @@ impl Driver {
         let mut touched = false;
         let result = self.call(&ddi::DxgkDdiBuildPagingBuffer, at, permit, details, |it, at| {
             let result = it.build_paging(at, args);
-            touched = CallGuard::current().is_some_and(|it| it.touched);
+            touched = CallGuard::current().is_some_and(|call| call.touched);
             result
         });
         (result, touched)
@@ -332,7 +332,7 @@ impl Driver {
         packet: &SubmitPagingArgs<'_>,
     ) -> DriverResult<()> {
         let log_arguments = |log: &Log| {
-            let call = Kind::Call.subject(CallGuard::current().map_or(0, |it| it.number));
+            let call = Kind::Call.subject(CallGuard::current().map_or(0, |call| call.number));
             log.emit(call, EventKind::DdiPages { context: None });
         };
         let details = CallDetails { process: None, log_arguments: &log_arguments };
@@ -346,10 +346,10 @@ impl Driver {
     fn with_submit_judged<T>(&self, name: &'static str, body: impl FnOnce() -> T) -> T {
         CallGuard::submit();
         let result = body();
-        let misused = CallGuard::current().and_then(|it| it.misused);
-        let broken = misused.map(|it| {
+        let misused = CallGuard::current().and_then(|call| call.misused);
+        let broken = misused.map(|text| {
             format!(
-                "the driver called {it} in {name}, which runs at dispatch, but it is for passive"
+                "the driver called {text} in {name}, which runs at dispatch, but it is for passive"
             )
         });
         self.log.judge(
@@ -444,7 +444,7 @@ impl Driver {
             let legal = error.is_none_or(|why| row.legal.allows(*why));
             self.log
                 .emit(call, EventKind::DdiReturn { name: row.name.into(), result: message, legal });
-            if CallGuard::current().is_some_and(|it| it.marked) {
+            if CallGuard::current().is_some_and(|call| call.marked) {
                 self.end_call(call.number);
             }
         };
@@ -459,7 +459,7 @@ impl Driver {
 
     /// Entry rule: hardware that is not there is left alone.
     fn judge_surprise_removed(&self, name: &'static str) {
-        let touched = CallGuard::current().is_some_and(|it| it.touched);
+        let touched = CallGuard::current().is_some_and(|call| call.touched);
         let broken = touched.then(|| {
             format!(
                 "{name} touched the hardware of {}, but that was pulled out, and the driver was \

@@ -160,7 +160,7 @@ impl Kernel {
                 if let Some(done) = act(&mut state) {
                     return WaitOutcome::Done(done);
                 }
-                if deadline.is_some_and(|it| it <= self.host.now()) {
+                if deadline.is_some_and(|value| value <= self.host.now()) {
                     return WaitOutcome::TimedOut;
                 }
                 let token = WaitToken::for_clients(what(&state));
@@ -170,7 +170,7 @@ impl Kernel {
             let satisfied = self.park_until(at, about, &token, deadline);
             if satisfied != WaitResult::Woken {
                 // Nobody is to ring for one who has left.
-                self.state.lock().waiters.retain(|it| !it.same_as(&token));
+                self.state.lock().waiters.retain(|wait_token| !wait_token.same_as(&token));
             }
             match satisfied {
                 WaitResult::Woken => (),

@@ -25,10 +25,10 @@ impl Kernel {
 
 /// Owners before what they own, and what has no living owner at the end: it shows there.
 fn sort_by_owner(all: Vec<LiveObject>) -> Vec<LiveObject> {
-    let there: BTreeSet<Subject> = all.iter().map(|it| it.subject).collect();
+    let there: BTreeSet<Subject> = all.iter().map(|live_object| live_object.subject).collect();
     let mut owned: BTreeMap<Option<Subject>, VecDeque<LiveObject>> = BTreeMap::new();
     for it in all {
-        let owner = it.owner.filter(|it| there.contains(it));
+        let owner = it.owner.filter(|subject| there.contains(subject));
         owned.entry(owner).or_default().push_back(it);
     }
     let (mut live, mut path) = (Vec::new(), vec![None]);
@@ -67,7 +67,7 @@ impl KernelState {
         for (number, it) in self.allocations.iter() {
             let owner = Some(it.adapter.subject());
             let views = it.views.iter().filter_map(|view| self.views.get(*view));
-            let mut why: Vec<String> = views.flat_map(|it| self.view_references(it)).collect();
+            let mut why: Vec<String> = views.flat_map(|view| self.view_references(view)).collect();
             why.push(format!("{} bytes, {} of them private data", it.size, it.private.len()));
             all.push(LiveObject { subject: number.subject(), owner, reasons: why });
         }
@@ -90,7 +90,7 @@ impl KernelState {
             let process = it.process.map_or(Kind::Process.subject(0), Id::subject);
             let owner = Some(process);
             let mut why = vec![format!("named {:#x} on {}", it.handle.0, it.adapter)];
-            why.extend(it.lost.map(|it| format!("lost: {}", it.name())));
+            why.extend(it.lost.map(|device_loss| format!("lost: {}", device_loss.name())));
             all.push(LiveObject { subject: number.subject(), owner, reasons: why });
         }
         for (number, it) in self.contexts.iter() {
@@ -147,7 +147,7 @@ impl KernelState {
                 format!("its end on {device} is under way")
             });
         }
-        why.extend(it.global.map(|it| format!("shared as {:#x}", it.0)));
+        why.extend(it.global.map(|handle| format!("shared as {:#x}", handle.0)));
         if !it.members.is_empty() {
             why.push(format!("has {} members", it.members.len()));
         }
@@ -169,7 +169,7 @@ impl KernelState {
             ViewStage::Retiring => {
                 let waits = view
                     .retirement
-                    .map(|it| self.describe_retirement_waits(it))
+                    .map(|retirement| self.describe_retirement_waits(retirement))
                     .unwrap_or_default();
                 why.push(format!("used{waits}"));
             }

@@ -262,7 +262,7 @@ impl Extent {
     /// Work that may use it: of each context the last.
     pub(crate) fn add_uses(&mut self, work: Vec<QueuePoint>) {
         for work in work {
-            let same = |it: &&mut QueuePoint| match (**it, work) {
+            let same = |queue_point: &&mut QueuePoint| match (**queue_point, work) {
                 (QueuePoint::Context(one, _), QueuePoint::Context(other, _)) => one == other,
                 (QueuePoint::Node(one, _), QueuePoint::Node(other, _)) => one == other,
                 _ => false,
@@ -325,7 +325,7 @@ impl Kernel {
                 target,
             };
             self.log.emit(subject, found);
-            let limit = pressure.as_mut().map(|it| it.limit(info.commit_limit));
+            let limit = pressure.as_mut().map(|pressure| pressure.limit(info.commit_limit));
             let limit = limit.unwrap_or(info.commit_limit);
             let granule = if info.flags.large_pages { LARGE_PAGE } else { PAGE };
             let ranges = Ranges::new(size, granule);
@@ -366,7 +366,7 @@ impl Kernel {
     /// whether none is left.
     pub(crate) fn drain_paging(&self, at: &mut Passive, adapter: Id<Adapter>) -> bool {
         let number = adapter;
-        let over = |it: &KernelState| it.is_paging_idle(number);
+        let over = |state: &KernelState| state.is_paging_idle(number);
         let what = |_: &KernelState| format!("the paging work of {adapter}");
         while !self.wait_until(at, adapter.subject(), what, over) {
             if !self.fail_paging(number) {
@@ -385,10 +385,10 @@ impl Kernel {
     /// Gives back what the kernel took for an adapter's memory.
     pub(crate) fn abandon_memory(&self, number: Id<Adapter>) {
         let mut state = self.state.lock();
-        let memory = state.adapters.get_mut(number).and_then(|it| it.memory.as_mut());
+        let memory = state.adapters.get_mut(number).and_then(|adapter| adapter.memory.as_mut());
         if let Some(memory) = memory {
-            let buffers = memory.buffers.drain(..).map(|it| it.run);
-            let late = memory.unfreed_buffers.drain(..).map(|it| it.2);
+            let buffers = memory.buffers.drain(..).map(|paging_buffer| paging_buffer.run);
+            let late = memory.unfreed_buffers.drain(..).map(|entry| entry.2);
             for run in buffers.chain(late).chain(memory.dummy.take()) {
                 memory.ram.free(run);
             }
@@ -402,15 +402,15 @@ impl Kernel {
 impl KernelState {
     /// Whether an adapter has no paging work: none is planned, built or on its way.
     pub(crate) fn is_paging_idle(&self, adapter: Id<Adapter>) -> bool {
-        let memory = self.memory(adapter).map(|it| it.1);
-        memory.is_none_or(|it| it.planned.is_empty() && !it.building)
+        let memory = self.memory(adapter).map(|pair| pair.1);
+        memory.is_none_or(|memory| memory.planned.is_empty() && !memory.building)
             && self.pagings.iter().all(|(_, it)| it.adapter != adapter)
     }
 
     /// Whether paging work of an adapter waits for packets that are not over.
     pub(crate) fn pages_after_packets(&self, adapter: Id<Adapter>) -> bool {
-        let open = |it: &QueuePoint| {
-            matches!(it, QueuePoint::Context(..)) && !self.is_work_done(adapter, *it)
+        let open = |queue_point: &QueuePoint| {
+            matches!(queue_point, QueuePoint::Context(..)) && !self.is_work_done(adapter, *queue_point)
         };
         self.pagings.iter().any(|(_, it)| it.adapter == adapter && it.waits.iter().any(open))
     }

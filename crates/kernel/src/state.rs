@@ -175,9 +175,9 @@ impl KernelState {
             self.validate_view(number, view)?;
         }
         for (number, allocation) in self.allocations.iter() {
-            let resource = allocation.resource.map(|it| self.resources.get(it));
-            let member = |it: Option<&Resource>| it.is_some_and(|it| it.members.contains(&number));
-            if resource.is_some_and(|it| !member(it)) {
+            let resource = allocation.resource.map(|resource| self.resources.get(resource));
+            let member = |it: Option<&Resource>| it.is_some_and(|resource| resource.members.contains(&number));
+            if resource.is_some_and(|resource| !member(resource)) {
                 return Err(format!("{number} is no member of its resource"));
             }
             self.validate_instances(number, allocation)?;
@@ -187,7 +187,7 @@ impl KernelState {
         }
         self.validate_keyed_mutexes()?;
         for (number, retirement) in self.retirements.iter() {
-            if retirement.views.iter().any(|it| self.views.get(*it).is_none()) {
+            if retirement.views.iter().any(|view| self.views.get(*view).is_none()) {
                 return Err(format!("{number} ends a view that is gone"));
             }
         }
@@ -196,7 +196,7 @@ impl KernelState {
 
     fn validate_view(&self, number: Id<View>, view: &View) -> Result<(), String> {
         let listed =
-            self.allocations.get(view.allocation).is_some_and(|it| it.views.contains(&number));
+            self.allocations.get(view.allocation).is_some_and(|allocation| allocation.views.contains(&number));
         let device = self.devices.get(view.device);
         if !listed || device.is_none() {
             return Err(format!("{number} is not listed where it belongs"));
@@ -206,8 +206,8 @@ impl KernelState {
         {
             return Err(format!("{number} is {:?} with {:?}", view.stage, view.retirement));
         }
-        let handles = device.and_then(|it| self.processes.get(it.process?)).map(|it| &it.handles);
-        let named = handles.is_some_and(|it| it.lookup(view.handle) == Ok(number.into()));
+        let handles = device.and_then(|device| self.processes.get(device.process?)).map(|process| &process.handles);
+        let named = handles.is_some_and(|handle_table| handle_table.lookup(view.handle) == Ok(number.into()));
         if (view.stage == ViewStage::Live) != named {
             return Err(format!("{number} is {:?}, named: {named}", view.stage));
         }

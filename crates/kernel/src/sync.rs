@@ -245,7 +245,7 @@ impl Kernel {
             _ => None,
         };
         let narrow =
-            world.adapters.get(guard.adapter).is_some_and(|it| it.scheduling.fences_32_bit);
+            world.adapters.get(guard.adapter).is_some_and(|adapter| adapter.scheduling.fences_32_bit);
         let name = self.reserve_handle(world, process.0)?;
         let shown = match request.kind {
             SyncKind::Monitored { .. } => match world.map_value(guard.adapter) {
@@ -307,7 +307,7 @@ impl Kernel {
         let result = CreateSyncResponse {
             handle: made.handle,
             global: made.global,
-            value: made.cpu_mapping.map_or(0, |it| it.1),
+            value: made.cpu_mapping.map_or(0, |pair| pair.1),
             object: subject,
         };
         if matches!(made.state, SyncValue::Mutex { .. }) {
@@ -381,7 +381,7 @@ impl Kernel {
 
     /// Forgets an object that nothing names and nothing needs.
     pub(crate) fn end_unused_sync(&self, world: &mut KernelState, number: Id<SyncObject>) {
-        if world.sync.objects.get(number).is_none_or(|it| it.handles > 0 || it.uses > 0) {
+        if world.sync.objects.get(number).is_none_or(|sync_object| sync_object.handles > 0 || sync_object.uses > 0) {
             return;
         }
         let Some(it) = world.sync.objects.take(number) else { return };
@@ -401,7 +401,7 @@ impl Kernel {
         if world.sync.objects.is_empty() && world.sync.gpu_waits.is_empty() {
             return;
         }
-        self.cancel_gpu_waits(world, |it| it.device == device);
+        self.cancel_gpu_waits(world, |gpu_wait| gpu_wait.device == device);
         let mine: Vec<(Id<SyncObject>, Id<Process>, Handle)> = world
             .sync
             .objects
@@ -424,9 +424,9 @@ impl Kernel {
     /// WINDOWS: documented (`NoSignalMaxValueOnTdr`). That a device could signal the fences that
     /// were created for it, and no others, is our reading.
     pub(crate) fn reset_fences(&self, world: &mut KernelState, device: Id<Device>) {
-        let could = |it: &SyncObject| {
-            let fence = matches!(it.state, SyncValue::Monitored { .. });
-            fence && it.device == device && !it.no_signal && !it.no_tdr_signal
+        let could = |sync_object: &SyncObject| {
+            let fence = matches!(sync_object.state, SyncValue::Monitored { .. });
+            fence && sync_object.device == device && !sync_object.no_signal && !sync_object.no_tdr_signal
         };
         let all = world.sync.objects.iter().filter(|(_, it)| could(it));
         let all: Vec<(Id<SyncObject>, u64)> =
@@ -459,8 +459,8 @@ impl Kernel {
         }
         let held = |number: &&Id<SyncObject>| {
             let it = world.sync.objects.get(**number);
-            it.is_some_and(|it| {
-                it.state == SyncValue::Mutex { held: Some(MutexOwner::Context(context)) }
+            it.is_some_and(|sync_object| {
+                sync_object.state == SyncValue::Mutex { held: Some(MutexOwner::Context(context)) }
             })
         };
         let all: Vec<Id<SyncObject>> = world.sync.mutexes.iter().filter(held).copied().collect();
@@ -560,7 +560,7 @@ impl KernelState {
     }
 
     fn unmap_value(&mut self, it: &SyncObject) {
-        let ram = self.memory(it.adapter).map(|it| it.1.ram.clone());
+        let ram = self.memory(it.adapter).map(|pair| pair.1.ram.clone());
         if let (Some((run, view)), Some(ram)) = (it.cpu_mapping, ram) {
             self.unmap_from_user(it.device, UserMapping { ram, run, view });
         }
@@ -569,7 +569,7 @@ impl KernelState {
     /// How an object stands, for people.
     pub(crate) fn describe_sync(&self, number: Id<SyncObject>) -> String {
         let subject = number.subject();
-        match self.sync.objects.get(number).map(|it| it.state) {
+        match self.sync.objects.get(number).map(|sync_object| sync_object.state) {
             None => format!("{subject}, which is gone"),
             Some(SyncValue::Mutex { held: None }) => format!("{subject}, a mutex that is free"),
             Some(SyncValue::Mutex { held: Some(MutexOwner::Creator) }) => {
@@ -592,7 +592,7 @@ impl KernelState {
     pub(crate) fn sync_references(&self, number: Id<SyncObject>) -> Vec<String> {
         let it = &self.sync.objects[number];
         let mut why = vec![format!("{} local names", it.handles)];
-        why.extend(it.global.map(|it| format!("shared as {:#x}", it.0)));
+        why.extend(it.global.map(|handle| format!("shared as {:#x}", handle.0)));
         if it.uses > 0 {
             why.push(format!("used by {} queued or waiting", it.uses));
         }

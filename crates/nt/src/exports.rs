@@ -139,7 +139,7 @@ pub unsafe extern "win64-unwind" fn ExFreePool(block: PVOID) {
 fn free_pool(block: PVOID, tag: u32) {
     let free = || {
         let Some(pool) = Pool::current() else { return };
-        if pool.observer().is_none_or(|it| it.freeing(block.addr())) {
+        if pool.observer().is_none_or(|pool_observer| pool_observer.freeing(block.addr())) {
             pool.free_tagged(block.addr(), tag);
         }
     };
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn every_import_leads_somewhere() {
-        assert!(IMPORTS.iter().all(|it| !it.address.is_null()));
+        assert!(IMPORTS.iter().all(|import| !import.address.is_null()));
         assert!(IMPORTS.is_sorted_by(|a, b| a.name < b.name), "by name, each once");
     }
 
@@ -179,7 +179,7 @@ mod tests {
             assert!(!block.is_null());
             free(block, TAG);
         });
-        let names: Vec<_> = log.take().iter().map(|it| it.kind.name()).collect();
+        let names: Vec<_> = log.take().iter().map(|event| event.kind.name()).collect();
         assert_eq!(names, ["pool.allocated", "pool.freed"]);
     }
 
@@ -191,7 +191,7 @@ mod tests {
             // SAFETY: The test does not use the block after this.
             unsafe { ExFreePool(block) };
         });
-        assert!(!log.take().iter().any(|it| matches!(it.kind, EventKind::PoolBadFree { .. })));
+        assert!(!log.take().iter().any(|event| matches!(event.kind, EventKind::PoolBadFree { .. })));
     }
 
     #[test]

@@ -103,7 +103,7 @@ impl Memory {
 
     /// Whether `word` stands somewhere in it, at its natural place.
     pub(crate) fn contains_word(&self, word: usize) -> bool {
-        self.words().any(|it| it == word)
+        self.words().any(|index| index == word)
     }
 
     /// The first byte that is not `byte`.
@@ -111,7 +111,7 @@ impl Memory {
         let pattern = [byte; WORD];
         let sound = usize::from_ne_bytes(pattern);
         let (at, word) = self.words().enumerate().find(|(_, word)| *word != sound)?;
-        let within = word.to_ne_bytes().iter().position(|it| *it != byte)?;
+        let within = word.to_ne_bytes().iter().position(|octet| *octet != byte)?;
         Some(at * WORD + within)
     }
 

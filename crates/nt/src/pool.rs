@@ -99,7 +99,7 @@ impl Drop for CurrentPoolGuard {
     fn drop(&mut self) {
         let before = self.0.take();
         // A thread that is ending has no pool to put back.
-        let inner = INSIDE.try_with(|it| it.replace(before));
+        let inner = INSIDE.try_with(|pool| pool.replace(before));
         drop(inner);
     }
 }
@@ -142,7 +142,7 @@ impl Pool {
 
     /// How many blocks are out.
     pub fn live_blocks(&self) -> usize {
-        self.blocks().by_address.values().filter(|it| matches!(it, BlockState::Live(_))).count()
+        self.blocks().by_address.values().filter(|state| matches!(state, BlockState::Live(_))).count()
     }
 
     /// Lets so many more blocks be taken, and then none; or, as at first, as many as are asked for.
@@ -160,7 +160,7 @@ impl Pool {
 
     /// The pool of the driver that is running on this thread.
     pub(crate) fn current() -> Option<Arc<Self>> {
-        INSIDE.try_with(|it| it.borrow().clone()).ok().flatten()
+        INSIDE.try_with(|pool| pool.borrow().clone()).ok().flatten()
     }
 
     /// Takes a block, zeroed or not. A tag of zero takes nothing.
@@ -293,8 +293,8 @@ impl flight::Pool for Pool {
     fn adapter_stopped(&self) {
         let mut blocks = self.blocks();
         let Some(before) = blocks.allocated_before_start.take() else { return };
-        let kept = |it: &BlockState| match it {
-            BlockState::Live(it) if it.number >= before => Some((it.number, it.memory.address())),
+        let kept = |state: &BlockState| match state {
+            BlockState::Live(state) if state.number >= before => Some((state.number, state.memory.address())),
             BlockState::Live(_) | BlockState::Freed => None,
         };
         let mut kept: Vec<(u64, usize)> = blocks.by_address.values().filter_map(kept).collect();
@@ -310,9 +310,9 @@ impl flight::Pool for Pool {
             self.release_oldest(&mut blocks);
         }
         let by_address = std::mem::take(&mut blocks.by_address).into_values();
-        let live = |it| if let BlockState::Live(live) = it { Some(live) } else { None };
+        let live = |state| if let BlockState::Live(live) = state { Some(live) } else { None };
         let mut left: Vec<LiveBlock> = by_address.filter_map(live).collect();
-        left.sort_by_key(|it| it.number);
+        left.sort_by_key(|live_block| live_block.number);
         for LiveBlock { memory, .. } in left {
             self.log.emit(self.log.pointer_subject(memory.address()), EventKind::PoolLeaked {});
             self.log.release_pointer(memory.address());

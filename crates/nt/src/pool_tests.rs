@@ -13,8 +13,8 @@ fn pool() -> (Arc<Log>, Arc<Pool>) {
 
 /// What was said, without the numbers of events.
 fn log_text(log: &Log) -> Vec<String> {
-    let line = |it: flight::Event| {
-        let line = it.to_string();
+    let line = |event: flight::Event| {
+        let line = event.to_string();
         line.split_once(" - ").map_or(line.clone(), |(_, rest)| rest.to_owned())
     };
     log.take().into_iter().map(line).collect()
@@ -126,7 +126,7 @@ fn what_is_left_is_named_in_the_order_it_was_taken() {
     pool.free(blocks[3], TAG);
     log_text(&log);
     pool.close();
-    let left = [1, 2, 3, 5, 6, 7].map(|it| format!("driver-pointer:{it} pool.leaked"));
+    let left = [1, 2, 3, 5, 6, 7].map(|value| format!("driver-pointer:{value} pool.leaked"));
     assert_eq!(log_text(&log), left);
     pool.close();
     assert!(log_text(&log).is_empty(), "an end is said once");
@@ -137,8 +137,8 @@ fn a_run_repeats() {
     let run = || {
         let (log, pool) = pool();
         let mut blocks: Vec<_> =
-            (1..200).map(|it| pool.allocate_pool(it * 7 % 300 + 1, TAG)).collect();
-        for at in (0..150).map(|it| it * 31 % blocks.len()).collect::<Vec<_>>() {
+            (1..200).map(|index| pool.allocate_pool(index * 7 % 300 + 1, TAG)).collect();
+        for at in (0..150).map(|index| index * 31 % blocks.len()).collect::<Vec<_>>() {
             let Some(block) = blocks[at].take() else { continue };
             pool.free(block, TAG);
             write(block, at % 8, 0);
@@ -228,8 +228,8 @@ fn what_is_taken_between_start_and_stop_is_missed() {
     pool.adapter_stopped();
     let word = log.pointer_subject(kept);
     pool.adapter_stopped();
-    let said = log.take().into_iter().filter(|it| it.kind == EventKind::PoolHeldAfterStop {});
-    let said: Vec<_> = said.map(|it| it.subject).collect();
+    let said = log.take().into_iter().filter(|event| event.kind == EventKind::PoolHeldAfterStop {});
+    let said: Vec<_> = said.map(|event| event.subject).collect();
     assert_eq!(said, [word], "once, and not what was there before");
     pool.free(before, TAG);
     pool.free(kept, TAG);

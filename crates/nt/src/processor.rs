@@ -65,7 +65,7 @@ pub fn run_driver<R>(
 
 /// The level the driver believes to be at.
 pub(crate) fn level() -> Irql {
-    with_running_driver(|it| it.level).unwrap_or(Irql::Passive)
+    with_running_driver(|running_driver| running_driver.level).unwrap_or(Irql::Passive)
 }
 
 /// Changes it; answers the one before.
@@ -79,18 +79,18 @@ pub(crate) fn set_level(level: Irql) -> Irql {
 
 /// Takes a lock. One that this thread has already is not waited for: it is left twice.
 pub(crate) fn acquire_spin_lock(lock: usize) {
-    let mine = with_running_driver(|it| it.locks.contains(&lock)).unwrap_or(true);
+    let mine = with_running_driver(|running_driver| running_driver.locks.contains(&lock)).unwrap_or(true);
     // A lock that a driver never lets go is named when that driver leaves.
     let _got = mine || (0..MAX_SPINS).any(|_| held_spin_locks().insert(lock) || yield_once());
-    with_running_driver(|it| it.locks.push(lock));
+    with_running_driver(|running_driver| running_driver.locks.push(lock));
 }
 
 /// Lets a lock go.
 pub(crate) fn release_spin_lock(lock: usize) {
-    let last = with_running_driver(|it| {
-        let place = it.locks.iter().rposition(|it| *it == lock);
-        place.map(|at| it.locks.remove(at));
-        !it.locks.contains(&lock)
+    let last = with_running_driver(|running_driver| {
+        let place = running_driver.locks.iter().rposition(|it| *it == lock);
+        place.map(|at| running_driver.locks.remove(at));
+        !running_driver.locks.contains(&lock)
     });
     if last == Some(true) {
         held_spin_locks().remove(&lock);
@@ -99,11 +99,11 @@ pub(crate) fn release_spin_lock(lock: usize) {
 
 /// Who runs the driver on this thread, and where to say what it did.
 pub(crate) fn current() -> Option<(Arc<dyn Host>, Arc<Log>)> {
-    with_running_driver(|it| (it.host.clone(), it.log.clone()))
+    with_running_driver(|running_driver| (running_driver.host.clone(), running_driver.log.clone()))
 }
 
 fn with_running_driver<R>(body: impl FnOnce(&mut RunningDriver) -> R) -> Option<R> {
-    NOW.try_with(|it| it.borrow_mut().as_mut().map(body)).ok().flatten()
+    NOW.try_with(|running_driver| running_driver.borrow_mut().as_mut().map(body)).ok().flatten()
 }
 
 fn held_spin_locks() -> MutexGuard<'static, BTreeSet<usize>> {
@@ -135,7 +135,7 @@ impl RunningDriverGuard {
             return None;
         }
         let before = self.previous.take();
-        let now = NOW.try_with(|it| it.replace(before)).ok().flatten()?;
+        let now = NOW.try_with(|running_driver| running_driver.replace(before)).ok().flatten()?;
         now.host.set_irql(now.entered);
         for lock in &now.locks {
             held_spin_locks().remove(lock);

@@ -85,7 +85,7 @@ struct LoanGuard<'a>(&'a Ram, Run);
 impl Drop for LoanGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        if let Some(at) = state.loans.iter().position(|it| *it == self.1) {
+        if let Some(at) = state.loans.iter().position(|run| *run == self.1) {
             state.loans.swap_remove(at);
             self.0.loan_count.fetch_sub(1, Ordering::SeqCst);
         }
@@ -95,8 +95,8 @@ impl Drop for LoanGuard<'_> {
 impl Ram {
     /// Memory of at most so many bytes; they take up nothing before they are touched.
     pub fn new(bytes: u64) -> io::Result<Arc<Self>> {
-        let size = round_to_pages(bytes).and_then(|it| usize::try_from(it).ok());
-        let size = size.filter(|it| *it != 0).ok_or(io::ErrorKind::InvalidInput)?;
+        let size = round_to_pages(bytes).and_then(|value| usize::try_from(value).ok());
+        let size = size.filter(|index| *index != 0).ok_or(io::ErrorKind::InvalidInput)?;
         let store = BackingStore::new(size)?;
         let pages = PageRuns::new(size as u64);
         let state = RamState { pages, loans: Vec::new(), views: BTreeMap::new() };
@@ -121,7 +121,7 @@ impl Ram {
     fn with_span(&self, runs: &[Run], body: impl FnOnce() -> Option<()>) -> bool {
         self.accessors.fetch_add(1, Ordering::SeqCst);
         let _user = AccessGuard(&self.accessors);
-        let lent = || runs.iter().any(|it| self.state().is_lent(*it));
+        let lent = || runs.iter().any(|run| self.state().is_lent(*run));
         let barred = self.loan_count.load(Ordering::SeqCst) != 0 && lent();
         !barred && body().is_some()
     }
@@ -135,8 +135,8 @@ impl Ram {
 
     /// These pieces as whole pages that are taken.
     fn page_spans(&self, runs: &[Run]) -> Option<Vec<Span>> {
-        let whole = |it: &Run| it.bytes != 0 && (it.start | it.bytes).is_multiple_of(PAGE);
-        let piece = |it: &Run| if whole(it) { self.allocated_span(*it) } else { None };
+        let whole = |run: &Run| run.bytes != 0 && (run.start | run.bytes).is_multiple_of(PAGE);
+        let piece = |run: &Run| if whole(run) { self.allocated_span(*run) } else { None };
         runs.iter().map(piece).collect()
     }
 
@@ -147,7 +147,7 @@ impl Ram {
 
 impl flight::Ram for Ram {
     fn allocate(&self, bytes: u64) -> Option<Run> {
-        let bytes = round_to_pages(bytes).filter(|it| *it != 0)?;
+        let bytes = round_to_pages(bytes).filter(|value| *value != 0)?;
         let offset = self.state().pages.allocate(bytes)?;
         self.live.set(offset, bytes, true);
         Some(Run { start: BASE + offset, bytes })
@@ -173,16 +173,16 @@ impl flight::Ram for Ram {
 
     fn read(&self, start: u64, into: &mut [u8]) -> bool {
         let run = Run { start, bytes: into.len() as u64 };
-        self.with_span(&[run], || self.allocated_span(run).map(|it| self.store.read(it, into)))
+        self.with_span(&[run], || self.allocated_span(run).map(|span| self.store.read(span, into)))
     }
 
     fn write(&self, start: u64, bytes: &[u8]) -> bool {
         let run = Run { start, bytes: bytes.len() as u64 };
-        self.with_span(&[run], || self.allocated_span(run).map(|it| self.store.write(it, bytes)))
+        self.with_span(&[run], || self.allocated_span(run).map(|span| self.store.write(span, bytes)))
     }
 
     fn fill(&self, run: Run, pattern: u32) -> bool {
-        self.with_span(&[run], || self.allocated_span(run).map(|it| self.store.fill(it, pattern)))
+        self.with_span(&[run], || self.allocated_span(run).map(|span| self.store.fill(span, pattern)))
     }
 
     fn copy(&self, from: u64, to: u64, bytes: u64) -> bool {
@@ -210,8 +210,8 @@ impl flight::Ram for Ram {
     }
 
     fn map(&self, runs: &[Run]) -> Option<usize> {
-        let pieces = self.page_spans(runs).filter(|it| !it.is_empty())?;
-        let window = AddressWindow::new(runs.iter().map(|it| it.bytes).sum())?;
+        let pieces = self.page_spans(runs).filter(|spans| !spans.is_empty())?;
+        let window = AddressWindow::new(runs.iter().map(|run| run.bytes).sum())?;
         if !self.store.map_pieces(&window, &pieces) {
             return None;
         }
@@ -226,7 +226,7 @@ impl flight::Ram for Ram {
         let Some(MappedView { window, visible_bytes }) = state.views.get_mut(&view) else {
             return false;
         };
-        let bytes: u64 = runs.iter().map(|it| it.bytes).sum();
+        let bytes: u64 = runs.iter().map(|run| run.bytes).sum();
         let fits = runs.is_empty() || bytes == window.length() as u64;
         if !fits {
             return false;
@@ -269,7 +269,7 @@ impl flight::Ram for Ram {
 
 /// Whether two runs have a byte in common.
 fn overlap(one: Run, other: Run) -> bool {
-    let end = |it: Run| it.start.saturating_add(it.bytes);
+    let end = |run: Run| run.start.saturating_add(run.bytes);
     one.start < end(other) && other.start < end(one)
 }
 

@@ -37,7 +37,7 @@ fn addresses_repeat_and_none_is_small() {
         let two = ram.allocate(3 * PAGE - 1).unwrap();
         ram.free(one);
         let all = [one, two, ram.allocate(PAGE).unwrap(), ram.allocate(PAGE).unwrap()];
-        all.map(|it| (it.start - BASE, it.bytes))
+        all.map(|run| (run.start - BASE, run.bytes))
     };
     assert_eq!(starts(), [(0, PAGE), (PAGE, 3 * PAGE), (0, PAGE), (4 * PAGE, PAGE)]);
     assert_eq!(starts(), starts());
@@ -56,7 +56,7 @@ fn bytes_are_read_as_they_were_written() {
     assert_eq!(bytes(&ram, run.start, 13), Some(filled.to_vec()));
     assert!(ram.fill(run, 0xabab_abab));
     let all = bytes(&ram, run.start, 2 * 4096).unwrap();
-    assert!(all.iter().all(|it| *it == 0xab));
+    assert!(all.iter().all(|byte| *byte == 0xab));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn what_was_given_back_is_zero_when_taken_again() {
         let again = ram.allocate(pages * PAGE).unwrap();
         assert_eq!(again, run);
         let length = usize::try_from(run.bytes).unwrap();
-        assert!(bytes(&ram, run.start, length).unwrap().iter().all(|it| *it == 0), "{pages}");
+        assert!(bytes(&ram, run.start, length).unwrap().iter().all(|byte| *byte == 0), "{pages}");
         ram.free(again);
     }
     assert!(ram.allocate(SIZE).is_some(), "all of it came back as one");
@@ -163,7 +163,7 @@ fn what_is_lent_is_nobody_elses() {
             !ram.with_slice(Run { start: run.start + 2047, bytes: 2 }, &mut |_| panic!("twice"))
         );
         assert!(ram.write(run.start + 2048, b"x"), "beside it");
-        assert!(ram.with_slice(Run { start: run.start + 2048, bytes: 2 }, &mut |it| it[0] += 1));
+        assert!(ram.with_slice(Run { start: run.start + 2048, bytes: 2 }, &mut |bytes| bytes[0] += 1));
         ram.free(run);
     });
     assert!(lent && calls == 1);
@@ -181,9 +181,9 @@ fn memory_comes_back_when_it_ends() {
     let maps = || std::fs::read_to_string("/proc/self/maps").unwrap();
     let column = |line: &str, at: usize| line.split_whitespace().nth(at).unwrap().to_owned();
     let before = maps();
-    let seen = before.lines().find(|it| it.starts_with(&format!("{view:x}-"))).unwrap();
+    let seen = before.lines().find(|text| text.starts_with(&format!("{view:x}-"))).unwrap();
     let inode = column(seen, 4);
-    let mapped = |maps: &str| maps.lines().filter(|it| column(it, 4) == inode).count();
+    let mapped = |maps: &str| maps.lines().filter(|text| column(text, 4) == inode).count();
     assert_eq!(mapped(&before), 2, "the memory and the view");
     drop(ram);
     assert_eq!(mapped(&maps()), 0);
@@ -200,7 +200,7 @@ fn threads_that_take_and_give_see_zeroes_and_their_own_bytes() {
                     let run = ram.allocate((1 + round % 5) * PAGE).unwrap();
                     assert_eq!(bytes(ram, run.start + run.bytes - 1, 1), Some(vec![0]));
                     assert!(ram.fill(run, u32::from_le_bytes([number; 4])));
-                    assert!(ram.with_slice(run, &mut |it| assert_eq!(it[0], number)));
+                    assert!(ram.with_slice(run, &mut |bytes| assert_eq!(bytes[0], number)));
                     let mut last = [0];
                     assert!(ram.read(run.start + run.bytes - 1, &mut last));
                     assert_eq!(last, [number]);

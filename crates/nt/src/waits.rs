@@ -163,7 +163,7 @@ fn log_wait(log: &Log, what: &'static str, ended: &str) {
 
 /// The call the driver is in, for events.
 pub(crate) fn current_call() -> flight::Subject {
-    Kind::Call.subject(CallGuard::current().map_or(0, |it| it.number))
+    Kind::Call.subject(CallGuard::current().map_or(0, |call| call.number))
 }
 
 fn events() -> MutexGuard<'static, BTreeMap<usize, Event>> {
@@ -179,7 +179,7 @@ mod tests {
     fn fly(body: impl FnOnce(&Arc<DeterministicHost>, &Arc<Log>, &mut Passive)) -> Vec<String> {
         let log = Arc::new(Log::new());
         DeterministicHost::fly(1, &log, |host, at| body(host, &log, at)).unwrap();
-        let waits = |it: flight::Event| match it.kind {
+        let waits = |event: flight::Event| match event.kind {
             EventKind::DriverWaited { object: what, ended } => Some(format!("{what} {ended}")),
             _ => None,
         };

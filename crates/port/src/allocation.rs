@@ -31,7 +31,7 @@ impl TableDriver {
         let Adapter { door, context, .. } = self.adapter()?;
         let CreateAllocationArgs { allocations, resource, private: common } = create_args;
         let mut shared = PrivateData::copy(common)?;
-        let copies = allocations.iter().map(|it| PrivateData::copy(it.private));
+        let copies = allocations.iter().map(|new_allocation| PrivateData::copy(new_allocation.private));
         let mut own = copies.collect::<DriverResult<Vec<_>>>()?;
         let info = |private: &mut PrivateData| DXGK_ALLOCATIONINFO {
             pPrivateDriverData: private.pointer(),
@@ -63,7 +63,7 @@ impl TableDriver {
         judge_lengths(&door, own.iter().chain([&shared]));
         result_from_status(status)?;
         *common = shared.bytes();
-        let primaries = allocations.iter().map(|it| it.primary);
+        let primaries = allocations.iter().map(|new_allocation| new_allocation.primary);
         flags::judge(door.services(), infos.iter().zip(primaries));
         let created =
             allocations.into_iter().zip(own).zip(infos).map(|((birth, private), info)| {
@@ -84,7 +84,7 @@ impl TableDriver {
     ) -> DriverResult<Option<DriverResource>> {
         let call = self.table.DxgkDdiDestroyAllocation.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        let list: Vec<HANDLE> = destroy_args.allocations.map(|it| pointer(it.word())).collect();
+        let list: Vec<HANDLE> = destroy_args.allocations.map(|driver_handle| pointer(driver_handle.word())).collect();
         let (before, slot, flags) = match destroy_args.resource {
             None => (0, None, 0),
             Some(ResourceDisposition::Keep(it, slot)) => (it.word(), Some(slot), 0),
@@ -109,7 +109,7 @@ impl TableDriver {
 
         result_from_status(status)?;
         let after = args.hResource.expose_provenance();
-        Ok(slot.filter(|_| after != before).map(|it| it.fill(after)))
+        Ok(slot.filter(|_| after != before).map(|handle_slot| handle_slot.fill(after)))
     }
 
     pub(crate) fn call_describe_allocation(
@@ -141,7 +141,7 @@ impl TableDriver {
         let door = self.adapter()?.door;
         let OpenAllocationArgs { device, views, create, private: common } = open_args;
         let mut shared = PrivateData::copy(common)?;
-        let copies = views.iter().map(|it| PrivateData::copy(it.private));
+        let copies = views.iter().map(|new_view| PrivateData::copy(new_view.private));
         let mut own = copies.collect::<DriverResult<Vec<_>>>()?;
         let info = |(handle, private): (u32, &mut PrivateData)| DXGK_OPENALLOCATIONINFO {
             hAllocation: handle,
@@ -149,7 +149,7 @@ impl TableDriver {
             PrivateDriverDataSize: private.size(),
             ..DXGK_OPENALLOCATIONINFO::ZERO
         };
-        let handles = views.iter().map(|it| it.handle.0);
+        let handles = views.iter().map(|new_view| new_view.handle.0);
         let mut infos: Vec<_> = handles.zip(&mut own).map(info).collect();
         let flags = if create { DXGK_OPENALLOCATIONFLAGS::Create } else { 0 };
         let args = DXGKARG_OPENALLOCATION {
@@ -183,7 +183,7 @@ impl TableDriver {
     ) -> DriverResult<()> {
         let call = self.table.DxgkDdiCloseAllocation.ok_or(DriverError::Absent)?;
         let door = self.adapter()?.door;
-        let list: Vec<HANDLE> = views.map(|it| pointer(it.word())).collect();
+        let list: Vec<HANDLE> = views.map(|driver_handle| pointer(driver_handle.word())).collect();
         let args = DXGKARG_CLOSEALLOCATION {
             NumAllocations: count(list.len())?,
             pOpenHandleList: list.as_ptr(),
@@ -201,7 +201,7 @@ impl TableDriver {
 
 /// Entry rule: a driver takes private data to be as long as it is, whatever is in it.
 fn judge_lengths<'a>(door: &Door, driver_handle_from: impl Iterator<Item = &'a PrivateData>) {
-    for private in driver_handle_from.filter(|it| it.size() > 0) {
+    for private in driver_handle_from.filter(|private_data| private_data.size() > 0) {
         let broken = private.overrun().map(|bytes| {
             let size = private.size();
             format!("private data has {size} bytes, but up to {bytes} bytes behind it were written")
@@ -219,8 +219,8 @@ fn judge_resource_data(door: &Door, before: &[u8], after: &PrivateData) {
     }
     let after = after.bytes();
     let place = before.iter().zip(&after).position(|(before, after)| before != after);
-    let broken = place.map(|it| {
-        format!("byte {it} of the resource's private data was changed, but it is read only here")
+    let broken = place.map(|index| {
+        format!("byte {index} of the resource's private data was changed, but it is read only here")
     });
     let (services, place) = (door.services(), "DxgkDdiOpenAllocation.pPrivateDriverData");
     let about = services.adapter();

@@ -19,15 +19,15 @@ pub(crate) struct CapsClaims<'a> {
 /// The rules, in the order of their numbers. The claims of later versions lie behind the end of
 /// the structure, or in bits that mean nothing at 2.0.
 pub(crate) const RULES: &[CapsRule] = &[
-    (RuleId::KMD_CAPS_001, |it| {
-        it.requires(Scheduling::PreemptionAware, "PreemptionAware", ENGINES)
+    (RuleId::KMD_CAPS_001, |caps_claims| {
+        caps_claims.requires(Scheduling::PreemptionAware, "PreemptionAware", ENGINES)
     }),
-    (RuleId::KMD_CAPS_002, |it| {
+    (RuleId::KMD_CAPS_002, |caps_claims| {
         let both = &[("PreemptionAware", Scheduling::PreemptionAware), ENGINES[0]];
-        it.requires(Scheduling::NoDmaPatching, "NoDmaPatching", both)
+        caps_claims.requires(Scheduling::NoDmaPatching, "NoDmaPatching", both)
     }),
-    (RuleId::KMD_CAPS_003, |it| {
-        it.requires(Scheduling::CancelCommandAware, "CancelCommandAware", ENGINES)
+    (RuleId::KMD_CAPS_003, |caps_claims| {
+        caps_claims.requires(Scheduling::CancelCommandAware, "CancelCommandAware", ENGINES)
     }),
     (RuleId::KMD_CAPS_004, engine_reset_error),
     (RuleId::KMD_CAPS_005, address_kind_error),
@@ -49,8 +49,8 @@ impl CapsClaims<'_> {
     /// A claim of `SchedulingCaps` that builds on others.
     fn requires(&self, claim: u32, name: &str, others: &[(&str, u32)]) -> Option<String> {
         let caps = self.caps.SchedulingCaps;
-        let lacks = others.iter().filter(|it| caps.has(claim) && !caps.has(it.1));
-        let lacks: Vec<&str> = lacks.map(|it| it.0).collect();
+        let lacks = others.iter().filter(|pair| caps.has(claim) && !caps.has(pair.1));
+        let lacks: Vec<&str> = lacks.map(|pair| pair.0).collect();
         let text = || format!("SchedulingCaps has {name} without {}", lacks.join(" and "));
         (!lacks.is_empty()).then(text)
     }
@@ -62,7 +62,7 @@ fn engine_reset_error(it: &CapsClaims<'_>) -> Option<String> {
         ("DxgkDdiQueryEngineStatus", it.table.DxgkDdiQueryEngineStatus.is_some()),
         ("DxgkDdiQueryDependentEngineGroup", it.table.DxgkDdiQueryDependentEngineGroup.is_some()),
     ];
-    let lacks: Vec<&str> = entries.iter().filter(|it| !it.1).map(|it| it.0).collect();
+    let lacks: Vec<&str> = entries.iter().filter(|pair| !pair.1).map(|pair| pair.0).collect();
     (it.caps.SupportPerEngineTDR != 0 && !lacks.is_empty())
         .then(|| format!("SupportPerEngineTDR is claimed without {}", lacks.join(", ")))
 }
@@ -94,11 +94,11 @@ mod tests {
     }
 
     fn scheduling(value: u32) -> Vec<&'static str> {
-        broken(|it| it.SchedulingCaps.Value = value)
+        broken(|raw| raw.SchedulingCaps.Value = value)
     }
 
     fn memory(value: u32) -> Vec<&'static str> {
-        broken(|it| it.MemoryManagementCaps.Flags.Value = value)
+        broken(|raw| raw.MemoryManagementCaps.Flags.Value = value)
     }
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
         let one = Scheduling::NoDmaPatching | Scheduling::MultiEngineAware;
         assert_eq!(scheduling(one), ["KMD-CAPS-002"]);
         assert_eq!(scheduling(Scheduling::CancelCommandAware), ["KMD-CAPS-003"]);
-        assert_eq!(broken(|it| it.SupportPerEngineTDR = 1), ["KMD-CAPS-004"]);
+        assert_eq!(broken(|raw| raw.SupportPerEngineTDR = 1), ["KMD-CAPS-004"]);
         assert_eq!(memory(Memory::GpuMmuSupported), ["KMD-CAPS-005"]);
         let both = Memory::GpuMmuSupported | Memory::IoMmuSupported;
         assert_eq!(memory(both | Memory::VirtualAddressingSupported), ["KMD-CAPS-005"]);

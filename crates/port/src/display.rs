@@ -152,7 +152,7 @@ fn judge_exit_state(services: &KernelCallbacks, left: &ExitState) {
         )
     });
     let (rule, place) = (RuleId::KMD_LEVEL_008, "return from a DDI");
-    let call = Kind::Call.subject(CallGuard::current().map_or(0, |it| it.number));
+    let call = Kind::Call.subject(CallGuard::current().map_or(0, |call| call.number));
     services.log().judge(rule, Component::Driver, call, place, broken);
 }
 

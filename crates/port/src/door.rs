@@ -53,7 +53,7 @@ impl Door {
 
     /// The door whose driver is running on this thread, for callbacks that name none.
     pub(crate) fn running() -> Option<Arc<Self>> {
-        RUNNING.try_with(|it| it.borrow().clone()).ok().flatten()
+        RUNNING.try_with(|door| door.borrow().clone()).ok().flatten()
     }
 
     /// Runs code of the driver: callbacks without a handle come to this door.
@@ -107,7 +107,7 @@ impl Drop for DoorGuard {
     fn drop(&mut self) {
         let before = self.0.take();
         // A thread that is ending has no door to put back.
-        let inner = RUNNING.try_with(|it| it.replace(before));
+        let inner = RUNNING.try_with(|door| door.replace(before));
         drop(inner);
     }
 }

@@ -45,12 +45,12 @@ impl GuardedBuffer {
 
     /// Where outside of the buffer the driver has written, if it has: from its beginning.
     pub(crate) fn overrun(&self) -> Option<isize> {
-        let written = |it: &u8| *it != GUARD_BYTE;
+        let written = |byte: &u8| *byte != GUARD_BYTE;
         let Range { start, end } = self.buffer;
         let behind = self.memory[end..].iter().position(written);
         let at =
-            behind.map(|it| end + it).or_else(|| self.memory[..start].iter().position(written));
-        at.map(|it| it.cast_signed() - start.cast_signed())
+            behind.map(|index| end + index).or_else(|| self.memory[..start].iter().position(written));
+        at.map(|index| index.cast_signed() - start.cast_signed())
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) extern "win64-unwind" fn DxgkCbGetHandleParent(
     allocation: D3DKMT_HANDLE,
 ) -> D3DKMT_HANDLE {
     row::DxgkCbGetHandleParent.answer(Door::running, 0, |door, at| {
-        door.services().parent_of(at, Handle(allocation)).map_or(0, |it| it.0)
+        door.services().parent_of(at, Handle(allocation)).map_or(0, |handle| handle.0)
     })
 }
 
@@ -32,8 +32,8 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbEnumHandleChildren(
     // SAFETY: The caller promises the same.
     let data = unsafe { read(data) };
     row::DxgkCbEnumHandleChildren.answer(Door::running, 0, |door, at| {
-        let child = data.and_then(|it| door.services().child_of(at, Handle(it.hObject), it.Index));
-        child.map_or(0, |it| it.0)
+        let child = data.and_then(|args| door.services().child_of(at, Handle(args.hObject), args.Index));
+        child.map_or(0, |handle| handle.0)
     })
 }
 

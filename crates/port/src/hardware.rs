@@ -42,7 +42,7 @@ pub(crate) struct HardwareState {
 
 impl HardwareState {
     pub(crate) fn new(it: &Hardware) -> Self {
-        let resources = Mutex::new(resource_list(it.memory.as_ref().map(|it| it.1)));
+        let resources = Mutex::new(resource_list(it.memory.as_ref().map(|pair| pair.1)));
         let (memory, config) = (it.memory.clone(), Mutex::new(it.config.clone()));
         let (mappings, surprise_removed) = Default::default();
         Self { memory, config, resources, mappings, surprise_removed }
@@ -85,7 +85,7 @@ impl HardwareState {
     /// Ends what is mapped still, and answers how many mappings those were.
     pub(crate) fn unmap_all(&self) -> usize {
         let addresses: Vec<usize> = lock(&self.mappings).keys().copied().collect();
-        addresses.into_iter().filter(|it| self.unmap(*it)).count()
+        addresses.into_iter().filter(|index| self.unmap(*index)).count()
     }
 
     /// It is pulled out. Whoever reads where it was reads ones, as on a bus where nobody answers.
@@ -108,7 +108,7 @@ impl HardwareState {
             return false;
         };
         let mut bytes = vec![0; usize::try_from(run.bytes).unwrap_or(0)];
-        ram.read(run.start, &mut bytes) && bytes.iter().any(|it| *it != u8::MAX)
+        ram.read(run.start, &mut bytes) && bytes.iter().any(|byte| *byte != u8::MAX)
     }
 
     /// The bytes of the configuration space from `offset` on.
@@ -132,11 +132,11 @@ fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The resources as Windows lists them: one range, or none.
 fn resource_list(run: Option<Run>) -> CM_RESOURCE_LIST {
-    let memory = run.map(|it| CM_PARTIAL_RESOURCE_DESCRIPTOR {
+    let memory = run.map(|run| CM_PARTIAL_RESOURCE_DESCRIPTOR {
         Type: CmResourceTypeMemory,
         ShareDisposition: CmResourceShareDeviceExclusive,
-        Start: it.start.cast_signed(),
-        Length: u32::try_from(it.bytes).unwrap_or(u32::MAX),
+        Start: run.start.cast_signed(),
+        Length: u32::try_from(run.bytes).unwrap_or(u32::MAX),
         ..CM_PARTIAL_RESOURCE_DESCRIPTOR::ZERO
     });
     let partial = CM_PARTIAL_RESOURCE_LIST {
@@ -205,7 +205,7 @@ mod tests {
         );
         it.surprise_remove();
         assert!(it.is_surprise_removed() && !it.is_written_after_removal());
-        assert_eq!(it.with_config(0, |it| it.to_vec()), [0xff; 3]);
+        assert_eq!(it.with_config(0, |bytes| bytes.to_vec()), [0xff; 3]);
         assert!(ram.write(run.start + 0x3fff, &[7]));
         assert!(it.is_written_after_removal());
     }
@@ -222,9 +222,9 @@ mod tests {
     #[test]
     fn the_configuration_space_ends() {
         let (_ram, _, it) = in_use();
-        assert_eq!(it.with_config(1, |it| it.to_vec()), [2, 3]);
-        it.with_config(2, |it| it[0] = 9);
-        assert_eq!(it.with_config(0, |it| it.to_vec()), [1, 2, 9]);
-        assert_eq!(it.with_config(u32::MAX, |it| it.len()), 0);
+        assert_eq!(it.with_config(1, |bytes| bytes.to_vec()), [2, 3]);
+        it.with_config(2, |bytes| bytes[0] = 9);
+        assert_eq!(it.with_config(0, |bytes| bytes.to_vec()), [1, 2, 9]);
+        assert_eq!(it.with_config(u32::MAX, |bytes| bytes.len()), 0);
     }
 }

@@ -221,7 +221,7 @@ fn at_device_level<R>(host: &dyn Host, at: Below<'_>, body: impl FnOnce() -> R) 
 }
 
 fn interrupt_name(kind: i32) -> Text {
-    let known = UNHANDLED_INTERRUPTS.iter().find(|it| it.0 == kind);
+    let known = UNHANDLED_INTERRUPTS.iter().find(|pair| pair.0 == kind);
     known.map_or_else(|| format!("interrupt type {kind}").into(), |(_, name)| (*name).into())
 }
 
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(name, "DXGK_INTERRUPT_DISPLAYONLY_VSYNC");
         assert_eq!(interrupt_name(-7), "interrupt type -7");
         let heard = [DXGK_INTERRUPT_DMA_COMPLETED, DXGK_INTERRUPT_CRTC_VSYNC];
-        assert!(UNHANDLED_INTERRUPTS.iter().all(|it| !heard.contains(&it.0)));
+        assert!(UNHANDLED_INTERRUPTS.iter().all(|pair| !heard.contains(&pair.0)));
     }
 
     #[test]

@@ -22,11 +22,11 @@ impl Mdl {
     ///
     /// Nothing maps it (`MappedSystemVa`): it is for the hardware. Its length counts 32 bits.
     pub(crate) fn from_pages(runs: &[Run]) -> DriverResult<Self> {
-        let count = runs.iter().map(|it| it.bytes / PAGE).sum();
+        let count = runs.iter().map(|run| run.bytes / PAGE).sum();
         let all = Pages { runs, first: 0, count };
         let bytes = u32::try_from(count * PAGE).map_err(|_| DriverError::Invalid)?;
         let mut words = vec![0; WORDS];
-        words.extend(all.addresses().map(|it| it / PAGE));
+        words.extend(all.addresses().map(|value| value / PAGE));
         words[1] = size(words.len()) | u64::from(MDL_PAGES_LOCKED.cast_unsigned()) << 16;
         words[5] = bytes.into();
         Ok(Self { words })

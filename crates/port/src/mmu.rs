@@ -219,5 +219,5 @@ pub(crate) fn segment_address(segment: u32, offset: u64) -> D3DGPU_PHYSICAL_ADDR
 
 /// Pages of a window, which Windows counts in 32 bits.
 fn page_numbers(window: &[u64]) -> DriverResult<Vec<u32>> {
-    window.iter().map(|it| u32::try_from(*it).map_err(|_| DriverError::Invalid)).collect()
+    window.iter().map(|value| u32::try_from(*value).map_err(|_| DriverError::Invalid)).collect()
 }

@@ -150,8 +150,8 @@ const MAX_GUARD: usize = 1 << 16;
 /// finds what no page is.
 pub(crate) fn entry_bytes(it: &TableUpdate<'_>) -> DriverResult<PrivateData> {
     let given = if it.repeat { it.entries.get(..1) } else { Some(it.entries) };
-    let bytes = given.unwrap_or_default().iter().map(page_table_entry).flat_map(|it| {
-        let DXGK_PTE { Flags, PageAddress } = it;
+    let bytes = given.unwrap_or_default().iter().map(page_table_entry).flat_map(|raw| {
+        let DXGK_PTE { Flags, PageAddress } = raw;
         [Flags, PageAddress].into_iter().flat_map(u64::to_ne_bytes)
     });
     let mut bytes = bytes.collect::<Vec<u8>>();
@@ -178,9 +178,9 @@ fn page_table_entry(it: &PageTableEntry) -> DXGK_PTE {
 
 /// Ranges of entries to copy, as an array of `DXGK_BUILDPAGINGBUFFER_COPY_RANGE`.
 pub(crate) fn copy_ranges(copies: &[EntryCopy]) -> DriverResult<PrivateData> {
-    let words = |it: &EntryCopy| {
-        let indices = u64::from(it.from.1) | u64::from(it.to.1) << 32;
-        [u64::from(it.count), it.from.0, it.to.0, indices]
+    let words = |entry_copy: &EntryCopy| {
+        let indices = u64::from(entry_copy.from.1) | u64::from(entry_copy.to.1) << 32;
+        [u64::from(entry_copy.count), entry_copy.from.0, entry_copy.to.0, indices]
     };
     let bytes: Vec<u8> = copies.iter().flat_map(words).flat_map(u64::to_le_bytes).collect();
     PrivateData::copy(&bytes)
@@ -220,7 +220,7 @@ mod tests {
         }];
         let bytes = entry_bytes(&update(&all, true, 4)).unwrap().bytes();
         let (words, _) = bytes.as_chunks::<8>();
-        let words: Vec<u64> = words.iter().map(|it| u64::from_ne_bytes(*it)).collect();
+        let words: Vec<u64> = words.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect();
         let guard = u64::from_ne_bytes([GUARD; 8]);
         assert_eq!(words[..2], [0b1001 | 3 << 5, 7]);
         assert_eq!(words[2..], [guard; 6]);

@@ -133,7 +133,7 @@ pub(crate) struct OperationData {
 
 impl OperationData {
     fn new(operation: &Operation<'_>) -> DriverResult<Self> {
-        let system = |it: &TransferEnd<'_>| match it {
+        let system = |transfer_end: &TransferEnd<'_>| match transfer_end {
             TransferEnd::System(pages) => Some(Mdl::from_pages(pages.runs)),
             TransferEnd::Segment { .. } => None,
         };
@@ -191,7 +191,7 @@ fn judge_room(door: &Door, room: u32, written: isize, sheet: &GuardedBuffer) {
     let broken = if let Some(at) = sheet.overrun() {
         Some(format!("DmaSize is {room}, but the driver wrote at byte {at} of the buffer"))
     } else {
-        let inside = u32::try_from(written).is_ok_and(|it| it <= room);
+        let inside = u32::try_from(written).is_ok_and(|number| number <= room);
         (!inside).then(|| format!("DmaSize is {room}, but pDmaBuffer went on by {written} bytes"))
     };
     let place = "DxgkDdiBuildPagingBuffer.pDmaBuffer";

@@ -108,7 +108,7 @@ impl TableDriver {
 
         result_from_status(status).inspect_err(|_| door.set_started(false))?;
         judge_counts(services, sources, children);
-        let counted = |it: u32| it != 0 && it != UNSET;
+        let counted = |number: u32| number != 0 && number != UNSET;
         if counted(sources) || counted(children) {
             services.log().emit(
                 services.adapter(),

@@ -69,7 +69,7 @@ impl PrivateData {
 
     /// The bytes with their guard.
     fn all(&self) -> Vec<u8> {
-        self.words.iter().flat_map(|it| it.to_ne_bytes()).collect()
+        self.words.iter().flat_map(|value| value.to_ne_bytes()).collect()
     }
 }
 

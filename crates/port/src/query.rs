@@ -80,9 +80,9 @@ impl TableDriver {
         let scheduling = crate::caps::scheduling(&caps);
         let features = Features { nodes, memory: memory?, mmu: mmu?, scheduling };
         if let (Some(memory), Some(met)) = (&features.memory, self.adapter_slot().as_mut()) {
-            met.bases = memory.segments.iter().map(|it| it.base).collect();
-            let levels = features.mmu.iter().flat_map(|it| &it.levels);
-            met.tables = levels.map(|it| it.bytes).collect();
+            met.bases = memory.segments.iter().map(|info| info.base).collect();
+            let levels = features.mmu.iter().flat_map(|mmu_features| &mmu_features.levels);
+            met.tables = levels.map(|table_level| table_level.bytes).collect();
         }
         Ok(features)
     }

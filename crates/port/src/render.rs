@@ -215,17 +215,17 @@ fn judge_room(
     (far, most): (isize, usize),
     out: &GuardedBuffer,
 ) {
-    let ends = usize::try_from(written).ok().filter(|it| *it <= room as usize);
-    let entries = usize::try_from(far).ok().filter(|it| it.is_multiple_of(ENTRY));
+    let ends = usize::try_from(written).ok().filter(|index| *index <= room as usize);
+    let entries = usize::try_from(far).ok().filter(|index| index.is_multiple_of(ENTRY));
     let broken = if let Some(at) = sheet.overrun() {
         Some(format!("DmaSize is {room}, but the driver wrote at byte {at} of the buffer"))
     } else if let Some(at) = out.overrun() {
         Some(format!("there is room for {most} patch locations, but byte {at} was written"))
     } else if ends.is_none() {
         Some(format!("DmaSize is {room}, but pDmaBuffer went on by {written} bytes"))
-    } else if ends.is_some_and(|it| it < changed) {
+    } else if ends.is_some_and(|index| index < changed) {
         Some(format!("the driver wrote {changed} bytes, but pDmaBuffer went on by {written}"))
-    } else if entries.is_none_or(|it| it / ENTRY > most) {
+    } else if entries.is_none_or(|index| index / ENTRY > most) {
         Some(format!("pPatchLocationListOut went on by {far} bytes, with room for {most} entries"))
     } else {
         None

@@ -137,7 +137,7 @@ fn changed_members(asked: &DXGK_QUERYSEGMENTOUT4, out: &DXGK_QUERYSEGMENTOUT4) -
         ),
         ("SegmentDescriptorStride", asked.SegmentDescriptorStride != out.SegmentDescriptorStride),
     ];
-    let touched: Vec<&str> = members.iter().filter(|it| it.1).map(|it| it.0).collect();
+    let touched: Vec<&str> = members.iter().filter(|pair| pair.1).map(|pair| pair.0).collect();
     let said = || format!("asked for NbSegment only, the driver changed {}", touched.join(", "));
     (!touched.is_empty()).then(said)
 }
@@ -165,8 +165,8 @@ fn count_error(
 ///
 /// A driver that clears its descriptors may clear a whole stride: that is walking by it.
 fn stride_error(bytes: &[u8]) -> Option<String> {
-    let mut strides = bytes.chunks(STRIDE).map(|it| &it[LENGTH..]);
-    let at = strides.position(|it| it.iter().any(|it| *it != GAP) && it.iter().any(|it| *it != 0));
+    let mut strides = bytes.chunks(STRIDE).map(|bytes| &bytes[LENGTH..]);
+    let at = strides.position(|bytes| bytes.iter().any(|byte| *byte != GAP) && bytes.iter().any(|byte| *byte != 0));
     at.map(|at| {
         format!(
             "SegmentDescriptorStride is {STRIDE}, but the driver wrote into the gap behind the \

@@ -66,7 +66,7 @@ impl TableDriver {
         } else {
             let sizes = [args.AllocationPrivateDriverDataSize, args.ResourcePrivateDriverDataSize];
             // A size is the driver's word, and somebody is about to make room for it.
-            if sizes.iter().any(|it| *it > MAX_SIZE) {
+            if sizes.iter().any(|number| *number > MAX_SIZE) {
                 return Err(DriverError::NoMemory);
             }
             [standard.allocation_size, standard.resource_size] = sizes;

@@ -58,7 +58,7 @@ pub(crate) fn check(table: &DRIVER_INITIALIZATION_DATA) -> Result<(), TableError
         return Err(TableError::Version(table.Version));
     }
     let filled: Vec<&str> = table.filled().collect();
-    let missing: Vec<_> = REQUIRED.iter().copied().filter(|it| !filled.contains(it)).collect();
+    let missing: Vec<_> = REQUIRED.iter().copied().filter(|text| !filled.contains(text)).collect();
     if missing.is_empty() { Ok(()) } else { Err(TableError::Missing(missing)) }
 }
 
@@ -67,12 +67,12 @@ impl fmt::Display for TableError {
         match self {
             TableError::Version(version) => {
                 write!(f, "the table's Version is {version:#x}, which is ")?;
-                match KNOWN_VERSIONS.iter().find(|it| it.0 == *version) {
+                match KNOWN_VERSIONS.iter().find(|pair| pair.0 == *version) {
                     Some((_, name)) => write!(f, "{name} and not flown yet")?,
                     None => write!(f, "no version of WDDM")?,
                 }
                 write!(f, "; flown is {SUPPORTED_VERSION:#x}, known and not flown yet are")?;
-                let others = KNOWN_VERSIONS.iter().filter(|it| it.0 != SUPPORTED_VERSION);
+                let others = KNOWN_VERSIONS.iter().filter(|pair| pair.0 != SUPPORTED_VERSION);
                 for (at, (version, _)) in others.enumerate() {
                     write!(f, "{} {version:#x}", if at == 0 { "" } else { "," })?;
                 }
@@ -96,7 +96,7 @@ mod tests {
     fn every_known_version_has_its_own_number_and_length() {
         assert!(KNOWN_VERSIONS.is_sorted_by(|a, b| a.0 < b.0));
         for (version, _) in DRIVER_INITIALIZATION_DATA::LENGTHS {
-            assert!(KNOWN_VERSIONS.iter().any(|it| it.0 == *version), "{version:#x}");
+            assert!(KNOWN_VERSIONS.iter().any(|pair| pair.0 == *version), "{version:#x}");
         }
         let here = size_of::<DRIVER_INITIALIZATION_DATA>();
         assert_eq!(DRIVER_INITIALIZATION_DATA::length(SUPPORTED_VERSION), Some(here));
@@ -132,9 +132,9 @@ mod tests {
 
     #[test]
     fn a_slot_is_called_or_waits_for_something() {
-        let waiting: Vec<&str> = UNCALLED.iter().flat_map(|it| it.1).copied().collect();
-        for slot in DRIVER_INITIALIZATION_DATA::SLOTS.iter().filter(|it| it.starts_with("Dxgk")) {
-            let lines = waiting.iter().filter(|it| *it == slot).count();
+        let waiting: Vec<&str> = UNCALLED.iter().flat_map(|pair| pair.1).copied().collect();
+        for slot in DRIVER_INITIALIZATION_DATA::SLOTS.iter().filter(|text| text.starts_with("Dxgk")) {
+            let lines = waiting.iter().filter(|text| *text == slot).count();
             let called = NAMES.contains(slot);
             assert_eq!(lines, usize::from(!called), "{slot}, called: {called}");
         }

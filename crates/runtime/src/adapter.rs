@@ -173,7 +173,7 @@ impl AdapterState {
         let why = if D3DDDI_DEVICEFUNCS::length(version).is_none() {
             format!(
                 "its DriverVersion is {version:#x}; this runtime knows {:#x?}",
-                D3DDDI_DEVICEFUNCS::LENGTHS.iter().map(|it| it.0).collect::<Vec<_>>()
+                D3DDDI_DEVICEFUNCS::LENGTHS.iter().map(|pair| pair.0).collect::<Vec<_>>()
             )
         } else if functions.pfnCreateDevice.is_none() {
             "it has no pfnCreateDevice".to_owned()
@@ -186,16 +186,16 @@ impl AdapterState {
 
     /// The version of the interface that the driver has.
     pub(crate) fn version(&self) -> u32 {
-        self.table.get().map_or(0, |it| it.version)
+        self.table.get().map_or(0, |adapter_table| adapter_table.version)
     }
 
     pub(crate) fn functions(&self) -> Option<&D3DDDI_ADAPTERFUNCS> {
-        self.table.get().map(|it| &it.functions)
+        self.table.get().map(|adapter_table| &adapter_table.functions)
     }
 
     /// The driver's own handle.
     pub(crate) fn driver(&self) -> HANDLE {
-        let driver = self.table.get().map_or(0, |it| it.driver);
+        let driver = self.table.get().map_or(0, |adapter_table| adapter_table.driver);
         ptr::with_exposed_provenance_mut(driver)
     }
 
@@ -207,7 +207,7 @@ impl AdapterState {
 
     /// Closes it at the driver.
     fn close(&self) {
-        let close = self.functions().and_then(|it| it.pfnCloseAdapter);
+        let close = self.functions().and_then(|raw| raw.pfnCloseAdapter);
         let driver = self.driver();
         let answer = self.call("pfnCloseAdapter", || match close {
             // SAFETY: The driver gave the function, and its handle.

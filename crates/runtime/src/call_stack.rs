@@ -62,7 +62,7 @@ pub(crate) struct CallGuard(());
 
 impl CallGuard {
     pub(crate) fn enter(frame: CallFrame, device: Option<Arc<DeviceState>>) -> Self {
-        FRAMES.with_borrow_mut(|it| it.push((frame, device)));
+        FRAMES.with_borrow_mut(|pairs| pairs.push((frame, device)));
         Self(())
     }
 }
@@ -75,22 +75,22 @@ impl Drop for CallGuard {
 
 /// The function that this thread is in.
 pub(crate) fn current_frame() -> Option<CallFrame> {
-    FRAMES.with_borrow(|it| it.last().map(|(frame, _)| *frame))
+    FRAMES.with_borrow(|pairs| pairs.last().map(|(frame, _)| *frame))
 }
 
 /// The device that a handle means, if this thread is in a function of the driver for it.
 pub(crate) fn device_in_call(handle: usize) -> Option<Arc<DeviceState>> {
-    FRAMES.with_borrow(|it| {
-        let (frame, device) = it.last()?;
+    FRAMES.with_borrow(|pairs| {
+        let (frame, device) = pairs.last()?;
         let device =
-            device.as_ref().filter(|it| frame.handle == handle && !it.is_handle_closed())?;
+            device.as_ref().filter(|state| frame.handle == handle && !state.is_handle_closed())?;
         Some(device.clone())
     })
 }
 
 /// The device that this thread is in a function of the driver for.
 pub(crate) fn current_device() -> Option<Arc<DeviceState>> {
-    FRAMES.with_borrow(|it| it.last().and_then(|(_, device)| device.clone()))
+    FRAMES.with_borrow(|pairs| pairs.last().and_then(|(_, device)| device.clone()))
 }
 
 /// A handle that was never given.
@@ -141,5 +141,5 @@ pub(crate) fn devices() -> Vec<Arc<DeviceState>> {
 
 /// A device that there was.
 pub(crate) fn destroyed_device(handle: usize) -> Option<DestroyedDevice> {
-    handles().destroyed.iter().rev().find(|it| it.handle == handle).cloned()
+    handles().destroyed.iter().rev().find(|destroyed_device| destroyed_device.handle == handle).cloned()
 }

@@ -253,7 +253,7 @@ fn log_unknown_device(handle: usize, name: &'static str) {
         log.judge(RuleId::UMD_DESTROY_013, Component::Umd, gone.subject, name, Some(broken));
         return;
     }
-    let inside = call_stack::current_frame().and_then(|it| call_stack::device(it.handle));
+    let inside = call_stack::current_frame().and_then(|call_frame| call_stack::device(call_frame.handle));
     if let Some(device) = inside {
         let broken = format!("hDevice of {name} is not the runtime's handle of a device");
         device.judge(RuleId::UMD_RES_001, name, Some(broken));
@@ -307,11 +307,11 @@ impl DeviceState {
     /// The kernel's handle of a context of the driver's.
     fn context(&self, handle: HANDLE, name: &'static str) -> Result<u32, HRESULT> {
         let ledger = self.ledger();
-        let found = ledger.contexts.get(&handle.addr()).map(|it| it.kernel);
+        let found = ledger.contexts.get(&handle.addr()).map(|context| context.kernel);
         let none = !ledger.had_context;
         drop(ledger);
         let lost = found.is_none();
-        let mixed = self.judge_mixed(lost, name, |it| it.contexts.contains_key(&handle.addr()));
+        let mixed = self.judge_mixed(lost, name, |ledger| ledger.contexts.contains_key(&handle.addr()));
         let broken = (lost && none && !mixed)
             .then(|| format!("{name} was called, and the driver has no context: none is given"));
         self.judge(RuleId::UMD_ADAPTER_004, name, broken);
@@ -326,17 +326,17 @@ impl DeviceState {
     fn judge_mixed(&self, lost: bool, name: &'static str, has: impl Fn(&Ledger) -> bool) -> bool {
         let me = flight::current_thread();
         let others = if lost { call_stack::devices() } else { Vec::new() };
-        let other = others.iter().find(|it| {
-            let apart = it.handle != self.handle && it.last_thread() != Some(me);
-            apart && Arc::ptr_eq(&it.adapter.run, &self.adapter.run) && has(&it.ledger())
+        let other = others.iter().find(|state| {
+            let apart = state.handle != self.handle && state.last_thread() != Some(me);
+            apart && Arc::ptr_eq(&state.adapter.run, &self.adapter.run) && has(&state.ledger())
         });
-        let broken = other.map(|it| {
+        let broken = other.map(|state| {
             format!(
                 "thread {me} is in the driver for {}, and {name} names what is {}'s, which thread \
                  {} uses",
                 self.subject,
-                it.subject,
-                it.last_thread().unwrap_or_default()
+                state.subject,
+                state.last_thread().unwrap_or_default()
             )
         });
         !self.judge(RuleId::UMD_THREAD_002, name, broken)
@@ -350,13 +350,13 @@ impl DeviceState {
 
     fn find_resource(&self, handle: HANDLE, name: &'static str) -> Result<u32, HRESULT> {
         let ledger = self.ledger();
-        let found = ledger.resources.get(&handle.addr()).map(|it| it.kernel_handle);
+        let found = ledger.resources.get(&handle.addr()).map(|resource_entry| resource_entry.kernel_handle);
         let driver = ledger.find_by_driver_handle(handle.addr()).is_some();
         let (destroyed, dead_handles) =
             (ledger.was_resource(handle.addr()), ledger.is_handle_dead(handle.addr()));
         drop(ledger);
         let lost = found.is_none();
-        let mixed = self.judge_mixed(lost, name, |it| it.resources.contains_key(&handle.addr()));
+        let mixed = self.judge_mixed(lost, name, |ledger| ledger.resources.contains_key(&handle.addr()));
         let broken = (lost && dead_handles).then(|| {
             format!(
                 "hResource of {name} is the driver's handle of a resource that was dropped: it \

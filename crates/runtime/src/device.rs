@@ -102,7 +102,7 @@ impl DeviceState {
 
     /// The driver's own handle.
     pub(crate) fn driver(&self) -> HANDLE {
-        ptr::with_exposed_provenance_mut(self.table.get().map_or(0, |it| it.driver))
+        ptr::with_exposed_provenance_mut(self.table.get().map_or(0, |device_table| device_table.driver))
     }
 
     /// Calls a function of the driver for the device, as the only one.
@@ -145,7 +145,7 @@ impl DeviceState {
         let ends = matches!(name, "pfnDestroyResource" | "pfnDestroyDevice");
         let ending = self.ending.load(Relaxed) && !ends;
         let gone = ending || self.destroyed.load(Relaxed);
-        if gone || resource.is_some_and(|it| self.is_destroyed(it)) {
+        if gone || resource.is_some_and(|index| self.is_destroyed(index)) {
             return Err(E_INVALIDARG);
         }
         self.thread.store(flight::current_thread() + 1, Relaxed);
@@ -155,7 +155,7 @@ impl DeviceState {
 
     fn is_destroyed(&self, resource: usize) -> bool {
         let ledger = self.ledger();
-        ledger.resources.get(&resource).is_none_or(|it| it.stage == ResourceStage::Destroyed)
+        ledger.resources.get(&resource).is_none_or(|resource_entry| resource_entry.stage == ResourceStage::Destroyed)
     }
 
     /// A callback in the call has answered that the device is removed: so must the call.
@@ -204,7 +204,7 @@ impl DriverCallGuard {
     /// What callbacks have refused with in the call. That something comes later is no refusal.
     pub(crate) fn callback_errors(&self) -> Vec<HRESULT> {
         let ledger = self.device.ledger();
-        ledger.callback_errors.iter().copied().filter(|it| *it != E_PENDING).collect()
+        ledger.callback_errors.iter().copied().filter(|value| *value != E_PENDING).collect()
     }
 
     /// Whether an answer hands on what a callback has said, now or before: that the device is
@@ -294,7 +294,7 @@ impl Device {
                 .to_owned()
         });
         inner.judge(RuleId::UMD_ADAPTER_003, "OpenAdapter.pfnQueryAdapterInfoCb", broken);
-        let create = adapter.functions().and_then(|it| it.pfnCreateDevice).ok_or(E_NOTIMPL)?;
+        let create = adapter.functions().and_then(|raw| raw.pfnCreateDevice).ok_or(E_NOTIMPL)?;
         let frame = CallFrame { handle: inner.handle, name: "pfnCreateDevice", resource: None };
         let answer = call(inner.log(), inner.subject, (frame, Some(inner.clone())), || {
             // SAFETY: The driver gave the function and its handle; the arguments live here.
@@ -312,7 +312,7 @@ impl Device {
         const ALLOWED: [HRESULT; 3] =
             [E_OUTOFMEMORY, D3DERR_OUTOFVIDEOMEMORY, D3DDDIERR_DEVICEREMOVED];
         let others = self.0.adapter.devices.load(Relaxed).saturating_sub(1);
-        let error = answer.filter(|it| !ALLOWED.contains(it) && others > 0);
+        let error = answer.filter(|value| !ALLOWED.contains(value) && others > 0);
         // One that was refused itself hands that on.
         let error = error.filter(|_| self.0.ledger().callback_errors.is_empty());
         let broken = error.map(|it| {
@@ -344,7 +344,7 @@ impl Device {
             self.0.driver_lock.leave(self.0.host());
         }
         self.destroy_all_resources(at);
-        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnDestroyDevice;
+        let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnDestroyDevice;
         let answer = self.0.call(at, (NAME, None), slot, |destroy, driver| {
             self.0.destroyed.store(true, Relaxed); // Nobody else is inside.
             // SAFETY: The driver gave the function and its handle.

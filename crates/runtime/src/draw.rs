@@ -14,7 +14,7 @@ use std::ptr;
 
 impl From<Rect> for RECT {
     fn from(it: Rect) -> Self {
-        let side = |it: u32| it.cast_signed();
+        let side = |number: u32| number.cast_signed();
         let (left, right) = (side(it.left), side(it.right));
         RECT { left, top: side(it.top), right, bottom: side(it.bottom) }
     }
@@ -35,19 +35,19 @@ impl Device {
     /// The driver's handle of a resource that the application has.
     pub(crate) fn driver_handle(&self, resource: Resource) -> Result<HANDLE, HRESULT> {
         let ledger = self.0.ledger();
-        let group = ledger.resources.get(&resource.0).filter(|it| it.is_application_owned());
+        let group = ledger.resources.get(&resource.0).filter(|resource_entry| resource_entry.is_application_owned());
         group.map(|it| ptr::with_exposed_provenance_mut(it.driver_handle)).ok_or(E_INVALIDARG)
     }
 
     /// How many surfaces a resource has.
     pub(crate) fn surface_count(&self, resource: Resource) -> usize {
-        self.0.ledger().resources.get(&resource.0).map_or(0, |it| it.locks.len())
+        self.0.ledger().resources.get(&resource.0).map_or(0, |resource_entry| resource_entry.locks.len())
     }
 
     /// The application is about to draw with these. Answers what they were drawn with before.
     fn begin_draw(&self, with: &[Resource]) -> DrawState {
         let ledger = &mut *self.0.ledger();
-        ledger.drawn_in_call = with.iter().map(|it| it.0).collect();
+        ledger.drawn_in_call = with.iter().map(|resource| resource.0).collect();
         let mut before = Vec::new();
         for it in with {
             before.extend(ledger.note_draw(it.0));
@@ -71,15 +71,15 @@ impl Device {
         for (handle, _) in &drawing.before {
             let Some(group) = ledger.resources.get_mut(handle) else { continue };
             let mapped =
-                |it: &D3DKMT_HANDLE| ledger.allocations.get(it).is_some_and(|it| it.locks > 0);
+                |number: &D3DKMT_HANDLE| ledger.allocations.get(number).is_some_and(|allocation_entry| allocation_entry.locks > 0);
             if group.members.iter().any(mapped) {
                 group.drawn = None;
             }
         }
         // What a driver submits meanwhile may be this already, or what was before it.
         let waits = ledger.submissions == drawing.submissions;
-        let group = ledger.resources.get(&to.0).filter(|it| waits && it.is_displayable());
-        if group.is_some_and(|it| it.drawn.is_some()) {
+        let group = ledger.resources.get(&to.0).filter(|resource_entry| waits && resource_entry.is_displayable());
+        if group.is_some_and(|resource_entry| resource_entry.drawn.is_some()) {
             ledger.note_write(to.0, index);
         }
     }
@@ -118,7 +118,7 @@ impl Device {
         // What has no pixels draws nothing.
         let with = [resource];
         let drawing = self.begin_draw(if area.is_empty() { &[] } else { &with });
-        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnColorFill;
+        let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnColorFill;
         let answer = inside.call(at, slot, |fill, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
             unsafe { fill(driver, &raw const args) }
@@ -148,7 +148,7 @@ impl Device {
         let inside = self.0.enter(at, (NAME, Some(to.0)))?;
         let with = [from, to];
         let drawing = self.begin_draw(if to_area.is_empty() { &[] } else { &with });
-        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnBlt;
+        let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnBlt;
         let answer = inside.call(at, slot, |blt, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
             unsafe { blt(driver, &raw const args) }
@@ -163,7 +163,7 @@ impl Device {
     pub fn flush(&self, at: &mut Passive) -> Result<(), HRESULT> {
         const NAME: &str = "pfnFlush";
         let inside = self.0.enter(at, (NAME, None))?;
-        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnFlush;
+        let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnFlush;
         let answer = inside.call(at, slot, |flush, driver| {
             // SAFETY: The driver gave the function and its handle.
             unsafe { flush(driver) }
@@ -181,7 +181,7 @@ impl Device {
     ) -> Result<(), HRESULT> {
         let args =
             D3DDDIARG_SETPRIORITY { hResource: self.driver_handle(resource)?, Priority: priority };
-        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnSetPriority;
+        let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnSetPriority;
         let name = ("pfnSetPriority", Some(resource.0));
         check_result(self.0.call(at, name, slot, |set, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
@@ -193,12 +193,12 @@ impl Device {
     /// `S_RESIDENT_IN_SHARED_MEMORY` if the system's memory has some, `S_NOT_RESIDENT` else.
     pub fn residency(&self, at: &mut Passive, list: &[Resource]) -> Result<HRESULT, HRESULT> {
         let handles =
-            list.iter().map(|it| self.driver_handle(*it)).collect::<Result<Vec<_>, _>>()?;
+            list.iter().map(|resource| self.driver_handle(*resource)).collect::<Result<Vec<_>, _>>()?;
         let args = D3DDDIARG_QUERYRESOURCERESIDENCY {
             pHandleList: handles.as_ptr(),
             NumResources: u32::try_from(handles.len()).unwrap_or(u32::MAX),
         };
-        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnQueryResourceResidency;
+        let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnQueryResourceResidency;
         let name = ("pfnQueryResourceResidency", None);
         let answer = self.0.call(at, name, slot, |query, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.

@@ -36,7 +36,7 @@ impl DriverLock {
             };
             if let WaitResult::Stuck(graph) = host.park(at, &token, None) {
                 // Nobody is to ring for one who has gone.
-                self.lock().waiters.retain(|it| it.0 != me);
+                self.lock().waiters.retain(|pair| pair.0 != me);
                 return Err(graph);
             }
         }

@@ -153,8 +153,8 @@ mod tests {
         let trapped: BTreeSet<&str> =
             traps::DEVICE.filled().chain(traps::ADAPTER.filled()).collect();
         let filled = DEVICE.filled().chain(ADAPTER.filled());
-        let served: BTreeSet<&str> = filled.filter(|it| !trapped.contains(it)).collect();
-        let lines: BTreeSet<&str> = CALLBACKS.iter().map(|it| it.name).collect();
+        let served: BTreeSet<&str> = filled.filter(|text| !trapped.contains(text)).collect();
+        let lines: BTreeSet<&str> = CALLBACKS.iter().map(|callback_row| callback_row.name).collect();
         assert_eq!(served, lines);
         let all = abi::umd::D3DDDI_DEVICECALLBACKS::SLOTS.iter();
         let all: BTreeSet<&str> =

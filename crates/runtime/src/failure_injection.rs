@@ -39,7 +39,7 @@ impl FailureInjection {
     #[cold]
     fn take_if_named(&self, name: &str) -> Option<HRESULT> {
         let mut callback = self.lock();
-        let error = callback.take_if(|it| it.0 == name)?;
+        let error = callback.take_if(|pair| pair.0 == name)?;
         self.armed.store(false, Ordering::Release);
         Some(error.1)
     }

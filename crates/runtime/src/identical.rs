@@ -67,8 +67,8 @@ impl Device {
             before.repeatable = Some(before.repeatable.unwrap_or(true) && differs.is_none());
         }
         let repeatable = before.repeatable == Some(true);
-        let broken = differs.map(|it| {
-            format!("{about} is as another but for members that mean nothing, and differs: {it}")
+        let broken = differs.map(|text| {
+            format!("{about} is as another but for members that mean nothing, and differs: {text}")
         });
         if before.reserved_values != noise && repeatable {
             self.0.judge(RuleId::UMD_RES_008, NAME, broken);
@@ -90,8 +90,8 @@ impl Device {
         let counted = private_data.len() != before.private_data.len();
         let judged = counted || before.repeatable == Some(true);
         drop(all);
-        let broken = differs.map(|it| {
-            format!("{about} is shared, another was asked for alike, and it differs: {it}")
+        let broken = differs.map(|text| {
+            format!("{about} is shared, another was asked for alike, and it differs: {text}")
         });
         if judged {
             self.0.judge(RuleId::UMD_RES_005, NAME, broken);

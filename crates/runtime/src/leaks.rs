@@ -26,9 +26,9 @@ impl DeviceState {
     /// Judges what is left of shared resources that are dropped, after a flush: others wait for it.
     pub(crate) fn judge_shared_leaks(&self, name: &'static str) {
         let ledger = self.ledger();
-        let left = ledger.destroyed_not_freed().find(|it| it.is_shared());
-        let broken = left.map(|it| {
-            let about = it.subject;
+        let left = ledger.destroyed_not_freed().find(|resource_entry| resource_entry.is_shared());
+        let broken = left.map(|resource_entry| {
+            let about = resource_entry.subject;
             format!("{about} is shared and was dropped, and a flush has not freed it")
         });
         self.judge(RuleId::UMD_DESTROY_002, name, broken);
@@ -56,7 +56,7 @@ impl DeviceState {
 
 /// What is left besides resources, in words.
 fn describe_leaks(ledger: &Ledger) -> Option<String> {
-    let alone = ledger.allocations.values().filter(|it| it.resource.is_none()).count();
+    let alone = ledger.allocations.values().filter(|allocation_entry| allocation_entry.resource.is_none()).count();
     let live_objects = [
         (alone, "allocations without a resource"),
         (ledger.contexts.len(), "contexts"),
@@ -65,7 +65,7 @@ fn describe_leaks(ledger: &Ledger) -> Option<String> {
     ];
     let left: Vec<String> = live_objects
         .iter()
-        .filter(|it| it.0 > 0)
+        .filter(|pair| pair.0 > 0)
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
     (!left.is_empty()).then(|| format!("the device is destroyed, and has {} left", left.join(", ")))

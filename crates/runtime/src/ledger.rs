@@ -187,7 +187,7 @@ impl Ledger {
 
     /// The resources that are dropped, and not released.
     pub(crate) fn destroyed_not_freed(&self) -> impl Iterator<Item = &ResourceEntry> {
-        self.destroyed.iter().filter_map(|it| self.resources.get(it))
+        self.destroyed.iter().filter_map(|index| self.resources.get(index))
     }
 
     /// The application draws with a resource. Answers it, and what it was drawn with before.
@@ -206,12 +206,12 @@ impl Ledger {
 
     /// The resources with surfaces that were drawn to since work was last submitted.
     pub(crate) fn written_resources(&self) -> impl Iterator<Item = &ResourceEntry> {
-        self.written.iter().filter_map(|it| self.resources.get(it))
+        self.written.iter().filter_map(|index| self.resources.get(index))
     }
 
     /// Notes a resource that the driver is to hear of.
     pub(crate) fn insert(&mut self, handle: usize, group: ResourceEntry) {
-        for memory in group.system_memory.iter().filter(|it| !it.is_empty()) {
+        for memory in group.system_memory.iter().filter(|bytes| !bytes.is_empty()) {
             self.system_memory.insert(memory.as_ptr().addr(), handle);
         }
         self.resources.insert(handle, group);
@@ -233,7 +233,7 @@ impl Ledger {
     pub(crate) fn has_system_memory(&mut self, address: usize, length: usize) -> Option<&mut [u8]> {
         let (start, handle) = self.system_memory.range(..=address).next_back()?;
         let (start, group) = (*start, self.resources.get_mut(handle)?);
-        let memory = group.system_memory.iter_mut().find(|it| it.as_ptr().addr() == start)?;
+        let memory = group.system_memory.iter_mut().find(|bytes| bytes.as_ptr().addr() == start)?;
         memory.get_mut(address - start..)?.get_mut(..length)
     }
 
@@ -248,7 +248,7 @@ impl Ledger {
             self.note_reused_handle(allocation);
             self.allocations.insert(allocation, AllocationEntry { resource: group, locks: 0 });
         }
-        if let Some(it) = group.and_then(|it| self.resources.get_mut(&it)) {
+        if let Some(it) = group.and_then(|index| self.resources.get_mut(&index)) {
             it.members.extend(list);
             // One that was released and is made anew is to be released again.
             if it.stage == ResourceStage::Freed {
@@ -260,10 +260,10 @@ impl Ledger {
     /// The kernel gives a name again that nothing has any more.
     fn note_reused_handle(&mut self, allocation: D3DKMT_HANDLE) {
         if !self.replaced_instances.is_empty() {
-            self.replaced_instances.retain(|it| *it != allocation);
+            self.replaced_instances.retain(|number| *number != allocation);
         }
         if !self.replaced_in_commands.is_empty() {
-            self.replaced_in_commands.retain(|it| *it != allocation);
+            self.replaced_in_commands.retain(|number| *number != allocation);
         }
     }
 
@@ -271,12 +271,12 @@ impl Ledger {
     pub(crate) fn remove_listed(&mut self, list: &[D3DKMT_HANDLE]) {
         let mut resources = BTreeSet::new();
         for allocation in list {
-            let Some(handle) = self.allocations.remove(allocation).and_then(|it| it.resource)
+            let Some(handle) = self.allocations.remove(allocation).and_then(|allocation_entry| allocation_entry.resource)
             else {
                 continue;
             };
             if let Some(it) = self.resources.get_mut(&handle) {
-                it.members.retain(|it| it != allocation);
+                it.members.retain(|number| number != allocation);
                 it.list_free_count += u32::from(resources.insert(handle));
             }
         }
@@ -290,7 +290,7 @@ impl Ledger {
             if piece.locks > 0 {
                 going.locked = going.locked.or(Some(*allocation));
             }
-            let Some(group) = piece.resource.and_then(|it| self.resources.get(&it)) else {
+            let Some(group) = piece.resource.and_then(|index| self.resources.get(&index)) else {
                 continue;
             };
             let about = group.subject;
@@ -299,7 +299,7 @@ impl Ledger {
                 going.shared = going.shared.or(Some(about));
             }
             if group.drawn == Some(self.submissions) {
-                going.drawn = Some(going.drawn.map_or(about, |it| it.min(about)));
+                going.drawn = Some(going.drawn.map_or(about, |subject| subject.min(about)));
             }
         }
         going
@@ -321,8 +321,8 @@ impl Ledger {
         }
         self.note_reused_handle(new);
         self.allocations.insert(new, piece);
-        if let Some(it) = piece.resource.and_then(|it| self.resources.get_mut(&it)) {
-            for member in it.members.iter_mut().filter(|it| **it == old) {
+        if let Some(it) = piece.resource.and_then(|index| self.resources.get_mut(&index)) {
+            for member in it.members.iter_mut().filter(|number| **number == old) {
                 *member = new;
             }
         }
@@ -368,12 +368,12 @@ impl Ledger {
 
     /// One of these that a lock has replaced.
     pub(crate) fn find_replaced(&self, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
-        list.iter().find(|it| self.replaced_instances.contains(it)).copied()
+        list.iter().find(|number| self.replaced_instances.contains(number)).copied()
     }
 
     /// The application has dropped a resource: the driver's handle of it means nothing.
     pub(crate) fn mark_handle_dead(&mut self, driver: usize) {
-        self.dead_handles.retain(|it| *it != driver);
+        self.dead_handles.retain(|index| *index != driver);
         push_bounded(&mut self.dead_handles, driver);
     }
 
@@ -384,18 +384,18 @@ impl Ledger {
 
     /// What is locked of these, and not by the application.
     pub(crate) fn find_locked(&self, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
-        let by_application = |it: D3DKMT_HANDLE| {
-            self.resource_of(it).is_some_and(|group| group.locks.iter().any(|it| *it > 0))
+        let by_application = |id: D3DKMT_HANDLE| {
+            self.resource_of(id).is_some_and(|group| group.locks.iter().any(|number| *number > 0))
         };
-        let locked = |it: D3DKMT_HANDLE| self.allocations.get(&it).is_some_and(|it| it.locks > 0);
-        list.iter().copied().find(|it| locked(*it) && !by_application(*it))
+        let locked = |number: D3DKMT_HANDLE| self.allocations.get(&number).is_some_and(|allocation_entry| allocation_entry.locks > 0);
+        list.iter().copied().find(|number| locked(*number) && !by_application(*number))
     }
 
     /// Whether something was drawn since work was last submitted, by the GPU.
     pub(crate) fn has_drawn(&self) -> bool {
         let now = Some(self.submissions);
-        let mut drawn = self.drawn.iter().filter_map(|it| self.resources.get(it));
-        drawn.any(|it| it.drawn == now && !it.members.is_empty())
+        let mut drawn = self.drawn.iter().filter_map(|index| self.resources.get(index));
+        drawn.any(|resource_entry| resource_entry.drawn == now && !resource_entry.members.is_empty())
     }
 
     /// Whether a handle meant a resource that is over.

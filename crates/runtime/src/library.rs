@@ -40,7 +40,7 @@ impl Library {
     pub(crate) unsafe fn open(path: &Path) -> Result<Self, LoadError> {
         let refused = |why: String| LoadError { path: path.to_owned(), reason: why };
         // A name without a slash would be looked for in the system's folders.
-        let whole = std::path::absolute(path).map_err(|it| refused(it.to_string()))?;
+        let whole = std::path::absolute(path).map_err(|error| refused(error.to_string()))?;
         let name = CString::new(whole.as_os_str().as_bytes())
             .map_err(|_| refused("there is a zero byte in its name".to_owned()))?;
         // SAFETY: The name ends with a zero byte; the caller lets it run.

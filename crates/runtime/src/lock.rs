@@ -131,7 +131,7 @@ impl Device {
     fn locks(&self, resource: Resource, index: u32) -> u32 {
         let ledger = self.0.ledger();
         let group = ledger.resources.get(&resource.0);
-        group.and_then(|it| it.locks.get(index as usize)).copied().unwrap_or(0)
+        group.and_then(|resource_entry| resource_entry.locks.get(index as usize)).copied().unwrap_or(0)
     }
 
     fn note_lock(&self, resource: Resource, index: u32, locked: bool) {
@@ -168,7 +168,7 @@ impl Device {
         };
         let inside = self.0.enter(at, (NAME, Some(resource.0)))?;
         let locked = self.locks(resource, index);
-        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnLock;
+        let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnLock;
         let answer = inside.call(at, slot, |lock, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
             unsafe { lock(driver, &raw mut args) }
@@ -224,7 +224,7 @@ impl Device {
         let locked = self.locks(resource, index);
         // What the application may not use any more is the driver's to unlock from here on.
         self.note_lock(resource, index, false);
-        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnUnlock;
+        let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnUnlock;
         let answer = inside.call(at, slot, |unlock, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
             unsafe { unlock(driver, &raw const args) }
@@ -268,7 +268,7 @@ impl Device {
         };
         let inside = self.0.enter(at, (NAME, Some(resource.0)))?;
         let before = self.0.ledger().submissions;
-        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnLockAsync;
+        let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnLockAsync;
         let answer = inside.call(at, slot, |lock, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
             unsafe { lock(driver, &raw mut args) }
@@ -306,7 +306,7 @@ impl Device {
         };
         let inside = self.0.enter(at, ("pfnUnlockAsync", Some(resource.0)))?;
         self.note_lock(resource, index, false);
-        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnUnlockAsync;
+        let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnUnlockAsync;
         check_result(inside.call(at, slot, |unlock, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
             unsafe { unlock(driver, &raw const args) }
@@ -327,7 +327,7 @@ impl Device {
             hCookie: cookie,
             ..D3DDDIARG_RENAME::ZERO
         };
-        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnRename;
+        let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnRename;
         let name = ("pfnRename", Some(resource.0));
         check_result(self.0.call(at, name, slot, |rename, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.

@@ -42,15 +42,15 @@ impl Device {
         let handle = call_stack::new_handle();
         let mut system: Vec<Box<[u8]>> = Vec::new();
         if wanted.pool == D3DDDIPOOL_SYSTEMMEM {
-            let memory = wanted.surfaces.iter().map(|it| it.memory()).collect::<Option<_>>();
+            let memory = wanted.surfaces.iter().map(|surface| surface.memory()).collect::<Option<_>>();
             system = memory.ok_or(E_OUTOFMEMORY)?;
         }
-        let memory: Vec<*mut u8> = system.iter_mut().map(|it| it.as_mut_ptr()).collect();
+        let memory: Vec<*mut u8> = system.iter_mut().map(|bytes| bytes.as_mut_ptr()).collect();
         let info = |(place, it): (usize, &Surface)| D3DDDI_SURFACEINFO {
             Width: it.width,
             Height: it.height,
             Depth: 1,
-            pSysMem: memory.get(place).map_or(ptr::null(), |it| it.cast_const().cast()),
+            pSysMem: memory.get(place).map_or(ptr::null(), |byte| byte.cast_const().cast()),
             SysMemPitch: if memory.is_empty() { 0 } else { it.width.saturating_mul(4) },
             SysMemSlicePitch: 0,
         };
@@ -101,14 +101,14 @@ impl Device {
             // For some buffers there is an answer that says nothing of the reason.
             let buffer = ledger.resources.get(&handle).is_some_and(ResourceEntry::is_buffer);
             let told = failed.contains(&answer) || (buffer && answer == D3DERR_NOTAVAILABLE);
-            let broken = failed.last().filter(|_| !told).map(|it| {
+            let broken = failed.last().filter(|_| !told).map(|value| {
                 let (private_data, answer) =
-                    (result::hresult_name(*it), result::hresult_name(answer));
+                    (result::hresult_name(*value), result::hresult_name(answer));
                 format!("a callback answered {private_data}, and {name} makes {answer} of it")
             });
             inner.judge(RuleId::UMD_RES_010, name, broken);
             // No destroy follows: what the driver has left of it, it has left for ever.
-            let left = ledger.resources.get(&handle).is_some_and(|it| it.kernel_handle != 0);
+            let left = ledger.resources.get(&handle).is_some_and(|resource_entry| resource_entry.kernel_handle != 0);
             if left {
                 ledger.mark_destroyed(handle);
             } else {
@@ -168,8 +168,8 @@ impl Device {
     /// The handle of a shared resource for other processes.
     pub fn share(&self, resource: Resource) -> Result<D3DKMT_HANDLE, HRESULT> {
         let ledger = self.0.ledger();
-        let group = ledger.resources.get(&resource.0).filter(|it| it.stage == ResourceStage::Live);
-        let global = group.map_or(0, |it| it.global_handle);
+        let group = ledger.resources.get(&resource.0).filter(|resource_entry| resource_entry.stage == ResourceStage::Live);
+        let global = group.map_or(0, |resource_entry| resource_entry.global_handle);
         if global == 0 { Err(E_INVALIDARG) } else { Ok(global) }
     }
 
@@ -233,7 +233,7 @@ impl Device {
             hResource: ptr::without_provenance_mut(handle),
             ..D3DDDIARG_OPENRESOURCE::ZERO
         };
-        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnOpenResource;
+        let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnOpenResource;
         let inside = inner.enter(at, ("pfnOpenResource", Some(handle)));
         let (answer, failed) = match &inside {
             Ok(inside) => {
@@ -249,7 +249,7 @@ impl Device {
         if !succeeded(answer) {
             let mut ledger = inner.ledger();
             // A driver that could not use it may have released it already.
-            let kernel = ledger.resources.get(&handle).map_or(0, |it| it.kernel_handle);
+            let kernel = ledger.resources.get(&handle).map_or(0, |resource_entry| resource_entry.kernel_handle);
             ledger.mark_freed(handle);
             ledger.remove_resource(handle);
             drop(ledger);
@@ -277,7 +277,7 @@ impl Device {
         let inner = &self.0;
         {
             let ledger = inner.ledger();
-            let group = ledger.resources.get(&resource.0).filter(|it| it.is_application_owned());
+            let group = ledger.resources.get(&resource.0).filter(|resource_entry| resource_entry.is_application_owned());
             let broken = group.is_none().then(|| {
                 let destroyed =
                     ledger.was_resource(resource.0) || ledger.resources.contains_key(&resource.0);
@@ -299,7 +299,7 @@ impl Device {
             let none = vec![0; group.locks.len()];
             (group.driver_handle, std::mem::replace(&mut group.locks, none))
         };
-        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnDestroyResource;
+        let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnDestroyResource;
         let answer = inside.call(at, slot, |destroy, device| {
             // SAFETY: The driver gave the function and both handles.
             unsafe { destroy(device, ptr::with_exposed_provenance_mut(driver)) }
@@ -376,7 +376,7 @@ fn call_create_resource(
             Flags: args.Flags,
             Rotation: args.Rotation,
         };
-        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnCreateResource;
+        let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnCreateResource;
         let answer = inside.call(at, slot, |create, driver| {
             // SAFETY: The driver gave the function and its handle; what the arguments point
             // to lives until it returns.
@@ -385,7 +385,7 @@ fn call_create_resource(
         args.hResource = first.hResource;
         answer
     } else {
-        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnCreateResource2;
+        let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnCreateResource2;
         inside.call(at, slot, |create, driver| {
             // SAFETY: As above.
             unsafe { create(driver, &raw mut args) }

@@ -122,13 +122,13 @@ impl ResourceDescription {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let head =
             [self.format.cast_unsigned(), self.pool.cast_unsigned(), self.flags, self.flags2];
-        let list = self.surfaces.iter().flat_map(|it| [it.width, it.height]);
+        let list = self.surfaces.iter().flat_map(|surface| [surface.width, surface.height]);
         head.into_iter().chain(list).flat_map(u32::to_le_bytes).collect()
     }
 
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (words, rest) = bytes.as_chunks::<4>();
-        let words: Vec<u32> = words.iter().map(|it| u32::from_le_bytes(*it)).collect();
+        let words: Vec<u32> = words.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
         let [format, pool, flags, flags2, list @ ..] = &*words else { return None };
         let (list, odd) = list.as_chunks::<2>();
         if !rest.is_empty() || !odd.is_empty() {

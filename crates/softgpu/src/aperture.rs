@@ -15,7 +15,7 @@ impl Aperture {
 
     /// Shows pages that lie one behind the other. Answers whether they fit.
     pub(crate) fn map(&mut self, page: u64, start: u64, count: u64) -> bool {
-        self.set(page, count, |it| start.checked_add(it * PAGE))
+        self.set(page, count, |value| start.checked_add(value * PAGE))
     }
 
     /// Shows the dummy page instead, in each of the pages.

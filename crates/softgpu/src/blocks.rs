@@ -43,7 +43,7 @@ impl Blocks<'_> {
 
     /// Gives back one of them, which nothing was made of after all.
     pub(crate) fn free(&mut self, block: usize) {
-        if let Some(at) = self.allocated.iter().position(|it| *it == block) {
+        if let Some(at) = self.allocated.iter().position(|index| *index == block) {
             self.allocated.remove(at);
             free(self.pool, &[block]);
         }

@@ -163,7 +163,7 @@ impl Controller {
         if let ([source], [target]) = (&sources[..], &targets[..]) {
             return self.ram.copy(source.start, target.start, bytes);
         }
-        let meets = |one: &Run| targets.iter().any(|it| overlap(*one, *it));
+        let meets = |one: &Run| targets.iter().any(|run| overlap(*one, *run));
         if sources.iter().any(meets) {
             // In pieces it would read what it wrote: so it is read whole before that.
             let mut all = vec![0; usize::try_from(bytes).unwrap_or(0)];
@@ -204,7 +204,7 @@ fn within(address: u64, bytes: u64, base: u64, size: u64) -> Option<u64> {
 
 /// Whether two runs have a byte in common.
 fn overlap(one: Run, other: Run) -> bool {
-    let end = |it: Run| it.start.saturating_add(it.bytes);
+    let end = |run: Run| run.start.saturating_add(run.bytes);
     one.start < end(other) && other.start < end(one)
 }
 
@@ -294,7 +294,7 @@ mod tests {
     fn a_copy_in_pieces_may_overlap_itself() {
         for (from, to) in [(0, 100), (100, 0), (PAGE, PAGE + 1)] {
             let memory = shuffled();
-            let [source, target] = [from, to].map(|it| Address::Local(APERTURE_BASE + it));
+            let [source, target] = [from, to].map(|value| Address::Local(APERTURE_BASE + value));
             assert!(memory.copy(source, target, 2 * PAGE));
             let wanted: Vec<u8> = (from..from + 2 * PAGE).map(pattern).collect();
             assert!(bytes(&memory, APERTURE_BASE + to, wanted.len()) == wanted, "{from} {to}");

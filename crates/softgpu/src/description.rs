@@ -58,7 +58,7 @@ pub fn describe_in(size: u64, alignment: u64, requirements: &PlacementRequiremen
     bytes.extend(size.to_le_bytes());
     bytes.extend(alignment.to_le_bytes());
     let preferred = requirements.preferred.map(|it| {
-        it.map_or(0, |it| it.segment & !FROM_TOP | if it.from_top { FROM_TOP } else { 0 })
+        it.map_or(0, |segment_preference| segment_preference.segment & !FROM_TOP | if segment_preference.from_top { FROM_TOP } else { 0 })
     });
     let PlacementFlags { cpu_visible, cached, pinned, .. } = requirements.flags;
     let flags = u32::from(cpu_visible) | u32::from(cached) << 1 | u32::from(pinned) << 2;
@@ -99,7 +99,7 @@ fn read_long(bytes: &[u8]) -> Result<(u64, u64, PlacementRequirements), DriverEr
     let [size, alignment] = *numbers.as_chunks::<8>().0 else { return Err(DriverError::Invalid) };
     let (size, alignment) = (u64::from_le_bytes(size), u64::from_le_bytes(alignment));
     let (handles, rest) = handles.as_chunks::<4>();
-    let handles: Vec<u32> = handles.iter().map(|it| u32::from_le_bytes(*it)).collect();
+    let handles: Vec<u32> = handles.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
     let ([segments, evict, priority, flags, preferred @ ..], []) = (&handles[..], rest) else {
         return Err(DriverError::Invalid);
     };
@@ -113,10 +113,10 @@ fn read_long(bytes: &[u8]) -> Result<(u64, u64, PlacementRequirements), DriverEr
         return Err(DriverError::Invalid);
     }
     let preference =
-        |it| SegmentPreference { segment: it & !FROM_TOP, from_top: it & FROM_TOP != 0 };
+        |number| SegmentPreference { segment: number & !FROM_TOP, from_top: number & FROM_TOP != 0 };
     let requirements = PlacementRequirements {
         segments: SegmentSet(*segments),
-        preferred: preferred.map(|it| (it != 0).then(|| preference(it))),
+        preferred: preferred.map(|number| (number != 0).then(|| preference(number))),
         evict: SegmentSet(*evict),
         priority: *priority,
         instances: flags >> 8,
@@ -135,7 +135,7 @@ fn is_plausible(requirements: &PlacementRequirements) -> bool {
     let all = SegmentSet::of(&[APERTURE, VISIBLE, LOCAL]);
     let known = !requirements.segments.is_empty() && requirements.segments.0 & !all.0 == 0;
     let preferred =
-        requirements.preferred.iter().flatten().all(|it| requirements.segments.has(it.segment));
+        requirements.preferred.iter().flatten().all(|segment_preference| requirements.segments.has(segment_preference.segment));
     let evict = requirements.evict.0 & !SegmentSet::of(&[APERTURE]).0 == 0;
     // What the CPU can lock must have somewhere to go where the CPU sees it.
     let sees = requirements.segments.has(APERTURE) || !requirements.segments.has(LOCAL);
@@ -191,13 +191,13 @@ mod tests {
         assert_eq!(refused(4096, 4097, |_| ()), Some(DriverError::Invalid));
         assert_eq!(refused(4096, 1 << 40, |_| ()), Some(DriverError::Invalid));
         let wrong: [fn(&mut PlacementRequirements); 7] = [
-            |it| it.segments = SegmentSet::default(),
-            |it| it.segments.0 |= 8,
-            |it| it.segments = SegmentSet::of(&[APERTURE, LOCAL]),
-            |it| it.evict = SegmentSet::of(&[LOCAL]),
-            |it| it.priority = 0,
-            |it| (it.flags.cpu_visible, it.flags.cached) = (false, true),
-            |it| *it = only_in(&[VISIBLE, LOCAL]),
+            |requirements| requirements.segments = SegmentSet::default(),
+            |requirements| requirements.segments.0 |= 8,
+            |requirements| requirements.segments = SegmentSet::of(&[APERTURE, LOCAL]),
+            |requirements| requirements.evict = SegmentSet::of(&[LOCAL]),
+            |requirements| requirements.priority = 0,
+            |requirements| (requirements.flags.cpu_visible, requirements.flags.cached) = (false, true),
+            |requirements| *requirements = only_in(&[VISIBLE, LOCAL]),
         ];
         for (at, change) in wrong.into_iter().enumerate() {
             assert_eq!(refused(4096, 0, change), Some(DriverError::Invalid), "{at}");

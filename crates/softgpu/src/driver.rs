@@ -110,7 +110,7 @@ impl SoftGpu {
 
     /// How the hardware translates, if it does.
     pub(crate) fn mmu(&self) -> Option<MmuPlan> {
-        self.plan.and_then(|it| it.mmu)
+        self.plan.and_then(|memory_plan| memory_plan.mmu)
     }
 
     pub(crate) fn callbacks(&self) -> DriverResult<Arc<KernelCallbacks>> {

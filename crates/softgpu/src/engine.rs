@@ -275,7 +275,7 @@ impl Engine {
             Some(current) if current.context == context => current.area = area,
             _ => {
                 self.leave(memory, step);
-                let registers = area.map(|it| load(it, memory));
+                let registers = area.map(|value| load(value, memory));
                 step.faults += u64::from(registers == Some(None));
                 let registers = registers.flatten().unwrap_or_default();
                 self.current = Some(Current { context, area, registers });
@@ -387,7 +387,7 @@ fn page(bytes: &[u8], memory: &Controller, system: &mut Option<TableRoot>) -> Op
         PagingCommand::Hang => true,
         PagingCommand::Write { to, bytes } => write(memory, to, place(to), bytes),
         PagingCommand::Repeat { to, driver_handle, count } => {
-            let count = usize::try_from(count).ok().filter(|it| *it <= MAX_WRITE / 8)?;
+            let count = usize::try_from(count).ok().filter(|index| *index <= MAX_WRITE / 8)?;
             write(memory, to, place(to), &driver_handle.to_le_bytes().repeat(count))
         }
         PagingCommand::Flush { root, start, end } => {
@@ -416,8 +416,8 @@ fn fetch_commands(it: &mut RenderWork, memory: &Controller) -> Option<Outcome> {
     if let Err(fault) = memory.read_virtual(Virtual { root: it.root, address }, &mut bytes) {
         return Some(Outcome::PageFault(fault));
     }
-    let nameless = |it: Command| it.resolve(|_| Err(DriverError::Invalid));
-    let commands = decode(&bytes).and_then(|it| it.into_iter().map(nameless).collect());
+    let nameless = |command: Command| command.resolve(|_| Err(DriverError::Invalid));
+    let commands = decode(&bytes).and_then(|commands| commands.into_iter().map(nameless).collect());
     match commands {
         Ok(commands) => {
             let last_submitted = std::mem::replace(&mut it.commands, commands);
@@ -468,7 +468,7 @@ fn command_on(command: &Command<Target>, memory: &Controller, root: Option<Table
             memory.fill_virtual(to, *length, pattern).map_err(Outcome::PageFault)
         }
         Command::CopyAt { from, to, length } => {
-            let [from, to] = [from, to].map(|it| Virtual { root, address: *it });
+            let [from, to] = [from, to].map(|value| Virtual { root, address: *value });
             memory.copy_virtual(from, to, *length).map_err(Outcome::PageFault)
         }
     };

@@ -191,7 +191,7 @@ pub fn encode(commands: &[Command]) -> Vec<u8> {
             }
             Command::CopyAt { from, to, length } => {
                 bytes.extend(COPY_AT.to_le_bytes());
-                bytes.extend([from, to, length].iter().flat_map(|it| it.to_le_bytes()));
+                bytes.extend([from, to, length].iter().flat_map(|value| value.to_le_bytes()));
             }
         }
     }
@@ -297,7 +297,7 @@ pub fn answer_escape(
 /// The answer to an escape.
 pub fn escape_answer(bytes: &[u8]) -> Option<u64> {
     let ours = bytes.len() == ESCAPE_SIZE && bytes.starts_with(&MAGIC);
-    bytes.last_chunk().filter(|_| ours).map(|it| u64::from_le_bytes(*it))
+    bytes.last_chunk().filter(|_| ours).map(|bytes| u64::from_le_bytes(*bytes))
 }
 
 /// The bytes that are not read yet.

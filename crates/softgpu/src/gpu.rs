@@ -107,7 +107,7 @@ impl Gpu {
 
     /// The fences of a node that were done since this was last asked, in their order.
     pub fn take_done(&self, node: u32) -> Vec<Fence> {
-        let done = |it| if let Completion::Done(fence) = it { Some(fence) } else { None };
+        let done = |completion| if let Completion::Done(fence) = completion { Some(fence) } else { None };
         self.take_completions(node).into_iter().filter_map(done).collect()
     }
 
@@ -188,13 +188,13 @@ impl Gpu {
     pub fn map_host_aperture(&self, pairs: &[(u64, u64)]) -> bool {
         CallGuard::touch();
         let memory = self.memory.as_ref();
-        memory.is_some_and(|it| it.mmu().is_some_and(|mmu| mmu.map_window(pairs, it.local_pages())))
+        memory.is_some_and(|controller| controller.mmu().is_some_and(|mmu| mmu.map_window(pairs, controller.local_pages())))
     }
 
     /// Shows nothing in these pages of the window any more. Answers whether something was.
     pub fn unmap_host_aperture(&self, pages: &[u64]) -> bool {
         CallGuard::touch();
-        self.memory.as_ref().and_then(Controller::mmu).is_some_and(|it| it.unmap_window(pages))
+        self.memory.as_ref().and_then(Controller::mmu).is_some_and(|mmu| mmu.unmap_window(pages))
     }
 
     /// Loses its power: every packet, and every byte of local memory. What comes up instead is
@@ -225,7 +225,7 @@ impl HardwareModel for Gpu {
     fn holds_work(&self, node: Option<u32>) -> Option<bool> {
         let state = self.state();
         let mut engines = (0..).zip(&state.engines);
-        Some(engines.any(|(at, engine)| node.is_none_or(|it| it == at) && engine.holds_work()))
+        Some(engines.any(|(at, engine)| node.is_none_or(|number| number == at) && engine.holds_work()))
     }
 
     fn step(&self, at: &mut Passive, line: &dyn InterruptLine) {
@@ -252,7 +252,7 @@ impl HardwareModel for Gpu {
 
     fn interrupt_asserted(&self) -> Option<bool> {
         let state = self.state();
-        let completions = state.engines.iter().any(|it| !it.completions.is_empty());
+        let completions = state.engines.iter().any(|engine| !engine.completions.is_empty());
         Some(completions || state.vsync == Vsync::Asserted)
     }
 
@@ -263,11 +263,11 @@ impl HardwareModel for Gpu {
     }
 
     fn ram(&self) -> Option<Arc<dyn Ram>> {
-        self.memory.as_ref().map(|it| it.ram().clone())
+        self.memory.as_ref().map(|controller| controller.ram().clone())
     }
 
     fn peek(&self, address: u64, into: &mut [u8]) -> bool {
-        self.memory.as_ref().is_some_and(|it| it.read(Address::Local(address), into))
+        self.memory.as_ref().is_some_and(|controller| controller.read(Address::Local(address), into))
     }
 
     fn peek_entry(&self, table: (u32, u64), index: u32) -> Option<TableEntry> {
@@ -280,7 +280,7 @@ impl HardwareModel for Gpu {
 
     fn peek_virtual(&self, root: TableRoot, address: u64, into: &mut [u8]) -> bool {
         let at = Virtual { root: Some(root), address };
-        self.memory.as_ref().is_some_and(|it| it.peek_virtual(at, into))
+        self.memory.as_ref().is_some_and(|controller| controller.peek_virtual(at, into))
     }
 }
 
@@ -301,8 +301,8 @@ impl State {
     /// Has the next engine with something to do take a step. Answers which, and what came of it.
     fn step(&mut self, memory: Option<&Controller>) -> (u32, Step) {
         let count = self.engines.len();
-        let mut insertion_order = (0..count).map(|it| (self.next + it) % count);
-        let Some(busy) = insertion_order.find(|it| !self.engines[*it].idle()) else {
+        let mut insertion_order = (0..count).map(|index| (self.next + index) % count);
+        let Some(busy) = insertion_order.find(|index| !self.engines[*index].idle()) else {
             return (0, Step::default());
         };
         self.next = (busy + 1) % count;

@@ -55,7 +55,7 @@ impl HardwareInfo {
 pub fn read_hardware_info(buffer: &[u8]) -> Result<HardwareInfo, DriverError> {
     let answer = buffer.first_chunk::<HARDWARE_INFO_SIZE>().ok_or(DriverError::Invalid)?;
     let (handles, _) = answer.as_chunks::<4>();
-    let number = |at: usize| handles.get(at).map_or(0, |it| u32::from_le_bytes(*it));
+    let number = |at: usize| handles.get(at).map_or(0, |bytes| u32::from_le_bytes(*bytes));
     match (handles.first(), number(1)) {
         (Some(&MAGIC), VERSION) => {
             let has = |flag| number(2) & flag != 0;
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(bytes, expected, "the rest is as it was");
         assert_eq!(read_hardware_info(&bytes), Ok(ALL));
         for bits in 0..16_u32 {
-            let [lists, addresses, memory, resident] = [1, 2, 4, 8].map(|it| bits & it != 0);
+            let [lists, addresses, memory, resident] = [1, 2, 4, 8].map(|number| bits & number != 0);
             let info = HardwareInfo { lists, addresses, memory, resident, nodes: bits };
             assert_eq!(info.write(&mut bytes), Ok(()));
             assert_eq!((bytes[8], read_hardware_info(&bytes)), (bytes[12], Ok(info)));

@@ -91,7 +91,7 @@ impl MmuPlan {
     /// How many bits of an address find an entry, by level: the one with pages first.
     pub fn bits(self) -> impl Iterator<Item = u32> {
         let below = self.levels.saturating_sub(1);
-        (0..self.levels).map(move |it| if it == below { self.root_bits } else { self.index_bits })
+        (0..self.levels).map(move |number| if number == below { self.root_bits } else { self.index_bits })
     }
 
     /// How many bits an address has.
@@ -181,7 +181,7 @@ impl Mmu {
     /// Shows pages of local memory, of which there are so many, in pages of the window. All of
     /// them, or none.
     pub(crate) fn map_window(&self, pairs: &[(u64, u64)], pages: u64) -> bool {
-        let there = |it: &(u64, u64)| it.0 < u64::from(self.plan.window) && it.1 < pages;
+        let there = |pair: &(u64, u64)| pair.0 < u64::from(self.plan.window) && pair.1 < pages;
         let all = pairs.iter().all(there);
         if all {
             self.window().extend(pairs.iter().copied());
@@ -193,7 +193,7 @@ impl Mmu {
     pub(crate) fn unmap_window(&self, pages: &[u64]) -> bool {
         let window = &mut *self.window();
         // Each of them, also behind one that showed nothing.
-        let shown = pages.iter().filter(|it| window.remove(*it).is_some());
+        let shown = pages.iter().filter(|value| window.remove(*value).is_some());
         shown.count() == pages.len()
     }
 
@@ -258,7 +258,7 @@ impl Controller {
         for level in (0..plan.levels).rev() {
             let entry = self.entry(table, plan.index(address, level)?)?;
             if !entry.valid || level == 0 {
-                return Some(entry).filter(|it| it.valid);
+                return Some(entry).filter(|table_entry| table_entry.valid);
             }
             table = (entry.segment, entry.page.checked_mul(PAGE)?);
         }
@@ -282,8 +282,8 @@ impl Controller {
             if entry.zero {
                 parts.push(Part { start: None, bytes });
             } else {
-                let start = entry.page.checked_mul(PAGE).and_then(|it| it.checked_add(at % PAGE));
-                let side = start.and_then(|it| side(entry.segment, it)).ok_or(at)?;
+                let start = entry.page.checked_mul(PAGE).and_then(|value| value.checked_add(at % PAGE));
+                let side = start.and_then(|value| side(entry.segment, value)).ok_or(at)?;
                 let runs = self.resident_pieces(side, bytes).ok_or(at)?;
                 parts.extend(runs.iter().map(|it| Part { start: Some(it.start), bytes: it.bytes }));
             }
@@ -324,7 +324,7 @@ impl Controller {
         for part in parts {
             let length = usize::try_from(part.bytes).unwrap_or(usize::MAX).min(rest.len());
             let (now, later) = rest.split_at(length);
-            if part.start.is_some_and(|it| !self.ram().write(it, now)) {
+            if part.start.is_some_and(|value| !self.ram().write(value, now)) {
                 return Err(to.address);
             }
             rest = later;

@@ -267,14 +267,14 @@ fn what_is_remembered_stays_until_it_is_flushed() {
         bench.fill(ADDRESS, 1, 5);
         bench.write(0, LEAF, 3, &[page(VISIBLE, 8)]);
         bench.fill(ADDRESS, 1, 6);
-        let places = [7, 8].map(|it| VISIBLE_BASE + it * PAGE);
-        assert_eq!(places.map(|it| bench.byte(it)), [6, 0], "the old page");
+        let places = [7, 8].map(|value| VISIBLE_BASE + value * PAGE);
+        assert_eq!(places.map(|value| bench.byte(value)), [6, 0], "the old page");
         assert_eq!(bench.gpu.translate(root(512), ADDRESS), found(VISIBLE, 7));
         bench.flush(ADDRESS + PAGE, ADDRESS + 2 * PAGE);
         assert_eq!(bench.gpu.translate(root(512), ADDRESS), found(VISIBLE, 7));
         bench.flush(ADDRESS, ADDRESS + PAGE);
         bench.fill(ADDRESS, 1, 7);
-        assert_eq!(places.map(|it| bench.byte(it)), [6, 7]);
+        assert_eq!(places.map(|value| bench.byte(value)), [6, 7]);
         bench.write(0, LEAF, 3, &[PageTableEntry::default()]);
         assert_eq!(bench.fill(ADDRESS, 1, 7), bench.done());
         bench.flush(0, 0);
@@ -305,7 +305,7 @@ fn zero_pages_lose_what_is_written_and_read_only_ones_fault() {
         assert_eq!(bench.fill(ADDRESS + PAGE, PAGE, 6), bench.done());
         let copy = Command::CopyAt { from: ADDRESS + PAGE, to: ADDRESS + 8, length: 8 };
         assert_eq!(bench.draw(&[copy], None), bench.done());
-        assert_eq!([7, 8, 15, 16].map(|it| bench.byte(VISIBLE_BASE + 7 * PAGE + it)), [5, 0, 0, 5]);
+        assert_eq!([7, 8, 15, 16].map(|value| bench.byte(VISIBLE_BASE + 7 * PAGE + value)), [5, 0, 0, 5]);
         let to = ADDRESS + 2 * PAGE;
         assert_eq!(bench.fill(to, 1, 6), bench.fault(to));
         let copy = Command::CopyAt { from: to, to: ADDRESS, length: 1 };
@@ -329,7 +329,7 @@ fn commands_can_lie_at_virtual_addresses() {
         assert_eq!(bench.draw(&[], Some((ADDRESS, length - 1))), bench.fault(ADDRESS));
         let said = bench.line.0.lock().unwrap().clone();
         assert_eq!(said.len(), 3, "once for each packet");
-        assert!(said.iter().all(|it| it.1 == Some(root(512))));
+        assert!(said.iter().all(|pair| pair.1 == Some(root(512))));
     });
 }
 
@@ -344,7 +344,7 @@ fn without_a_root_every_address_faults() {
 #[test]
 fn entries_go_on_from_buffer_to_buffer_and_one_can_be_repeated() {
     fly(MmuPlan::default(), |bench| {
-        let entries: Vec<PageTableEntry> = (0..300).map(|it| page(LOCAL, it)).collect();
+        let entries: Vec<PageTableEntry> = (0..300).map(|value| page(LOCAL, value)).collect();
         let operation = Operation::UpdateTable(update(0, LEAF, 5, &entries));
         let (passes, completions) = bench.page_in(&operation, 100);
         assert!(passes > 20 && completions == bench.done(), "{passes}");
@@ -357,7 +357,7 @@ fn entries_go_on_from_buffer_to_buffer_and_one_can_be_repeated() {
             bench.page_in(&Operation::UpdateTable(repeated), 48),
             (1, Completion::Done(Fence(bench.fence)))
         );
-        assert!((0..512).all(|it| bench.gpu.peek_entry((LOCAL, LEAF), it) == found(VISIBLE, 6)));
+        assert!((0..512).all(|number| bench.gpu.peek_entry((LOCAL, LEAF), number) == found(VISIBLE, 6)));
         assert_eq!(bench.byte(LOCAL_BASE + LEAF + 512 * 8), 0, "and no more");
     });
 }
@@ -386,7 +386,7 @@ fn paging_works_at_addresses_of_the_system() {
     fly(MmuPlan::default(), |bench| {
         // The system's own tables, in the last pages but a few; its data is page by page.
         let (top, middle, leaf) = (16 * PAGE, 17 * PAGE, 18 * PAGE);
-        let pages: Vec<PageTableEntry> = (0..8).map(|it| page(VISIBLE, 7 - it)).collect();
+        let pages: Vec<PageTableEntry> = (0..8).map(|value| page(VISIBLE, 7 - value)).collect();
         for (level, offset, entries) in
             [(2, top, &[table(middle)][..]), (1, middle, &[table(leaf)]), (0, leaf, &pages)]
         {
@@ -403,10 +403,10 @@ fn paging_works_at_addresses_of_the_system() {
             pattern: 0x0403_0201,
         });
         assert_eq!(
-            [99, 100, 101, 4095].map(|it| bench.byte(VISIBLE_BASE + 7 * PAGE + it)),
+            [99, 100, 101, 4095].map(|value| bench.byte(VISIBLE_BASE + 7 * PAGE + value)),
             [0, 1, 2, 4]
         );
-        assert_eq!([0, 99, 100].map(|it| bench.byte(VISIBLE_BASE + 6 * PAGE + it)), [1, 4, 0]);
+        assert_eq!([0, 99, 100].map(|value| bench.byte(VISIBLE_BASE + 6 * PAGE + value)), [1, 4, 0]);
         bench.page(&Operation::VirtualTransfer {
             driver_handle: driver_handle,
             offset: 3 * PAGE,
@@ -438,14 +438,14 @@ fn paging_works_at_addresses_of_the_system() {
 fn plans_say_what_they_are() {
     let three = MmuPlan::default().features();
     assert_eq!((three.address_bits, three.levels.len()), (39, 3));
-    assert!(three.levels.iter().all(|it| (it.index_bits, it.bytes) == (9, 4096)));
+    assert!(three.levels.iter().all(|table_level| (table_level.index_bits, table_level.bytes) == (9, 4096)));
     let two = MmuPlan::TWO_LEVELS.features();
-    let bits: Vec<u32> = two.levels.iter().map(|it| it.index_bits).collect();
+    let bits: Vec<u32> = two.levels.iter().map(|table_level| table_level.index_bits).collect();
     assert_eq!((two.address_bits, bits), (33, vec![9, 12]));
     assert_eq!(two.levels[1].bytes, 32768);
-    let sizes = [0, 1, 512, 513, 4096].map(|it| MmuPlan::TWO_LEVELS.root_size(it));
+    let sizes = [0, 1, 512, 513, 4096].map(|number| MmuPlan::TWO_LEVELS.root_size(number));
     let pages =
-        [1, 1, 1, 2, 8].map(|it| RootSize { entries: it * 512, bytes: u64::from(it) * PAGE });
+        [1, 1, 1, 2, 8].map(|number| RootSize { entries: number * 512, bytes: u64::from(number) * PAGE });
     assert_eq!(sizes, pages);
     assert_eq!(MmuPlan::BY_CPU.features().mode, UpdateMode::Cpu);
 }
@@ -474,7 +474,7 @@ fn the_window_shows_what_is_there() {
         assert!(!bench.gpu.unmap_host_aperture(&[3]));
         let features = bench.driver.query_adapter(bench.at).unwrap();
         let segments = features.memory.unwrap().segments;
-        let windows: Vec<u64> = segments.iter().map(|it| it.window).collect();
+        let windows: Vec<u64> = segments.iter().map(|info| info.window).collect();
         assert_eq!(windows, [0, 0, 4]);
     });
 }

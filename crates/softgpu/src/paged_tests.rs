@@ -160,7 +160,7 @@ impl Bench<'_> {
     /// Pages that do not lie one behind the other, but for the first two.
     fn scattered(&self) -> Vec<Run> {
         let pages: Vec<Run> = (0..9).map(|_| self.ram.allocate(PAGE).unwrap()).collect();
-        [0, 1, 8, 5, 3].map(|it| pages[it]).to_vec()
+        [0, 1, 8, 5, 3].map(|index| pages[index]).to_vec()
     }
 }
 
@@ -194,7 +194,7 @@ fn its_segments_are_where_it_says() {
     fly(|bench| {
         let features = bench.driver.query_adapter(bench.at).unwrap();
         let memory = features.memory.unwrap();
-        let all: Vec<_> = memory.segments.iter().map(|it| (it.base, it.size)).collect();
+        let all: Vec<_> = memory.segments.iter().map(|info| (info.base, info.size)).collect();
         let sizes = [(APERTURE_BASE, 8 * PAGE), (VISIBLE_BASE, 16 * PAGE), (LOCAL_BASE, 16 * PAGE)];
         assert_eq!(all, sizes);
         let cpu = memory.segments[VISIBLE as usize - 1].cpu_address.unwrap();
@@ -235,11 +235,11 @@ fn bytes_move_through_buffers_of_any_size() {
                 transfer(ALLOCATION, length, local, visible),
                 transfer(ALLOCATION, length, visible, pages(&to)),
             ];
-            let took = took.map(|it| bench.page(&it, room));
+            let took = took.map(|operation| bench.page(&operation, room));
             assert_eq!(took, passes, "{room}: four pieces, then one, then four");
-            let mut wanted: Vec<u8> = (1..=5).flat_map(|it| [it; 4096]).collect();
+            let mut wanted: Vec<u8> = (1..=5).flat_map(|byte| [byte; 4096]).collect();
             wanted[5 * 4096 - 100..].fill(0);
-            let moved: Vec<u8> = to.iter().flat_map(|it| bench.system(it.start, 4096)).collect();
+            let moved: Vec<u8> = to.iter().flat_map(|run| bench.system(run.start, 4096)).collect();
             assert!(moved == wanted, "{room}: other bytes came out");
             assert_eq!(bench.gpu.faults(), 0);
         });

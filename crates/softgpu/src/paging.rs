@@ -167,7 +167,7 @@ impl<'a> PagingCommand<'a> {
 fn numbers(kind: u8, flags: u8, number: u32, handles: &[u64]) -> Vec<u8> {
     let mut bytes = vec![MARK, VERSION, kind, flags];
     bytes.extend(number.to_le_bytes());
-    bytes.extend(handles.iter().flat_map(|it| it.to_le_bytes()));
+    bytes.extend(handles.iter().flat_map(|value| value.to_le_bytes()));
     bytes
 }
 

@@ -160,7 +160,7 @@ impl Writer<'_> {
             cursor.skip(at as u64);
             let room = self.room.len().saturating_sub(self.written + WRITE_HEAD);
             let length = (most - at).min(room).min(MAX_WRITE);
-            let bytes = private.get(at..at + length).filter(|it| !it.is_empty())?;
+            let bytes = private.get(at..at + length).filter(|bytes| !bytes.is_empty())?;
             self.put(&PagingCommand::Write { to: cursor.side(), bytes })?;
             at += length;
             self.done = at as u64;
@@ -197,8 +197,8 @@ impl Writer<'_> {
         while at < all.len() {
             let room = self.room.len().saturating_sub(self.written + WRITE_HEAD);
             let most = (room / ENTRY_BYTES).min(MAX_ENTRIES);
-            let now = all.get(at..(at + most).min(all.len())).filter(|it| !it.is_empty())?;
-            let bytes: Vec<u8> = now.iter().flat_map(|it| encode_entry(it).to_le_bytes()).collect();
+            let now = all.get(at..(at + most).min(all.len())).filter(|page_table_entries| !page_table_entries.is_empty())?;
+            let bytes: Vec<u8> = now.iter().flat_map(|page_table_entry| encode_entry(page_table_entry).to_le_bytes()).collect();
             self.put(&PagingCommand::Write { to: place(at as u64), bytes: &bytes })?;
             at += now.len();
             self.done = at as u64;

@@ -83,7 +83,7 @@ impl MemoryPlan {
         let local = SegmentFlags { application_target: true, ..SegmentFlags::default() };
         let aperture = SegmentFlags { aperture: true, coherent: true, ..SegmentFlags::default() };
         let visible = SegmentFlags { cpu_visible: true, ..local };
-        let window = self.mmu.map_or(0, |it| u64::from(it.window));
+        let window = self.mmu.map_or(0, |mmu_plan| u64::from(mmu_plan.window));
         let hidden = SegmentFlags { host_aperture: window > 0, ..local };
         let segments = vec![
             info(APERTURE_BASE, self.aperture, aperture),

@@ -104,7 +104,7 @@ impl Records {
 
     /// What the kernel calls a device.
     pub(crate) fn kernel_handle(&self, device: usize) -> Option<usize> {
-        self.devices.get(&device).map(|it| it.kernel_handle)
+        self.devices.get(&device).map(|device| device.kernel_handle)
     }
 
     pub(crate) fn has_device(&self, driver_handle: usize) -> bool {
@@ -130,7 +130,7 @@ impl Records {
 
     /// The number of a context, and its save area if it has one.
     pub(crate) fn context(&self, driver_handle: usize) -> Option<(u64, Option<SaveArea>)> {
-        self.contexts.get(&driver_handle).map(|it| (it.number, it.area))
+        self.contexts.get(&driver_handle).map(|context| (context.number, context.area))
     }
 
     /// Ends a context, and with it its save area.
@@ -153,7 +153,7 @@ impl Records {
             .iter()
             .filter_map(|(driver_handle, it)| Some((*driver_handle, it.number, it.area?)))
             .collect();
-        found.sort_by_key(|it| it.1);
+        found.sort_by_key(|entry| entry.1);
         found.into_iter().map(|(driver_handle, _, area)| (driver_handle, area)).collect()
     }
 
@@ -201,7 +201,7 @@ impl Records {
     /// Has a context use another address space. Answers whether there is one.
     pub(crate) fn set_root(&mut self, context: usize, root: TableRoot) -> bool {
         let context = self.contexts.get_mut(&context);
-        context.map(|it| it.root = Some(root)).is_some()
+        context.map(|context| context.root = Some(root)).is_some()
     }
 
     /// The address space of a context.
@@ -223,7 +223,7 @@ impl Records {
 
     /// The address space that paging commands are of.
     pub(crate) fn system_root(&self) -> Option<TableRoot> {
-        self.contexts.values().find(|it| it.system)?.root
+        self.contexts.values().find(|context| context.system)?.root
     }
 
     pub(crate) fn add_resource(&mut self, driver_handle: usize) {
@@ -272,7 +272,7 @@ impl Records {
         device: usize,
         completions: &mut RemovedHandles,
     ) {
-        let of_device = self.views.get(&driver_handle).is_some_and(|it| it.device == device);
+        let of_device = self.views.get(&driver_handle).is_some_and(|view| view.device == device);
         let view = if of_device { self.views.remove(&driver_handle) } else { None };
         if let (Some(view), Some(device)) = (&view, self.devices.get_mut(&device))
             && device.views_by_handle.get(&view.handle.0) == Some(&driver_handle)
@@ -287,7 +287,7 @@ impl Records {
         let context = self.contexts.get(&context).ok_or(DriverError::Invalid)?;
         let device = self.devices.get(&context.device).ok_or(DriverError::Invalid)?;
         let find = |handle| self.find_view(device, handle).cloned().ok_or(DriverError::Invalid);
-        commands.into_iter().map(|it| it.resolve(find)).collect()
+        commands.into_iter().map(|command| command.resolve(find)).collect()
     }
 
     /// The view that this context's device means by a name, and how many bytes it shows.
@@ -300,19 +300,19 @@ impl Records {
 
     /// How many bytes a view shows.
     pub(crate) fn size_of(&self, view: usize) -> DriverResult<u64> {
-        let allocation = self.views.get(&view).and_then(|it| it.allocation.upgrade());
+        let allocation = self.views.get(&view).and_then(|view| view.allocation.upgrade());
         Ok(allocation.ok_or(DriverError::NoHandle)?.size())
     }
 
     /// What every device with this name means by it, if that is the same.
     pub(crate) fn find_on_any_device(&self, handle: Handle) -> Option<Arc<Allocation>> {
-        let mut found = self.devices.values().filter_map(|it| self.find_view(it, handle));
+        let mut found = self.devices.values().filter_map(|device| self.find_view(device, handle));
         let first = found.next()?;
-        if found.all(|it| it.ptr_eq(first)) { first.upgrade() } else { None }
+        if found.all(|allocation| allocation.ptr_eq(first)) { first.upgrade() } else { None }
     }
 
     fn find_view(&self, device: &Device, handle: Handle) -> Option<&Weak<Allocation>> {
-        self.views.get(device.views_by_handle.get(&handle.0)?).map(|it| &it.allocation)
+        self.views.get(device.views_by_handle.get(&handle.0)?).map(|view| &view.allocation)
     }
 }
 
@@ -352,7 +352,7 @@ mod tests {
         let mut records = records();
         open(&mut records, 50, 10, 30);
         assert_eq!((meant(&records, 11), meant(&records, 21)), (Ok(8), Err(DriverError::Invalid)));
-        assert_eq!(records.find_on_any_device(NAME).map(|it| it.size()), Some(8));
+        assert_eq!(records.find_on_any_device(NAME).map(|allocation| allocation.size()), Some(8));
         open(&mut records, 60, 20, 40);
         assert_eq!((meant(&records, 11), meant(&records, 21)), (Ok(8), Ok(16)));
         assert!(records.find_on_any_device(NAME).is_none(), "they mean different memory");
@@ -402,8 +402,8 @@ mod tests {
             }),
         );
         let (number, area) = records.context(12).unwrap();
-        assert_ne!(Some(number), records.context(11).map(|it| it.0));
-        assert_eq!(area.map(|it| it.kernel_handle), Some(7));
+        assert_ne!(Some(number), records.context(11).map(|pair| pair.0));
+        assert_eq!(area.map(|save_area| save_area.kernel_handle), Some(7));
         records.area(70).unwrap().set_resident(0x1000);
         assert_eq!(records.area_addresses(), [Some(0x1000)]);
         let mut completions = RemovedHandles::default();

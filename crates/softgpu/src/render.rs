@@ -134,7 +134,7 @@ pub fn translate(
 ) -> DriverResult<()> {
     let commands = format::decode_stream(bytes)?;
     let all =
-        commands.iter().map(|it| write(list, it, &mut find)).collect::<DriverResult<Vec<_>>>()?;
+        commands.iter().map(|command| write(list, command, &mut find)).collect::<DriverResult<Vec<_>>>()?;
     let done = usize::try_from(*writing.multipass).unwrap_or(usize::MAX);
     for EncodedCommand { bytes, addresses } in all.into_iter().skip(done) {
         let start = *writing.written as usize;
@@ -169,7 +169,7 @@ fn write(
     let mut find = |place: u32, handle: Handle, offset: u64, length: u64| {
         let (view, size) = view(handle)?;
         let inside = offset.checked_add(length).is_some_and(|end| end <= size);
-        let named = || list.iter().position(|it| it.view_handle == view);
+        let named = || list.iter().position(|entry| entry.view_handle == view);
         let index = format::list_index(handle).or_else(named).filter(|_| inside);
         let index = index.ok_or(DriverError::Invalid)?;
         let far = u32::try_from(offset).map_err(|_| DriverError::Invalid)?;
@@ -202,7 +202,7 @@ pub fn patch(
     patches: &[PatchLocation],
     submitted: &Range<u32>,
 ) {
-    for it in patches.iter().filter(|it| submitted.contains(&it.patch_offset)) {
+    for it in patches.iter().filter(|patch_location| submitted.contains(&patch_location.patch_offset)) {
         let Some(listing) = list.get(it.allocation_index as usize) else { continue };
         let place = it.patch_offset as usize;
         let address = listing.address.saturating_add(u64::from(it.allocation_offset));

@@ -67,13 +67,13 @@ impl Gpu {
     /// The last fence of a node that is over.
     pub fn done(&self, node: u32) -> Fence {
         CallGuard::touch();
-        self.state().engine(node).map(|it| it.done).unwrap_or_default()
+        self.state().engine(node).map(|engine| engine.done).unwrap_or_default()
     }
 
     /// Whether a node's engine gets on.
     pub fn is_responsive(&self, node: u32) -> bool {
         CallGuard::touch();
-        self.state().engine(node).is_none_or(|it| !it.queue.front().is_some_and(Work::hangs))
+        self.state().engine(node).is_none_or(|engine| !engine.queue.front().is_some_and(Work::hangs))
     }
 
     /// Resets a node. Answers the last fence that is over by that.

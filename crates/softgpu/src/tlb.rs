@@ -37,14 +37,14 @@ impl Tlb {
         }
         while self.insertion_order.len() > CAPACITY {
             let oldest = self.insertion_order.pop_front();
-            oldest.map(|it| self.known.remove(&it));
+            oldest.map(|pair| self.known.remove(&pair));
         }
     }
 
     /// Forgets pages of a root.
     pub(crate) fn forget(&mut self, whose: RootKey, pages: &Range<u64>) {
-        let goes = |it: &(RootKey, u64)| it.0 == whose && pages.contains(&it.1);
-        self.insertion_order.retain(|it| !goes(it));
+        let goes = |pair: &(RootKey, u64)| pair.0 == whose && pages.contains(&pair.1);
+        self.insertion_order.retain(|pair| !goes(pair));
         self.known.retain(|it, _| !goes(it));
     }
 
@@ -85,7 +85,7 @@ mod tests {
             tlb.remember(ONE, page, entry(page));
         }
         tlb.forget(ONE, &(1..3));
-        let left: Vec<u64> = (0..4).filter(|it| tlb.find(ONE, *it).is_some()).collect();
+        let left: Vec<u64> = (0..4).filter(|value| tlb.find(ONE, *value).is_some()).collect();
         assert_eq!(left, [0, 3]);
         tlb.forget(ONE, &(0..0));
         assert!(tlb.find(ONE, 0).is_some(), "no pages are no pages");

@@ -260,7 +260,7 @@ impl Stream {
                     format!("{subject} blocked for {} ns to allocate a frame", (now - before) * 100)
                 });
                 self.judge(RuleId::KS_ALLOC_007, subject, Entry::Allocate.name(), broken);
-                word.map(|it| it.value())
+                word.map(|driver_handle| driver_handle.value())
             }
             AllocatorOwner::Default => source.memory.allocate(bytes, alignment, kind),
             // WINDOWS: framing is a request (documented): a user's buffers need not be aligned.
@@ -279,7 +279,7 @@ impl Stream {
         let mut state = self.state.lock();
         let pressure =
             state.pressure.as_mut().filter(|_| source.framing.kind == MemoryKind::NonPaged);
-        pressure.is_some_and(|it| next_random(it, 2) == 0)
+        pressure.is_some_and(|value| next_random(value, 2) == 0)
     }
 
     /// Judges a frame that a driver gave. Answers how many bytes it has, if it can be used.

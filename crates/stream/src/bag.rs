@@ -50,7 +50,7 @@ struct BagItem {
 impl ObjectBags {
     /// Whether a bag has it, by the word of its device.
     pub(crate) fn holds(&self, device: DeviceId, word: usize) -> bool {
-        self.items.values().flatten().any(|it| (it.device, it.pointer) == (device, word))
+        self.items.values().flatten().any(|bag_item| (bag_item.device, bag_item.pointer) == (device, word))
     }
 
     /// The bags that the driver of a device made.
@@ -82,10 +82,10 @@ impl StreamState {
                 (self.devices.get(it).map(|_| it), self.devices.has_issued(it.serial()))
             }
             BagOwner::Filter(it) => {
-                (self.filters.get(it).map(|it| it.device), self.filters.has_issued(it.serial()))
+                (self.filters.get(it).map(|filter| filter.device), self.filters.has_issued(it.serial()))
             }
             BagOwner::Pin(it) => {
-                (self.pins.get(it).map(|it| it.device), self.pins.has_issued(it.serial()))
+                (self.pins.get(it).map(|pin| pin.device), self.pins.has_issued(it.serial()))
             }
             BagOwner::Allocated(it) => (
                 self.bags.allocated.get(it).map(|bag| bag.device),
@@ -121,7 +121,7 @@ impl Stream {
         loop {
             let (item, freed_frames, driver, memory) = {
                 let mut state = self.state.lock();
-                let Some(list) = state.bags.items.get_mut(&bag).filter(|it| !it.is_empty()) else {
+                let Some(list) = state.bags.items.get_mut(&bag).filter(|bag_items| !bag_items.is_empty()) else {
                     state.bags.items.remove(&bag);
                     if let BagOwner::Allocated(bag) = bag {
                         // A driver may free its bag on two threads at once.
@@ -164,13 +164,13 @@ impl Stream {
         let level = self.host.irql();
         let mutex = state.bag_mutex(bag, device);
         let of = owner(bag, device).subject();
-        let held = mutex.is_none_or(|it| state.holds_mutex(current_thread(), it));
+        let held = mutex.is_none_or(|ks_mutex| state.holds_mutex(current_thread(), ks_mutex));
         let broken = if let Some(reason) = state.missing_bag_reason(bag, device) {
             Some(format!("the bag of {of} was used, and it {reason}"))
         } else if level == Irql::Passive {
             mutex
                 .filter(|_| !held)
-                .map(|it| format!("the bag of {of} was used without the {} mutex", it.name()))
+                .map(|ks_mutex| format!("the bag of {of} was used without the {} mutex", ks_mutex.name()))
         } else {
             Some(format!("the bag of {of} was used at {level} level, not at passive"))
         };
@@ -222,7 +222,7 @@ impl Services {
             let mut state = stream.state.lock();
             stream.judge_bag(&state, bag, device, place)?;
             let list = state.bags.items.get_mut(&bag).ok_or(DriverError::Invalid)?;
-            let at = list.iter().position(|it| it.pointer == item).ok_or(DriverError::Invalid)?;
+            let at = list.iter().position(|bag_item| bag_item.pointer == item).ok_or(DriverError::Invalid)?;
             let it = list.remove(at);
             let shared = state.bags.holds(device, item);
             let broken = (free && shared).then(|| {
@@ -257,7 +257,7 @@ impl Services {
     pub fn bags_containing(&self, item: usize) -> Vec<BagOwner> {
         let Ok(stream) = self.stream() else { return Vec::new() };
         let state = stream.state.lock();
-        let mine = |it: &&BagItem| (it.device, it.pointer) == (self.device, item);
+        let mine = |bag_item: &&BagItem| (bag_item.device, bag_item.pointer) == (self.device, item);
         let all = state.bags.items.iter();
         all.flat_map(|(bag, items)| items.iter().filter(mine).map(|_| *bag)).collect()
     }
@@ -267,7 +267,7 @@ impl Services {
         let Ok(stream) = self.stream() else { return Vec::new() };
         let state = stream.state.lock();
         let items = state.bags.items.get(&bag);
-        items.into_iter().flatten().map(|it| (it.pointer, it.has_free_routine)).collect()
+        items.into_iter().flatten().map(|bag_item| (bag_item.pointer, bag_item.has_free_routine)).collect()
     }
 
     /// Makes a bag (`KsAllocateObjectBag`): the driver frees it.

@@ -98,13 +98,13 @@ impl Stream {
         let pin = it.pin;
         let of = &state.pins[pin];
         let place = of.queue.iter().position(|it| *it == frame);
-        let next = place.and_then(|it| of.queue.get(it + 1)).copied();
+        let next = place.and_then(|index| of.queue.get(index + 1)).copied();
         let edges = [Some(of.leading), of.trailing];
         let clones = of.clones.clone();
         let driver = state.devices[of.device].driver.clone();
         let locked = first_locked_pointer(state, frame);
         // A clone that is locked keeps the frame, but not its place: an edge does.
-        if locked.is_none_or(|it| clones.contains(&it)) {
+        if locked.is_none_or(|stream_pointer| clones.contains(&stream_pointer)) {
             for edge in edges.into_iter().flatten() {
                 if state.pointers[edge].frame == Some(frame) {
                     self.set_pointer_frame(state, edge, next);

@@ -194,9 +194,9 @@ impl PinDescriptor {
             all.push((RuleId::KS_PIN_011, broken));
         }
         if let Some(allocator) = &self.allocator {
-            let missing = Entry::ALLOCATOR.iter().find(|it| !allocator.contains(it));
-            let broken = missing.map(|it| {
-                format!("the allocator of a pin has no {}: it needs all four", it.name())
+            let missing = Entry::ALLOCATOR.iter().find(|entry| !allocator.contains(entry));
+            let broken = missing.map(|entry| {
+                format!("the allocator of a pin has no {}: it needs all four", entry.name())
             });
             all.push((RuleId::KS_ALLOC_017, broken));
         }
@@ -213,7 +213,7 @@ impl PinDescriptor {
             Some(FramingForm::Extended(it)) => {
                 all.push((RuleId::KS_FRAMING_001, it.count_error()));
                 all.push((RuleId::KS_FRAMING_002, it.item_error()));
-                let claims = self.allocator.is_none() && it.items.iter().any(|it| it.can_allocate);
+                let claims = self.allocator.is_none() && it.items.iter().any(|framing_item| framing_item.can_allocate);
                 let broken = claims.then(|| {
                     "the framing of a pin says that it can allocate, and it has no allocator"
                         .to_owned()
@@ -250,9 +250,9 @@ impl FilterDescriptor {
 
     pub(crate) fn judge(&self) -> Vec<RuleCheck> {
         let mut all = Vec::new();
-        let pin = self.pins.iter().position(|it| it.dispatch.contains(&Entry::PinProcess));
-        let broken = pin.filter(|_| self.is_filter_centric()).map(|it| {
-            format!("a filter has a process routine, and its pin {it} has one, too: only one may")
+        let pin = self.pins.iter().position(|pin_descriptor| pin_descriptor.dispatch.contains(&Entry::PinProcess));
+        let broken = pin.filter(|_| self.is_filter_centric()).map(|index| {
+            format!("a filter has a process routine, and its pin {index} has one, too: only one may")
         });
         all.push((RuleId::KS_PROC_005, broken));
         for pin in &self.pins {

@@ -215,7 +215,7 @@ impl Stream {
         }
         let answer = driver.add(at);
         self.judge_pending(device, Entry::DeviceAdd, answer.as_ref().err().copied());
-        let word = answer?.map_or(0, |it| it.value());
+        let word = answer?.map_or(0, |driver_handle| driver_handle.value());
         self.state.lock().devices[device].driver_handle = word;
         Ok(())
     }

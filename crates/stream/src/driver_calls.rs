@@ -209,7 +209,7 @@ impl Driver {
         dispatch: bool,
         pins: &mut [ProcessPin],
     ) -> DriverResult<()> {
-        let body = |it: &dyn Minidriver| it.process_filter(filter, pins);
+        let body = |entry: &dyn Minidriver| entry.process_filter(filter, pins);
         self.call_at(Entry::FilterProcess, at, filter, dispatch, body)
     }
 
@@ -252,10 +252,10 @@ impl Driver {
     ) {
         let call = (Entry::PinProcess, pin.pin.into());
         if dispatch {
-            let body = |it: &dyn Minidriver, _: &mut Dispatch| it.process_pin(pin);
+            let body = |entry: &dyn Minidriver, _: &mut Dispatch| entry.process_pin(pin);
             self.call_with_result(stream, at, call, body, then);
         } else {
-            let body = |it: &dyn Minidriver, _: &mut Passive| it.process_pin(pin);
+            let body = |entry: &dyn Minidriver, _: &mut Passive| entry.process_pin(pin);
             self.call_with_result(stream, at, call, body, then);
         }
     }
@@ -323,9 +323,9 @@ impl Driver {
         dispatch: bool,
     ) -> Option<DriverFrame> {
         let lent = DriverAllocator::duplicate(word);
-        let body = |it: &dyn Minidriver| {
+        let body = |entry: &dyn Minidriver| {
             self.log_arguments(Entry::Allocate, allocator, word);
-            it.allocate(&lent, HandleSlot::new()).ok_or(DriverError::NoMemory)
+            entry.allocate(&lent, HandleSlot::new()).ok_or(DriverError::NoMemory)
         };
         self.call_at(Entry::Allocate, at, allocator, dispatch, body).ok()
     }
@@ -341,13 +341,13 @@ impl Driver {
         let data = self.number(frame);
         let frame: DriverFrame = DriverHandle::duplicate(frame);
         // It returns nothing.
-        let _ = self.call_at(Entry::FreeFrame, at, allocator, dispatch, |it| {
+        let _ = self.call_at(Entry::FreeFrame, at, allocator, dispatch, |entry| {
             self.log_arguments(Entry::FreeFrame, allocator, word);
             self.log.emit(
                 number.subject(),
                 EventKind::FrameFreeing { allocator: allocator.subject(), pointer: data },
             );
-            it.free_frame(&lent, frame);
+            entry.free_frame(&lent, frame);
             Ok(())
         });
     }

@@ -113,7 +113,7 @@ impl Stream {
         it.own_handle = own;
         it.driver_handle = own.unwrap_or(it.driver_handle);
         let (dispatch, own) = (it.descriptor.dispatch_level, own.is_some());
-        let needs = it.descriptor.pins.iter().map(|it| it.instances_necessary);
+        let needs = it.descriptor.pins.iter().map(|pin_descriptor| pin_descriptor.instances_necessary);
         let needs = needs.fold(0, u32::saturating_add);
         let device = device.subject();
         let blocks_allocated =
@@ -131,7 +131,7 @@ impl Stream {
         let view = self.state.lock().filter_view(filter);
         self.begin_request(filter.subject());
         let answer = driver.create_filter(at, &view);
-        let answer = answer.map(|it| it.map_or(0, |it| it.value()));
+        let answer = answer.map(|it| it.map_or(0, |driver_handle| driver_handle.value()));
         Ok(self.end_request(at, filter.subject(), Entry::FilterCreate, answer)?)
     }
 
@@ -171,7 +171,7 @@ impl Stream {
             let it = it.and_then(|it| {
                 it.created.then_some(it).ok_or(StreamError::NotFound(filter.subject()))
             });
-            it.and_then(|it| state.started_device(it.device).map(|_| ()))
+            it.and_then(|filter| state.started_device(filter.device).map(|_| ()))
         };
         answer.map(|()| held)
     }
@@ -199,7 +199,7 @@ impl Stream {
         self.empty_bag(at, device, BagOwner::Filter(filter));
         let mut state = self.state.lock();
         state.filters.remove(filter);
-        state.jobs.retain(|it| !it.is_of_filter(filter));
+        state.jobs.retain(|job| !job.is_of_filter(filter));
         self.log.emit(filter.subject(), EventKind::FilterClosed {});
         self.wake_all(&mut state);
         drop(state);
@@ -212,7 +212,7 @@ impl Services {
     pub fn filter_view(&self, filter: FilterId) -> Option<FilterView> {
         let stream = self.stream().ok()?;
         let state = stream.state.lock();
-        state.filters.get(filter).filter(|it| it.device == self.device)?;
+        state.filters.get(filter).filter(|filter| filter.device == self.device)?;
         Some(state.filter_view(filter))
     }
 
@@ -222,7 +222,7 @@ impl Services {
         let stream = self.stream()?;
         let mut whole = {
             let state = stream.state.lock();
-            let it = state.filters.get(filter).filter(|it| it.device == self.device);
+            let it = state.filters.get(filter).filter(|filter| filter.device == self.device);
             let whole = FilterDescriptor::clone(&it.ok_or(DriverError::Invalid)?.descriptor);
             stream.judge_enumeration(&state, KsMutex::Control(filter.subject()))?;
             whole

@@ -151,7 +151,7 @@ impl Stream {
         pin.move_count += 1;
         let out = pin.descriptor.flow == Flow::Out;
         let of = frame.map(|frame| &stream_state.frames[frame]);
-        let room = of.map_or(0, |it| if out { it.bytes } else { it.header.data_used });
+        let room = of.map_or(0, |frame| if out { frame.bytes } else { frame.header.data_used });
         it.frame = frame;
         it.offset = 0;
         it.remaining = room;
@@ -227,7 +227,7 @@ impl Stream {
     /// into are free, and so are not queued; those that were injected are their driver's.
     pub(crate) fn queue_idle_frames(&self, stream_state: &mut StreamState, pin: PinId) {
         let out = stream_state.pins[pin].descriptor.flow == Flow::Out;
-        let empty = |it: &Frame| it.location == FrameLocation::Idle && it.injected.is_none();
+        let empty = |frame: &Frame| frame.location == FrameLocation::Idle && frame.injected.is_none();
         let home = stream_state.frames_of(pin).filter(|(_, it)| out && empty(it));
         let home: Vec<FrameId> = home.map(|(frame, _)| frame).collect();
         for frame in home {
@@ -284,7 +284,7 @@ impl Stream {
         let (word, memory) = {
             let stream_state = self.state.lock();
             let it =
-                stream_state.frames.get(frame).filter(|it| it.location == FrameLocation::Delivered);
+                stream_state.frames.get(frame).filter(|frame| frame.location == FrameLocation::Delivered);
             let it = it.ok_or_else(|| StreamError::NotFound(frame.subject()))?;
             (it.address, stream_state.devices[stream_state.pins[it.pin].device].memory.clone())
         };
@@ -299,7 +299,7 @@ impl Stream {
             let it = stream_state
                 .frames
                 .get_mut(frame)
-                .filter(|it| it.location == FrameLocation::Delivered);
+                .filter(|frame| frame.location == FrameLocation::Delivered);
             let it = it.ok_or_else(|| StreamError::NotFound(frame.subject()))?;
             it.location = FrameLocation::Idle;
             self.log_event(frame.subject(), || EventKind::FrameReturned {});
@@ -354,7 +354,7 @@ impl Stream {
         let written = memory.write(word, 0, bytes);
         let mut stream_state = self.state.lock();
         let it =
-            stream_state.frames.get_mut(frame).filter(|it| it.location == FrameLocation::Delivered);
+            stream_state.frames.get_mut(frame).filter(|frame| frame.location == FrameLocation::Delivered);
         let it = it.ok_or(StreamError::Stopped)?; // The pin stopped meanwhile.
         if !written {
             it.location = FrameLocation::Idle;

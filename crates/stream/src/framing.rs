@@ -178,7 +178,7 @@ impl ExtendedFraming {
     }
 
     pub(crate) fn missing_allocator_error(&self) -> Option<String> {
-        let place = self.items.iter().position(|it| it.can_allocate && it.frames == 0)?;
+        let place = self.items.iter().position(|framing_item| framing_item.can_allocate && framing_item.frames == 0)?;
         Some(format!("item {place} of the framing can allocate, and asks for zero frames"))
     }
 }
@@ -244,7 +244,7 @@ pub(crate) fn negotiate(
         Some(FramingForm::Extended(it)) => {
             let fits = |item: &&FramingItem| {
                 item.kind.satisfies(other.kind)
-                    && item.max_size().is_none_or(|it| other.bytes <= it)
+                    && item.max_size().is_none_or(|number| other.bytes <= number)
             };
             let Some(item) = it.items.iter().find(fits) else {
                 let wanted = match other.bytes {
@@ -324,10 +324,10 @@ mod tests {
             negotiate(Some(framing), &request, 64).unwrap().bytes
         };
         let unlimited = framing(32, u32::MAX);
-        assert_eq!([0, 16, 100].map(|it| bytes(&unlimited, it)), [64, 64, 100]);
+        assert_eq!([0, 16, 100].map(|number| bytes(&unlimited, number)), [64, 64, 100]);
         assert_eq!(bytes(&framing(80, u32::MAX), 0), 80);
         let no_wish = framing(0, 0);
-        assert_eq!([0, 16, 100].map(|it| bytes(&no_wish, it)), [64, 64, 100]);
+        assert_eq!([0, 16, 100].map(|number| bytes(&no_wish, number)), [64, 64, 100]);
     }
 
     #[test]

@@ -38,7 +38,7 @@ impl ReceivedFrame {
     ) -> Result<ReceivedFrame, StreamError> {
         let ClientFrame { frame, header } = stream.take_frame(at, pin, None)?;
         // What is said to be used may be more than there is.
-        let there = stream.state.lock().frames.get(frame).map_or(0, |it| it.bytes);
+        let there = stream.state.lock().frames.get(frame).map_or(0, |frame| frame.bytes);
         let mut bytes = vec![0; header.data_used.min(there) as usize];
         stream.read_frame(frame, 0, &mut bytes)?;
         stream.return_frame(at, frame)?;

@@ -110,7 +110,7 @@ impl FrameMemory for SystemMemory {
     fn read(&self, driver_handle: usize, offset: u32, into: &mut [u8]) -> bool {
         let pieces = self.0.lock();
         let from = pieces.blocks.get(&driver_handle).and_then(|(_, it)| it.get(offset as usize..));
-        let Some(from) = from.and_then(|it| it.get(..into.len())) else { return false };
+        let Some(from) = from.and_then(|bytes| bytes.get(..into.len())) else { return false };
         into.copy_from_slice(from);
         true
     }
@@ -119,7 +119,7 @@ impl FrameMemory for SystemMemory {
         let mut pieces = self.0.lock();
         let to =
             pieces.blocks.get_mut(&driver_handle).and_then(|(_, it)| it.get_mut(offset as usize..));
-        let Some(to) = to.and_then(|it| it.get_mut(..bytes.len())) else { return false };
+        let Some(to) = to.and_then(|bytes| bytes.get_mut(..bytes.len())) else { return false };
         to.copy_from_slice(bytes);
         true
     }

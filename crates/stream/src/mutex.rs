@@ -134,7 +134,7 @@ impl StreamState {
 
     /// Whether a thread has a mutex.
     pub(crate) fn holds_mutex(&self, thread: u32, mutex: KsMutex) -> bool {
-        self.mutexes.get(mutex).is_some_and(|it| it.thread == thread)
+        self.mutexes.get(mutex).is_some_and(|owner| owner.thread == thread)
     }
 }
 
@@ -157,7 +157,7 @@ impl Stream {
     fn acquire_for_class_driver(&self, mutex: KsMutex) -> bool {
         let mut state = self.state.lock();
         let owner = state.mutexes.get(mutex).copied();
-        let kept = owner.is_some_and(|it| it.call == Some(NO_CALL));
+        let kept = owner.is_some_and(|owner| owner.call == Some(NO_CALL));
         if kept {
             let broken = format!(
                 "a driver never released the {} mutex of {}, which it had acquired",
@@ -217,8 +217,8 @@ impl Stream {
     /// A call of a driver has returned.
     pub(crate) fn end_call(&self, state: &mut StreamState, thread: u32, number: u32, entry: Entry) {
         let last = state.active_calls.iter().rposition(|it| it.thread == thread);
-        let over = last.map(|it| state.active_calls.remove(it));
-        if over.is_some_and(|it| it.pin.is_some()) {
+        let over = last.map(|index| state.active_calls.remove(index));
+        if over.is_some_and(|active_call| active_call.pin.is_some()) {
             self.wake_all(state); // A thread that stops the pin may wait for that.
         }
         while let Some(mutex) = state.mutexes.acquired_in_call(number) {
@@ -244,12 +244,12 @@ impl Services {
         let call = {
             let state = stream.state.lock();
             let inside = state.active_call(thread);
-            let name = inside.map_or("the driver", |it| it.entry.name());
+            let name = inside.map_or("the driver", |active_call| active_call.entry.name());
             let (lock, of) = (mutex.name(), mutex.owner());
             let late = (level != Irql::Passive).then(|| {
                 format!("{name} acquired the {lock} mutex of {of} at {level} level, not at passive")
             });
-            let cancels = inside.is_some_and(|it| it.entry == Entry::PointerCancelled);
+            let cancels = inside.is_some_and(|active_call| active_call.entry == Entry::PointerCancelled);
             if cancels {
                 let broken =
                     format!("{name} acquired the {lock} mutex of {of}, under the queue's lock");
@@ -259,22 +259,22 @@ impl Services {
                 format!("{name} acquired the {lock} mutex of {of}, which its thread has already")
             });
             let mine = state.mutexes.iter().filter(|(_, it)| it.thread == thread);
-            let above = mine.map(|(it, _)| *it).find(|it| it.rank() > mutex.rank());
-            let crossed = above.filter(|_| again.is_none()).map(|it| {
+            let above = mine.map(|(it, _)| *it).find(|ks_mutex| ks_mutex.rank() > mutex.rank());
+            let crossed = above.filter(|_| again.is_none()).map(|ks_mutex| {
                 format!(
                     "{name} acquired the {lock} mutex of {of} with the {} mutex held",
-                    it.name()
+                    ks_mutex.name()
                 )
             });
             // WINDOWS: sleep and wake callbacks are those of pins and filters
             // (`KsPinRegisterPowerCallbacks`, documented), which are not called here. A device's
             // power comes with the device mutex, and the control mutex may be taken after that.
             let barred = [Entry::PinProcess, Entry::FilterProcess];
-            let processes = inside.is_some_and(|it| barred.contains(&it.entry));
+            let processes = inside.is_some_and(|active_call| barred.contains(&active_call.entry));
             let control = matches!(mutex, KsMutex::Control(_));
             let wrong_place = (control && processes)
                 .then(|| format!("{name} acquired the control mutex of {of}: it may not"));
-            let refused = [&late, &again, &crossed, &wrong_place].iter().any(|it| it.is_some());
+            let refused = [&late, &again, &crossed, &wrong_place].iter().any(|text| text.is_some());
             // What says most is said first.
             if control {
                 stream.judge(RuleId::KS_MUTEX_003, of, place, wrong_place);
@@ -285,7 +285,7 @@ impl Services {
             if refused || cancels {
                 return Err(DriverError::Deadlock);
             }
-            inside.map_or(NO_CALL, |it| it.id)
+            inside.map_or(NO_CALL, |active_call| active_call.id)
         };
         self.wait_in_call(&stream, |at| {
             stream.acquire(at, mutex, Some(call)).map_err(|_| DriverError::Deadlock)
@@ -298,7 +298,7 @@ impl Services {
         let mut state = stream.state.lock();
         let (thread, of) = (current_thread(), mutex.owner());
         let owner = state.mutexes.get(mutex);
-        let mine = owner.is_some_and(|it| it.thread == thread && it.call.is_some());
+        let mine = owner.is_some_and(|owner| owner.thread == thread && owner.call.is_some());
         let broken = (!mine).then(|| {
             format!(
                 "a driver released the {} mutex of {of}, which it had not acquired",

@@ -55,7 +55,7 @@ impl Stream {
         }
         let what = |_: &StreamState| format!("the completion of {} for {of}", entry.name());
         let done = self.wait_until(at, of, None, what, |state| {
-            state.pending.get_mut(&of).and_then(|it| it.result.take())
+            state.pending.get_mut(&of).and_then(|request| request.result.take())
         });
         self.state.lock().pending.remove(&of);
         let broken = done.is_err().then(|| {
@@ -91,7 +91,7 @@ impl Services {
     ) -> DriverResult<()> {
         let stream = self.stream()?;
         let mut state = stream.state.lock();
-        let it = state.pending.get_mut(&of).filter(|it| it.marked && it.result.is_none());
+        let it = state.pending.get_mut(&of).filter(|request| request.marked && request.result.is_none());
         let broken =
             it.is_none().then(|| format!("a request of {of} was completed, but none is pending"));
         let error = broken.is_some();

@@ -265,7 +265,7 @@ impl Stream {
             Some(FramingForm::Simple(simple)) => simple.bytes,
             Some(FramingForm::Extended(all)) => {
                 let limits = all.items.iter().map(FramingItem::max_size);
-                let most = limits.collect::<Option<Vec<u32>>>().map(|it| it.into_iter().max());
+                let most = limits.collect::<Option<Vec<u32>>>().map(|numbers| numbers.into_iter().max());
                 // Where an item has no limit, frames have room.
                 let Some(most) = most else { return };
                 most.unwrap_or(0)
@@ -288,7 +288,7 @@ impl Stream {
             return Ok(None);
         }
         self.begin_request(pin.subject());
-        let answer = driver.create_pin(at, &view).map(|it| it.map_or(0, |it| it.value()));
+        let answer = driver.create_pin(at, &view).map(|it| it.map_or(0, |driver_handle| driver_handle.value()));
         let word = self.end_request(at, pin.subject(), Entry::PinCreate, answer)?;
         Ok((word != 0).then_some(word))
     }
@@ -504,7 +504,7 @@ impl Services {
     ) -> DriverResult<&'a Pin> {
         let (rule, subject) = (RuleId::KS_PIN_004, pin.subject());
         let live = stream_state.pins.get(pin);
-        let found = live.filter(|it| it.device == self.device);
+        let found = live.filter(|pin| pin.device == self.device);
         if live.is_some() || stream_state.pins.has_issued(pin.serial()) {
             let broken = match (live, found) {
                 (_, Some(_)) => None,
@@ -522,7 +522,7 @@ impl Services {
     pub fn pin_view(&self, pin: PinId) -> Option<PinView> {
         let stream = self.stream().ok()?;
         let stream_state = stream.state.lock();
-        stream_state.pins.get(pin).filter(|it| it.device == self.device)?;
+        stream_state.pins.get(pin).filter(|pin| pin.device == self.device)?;
         Some(stream_state.pin_view(pin))
     }
 

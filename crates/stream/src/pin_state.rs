@@ -223,7 +223,7 @@ impl Stream {
         // One that never returns is a stuck wait, which is named.
         let _ = self.wait_until(at, pin.subject(), None, what, |stream_state| {
             let mut calls = stream_state.active_calls.iter();
-            let busy = calls.any(|it| it.thread != me && it.pin == Some(pin));
+            let busy = calls.any(|active_call| active_call.thread != me && active_call.pin == Some(pin));
             (!busy).then_some(())
         });
     }
@@ -299,7 +299,7 @@ impl Stream {
             let broken = (timers > 0)
                 .then(|| format!("{subject} is closed, and {timers} of its timeouts are pending"));
             self.judge(RuleId::KS_PTR_012, subject, "KsStreamPointerScheduleTimeout", broken);
-            edges.for_each(|it| stream_state.unschedule(it));
+            edges.for_each(|stream_pointer| stream_state.unschedule(stream_pointer));
         }
         self.wait_for_callbacks(at, pin);
     }
@@ -316,7 +316,7 @@ impl StreamState {
         let descriptor = &self.filter(filter)?.descriptor;
         for (factory, pin) in (0..).zip(&descriptor.pins) {
             let mine = self.pins.iter().map(|(_, it)| it);
-            let there = mine.filter(|it| it.filter == filter && it.factory == factory).count();
+            let there = mine.filter(|pin| pin.filter == filter && pin.factory == factory).count();
             if there < pin.instances_necessary as usize {
                 return Err(StreamError::TooFew { factory, least: pin.instances_necessary });
             }

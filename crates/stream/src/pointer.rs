@@ -132,11 +132,11 @@ impl Services {
             kind: it.kind,
             frame: it.frame,
             locked: it.locked,
-            data: frame.filter(|_| it.locked).map_or(0, |it| it.address),
-            bytes: frame.map_or(0, |it| it.bytes),
+            data: frame.filter(|_| it.locked).map_or(0, |frame| frame.address),
+            bytes: frame.map_or(0, |frame| frame.bytes),
             offset: it.offset,
             remaining: it.remaining,
-            header: frame.map(|it| it.header).unwrap_or_default(),
+            header: frame.map(|frame| frame.header).unwrap_or_default(),
         })
     }
 
@@ -395,7 +395,7 @@ impl Stream {
         place: &'static str,
     ) -> DriverResult<&'a StreamPointer> {
         let (live, subject) = (state.pointers.get(pointer), pointer.subject());
-        let mine = |it: &&StreamPointer| state.pins[it.pin].device == device;
+        let mine = |stream_pointer: &&StreamPointer| state.pins[stream_pointer.pin].device == device;
         let found = live.filter(mine);
         if live.is_some() || state.pointers.has_issued(pointer.serial()) {
             let broken = match (live, found) {
@@ -419,7 +419,7 @@ impl Stream {
         place: &'static str,
         move_count: bool,
     ) -> DriverResult<()> {
-        let entry = state.active_call(current_thread()).map(|it| it.entry);
+        let entry = state.active_call(current_thread()).map(|active_call| active_call.entry);
         if entry == Some(Entry::PointerCancelled) {
             let broken = format!("a cancel callback called {place} for {}", pointer.subject());
             self.judge(RuleId::KS_PTR_007, pointer.subject(), place, Some(broken));
@@ -544,7 +544,7 @@ impl Stream {
         let frame = it.frame.ok_or(DriverError::NotReady)?;
         let queue = &state.pins[pin].queue;
         let place = queue.iter().position(|it| *it == frame);
-        let next = place.and_then(|it| queue.get(it + 1)).copied();
+        let next = place.and_then(|index| queue.get(index + 1)).copied();
         if kind == PointerKind::Trailing {
             let leading = state.pins[pin].leading;
             if state.pointers[leading].frame == Some(frame) {

@@ -54,7 +54,7 @@ impl Stream {
             let runs_after_power_up = {
                 let mut stream_state = self.state.lock();
                 let it =
-                    stream_state.pins.get_mut(pin).filter(|it| it.device_state == PinState::Pause);
+                    stream_state.pins.get_mut(pin).filter(|pin| pin.device_state == PinState::Pause);
                 it.is_some_and(|it| std::mem::take(&mut it.runs_after_power_up))
             };
             if runs_after_power_up {

@@ -104,9 +104,9 @@ impl StreamState {
         let it = &self.filters[filter];
         let pins = || it.pins.iter().map(|pin| &self.pins[*pin]);
         let some =
-            pins().any(|it| it.descriptor.has_flag(PinFlag::SomeFramesRequiredForProcessing));
-        let ready = |it: &Pin| {
-            self.has_data(it) || it.descriptor.has_flag(PinFlag::FramesNotRequiredForProcessing)
+            pins().any(|pin| pin.descriptor.has_flag(PinFlag::SomeFramesRequiredForProcessing));
+        let ready = |pin: &Pin| {
+            self.has_data(pin) || pin.descriptor.has_flag(PinFlag::FramesNotRequiredForProcessing)
         };
         pins().next().is_some()
             && pins().all(Pin::is_open)
@@ -180,7 +180,7 @@ impl Stream {
         loop {
             let job = *stream_state.jobs.get(place)?;
             let mutex = job.processor().map(KsMutex::Processing);
-            if mutex.is_none_or(|it| self.try_acquire(stream_state, it, Owner::for_class_driver()))
+            if mutex.is_none_or(|ks_mutex| self.try_acquire(stream_state, ks_mutex, Owner::for_class_driver()))
             {
                 return stream_state.jobs.remove(place);
             }

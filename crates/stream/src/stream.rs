@@ -116,7 +116,7 @@ impl Stream {
             let woken = self.host.park(at, &token, deadline);
             if woken != WaitResult::Woken {
                 // This thread does not wait any more.
-                self.state.lock().waiters.retain(|it| !it.same_as(&token));
+                self.state.lock().waiters.retain(|wait_token| !wait_token.same_as(&token));
                 return Err(woken);
             }
         }

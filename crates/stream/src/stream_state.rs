@@ -87,7 +87,7 @@ impl StreamState {
         let some = self.blocks_of(device).filter(|(_, it)| is(it));
         let mut some: Vec<(u64, usize)> = some.map(|(word, it)| (it.serial, word)).collect();
         some.sort_unstable();
-        some.into_iter().map(|it| it.1).collect()
+        some.into_iter().map(|pair| pair.1).collect()
     }
 
     /// The time of a pointer is not looked at any more.
@@ -99,7 +99,7 @@ impl StreamState {
 
     /// The call a thread is in.
     pub(crate) fn active_call(&self, thread: u32) -> Option<ActiveCall> {
-        self.active_calls.iter().rfind(|it| it.thread == thread).copied()
+        self.active_calls.iter().rfind(|active_call| active_call.thread == thread).copied()
     }
 
     /// Checks the invariants of everything that is alive.

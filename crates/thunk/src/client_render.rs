@@ -92,12 +92,12 @@ impl Client {
 
     /// Writes a packet into the buffers of a context, as far as they go.
     pub fn write_packet(&self, context: &RenderContext, packet: &RenderCommand) {
-        let entry = |it: &(D3DKMT_HANDLE, bool)| {
-            let list = D3DDDI_ALLOCATIONLIST { hAllocation: it.0, Value: it.1.into() };
+        let entry = |pair: &(D3DKMT_HANDLE, bool)| {
+            let list = D3DDDI_ALLOCATIONLIST { hAllocation: pair.0, Value: pair.1.into() };
             [list.hAllocation, list.Value]
         };
-        let location = |it: &(u32, u32)| {
-            let (allocation, argument) = *it;
+        let location = |pair: &(u32, u32)| {
+            let (allocation, argument) = *pair;
             [allocation, 0, 0, 0, argument, argument]
         };
         let list: Vec<u8> = bytes(packet.list.iter().flat_map(entry));
@@ -114,7 +114,7 @@ impl Client {
         context: &mut RenderContext,
         packet: &RenderCommand,
     ) -> Result<u32, NTSTATUS> {
-        let count = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+        let count = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
         let length = packet.offset.saturating_add(count(packet.commands.len()));
         let (commands, list, patches) = packet.resize;
         let mut args = D3DKMT_RENDER {

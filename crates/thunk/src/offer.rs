@@ -108,7 +108,7 @@ pub(crate) unsafe fn offer_allocations(
     let named = unsafe { resolve_lists(session, lists) }?;
     let (device, priority) = (Handle(arguments.hDevice), arguments.Priority.cast_unsigned());
     let offer =
-        |it: ResolvedHandles| session.kernel.offer(session.process, device, &it.list, priority);
+        |resolved_handles: ResolvedHandles| session.kernel.offer(session.process, device, &resolved_handles.list, priority);
     map_error(session, OFFER_ERROR_RULES, named.and_then(offer))
 }
 
@@ -190,9 +190,9 @@ unsafe fn reclaim(
         }?;
     }
     let (device, queue) = (device.map(Handle), queue.map(Handle));
-    let back = |it: ResolvedHandles| {
-        let back = session.kernel.reclaim(session.process, device, queue, &it.list)?;
-        Ok((it.member_counts, back))
+    let back = |resolved_handles: ResolvedHandles| {
+        let back = session.kernel.reclaim(session.process, device, queue, &resolved_handles.list)?;
+        Ok((resolved_handles.member_counts, back))
     };
     let (member_counts, back) = map_error(session, RECLAIM_ERROR_RULES, named.and_then(back))?;
     let mut all = back.discarded.into_iter();

@@ -76,6 +76,6 @@ impl ContextBuffers {
 }
 
 fn write_entry(to: &Memory, index: u32, size: usize, words: &[u32]) -> bool {
-    let bytes: Vec<u8> = words.iter().flat_map(|it| it.to_ne_bytes()).collect();
+    let bytes: Vec<u8> = words.iter().flat_map(|number| number.to_ne_bytes()).collect();
     to.write((index as usize).saturating_mul(size), &bytes)
 }

@@ -71,7 +71,7 @@ fn range_is_free(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(space) = shadows.address_space(event.subject) else { return Verdict::NotApplicable };
     match event.kind {
         EventKind::RangeReserved { start, end, .. } => {
-            let other = space.ranges_in(&(start..end)).next().map(|it| (it.0, it.1.end));
+            let other = space.ranges_in(&(start..end)).next().map(|pair| (pair.0, pair.1.end));
             Verdict::holds_if(other.is_none(), Component::Kernel, RESERVE, || {
                 let (from, to) = other.unwrap_or_default();
                 format!("{start:#x} to {end:#x} is reserved, but {from:#x} to {to:#x} is taken")
@@ -105,7 +105,7 @@ fn written_for_mapped_range(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     let span = span_of(*address, *count);
-    let mine = space.ranges_in(&span).any(|it| it.1.of == Some(*of));
+    let mine = space.ranges_in(&span).any(|pair| pair.1.of == Some(*of));
     Verdict::holds_if(mine, Component::Kernel, BUILD, || {
         format!(
             "entries of {:#x} to {:#x} are written for {of}, but those addresses are not its any \
@@ -119,7 +119,7 @@ fn operations_in_order(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::RangeMapped { start, index: order, .. } = event.kind else {
         return Verdict::NotApplicable;
     };
-    let Some(before) = shadows.address_space(event.subject).and_then(|it| it.order) else {
+    let Some(before) = shadows.address_space(event.subject).and_then(|address_space| address_space.order) else {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(before <= order, Component::Kernel, UPDATE, || {
@@ -133,7 +133,7 @@ fn update_after_fence(event: &Event, shadows: &Shadows) -> Verdict {
     else {
         return Verdict::NotApplicable;
     };
-    let Some(value) = shadows.sync(of).map(|it| it.value) else { return Verdict::NotApplicable };
+    let Some(value) = shadows.sync(of).map(|sync_object| sync_object.value) else { return Verdict::NotApplicable };
     match event.kind {
         EventKind::UpdateApplied { update, fence_value: wanted, .. } => {
             Verdict::holds_if(value >= wanted, Component::Kernel, UPDATE, || {
@@ -152,7 +152,7 @@ fn update_after_fence(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn queued_update_limit(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::UpdateQueued { update, .. } = event.kind else { return Verdict::NotApplicable };
-    let Some(waiting) = shadows.address_space(event.subject).map(|it| it.waiting.len()) else {
+    let Some(waiting) = shadows.address_space(event.subject).map(|address_space| address_space.waiting.len()) else {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(waiting < MAX_WAITING, Component::Kernel, UPDATE, || {
@@ -167,7 +167,7 @@ fn system_by_cpu(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::PageTableWritten { by, space, .. } = &event.kind else {
         return Verdict::NotApplicable;
     };
-    let Some(_) = shadows.address_space(space).filter(|it| it.process.is_none()) else {
+    let Some(_) = shadows.address_space(space).filter(|address_space| address_space.process.is_none()) else {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(by == "cpu", Component::Kernel, BUILD, || {
@@ -191,9 +191,9 @@ fn table_invalidated_first(event: &Event, shadows: &Shadows) -> Verdict {
             })
         }
         EventKind::PageTableDestroyed {} => {
-            let again = shadows.address_space(table.space).is_some_and(|it| it.invalidates_tables);
+            let again = shadows.address_space(table.space).is_some_and(|address_space| address_space.invalidates_tables);
             let last = table.last.as_ref();
-            let whole = last.is_none_or(|it| it.0 == "invalid" && it.1 == table.entries);
+            let whole = last.is_none_or(|pair| pair.0 == "invalid" && pair.1 == table.entries);
             if !again {
                 return Verdict::NotApplicable;
             }
@@ -224,9 +224,9 @@ fn sequential_pages(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     let span = span_of(*address, *count);
-    let mine = space.ranges_in(&span).find(|it| it.0 <= *address && it.1.of == Some(*of));
+    let mine = space.ranges_in(&span).find(|pair| pair.0 <= *address && pair.1.of == Some(*of));
     let wanted = mine.map(|(start, it)| it.offset + (address - start));
-    let right = wanted.is_none_or(|it| it == *offset);
+    let right = wanted.is_none_or(|value| value == *offset);
     Verdict::holds_if(*steady && right, Component::Kernel, BUILD, || match wanted {
         Some(wanted) if !right => format!(
             "the entry of {address:#x} is said to be at {offset:#x} of {of}, where {wanted:#x} is \
@@ -249,9 +249,9 @@ fn process_object_lifetime(event: &Event, shadows: &Shadows) -> Verdict {
                 return Verdict::NotApplicable; // It translates nothing.
             }
             // The system's own is process zero.
-            let known = adapter.spaces.iter().any(|it| {
-                it.0 == Some(process.into())
-                    || (it.0.is_none() && process == Kind::Process.subject(0))
+            let known = adapter.spaces.iter().any(|pair| {
+                pair.0 == Some(process.into())
+                    || (pair.0.is_none() && process == Kind::Process.subject(0))
             });
             Verdict::holds_if(known, Component::Kernel, "DxgkDdiCreateProcess", || {
                 let device = event.subject;
@@ -260,10 +260,10 @@ fn process_object_lifetime(event: &Event, shadows: &Shadows) -> Verdict {
         }
         EventKind::AddressSpaceCreated { process, .. } => {
             let first = adapter.spaces.is_empty();
-            let twice = adapter.spaces.iter().any(|it| it.0 == process.map(Serial::from));
+            let twice = adapter.spaces.iter().any(|pair| pair.0 == process.map(Serial::from));
             let right = first == process.is_none() && !twice;
             Verdict::holds_if(right, Component::Kernel, "DxgkDdiCreateProcess", || {
-                let whom = process.map_or("the system".to_owned(), |it| it.to_string());
+                let whom = process.map_or("the system".to_owned(), |subject| subject.to_string());
                 let when = if first { "first" } else { "again, or after others" };
                 format!("the driver meets {whom} {when}: the system comes first, each once")
             })
@@ -279,7 +279,7 @@ fn process_freed(event: &Event, shadows: &Shadows) -> Verdict {
 fn root_set_before_run(event: &Event, shadows: &Shadows) -> Verdict {
     match event.kind {
         EventKind::PacketSubmitted { .. } => {
-            let Some(it) = shadows.context(event.subject).filter(|it| it.translates) else {
+            let Some(it) = shadows.context(event.subject).filter(|context| context.translates) else {
                 return Verdict::NotApplicable;
             };
             Verdict::holds_if(it.root.is_some(), Component::Kernel, ROOT, || {

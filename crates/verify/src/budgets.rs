@@ -53,7 +53,7 @@ fn trim_reports_overshoot(event: &Event, _shadows: &Shadows) -> Verdict {
 
 fn trim_flags_valid(event: &Event, _shadows: &Shadows) -> Verdict {
     let EventKind::TrimNotified { flags, .. } = &event.kind else { return Verdict::NotApplicable };
-    let has = |flag| flags.split('+').any(|it| it == flag);
+    let has = |flag| flags.split('+').any(|text| text == flag);
     let both = has("periodic") && has("restart-periodic");
     Verdict::holds_if(!both, Component::Kernel, "D3DKMTRegisterTrimNotification", || {
         format!("a notification for {} is periodic, and restarts the period", event.subject)

@@ -81,20 +81,20 @@ pub struct BugCheckCause {
 
 /// The bug check of that number.
 pub fn find(code: u32) -> Option<&'static BugCheck> {
-    BUG_CHECKS.iter().find(|it| it.code == code)
+    BUG_CHECKS.iter().find(|bug_check| bug_check.code == code)
 }
 
 /// Every way to a bug check, by parameter and in the catalogue's order.
 pub fn causes(code: u32) -> Vec<BugCheckCause> {
     let mut ways: Vec<BugCheckCause> =
-        catalogue().iter().flat_map(|it| causes_of(it, code)).collect();
-    ways.sort_by_key(|it| it.parameter);
+        catalogue().iter().flat_map(|entry| causes_of(entry, code)).collect();
+    ways.sort_by_key(|bug_check_cause| bug_check_cause.parameter);
     ways
 }
 
 fn causes_of(rule: &'static Entry, code: u32) -> Vec<BugCheckCause> {
     if rule.id == "GATE-STATUS-002" {
-        let stops = statuses::STATUS_BUG_CHECKS.iter().filter(|it| it.code == code);
+        let stops = statuses::STATUS_BUG_CHECKS.iter().filter(|status_bug_check| status_bug_check.code == code);
         let way = |it: &statuses::StatusBugCheck| BugCheckCause {
             rule,
             parameter: Some(it.parameter),
@@ -107,7 +107,7 @@ fn causes_of(rule: &'static Entry, code: u32) -> Vec<BugCheckCause> {
     let stops = rule.on_breach.split("; ").filter_map(|part| {
         let (before, after) = part.split_once("bugcheck 0x")?;
         let (number, after) = hex(after);
-        let parameter = after.trim_start().strip_prefix("(0x").and_then(|it| hex(it).0);
+        let parameter = after.trim_start().strip_prefix("(0x").and_then(|text| hex(text).0);
         let when = before.trim_end_matches(": ").trim();
         let when = (!when.is_empty()).then(|| when.to_owned());
         (number == Some(code)).then_some(BugCheckCause { rule, parameter, condition: when })
@@ -117,7 +117,7 @@ fn causes_of(rule: &'static Entry, code: u32) -> Vec<BugCheckCause> {
 
 /// A hexadecimal number at the front of a text, and the rest of it.
 fn hex(text: &str) -> (Option<u32>, &str) {
-    let end = text.find(|it: char| !it.is_ascii_hexdigit()).unwrap_or(text.len());
+    let end = text.find(|character: char| !character.is_ascii_hexdigit()).unwrap_or(text.len());
     (u32::from_str_radix(&text[..end], 16).ok(), &text[end..])
 }
 
@@ -126,19 +126,19 @@ mod tests {
     use super::*;
 
     fn causes_found(code: u32) -> Vec<(&'static str, Option<u32>)> {
-        causes(code).iter().map(|it| (it.rule.id.as_str(), it.parameter)).collect()
+        causes(code).iter().map(|bug_check_cause| (bug_check_cause.rule.id.as_str(), bug_check_cause.parameter)).collect()
     }
 
     #[test]
     fn each_is_there_once_by_number() {
         assert!(BUG_CHECKS.is_sorted_by(|a, b| a.code < b.code));
-        assert_eq!(find(0x119).map(|it| it.name), Some("VIDEO_SCHEDULER_INTERNAL_ERROR"));
+        assert_eq!(find(0x119).map(|bug_check| bug_check.name), Some("VIDEO_SCHEDULER_INTERNAL_ERROR"));
         assert_eq!(find(0x118), None);
     }
 
     #[test]
     fn every_number_of_the_catalogue_is_known() {
-        for part in catalogue().iter().flat_map(|it| it.on_breach.split("bugcheck 0x").skip(1)) {
+        for part in catalogue().iter().flat_map(|entry| entry.on_breach.split("bugcheck 0x").skip(1)) {
             let code = hex(part).0.unwrap();
             assert!(find(code).is_some() && !causes_found(code).is_empty(), "{code:#x}");
         }
@@ -149,10 +149,10 @@ mod tests {
         assert!(causes_found(0x119).contains(&("KMD-ISR-008", Some(1))));
         assert!(causes_found(0x119).contains(&("GATE-STATUS-002", Some(3))));
         assert_eq!(causes_found(0xC2), [("WT-POOL-001", None)]);
-        assert!(causes_found(0x10E).iter().any(|it| it.1 == Some(0xB)));
+        assert!(causes_found(0x10E).iter().any(|pair| pair.1 == Some(0xB)));
         assert!(!causes_found(0x117).is_empty());
         let out_of_order =
-            causes(0x119).into_iter().find(|it| it.condition.as_deref() == Some("out of order"));
+            causes(0x119).into_iter().find(|bug_check_cause| bug_check_cause.condition.as_deref() == Some("out of order"));
         assert_eq!(out_of_order.unwrap().parameter, Some(1));
     }
 }

@@ -101,26 +101,26 @@ impl Entry {
 
     /// The statuses that it names as what Windows answers to a breach.
     pub fn statuses(&self) -> impl Iterator<Item = &str> {
-        let words = self.on_breach.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
-        words.filter(|it| it.starts_with("STATUS_"))
+        let words = self.on_breach.split(|character: char| !character.is_ascii_alphanumeric() && character != '_');
+        words.filter(|text| text.starts_with("STATUS_"))
     }
 
     /// Whether it names that status.
     pub fn mentions_status(&self, name: &str) -> bool {
-        self.statuses().any(|it| it == name)
+        self.statuses().any(|text| text == name)
     }
 
     /// Whether it says that a breach is answered with that result of user mode.
     pub fn mentions_result(&self, name: &str) -> bool {
-        let words = self.on_breach.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
-        words.into_iter().any(|it| it == name)
+        let words = self.on_breach.split(|character: char| !character.is_ascii_alphanumeric() && character != '_');
+        words.into_iter().any(|text| text == name)
     }
 
     /// Whether it is about that function: a slot is meant with or without its prefix.
     pub fn is_about(&self, name: &str) -> bool {
         let bare = name.strip_prefix("pfn").unwrap_or(name);
-        let words = self.function.split(|it: char| !it.is_ascii_alphanumeric());
-        words.into_iter().any(|it| it == name || it == bare)
+        let words = self.function.split(|character: char| !character.is_ascii_alphanumeric());
+        words.into_iter().any(|text| text == name || text == bare)
     }
 
     /// What Windows would have done, in words for people.
@@ -134,7 +134,7 @@ impl Entry {
 /// One part of `on_breach` in words; `None` where it says nothing about Windows.
 fn expand_sentence(part: &str) -> Option<String> {
     const CODES: [&str; 5] = ["STATUS_", "E_", "D3DERR_", "D3DDDIERR_", "DXGI_DDI_ERR_"];
-    if ["verifier error", "verifier note", "not known"].iter().any(|it| part.ends_with(it)) {
+    if ["verifier error", "verifier note", "not known"].iter().any(|text| part.ends_with(text)) {
         return None;
     }
     if part.starts_with("undocumented error") {
@@ -143,7 +143,7 @@ fn expand_sentence(part: &str) -> Option<String> {
     if part == "success" {
         return Some("succeeds".into());
     }
-    if part == "NULL" || CODES.iter().any(|it| part.starts_with(it)) {
+    if part == "NULL" || CODES.iter().any(|text| part.starts_with(text)) {
         return Some(format!("answers {part}"));
     }
     if let Some(code) = part.strip_prefix("bugcheck 0x") {
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_live_rule_needs_nothing() {
-        for entry in catalogue().iter().filter(|it| it.needs.is_some()) {
+        for entry in catalogue().iter().filter(|entry| entry.needs.is_some()) {
             assert!(RuleId::find(&entry.id).is_none(), "{} is live", entry.id);
         }
     }

@@ -34,7 +34,7 @@ fn initialised(event: &Event, shadows: &Shadows) -> Verdict {
             let Some(it) = shadows.context(event.subject) else { return Verdict::NotApplicable };
             let device = shadows.device(it.device);
             let shared = device.map_or(0, |device| device.saves.uninitialised);
-            if it.saves.all.is_empty() && device.is_none_or(|it| it.saves.all.is_empty()) {
+            if it.saves.all.is_empty() && device.is_none_or(|device| device.saves.all.is_empty()) {
                 return Verdict::NotApplicable;
             }
             let uninitialised = it.saves.uninitialised + shared;
@@ -67,7 +67,7 @@ fn resident_while_current(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.kind {
         EventKind::PacketSubmitted { .. } => {
             let context = event.subject;
-            let Some(it) = shadows.context(event.subject).filter(|it| !it.saves.all.is_empty())
+            let Some(it) = shadows.context(event.subject).filter(|context| !context.saves.all.is_empty())
             else {
                 return Verdict::NotApplicable;
             };
@@ -85,7 +85,7 @@ fn resident_while_current(event: &Event, shadows: &Shadows) -> Verdict {
             else {
                 return Verdict::NotApplicable;
             };
-            let flying = shadows.context(it.context).is_some_and(|it| it.in_flight > 0);
+            let flying = shadows.context(it.context).is_some_and(|context| context.in_flight > 0);
             Verdict::holds_if(it.on.is_empty() && !flying, Component::Kernel, CREATE, || {
                 let of = owner(it.device, it.context);
                 format!(
@@ -99,8 +99,8 @@ fn resident_while_current(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn shared_in_place(event: &Event, shadows: &Shadows) -> Verdict {
-    let device = shadows.context(event.subject).and_then(|it| shadows.device(it.device));
-    let Some(it) = device.filter(|it| !it.saves.all.is_empty()) else {
+    let device = shadows.context(event.subject).and_then(|context| shadows.device(context.device));
+    let Some(it) = device.filter(|device| !device.saves.all.is_empty()) else {
         return Verdict::NotApplicable;
     };
     let missing = it.saves.unready.saturating_sub(it.saves.uninitialised);
@@ -129,7 +129,7 @@ fn kept_until_unused(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(it) = shadows.context_allocation(event.subject) else { return Verdict::NotApplicable };
     // What was taken out of memory before is judged there: packets that came later do not use it.
     let there = it.memory.location.is_some();
-    let flying = shadows.context(it.context).filter(|_| there).map_or(0, |it| it.in_flight);
+    let flying = shadows.context(it.context).filter(|_| there).map_or(0, |context| context.in_flight);
     Verdict::holds_if(it.on.is_empty() && flying == 0, Component::Kernel, DESTROY, || {
         let of = event.subject;
         match it.on.first() {

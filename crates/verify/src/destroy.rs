@@ -29,7 +29,7 @@ const ADAPTER: &str = "DxgkDdiDestroyAllocation, hAdapter";
 const FLAG: &str = "DxgkDdiDestroyAllocation, DestroyResource";
 
 fn destroyed_once(event: &Event, shadows: &Shadows) -> Verdict {
-    let untold = shadows.allocation(event.subject).map(|it| it.destroyed_in.is_none());
+    let untold = shadows.allocation(event.subject).map(|allocation| allocation.destroyed_in.is_none());
     Verdict::holds_if(untold == Some(true), Component::Kernel, LIST, || {
         let but = if untold.is_some() { "it was given to one before" } else { "it is not live" };
         format!("{} is given to {DESTROY_ALLOCATION}, but {but}", event.subject)
@@ -51,7 +51,7 @@ fn destroyed_by_own_adapter(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn destroy_does_not_wait(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(call) = shadows.call(event.subject).filter(|it| it.name == DESTROY_ALLOCATION) else {
+    let Some(call) = shadows.call(event.subject).filter(|call| call.name == DESTROY_ALLOCATION) else {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(call.gpu_wait.is_none(), Component::Driver, DESTROY_ALLOCATION, || {
@@ -117,7 +117,7 @@ fn freed(
 fn freed_data_unreachable(event: &Event, shadows: &Shadows) -> Verdict {
     if let EventKind::PoolCorrupted { offset } = event.kind {
         let driver_handle = shadows.driver_pointer(event.subject);
-        let Some((of, block)) = driver_handle.and_then(|it| it.allocation.zip(it.block.as_ref()))
+        let Some((of, block)) = driver_handle.and_then(|driver_pointer| driver_pointer.allocation.zip(driver_pointer.block.as_ref()))
         else {
             return Verdict::NotApplicable;
         };
@@ -140,7 +140,7 @@ fn freed_data_unreachable(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(driver_handle) = driver_handle else { return Verdict::NotApplicable };
     let freed = driver_handle.freed();
     Verdict::holds_if(freed.is_none(), Component::Driver, LIST, || {
-        let freed = freed.map_or("", |it| it);
+        let freed = freed.map_or("", |text| text);
         format!(
             "{DESTROY_ALLOCATION} is about to reach the data of {}, but the pool block behind \
              its hAllocation was freed before, in {freed}",
@@ -159,7 +159,7 @@ fn kept_resource_not_freed(event: &Event, shadows: &Shadows) -> Verdict {
     };
     if let EventKind::DdiResource { driver_handle, .. } = event.kind {
         let Some(driver_handle) =
-            shadows.driver_pointer(driver_handle).filter(|it| it.block.is_some())
+            shadows.driver_pointer(driver_handle).filter(|driver_pointer| driver_pointer.block.is_some())
         else {
             return Verdict::NotApplicable;
         };
@@ -171,7 +171,7 @@ fn kept_resource_not_freed(event: &Event, shadows: &Shadows) -> Verdict {
         .driver_pointer(event.subject)
         .into_iter()
         .flat_map(|driver_handle| &driver_handle.uses);
-    let Some(it) = uses.find(|it| it.of.kind == Kind::Resource) else {
+    let Some(it) = uses.find(|pointer_use| pointer_use.of.kind == Kind::Resource) else {
         return Verdict::NotApplicable;
     };
     // A call that lends the word may change it, and free the old block: then the next call

@@ -15,8 +15,8 @@ const STATUS_INVALID_PARAMETER: u32 = 0xC000_000D;
 fn level_two_if_hardware_access(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::DdiEscapes { hardware } = event.kind else { return Verdict::NotApplicable };
     let inside = shadows.call(event.subject).and_then(|call| shadows.adapter(call.adapter));
-    let inside = inside.map_or(&[][..], |it| &it.active_calls);
-    let Some(call) = inside.iter().find(|it| it.call == event.subject) else {
+    let inside = inside.map_or(&[][..], |adapter| &adapter.active_calls);
+    let Some(call) = inside.iter().find(|active_call| active_call.call == event.subject) else {
         return Verdict::NotApplicable;
     };
     let asked = if hardware { "two" } else { "zero" };
@@ -31,8 +31,8 @@ fn level_two_if_hardware_access(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn unresolved_escape_fails(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::Leave { call, status } = &event.kind else { return Verdict::NotApplicable };
-    let asked = shadows.process(event.subject).and_then(|it| it.call(event.thread));
-    let Some(asked) = asked.filter(|it| it.unresolved) else { return Verdict::NotApplicable };
+    let asked = shadows.process(event.subject).and_then(|process| process.call(event.thread));
+    let Some(asked) = asked.filter(|client_call| client_call.unresolved) else { return Verdict::NotApplicable };
     let harmless = status.0 == STATUS_INVALID_PARAMETER && !asked.delivered;
     Verdict::holds_if(harmless, Component::Kernel, call.clone(), || {
         let came = if asked.delivered { "came" } else { "did not come" };

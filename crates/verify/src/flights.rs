@@ -245,7 +245,7 @@ fn a_good_flight_is_quiet_and_judged_by_every_history_rule() {
         );
     }
     assert_eq!(verifier.called().len(), 39);
-    let lines = flight.lines().filter(|it| !it.trim().is_empty());
+    let lines = flight.lines().filter(|text| !text.trim().is_empty());
     assert_eq!(verifier.events(), u64::try_from(lines.count()).unwrap());
 }
 
@@ -300,7 +300,7 @@ fn a_wrong_answer_of_submit_stops_windows_and_others_are_not_known() {
     let result = |name| format!("call:1 ddi.return name={name} result=busy legal=false\n");
     let both = result("DxgkDdiSubmitCommandVirtual") + &result("DxgkDdiCloseAllocation");
     let verifier = fly(&both);
-    let windows: Vec<_> = verifier.findings().iter().map(|it| it.windows.as_str()).collect();
+    let windows: Vec<_> = verifier.findings().iter().map(|finding| finding.windows.as_str()).collect();
     assert_eq!(windows, ["stops with bug check 0x119 (0x2)", "not known"]);
 }
 
@@ -313,7 +313,7 @@ fn absent_entries_are_counted() {
 #[test]
 fn a_trace_with_holes_or_in_a_wrong_order_is_judged_and_never_a_panic() {
     let whole = [GOOD, MEMORY].concat();
-    let lines: Vec<&str> = whole.trim().lines().filter(|it| !it.trim().is_empty()).collect();
+    let lines: Vec<&str> = whole.trim().lines().filter(|text| !text.trim().is_empty()).collect();
     let mut found = 0;
     for read_gpu in 0..lines.len() - 1 {
         let mut holed = lines.clone();

@@ -240,7 +240,7 @@ mod tests {
         let given = "    node:3 paging.submitted paging=paging:5 fence=3 bytes=0 switch=false\n";
         let before = "    paging:5 paging.planned adapter=adapter:3 steps=1 waits=0\n";
         let script = MEMORY.replacen(before, &[given, before].concat(), 1);
-        let said_of = |it: &str| messages(RuleId::KMD_PAGING_006, it);
+        let said_of = |text: &str| messages(RuleId::KMD_PAGING_006, text);
         let waits = "allocation 5 was busy, and is paged while 1 nodes have work from then to do";
         assert_eq!(said_of(&script), [waits]);
         let passed = [again, "    node:3 fence.passed fence=3\n"].concat();

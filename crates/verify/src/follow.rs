@@ -97,7 +97,7 @@ impl Shadows {
                     EventKind::EscapeRequested { resolved, .. } => call.unresolved = !resolved,
                     EventKind::HandleReserved { handle } => call.reserved.push(handle.0),
                     EventKind::HandleCancelled { handle } => {
-                        call.reserved.retain(|it| *it != handle.0)
+                        call.reserved.retain(|number| *number != handle.0)
                     }
                     EventKind::HandlePublished { handle, .. } => {
                         call.published.get_or_insert(handle.0);
@@ -151,7 +151,7 @@ impl Shadows {
 
     /// Changes the shadow of a device's adapter.
     fn with_adapter_of(&mut self, device: impl Key<Device>, change: impl FnOnce(&mut Adapter)) {
-        if let Some(adapter) = self.device(device).and_then(|it| it.adapter) {
+        if let Some(adapter) = self.device(device).and_then(|device| device.adapter) {
             self.with_adapter(adapter, change);
         }
     }
@@ -195,19 +195,19 @@ impl Shadows {
                 let device = Device { process, adapter, saves, ..Device::default() };
                 self.start(event.subject, device);
                 if let Some(adapter) = adapter {
-                    self.with_adapter(adapter, |it| it.owned += 1);
+                    self.with_adapter(adapter, |adapter| adapter.owned += 1);
                 }
             }
             EventKind::DeviceDestroyed {} => {
-                let adapter = self.device(event.subject).and_then(|it| it.adapter);
+                let adapter = self.device(event.subject).and_then(|device| device.adapter);
                 self.end(event.subject);
                 if let Some(adapter) = adapter {
                     self.with_adapter(adapter, |it| decrement(&mut it.owned));
                 }
             }
             EventKind::TrimNotified { .. } => {
-                let process = self.device(event.subject).and_then(|it| it.process);
-                self.with_process(process, |it| it.trimmed = 0);
+                let process = self.device(event.subject).and_then(|device| device.process);
+                self.with_process(process, |process| process.trimmed = 0);
             }
             EventKind::DevicePagingLost { .. } => {
                 if let Some(device) = self.device_mut(event.subject) {
@@ -237,9 +237,9 @@ impl Shadows {
     fn follow_context(&mut self, event: &Event) {
         if let EventKind::ContextCreated { device, .. } = event.kind {
             let saves = self.take_early_saves(event.subject);
-            let adapter = self.device(device).and_then(|it| it.adapter);
+            let adapter = self.device(device).and_then(|device| device.adapter);
             let adapter = self.adapter(adapter);
-            let translates = adapter.is_some_and(|it| !it.spaces.is_empty());
+            let translates = adapter.is_some_and(|adapter| !adapter.spaces.is_empty());
             // It may have had its root before it was said to exist.
             let root = self.early_roots.remove(&Serial::of(event.subject));
             let context = Context {
@@ -253,8 +253,8 @@ impl Shadows {
                 root,
             };
             self.start(event.subject, context);
-            self.with_device(device, |it| it.contexts += 1);
-            self.with_adapter_of(device, |it| it.owned += 1);
+            self.with_device(device, |device| device.contexts += 1);
+            self.with_adapter_of(device, |adapter| adapter.owned += 1);
             return;
         }
         let Some(context) = self.context_mut(event.subject) else { return };
@@ -269,7 +269,7 @@ impl Shadows {
             EventKind::ContextLists { commands, .. } => context.buffer = Some(commands),
             EventKind::PacketQueued { packet } => {
                 let packet = Packet { queued: event.seq, context: event.subject.into(), packet };
-                self.with_device(device, |it| it.packets.push_back(packet));
+                self.with_device(device, |device| device.packets.push_back(packet));
             }
             EventKind::PacketSubmitted { packet, node, fence } => {
                 context.sent = context.sent.max(packet);
@@ -279,7 +279,7 @@ impl Shadows {
                 }
                 let EventKind::PacketSubmitted { node, .. } = event.kind else { return };
                 self.note_overtaken(node.into(), fence);
-                self.with_adapter_of(device, |it| it.in_flight += 1);
+                self.with_adapter_of(device, |adapter| adapter.in_flight += 1);
             }
             EventKind::PacketReturned { .. } => {
                 decrement(&mut context.in_flight);
@@ -300,9 +300,9 @@ impl Shadows {
 
     fn end_packet(&mut self, device: Serial<Device>, context: Subject, packet: u64) {
         let over = |it: &Packet| it.context == context && it.packet == packet;
-        self.with_device(device, |it| {
-            let at = it.packets.iter().position(over);
-            at.and_then(|at| it.packets.remove(at));
+        self.with_device(device, |device| {
+            let at = device.packets.iter().position(over);
+            at.and_then(|at| device.packets.remove(at));
         });
     }
 
@@ -319,8 +319,8 @@ impl Shadows {
                 };
                 self.start(event.subject, call);
                 if name == ddi::CREATE_ALLOCATION {
-                    self.with_process(*process, |it| {
-                        it.call_mut(event.thread).into_iter().for_each(|it| it.creates = true);
+                    self.with_process(*process, |process| {
+                        process.call_mut(event.thread).into_iter().for_each(|client_call| client_call.creates = true);
                     });
                 }
                 if let Some(adapter) = self.first::<Adapter>(*adapter) {
@@ -358,14 +358,14 @@ impl Shadows {
                 }
                 // What such a call leaves behind is named with the call, and not again.
                 let failed = name == "DxgkDdiCreateAllocation" && result != "ok";
-                let left = left.into_iter().map(|it| it.0).filter(|_| failed);
+                let left = left.into_iter().map(|entry| entry.0).filter(|_| failed);
                 let ends = ends.into_iter().filter(|_| result == "crashed");
                 for driver_handle in left.chain(ends) {
                     self.with_driver_pointer(driver_handle, DriverPointer::leak);
                 }
                 let shadow = self.adapter_mut(owner);
                 let Some(adapter) = shadow else { return };
-                adapter.active_calls.retain(|it| it.call != event.subject);
+                adapter.active_calls.retain(|active_call| active_call.call != event.subject);
                 adapter.blocks_taken = kept;
                 if [ddi::STOP_DEVICE, ddi::REMOVE_DEVICE].contains(&&**name) {
                     adapter.stopped = Some(name.clone());
@@ -393,13 +393,13 @@ impl Shadows {
 
     /// The driver refused: the client call on that thread knows it.
     fn note_failed_call(&mut self, event: &Event, adapter: Serial<Adapter>) {
-        self.with_client_call(event, adapter, |it| it.driver_failed = true);
+        self.with_client_call(event, adapter, |client_call| client_call.driver_failed = true);
     }
 
     /// An escape came to the driver: the client call on that thread knows it.
     fn note_delivered(&mut self, event: &Event) {
-        if let Some(adapter) = self.call(event.subject).map(|it| it.adapter) {
-            self.with_client_call(event, adapter, |it| it.delivered = true);
+        if let Some(adapter) = self.call(event.subject).map(|call| call.adapter) {
+            self.with_client_call(event, adapter, |client_call| client_call.delivered = true);
         }
     }
 
@@ -410,9 +410,9 @@ impl Shadows {
         adapter: Serial<Adapter>,
         change: impl FnOnce(&mut ClientCall),
     ) {
-        let inside = self.adapter(adapter).map_or(&[][..], |it| &it.active_calls);
-        let call = inside.iter().find(|it| it.call == event.subject);
-        let Some(process) = call.and_then(|it| it.process) else { return };
+        let inside = self.adapter(adapter).map_or(&[][..], |adapter| &adapter.active_calls);
+        let call = inside.iter().find(|active_call| active_call.call == event.subject);
+        let Some(process) = call.and_then(|active_call| active_call.process) else { return };
         let Some(process) = self.process_mut(process) else { return };
         if let Some(call) = process.call_mut(event.thread) {
             change(call);

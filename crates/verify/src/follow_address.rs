@@ -36,54 +36,54 @@ impl Shadows {
                     waiting: BTreeSet::new(),
                 };
                 self.start(subject, space);
-                self.with_adapter(adapter, |it| {
-                    it.spaces.push((process.map(Serial::from), subject.into()));
+                self.with_adapter(adapter, |adapter| {
+                    adapter.spaces.push((process.map(Serial::from), subject.into()));
                 });
             }
             EventKind::AddressSpaceDestroyed {} => {
-                let adapter = self.address_space(subject).map(|it| it.adapter);
+                let adapter = self.address_space(subject).map(|address_space| address_space.adapter);
                 self.remove_mappings(subject.into(), |_| true);
                 self.end(subject);
                 if let Some(adapter) = adapter {
-                    self.with_adapter(adapter, |it| it.spaces.retain(|it| it.1 != subject));
+                    self.with_adapter(adapter, |adapter| adapter.spaces.retain(|pair| pair.1 != subject));
                 }
             }
             EventKind::RangeReserved { start, end, .. }
             | EventKind::RangeDriverReserved { start, end, .. } => {
                 let taken = AddressRange { end: *end, of: None, offset: 0 };
-                self.with_space(subject, |it| it.set_range(&(*start..*end), Some(taken)));
+                self.with_space(subject, |address_space| address_space.set_range(&(*start..*end), Some(taken)));
             }
             EventKind::RangeMapped { start, end, of, offset, index: order, .. } => {
                 let taken = AddressRange { end: *end, of: *of, offset: *offset };
-                self.with_space(subject, |it| {
-                    it.set_range(&(*start..*end), Some(taken));
-                    it.order = Some(*order);
+                self.with_space(subject, |address_space| {
+                    address_space.set_range(&(*start..*end), Some(taken));
+                    address_space.order = Some(*order);
                 });
             }
-            EventKind::RangeMapReturned { .. } => self.with_space(subject, |it| it.order = None),
-            EventKind::UpdateApplied { update, .. } => self.with_space(subject, |it| {
-                it.order = None;
-                it.waiting.remove(update);
+            EventKind::RangeMapReturned { .. } => self.with_space(subject, |address_space| address_space.order = None),
+            EventKind::UpdateApplied { update, .. } => self.with_space(subject, |address_space| {
+                address_space.order = None;
+                address_space.waiting.remove(update);
             }),
             EventKind::UpdateQueued { update, .. } => {
-                self.with_space(subject, |it| it.waiting.extend([*update]));
+                self.with_space(subject, |address_space| address_space.waiting.extend([*update]));
             }
             EventKind::UpdateCancelled { update } => {
-                self.with_space(subject, |it| it.waiting.retain(|it| it != update));
+                self.with_space(subject, |address_space| address_space.waiting.retain(|number| number != update));
             }
             EventKind::RangeFreed { start, end, still_reserved: kept, .. } => {
                 let stays = AddressRange { end: *end, of: None, offset: 0 };
-                self.with_space(subject, |it| it.set_range(&(*start..*end), kept.then_some(stays)));
+                self.with_space(subject, |address_space| address_space.set_range(&(*start..*end), kept.then_some(stays)));
             }
             EventKind::TlbFlushed { start, end } => {
                 let all = (*start, *end) == (0, 0);
-                let inside = |it: &Mapping| all || (*start <= it.span.start && it.span.end <= *end);
-                self.remove_mappings(subject.into(), |it| it.stale && inside(it));
-                self.with_space(subject, |it| it.remembered.retain(|_, it| !all && *it >= *end));
+                let inside = |mapping: &Mapping| all || (*start <= mapping.span.start && mapping.span.end <= *end);
+                self.remove_mappings(subject.into(), |mapping| mapping.stale && inside(mapping));
+                self.with_space(subject, |address_space| address_space.remembered.retain(|_, address_space| !all && *address_space >= *end));
             }
             EventKind::RootSet { context: Some(context), table, .. } => {
                 self.set_root((*context).into(), Some((*table).into()));
-                self.with_space(subject, |it| it.contexts.extend([Serial::of(*context)]));
+                self.with_space(subject, |address_space| address_space.contexts.extend([Serial::of(*context)]));
             }
             _ => (),
         }
@@ -94,9 +94,9 @@ impl Shadows {
         if let Some(table) = table.filter(|_| self.context(context).is_none()) {
             self.early_roots.insert(context, table);
         }
-        let before = self.context_mut(context).and_then(|it| {
-            let before = it.root.take();
-            it.root = table;
+        let before = self.context_mut(context).and_then(|context| {
+            let before = context.root.take();
+            context.root = table;
             before
         });
         let space = before.and_then(|it| {
@@ -105,7 +105,7 @@ impl Shadows {
             Some(it.space)
         });
         if let Some(space) = space.filter(|_| table.is_none()) {
-            self.with_space(space, |it| it.contexts.retain(|it| *it != context));
+            self.with_space(space, |address_space| address_space.contexts.retain(|serial| *serial != context));
         }
         if let Some(it) = self.page_table_mut(table) {
             it.roots.insert(context);
@@ -130,16 +130,16 @@ impl Shadows {
                 let table =
                     PageTable { space: space.into(), entries, first: None, last: None, roots };
                 self.start(subject, table);
-                self.with_space(space, |it| {
-                    it.tables.extend([((*level, *address), Serial::of(subject))]);
+                self.with_space(space, |address_space| {
+                    address_space.tables.extend([((*level, *address), Serial::of(subject))]);
                 });
             }
             EventKind::PageTableDestroyed {} => {
-                if let Some(space) = self.page_table(subject).map(|it| it.space) {
-                    self.with_space(space, |it| {
-                        it.tables.retain(|_, it| *it != subject);
-                        it.remembered.remove(&Serial::of(subject));
-                        it.parents
+                if let Some(space) = self.page_table(subject).map(|page_table| page_table.space) {
+                    self.with_space(space, |address_space| {
+                        address_space.tables.retain(|_, address_space| *address_space != subject);
+                        address_space.remembered.remove(&Serial::of(subject));
+                        address_space.parents
                             .retain(|_, (child, parent)| *child != subject && *parent != subject);
                     });
                 }
@@ -181,20 +181,20 @@ impl Shadows {
 
     /// A GPU was reset: nothing is remembered, and what leads where is written again.
     pub(crate) fn forget_tables(&mut self, adapter: impl Key<Adapter>) {
-        let spaces = self.adapter(adapter).map(|it| it.spaces.clone()).unwrap_or_default();
+        let spaces = self.adapter(adapter).map(|adapter| adapter.spaces.clone()).unwrap_or_default();
         for (_, space) in spaces {
-            self.with_space(space, |it| {
-                it.parents.clear();
-                it.remembered.clear();
+            self.with_space(space, |address_space| {
+                address_space.parents.clear();
+                address_space.remembered.clear();
             });
         }
     }
 
     /// The segments of the adapter of a space.
     fn segments_of(&self, space: impl Key<AddressSpace>) -> Vec<Serial<Segment>> {
-        let adapter = self.address_space(space).map(|it| it.adapter);
+        let adapter = self.address_space(space).map(|address_space| address_space.adapter);
         let adapter = self.adapter(adapter);
-        adapter.map(|it| it.segments.clone()).unwrap_or_default()
+        adapter.map(|adapter| adapter.segments.clone()).unwrap_or_default()
     }
 
     /// Entries of pages lead elsewhere from here on.
@@ -214,7 +214,7 @@ impl Shadows {
             return;
         };
         // The system's own lead everywhere, always.
-        if self.address_space(*space).is_none_or(|it| it.process.is_none()) {
+        if self.address_space(*space).is_none_or(|address_space| address_space.process.is_none()) {
             return;
         }
         let span = *address..address + u64::from(*count) * PAGE;
@@ -223,10 +223,10 @@ impl Shadows {
             if let Some(it) = self.segment_mut(*it) {
                 let mappings = std::mem::take(&mut it.mappings);
                 it.mappings =
-                    mappings.into_iter().flat_map(|it| it.split((*space).into(), &span)).collect();
+                    mappings.into_iter().flat_map(|mapping| mapping.split((*space).into(), &span)).collect();
             }
         }
-        let to = segment.checked_sub(1).and_then(|it| segments.get(it as usize));
+        let to = segment.checked_sub(1).and_then(|number| segments.get(number as usize));
         let to = to.copied().filter(|_| what == "page");
         if let Some(it) = self.segment_mut(to) {
             let to = it.base + page * PAGE;
@@ -238,7 +238,7 @@ impl Shadows {
     fn remove_mappings(&mut self, space: Serial<AddressSpace>, which: impl Fn(&Mapping) -> bool) {
         for it in self.segments_of(space) {
             if let Some(it) = self.segment_mut(it) {
-                it.mappings.retain(|it| it.space != space || !which(it));
+                it.mappings.retain(|mapping| mapping.space != space || !which(mapping));
             }
         }
     }

@@ -34,9 +34,9 @@ impl Shadows {
                     on,
                 };
                 self.start(subject, context_allocation);
-                self.with_context_allocations(device, context, |it| {
-                    it.all.push(subject.into());
-                    (it.unready, it.uninitialised) = (it.unready + 1, it.uninitialised + 1);
+                self.with_context_allocations(device, context, |list| {
+                    list.all.push(subject.into());
+                    (list.unready, list.uninitialised) = (list.unready + 1, list.uninitialised + 1);
                 });
             }
             EventKind::ContextAllocationFreed { .. } => {
@@ -44,10 +44,10 @@ impl Shadows {
                 it.counts = false;
                 let (device, context) = (it.device, it.context);
                 let (ready, initialised) = (it.ready, it.initialised);
-                self.with_context_allocations(device, context, |it| {
-                    it.all.retain(|it| *it != subject);
-                    it.unready = it.unready.saturating_sub(u32::from(!ready));
-                    it.uninitialised = it.uninitialised.saturating_sub(u32::from(!initialised));
+                self.with_context_allocations(device, context, |list| {
+                    list.all.retain(|serial| *serial != subject);
+                    list.unready = list.unready.saturating_sub(u32::from(!ready));
+                    list.uninitialised = list.uninitialised.saturating_sub(u32::from(!initialised));
                 });
             }
             EventKind::ContextAllocationUpdating { data: given } => {
@@ -66,16 +66,16 @@ impl Shadows {
     /// Counts an allocation of a context anew, for its owner.
     pub(crate) fn update_readiness(&mut self, subject: impl Key<ContextAllocation>) {
         let Some(it) = self.context_allocation_mut(subject) else { return };
-        let place = it.memory.location.map(|it| it.segment);
+        let place = it.memory.location.map(|segment_address| segment_address.segment);
         let ready = it.initialised && place.is_some() && place == it.memory.segment;
         let before = std::mem::replace(&mut it.ready, ready);
         let (device, context) = (it.device, it.context);
         if !it.counts {
             return;
         }
-        let all = self.context_allocations(owner(device, context)).map(|it| it.all.as_slice());
-        let is_blank = |it: &&Serial<ContextAllocation>| {
-            self.context_allocation(**it).is_some_and(|it| !it.initialised)
+        let all = self.context_allocations(owner(device, context)).map(|list| list.all.as_slice());
+        let is_blank = |serial: &&Serial<ContextAllocation>| {
+            self.context_allocation(**serial).is_some_and(|context_allocation| !context_allocation.initialised)
         };
         let uninitialised = all.unwrap_or_default().iter().filter(is_blank).count();
         self.with_context_allocations(device, context, |it| {
@@ -130,10 +130,10 @@ impl Shadows {
         device: Serial<Device>,
         context: Option<Serial<Context>>,
     ) -> SmallVec<[Serial<Node>; 2]> {
-        let nodes = self.adapter(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
+        let nodes = self.adapter(adapter).map(|adapter| adapter.nodes.as_slice()).unwrap_or_default();
         let saves = |it: &&Serial<Node>| {
-            let current = self.node(**it).and_then(|it| it.current);
-            let of = |it: Serial<Context>| self.context(it).map(|it| it.device);
+            let current = self.node(**it).and_then(|node| node.current);
+            let of = |serial: Serial<Context>| self.context(serial).map(|context| context.device);
             match context {
                 Some(_) => current == context,
                 None => current.and_then(of) == Some(device),
@@ -149,7 +149,7 @@ impl Shadows {
         let left = std::mem::take(&mut it.saves);
         for context_allocation in left {
             if let Some(it) = self.context_allocation_mut(context_allocation) {
-                it.on.retain(|it| *it != node);
+                it.on.retain(|serial| *serial != node);
             }
         }
         let context = self.context(to);

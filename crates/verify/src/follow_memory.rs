@@ -31,7 +31,7 @@ impl Shadows {
                     data: None,
                 };
                 self.start(event.subject, resource);
-                self.with_adapter(adapter, |it| it.owned += 1);
+                self.with_adapter(adapter, |adapter| adapter.owned += 1);
             }
             EventKind::ShareRecorded { runtime, total } => {
                 if let Some(it) = self.resource_mut(event.subject) {
@@ -39,7 +39,7 @@ impl Shadows {
                 }
             }
             EventKind::ResourceDestroyed {} => {
-                let adapter = self.resource(event.subject).map(|it| it.adapter);
+                let adapter = self.resource(event.subject).map(|resource| resource.adapter);
                 self.end(event.subject);
                 if let Some(adapter) = adapter {
                     self.with_adapter(adapter, |it| decrement(&mut it.owned));
@@ -64,14 +64,14 @@ impl Shadows {
         if let EventKind::ResourceViewOpened { resource, device } = event.kind {
             let view = ResourceView { resource: resource.into(), device: device.into() };
             self.start(event.subject, view);
-            self.with_resource(resource, |it| it.views += 1);
+            self.with_resource(resource, |resource| resource.views += 1);
             return;
         }
         let shadow = self.resource_view_mut(event.subject);
         let Some(&mut ResourceView { resource, .. }) = shadow else { return };
         match event.kind {
             EventKind::ResourceViewRetiring { retirement, .. } => {
-                self.with_retirement(retirement, |it| it.group_mut(resource).whole = true);
+                self.with_retirement(retirement, |retirement| retirement.group_mut(resource).whole = true);
             }
             EventKind::ResourceViewClosed {} => {
                 self.end(event.subject);
@@ -101,8 +101,8 @@ impl Shadows {
                 limit,
             };
             self.start(event.subject, allocation);
-            self.with_resource(resource, |it| it.live += 1);
-            self.with_adapter(adapter, |it| it.owned += 1);
+            self.with_resource(resource, |resource| resource.live += 1);
+            self.with_adapter(adapter, |adapter| adapter.owned += 1);
             return;
         }
         if self.follow_memory(event) {
@@ -132,13 +132,13 @@ impl Shadows {
             EventKind::HandleDataReleased { .. } => decrement(&mut allocation.data_references),
             EventKind::DdiDestroys { .. } if told.is_none() => {
                 allocation.destroyed_in = Some(call_of(event));
-                self.with_resource(resource, |it| {
-                    it.members_destroyed = if it.destroyed_in == call_of(event) {
-                        it.members_destroyed + 1
+                self.with_resource(resource, |resource| {
+                    resource.members_destroyed = if resource.destroyed_in == call_of(event) {
+                        resource.members_destroyed + 1
                     } else {
                         1
                     };
-                    it.destroyed_in = call_of(event);
+                    resource.destroyed_in = call_of(event);
                 });
                 if let Some(driver_handle) = driver_handle {
                     self.end_in_call(event, driver_handle);
@@ -169,8 +169,8 @@ impl Shadows {
                 request: asked,
                 close_called: told,
                 driver_handle: None,
-                creator: known.is_some_and(|it| it.creator == device),
-                requirements: known.map(|it| it.memory.requirements).unwrap_or_default(),
+                creator: known.is_some_and(|allocation| allocation.creator == device),
+                requirements: known.map(|allocation| allocation.memory.requirements).unwrap_or_default(),
                 resident: 0,
                 lock_requested: 0,
                 not_written: false,
@@ -179,11 +179,11 @@ impl Shadows {
                 newest: allocation,
             };
             self.start(event.subject, view);
-            self.with_allocation(allocation, |it| {
-                it.views += 1;
-                it.busy += 1;
+            self.with_allocation(allocation, |allocation| {
+                allocation.views += 1;
+                allocation.busy += 1;
             });
-            self.with_device(device, |it| it.views += 1);
+            self.with_device(device, |device| device.views += 1);
             return;
         }
         if let EventKind::DdiOpens { device, create: false, .. } = event.kind {
@@ -203,7 +203,7 @@ impl Shadows {
             EventKind::DdiCloses { .. } => view.close_called = true,
             EventKind::HandleDataAcquired { .. } => {
                 let allocation = view.allocation;
-                self.with_allocation(allocation, |it| it.data_references += 1);
+                self.with_allocation(allocation, |allocation| allocation.data_references += 1);
             }
             EventKind::HandleDataReleased { .. } => {
                 let allocation = view.allocation;
@@ -241,7 +241,7 @@ impl Shadows {
     }
 
     fn retire_view(&mut self, subject: Subject, retirement: Serial<Retirement>) {
-        let asked = self.retirement(retirement).map(|it| it.request);
+        let asked = self.retirement(retirement).map(|retirement| retirement.request);
         let Some(view) = self.view_mut(subject) else { return };
         if view.stage != ViewStage::Live {
             return;
@@ -249,11 +249,11 @@ impl Shadows {
         (view.stage, view.retirement, view.request) =
             (ViewStage::Retiring, Some(retirement), asked);
         let (device, resource) = (view.device, view.resource);
-        if asked.is_some_and(|it| it.assume_not_in_use) {
-            self.with_device(device, |it| it.hasty += 1);
+        if asked.is_some_and(|request| request.assume_not_in_use) {
+            self.with_device(device, |device| device.hasty += 1);
         }
         if let Some(resource) = resource {
-            self.with_retirement(retirement, |it| it.group_mut(resource).open += 1);
+            self.with_retirement(retirement, |retirement| retirement.group_mut(resource).open += 1);
         }
     }
 
@@ -265,7 +265,7 @@ impl Shadows {
         if before != ViewStage::Idle {
             self.with_allocation(allocation, |it| decrement(&mut it.busy));
         }
-        if before == ViewStage::Retiring && asked.is_some_and(|it| it.assume_not_in_use) {
+        if before == ViewStage::Retiring && asked.is_some_and(|request| request.assume_not_in_use) {
             self.with_device(device, |it| decrement(&mut it.hasty));
         }
     }
@@ -313,8 +313,8 @@ impl Shadows {
             _ if subject.number == 0 => (),
             EventKind::PoolAllocated { bytes, tag } => {
                 let (bytes, taken_in) = (*bytes, call_of(event));
-                let name = call.and_then(|it| Some(&self.call(it)?.name));
-                let added = name.is_some_and(|it| it == ddi::ADD_DEVICE);
+                let name = call.and_then(|serial| Some(&self.call(serial)?.name));
+                let added = name.is_some_and(|text| text == ddi::ADD_DEVICE);
                 let (tag_of, freed, leaked) = (tag.clone(), None, false);
                 let block = Some(Block { bytes, tag: tag_of, taken_in, added, freed, leaked });
                 self.start(subject, DriverPointer { block, ..DriverPointer::default() });
@@ -323,7 +323,7 @@ impl Shadows {
                 }
             }
             EventKind::PoolFreed {} => {
-                let name = call.and_then(|it| Some(self.call(it)?.name.clone()));
+                let name = call.and_then(|serial| Some(self.call(serial)?.name.clone()));
                 let Some(driver_handle) = self.driver_pointer_mut(subject) else { return };
                 let Some(block) = &mut driver_handle.block else { return };
                 block.freed = Some(name.unwrap_or("ExFreePoolWithTag".into()));
@@ -343,12 +343,12 @@ impl Shadows {
                 if of.kind != Kind::View {
                     driver_handle.leak();
                 }
-                driver_handle.uses.retain(|it| it.of != *of);
+                driver_handle.uses.retain(|pointer_use| pointer_use.of != *of);
                 if driver_handle.uses.is_empty() && driver_handle.block.is_none() {
                     self.end(subject);
                 }
                 self.early_words.remove(of);
-                self.with_adapter(*of, |it| it.driver_handle = None);
+                self.with_adapter(*of, |adapter| adapter.driver_handle = None);
             }
             _ => (),
         }
@@ -384,8 +384,8 @@ impl Shadows {
         };
         // An adapter keeps its one pointer for all its life.
         self.with_adapter(to, |adapter| adapter.driver_handle = Some(subject));
-        if let Some(before) = before.filter(|it| *it != subject) {
-            self.with_driver_pointer(before, |it| it.uses.retain(|it| it.of != to));
+        if let Some(before) = before.filter(|serial| *serial != subject) {
+            self.with_driver_pointer(before, |driver_pointer| driver_pointer.uses.retain(|pointer_use| pointer_use.of != to));
         }
     }
 

@@ -54,37 +54,37 @@ impl Shadows {
                     notified: told,
                     mappable,
                 };
-                self.with_memory(subject, |it| it.requirements = wanted);
+                self.with_memory(subject, |memory| memory.requirements = wanted);
             }
             &EventKind::MemoryPlaced { segment, address, bytes } => {
-                let aperture = self.segment(segment).is_some_and(|it| it.aperture);
-                self.with_memory(subject, |it| {
-                    it.location = Some(SegmentAddress { segment: segment.into(), address });
-                    (it.not_written, it.written, it.bytes) = (false, false, bytes);
-                    it.backed |= aperture;
+                let aperture = self.segment(segment).is_some_and(|segment| segment.aperture);
+                self.with_memory(subject, |memory| {
+                    memory.location = Some(SegmentAddress { segment: segment.into(), address });
+                    (memory.not_written, memory.written, memory.bytes) = (false, false, bytes);
+                    memory.backed |= aperture;
                 });
             }
             // It never was there, so nothing of it changed.
             EventKind::MemoryEvicted { why, .. } if why == "the call failed" => {
-                self.with_memory(subject, |it| it.location = None);
+                self.with_memory(subject, |memory| memory.location = None);
             }
-            EventKind::MemoryEvicted { discard, .. } => self.with_memory(subject, |it| {
-                (it.location, it.reclaimed) = (None, false);
-                let offered = it.offer.as_mut().filter(|it| it.ready && *discard);
-                it.backed = offered.is_none();
+            EventKind::MemoryEvicted { discard, .. } => self.with_memory(subject, |memory| {
+                (memory.location, memory.reclaimed) = (None, false);
+                let offered = memory.offer.as_mut().filter(|offer| offer.ready && *discard);
+                memory.backed = offered.is_none();
                 if let Some(Offer { discarded, .. }) = offered {
                     *discarded = true;
                 }
             }),
             EventKind::LockRemapped { location: place } => {
-                self.with_memory(subject, |it| it.cpu_view_current = place == "memory");
+                self.with_memory(subject, |memory| memory.cpu_view_current = place == "memory");
             }
             EventKind::MemoryFreed {} => {
-                let place = self.memory(subject).and_then(|it| it.location);
+                let place = self.memory(subject).and_then(|memory| memory.location);
                 if let Some(SegmentAddress { segment, address }) = place {
                     self.remove_from_segment(segment, address, subject);
                 }
-                self.with_memory(subject, |it| it.location = None);
+                self.with_memory(subject, |memory| memory.location = None);
             }
             _ => return false,
         }
@@ -93,7 +93,7 @@ impl Shadows {
 
     fn remove_from_segment(&mut self, segment: impl Key<Segment>, address: u64, of: Subject) {
         if let Some(it) = self.segment_mut(segment)
-            && it.contents.get(&address).is_some_and(|it| it.1 == of)
+            && it.contents.get(&address).is_some_and(|pair| pair.1 == of)
         {
             it.contents.remove(&address);
         }
@@ -110,7 +110,7 @@ impl Shadows {
                 self.note_moved(*of, operation, (*segment).into(), *come);
             }
             EventKind::PagingEnded { lost } => {
-                let adapter = self.paging(event.subject).map(|it| it.adapter);
+                let adapter = self.paging(event.subject).map(|paging| paging.adapter);
                 if let Some(adapter) = adapter.filter(|_| *lost) {
                     self.end_waits(adapter);
                 }
@@ -146,7 +146,7 @@ impl Shadows {
         it.open = (!*whole).then(open);
         let adapter = it.adapter;
         let goes_on = !*whole && operation == "transfer";
-        self.with_adapter(adapter, |it| it.retried = goes_on.then_some(it.blocks_taken));
+        self.with_adapter(adapter, |adapter| adapter.retried = goes_on.then_some(adapter.blocks_taken));
         if busy {
             self.start_wait(event.subject.into(), adapter);
         }
@@ -166,7 +166,7 @@ impl Shadows {
 
     /// Paging work waits for all that the nodes of its adapter were given.
     fn start_wait(&mut self, paging: Serial<Paging>, adapter: Serial<Adapter>) {
-        let nodes = self.adapter(adapter).map(|it| it.nodes.clone()).unwrap_or_default();
+        let nodes = self.adapter(adapter).map(|adapter| adapter.nodes.clone()).unwrap_or_default();
         let mut waits = 0;
         for node in nodes {
             let Some(it) = self.node_mut(node) else { continue };
@@ -182,7 +182,7 @@ impl Shadows {
 
     /// What an adapter had to do counts as done.
     fn end_waits(&mut self, adapter: Serial<Adapter>) {
-        let nodes = self.adapter(adapter).map(|it| it.nodes.clone()).unwrap_or_default();
+        let nodes = self.adapter(adapter).map(|adapter| adapter.nodes.clone()).unwrap_or_default();
         for node in nodes {
             self.pass_fences(node, |_| true);
         }
@@ -200,7 +200,7 @@ impl Shadows {
     fn pass_fences(&mut self, node: impl Key<Node>, passed: impl Fn(Fence) -> bool) {
         let Some(it) = self.node_mut(node) else { return };
         let (over, left) =
-            std::mem::take(&mut it.paging_waits).into_iter().partition(|it| passed(it.0));
+            std::mem::take(&mut it.paging_waits).into_iter().partition(|pair| passed(pair.0));
         it.paging_waits = left;
         let over: Vec<(Fence, Serial<Paging>)> = over;
         for (_, paging) in over {
@@ -218,32 +218,32 @@ impl Shadows {
         segment: Serial<Segment>,
         come: bool,
     ) {
-        let place = self.memory(of).and_then(|it| it.location);
-        let local = self.segment(segment).is_some_and(|it| !it.aperture);
+        let place = self.memory(of).and_then(|memory| memory.location);
+        let local = self.segment(segment).is_some_and(|segment| !segment.aperture);
         if let Some(context_allocation) = self.context_allocation_mut(of) {
             context_allocation.initialised |= operation == "init-context";
             if operation == "update-context" {
                 context_allocation.updating = None;
             }
         }
-        self.with_memory(of, |it| match operation {
+        self.with_memory(of, |memory| match operation {
             "notify-residency" => {
-                it.notice = if come { ResidencyNotice::Resident } else { ResidencyNotice::Evicted }
+                memory.notice = if come { ResidencyNotice::Resident } else { ResidencyNotice::Evicted }
             }
             "update-context" => (),
             _ => {
-                (it.segment, it.reclaimed) = (come.then_some(segment), false);
-                it.notice = ResidencyNotice::None;
-                it.local = come && local;
+                (memory.segment, memory.reclaimed) = (come.then_some(segment), false);
+                memory.notice = ResidencyNotice::None;
+                memory.local = come && local;
                 if operation.ends_with("aperture") {
-                    it.mapped = come;
+                    memory.mapped = come;
                 }
             }
         });
         // One that was never built is gone from there all the same.
-        let stale = place.is_none_or(|it| it.segment != segment);
+        let stale = place.is_none_or(|segment_address| segment_address.segment != segment);
         let held = self.segment(segment).filter(|_| !come && stale && moves(operation));
-        let left = held.and_then(|it| it.contents.iter().find(|it| it.1.1 == of).map(|it| *it.0));
+        let left = held.and_then(|segment| segment.contents.iter().find(|pair| pair.1.1 == of).map(|pair| *pair.0));
         if let Some(address) = left {
             self.remove_from_segment(segment, address, of);
         }

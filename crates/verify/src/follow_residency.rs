@@ -18,7 +18,7 @@ impl Shadows {
                 waits: Vec::new(),
             };
             self.start(subject, queue);
-            return self.with_device(device, |it| it.queues += 1);
+            return self.with_device(device, |device| device.queues += 1);
         }
         let Some(it) = self.paging_queue_mut(subject) else { return };
         let device = it.device;
@@ -36,7 +36,7 @@ impl Shadows {
             EventKind::ResidencyRequested { must_succeed: must, result, .. } => {
                 it.counted = 0;
                 let failed = *must && result == "no-memory";
-                self.with_device(device, |it| it.failed |= failed);
+                self.with_device(device, |device| device.failed |= failed);
             }
             _ => (),
         }
@@ -83,9 +83,9 @@ impl Shadows {
                     it.counted += 1;
                 }
                 if (before, *count) == (1, 0) {
-                    let bytes = self.memory(allocation).map_or(0, |it| it.bytes);
-                    let process = self.device(*device).and_then(|it| it.process);
-                    self.with_process(process, |it| it.trimmed += bytes);
+                    let bytes = self.memory(allocation).map_or(0, |memory| memory.bytes);
+                    let process = self.device(*device).and_then(|device| device.process);
+                    self.with_process(process, |process| process.trimmed += bytes);
                 }
             }
             EventKind::LockRenamed { to, .. } => {
@@ -93,7 +93,7 @@ impl Shadows {
             }
             EventKind::LockRequested { do_not_evict: still, .. } => {
                 view.lock_requested = event.seq;
-                self.with_memory(allocation, |it| it.do_not_evict = *still);
+                self.with_memory(allocation, |memory| memory.do_not_evict = *still);
             }
             EventKind::LockAcquired { location, .. } => {
                 view.reclaimed = false;
@@ -104,18 +104,18 @@ impl Shadows {
             }
             EventKind::OfferStarted { .. } => {
                 view.offered = event.seq;
-                self.with_memory(allocation, |it| it.offer = Some(Offer::default()));
+                self.with_memory(allocation, |memory| memory.offer = Some(Offer::default()));
             }
-            EventKind::OfferReady {} => self.with_memory(allocation, |it| {
-                it.offer.iter_mut().for_each(|it| it.ready = true);
+            EventKind::OfferReady {} => self.with_memory(allocation, |memory| {
+                memory.offer.iter_mut().for_each(|offer| offer.ready = true);
             }),
             EventKind::OfferEnded { value, .. } => {
-                let placed = self.memory(allocation).and_then(|it| it.location);
-                let segment = placed.and_then(|it| self.segment(it.segment));
-                let mapped = *value > 0 && segment.is_some_and(|it| it.aperture);
-                self.with_memory(allocation, |it| {
-                    it.offer = None;
-                    it.reclaimed = mapped && !it.is_resident();
+                let placed = self.memory(allocation).and_then(|memory| memory.location);
+                let segment = placed.and_then(|segment_address| self.segment(segment_address.segment));
+                let mapped = *value > 0 && segment.is_some_and(|segment| segment.aperture);
+                self.with_memory(allocation, |memory| {
+                    memory.offer = None;
+                    memory.reclaimed = mapped && !memory.is_resident();
                 });
                 if let Some(it) = self.view_mut(event.subject) {
                     it.reclaimed = mapped;
@@ -127,13 +127,13 @@ impl Shadows {
     }
 
     pub(crate) fn note_lock(&mut self, allocation: impl Into<Subject>, location: &str) {
-        self.with_memory(allocation, |it| {
-            if it.locks == 0 {
-                it.cpu_view_current = location == "memory";
-                it.outside = location == "system";
+        self.with_memory(allocation, |memory| {
+            if memory.locks == 0 {
+                memory.cpu_view_current = location == "memory";
+                memory.outside = location == "system";
             }
-            (it.locks, it.not_written, it.do_not_evict) = (it.locks + 1, false, false);
-            it.backed = location == "system" || (it.backed && location != "memory");
+            (memory.locks, memory.not_written, memory.do_not_evict) = (memory.locks + 1, false, false);
+            memory.backed = location == "system" || (memory.backed && location != "memory");
         });
     }
 }

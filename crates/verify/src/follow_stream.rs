@@ -8,7 +8,7 @@ use flight::{Event, EventKind, Kind, Subject};
 
 /// A state's place, counted from stop on.
 pub(crate) fn rank(state: &str) -> usize {
-    ["stop", "acquire", "pause", "run"].iter().position(|it| *it == state).unwrap_or(0)
+    ["stop", "acquire", "pause", "run"].iter().position(|text| *text == state).unwrap_or(0)
 }
 
 impl Shadows {
@@ -23,7 +23,7 @@ impl Shadows {
             }
             EventKind::KsReturn { result, .. } => {
                 let call = self.stream_call_mut(event.subject);
-                if let Some((name, about)) = call.map(|it| (it.name.clone(), it.about)) {
+                if let Some((name, about)) = call.map(|stream_call| (stream_call.name.clone(), stream_call.about)) {
                     let failed = !matches!(&**result, "ok" | "pending");
                     self.note_stream_return(about, &name, failed);
                 }
@@ -79,9 +79,9 @@ impl Shadows {
 
     pub(crate) fn follow_stream_object(&mut self, event: &Event) {
         match &event.kind {
-            EventKind::KsBagged { .. } => self.count_bag_items(event.subject, |it| it + 1),
+            EventKind::KsBagged { .. } => self.count_bag_items(event.subject, |number| number + 1),
             EventKind::KsUnbagged { .. } => {
-                self.count_bag_items(event.subject, |it| it.saturating_sub(1))
+                self.count_bag_items(event.subject, |number| number.saturating_sub(1))
             }
             _ => match event.subject.kind {
                 Kind::KsDevice => self.follow_stream_device(event),
@@ -133,7 +133,7 @@ impl Shadows {
                 }
             }
             EventKind::FilterClosed {} => {
-                let device = self.stream_filter(subject).and_then(|it| it.device);
+                let device = self.stream_filter(subject).and_then(|stream_filter| stream_filter.device);
                 if let Some(it) = self.stream_device_mut(device) {
                     it.filters = it.filters.saturating_sub(1);
                 }
@@ -177,7 +177,7 @@ impl Shadows {
             }
             EventKind::PinClosed {} => {
                 let of = self.stream_pin(subject);
-                if let Some((filter, factory)) = of.and_then(|it| Some((it.filter?, it.factory)))
+                if let Some((filter, factory)) = of.and_then(|stream_pin| Some((stream_pin.filter?, stream_pin.factory)))
                     && let Some(it) = self.stream_filter_mut(filter)
                 {
                     let count = it.pins.entry(factory).or_default();
@@ -218,7 +218,7 @@ impl Shadows {
             }
             EventKind::AllocatorDeleted { .. } => {
                 let of = self.stream_allocator(subject);
-                let pin = of.filter(|it| it.by == "driver").map(|it| it.pin);
+                let pin = of.filter(|stream_allocator| stream_allocator.by == "driver").map(|stream_allocator| stream_allocator.pin);
                 if let Some(it) = self.first::<StreamPin>(pin) {
                     it.allocators = it.allocators.saturating_sub(1);
                 }
@@ -285,8 +285,8 @@ impl Shadows {
         if after.is_none() && (!clone || matches!(event.kind, EventKind::PointerDeleted { .. })) {
             self.end(subject);
         }
-        self.count_pointer(before, previous, cloned, |it| it.saturating_sub(1));
-        self.count_pointer(after, is, clone, |it| it + 1);
+        self.count_pointer(before, previous, cloned, |number| number.saturating_sub(1));
+        self.count_pointer(after, is, clone, |number| number + 1);
     }
 
     fn count_pointer(

@@ -37,13 +37,13 @@ impl Shadows {
             };
             self.start(subject, sync);
             return self
-                .with_device(*device, |it| it.low.extend(low.then_some(Serial::of(subject))));
+                .with_device(*device, |device| device.low.extend(low.then_some(Serial::of(subject))));
         }
         let Some(it) = self.sync_mut(subject) else { return };
         match &event.kind {
             EventKind::SyncSignalled { by, value, .. } => {
                 it.value = *value;
-                let come = it.broadcasts.iter().position(|it| it.1 == 0);
+                let come = it.broadcasts.iter().position(|pair| pair.1 == 0);
                 if let Some(place) = come.filter(|_| by == "broadcast") {
                     it.broadcasts.remove(place);
                 }
@@ -52,9 +52,9 @@ impl Shadows {
                     && !it.no_signal
                     && !it.no_tdr_signal
                     && !MAX_VALUES.contains(value);
-                self.with_device(device, |it| {
-                    it.low.retain(|it| *it != subject);
-                    it.low.extend(low.then_some(Serial::of(subject)));
+                self.with_device(device, |device| {
+                    device.low.retain(|serial| *serial != subject);
+                    device.low.extend(low.then_some(Serial::of(subject)));
                 });
                 // A mutex or a semaphore is there for whoever takes it.
                 if kind == "fence" || kind == "monitored" {
@@ -63,13 +63,13 @@ impl Shadows {
             }
             EventKind::SyncReached { broadcast, remaining: left, .. } => {
                 // A signal may name an object twice: then it counts twice.
-                it.broadcasts.retain(|it| it.0 != *broadcast || it.1 == 0);
+                it.broadcasts.retain(|pair| pair.0 != *broadcast || pair.1 == 0);
                 it.broadcasts.push((*broadcast, *left));
             }
             EventKind::SyncAcquired { by, remaining: left } => {
                 it.value = *left;
                 if let Some(it) = self.gpu_wait_mut(*by) {
-                    for mark in it.points.iter_mut().filter(|it| it.0 == subject) {
+                    for mark in it.points.iter_mut().filter(|entry| entry.0 == subject) {
                         mark.2 = true;
                     }
                 }
@@ -77,7 +77,7 @@ impl Shadows {
             EventKind::SyncDestroyed {} => {
                 let device = it.device;
                 self.end(subject);
-                self.with_device(device, |it| it.low.retain(|it| *it != subject));
+                self.with_device(device, |device| device.low.retain(|serial| *serial != subject));
             }
             _ => (),
         }
@@ -99,7 +99,7 @@ impl Shadows {
         if of.kind != Kind::Sync {
             return;
         }
-        let count = |it: &mut u32| if given { *it += 1 } else { decrement(it) };
+        let count = |number: &mut u32| if given { *number += 1 } else { decrement(number) };
         if let Some(it) = self.sync_mut(of) {
             count(&mut it.handles);
         }
@@ -162,7 +162,7 @@ impl Shadows {
         component: Subject,
         wait: Option<Serial<GpuWait>>,
     ) {
-        let mine = |it: Option<Serial<GpuWait>>| it.is_none_or(|it| it == event.subject);
+        let mine = |it: Option<Serial<GpuWait>>| it.is_none_or(|serial| serial == event.subject);
         if let Some(context) = self.context_mut(component) {
             context.gpu_wait = wait.map(|wait| (wait, context.sent));
         }
@@ -181,7 +181,7 @@ impl Shadows {
     pub(crate) fn update_waits(&mut self, of: Subject, awaited: &WaitList, value: u64) {
         for (wait, _) in awaited {
             let Some(it) = self.gpu_wait_mut(*wait) else { continue };
-            for mark in it.points.iter_mut().filter(|it| it.0 == of) {
+            for mark in it.points.iter_mut().filter(|entry| entry.0 == of) {
                 mark.2 = value >= mark.1;
             }
         }

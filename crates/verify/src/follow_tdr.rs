@@ -8,8 +8,8 @@ impl Shadows {
     /// What happens to an adapter that is reset.
     pub(crate) fn follow_recovery(&mut self, event: &Event) {
         if let EventKind::PagingDropped { operation, of, .. } = &event.kind {
-            let place = self.memory(*of).and_then(|it| it.location);
-            self.with_memory(*of, |it| it.location = None);
+            let place = self.memory(*of).and_then(|memory| memory.location);
+            self.with_memory(*of, |memory| memory.location = None);
             if let Some(place) = place {
                 self.note_moved(*of, operation, place.segment, false);
             }
@@ -19,7 +19,7 @@ impl Shadows {
             let it = &mut it.recovery;
             match event.kind {
                 EventKind::AdapterReset { now, .. } => {
-                    it.reset_times.retain(|it| now.saturating_sub(*it) < TDR_LIMIT_TIME);
+                    it.reset_times.retain(|value| now.saturating_sub(*value) < TDR_LIMIT_TIME);
                     it.reset_times.push(now);
                     (it.resetting, it.must_reset, it.overtaken) = (true, None, None);
                 }
@@ -59,9 +59,9 @@ impl Shadows {
 
     /// Only a reset of the whole adapter helps, unless one is under way.
     pub(crate) fn must_reset(&mut self, adapter: impl Key<Adapter>, why: &'static str) {
-        self.with_adapter(adapter, |it| {
-            if !it.recovery.resetting {
-                it.recovery.must_reset = Some(why);
+        self.with_adapter(adapter, |adapter| {
+            if !adapter.recovery.resetting {
+                adapter.recovery.must_reset = Some(why);
             }
         });
     }
@@ -70,7 +70,7 @@ impl Shadows {
     pub(crate) fn note_overtaken(&mut self, node: Serial<Node>, fence: Fence) {
         let Some(it) = self.node(node) else { return };
         if let Some(adapter) = it.adapter.filter(|_| !it.pages.returned.is_empty()) {
-            self.with_adapter(adapter, |it| it.recovery.overtaken = Some((node, fence)));
+            self.with_adapter(adapter, |adapter| adapter.recovery.overtaken = Some((node, fence)));
         }
     }
 }

@@ -57,7 +57,7 @@ impl HandleHistory {
             EventKind::HandleReserved { handle } => {
                 self.taken += 1;
                 let returned = self.returned.len();
-                self.returned.retain(|it| *it != handle.0);
+                self.returned.retain(|number| *number != handle.0);
                 if returned == self.returned.len() {
                     self.fresh_count = self.fresh_count.saturating_add(1);
                     self.next = Some(handle.0.wrapping_add(STEP));

@@ -100,7 +100,7 @@ fn closed_slot_not_reused(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn failed_call_uses_no_handle(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::Leave { call, status } = &event.kind else { return Verdict::NotApplicable };
-    let entered = shadows.process(event.subject).and_then(|it| it.call(event.thread));
+    let entered = shadows.process(event.subject).and_then(|process| process.call(event.thread));
     let Some(entered) = entered.filter(|_| status.0 >> 30 == 3) else {
         return Verdict::NotApplicable;
     };
@@ -117,8 +117,8 @@ fn failed_call_uses_no_handle(event: &Event, shadows: &Shadows) -> Verdict {
 
 /// The client call this happened in.
 fn entry_name(event: &Event, process: Option<&Process>) -> Text {
-    let call = process.and_then(|it| it.call(event.thread));
-    call.map_or("handle table".into(), |it| it.name.clone())
+    let call = process.and_then(|process| process.call(event.thread));
+    call.map_or("handle table".into(), |client_call| client_call.name.clone())
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub(crate) static RULES: &[Rule] = &[
 fn discard_allowed(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::LockRenamed { to, .. } = event.kind else { return Verdict::NotApplicable };
     let Some(it) = shadows.view(event.subject) else { return Verdict::NotApplicable };
-    let shared = shadows.resource(it.resource).is_some_and(|it| it.data.is_some());
+    let shared = shadows.resource(it.resource).is_some_and(|resource| resource.data.is_some());
     Verdict::holds_if(!it.requirements.pinned && !shared, Component::Kernel, DISCARD, || {
         let why = if shared { "shared" } else { "pinned" };
         format!("{} is {why}, and a lock with Discard shows {to} instead of it", it.allocation)
@@ -36,7 +36,7 @@ fn discard_allowed(event: &Event, shadows: &Shadows) -> Verdict {
 fn instance_handle_matches(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.kind {
         EventKind::InstanceCreated { of, driver_handle, .. } => {
-            let Some(known) = shadows.allocation(of).and_then(|it| it.driver_handle) else {
+            let Some(known) = shadows.allocation(of).and_then(|allocation| allocation.driver_handle) else {
                 return Verdict::NotApplicable;
             };
             Verdict::holds_if(known == *driver_handle, Component::Kernel, CREATE_ALLOCATION, || {
@@ -62,8 +62,8 @@ fn instance_handle_matches(event: &Event, shadows: &Shadows) -> Verdict {
             )
         }
         EventKind::Leave { call, .. } if call == LOCK => {
-            let asked = shadows.process(event.subject).and_then(|it| it.call(event.thread));
-            Verdict::holds_if(asked.is_none_or(|it| !it.creates), Component::Kernel, LOCK, || {
+            let asked = shadows.process(event.subject).and_then(|process| process.call(event.thread));
+            Verdict::holds_if(asked.is_none_or(|client_call| !client_call.creates), Component::Kernel, LOCK, || {
                 format!("a lock of {} had {CREATE_ALLOCATION} called", event.subject)
             })
         }
@@ -75,7 +75,7 @@ fn instance_limit(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::InstanceCreated { of, count, .. } = event.kind else {
         return Verdict::NotApplicable;
     };
-    let Some(limit) = shadows.allocation(of).and_then(|it| it.limit) else {
+    let Some(limit) = shadows.allocation(of).and_then(|allocation| allocation.limit) else {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(count <= limit, Component::Kernel, CREATE_ALLOCATION, || {
@@ -103,7 +103,7 @@ impl Shadows {
         }
         match &event.kind {
             EventKind::LockRequested { do_not_evict: still, .. } => {
-                self.with_memory(event.subject, |it| it.do_not_evict = *still);
+                self.with_memory(event.subject, |memory| memory.do_not_evict = *still);
             }
             EventKind::LockAcquired { location: place, .. } => self.note_lock(event.subject, place),
             EventKind::LockEnded { .. } => {

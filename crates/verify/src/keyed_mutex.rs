@@ -120,7 +120,7 @@ fn acquire_returns_last_fence(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     let Some(KeyedMutexState::Free { key: free, fence: last }) =
-        shadows.keyed_mutex(event.subject).map(|it| it.state)
+        shadows.keyed_mutex(event.subject).map(|keyed_mutex| keyed_mutex.state)
     else {
         return Verdict::NotApplicable; // Whose turn it was is another rule's.
     };
@@ -134,7 +134,7 @@ fn acquire_returns_last_fence(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn one_owner(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(turn) = shadows.keyed_mutex(event.subject).map(|it| it.state) else {
+    let Some(turn) = shadows.keyed_mutex(event.subject).map(|keyed_mutex| keyed_mutex.state) else {
         return Verdict::NotApplicable;
     };
     let subject = event.subject;

@@ -94,7 +94,7 @@ fn process_leaks_nothing(event: &Event, shadows: &Shadows) -> Verdict {
                 message,
             )
         }
-        _ if shadows.process(event.subject).is_some_and(|it| it.leaked > 0) => {
+        _ if shadows.process(event.subject).is_some_and(|process| process.leaked > 0) => {
             Verdict::NotApplicable
         }
         _ => Verdict::Holds,

@@ -81,7 +81,7 @@ fn cpu_view_follows(event: &Event, shadows: &Shadows) -> Verdict {
     let locked = view.map_or(event.subject, |view| view.allocation.into());
     let Some(it) = shadows.lockable(locked) else { return Verdict::NotApplicable };
     // While it moves, the view is where it was.
-    let settled = it.location.map(|it| it.segment) == it.segment;
+    let settled = it.location.map(|segment_address| segment_address.segment) == it.segment;
     Verdict::holds_if(!settled || it.cpu_view_current == it.local, Component::Kernel, LOCK, || {
         let (bytes, view) = if it.local { ("a", "not there") } else { ("no", "there") };
         format!(
@@ -119,12 +119,12 @@ fn not_committed_while_locked(event: &Event, shadows: &Shadows) -> Verdict {
 fn lock_after_reclaim(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.kind {
         EventKind::LockAcquired { .. }
-            if shadows.view(event.subject).is_some_and(|it| it.reclaimed) =>
+            if shadows.view(event.subject).is_some_and(|view| view.reclaimed) =>
         {
             Verdict::Holds
         }
         EventKind::WaitParked { why } => {
-            let it = shadows.allocation(event.subject).filter(|it| it.memory.reclaimed);
+            let it = shadows.allocation(event.subject).filter(|allocation| allocation.memory.reclaimed);
             let Some(_) = it else { return Verdict::NotApplicable };
             Verdict::Broken(
                 Component::Kernel,
@@ -138,8 +138,8 @@ fn lock_after_reclaim(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn unlocked_before_release(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::LockEnded { dropped, .. } = event.kind else { return Verdict::NotApplicable };
-    let of = shadows.view(event.subject).map(|it| it.allocation);
-    let of = of.or(shadows.instance(event.subject).map(|it| it.allocation));
+    let of = shadows.view(event.subject).map(|view| view.allocation);
+    let of = of.or(shadows.instance(event.subject).map(|instance| instance.allocation));
     let Some(of) = of else { return Verdict::NotApplicable };
     Verdict::holds_if(!dropped, Component::Client, "D3DKMTDestroyAllocation2", || {
         format!("{} of {of} ends while it is locked", event.subject)

@@ -34,14 +34,14 @@ fn one_adapter_not_declined(event: &Event, shadows: &Shadows) -> Verdict {
     };
     let known = shadows.adapter(adapter);
     // Unloading is not about the adapter.
-    if known.is_some_and(|it| it.declined) && name != UNLOAD {
+    if known.is_some_and(|adapter| adapter.declined) && name != UNLOAD {
         let message = format!("{name} is called for {adapter}, but its driver has declined it");
         return Verdict::Broken(Component::Kernel, name.clone(), message);
     }
     if name != ADD_DEVICE {
         return Verdict::NotApplicable;
     }
-    let inside = known.is_some_and(|it| it.active_calls.iter().any(|it| it.name == ADD_DEVICE));
+    let inside = known.is_some_and(|adapter| adapter.active_calls.iter().any(|active_call| active_call.name == ADD_DEVICE));
     Verdict::holds_if(!inside, Component::Kernel, ADD_DEVICE, || {
         format!("{ADD_DEVICE} is called for {adapter}, but another one has not returned")
     })
@@ -49,8 +49,8 @@ fn one_adapter_not_declined(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn adapter_freed(event: &Event, shadows: &Shadows) -> Verdict {
     if let EventKind::PoolLeaked {} = event.kind {
-        let block = shadows.driver_pointer(event.subject).and_then(|it| it.block.as_ref());
-        let Some(Block { bytes, tag, .. }) = block.filter(|it| it.added && !it.leaked) else {
+        let block = shadows.driver_pointer(event.subject).and_then(|driver_pointer| driver_pointer.block.as_ref());
+        let Some(Block { bytes, tag, .. }) = block.filter(|block| block.added && !block.leaked) else {
             return Verdict::NotApplicable;
         };
         let message = format!(
@@ -89,7 +89,7 @@ pub(crate) fn freed(
     let EventKind::DriverHandleEnded { of, .. } = event.kind else { return Verdict::NotApplicable };
     let block = shadows
         .driver_pointer(event.subject)
-        .and_then(|it| it.block.as_ref())
+        .and_then(|driver_pointer| driver_pointer.block.as_ref())
         .filter(|_| of.kind == kind);
     let Some(Block { bytes, tag, freed, .. }) = block else { return Verdict::NotApplicable };
     Verdict::holds_if(freed.is_some(), Component::Driver, ddi, || {
@@ -167,9 +167,9 @@ fn handle_data_matches(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     let given = match event.subject.kind {
-        Kind::Allocation => shadows.allocation(event.subject).and_then(|it| it.driver_handle),
-        Kind::Resource => shadows.resource(event.subject).and_then(|it| it.driver_handle),
-        _ => shadows.view(event.subject).and_then(|it| it.driver_handle),
+        Kind::Allocation => shadows.allocation(event.subject).and_then(|allocation| allocation.driver_handle),
+        Kind::Resource => shadows.resource(event.subject).and_then(|resource| resource.driver_handle),
+        _ => shadows.view(event.subject).and_then(|view| view.driver_handle),
     };
     let Some(given) = given else { return Verdict::NotApplicable };
     Verdict::holds_if(*driver_handle == given, Component::Kernel, ACQUIRE, || {
@@ -196,7 +196,7 @@ fn acquires(event: &Event, shadows: &Shadows) -> Verdict {
 /// Whether a driver of the second generation asks for its data as it may.
 fn data_acquired_as_required(event: &Event, shadows: &Shadows, argument: &'static str) -> Verdict {
     let EventKind::Callback { name } = &event.kind else { return Verdict::NotApplicable };
-    let old = shadows.adapter(event.subject).is_some_and(|it| it.generation == 1);
+    let old = shadows.adapter(event.subject).is_some_and(|adapter| adapter.generation == 1);
     if old || (name != GET && name != ACQUIRE) {
         return Verdict::NotApplicable;
     }

@@ -143,9 +143,9 @@ impl Oracle {
             PagingMovement::PageOut => Some(expected),
             _ => None,
         };
-        if let Some(part) = it.part.filter(|it| *it > 0) {
+        if let Some(part) = it.part.filter(|value| *value > 0) {
             // All before it is right: so it went elsewhere.
-            let lost = first_mismatch(expected, found).filter(|it| it.offset >= part);
+            let lost = first_mismatch(expected, found).filter(|byte_mismatch| byte_mismatch.offset >= part);
             let broken = lost.map(|ByteMismatch { offset, expected, found }| {
                 format!(
                     "the virtual transfer of the part of {} from {part:#x} on left byte \
@@ -161,7 +161,7 @@ impl Oracle {
             }
         }
         if let Some(line) = line.filter(|_| it.runs.len() > 1) {
-            let straight = wrong && read_contiguous(it).is_some_and(|it| it == line);
+            let straight = wrong && read_contiguous(it).is_some_and(|bytes| bytes == line);
             let message = "took the pages to lie one behind the other, which they do not";
             let broken = straight.then(|| format!("{} of {} {message}", name(it.movement), it.of));
             self.judge(RuleId::KMD_PAGING_029, it.of, broken);
@@ -267,7 +267,7 @@ impl MemoryObserver for Oracle {
             PagingMovement::PageOut => read_at_gpu(it),
             PagingMovement::Relocate if before => None,
             PagingMovement::Relocate => it.from.and_then(|from| read_gpu(it, from)),
-            PagingMovement::Fill => usize::try_from(it.bytes).ok().map(|it| vec![0; it]),
+            PagingMovement::Fill => usize::try_from(it.bytes).ok().map(|index| vec![0; index]),
             PagingMovement::Unmap | PagingMovement::Thrown => {
                 if it.not_written {
                     self.judge_unwritten(it);
@@ -294,9 +294,9 @@ impl MemoryObserver for Oracle {
             state.arriving.remove(location);
         }
         let flying = state.pending.get_mut(&it.of);
-        let left = flying.map_or(0, |it| {
-            *it = it.saturating_sub(1);
-            *it
+        let left = flying.map_or(0, |number| {
+            *number = number.saturating_sub(1);
+            *number
         });
         if left > 0 {
             return; // It is on its way again: what arrived may not be there any more.
@@ -357,7 +357,7 @@ impl MemoryObserver for Oracle {
         let state = &mut *self.state();
         state.allocations.remove(&of);
         state.pending.remove(&of);
-        state.arriving.retain(|it| it.0 != of);
+        state.arriving.retain(|entry| entry.0 != of);
     }
 }
 

@@ -55,7 +55,7 @@ impl Tables {
             let slot = &mut slots[place];
             slot.older = it.hardware.peek_entry(it.table, index);
             slot.says = Some(expected(it, index));
-            slot.previous = slot.says.filter(|it| it.valid).or(slot.previous);
+            slot.previous = slot.says.filter(|table_entry| table_entry.valid).or(slot.previous);
             slot.pending += 1;
         }
     }
@@ -81,7 +81,7 @@ impl Tables {
             let Some(says) = slot.says else { continue };
             self.compared += 1;
             let found = it.hardware.peek_entry(it.table, index);
-            if found.is_some_and(|it| it.same(&says)) {
+            if found.is_some_and(|table_entry| table_entry.same(&says)) {
                 continue;
             }
             let untouched = found == slot.older;
@@ -109,8 +109,8 @@ impl Tables {
 
     /// Nothing is known of what is there, whoever's it was.
     pub(crate) fn forget(&mut self, table: (u32, u64)) {
-        let lost = |it: &Vec<Slot>| it.iter().any(|it| it.pending > 0);
-        for (key, _) in self.entries.iter().filter(|it| (it.0.1, it.0.2) == table && lost(it.1)) {
+        let lost = |slots: &Vec<Slot>| slots.iter().any(|slot| slot.pending > 0);
+        for (key, _) in self.entries.iter().filter(|pair| (pair.0.1, pair.0.2) == table && lost(pair.1)) {
             self.pending.remove(&key.0); // What was lost never ends.
         }
         self.entries.retain(|it, _| (it.1, it.2) != table);
@@ -118,7 +118,7 @@ impl Tables {
 
     /// Translates all that is known of the addresses, if nothing of them is on its way.
     pub(crate) fn tlb_flushed(&mut self, it: &TlbFlush<'_>, log: &Log) {
-        if self.pending.get(&it.of).is_some_and(|it| *it > 0) {
+        if self.pending.get(&it.of).is_some_and(|number| *number > 0) {
             return;
         }
         if it.hardware.peek_entry((it.root.segment, it.root.offset), 0).is_none() {
@@ -240,7 +240,7 @@ fn judge_written(
         let few = asked.filter(|wrong| {
             wrong.index != it.first && (wrong.untouched || wrong.more >= it.count / 2)
         });
-        judge(RuleId::KMD_PAGING_021, few.map(|it| sentence(it, "with Repeat left")));
+        judge(RuleId::KMD_PAGING_021, few.map(|entry_mismatch| sentence(entry_mismatch, "with Repeat left")));
         if few.is_some() {
             return;
         }
@@ -248,18 +248,18 @@ fn judge_written(
     if it.by_cpu {
         // The first one is as it was: so nothing was written yet.
         let late = asked.filter(|wrong| wrong.index == it.first && wrong.untouched);
-        judge(RuleId::KMD_PAGING_020, late.map(|it| sentence(it, "by the CPU left")));
+        judge(RuleId::KMD_PAGING_020, late.map(|entry_mismatch| sentence(entry_mismatch, "by the CPU left")));
         if late.is_some() {
             return;
         }
     }
-    let broken = asked.map(|it| sentence(it, "left"));
-    let broken = broken.or_else(|| other.map(|it| sentence(it, "changed another one:")));
+    let broken = asked.map(|entry_mismatch| sentence(entry_mismatch, "left"));
+    let broken = broken.or_else(|| other.map(|entry_mismatch| sentence(entry_mismatch, "changed another one:")));
     judge(RuleId::WT_TABLES_001, broken);
 }
 
 fn describe_process(process: Option<Subject>) -> String {
-    process.map_or("the system".to_owned(), |it| it.to_string())
+    process.map_or("the system".to_owned(), |subject| subject.to_string())
 }
 
 fn indices(it: &PageTableWrite<'_>) -> std::ops::Range<u32> {
@@ -322,9 +322,9 @@ mod tests {
             }
             let index = |shift: u32| u32::try_from(address >> shift & 511).unwrap();
             let top = self.peek_entry((root.segment, root.offset), index(21))?;
-            let top = Some(top).filter(|it| it.valid)?;
+            let top = Some(top).filter(|table_entry| table_entry.valid)?;
             let leaf = self.peek_entry((top.segment, top.page << 12), index(12));
-            leaf.filter(|it| it.valid)
+            leaf.filter(|table_entry| table_entry.valid)
         }
     }
 
@@ -406,9 +406,9 @@ mod tests {
         }
 
         fn broken(&self, expected: &[(RuleId, &str)]) {
-            let events = self.log.take().into_iter().map(|it| it.kind);
+            let events = self.log.take().into_iter().map(|event| event.kind);
             let said: Vec<(RuleId, String)> = events
-                .map(|it| match it {
+                .map(|kind| match kind {
                     EventKind::RuleBroken { rule, message, .. } => (rule, message.into_owned()),
                     other => panic!("{other:?}"),
                 })

@@ -61,7 +61,7 @@ fn retried_when_idle(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     let Some(paging) = shadows.paging(event.subject) else { return Verdict::NotApplicable };
-    let Some(open) = paging.open.as_ref().filter(|it| it.busy) else {
+    let Some(open) = paging.open.as_ref().filter(|partial_operation| partial_operation.busy) else {
         return Verdict::NotApplicable;
     };
     let same = (&open.operation, open.of) == (operation, *of);
@@ -82,8 +82,8 @@ fn one_transfer_at_a_time(event: &Event, shadows: &Shadows) -> Verdict {
     let open = paging.open.as_ref();
     match &event.kind {
         EventKind::PagingBuilt { operation, of, pass, .. } => {
-            let next = open.map_or(1, |it| it.pass + 1);
-            let same = open.is_none_or(|it| (&it.operation, it.of) == (operation, *of));
+            let next = open.map_or(1, |partial_operation| partial_operation.pass + 1);
+            let same = open.is_none_or(|partial_operation| (&partial_operation.operation, partial_operation.of) == (operation, *of));
             Verdict::holds_if(same && *pass == next, Component::Kernel, BUILD, || match open {
                 Some(it) if !same => format!(
                     "operation {operation} on {of} begins before operation {} on {} has ended",
@@ -94,7 +94,7 @@ fn one_transfer_at_a_time(event: &Event, shadows: &Shadows) -> Verdict {
         }
         EventKind::PagingEnded { lost: false } => {
             Verdict::holds_if(open.is_none(), Component::Kernel, BUILD, || {
-                let of = open.map_or(event.subject, |it| it.of);
+                let of = open.map_or(event.subject, |partial_operation| partial_operation.of);
                 format!("{} ends before its operation on {of} does", event.subject)
             })
         }
@@ -229,7 +229,7 @@ fn memory_unreferenced_before_reuse(event: &Event, shadows: &Shadows) -> Verdict
         return Verdict::NotApplicable;
     };
     let other = it.overlapping(*of, *address, *size);
-    let lead = it.mappings.iter().find(|it| it.of != Some(*of) && it.reaches(*address, *size));
+    let lead = it.mappings.iter().find(|mapping| mapping.of != Some(*of) && mapping.reaches(*address, *size));
     Verdict::holds_if(other.is_none() && lead.is_none(), Component::Kernel, BUILD, || {
         if let Some(it) = lead.filter(|_| other.is_none()) {
             let how = if it.stale { "may still be remembered to lead" } else { "leads" };
@@ -247,12 +247,12 @@ fn memory_unreferenced_before_reuse(event: &Event, shadows: &Shadows) -> Verdict
 fn page_table_unreferenced(event: &Event, shadows: &Shadows) -> Verdict {
     let space =
         shadows.page_table(event.subject).and_then(|table| shadows.address_space(table.space));
-    let space = space.filter(|it| it.process.is_some() && !it.contexts.is_empty());
+    let space = space.filter(|address_space| address_space.process.is_some() && !address_space.contexts.is_empty());
     let (Some(space), table) = (space, event.subject) else { return Verdict::NotApplicable };
-    let parents = space.parents.iter().find(|it| it.1.0 == table);
+    let parents = space.parents.iter().find(|pair| pair.1.0 == table);
     let remembered = space.remembered.get(&Serial::of(table));
     Verdict::holds_if(parents.is_none() && remembered.is_none(), Component::Kernel, BUILD, || {
-        let whose = space.process.map_or(String::new(), |it| format!(" of {it}"));
+        let whose = space.process.map_or(String::new(), |serial| format!(" of {serial}"));
         match (parents, remembered) {
             (Some(((_, address), (_, parent))), _) => format!(
                 "the memory of {table}{whose} is free, but the entry of address {address:#x} in \

@@ -23,7 +23,7 @@ pub(crate) static RULES: &[Rule] = &[
 
 fn adapter_handle_passed(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::DdiAdapter { driver_handle } = event.kind else { return Verdict::NotApplicable };
-    let Some(given) = shadows.adapter(event.subject).and_then(|it| it.driver_handle) else {
+    let Some(given) = shadows.adapter(event.subject).and_then(|adapter| adapter.driver_handle) else {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(driver_handle == given, Component::Kernel, "MiniportDeviceContext", || {
@@ -41,10 +41,10 @@ fn stop_releases_all(event: &Event, shadows: &Shadows) -> Verdict {
         };
         return status_if(event, stopped).map_or(Verdict::NotApplicable, |_| Verdict::Holds);
     }
-    let block = shadows.driver_pointer(event.subject).and_then(|it| it.block.as_ref());
+    let block = shadows.driver_pointer(event.subject).and_then(|driver_pointer| driver_pointer.block.as_ref());
     // One that was named where it should have been freed is not named again.
-    let Some(block) = block.filter(|it| !it.leaked) else { return Verdict::NotApplicable };
-    let stop = shadows.call_of(event).map_or(STOP_DEVICE.into(), |it| it.name.clone());
+    let Some(block) = block.filter(|block| !block.leaked) else { return Verdict::NotApplicable };
+    let stop = shadows.call_of(event).map_or(STOP_DEVICE.into(), |call| call.name.clone());
     let message = format!(
         "{stop} returned, but pool block {} ({} bytes, tag {}), taken since the adapter started, \
          is still out",
@@ -64,7 +64,7 @@ fn stopped_once(event: &Event, shadows: &Shadows) -> Verdict {
         });
     }
     let EventKind::DdiCall { name, adapter, .. } = what else { return Verdict::NotApplicable };
-    let released = shadows.adapter(adapter).and_then(|it| it.released.as_ref());
+    let released = shadows.adapter(adapter).and_then(|adapter| adapter.released.as_ref());
     let released = released.filter(|_| name == STOP_DEVICE);
     let Some(result) = released else { return Verdict::NotApplicable };
     Verdict::holds_if(result != "ok", Component::Kernel, STOP_DEVICE, || {
@@ -92,7 +92,7 @@ fn reset_makes_no_calls(event: &Event, shadows: &Shadows) -> Verdict {
         EventKind::PoolAllocated { bytes, .. } => format!("took {bytes} bytes of pool"),
         _ => "freed a pool block".to_owned(),
     };
-    if shadows.call_of(event).is_none_or(|it| it.name != RESET_DEVICE) {
+    if shadows.call_of(event).is_none_or(|call| call.name != RESET_DEVICE) {
         return Verdict::NotApplicable;
     }
     let message = format!("{RESET_DEVICE} {did}, but it can run at any level: it calls nobody");
@@ -102,8 +102,8 @@ fn reset_makes_no_calls(event: &Event, shadows: &Shadows) -> Verdict {
 fn power_does_not_fail(event: &Event, _shadows: &Shadows) -> Verdict {
     let Some(result) = status_of(event, SET_POWER) else { return Verdict::NotApplicable };
     // WINDOWS: any status that passes NT_SUCCESS will do (documented).
-    let number = result.strip_prefix("0x").and_then(|it| u32::from_str_radix(it, 16).ok());
-    let kept = result == "ok" || number.is_some_and(|it| it < 1 << 31);
+    let number = result.strip_prefix("0x").and_then(|text| u32::from_str_radix(text, 16).ok());
+    let kept = result == "ok" || number.is_some_and(|number| number < 1 << 31);
     Verdict::holds_if(kept, Component::Driver, SET_POWER, || {
         format!("{SET_POWER} answered {result}, but it has to succeed: the power changes anyway")
     })

@@ -35,8 +35,8 @@ fn not_written_after_free(event: &Event, shadows: &Shadows) -> Verdict {
 fn nothing_leaked(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::PoolLeaked {} = &event.kind else { return Verdict::Holds };
     // One that was named where it should have been freed is not named again.
-    let block = shadows.driver_pointer(event.subject).and_then(|it| it.block.as_ref());
-    if block.is_some_and(|it| it.leaked || it.added) {
+    let block = shadows.driver_pointer(event.subject).and_then(|driver_pointer| driver_pointer.block.as_ref());
+    if block.is_some_and(|block| block.leaked || block.added) {
         return Verdict::NotApplicable;
     }
     let block = describe(event, shadows);
@@ -49,7 +49,7 @@ fn describe(event: &Event, shadows: &Shadows) -> String {
     let block = shadows
         .driver_pointer(event.subject)
         .and_then(|driver_handle| driver_handle.block.as_ref());
-    let size = block.map_or(String::new(), |it| format!(" ({} bytes, tag {})", it.bytes, it.tag));
+    let size = block.map_or(String::new(), |block| format!(" ({} bytes, tag {})", block.bytes, block.tag));
     format!("pool block {}{size}", event.subject.number)
 }
 

@@ -21,7 +21,7 @@ fn buffer_large_enough(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::PacketRendered { capacity: room, .. } = event.kind else {
         return Verdict::NotApplicable;
     };
-    let Some(wants) = shadows.context(event.subject).and_then(|it| it.buffer) else {
+    let Some(wants) = shadows.context(event.subject).and_then(|context| context.buffer) else {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(room >= wants, Component::Kernel, "DxgkDdiRender.DmaSize", || {
@@ -46,7 +46,7 @@ fn submitted_as_patched(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::PacketStarted { fence, start, end, .. } = event.kind else {
         return Verdict::NotApplicable;
     };
-    let patched = shadows.node(event.subject).and_then(|it| it.patched);
+    let patched = shadows.node(event.subject).and_then(|node| node.patched);
     let Some(patched) = patched else { return Verdict::NotApplicable };
     Verdict::holds_if(patched == (fence, start, end), Component::Kernel, SUBMIT, || {
         let (of, from, to) = patched;
@@ -64,7 +64,7 @@ fn resources_resident(event: &Event, shadows: &Shadows) -> Verdict {
     };
     let Some(it) = shadows.memory(event.subject) else { return Verdict::NotApplicable };
     let placed = it.location.filter(|_| it.is_resident());
-    let right = placed.is_some_and(|it| (it.segment, it.address) == (segment.into(), address));
+    let right = placed.is_some_and(|segment_address| (segment_address.segment, segment_address.address) == (segment.into(), address));
     Verdict::holds_if(right, Component::Kernel, SUBMIT, || {
         let of = event.subject;
         match placed {
@@ -79,7 +79,7 @@ fn resources_resident(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn not_locked_outside_aperture(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(it) = shadows.memory(event.subject).filter(|it| it.locks > 0) else {
+    let Some(it) = shadows.memory(event.subject).filter(|memory| memory.locks > 0) else {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(it.requirements.mappable, Component::Kernel, RENDER, || {

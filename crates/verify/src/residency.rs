@@ -42,9 +42,9 @@ fn residency_counted(event: &Event, shadows: &Shadows) -> Verdict {
             const FINE: [&str; 5] =
                 ["the call failed", "the CPU locks it", "it ends", "the power goes", LOST];
             let by_will = FINE.contains(&&**why);
-            let it = shadows.allocation(event.subject).filter(|_| !by_will).map(|it| &it.memory);
+            let it = shadows.allocation(event.subject).filter(|_| !by_will).map(|allocation| &allocation.memory);
             let Some(it) = it else { return Verdict::NotApplicable };
-            let offered = it.offer.is_some_and(|it| it.ready);
+            let offered = it.offer.is_some_and(|offer| offer.ready);
             Verdict::holds_if(it.resident_devices == 0 || offered, Component::Kernel, EVICT, || {
                 format!(
                     "{} leaves its segment ({why}), and {} devices list it as what must be resident",
@@ -95,7 +95,7 @@ fn pending_or_resident(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn must_succeed_or_device_error(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(it) = shadows.device(event.subject).filter(|it| it.failed) else {
+    let Some(it) = shadows.device(event.subject).filter(|device| device.failed) else {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(it.lost, Component::Kernel, MAKE_RESIDENT, || {
@@ -107,7 +107,7 @@ fn must_succeed_or_device_error(event: &Event, shadows: &Shadows) -> Verdict {
 fn evict_if_necessary_last(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::MemoryEvicted { why, .. } = &event.kind else { return Verdict::NotApplicable };
     let it = shadows.allocation(event.subject).filter(|_| why == "its client evicted it");
-    let Some(it) = it.map(|it| &it.memory) else { return Verdict::NotApplicable };
+    let Some(it) = it.map(|allocation| &allocation.memory) else { return Verdict::NotApplicable };
     Verdict::holds_if(!it.evict_if_necessary, Component::Kernel, EVICT, || {
         format!(
             "{} leaves at once, but the call that let go of it last would leave it until its \
@@ -121,9 +121,9 @@ fn not_written(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::MemoryEvicted { discard, why, .. } = &event.kind else {
         return Verdict::NotApplicable;
     };
-    let it = shadows.allocation(event.subject).map(|it| &it.memory);
+    let it = shadows.allocation(event.subject).map(|allocation| &allocation.memory);
     // What is mapped has its bytes in the system's memory: it is unmapped, not copied.
-    let copies = |it: &&Memory| it.not_written && !it.written && it.backed && !it.mapped;
+    let copies = |memory: &&Memory| memory.not_written && !memory.written && memory.backed && !memory.mapped;
     let Some(it) = it.filter(copies).filter(|_| why != "the call failed") else {
         return Verdict::NotApplicable;
     };
@@ -152,7 +152,7 @@ fn offered_after_work(event: &Event, shadows: &Shadows) -> Verdict {
         }
         EventKind::MemoryEvicted { why, .. } if why == "it was offered" => {
             let Some(it) = shadows.allocation(event.subject) else { return Verdict::NotApplicable };
-            let ready = it.memory.offer.is_some_and(|it| it.ready);
+            let ready = it.memory.offer.is_some_and(|offer| offer.ready);
             Verdict::holds_if(ready, Component::Kernel, OFFER, || {
                 format!("{} is thrown away, but no offer of it is in force", event.subject)
             })
@@ -187,7 +187,7 @@ fn reclaimed_comes_back(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(it) = memory.filter(|memory| memory.resident_devices > 0) else {
         return Verdict::NotApplicable;
     };
-    let place = it.location.map(|it| it.segment);
+    let place = it.location.map(|segment_address| segment_address.segment);
     let comes = place.is_some() && place != it.segment;
     Verdict::holds_if(!comes || value > 0, Component::Kernel, "D3DKMTReclaimAllocations2", || {
         format!(

@@ -34,14 +34,14 @@ fn members_destroyed_with_resource(event: &Event, shadows: &Shadows) -> Verdict 
 fn after_work(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(view) = shadows.view(event.subject) else { return Verdict::NotApplicable };
     let Some(device) = shadows.device(view.device) else { return Verdict::NotApplicable };
-    let Some(asked) = view.request.filter(|it| !it.assume_not_in_use) else {
+    let Some(asked) = view.request.filter(|request| !request.assume_not_in_use) else {
         return Verdict::NotApplicable;
     };
-    let first = device.packets.front().filter(|it| it.queued < asked.seq);
+    let first = device.packets.front().filter(|packet| packet.queued < asked.seq);
     Verdict::holds_if(first.is_none(), Component::Kernel, DESTROY, || {
-        let behind = device.packets.iter().take_while(|it| it.queued < asked.seq).count();
+        let behind = device.packets.iter().take_while(|packet| packet.queued < asked.seq).count();
         let fence = first
-            .map_or(String::new(), |it| format!(", first packet {} of {}", it.packet, it.context));
+            .map_or(String::new(), |packet| format!(", first packet {} of {}", packet.packet, packet.context));
         format!(
             "{} became idle, but {behind} packets that {} had queued before its end was asked \
              for are not done{fence}",
@@ -100,7 +100,7 @@ fn handle_dead_on_return(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(view.stage == ViewStage::Live, Component::Kernel, DESTROY, || {
-        let before = view.retirement.map_or("before".into(), |it| format!("by {it}"));
+        let before = view.retirement.map_or("before".into(), |serial| format!("by {serial}"));
         format!("{retirement} closed the name of {}, but that was closed {before}", event.subject)
     })
 }
@@ -119,8 +119,8 @@ fn no_flags_in_version_1(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     let process = shadows.device(device).and_then(|device| device.process);
-    let entered = shadows.process(process).and_then(|it| it.call(event.thread));
-    if entered.is_none_or(|it| it.name != DESTROY_1) {
+    let entered = shadows.process(process).and_then(|process| process.call(event.thread));
+    if entered.is_none_or(|client_call| client_call.name != DESTROY_1) {
         return Verdict::NotApplicable;
     }
     Verdict::holds_if(!assume && !sync, Component::Kernel, DESTROY_1, || {

@@ -87,7 +87,7 @@ fn loss_reason_stable(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn no_fixed_limit(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::Leave { call, status } = &event.kind else { return Verdict::NotApplicable };
-    let entered = shadows.process(event.subject).and_then(|it| it.call(event.thread));
+    let entered = shadows.process(event.subject).and_then(|process| process.call(event.thread));
     let Some(entered) = entered.filter(|_| ENDLESS.contains(&&**call)) else {
         return Verdict::NotApplicable;
     };

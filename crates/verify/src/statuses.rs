@@ -104,7 +104,7 @@ pub(crate) const STATUS_BUG_CHECKS: &[StatusBugCheck] = &[
 
 /// The same in words. `None`: not known.
 pub(crate) fn bug_check_of(ddi: &str) -> Option<String> {
-    let stop = STATUS_BUG_CHECKS.iter().find(|it| it.ddi == ddi)?;
+    let stop = STATUS_BUG_CHECKS.iter().find(|status_bug_check| status_bug_check.ddi == ddi)?;
     Some(format!("stops with bug check 0x{:X} (0x{:X})", stop.code, stop.parameter))
 }
 

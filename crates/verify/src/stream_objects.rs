@@ -34,9 +34,9 @@ pub(crate) static RULES: &[Rule] = &[
 
 fn bag_emptied_on_close(event: &Event, shadows: &Shadows) -> Verdict {
     let bagged = match event.subject.kind {
-        Kind::Pin => shadows.stream_pin(event.subject).map(|it| it.bagged),
-        Kind::Filter => shadows.stream_filter(event.subject).map(|it| it.bagged),
-        _ => shadows.stream_device(event.subject).map(|it| it.bagged),
+        Kind::Pin => shadows.stream_pin(event.subject).map(|stream_pin| stream_pin.bagged),
+        Kind::Filter => shadows.stream_filter(event.subject).map(|stream_filter| stream_filter.bagged),
+        _ => shadows.stream_device(event.subject).map(|stream_device| stream_device.bagged),
     };
     let Some(bagged) = bagged else { return Verdict::NotApplicable };
     Verdict::holds_if(bagged == 0, Component::Kernel, "KsAddItemToObjectBag", || {
@@ -46,7 +46,7 @@ fn bag_emptied_on_close(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn device_started(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::FilterCreated { device, .. } = event.kind else { return Verdict::NotApplicable };
-    let started = shadows.stream_device(device).is_some_and(|it| it.started);
+    let started = shadows.stream_device(device).is_some_and(|stream_device| stream_device.started);
     Verdict::holds_if(started, Component::Kernel, "AVStrMiniFilterCreate", || {
         format!("{} was opened, and its device is not started", event.subject)
     })
@@ -54,8 +54,8 @@ fn device_started(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn children_first(event: &Event, shadows: &Shadows) -> Verdict {
     let left = match event.subject.kind {
-        Kind::Filter => shadows.stream_filter(event.subject).map(|it| it.pins.values().sum()),
-        _ => shadows.stream_device(event.subject).map(|it| it.filters),
+        Kind::Filter => shadows.stream_filter(event.subject).map(|stream_filter| stream_filter.pins.values().sum()),
+        _ => shadows.stream_device(event.subject).map(|stream_device| stream_device.filters),
     };
     let Some(left) = left else { return Verdict::NotApplicable };
     Verdict::holds_if(left == 0, Component::Kernel, "AVStrMiniFilterClose", || {
@@ -86,7 +86,7 @@ fn under_control_mutex(event: &Event, handles: &[&str]) -> Verdict {
     if !handles.contains(&&**name) {
         return Verdict::NotApplicable;
     }
-    let held = locks.split('+').any(|it| it == "control");
+    let held = locks.split('+').any(|text| text == "control");
     Verdict::holds_if(*level == Irql::Passive && held, Component::Kernel, name.clone(), || {
         format!(
             "{name} for {about} was called at {level} level with {locks} of the mutexes: passive \
@@ -126,7 +126,7 @@ fn pin_instance_limits(event: &Event, shadows: &Shadows) -> Verdict {
         }
         EventKind::PinStateRequested { .. } => {
             let there: u32 = filter.pins.values().sum();
-            let first = shadows.stream_pin(event.subject).is_some_and(|it| it.state == 0);
+            let first = shadows.stream_pin(event.subject).is_some_and(|stream_pin| stream_pin.state == 0);
             if !first {
                 return Verdict::NotApplicable;
             }
@@ -164,7 +164,7 @@ fn processing_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
     let asked = if dispatch { Irql::Dispatch } else { Irql::Passive };
     let kept = *level == asked && processing.is_none() && !early;
     Verdict::holds_if(kept, Component::Kernel, name.clone(), || {
-        let twice = processing.map(|it| format!(", inside {it}")).unwrap_or_default();
+        let twice = processing.map(|serial| format!(", inside {serial}")).unwrap_or_default();
         let early = if early { ", below its least state" } else { "" };
         format!("{about} was processed at {level} level, where {asked} was asked for{twice}{early}")
     })
@@ -174,7 +174,7 @@ fn state_changes_in_steps(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::PinStateRequested { from, to } = &event.kind else {
         return Verdict::NotApplicable;
     };
-    let Some(_) = shadows.stream_pin(event.subject).filter(|it| it.standard) else {
+    let Some(_) = shadows.stream_pin(event.subject).filter(|stream_pin| stream_pin.standard) else {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(rank(from).abs_diff(rank(to)) <= 1, Component::Kernel, STATE, || {

@@ -75,7 +75,7 @@ fn cpu_signal_visible(event: &Event, shadows: &Shadows) -> Verdict {
 fn wait_satisfied(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(it) = shadows.gpu_wait(event.subject) else { return Verdict::NotApplicable };
     Verdict::holds_if(it.is_satisfied(), Component::Kernel, WAIT, || {
-        let unmet = it.points.iter().find(|it| !it.2);
+        let unmet = it.points.iter().find(|entry| !entry.2);
         let unmet = unmet.map_or_else(String::new, |(of, value, _)| {
             format!(", which needs {of} to have {value}")
         });
@@ -86,7 +86,7 @@ fn wait_satisfied(event: &Event, shadows: &Shadows) -> Verdict {
 fn waiter_matches_kind(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.kind {
         EventKind::GpuWaitSatisfied {} => {
-            let Some(it) = shadows.gpu_wait(event.subject).filter(|it| it.waiter_kind == "event")
+            let Some(it) = shadows.gpu_wait(event.subject).filter(|gpu_wait| gpu_wait.waiter_kind == "event")
             else {
                 return Verdict::NotApplicable;
             };
@@ -95,8 +95,8 @@ fn waiter_matches_kind(event: &Event, shadows: &Shadows) -> Verdict {
             })
         }
         EventKind::Leave { status, .. } => {
-            let call = shadows.process(event.subject).and_then(|it| it.call(event.thread));
-            let Some(call) = call.filter(|it| it.name == WAIT && status.0 == 0) else {
+            let call = shadows.process(event.subject).and_then(|process| process.call(event.thread));
+            let Some(call) = call.filter(|client_call| client_call.name == WAIT && status.0 == 0) else {
                 return Verdict::NotApplicable;
             };
             Verdict::holds_if(call.gpu_wait.is_none(), Component::Kernel, WAIT, || {
@@ -114,10 +114,10 @@ fn packet_after_wait(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     // What a node gave back comes before the wait.
-    let behind = it.gpu_wait.filter(|it| *packet > it.1);
+    let behind = it.gpu_wait.filter(|pair| *packet > pair.1);
     let place = "D3DKMTWaitForSynchronizationObjectFromGpu";
     Verdict::holds_if(behind.is_none(), Component::Kernel, place, || {
-        let wait = behind.map(|it| it.0.to_string()).unwrap_or_default();
+        let wait = behind.map(|pair| pair.0.to_string()).unwrap_or_default();
         let context = event.subject;
         format!("packet {packet} of {context} was submitted, behind {wait} that is not satisfied")
     })
@@ -132,9 +132,9 @@ fn broadcast_complete(event: &Event, shadows: &Shadows) -> Verdict {
     if by != "broadcast" {
         return Verdict::NotApplicable;
     }
-    let all = it.broadcasts.iter().any(|it| it.1 == 0);
+    let all = it.broadcasts.iter().any(|pair| pair.1 == 0);
     Verdict::holds_if(all, Component::Kernel, "D3DKMTSignalSynchronizationObjectFromGpu2", || {
-        let left = it.broadcasts.first().map_or(0, |it| it.1);
+        let left = it.broadcasts.first().map_or(0, |pair| pair.1);
         format!("{} is signalled, and {left} contexts have not come to it", event.subject)
     })
 }
@@ -161,7 +161,7 @@ fn open_returns_reference(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(it.global == Some(*global), Component::Kernel, OPEN, || {
-        let own = it.global.map_or_else(|| "none".to_owned(), |it| it.to_string());
+        let own = it.global.map_or_else(|| "none".to_owned(), |value| value.to_string());
         format!("{} was opened by {global}, and its global handle is {own}", event.subject)
     })
 }

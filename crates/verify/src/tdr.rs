@@ -58,7 +58,7 @@ fn call_succeeds(event: &Event, ddi: &'static str) -> Verdict {
 fn preempted_paging_first(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.kind {
         EventKind::PagingSubmitted { fence, .. } => {
-            let Some(first) = shadows.node(event.subject).and_then(|it| it.pages.returned.front())
+            let Some(first) = shadows.node(event.subject).and_then(|node| node.pages.returned.front())
             else {
                 return Verdict::NotApplicable;
             };
@@ -71,7 +71,7 @@ fn preempted_paging_first(event: &Event, shadows: &Shadows) -> Verdict {
             })
         }
         EventKind::DdiCall { name, adapter, .. } if name == ddi::SUBMIT => {
-            let overtaken = shadows.adapter(adapter).and_then(|it| it.recovery.overtaken);
+            let overtaken = shadows.adapter(adapter).and_then(|adapter| adapter.recovery.overtaken);
             let Some((node, fence)) = overtaken else { return Verdict::NotApplicable };
             let message = format!(
                 "{node} was given a packet with fence {fence} before the paging commands that it \
@@ -86,7 +86,7 @@ fn preempted_paging_first(event: &Event, shadows: &Shadows) -> Verdict {
 fn paging_has_no_context(event: &Event, _shadows: &Shadows) -> Verdict {
     let EventKind::DdiPages { context } = event.kind else { return Verdict::NotApplicable };
     Verdict::holds_if(context.is_none(), Component::Kernel, ddi::SUBMIT, || {
-        let context = context.map_or(String::new(), |it| it.to_string());
+        let context = context.map_or(String::new(), |subject| subject.to_string());
         format!("paging commands were submitted for {context}, but they are no application's")
     })
 }
@@ -100,9 +100,9 @@ fn reset_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
     if ALLOWED_DURING_RESET.contains(&&**name) {
         return Verdict::NotApplicable;
     }
-    let mut inside = it.active_calls.iter().filter(|it| !ALLOWED_DURING_RESET.contains(&&*it.name));
+    let mut inside = it.active_calls.iter().filter(|active_call| !ALLOWED_DURING_RESET.contains(&&*active_call.name));
     let other =
-        if reset_times(name) { inside.next() } else { inside.find(|it| reset_times(&it.name)) };
+        if reset_times(name) { inside.next() } else { inside.find(|active_call| reset_times(&active_call.name)) };
     match other {
         None if !reset_times(name) => Verdict::NotApplicable,
         None => Verdict::Holds,
@@ -122,7 +122,7 @@ fn evictions_after_reset(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::PagingDropped { operation, of, bytes } = &event.kind else {
         return Verdict::NotApplicable;
     };
-    let resetting = shadows.adapter(event.subject).is_some_and(|it| it.recovery.resetting);
+    let resetting = shadows.adapter(event.subject).is_some_and(|adapter| adapter.recovery.resetting);
     let right = *bytes == 0 && ["transfer", "unmap-aperture"].contains(&&**operation);
     Verdict::holds_if(resetting && right, Component::Kernel, "DxgkDdiBuildPagingBuffer", || {
         let when = if resetting { "after" } else { "without" };
@@ -136,11 +136,11 @@ fn evictions_after_reset(event: &Event, shadows: &Shadows) -> Verdict {
 fn engine_reset_followed_up(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.kind {
         EventKind::AdapterReset { .. } => {
-            let must = shadows.adapter(event.subject).and_then(|it| it.recovery.must_reset);
+            let must = shadows.adapter(event.subject).and_then(|adapter| adapter.recovery.must_reset);
             must.map_or(Verdict::NotApplicable, |_| Verdict::Holds)
         }
         EventKind::DdiCall { name, adapter, .. } if name == ddi::SUBMIT || name == PAGE => {
-            let must = shadows.adapter(adapter).and_then(|it| it.recovery.must_reset);
+            let must = shadows.adapter(adapter).and_then(|adapter| adapter.recovery.must_reset);
             let Some(why) = must else { return Verdict::NotApplicable };
             let message =
                 format!("{adapter} was given work, but {why}, so all of it is reset first");
@@ -176,7 +176,7 @@ fn reset_limit(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn owners_enter_error(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(it) = shadows.device(event.subject).filter(|it| it.hit) else {
+    let Some(it) = shadows.device(event.subject).filter(|device| device.hit) else {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(it.lost, Component::Kernel, RESET_ENGINE, || {
@@ -223,7 +223,7 @@ mod tests {
             let call = call(count, super::RESET) + &back(count, super::RESET, "ok");
             format!("adapter:1 adapter.reset now={now} count={count}\n{call}")
         };
-        let five: String = (1..=5).map(|it| reset(it.into(), it)).collect();
+        let five: String = (1..=5).map(|number| reset(number.into(), number)).collect();
         assert!(messages(id, &(call(9, "DxgkDdiEscape") + &five)).is_empty());
         let six = call(9, "DxgkDdiEscape") + &five + &reset(6, 6);
         assert_eq!(messages(id, &six).len(), 1);

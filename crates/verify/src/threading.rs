@@ -22,8 +22,8 @@ fn level_three_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
     };
     // Interrupts and their DPCs are excluded by nobody.
     let three = |class: &str| class == "three";
-    let inside = shadows.adapter(adapter).map_or(&[][..], |it| &it.active_calls);
-    if class == "none" || !(three(class) || inside.iter().any(|it| three(&it.threading_level))) {
+    let inside = shadows.adapter(adapter).map_or(&[][..], |adapter| &adapter.active_calls);
+    if class == "none" || !(three(class) || inside.iter().any(|active_call| three(&active_call.threading_level))) {
         return Verdict::NotApplicable;
     }
     let like = |other: &ActiveCall| {
@@ -38,8 +38,8 @@ fn level_two_exclusive_and_idle(event: &Event, shadows: &Shadows) -> Verdict {
     };
     let two = |class: &str| class == "two";
     let (inside, flying) =
-        shadows.adapter(adapter).map_or((&[][..], 0), |it| (&it.active_calls[..], it.in_flight));
-    if class == "none" || !(two(class) || inside.iter().any(|it| two(&it.threading_level))) {
+        shadows.adapter(adapter).map_or((&[][..], 0), |adapter| (&adapter.active_calls[..], adapter.in_flight));
+    if class == "none" || !(two(class) || inside.iter().any(|active_call| two(&active_call.threading_level))) {
         return Verdict::NotApplicable;
     }
     if two(class) && flying > 0 {
@@ -88,7 +88,7 @@ fn one_call_per_process(event: &Event, shadows: &Shadows) -> Verdict {
     else {
         return Verdict::NotApplicable;
     };
-    if class == "none" || shadows.adapter(adapter).is_none_or(|it| it.generation != 1) {
+    if class == "none" || shadows.adapter(adapter).is_none_or(|adapter| adapter.generation != 1) {
         return Verdict::NotApplicable;
     }
     let same = |other: &ActiveCall| {
@@ -107,7 +107,7 @@ fn no_other_call(
     let EventKind::DdiCall { name, adapter, .. } = &event.kind else {
         return Verdict::NotApplicable;
     };
-    let inside = shadows.adapter(adapter).map_or(&[][..], |it| &it.active_calls);
+    let inside = shadows.adapter(adapter).map_or(&[][..], |adapter| &adapter.active_calls);
     let other = inside.iter().find(|other| other.thread != event.thread && like(other));
     match other {
         None => Verdict::Holds,

@@ -204,8 +204,8 @@ impl FindingList {
             argument: argument,
             message,
             windows: windows.unwrap_or_else(|| "not known".into()),
-            basis: entry.map_or("ours", |it| &it.basis),
-            source: entry.map_or("ours", |it| &it.source),
+            basis: entry.map_or("ours", |entry| &entry.basis),
+            source: entry.map_or("ours", |entry| &entry.source),
             events: events(),
             count: 1,
         });

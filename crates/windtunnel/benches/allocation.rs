@@ -8,7 +8,7 @@ use std::process::ExitCode;
 static ALLOCATOR: cost::CountingAllocator = cost::CountingAllocator;
 
 fn main() -> ExitCode {
-    let asked = |flag: &str| std::env::args().any(|it| it == flag);
+    let asked = |flag: &str| std::env::args().any(|text| text == flag);
     let extent = match (asked("--quick"), asked("--full")) {
         (true, _) => BenchSize::quick(),
         (_, true) => BenchSize::full(),

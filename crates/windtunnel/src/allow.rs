@@ -65,7 +65,7 @@ impl AllowList {
     /// Reads the text of an allow file.
     pub fn read(text: &str) -> Result<Self, AllowFileError> {
         let file: File = toml::from_str(text).map_err(|why| {
-            let line = line_of(text, why.span().map_or(0, |it| it.start));
+            let line = line_of(text, why.span().map_or(0, |range| range.start));
             let expected = "expected [[allow]] with rule, where and reason";
             AllowFileError { line, reason: format!("{}; {expected}", why.message().trim()) }
         })?;
@@ -80,26 +80,26 @@ impl AllowList {
 
     /// The reason a finding is allowed for, if it is.
     pub fn reason(&self, driver: &str, scenario: &str, finding: &Finding) -> Option<&str> {
-        let names = |it: &&AllowedEntry| it.matches(driver, scenario, finding);
-        self.entries.iter().find(names).map(|it| it.reason.as_str())
+        let names = |allowed_entry: &&AllowedEntry| allowed_entry.matches(driver, scenario, finding);
+        self.entries.iter().find(names).map(|allowed_entry| allowed_entry.reason.as_str())
     }
 
     /// The entries that are about what was flown, and did not occur.
     pub fn unused<'a>(&'a self, report: &'a CheckReport) -> impl Iterator<Item = &'a AllowedEntry> {
         let driver = report.driver;
-        let about = move |it: &&AllowedEntry| {
+        let about = move |allowed_entry: &&AllowedEntry| {
             let flight_result =
-                |name: &String| report.scenarios.iter().any(|it| it.scenario == *name);
-            it.driver.as_ref().is_none_or(|it| it == driver)
-                && it.scenario.as_ref().is_none_or(flight_result)
+                |name: &String| report.scenarios.iter().any(|scenario_report| scenario_report.scenario == *name);
+            allowed_entry.driver.as_ref().is_none_or(|text| text == driver)
+                && allowed_entry.scenario.as_ref().is_none_or(flight_result)
         };
-        let occurs = move |it: &AllowedEntry| {
+        let occurs = move |allowed_entry: &AllowedEntry| {
             report.scenarios.iter().any(|flight_result| {
-                let found = flight_result.allowed.iter().map(|it| &it.found.finding);
-                found.into_iter().any(|found| it.matches(driver, flight_result.scenario, found))
+                let found = flight_result.allowed.iter().map(|allowed_finding| &allowed_finding.found.finding);
+                found.into_iter().any(|found| allowed_entry.matches(driver, flight_result.scenario, found))
             })
         };
-        self.entries.iter().filter(about).filter(move |it| !occurs(it))
+        self.entries.iter().filter(about).filter(move |allowed_entry| !occurs(allowed_entry))
     }
 }
 
@@ -107,7 +107,7 @@ impl AllowedEntry {
     fn read(raw: RawEntry, line: usize) -> Result<Self, String> {
         let RawEntry { rule, r#where: place, reason, driver, scenario } = raw;
         let needed = |it: Option<String>, what: &str| {
-            let it = it.filter(|it| !it.trim().is_empty());
+            let it = it.filter(|text| !text.trim().is_empty());
             it.ok_or_else(|| format!("this [[allow]] has no {what}"))
         };
         let rule = needed(rule, "rule; expected rule = \"...\", the id of a rule")?;
@@ -116,7 +116,7 @@ impl AllowedEntry {
         }
         let place = needed(place, "where; expected where = \"...\", as the report says it")?;
         let reason = needed(reason, "reason; expected reason = \"...\", a sentence")?;
-        if let Some(it) = scenario.as_ref().filter(|it| crate::find_scenario(it).is_none()) {
+        if let Some(it) = scenario.as_ref().filter(|text| crate::find_scenario(text).is_none()) {
             return Err(format!("there is no scenario '{it}'; expected the name of one"));
         }
         Ok(Self { rule, place, reason, driver, scenario, line })
@@ -125,24 +125,24 @@ impl AllowedEntry {
     fn matches(&self, driver: &str, scenario: &str, finding: &Finding) -> bool {
         self.rule == finding.rule.name()
             && self.place == finding.argument
-            && self.driver.as_ref().is_none_or(|it| it == driver)
-            && self.scenario.as_ref().is_none_or(|it| it == scenario)
+            && self.driver.as_ref().is_none_or(|text| text == driver)
+            && self.scenario.as_ref().is_none_or(|text| text == scenario)
     }
 }
 
 /// The line of a place in a text, from one.
 fn line_of(text: &str, at: usize) -> usize {
-    text.as_bytes().iter().take(at).filter(|it| **it == b'\n').count() + 1
+    text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1
 }
 
 /// An allow file for everything a run found, sorted. What was allowed keeps its reason.
 pub fn baseline(report: &CheckReport) -> String {
     let new = format!("baseline of {}: to be explained", report.driver);
-    let key = |it: &ReportedFinding| (it.finding.rule.name(), it.finding.argument.clone());
+    let key = |reported_finding: &ReportedFinding| (reported_finding.finding.rule.name(), reported_finding.finding.argument.clone());
     let mut reasons: BTreeMap<(&str, String), String> = BTreeMap::new();
     for flight_result in &report.scenarios {
-        let found = flight_result.findings.iter().map(|it| (key(it), &new));
-        let allowed = flight_result.allowed.iter().map(|it| (key(&it.found), &it.reason));
+        let found = flight_result.findings.iter().map(|reported_finding| (key(reported_finding), &new));
+        let allowed = flight_result.allowed.iter().map(|allowed_finding| (key(&allowed_finding.found), &allowed_finding.reason));
         for (key, reason) in allowed.chain(found) {
             reasons.entry(key).or_insert_with(|| reason.clone());
         }
@@ -151,7 +151,7 @@ pub fn baseline(report: &CheckReport) -> String {
         "# Findings that are known and allowed: 'windtunnel check --allow FILE' lists them apart.\n",
     );
     for ((rule, place), reason) in reasons {
-        let quoted = |it: &str| toml::Value::from(it).to_string();
+        let quoted = |text: &str| toml::Value::from(text).to_string();
         // To a String: it cannot fail.
         let _ = write!(
             text,

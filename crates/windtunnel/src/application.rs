@@ -39,7 +39,7 @@ impl Application {
         let kernel = *adapters.first().ok_or(ScenarioStopped("an adapter".to_owned()))?;
         let adapter = runtime.open(client, kernel, umd);
         let adapter =
-            adapter.map_err(|it| ScenarioStopped(format!("OpenAdapter: {}", it.reason)))?;
+            adapter.map_err(|error| ScenarioStopped(format!("OpenAdapter: {}", error.reason)))?;
         let device = expect_ok("pfnCreateDevice", adapter.create_device(at))?;
         Ok(Self { adapter, device, kernel })
     }
@@ -127,7 +127,7 @@ impl Application {
         value: u8,
     ) -> Result<(), ScenarioStopped> {
         let bytes = self.read_surface(at, surface)?;
-        match bytes.iter().position(|it| *it != value) {
+        match bytes.iter().position(|byte| *byte != value) {
             None => Ok(()),
             Some(place) => Err(ScenarioStopped(format!(
                 "byte {place} of surface {} to be {value:#04x}; it is {:#04x}",
@@ -147,7 +147,7 @@ impl Application {
         let umd = testbed.umd.clone().ok_or(ScenarioStopped("a user-mode driver".to_owned()))?;
         let adapter = testbed.runtime.open(self.adapter.client(), self.kernel, &umd);
         let adapter =
-            adapter.map_err(|it| ScenarioStopped(format!("OpenAdapter: {}", it.reason)))?;
+            adapter.map_err(|error| ScenarioStopped(format!("OpenAdapter: {}", error.reason)))?;
         let device = expect_ok("pfnCreateDevice", adapter.create_device(testbed.at))?;
         Ok(Self { adapter, device, kernel: self.kernel })
     }

@@ -113,28 +113,28 @@ impl CheckPlan<'_> {
 impl CheckReport {
     /// How many findings of a severity are not allowed.
     pub fn count(&self, severity: Severity) -> usize {
-        self.scenarios.iter().map(|it| it.count(severity)).sum()
+        self.scenarios.iter().map(|scenario_report| scenario_report.count(severity)).sum()
     }
 
     /// How many things were alive at the ends.
     pub fn live_count(&self) -> usize {
-        self.scenarios.iter().map(|it| it.live.count()).sum()
+        self.scenarios.iter().map(|scenario_report| scenario_report.live.count()).sum()
     }
 
     /// How many findings are allowed.
     pub fn allowed_count(&self) -> usize {
-        self.scenarios.iter().map(|it| it.allowed.len()).sum()
+        self.scenarios.iter().map(|scenario_report| scenario_report.allowed.len()).sum()
     }
 
     /// How many scenarios were told to their end, or found something.
     pub fn flown_count(&self) -> usize {
-        let flown = |it: &&ScenarioReport| it.outcome() != Outcome::NotFlown;
+        let flown = |scenario_report: &&ScenarioReport| scenario_report.outcome() != Outcome::NotFlown;
         self.scenarios.iter().filter(flown).count()
     }
 
     /// How many events there were.
     pub fn event_count(&self) -> usize {
-        self.scenarios.iter().map(|it| it.events).sum()
+        self.scenarios.iter().map(|scenario_report| scenario_report.events).sum()
     }
 
     /// How often each rule was judged.
@@ -149,28 +149,28 @@ impl CheckReport {
     /// The live rules that judged something.
     pub fn judged(&self) -> Vec<RuleId> {
         let tally = self.rule_counts();
-        RuleId::LIVE.iter().copied().filter(|it| tally.count_of(*it) > 0).collect()
+        RuleId::LIVE.iter().copied().filter(|rule_id| tally.count_of(*rule_id) > 0).collect()
     }
 
     /// The live rules for such drivers that judged nothing.
     pub fn not_judged(&self) -> Vec<RuleId> {
         let judged = self.judged();
-        let streams = |it: RuleId| it.name().starts_with("KS-");
-        let ours = |it: &RuleId| streams(*it) == self.streams && !judged.contains(it);
+        let streams = |rule_id: RuleId| rule_id.name().starts_with("KS-");
+        let ours = |rule_id: &RuleId| streams(*rule_id) == self.streams && !judged.contains(rule_id);
         RuleId::LIVE.iter().copied().filter(ours).collect()
     }
 
     /// The entries the driver offers, each with whether it was called.
     pub fn entries(&self) -> Vec<(&'static str, bool)> {
         let called: BTreeSet<&str> =
-            self.scenarios.iter().flat_map(|it| &it.called).map(String::as_str).collect();
-        let offered = self.scenarios.first().map(|it| it.implemented.clone()).unwrap_or_default();
-        offered.into_iter().map(|it| (it, called.contains(it))).collect()
+            self.scenarios.iter().flat_map(|scenario_report| &scenario_report.called).map(String::as_str).collect();
+        let offered = self.scenarios.first().map(|scenario_report| scenario_report.implemented.clone()).unwrap_or_default();
+        offered.into_iter().map(|text| (text, called.contains(text))).collect()
     }
 
     /// What was used and is not there.
     pub fn missing(&self) -> BTreeSet<&str> {
-        self.scenarios.iter().flat_map(|it| it.missing.keys()).map(String::as_str).collect()
+        self.scenarios.iter().flat_map(|scenario_report| scenario_report.missing.keys()).map(String::as_str).collect()
     }
 
     /// The exit code: 0 nothing wrong and something flown, 1 something wrong, 2 nothing flown.

@@ -22,7 +22,7 @@ impl Driver {
 
     /// The driver of that name.
     pub fn find(name: &str) -> Option<Driver> {
-        Self::all().find(|it| it.name() == name)
+        Self::all().find(|driver| driver.name() == name)
     }
 
     /// Its name.

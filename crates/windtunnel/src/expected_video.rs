@@ -45,13 +45,13 @@ impl ExpectedVideo {
         if let Some(reason) = self.pattern.then(|| pattern::wrong(bytes)).flatten() {
             return Err(format!("frames with the right pattern: {reason}"));
         }
-        let early = before.is_some_and(|it| match number {
-            Some(number) => time <= it.time || Some(number) <= it.number,
+        let early = before.is_some_and(|frame_position| match number {
+            Some(number) => time <= frame_position.time || Some(number) <= frame_position.number,
             // Pictures that took no time to make may have one time.
-            None => time < it.time,
+            None => time < frame_position.time,
         });
         if early {
-            let which = number.map_or("a picture".to_owned(), |it| format!("picture {it}"));
+            let which = number.map_or("a picture".to_owned(), |value| format!("picture {value}"));
             return Err(format!("frames that are later than those before: {which} is at {time}"));
         }
         Ok(FramePosition { time, number })

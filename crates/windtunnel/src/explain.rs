@@ -69,14 +69,14 @@ pub fn explain(text: &str) -> Result<Explanation, UnknownText> {
     if let Some((name, rules)) = verify::aliased(&wanted) {
         return Ok(Explanation::Alias(name, rules));
     }
-    if let Some(stop) = BUG_CHECKS.iter().find(|it| it.name == wanted) {
+    if let Some(stop) = BUG_CHECKS.iter().find(|bug_check| bug_check.name == wanted) {
         return Ok(Explanation::BugCheck(stop, None));
     }
-    let short = |it: &str| it == wanted || it.strip_prefix("STATUS_") == Some(&wanted);
-    if let Some((code, name)) = NAMES.iter().find(|it| short(it.1)) {
+    let short = |text: &str| text == wanted || text.strip_prefix("STATUS_") == Some(&wanted);
+    if let Some((code, name)) = NAMES.iter().find(|pair| short(pair.1)) {
         return Ok(Explanation::Status(Status { code: *code, name }));
     }
-    if let Some((code, name)) = hresult::NAMES.iter().find(|it| it.1 == wanted) {
+    if let Some((code, name)) = hresult::NAMES.iter().find(|pair| pair.1 == wanted) {
         return Ok(Explanation::Result(UserResult { code: *code, name }));
     }
     if let Some(point) = EntryPoint::find(&wanted) {
@@ -86,20 +86,20 @@ pub fn explain(text: &str) -> Result<Explanation, UnknownText> {
         return asked.find();
     }
     if wanted.contains('_') {
-        let results = hresult::NAMES.iter().map(|it| it.1);
-        let names = NAMES.iter().map(|it| it.1).chain(BUG_CHECKS.iter().map(|it| it.name));
+        let results = hresult::NAMES.iter().map(|pair| pair.1);
+        let names = NAMES.iter().map(|pair| pair.1).chain(BUG_CHECKS.iter().map(|bug_check| bug_check.name));
         return Err(UnknownText {
             kind: CODE_KIND,
             nearest: nearest_names(&wanted, names.chain(results)),
         });
     }
-    if ["PFN", "DXGK", "D3DKMT", "AVSTRMINI"].iter().any(|it| wanted.starts_with(it)) {
+    if ["PFN", "DXGK", "D3DKMT", "AVSTRMINI"].iter().any(|text| wanted.starts_with(text)) {
         let tables = support();
-        let names = tables.iter().flat_map(|it| &it.rows).map(|it| it.name);
+        let names = tables.iter().flat_map(|support_table| &support_table.rows).map(|row| row.name);
         return Err(UnknownText { kind: "entry point", nearest: nearest_names(&wanted, names) });
     }
-    let aliases = verify::ALIASES.iter().map(|it| it.0).filter(|_| wanted.starts_with("KS"));
-    let ids = catalogue().iter().map(|it| it.id.as_str()).chain(aliases);
+    let aliases = verify::ALIASES.iter().map(|pair| pair.0).filter(|_| wanted.starts_with("KS"));
+    let ids = catalogue().iter().map(|entry| entry.id.as_str()).chain(aliases);
     Err(UnknownText { kind: "rule", nearest: nearest_names(&wanted, ids) })
 }
 
@@ -128,7 +128,7 @@ struct NumberQuery {
 impl NumberQuery {
     /// Reads `0x119`, `0x119/2`, `bugcheck 0x119 (0x2)` or a decimal number, in capitals.
     fn read(text: &str) -> Option<Self> {
-        let rest = ["BUGCHECK", "BUG CHECK"].iter().find_map(|it| text.strip_prefix(it));
+        let rest = ["BUGCHECK", "BUG CHECK"].iter().find_map(|name| text.strip_prefix(name));
         let number = rest.unwrap_or(text).trim();
         let (code, parameter) = match number.split_once(['/', '(']) {
             Some((code, after)) => (code, Some(after.trim_end_matches(')'))),
@@ -153,14 +153,14 @@ impl NumberQuery {
         if let Some(stop) = bugcheck::find(self.code) {
             return Ok(Explanation::BugCheck(stop, self.parameter));
         }
-        let statuses = NAMES.iter().map(|it| (it.0.cast_unsigned(), it.1));
-        let results = hresult::NAMES.iter().map(|it| (it.0.cast_unsigned(), it.1));
+        let statuses = NAMES.iter().map(|pair| (pair.0.cast_unsigned(), pair.1));
+        let results = hresult::NAMES.iter().map(|pair| (pair.0.cast_unsigned(), pair.1));
         let statuses = statuses.chain(results).filter(|_| !self.bug_check_only);
-        let stops = BUG_CHECKS.iter().map(|it| (it.code, it.name));
+        let stops = BUG_CHECKS.iter().map(|bug_check| (bug_check.code, bug_check.name));
         let mut known: Vec<_> = statuses.chain(stops).collect();
-        known.sort_by_key(|it| it.0.abs_diff(self.code));
+        known.sort_by_key(|pair| pair.0.abs_diff(self.code));
         known.truncate(4);
-        let nearest = known.iter().map(|it| format!("{:#X} {}", it.0, it.1));
+        let nearest = known.iter().map(|pair| format!("{:#X} {}", pair.0, pair.1));
         let kind = if self.bug_check_only { "bug check" } else { CODE_KIND };
         Err(UnknownText { kind, nearest: nearest.collect() })
     }
@@ -197,35 +197,35 @@ impl Status {
 
     /// The entry points that answer it of themselves.
     pub fn returned_by(&self) -> Vec<&'static str> {
-        let answers = |it: &&thunk::EntryRow| self.code == 0 || it.statuses.contains(&self.code);
-        thunk::ENTRIES.iter().filter(answers).map(|it| it.name).collect()
+        let answers = |entry_row: &&thunk::EntryRow| self.code == 0 || entry_row.statuses.contains(&self.code);
+        thunk::ENTRIES.iter().filter(answers).map(|entry_row| entry_row.name).collect()
     }
 
     /// The entry points that pass it on from a driver that may answer it, with the DDI.
     pub fn passed_on_by(&self) -> Vec<(&'static str, &'static str)> {
         let legal = self.legal_for();
         let entries = thunk::ENTRIES.iter();
-        let each = entries.flat_map(|it| it.forwards_errors_of.iter().map(|ddi| (it.name, *ddi)));
+        let each = entries.flat_map(|entry_row| entry_row.forwards_errors_of.iter().map(|ddi| (entry_row.name, *ddi)));
         each.filter(|(_, ddi)| self.code != 0 && legal.contains(ddi)).collect()
     }
 
     /// The DDIs whose closed list of answers has it.
     pub fn legal_for(&self) -> Vec<&'static str> {
-        let has = |it: &&kernel::ddi::Line| {
-            self.code == 0 || legal_statuses(it.legal).is_some_and(|it| it.contains(&self.name))
+        let has = |line: &&kernel::ddi::Line| {
+            self.code == 0 || legal_statuses(line.legal).is_some_and(|texts| texts.contains(&self.name))
         };
-        TABLE.iter().filter(has).map(|it| it.name).collect()
+        TABLE.iter().filter(has).map(|line| line.name).collect()
     }
 
     /// The DDIs whose list of answers is open, so that it is not judged there.
     pub fn open_for(&self) -> Vec<&'static str> {
-        let open = |it: &&kernel::ddi::Line| self.code != 0 && matches!(it.legal, Legal::Any);
-        TABLE.iter().filter(open).map(|it| it.name).collect()
+        let open = |line: &&kernel::ddi::Line| self.code != 0 && matches!(line.legal, Legal::Any);
+        TABLE.iter().filter(open).map(|line| line.name).collect()
     }
 
     /// The rules that name it as what Windows answers to a breach.
     pub fn rules(&self) -> Vec<&'static Entry> {
-        catalogue().iter().filter(|it| it.mentions_status(self.name)).collect()
+        catalogue().iter().filter(|entry| entry.mentions_status(self.name)).collect()
     }
 }
 
@@ -237,33 +237,33 @@ impl UserResult {
 
     /// The statuses of the kernel that become it where a user-mode driver calls back.
     pub fn source_statuses(&self) -> Vec<&'static str> {
-        let becomes = |it: &&(NTSTATUS, &str)| {
-            let informs = self.code == 0 && it.0 != 0; // All of them: too many to say.
-            !informs && runtime::result_of(it.0) == self.code
+        let becomes = |pair: &&(NTSTATUS, &str)| {
+            let informs = self.code == 0 && pair.0 != 0; // All of them: too many to say.
+            !informs && runtime::result_of(pair.0) == self.code
         };
-        NAMES.iter().filter(becomes).map(|it| it.1).collect()
+        NAMES.iter().filter(becomes).map(|pair| pair.1).collect()
     }
 
     /// The rules that name it as what Windows answers to a breach.
     pub fn rules(&self) -> Vec<&'static Entry> {
-        catalogue().iter().filter(|it| it.mentions_result(self.name)).collect()
+        catalogue().iter().filter(|entry| entry.mentions_result(self.name)).collect()
     }
 }
 
 impl EntryPoint {
     /// The line of a name in capitals.
     fn find(wanted: &str) -> Option<Self> {
-        support().into_iter().find_map(|it| {
-            let row = it.rows.into_iter().find(|it| it.name.eq_ignore_ascii_case(wanted))?;
-            Some(Self { table: it.title, columns: it.columns, row })
+        support().into_iter().find_map(|support_table| {
+            let row = support_table.rows.into_iter().find(|row| row.name.eq_ignore_ascii_case(wanted))?;
+            Some(Self { table: support_table.title, columns: support_table.columns, row })
         })
     }
 
     /// The rules about it, and those that are judged there.
     pub fn rules(&self) -> Vec<&'static Entry> {
-        let place = self.columns.iter().position(|it| *it == "rules");
-        let judged = place.map_or(Vec::new(), |it| self.row.cells[it].words());
-        let of = |it: &&Entry| it.is_about(self.row.name) || judged.contains(&it.id.as_str());
+        let place = self.columns.iter().position(|text| *text == "rules");
+        let judged = place.map_or(Vec::new(), |index| self.row.cells[index].words());
+        let of = |entry: &&Entry| entry.is_about(self.row.name) || judged.contains(&entry.id.as_str());
         catalogue().iter().filter(of).collect()
     }
 }
@@ -272,9 +272,9 @@ impl EntryPoint {
 /// parameters that are known.
 pub fn bug_check_rules(stop: &BugCheck, parameter: Option<u32>) -> (Vec<BugCheckCause>, Vec<u32>) {
     let all = bugcheck::causes(stop.code);
-    let mut known: Vec<u32> = all.iter().filter_map(|it| it.parameter).collect();
+    let mut known: Vec<u32> = all.iter().filter_map(|bug_check_cause| bug_check_cause.parameter).collect();
     known.dedup();
-    let wanted = |it: &BugCheckCause| parameter.is_none() || it.parameter == parameter;
+    let wanted = |bug_check_cause: &BugCheckCause| parameter.is_none() || bug_check_cause.parameter == parameter;
     (all.into_iter().filter(wanted).collect(), known)
 }
 
@@ -340,7 +340,7 @@ mod tests {
         }
         let it = result("E_INVALIDARG");
         assert_eq!(it.source_statuses(), ["STATUS_INVALID_HANDLE", "STATUS_INVALID_PARAMETER"]);
-        assert!(it.rules().iter().any(|it| it.id == "UMD-DESTROY-008"));
+        assert!(it.rules().iter().any(|entry| entry.id == "UMD-DESTROY-008"));
         let point = |text| match explain(text) {
             Ok(Explanation::EntryPoint(it)) => it,
             _ => panic!("{text} is an entry point"),
@@ -353,7 +353,7 @@ mod tests {
             ("AVStrMiniDeleteAllocator", "KS-ALLOC-015"),
             ("KsStreamPointerDelete", "KS-PTR-003"),
         ] {
-            assert!(point(text).rules().iter().any(|it| it.id == rule), "{text}: {rule}");
+            assert!(point(text).rules().iter().any(|entry| entry.id == rule), "{text}: {rule}");
         }
         let why = explain("pfnDealocateCb").err().unwrap();
         assert_eq!((why.kind, why.nearest[0].as_str()), ("entry point", "pfnDeallocateCb"));
@@ -378,7 +378,7 @@ mod tests {
     fn every_status_of_the_catalogue_has_a_number() {
         for entry in catalogue() {
             for name in entry.statuses() {
-                assert!(NAMES.iter().any(|it| it.1 == name), "{}: {name}", entry.id);
+                assert!(NAMES.iter().any(|pair| pair.1 == name), "{}: {name}", entry.id);
             }
         }
     }

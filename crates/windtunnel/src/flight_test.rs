@@ -119,7 +119,7 @@ impl FlightResult {
     pub fn assert_finding(&self, rule: &str) {
         assert!(RuleId::find(rule).is_some(), "{rule} is not the name of a live rule");
         assert!(
-            self.findings.iter().any(|it| it.rule.name() == rule),
+            self.findings.iter().any(|finding| finding.rule.name() == rule),
             "{rule} was not found broken\n{}",
             self.report()
         );

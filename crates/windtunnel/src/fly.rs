@@ -76,7 +76,7 @@ impl Outcome {
 impl FlightResult {
     /// How many findings there are of a severity.
     pub fn count(&self, severity: Severity) -> usize {
-        self.findings.iter().filter(|it| it.severity == severity).count()
+        self.findings.iter().filter(|finding| finding.severity == severity).count()
     }
 }
 
@@ -178,7 +178,7 @@ pub(crate) fn fly_builtin_stream(
     on: impl Into<HostKind>,
 ) -> Result<FlightResult, HostError> {
     let (make, body) =
-        (|log: &_| driver.plug(log), |it: &mut StreamTestbed<'_>| scenario.run_stream(it));
+        (|log: &_| driver.plug(log), |stream_testbed: &mut StreamTestbed<'_>| scenario.run_stream(stream_testbed));
     fly_stream((make, ExpectedVideo::pattern()), scenario.name, on.into(), body)
 }
 
@@ -214,11 +214,11 @@ pub(crate) fn fly_stream(
 
 /// The entries that a streaming minidriver has, each once.
 fn minidriver_entries(it: &DeviceDescriptor) -> Vec<&'static str> {
-    let pins = || it.filters.iter().flat_map(|it| &it.pins);
+    let pins = || it.filters.iter().flat_map(|filter_descriptor| &filter_descriptor.pins);
     let mut all: Vec<Entry> = it.dispatch.clone();
-    all.extend(it.filters.iter().flat_map(|it| &it.dispatch));
-    all.extend(pins().flat_map(|it| &it.dispatch));
-    all.extend(pins().flat_map(|it| it.allocator.iter().flatten()));
+    all.extend(it.filters.iter().flat_map(|filter_descriptor| &filter_descriptor.dispatch));
+    all.extend(pins().flat_map(|pin_descriptor| &pin_descriptor.dispatch));
+    all.extend(pins().flat_map(|pin_descriptor| pin_descriptor.allocator.iter().flatten()));
     all.sort_unstable();
     all.dedup();
     all.into_iter().map(Entry::name).collect()
@@ -249,7 +249,7 @@ pub fn fly_with_umd(
     scenario: &'static Scenario,
     on: impl Into<HostKind>,
 ) -> Result<FlightResult, HostError> {
-    fly_body((make, umd), scenario.name, scenario.needs, on.into(), |it| scenario.run(it))
+    fly_body((make, umd), scenario.name, scenario.needs, on.into(), |testbed| scenario.run(testbed))
 }
 
 /// Flies a driver through any story: the one path of every flight.
@@ -268,8 +268,8 @@ pub(crate) fn fly_body(
     }
     let lacks: Vec<String> = needs
         .iter()
-        .filter(|it| !offered.contains(it))
-        .map(|it| format!("a driver with {it}"))
+        .filter(|text| !offered.contains(text))
+        .map(|text| format!("a driver with {text}"))
         .collect();
     let body = if lacks.is_empty() {
         on.fly(&log, |host, at| ScenarioRun::run(host, at, (&log, on), (setup, umd), body))?
@@ -374,7 +374,7 @@ fn verify_events(scenario: &'static str, log: &Log, body: ScenarioRun) -> Flight
     tally.add(verifier.rule_counts());
     rule_counts::add_to_file(&tally);
     let findings = verifier.findings().to_vec();
-    let outcome = if findings.iter().any(|it| it.severity > Severity::Note) {
+    let outcome = if findings.iter().any(|finding| finding.severity > Severity::Note) {
         Outcome::Findings
     } else if body.needs.is_empty() {
         Outcome::Clean

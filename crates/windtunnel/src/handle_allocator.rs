@@ -51,7 +51,7 @@ impl HandleAllocator {
     /// Ends words.
     pub fn free(&self, words: impl IntoIterator<Item = usize>) -> DriverResult<()> {
         let services = self.services()?;
-        words.into_iter().for_each(|it| services.pool().free(it, TAG));
+        words.into_iter().for_each(|index| services.pool().free(index, TAG));
         Ok(())
     }
 
@@ -63,7 +63,7 @@ impl HandleAllocator {
 fn allocate_blocks(pool: &dyn Pool, count: usize) -> DriverResult<IntoIter<usize>> {
     let blocks: Vec<usize> = (0..count).map_while(|_| pool.allocate_pool(SIZE, TAG)).collect();
     if blocks.len() < count {
-        blocks.into_iter().rev().for_each(|it| pool.free(it, TAG));
+        blocks.into_iter().rev().for_each(|index| pool.free(index, TAG));
         return Err(DriverError::NoMemory);
     }
     Ok(blocks.into_iter())

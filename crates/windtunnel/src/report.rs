@@ -9,7 +9,7 @@ use verify::Finding;
 impl ReportedFinding {
     /// A finding of a flight, with those of its events that led there.
     pub(crate) fn new(finding: Finding, seed: Option<u64>, events: &[Event]) -> Self {
-        let led = |it: &&Event| finding.events.contains(&it.seq);
+        let led = |event: &&Event| finding.events.contains(&event.seq);
         let trail = events.iter().filter(led).cloned().collect();
         Self { finding, seed, trail }
     }
@@ -18,7 +18,7 @@ impl ReportedFinding {
     pub fn text(&self, seeds: bool) -> String {
         let finding = &self.finding;
         let rule = finding.rule.name();
-        let says = verify::find(rule).map_or("not in the catalogue", |it| it.rule.as_str());
+        let says = verify::find(rule).map_or("not in the catalogue", |entry| entry.rule.as_str());
         let mut lines = vec![
             format!("  {}: {}{}", finding.severity.name(), finding.message, self.times()),
             format!("    who      {}, in {}", finding.component.name(), finding.argument),
@@ -27,11 +27,11 @@ impl ReportedFinding {
             format!("    Windows  {}", finding.windows),
         ];
         if seeds {
-            let seed = self.seed.map_or_else(|| "none".to_owned(), |it| it.to_string());
+            let seed = self.seed.map_or_else(|| "none".to_owned(), |value| value.to_string());
             lines.push(format!("    seed     {seed} is the first that shows it"));
         }
         lines.push("    events".to_owned());
-        lines.extend(self.trail.iter().map(|it| format!("      {it}")));
+        lines.extend(self.trail.iter().map(|event| format!("      {event}")));
         lines.push(String::new());
         lines.join("\n")
     }

@@ -15,12 +15,12 @@ const VARIABLE: &str = "WINDTUNNEL_TALLY";
 pub fn add_to_file(tally: &RuleCounts) {
     let Some(path) = std::env::var_os(VARIABLE) else { return };
     let mut lines = String::new();
-    for rule in RuleId::LIVE.iter().filter(|it| tally.count_of(**it) > 0) {
+    for rule in RuleId::LIVE.iter().filter(|rule_id| tally.count_of(**rule_id) > 0) {
         let _ = writeln!(lines, "{} {}", rule.name(), tally.count_of(*rule)); // To a String.
     }
     // One write of the whole text: flights of several tests append side by side.
     let file = OpenOptions::new().create(true).append(true).open(path);
-    if let Err(reason) = file.and_then(|mut it| it.write_all(lines.as_bytes())) {
+    if let Err(reason) = file.and_then(|mut file| file.write_all(lines.as_bytes())) {
         eprintln!("windtunnel: the tally file cannot be written: {reason}");
     }
 }

@@ -37,7 +37,7 @@ pub enum ScenarioBody {
 impl Scenario {
     /// A scenario of steps that were read. It is there until the process ends.
     pub fn of_steps(name: String, steps: Vec<Step>) -> &'static Self {
-        let works = |it: &Step| matches!(it, Step::OnDevice(_, Action::Fill(_)));
+        let works = |step: &Step| matches!(step, Step::OnDevice(_, Action::Fill(_)));
         let needs = if steps.iter().any(works) { WORK } else { &[] };
         let (name, about) = (String::leak(name), "steps of a file");
         let body = ScenarioBody::Steps(Vec::leak(steps));
@@ -46,7 +46,7 @@ impl Scenario {
 
     /// Whether it is told by an application that draws through a user-mode driver.
     pub fn needs_umd(&self) -> bool {
-        UMD.iter().any(|it| self.needs.contains(it))
+        UMD.iter().any(|text| self.needs.contains(text))
     }
 
     pub(crate) fn run(&self, testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
@@ -295,5 +295,5 @@ pub const ALL: &[&[Scenario]] = &[
 
 /// The scenario of that name.
 pub fn find(name: &str) -> Option<&'static Scenario> {
-    ALL.iter().copied().flatten().find(|it| it.name == name)
+    ALL.iter().copied().flatten().find(|scenario| scenario.name == name)
 }

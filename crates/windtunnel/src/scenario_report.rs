@@ -112,12 +112,12 @@ impl ScenarioReport {
 
     /// How it ended.
     pub fn outcome(&self) -> Outcome {
-        let weighs = |it: &ReportedFinding| it.finding.severity > Severity::Note;
+        let weighs = |reported_finding: &ReportedFinding| reported_finding.finding.severity > Severity::Note;
         if self.findings.iter().any(weighs) {
             Outcome::Findings
         } else if !self.needs.is_empty() {
             Outcome::NotFlown
-        } else if self.allowed.iter().any(|it| weighs(&it.found)) {
+        } else if self.allowed.iter().any(|allowed_finding| weighs(&allowed_finding.found)) {
             Outcome::Allowed
         } else {
             Outcome::Clean
@@ -126,6 +126,6 @@ impl ScenarioReport {
 
     /// How many findings of a severity are not allowed.
     pub fn count(&self, severity: Severity) -> usize {
-        self.findings.iter().filter(|it| it.finding.severity == severity).count()
+        self.findings.iter().filter(|reported_finding| reported_finding.finding.severity == severity).count()
     }
 }

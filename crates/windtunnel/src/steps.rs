@@ -136,7 +136,7 @@ pub fn read(text: &str) -> Result<Vec<Step>, StepError> {
         let words: Vec<&str> = message.split_whitespace().collect();
         let step =
             Step::parse(&words).ok_or_else(|| bad(format!("{EXPECTED}; found '{message}'")))?;
-        if let Some(name) = step.used_names().into_iter().find(|it| !known.contains(*it)) {
+        if let Some(name) = step.used_names().into_iter().find(|text| !known.contains(*text)) {
             return Err(bad(format!("expected a name that a line above gives; found '{name}'")));
         }
         if let Some(name) = step.defined_name()
@@ -201,7 +201,7 @@ impl Step {
 impl Action {
     fn parse(words: &[&str]) -> Option<Self> {
         let create = |home, name: &str, count: &str| {
-            let count = count.parse().ok().filter(|it| (1..=MAX_COUNT).contains(it))?;
+            let count = count.parse().ok().filter(|index| (1..=MAX_COUNT).contains(index))?;
             Some(Action::Create { home, name: parse_name(name)?, count })
         };
         match words {
@@ -220,7 +220,7 @@ impl Action {
                 let (rest, sync) = strip_flag(rest, "sync");
                 let (rest, assume) = strip_flag(rest, "assume");
                 let names: Vec<String> =
-                    rest.iter().map(|it| parse_name(it)).collect::<Option<_>>()?;
+                    rest.iter().map(|text| parse_name(text)).collect::<Option<_>>()?;
                 let what = match (*kind, names.as_slice()) {
                     ("resource", [name]) => DestroyTarget::Resource(name.clone()),
                     ("list", [_, ..]) => DestroyTarget::List(names),
@@ -249,8 +249,8 @@ fn parse_number(word: &str, letter: char) -> Option<u32> {
 
 /// A name: a letter, then letters and digits; not a flag.
 fn parse_name(word: &str) -> Option<String> {
-    let plain = word.chars().all(|it| it.is_ascii_alphanumeric())
-        && word.starts_with(|it: char| it.is_ascii_alphabetic());
+    let plain = word.chars().all(|character| character.is_ascii_alphanumeric())
+        && word.starts_with(|character: char| character.is_ascii_alphabetic());
     (plain && !["assume", "sync"].contains(&word)).then(|| word.to_owned())
 }
 
@@ -353,7 +353,7 @@ impl StepRunner {
             let mine = self.created.get(name).filter(|(owner, _)| *owner == place.process);
             mine.map(|(_, created)| created)
         };
-        let resource = |name| given(name).map(|it| it.resource).filter(|it| *it != 0);
+        let resource = |name| given(name).map(|created_allocation| created_allocation.resource).filter(|number| *number != 0);
         Some(match act {
             Action::Create { home, name, count } => {
                 let mut create = CreateAllocation::new(0, page_descriptions(*count));
@@ -371,7 +371,7 @@ impl StepRunner {
             Action::Open { shared, name } => {
                 // A global handle means the same in every process.
                 let global =
-                    self.created.get(shared).map(|(_, it)| it.global).filter(|it| *it != 0)?;
+                    self.created.get(shared).map(|(_, it)| it.global).filter(|number| *number != 0)?;
                 self.open(at, place, name, global)
             }
             Action::Destroy { what, assume, sync } => {
@@ -386,7 +386,7 @@ impl StepRunner {
                         let lists: Option<Vec<&CreatedAllocation>> =
                             names.iter().map(given).collect();
                         destroy.list =
-                            lists?.iter().flat_map(|it| &it.allocations).copied().collect();
+                            lists?.iter().flat_map(|created_allocation| &created_allocation.allocations).copied().collect();
                     }
                 }
                 self.device(at, place).and_then(|device| {

@@ -88,19 +88,19 @@ pub fn legal_statuses(legal: Legal) -> Option<Vec<&'static str>> {
     let Legal::Only(_) = legal else { return None };
     let may =
         |status: NTSTATUS| port::result_from_status(status).is_err_and(|why| legal.allows(why));
-    let known = abi::status::NAMES.iter().filter(|it| may(it.0));
-    Some(known.map(|it| it.1).collect())
+    let known = abi::status::NAMES.iter().filter(|pair| may(pair.0));
+    Some(known.map(|pair| pair.1).collect())
 }
 
 fn entries() -> SupportTable {
-    let named = |it: &NTSTATUS| abi::status::name(*it).unwrap_or("a status without a name");
-    let row = |it: &thunk::EntryRow| Row {
-        name: it.name,
-        state: it.support(),
+    let named = |value: &NTSTATUS| abi::status::name(*value).unwrap_or("a status without a name");
+    let row = |entry_row: &thunk::EntryRow| Row {
+        name: entry_row.name,
+        state: entry_row.support(),
         cells: vec![
-            Cell::Many(it.statuses.iter().map(named).collect()),
-            Cell::Many(it.forwards_errors_of.to_vec()),
-            Cell::Many(it.rules.iter().map(|it| it.name()).collect()),
+            Cell::Many(entry_row.statuses.iter().map(named).collect()),
+            Cell::Many(entry_row.forwards_errors_of.to_vec()),
+            Cell::Many(entry_row.rules.iter().map(|rule_id| rule_id.name()).collect()),
         ],
     };
     SupportTable {
@@ -114,13 +114,13 @@ fn entries() -> SupportTable {
 }
 
 fn ddis() -> SupportTable {
-    let row = |it: &kernel::ddi::Line| Row {
-        name: it.name,
-        state: it.state,
+    let row = |line: &kernel::ddi::Line| Row {
+        name: line.name,
+        state: line.state,
         cells: vec![
-            Cell::One(it.level.name()),
-            Cell::One(it.class.name()),
-            Cell::Many(legal_statuses(it.legal).unwrap_or_else(|| vec![ANY_FAILURE])),
+            Cell::One(line.level.name()),
+            Cell::One(line.class.name()),
+            Cell::Many(legal_statuses(line.legal).unwrap_or_else(|| vec![ANY_FAILURE])),
         ],
     };
     SupportTable {
@@ -135,7 +135,7 @@ fn ddis() -> SupportTable {
 
 fn uncalled() -> SupportTable {
     let row = |why, name| Row { name, state: Support::Missing(why), cells: Vec::new() };
-    let rows = port::UNCALLED.iter().flat_map(|(why, names)| names.iter().map(|it| row(*why, *it)));
+    let rows = port::UNCALLED.iter().flat_map(|(why, names)| names.iter().map(|text| row(*why, *text)));
     SupportTable {
         id: "uncalled",
         title: "DDIs that are not called yet",
@@ -147,7 +147,7 @@ fn uncalled() -> SupportTable {
 
 fn callbacks() -> SupportTable {
     let row =
-        |it: &port::CallbackSupport| Row { name: it.name, state: it.support, cells: Vec::new() };
+        |callback_support: &port::CallbackSupport| Row { name: callback_support.name, state: callback_support.support, cells: Vec::new() };
     SupportTable {
         id: "callback",
         title: "Callbacks of DXGKRNL_INTERFACE",
@@ -159,7 +159,7 @@ fn callbacks() -> SupportTable {
 }
 
 fn imports() -> SupportTable {
-    let row = |it: &nt::Import| Row { name: it.name, state: it.support, cells: Vec::new() };
+    let row = |import: &nt::Import| Row { name: import.name, state: import.support, cells: Vec::new() };
     SupportTable {
         id: "import",
         title: "Imports",
@@ -176,11 +176,11 @@ const TRAP: &str = "a named trap";
 
 /// The functions of a user-mode driver, in the order of its tables.
 fn functions() -> SupportTable {
-    let driven = |name: &str| runtime::FUNCTIONS.iter().find(|it| it.name == name);
+    let driven = |name: &str| runtime::FUNCTIONS.iter().find(|function_row| function_row.name == name);
     let row = |name: &'static str| Row {
         name,
         state: driven(name).map_or(Support::Missing(NOT_CALLED), runtime::FunctionRow::support),
-        cells: vec![rules(driven(name).map_or(&[], |it| it.rules))],
+        cells: vec![rules(driven(name).map_or(&[], |function_row| function_row.rules))],
     };
     let names = ["OpenAdapter"].iter();
     let names = names.chain(D3DDDI_ADAPTERFUNCS::SLOTS).chain(D3DDDI_DEVICEFUNCS::SLOTS);
@@ -196,13 +196,13 @@ fn functions() -> SupportTable {
 
 /// What a user-mode driver calls back, in the order of its tables.
 fn user_callbacks() -> SupportTable {
-    let served = |name: &str| runtime::CALLBACKS.iter().find(|it| it.name == name);
+    let served = |name: &str| runtime::CALLBACKS.iter().find(|callback_row| callback_row.name == name);
     let row = |name: &'static str| Row {
         name,
         state: served(name).map_or(Support::Missing(TRAP), runtime::CallbackRow::support),
         cells: vec![
-            Cell::One(served(name).map_or("", |it| it.through)),
-            rules(served(name).map_or(&[], |it| it.rules)),
+            Cell::One(served(name).map_or("", |callback_row| callback_row.through)),
+            rules(served(name).map_or(&[], |callback_row| callback_row.rules)),
         ],
     };
     let names = D3DDDI_ADAPTERCALLBACKS::SLOTS.iter().chain(D3DDDI_DEVICECALLBACKS::SLOTS);
@@ -218,13 +218,13 @@ fn user_callbacks() -> SupportTable {
 
 /// The entries of an `AVStream` minidriver that are called.
 fn dispatches() -> SupportTable {
-    let row = |it: &stream::KsRow| Row {
-        name: it.name,
-        state: it.support,
+    let row = |ks_row: &stream::KsRow| Row {
+        name: ks_row.name,
+        state: ks_row.support,
         cells: vec![
-            Cell::One(it.level.name()),
-            Cell::One(it.locks),
-            Cell::One(match it.legal {
+            Cell::One(ks_row.level.name()),
+            Cell::One(ks_row.locks),
+            Cell::One(match ks_row.legal {
                 stream::LegalResults::Any => ANY_FAILURE,
                 stream::LegalResults::NotPending => "any failure, never STATUS_PENDING",
                 stream::LegalResults::Void => "nothing: it returns nothing",
@@ -267,10 +267,10 @@ fn undispatched() -> SupportTable {
 
 /// What an `AVStream` minidriver imports.
 fn stream_functions() -> SupportTable {
-    let row = |it: &port::ks::KsExport| Row {
-        name: it.name,
-        state: it.support,
-        cells: vec![Cell::One(it.ceiling.map_or("", Irql::name)), rules(it.rules)],
+    let row = |ks_export: &port::ks::KsExport| Row {
+        name: ks_export.name,
+        state: ks_export.support,
+        cells: vec![Cell::One(ks_export.ceiling.map_or("", Irql::name)), rules(ks_export.rules)],
     };
     SupportTable {
         id: "ks_function",
@@ -284,13 +284,13 @@ fn stream_functions() -> SupportTable {
 }
 
 fn rules(list: &[RuleId]) -> Cell {
-    Cell::Many(list.iter().map(|it| it.name()).collect())
+    Cell::Many(list.iter().map(|rule_id| rule_id.name()).collect())
 }
 
 impl SupportTable {
     /// How many rows are done, in part, and absent.
     pub fn counts(&self) -> [usize; 3] {
-        let count = |name| self.rows.iter().filter(|it| it.state.name() == name).count();
+        let count = |name| self.rows.iter().filter(|row| row.state.name() == name).count();
         ["done", "part", "absent"].map(count)
     }
 }
@@ -308,11 +308,11 @@ pub fn support_page() -> String {
         let counts = format!("{done} done, {part} in part, {absent} absent.");
         // To a String: it cannot fail.
         let _ = write!(page, "\n## {title}\n\n{about} {counts}\n\n");
-        let heads: Vec<String> = surface.columns.iter().map(|it| it.replace('_', " ")).collect();
+        let heads: Vec<String> = surface.columns.iter().map(|text| text.replace('_', " ")).collect();
         let header = [vec!["name".into(), "state".into()], heads, vec!["lacks".into()]].concat();
         let _ = writeln!(page, "| {} |\n|{}", header.join(" | "), "---|".repeat(header.len()));
         for row in &surface.rows {
-            let cells = row.cells.iter().map(|it| cell(&it.text())).collect();
+            let cells = row.cells.iter().map(|cell| cell(&cell.text())).collect();
             let first = vec![format!("`{}`", row.name), row.state.name().to_owned()];
             let line = [first, cells, vec![cell(row.state.missing())]].concat();
             let _ = writeln!(page, "| {} |", line.join(" | "));
@@ -346,14 +346,14 @@ mod tests {
     #[test]
     fn every_line_of_the_runtime_is_a_slot_of_its_tables() {
         let tables = support();
-        let rows = |id| &tables.iter().find(|it| it.id == id).unwrap().rows;
-        let there = |id, name: &str| rows(id).iter().any(|it| it.name == name);
+        let rows = |id| &tables.iter().find(|support_table| support_table.id == id).unwrap().rows;
+        let there = |id, name: &str| rows(id).iter().any(|row| row.name == name);
         for line in runtime::FUNCTIONS {
             assert!(there("umd", line.name), "{}", line.name);
         }
         for line in runtime::CALLBACKS {
             assert!(there("umd_callback", line.name), "{}", line.name);
-            let through = thunk::ENTRIES.iter().any(|it| it.name == line.through);
+            let through = thunk::ENTRIES.iter().any(|entry_row| entry_row.name == line.through);
             assert!(through, "{} goes through {}", line.name, line.through);
         }
     }
@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn a_closed_list_has_names() {
-        let line = TABLE.iter().find(|it| it.name == "DxgkDdiCreateDevice").unwrap();
+        let line = TABLE.iter().find(|line| line.name == "DxgkDdiCreateDevice").unwrap();
         let legal = legal_statuses(line.legal).unwrap();
         assert_eq!(legal, ["STATUS_INVALID_HANDLE", "STATUS_NO_MEMORY"]);
         assert!(legal_statuses(Legal::Any).is_none());

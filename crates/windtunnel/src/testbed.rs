@@ -310,7 +310,7 @@ impl TestClient {
         commands: &[Command],
     ) -> Result<(), ScenarioStopped> {
         let named: Vec<D3DKMT_HANDLE> =
-            commands.iter().flat_map(command_handles).map(|it| it.0).collect();
+            commands.iter().flat_map(command_handles).map(|handle| handle.0).collect();
         if !named.is_empty() && self.has_memory() {
             self.make_resident(at, &named)?;
         }

@@ -68,9 +68,9 @@ pub(crate) unsafe fn before_dpc(context: PVOID, body: impl FnOnce(&Adapter)) {
 
 /// Asks for data in the DPC, where `DxgkCbAcquireHandleData` may not be called.
 unsafe extern "win64-unwind" fn acquires(context: PVOID) {
-    let acquire = |it: &Adapter| {
+    let acquire = |adapter: &Adapter| {
         let (asked, mut held) = (DXGKARGCB_GETHANDLEDATA::ZERO, ptr::null_mut());
-        if let Some(call) = it.interface.DxgkCbAcquireHandleData {
+        if let Some(call) = adapter.interface.DxgkCbAcquireHandleData {
             // SAFETY: The kernel gave the function, and both places outlive the call.
             unsafe { call(&raw const asked, &raw mut held) };
         }
@@ -92,7 +92,7 @@ unsafe extern "win64-unwind" fn queues_dpc_after_stop(context: PVOID) -> NTSTATU
 /// Takes its own word for the adapter for the kernel's.
 unsafe extern "win64-unwind" fn queues_dpc_wrong_handle(context: PVOID) {
     // SAFETY: The arguments are the kernel's.
-    unsafe { before_dpc(context, |it| queue(it, context)) };
+    unsafe { before_dpc(context, |adapter| queue(adapter, context)) };
 }
 
 fn queue(it: &Adapter, handle: HANDLE) {
@@ -131,10 +131,10 @@ unsafe extern "win64-unwind" fn queries_resource_parent(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
-    let ask = |it: &Adapter, name| match parent(it, name) {
+    let ask = |adapter: &Adapter, name| match parent(adapter, name) {
         0 => {}
         resource => {
-            parent(it, resource);
+            parent(adapter, resource);
         }
     };
     // SAFETY: The arguments are the kernel's.
@@ -154,8 +154,8 @@ unsafe extern "win64-unwind" fn queries_wrong_capture_address(
 unsafe extern "win64-unwind" fn queries_parent_in_dpc(context: PVOID) {
     // SAFETY: The arguments are the kernel's.
     unsafe {
-        before_dpc(context, |it| {
-            parent(it, 0);
+        before_dpc(context, |adapter| {
+            parent(adapter, 0);
         });
     }
 }
@@ -164,8 +164,8 @@ unsafe extern "win64-unwind" fn queries_parent_in_dpc(context: PVOID) {
 unsafe extern "win64-unwind" fn enumerates_children_in_dpc(context: PVOID) {
     // SAFETY: The arguments are the kernel's.
     unsafe {
-        before_dpc(context, |it| {
-            members(it, 0);
+        before_dpc(context, |adapter| {
+            members(adapter, 0);
         });
     }
 }
@@ -174,8 +174,8 @@ unsafe extern "win64-unwind" fn enumerates_children_in_dpc(context: PVOID) {
 unsafe extern "win64-unwind" fn queries_device_in_dpc(context: PVOID) {
     // SAFETY: The arguments are the kernel's.
     unsafe {
-        before_dpc(context, |it| {
-            registers(it, context);
+        before_dpc(context, |adapter| {
+            registers(adapter, context);
         });
     }
 }
@@ -184,8 +184,8 @@ unsafe extern "win64-unwind" fn queries_device_in_dpc(context: PVOID) {
 unsafe extern "win64-unwind" fn reads_config_in_dpc(context: PVOID) {
     // SAFETY: The arguments are the kernel's.
     unsafe {
-        before_dpc(context, |it| {
-            space(it, 0, 0, &mut [0; 4]);
+        before_dpc(context, |adapter| {
+            space(adapter, 0, 0, &mut [0; 4]);
         });
     }
 }
@@ -194,8 +194,8 @@ unsafe extern "win64-unwind" fn reads_config_in_dpc(context: PVOID) {
 unsafe extern "win64-unwind" fn indicates(context: PVOID) {
     // SAFETY: The arguments are the kernel's.
     unsafe {
-        before_dpc(context, |it| {
-            it.synchronize(indicate_synchronized, context, 0);
+        before_dpc(context, |adapter| {
+            adapter.synchronize(indicate_synchronized, context, 0);
         });
     }
 }

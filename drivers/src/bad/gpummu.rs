@@ -66,7 +66,7 @@ unsafe extern "win64-unwind" fn reserves_small_range(
     args: *mut DXGKARG_CREATEPROCESS,
 ) -> NTSTATUS {
     // SAFETY: The arguments are the kernel's.
-    unsafe { create_with(handle, args, |it| it.SizeInBytes = 4096) }
+    unsafe { create_with(handle, args, |args| args.SizeInBytes = 4096) }
 }
 
 /// Has its addresses aligned to what is no power of two.
@@ -75,7 +75,7 @@ unsafe extern "win64-unwind" fn reserves_misaligned_range(
     args: *mut DXGKARG_CREATEPROCESS,
 ) -> NTSTATUS {
     // SAFETY: The arguments are the kernel's.
-    unsafe { create_with(handle, args, |it| it.Alignment *= 3) }
+    unsafe { create_with(handle, args, |args| args.Alignment *= 3) }
 }
 
 /// Reserves something that is refused, and then does as the good one.

@@ -170,15 +170,15 @@ unsafe extern "win64-unwind" fn stop_and_free_paged_block(context: PVOID) -> NTS
 
 /// Reports with that structure.
 unsafe extern "win64-unwind" fn notifies_from_paged_pool(context: PVOID, message: u32) -> BOOLEAN {
-    let by = |it: &Adapter, node| {
-        let place = it.registers.cast::<DXGKARGCB_NOTIFY_INTERRUPT_DATA>();
+    let by = |adapter: &Adapter, node| {
+        let place = adapter.registers.cast::<DXGKARGCB_NOTIFY_INTERRUPT_DATA>();
         if place.is_null() {
             return;
         }
         // SAFETY: The block is large enough, and nobody else uses it.
-        unsafe { place.write(completed(it, node, 0)) };
+        unsafe { place.write(completed(adapter, node, 0)) };
         // SAFETY: It was just written.
-        it.notify(unsafe { &*place });
+        adapter.notify(unsafe { &*place });
     };
     // SAFETY: The arguments are the kernel's.
     unsafe { report_by(context, message, by) }
@@ -206,9 +206,9 @@ unsafe extern "win64-unwind" fn reports_vsync_before_fences(
     context: PVOID,
     message: u32,
 ) -> BOOLEAN {
-    let by = |it: &Adapter, node| {
-        it.notify_vsync();
-        it.notify_interrupt(node, it.board().done(node));
+    let by = |adapter: &Adapter, node| {
+        adapter.notify_vsync();
+        adapter.notify_interrupt(node, adapter.board().done(node));
     };
     // SAFETY: The arguments are the kernel's.
     unsafe { report_by(context, message, by) }
@@ -222,9 +222,9 @@ unsafe extern "win64-unwind" fn reports_wrong_engine(context: PVOID, message: u3
 
 /// Reports for a node that is not there, then for the right one.
 unsafe extern "win64-unwind" fn reports_missing_node(context: PVOID, message: u32) -> BOOLEAN {
-    let by = |it: &Adapter, node| {
-        it.notify_interrupt(8, it.board().done(node));
-        it.notify_interrupt(node, it.board().done(node));
+    let by = |adapter: &Adapter, node| {
+        adapter.notify_interrupt(8, adapter.board().done(node));
+        adapter.notify_interrupt(node, adapter.board().done(node));
     };
     // SAFETY: The arguments are the kernel's.
     unsafe { report_by(context, message, by) }
@@ -232,18 +232,18 @@ unsafe extern "win64-unwind" fn reports_missing_node(context: PVOID, message: u3
 
 /// Reports every packet as a fault, in the way of WDDM 1.x.
 unsafe extern "win64-unwind" fn reports_dma_faulted(context: PVOID, message: u32) -> BOOLEAN {
-    let by = |it: &Adapter, node| {
+    let by = |adapter: &Adapter, node| {
         let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA {
             InterruptType: DXGK_INTERRUPT_DMA_FAULTED,
             ..DXGKARGCB_NOTIFY_INTERRUPT_DATA::ZERO
         };
         data.set_dma_faulted(DmaFaulted {
-            FaultedFenceId: it.board().done(node).0,
+            FaultedFenceId: adapter.board().done(node).0,
             Status: STATUS_SUCCESS,
             NodeOrdinal: node,
             EngineOrdinal: 0,
         });
-        it.notify(&data);
+        adapter.notify(&data);
     };
     // SAFETY: The arguments are the kernel's.
     unsafe { report_by(context, message, by) }
@@ -263,10 +263,10 @@ unsafe extern "win64-unwind" fn notifies_dpc_at_passive(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
-    let call = |it: &Adapter, _| {
-        if let Some(call) = it.interface.DxgkCbNotifyDpc {
+    let call = |adapter: &Adapter, _| {
+        if let Some(call) = adapter.interface.DxgkCbNotifyDpc {
             // SAFETY: The kernel gave both.
-            unsafe { call(it.interface.DeviceHandle) };
+            unsafe { call(adapter.interface.DeviceHandle) };
         }
     };
     // SAFETY: The arguments are the kernel's.
@@ -277,8 +277,8 @@ unsafe extern "win64-unwind" fn notifies_dpc_at_passive(
 unsafe extern "win64-unwind" fn synchronizes_wrong_message(context: PVOID) {
     // SAFETY: The arguments are the kernel's.
     unsafe {
-        before_dpc(context, |it| {
-            it.synchronize(synchronized_routine, context, 1);
+        before_dpc(context, |adapter| {
+            adapter.synchronize(synchronized_routine, context, 1);
         });
     }
 }
@@ -287,8 +287,8 @@ unsafe extern "win64-unwind" fn synchronizes_wrong_message(context: PVOID) {
 unsafe extern "win64-unwind" fn nests_synchronize_execution(context: PVOID) {
     // SAFETY: The arguments are the kernel's.
     unsafe {
-        before_dpc(context, |it| {
-            it.synchronize(synchronizes, context, 0);
+        before_dpc(context, |adapter| {
+            adapter.synchronize(synchronizes, context, 0);
         });
     }
 }

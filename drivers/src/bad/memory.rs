@@ -76,46 +76,46 @@ fn first(memory: &mut MemoryFeatures, number: u32) -> &mut kernel::segment::Segm
     &mut memory.segments[place]
 }
 
-pub(crate) const OVERLAPS_SEGMENTS: Fault = Fault::QueryAdapterInfo(|it| {
-    let base = first(it, APERTURE).base;
-    first(it, VISIBLE).base = base;
+pub(crate) const OVERLAPS_SEGMENTS: Fault = Fault::QueryAdapterInfo(|memory_features| {
+    let base = first(memory_features, APERTURE).base;
+    first(memory_features, VISIBLE).base = base;
 });
 pub(crate) const LIMITS_MEMORY_COMMIT: Fault =
-    Fault::QueryAdapterInfo(|it| first(it, LOCAL).commit_limit = 4096);
+    Fault::QueryAdapterInfo(|memory_features| first(memory_features, LOCAL).commit_limit = 4096);
 pub(crate) const COMBINES_AGP_FLAGS: Fault =
-    Fault::QueryAdapterInfo(|it| first(it, APERTURE).flags.agp = true);
+    Fault::QueryAdapterInfo(|memory_features| first(memory_features, APERTURE).flags.agp = true);
 pub(crate) const CLAIMS_CACHE_COHERENT_MEMORY: Fault =
-    Fault::QueryAdapterInfo(|it| first(it, LOCAL).flags.coherent = true);
+    Fault::QueryAdapterInfo(|memory_features| first(memory_features, LOCAL).flags.coherent = true);
 pub(crate) const COMBINES_CPUVISIBLE_HOST_APERTURE: Fault =
-    Fault::QueryAdapterInfo(|it| first(it, VISIBLE).flags.host_aperture = true);
+    Fault::QueryAdapterInfo(|memory_features| first(memory_features, VISIBLE).flags.host_aperture = true);
 pub(crate) const PRESERVES_HIBERNATE_ONLY: Fault =
-    Fault::QueryAdapterInfo(|it| first(it, LOCAL).flags.partly_preserved = true);
-pub(crate) const MISORDERS_BANKS: Fault = Fault::QueryAdapterInfo(|it| {
-    let local = first(it, LOCAL);
+    Fault::QueryAdapterInfo(|memory_features| first(memory_features, LOCAL).flags.partly_preserved = true);
+pub(crate) const MISORDERS_BANKS: Fault = Fault::QueryAdapterInfo(|memory_features| {
+    let local = first(memory_features, LOCAL);
     (local.flags.banked, local.banks) = (true, vec![0x2000, 0x1000]);
 });
 pub(crate) const PLACES_PAGING_BUFFER_WRONG: Fault =
-    Fault::QueryAdapterInfo(|it| it.paging.segment = LOCAL);
+    Fault::QueryAdapterInfo(|memory_features| memory_features.paging.segment = LOCAL);
 pub(crate) const REPORTS_MEMORY_SEGMENT_FIRST: Fault =
-    Fault::QueryAdapterInfo(|it| it.segments.reverse());
+    Fault::QueryAdapterInfo(|memory_features| memory_features.segments.reverse());
 pub(crate) const ALIGNS_BELOW_PAGE_SIZE: Fault =
-    Fault::QueryAdapterInfo(|it| first(it, LOCAL).flags.large_pages = true);
+    Fault::QueryAdapterInfo(|memory_features| first(memory_features, LOCAL).flags.large_pages = true);
 
-pub(crate) const PREFERS_ELSEWHERE: Fault = Fault::Wants(|it| {
-    it.requirements.segments = SegmentSet::of(&[APERTURE]);
-    it.requirements.preferred = [None; 5];
-    it.requirements.preferred[0] = Some(SegmentPreference { segment: LOCAL, from_top: false });
+pub(crate) const PREFERS_ELSEWHERE: Fault = Fault::Wants(|info| {
+    info.requirements.segments = SegmentSet::of(&[APERTURE]);
+    info.requirements.preferred = [None; 5];
+    info.requirements.preferred[0] = Some(SegmentPreference { segment: LOCAL, from_top: false });
 });
-pub(crate) const OMITS_SEGMENT_SET: Fault = Fault::Wants(|it| {
-    it.requirements.segments = SegmentSet::default();
-    it.requirements.preferred = [None; 5];
+pub(crate) const OMITS_SEGMENT_SET: Fault = Fault::Wants(|info| {
+    info.requirements.segments = SegmentSet::default();
+    info.requirements.preferred = [None; 5];
 });
 pub(crate) const EVICTS_TO_MEMORY: Fault =
-    Fault::Wants(|it| it.requirements.evict = SegmentSet::of(&[LOCAL]));
-pub(crate) const SETS_ZERO_PRIORITY: Fault = Fault::Wants(|it| it.requirements.priority = 0);
-pub(crate) const PLACES_CPUVISIBLE_INVISIBLY: Fault = Fault::Wants(|it| {
-    it.requirements.segments = SegmentSet::of(&[LOCAL]);
-    it.requirements.preferred = [None; 5];
+    Fault::Wants(|info| info.requirements.evict = SegmentSet::of(&[LOCAL]));
+pub(crate) const SETS_ZERO_PRIORITY: Fault = Fault::Wants(|info| info.requirements.priority = 0);
+pub(crate) const PLACES_CPUVISIBLE_INVISIBLY: Fault = Fault::Wants(|info| {
+    info.requirements.segments = SegmentSet::of(&[LOCAL]);
+    info.requirements.preferred = [None; 5];
 });
 
 pub(crate) const RETURNS_ILLEGAL_PAGING_STATUS: Fault =

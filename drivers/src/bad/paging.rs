@@ -124,7 +124,7 @@ impl Crooked {
         }
         if self.flaw == Flaw::AssumesContiguousPages {
             return self.through(at, args, it, |runs| {
-                let first = runs.first().map_or(0, |it| it.start);
+                let first = runs.first().map_or(0, |run| run.start);
                 let page = |place| Run { start: first + place * PAGE, bytes: PAGE };
                 (0..).zip(&runs).map(|(place, _)| page(place)).collect()
             });

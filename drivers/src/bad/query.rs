@@ -108,7 +108,7 @@ unsafe extern "win64-unwind" fn trusts_umd_query_node(
     if given.Type == DXGKQAITYPE_UMDRIVERPRIVATE {
         // SAFETY: The input is there for the call.
         let question = unsafe { bytes(given.pInputData, given.InputDataSize) };
-        if question.first().is_none_or(|it| u32::from(*it) >= NODES) {
+        if question.first().is_none_or(|byte| u32::from(*byte) >= NODES) {
             std::panic::resume_unwind(Box::new("a node that is none"));
         }
     }

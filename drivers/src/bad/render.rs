@@ -86,7 +86,7 @@ fn rewrite(
 ) {
     for it in patches {
         let place = it.patch_offset as usize;
-        let address = list.get(it.allocation_index as usize).map_or(0, |it| it.address);
+        let address = list.get(it.allocation_index as usize).map_or(0, |entry| entry.address);
         let address = address + u64::from(it.allocation_offset);
         if let Some(driver_handle) = buffer.get_mut(place..).and_then(<[u8]>::first_chunk_mut::<8>)
         {
@@ -118,7 +118,7 @@ impl Miniport for RenderFlawDriver {
         match self.flaw {
             Flaw::ReadsUserCommandsTwice => {
                 let first = rendering.commands.fetch(0..4.min(rendering.commands.len()));
-                if first.is_none_or(|it| it.is_empty()) {
+                if first.is_none_or(|bytes| bytes.is_empty()) {
                     return Ok(());
                 }
             }
@@ -147,14 +147,14 @@ impl Miniport for RenderFlawDriver {
             }
             _ => (),
         }
-        let told = |it: &PatchLocation| {
+        let told = |patch_location: &PatchLocation| {
             rendering
                 .allocation_list
-                .get(it.allocation_index as usize)
-                .is_some_and(|it| it.segment != 0)
+                .get(patch_location.allocation_index as usize)
+                .is_some_and(|entry| entry.segment != 0)
         };
         rendering.patches = match self.flaw {
-            Flaw::OmitsPatchLocation => patches.iter().filter(|it| !told(it)).copied().collect(),
+            Flaw::OmitsPatchLocation => patches.iter().filter(|patch_location| !told(patch_location)).copied().collect(),
             Flaw::MisordersPatchLocations => patches.into_iter().rev().collect(),
             _ => patches,
         };

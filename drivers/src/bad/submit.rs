@@ -61,7 +61,7 @@ unsafe extern "win64-unwind" fn acquires(
     // SAFETY: The word is the context's, which outlives the call.
     let context = unsafe { find::<Context>(given.hContext) };
     // SAFETY: A device outlives its contexts.
-    let known = context.and_then(|it| unsafe { device_and_adapter(it.device) });
+    let known = context.and_then(|context| unsafe { device_and_adapter(context.device) });
     if let Some(call) = known.and_then(|(_, it)| it.interface.DxgkCbAcquireHandleData) {
         let (asked, mut held) = (DXGKARGCB_GETHANDLEDATA::ZERO, ptr::null_mut());
         // SAFETY: The kernel gave the function, and both places outlive the call.

@@ -211,8 +211,8 @@ unsafe extern "win64-unwind" fn reports_preemption_unsubmitted_fence(
     context: PVOID,
     message: u32,
 ) -> BOOLEAN {
-    let by = |it: &Adapter, node, preemption, last: Fence| {
-        it.notify_preempted(node, preemption, Fence(last.0.wrapping_add(100)));
+    let by = |adapter: &Adapter, node, preemption, last: Fence| {
+        adapter.notify_preempted(node, preemption, Fence(last.0.wrapping_add(100)));
     };
     // SAFETY: The arguments are the kernel's.
     unsafe { report_by(context, message, by) }
@@ -223,8 +223,8 @@ unsafe extern "win64-unwind" fn reports_wrong_preemption_fence(
     context: PVOID,
     message: u32,
 ) -> BOOLEAN {
-    let by = |it: &Adapter, node, preemption: Fence, last| {
-        it.notify_preempted(node, preemption.next(), last);
+    let by = |adapter: &Adapter, node, preemption: Fence, last| {
+        adapter.notify_preempted(node, preemption.next(), last);
     };
     // SAFETY: The arguments are the kernel's.
     unsafe { report_by(context, message, by) }
@@ -325,7 +325,7 @@ unsafe extern "win64-unwind" fn reports_abort_on_idle(
     // SAFETY: It is a structure.
     let node = unsafe { (*args).NodeOrdinal };
     // SAFETY: The word is the adapter's.
-    let idle = unsafe { board(adapter) }.is_some_and(|it| it.holds_work(Some(node)) == Some(false));
+    let idle = unsafe { board(adapter) }.is_some_and(|board| board.holds_work(Some(node)) == Some(false));
     // SAFETY: The arguments are the kernel's.
     let status = unsafe { reset_engine(adapter, args) };
     if idle {

@@ -83,7 +83,7 @@ unsafe extern "win64-unwind" fn keeps_closed_device_pointer(
         // SAFETY: The good entry has just made the view.
         let view = unsafe { find::<View>(info.hDeviceSpecificAllocation) };
         // SAFETY: An allocation outlives its views.
-        let allocation = view.and_then(|it| unsafe { pointer::<Allocation>(it.allocation) });
+        let allocation = view.and_then(|view| unsafe { pointer::<Allocation>(view.allocation) });
         if let Some(allocation) = allocation {
             // SAFETY: It lives, and this driver does not look at the member elsewhere.
             unsafe { (*allocation).owner = device };

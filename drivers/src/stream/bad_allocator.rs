@@ -82,13 +82,13 @@ impl Minidriver for Crooked {
         _allocator: &DriverAllocator,
         word: HandleSlot<'_, FrameId>,
     ) -> Option<DriverFrame> {
-        self.frame().map(|it| word.set(it))
+        self.frame().map(|index| word.set(index))
     }
 
     fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
         let word = frame.value();
         let mut repeated_frame = lock(&self.repeated_frame);
-        *repeated_frame = repeated_frame.filter(|it| *it != word);
+        *repeated_frame = repeated_frame.filter(|index| *index != word);
         if let Ok(services) = self.under.services() {
             let _ = services.free_memory(word); // It is its own.
         }

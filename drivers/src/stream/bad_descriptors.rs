@@ -60,7 +60,7 @@ pub(crate) fn sets_conflicting_pin_flags(pin: &mut PinDescriptor) {
 
 pub(crate) fn omits_process_routine(pin: &mut PinDescriptor) {
     pin.flags = vec![PinFlag::DoNotInitiateProcessing];
-    pin.dispatch.retain(|it| *it != Entry::PinProcess);
+    pin.dispatch.retain(|entry| *entry != Entry::PinProcess);
 }
 
 /// Both its pin and its filter process.

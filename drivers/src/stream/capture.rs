@@ -215,7 +215,7 @@ impl Capture {
     pub(crate) fn is_over(&self, pin: PinId) -> bool {
         let inner = self.inner();
         let Some(line) = inner.lines.get(&pin) else { return false };
-        line.most.is_some_and(|it| line.pictures + line.in_flight.len() as u64 >= it)
+        line.most.is_some_and(|value| line.pictures + line.in_flight.len() as u64 >= value)
     }
 
     /// Whatever the hardware has of a pin is taken from it.
@@ -465,7 +465,7 @@ impl Minidriver for Capture {
         let kept = self.enter(Entry::DeleteAllocator, NO_PIN);
         let pool = self.inner().allocators.remove(&allocator.value());
         let Ok(services) = self.services() else { return };
-        for frame in pool.into_iter().flat_map(|it| it.free) {
+        for frame in pool.into_iter().flat_map(|pool| pool.free) {
             let _ = services.free_memory(frame);
         }
         // A flaw keeps the context.
@@ -477,7 +477,7 @@ impl Minidriver for Capture {
     fn pointer_cancelled(&self, _at: &mut Dispatch, pin: PinId, pointer: PointerId) {
         let kept = self.enter(Entry::PointerCancelled, pin);
         if let Some(line) = self.inner().lines.get_mut(&pin) {
-            line.in_flight.retain(|it| *it != pointer);
+            line.in_flight.retain(|stream_pointer| *stream_pointer != pointer);
         }
         if let Ok(services) = self.services()
             && kept.is_ok()
@@ -491,8 +491,8 @@ impl Minidriver for Capture {
         let mine = {
             let mut inner = self.inner();
             let line = inner.lines.entry(pin).or_default();
-            let place = line.in_flight.iter().position(|it| *it == pointer);
-            place.and_then(|it| line.in_flight.remove(it))
+            let place = line.in_flight.iter().position(|stream_pointer| *stream_pointer == pointer);
+            place.and_then(|index| line.in_flight.remove(index))
         };
         if mine.is_some()
             && let Ok(services) = self.services()

@@ -17,7 +17,7 @@ pub(crate) struct SynchronousCapture(pub(crate) Capture);
 impl Capture {
     /// When the next picture of a pin is to be shown, if pictures do not wait for that.
     fn due(&self, pin: PinId) -> u64 {
-        let pictures = self.inner().lines.get(&pin).map_or(0, |it| it.pictures);
+        let pictures = self.inner().lines.get(&pin).map_or(0, |line| line.pictures);
         pictures.saturating_add(1).saturating_mul(INTERVAL)
     }
 }
@@ -82,7 +82,7 @@ pub(crate) struct FilterCentricCapture {
 impl FilterCentricCapture {
     pub(crate) fn new(moves_edge: bool) -> Self {
         let mut under = Capture::with(FrameSource::Default, |_, _, _| Ok(()))
-            .shaped(|pin| pin.dispatch.retain(|it| *it != Entry::PinProcess));
+            .shaped(|pin| pin.dispatch.retain(|entry| *entry != Entry::PinProcess));
         under.descriptor.filters[0].dispatch.push(Entry::FilterProcess);
         Self { under, moves_edge }
     }
@@ -117,8 +117,8 @@ pub(crate) struct InjectingCapture(Capture);
 
 impl InjectingCapture {
     pub(crate) fn new() -> Self {
-        let hook = |it: &Capture, entry: Entry, pin: PinId| match entry {
-            Entry::PinCreate => it.services()?.inject_frames(pin),
+        let hook = |capture: &Capture, entry: Entry, pin: PinId| match entry {
+            Entry::PinCreate => capture.services()?.inject_frames(pin),
             _ => Ok(()),
         };
         let base = Capture::with(FrameSource::Default, hook);
@@ -130,7 +130,7 @@ impl InjectingCapture {
         let (number, end, over) = {
             let mut inner = self.0.inner();
             let line = inner.lines.entry(pin).or_default();
-            let over = line.most.is_some_and(|it| line.pictures >= it);
+            let over = line.most.is_some_and(|value| line.pictures >= value);
             line.pictures += u64::from(!over);
             (line.pictures.saturating_sub(1), line.most == Some(line.pictures), over)
         };
@@ -248,7 +248,7 @@ pub(crate) fn full_api(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<(
         Entry::DeviceStart => services.register_dma()?,
         Entry::DevicePostStart if it.first(entry) => {
             services.acquire(device)?;
-            let filters = services.filters().map(|it| it.len());
+            let filters = services.filters().map(|filters| filters.len());
             let created = services.create_factory(it.descriptor.filters[0].clone());
             services.release(device)?;
             filters?;

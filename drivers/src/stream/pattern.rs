@@ -31,12 +31,12 @@ pub fn format(pictures: u32) -> Format {
 
 /// How many pictures a format asks for: zero is no end.
 pub fn pictures(format: &Format) -> u32 {
-    format.block.first_chunk().map_or(0, |it| u32::from_le_bytes(*it))
+    format.block.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
 /// A pixel of a picture: blue, green, red and nothing. The first pixel is the number.
 pub fn pixel(number: u64, x: u32, y: u32) -> [u8; 4] {
-    let low = |it: u64| it.to_le_bytes()[0];
+    let low = |value: u64| value.to_le_bytes()[0];
     if (x, y) == (0, 0) {
         return [low(number), low(number >> 8), low(number >> 16), 0];
     }

@@ -60,7 +60,7 @@ impl fmt::Debug for ListedStream {
 
 /// The streaming minidriver of that name.
 pub fn find(name: &str) -> Option<&'static ListedStream> {
-    STREAMS.iter().copied().flatten().find(|it| it.name == name)
+    STREAMS.iter().copied().flatten().find(|listed_stream| listed_stream.name == name)
 }
 
 macro_rules! streams {

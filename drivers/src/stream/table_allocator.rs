@@ -99,7 +99,7 @@ pub(crate) unsafe fn first_free_frame(context: PVOID) -> PVOID {
     let Some(it) = (unsafe { pointer::<Allocator>(context) }) else { return ptr::null_mut() };
     // SAFETY: As above, and no other call of it runs.
     let kept = unsafe { (*it).kept };
-    kept.into_iter().find(|it| !it.is_null()).unwrap_or(ptr::null_mut())
+    kept.into_iter().find(|c_void| !c_void.is_null()).unwrap_or(ptr::null_mut())
 }
 
 /// Frees the frames that are kept.

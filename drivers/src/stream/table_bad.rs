@@ -350,7 +350,7 @@ unsafe fn last_pin(filter: *mut KSFILTER) -> *mut KSPIN {
     let context = unsafe { (*filter).Context };
     // SAFETY: The context is the device's, which lives.
     let device = unsafe { find::<Device>(context) };
-    device.map_or(ptr::null_mut(), |it| it.last.load(SeqCst))
+    device.map_or(ptr::null_mut(), |device| device.last.load(SeqCst))
 }
 
 /// Asks for the edge of a pin that is closed.

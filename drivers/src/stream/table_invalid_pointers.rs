@@ -110,7 +110,7 @@ fn all(it: PVOID) {
         KsStreamPointerDelete(it.cast());
     }
     for trap in
-        FUNCTIONS.iter().filter(|it| matches!(it.support, flight::Support::Missing(_))).take(9)
+        FUNCTIONS.iter().filter(|ks_export| matches!(ks_export.support, flight::Support::Missing(_))).take(9)
     {
         // SAFETY: A trap looks at no argument.
         let call: unsafe extern "win64-unwind" fn() -> NTSTATUS =
@@ -141,7 +141,7 @@ fn attack_with(mine: PVOID, before: PVOID) {
 fn last(context: PVOID) -> PVOID {
     // SAFETY: The context is this driver's.
     let device = unsafe { find::<Device>(context) };
-    device.map_or(ptr::null_mut(), |it| it.last.load(SeqCst).cast())
+    device.map_or(ptr::null_mut(), |device| device.last.load(SeqCst).cast())
 }
 
 unsafe extern "win64-unwind" fn add_device(device: *mut KSDEVICE) -> NTSTATUS {
@@ -187,7 +187,7 @@ unsafe extern "win64-unwind" fn create_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTAT
 
 unsafe extern "win64-unwind" fn close_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTATUS {
     // SAFETY: The pin is there.
-    let before = unsafe { own(pin) }.map_or(ptr::null_mut(), |it| it.allocator.load(SeqCst));
+    let before = unsafe { own(pin) }.map_or(ptr::null_mut(), |pin| pin.allocator.load(SeqCst));
     attack_with(pin.cast(), before);
     // SAFETY: The caller promises the same.
     unsafe { table::close_pin(pin, irp) }

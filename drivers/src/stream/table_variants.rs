@@ -70,8 +70,8 @@ unsafe extern "win64-unwind" fn walks_hierarchy(device: *mut KSDEVICE) -> NTSTAT
     let KSDEVICE { Bag: bag, FunctionalDeviceObject: object, .. } = unsafe { device.read() };
     let (mut own, mut created) = (ptr::null_mut(), ptr::null_mut());
     let items = [memory(), memory(), memory()];
-    if items.iter().any(|it| it.is_null()) {
-        for item in items.into_iter().filter(|it| !it.is_null()) {
+    if items.iter().any(|c_void| c_void.is_null()) {
+        for item in items.into_iter().filter(|c_void| !c_void.is_null()) {
             // SAFETY: Nobody has it yet.
             unsafe { ExFreePool(item) };
         }

@@ -31,7 +31,7 @@ impl CommandBatch {
     }
 
     pub(super) fn has(&self, allocation: D3DKMT_HANDLE) -> bool {
-        self.allocations.iter().any(|it| it.0 == allocation)
+        self.allocations.iter().any(|pair| pair.0 == allocation)
     }
 
     pub(super) fn has_group(&self, group: u64) -> bool {
@@ -53,14 +53,14 @@ impl CommandBatch {
     ) -> bool {
         let mut all = self.allocations.clone();
         for (allocation, written) in uses {
-            match all.iter_mut().find(|it| it.0 == *allocation) {
+            match all.iter_mut().find(|pair| pair.0 == *allocation) {
                 Some(it) => it.1 |= written,
                 None => all.push((*allocation, *written)),
             }
         }
         // An instance that a lock has given is known to the miniport by its place in the list.
-        let place = |it: Handle| {
-            let place = (0..).zip(&all).find(|(_, (allocation, _))| *allocation == it.0);
+        let place = |handle: Handle| {
+            let place = (0..).zip(&all).find(|(_, (allocation, _))| *allocation == handle.0);
             place.map(|(place, _)| list_handle(place)).ok_or(DriverError::Invalid)
         };
         let named = if buffers.is_some() { command.resolve(place) } else { Ok(command) };
@@ -68,8 +68,8 @@ impl CommandBatch {
         let command_bytes = encode(&[command]);
         let added = command_bytes.get(4..).unwrap_or_default();
         let start = self.bytes.max(4);
-        let (room, entries) = buffers.map_or((MOST, usize::MAX), |it| {
-            (it.command_capacity() as usize, it.allocation_capacity() as usize)
+        let (room, entries) = buffers.map_or((MOST, usize::MAX), |context_buffers| {
+            (context_buffers.command_capacity() as usize, context_buffers.allocation_capacity() as usize)
         });
         if start + added.len() > room || all.len() > entries {
             return false;
@@ -94,7 +94,7 @@ impl CommandBatch {
         added: &[u8],
         uses: &[(D3DKMT_HANDLE, bool)],
     ) -> bool {
-        let count = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+        let count = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
         buffers.write(0, &count(self.commands.len()).to_le_bytes())
             && buffers.write(count(start), added)
             && uses.iter().zip(0..).all(|(it, index)| buffers.add_allocation(index, it.0, it.1))

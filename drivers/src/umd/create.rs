@@ -46,12 +46,12 @@ impl SoftDevice {
             return Err(D3DERR_NOTAVAILABLE);
         }
         let in_system = order.pool == D3DDDIPOOL_SYSTEMMEM;
-        let surface = |it: &umd::Surface| {
-            let mut layout = Shape::of(it.width, it.height, it.depth).ok_or(E_OUTOFMEMORY)?;
+        let surface = |surface: &umd::Surface| {
+            let mut layout = Shape::of(surface.width, surface.height, surface.depth).ok_or(E_OUTOFMEMORY)?;
             if in_system {
-                let memory = it.memory.ok_or(E_INVALIDARG)?;
-                layout.pitch = it.pitch;
-                layout.slice_pitch = it.slice_pitch;
+                let memory = surface.memory.ok_or(E_INVALIDARG)?;
+                layout.pitch = surface.pitch;
+                layout.slice_pitch = surface.slice_pitch;
                 return Ok(Surface::new(layout, Some(memory)));
             }
             Ok(Surface::new(layout, None))
@@ -100,7 +100,7 @@ impl SoftDevice {
 
     /// All allocations of a resource, in one call.
     fn allocate(&mut self, group: &mut Group, order: &CreateResourceArgs) -> UmdResult<()> {
-        let shapes: Vec<Shape> = group.surfaces.iter().map(|it| it.layout).collect();
+        let shapes: Vec<Shape> = group.surfaces.iter().map(|surface| surface.layout).collect();
         let private = encode_layouts(&shapes);
         let primary = order.flags.has(Flags::Primary);
         // What is no primary has no source, whatever the order says.
@@ -110,8 +110,8 @@ impl SoftDevice {
             Flaw::VariesSharedAllocations if group.shared && !self.groups.is_empty() => PAGE,
             _ => 0,
         };
-        let allocation = |it: &Shape| {
-            let private = describe(it.bytes + more);
+        let allocation = |shape: &Shape| {
+            let private = describe(shape.bytes + more);
             NewAllocation { private, source, primary, system_memory: None }
         };
         let mut allocations: Vec<NewAllocation> = shapes.iter().map(allocation).collect();
@@ -123,7 +123,7 @@ impl SoftDevice {
             created.extend(self.allocate_for(runtime, &private, some)?.allocations);
         }
         let list: Vec<(D3DKMT_HANDLE, u64)> =
-            created.iter().copied().zip(shapes.iter().map(|it| it.bytes)).collect();
+            created.iter().copied().zip(shapes.iter().map(|shape| shape.bytes)).collect();
         let addresses = match self.make_resident(&list) {
             Ok(addresses) => addresses,
             Err(failure) => {
@@ -197,21 +197,21 @@ impl SoftDevice {
     /// Stores what another device has made.
     pub(super) fn open_group(&mut self, order: &OpenResourceArgs) -> UmdResult<u64> {
         let size = |private: &[u8]| {
-            read_allocation_info(private).map_err(|_| E_INVALIDARG).map(|it| it.size)
+            read_allocation_info(private).map_err(|_| E_INVALIDARG).map(|info| info.size)
         };
         let told = decode_layouts(&order.private, order.allocations.len());
         let mut surfaces = Vec::new();
         let mut list = Vec::new();
         for (index, it) in order.allocations.iter().enumerate() {
             let bytes = size(&it.private)?;
-            let layout = told.as_ref().and_then(|it| it.get(index)).copied();
+            let layout = told.as_ref().and_then(|shapes| shapes.get(index)).copied();
             // A shape that is larger than its memory is none.
-            let layout = layout.filter(|it| it.bytes <= bytes).or_else(|| Shape::loose(bytes));
+            let layout = layout.filter(|shape| shape.bytes <= bytes).or_else(|| Shape::loose(bytes));
             surfaces.push(Surface::new(layout.ok_or(E_INVALIDARG)?, None));
             list.push((it.allocation, bytes));
         }
         if self.flaw == Flaw::AllocatesOnOpen {
-            let private = describe(surfaces.first().map_or(4096, |it| it.layout.bytes));
+            let private = describe(surfaces.first().map_or(4096, |surface| surface.layout.bytes));
             let mut one = [NewAllocation { private, ..NewAllocation::default() }];
             let _ = self.callbacks.allocate(order.runtime, &[], &mut one);
         }

@@ -56,7 +56,7 @@ impl SoftDevice {
             return Ok(FreeOutcome::Deferred);
         }
         let all = [group.members(), group.renamed_allocations()].concat();
-        let busy = all.iter().any(|it| self.is_busy(*it));
+        let busy = all.iter().any(|number| self.is_busy(*number));
         let may_wait =
             !group.shared && !group.shown && self.flaw != Flaw::SetsAssumeNotInUseWrongly;
         if busy && may_wait {
@@ -72,7 +72,7 @@ impl SoftDevice {
                 self.unlock_allocation(surface.locked)?;
             }
             surface.locks = 0;
-            for it in mem::take(&mut surface.asynchronous).into_iter().filter(|it| *it != 0) {
+            for it in mem::take(&mut surface.asynchronous).into_iter().filter(|number| *number != 0) {
                 self.unlock_allocation(it)?;
             }
         }
@@ -81,8 +81,8 @@ impl SoftDevice {
 
     /// Unlocks what the application looks at.
     pub(super) fn unlock_application_locks(&self) {
-        let surfaces = self.groups.values().flat_map(|it| &it.surfaces);
-        for it in surfaces.filter(|it| it.at.is_some()) {
+        let surfaces = self.groups.values().flat_map(|group| &group.surfaces);
+        for it in surfaces.filter(|surface| surface.at.is_some()) {
             // It is locked again, so that the application finds nothing.
             let _ = self.unlock_allocation(it.locked);
             let _ = self.lock_allocation(it.locked, 0, it.layout.bytes);
@@ -98,7 +98,7 @@ impl SoftDevice {
                 &extras,
             )?;
             for surface in &mut group.surfaces {
-                surface.instances.retain(|it| it.member);
+                surface.instances.retain(|instance| instance.member);
                 (surface.current, surface.stage) = (0, None);
             }
         }
@@ -152,7 +152,7 @@ impl SoftDevice {
                 Ok(())
             }
             Flaw::FreesLocked => {
-                let shapes = group.surfaces.first().map_or(0, |it| it.layout.bytes);
+                let shapes = group.surfaces.first().map_or(0, |surface| surface.layout.bytes);
                 if let Some(first) = members.first() {
                     self.wait_for(*first)?;
                     let _ = self.lock_allocation(*first, 0, shapes)?;
@@ -181,7 +181,7 @@ impl SoftDevice {
         if self.fence.is_none() {
             return self.callbacks.deallocate(release);
         }
-        let used = |it: &D3DKMT_HANDLE| self.batch.has(*it) || self.is_busy(*it);
+        let used = |number: &D3DKMT_HANDLE| self.batch.has(*number) || self.is_busy(*number);
         let idle = !allocations.iter().any(used) || self.flaw == Flaw::SetsAssumeNotInUseWrongly;
         let flags = if idle { DestroyFlags::AssumeNotInUse } else { 0 };
         self.callbacks.deallocate2(release, flags)

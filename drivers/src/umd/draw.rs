@@ -41,7 +41,7 @@ impl SoftDevice {
         let from_index = self.index(order.from, order.from_index)?;
         let to_index = self.index(order.to, order.to_index)?;
         let (from, to) = (self.surface(order.from, from_index)?, self.surface(order.to, to_index)?);
-        let size = |it: umd::Rect| (it.right.wrapping_sub(it.left), it.bottom.wrapping_sub(it.top));
+        let size = |rect: umd::Rect| (rect.right.wrapping_sub(rect.left), rect.bottom.wrapping_sub(rect.top));
         if size(order.from_area) != size(order.to_area) {
             return Err(E_NOTIMPL);
         }
@@ -50,7 +50,7 @@ impl SoftDevice {
         let to_rows =
             to.layout.compatible_with(from.layout).rows(order.to_area).ok_or(E_INVALIDARG)?;
         // Whole rows of one are cut into the rows of the other.
-        let line = from_rows.iter().chain(&to_rows).map(|it| it.1).min().unwrap_or(0);
+        let line = from_rows.iter().chain(&to_rows).map(|pair| pair.1).min().unwrap_or(0);
         let mut rows: Vec<(u64, u64)> =
             split_rows(&from_rows, line).into_iter().zip(split_rows(&to_rows, line)).collect();
         // Within one surface what is read is not overwritten before.
@@ -100,15 +100,15 @@ impl SoftDevice {
         let copied = match self.look(order.to, to_index) {
             Ok((to, to_locked)) => {
                 let copied = copy_rows(&from, &to, rows, line);
-                let unlocked = to_locked.map_or(Ok(()), |it| {
-                    self.unlock_allocation(it)?;
+                let unlocked = to_locked.map_or(Ok(()), |number| {
+                    self.unlock_allocation(number)?;
                     self.unstage(order.to, to_index)
                 });
                 copied.and(unlocked)
             }
             Err(failure) => Err(failure),
         };
-        let unlocked = from_locked.map_or(Ok(()), |it| self.unlock_allocation(it));
+        let unlocked = from_locked.map_or(Ok(()), |number| self.unlock_allocation(number));
         copied.and(unlocked)
     }
 
@@ -143,7 +143,7 @@ impl SoftDevice {
     ) -> UmdResult<(u32, Memory)> {
         let surface = self.surface(resource, index)?;
         let (own, bytes) = (surface.current().ok_or(E_FAIL)?, surface.layout.bytes);
-        let known = surface.stage.and_then(|it| surface.instances.get(it)).copied();
+        let known = surface.stage.and_then(|index| surface.instances.get(index)).copied();
         let stage = if let Some(stage) = known {
             stage
         } else {
@@ -169,7 +169,7 @@ impl SoftDevice {
     pub(super) fn unstage(&mut self, resource: Resource, index: usize) -> UmdResult<()> {
         let surface = self.surface(resource, index)?;
         let (own, bytes) = (surface.current().ok_or(E_FAIL)?, surface.layout.bytes);
-        let stage = surface.stage.and_then(|it| surface.instances.get(it)).copied();
+        let stage = surface.stage.and_then(|index| surface.instances.get(index)).copied();
         let Some(stage) = stage else { return Ok(()) };
         let command = self.copy_command((stage, 0), (own, 0), bytes);
         let uses = [(stage.allocation, false), (own.allocation, true)];

@@ -243,8 +243,8 @@ impl UserDevice for SoftDevice {
         let handle = match self.flaw {
             Flaw::ReturnsRuntimeHandle => runtime.0,
             Flaw::ReusesResourceHandle => {
-                let mut others = self.groups.values().map(|it| it.handle);
-                others.find(|it| *it != 0).unwrap_or(created)
+                let mut others = self.groups.values().map(|group| group.handle);
+                others.find(|index| *index != 0).unwrap_or(created)
             }
             _ => created,
         };

@@ -52,7 +52,7 @@ impl SoftDevice {
             (Flags::AreaValid, Part::Area),
             (Flags::BoxValid, Part::Box),
         ];
-        let given = given.iter().find(|it| order.flags.has(it.0)).map(|it| it.1);
+        let given = given.iter().find(|pair| order.flags.has(pair.0)).map(|pair| pair.1);
         let offset = offset(&layout, given, order.volume)?;
         if order.flags.has(Flags::NotifyOnly) {
             return Ok(LockResult::default());
@@ -248,7 +248,7 @@ impl SoftDevice {
             (AsyncFlags::AreaValid, Part::Area),
             (AsyncFlags::BoxValid, Part::Box),
         ];
-        let given = given.iter().find(|it| flags.has(it.0)).map(|it| it.1);
+        let given = given.iter().find(|pair| flags.has(pair.0)).map(|pair| pair.1);
         let offset = offset(&layout, given, order.volume)?;
         if flags.has(AsyncFlags::NotifyOnly) {
             return Ok(LockAsyncResult::default());
@@ -281,8 +281,8 @@ impl SoftDevice {
         };
         let surface = self.surface_mut(resource, index)?;
         surface.asynchronous.push(allocation);
-        let gpu = surface.instances.iter().find(|it| it.allocation == allocation);
-        let gpu = gpu.map_or(0, |it| it.address);
+        let gpu = surface.instances.iter().find(|instance| instance.allocation == allocation);
+        let gpu = gpu.map_or(0, |instance| instance.address);
         let locked = shown(&layout, memory, offset);
         let cookie = if renames { allocation as usize } else { 0 };
         Ok(LockAsyncResult { locked, cookie, gpu })
@@ -329,13 +329,13 @@ impl SoftDevice {
         self.keep_first_instance(order.resource, index)?;
         let surface = self.surface_mut(order.resource, index)?;
         let pending_instances =
-            surface.pending_instances.iter().position(|it| *it as usize == order.cookie);
+            surface.pending_instances.iter().position(|number| *number as usize == order.cookie);
         let pending_instances =
             surface.pending_instances.remove(pending_instances.ok_or(E_INVALIDARG)?);
         if first {
             return self.adopt(order.resource, index, pending_instances);
         }
-        let place = surface.instances.iter().position(|it| it.allocation == pending_instances);
+        let place = surface.instances.iter().position(|instance| instance.allocation == pending_instances);
         surface.current = place.ok_or(E_FAIL)?;
         Ok(())
     }

@@ -104,7 +104,7 @@ impl Shape {
     /// it is not inside. Of what nothing is known every area is at its start.
     pub(super) fn rows(&self, area: Rect) -> Option<Vec<(u64, u64)>> {
         let [left, top, right, bottom] =
-            [area.left, area.top, area.right, area.bottom].map(|it| u32::try_from(it).ok());
+            [area.left, area.top, area.right, area.bottom].map(|value| u32::try_from(value).ok());
         let (left, top, right, bottom) = (left?, top?, right?, bottom?);
         let (width, height) = (right.checked_sub(left)?, bottom.checked_sub(top)?);
         let row = u64::from(width) * u64::from(PIXEL);
@@ -166,8 +166,8 @@ impl Group {
     }
 
     fn allocations(&self, member: bool) -> Vec<D3DKMT_HANDLE> {
-        let all = self.surfaces.iter().flat_map(|it| &it.instances);
-        all.filter(|it| it.member == member).map(|it| it.allocation).collect()
+        let all = self.surfaces.iter().flat_map(|surface| &surface.instances);
+        all.filter(|instance| instance.member == member).map(|instance| instance.allocation).collect()
     }
 
     /// Releases it as one.
@@ -179,7 +179,7 @@ impl Group {
 /// What the driver says of a resource, for whoever opens it.
 pub(super) fn encode_layouts(shapes: &[Shape]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
-    let numbers = shapes.iter().flat_map(|it| [it.width, it.height, it.depth]);
+    let numbers = shapes.iter().flat_map(|shape| [shape.width, shape.height, shape.depth]);
     bytes.extend(numbers.flat_map(u32::to_le_bytes));
     bytes
 }
@@ -189,8 +189,8 @@ pub(super) fn decode_layouts(bytes: &[u8], count: usize) -> Option<Vec<Shape>> {
     let (words, rest) = bytes.strip_prefix(&MAGIC)?.as_chunks::<4>();
     let (shapes, odd) = words.as_chunks::<3>();
     let whole = rest.is_empty() && odd.is_empty() && shapes.len() == count;
-    let layout = |it: &[[u8; 4]; 3]| {
-        let [width, height, depth] = it.map(u32::from_le_bytes);
+    let layout = |itemses: &[[u8; 4]; 3]| {
+        let [width, height, depth] = itemses.map(u32::from_le_bytes);
         Shape::of(width, height, depth)
     };
     if whole { shapes.iter().map(layout).collect() } else { None }

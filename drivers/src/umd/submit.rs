@@ -65,13 +65,13 @@ impl SoftDevice {
             self.signalled_value += 1;
             self.callbacks
                 .signal_from_gpu(self.context, &[(fence.object, self.signalled_value)])?;
-            self.used.extend(uses.iter().map(|it| (it.0, self.signalled_value)));
+            self.used.extend(uses.iter().map(|pair| (pair.0, self.signalled_value)));
         }
         Ok(())
     }
 
     fn send(&mut self, bytes: &[u8], uses: &[(D3DKMT_HANDLE, bool)]) -> UmdResult<()> {
-        let count = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+        let count = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
         if let Some(buffers) = &mut self.buffers {
             let order = RenderRequest {
                 length: count(bytes.len()) - u32::from(self.flaw == Flaw::SubmitsTruncatedCommands),
@@ -86,10 +86,10 @@ impl SoftDevice {
             return rendered.map(drop);
         }
         let told = self.flaw != Flaw::OmitsWrittenPrimaries;
-        let written = uses.iter().filter(|it| it.1 && self.shown.contains(&it.0) && told);
-        let written: Vec<D3DKMT_HANDLE> = written.map(|it| it.0).collect();
+        let written = uses.iter().filter(|pair| pair.1 && self.shown.contains(&pair.0) && told);
+        let written: Vec<D3DKMT_HANDLE> = written.map(|pair| pair.0).collect();
         let half = bytes.split_last().filter(|_| self.flaw == Flaw::SubmitsTruncatedCommands);
-        let bytes = half.map_or(bytes, |it| it.1);
+        let bytes = half.map_or(bytes, |pair| pair.1);
         self.callbacks.submit(&[self.context], bytes, &written)
     }
 
@@ -98,7 +98,7 @@ impl SoftDevice {
         // Of a device that is removed nothing is done any more, and its fence is none.
         let Some(fence) = self.fence.filter(|_| !self.removed) else { return false };
         let passed = fence.value.value().unwrap_or(0);
-        self.used.get(&allocation).is_some_and(|it| *it > passed)
+        self.used.get(&allocation).is_some_and(|value| *value > passed)
     }
 
     /// Waits until the GPU does not use an allocation any more.
@@ -169,9 +169,9 @@ impl SoftDevice {
             addresses.push(address);
             note(paged);
         }
-        let allocations: Vec<D3DKMT_HANDLE> = list.iter().map(|it| it.0).collect();
+        let allocations: Vec<D3DKMT_HANDLE> = list.iter().map(|pair| pair.0).collect();
         note(self.callbacks.make_resident(queue.queue, &allocations, 0)?);
-        let pending = value.map(|it| (queue.fence, it));
+        let pending = value.map(|value| (queue.fence, value));
         if addresses.len() == list.len() { Ok((addresses, pending)) } else { Err(E_FAIL) }
     }
 }

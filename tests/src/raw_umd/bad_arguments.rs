@@ -56,7 +56,7 @@ fn call(function: usize, of: usize, args: usize) -> HRESULT {
 
 /// What the runtime serves; all else is a trap with a name.
 pub fn is_served(slot: &str) -> bool {
-    runtime::CALLBACKS.iter().any(|it| it.name == slot)
+    runtime::CALLBACKS.iter().any(|callback_row| callback_row.name == slot)
 }
 
 /// Calls every slot of every table with handles and pointers that are wrong, from one place.
@@ -80,11 +80,11 @@ pub(super) fn torment(place: &'static str) {
     let device_table: [usize; DEVICE_SLOTS] = functions(&it.callbacks);
     let adapters = D3DDDI_ADAPTERCALLBACKS::SLOTS.iter().zip(adapter_table);
     let devices = D3DDDI_DEVICECALLBACKS::SLOTS.iter().zip(device_table);
-    let slots = adapters.map(|it| (true, it)).chain(devices.map(|it| (false, it)));
-    for (of_adapter, (slot, function)) in slots.filter(|it| it.1.1 != 0) {
+    let slots = adapters.map(|pair| (true, pair)).chain(devices.map(|pair| (false, pair)));
+    for (of_adapter, (slot, function)) in slots.filter(|pair| pair.1.1 != 0) {
         // Fresh ones for each: what is answered there stays there.
         let [mut zeros, mut ones, mut wild] =
-            [0, u64::MAX, nowhere as u64].map(|it| vec![it; ARGS / 8]);
+            [0, u64::MAX, nowhere as u64].map(|value| vec![value; ARGS / 8]);
         let at = |list: &mut Vec<u64>| list.as_mut_ptr().expose_provenance();
         let structures = [
             ("zeros", at(&mut zeros)),

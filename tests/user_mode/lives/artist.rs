@@ -123,14 +123,14 @@ impl Artist {
         for nr in 0..count {
             // Half of the groups get smaller from surface to surface.
             let less = if width % 2 == 0 { u32::try_from(nr).unwrap_or(0) } else { 0 };
-            let side = |it: u32| (it >> less).max(1);
+            let side = |number: u32| (number >> less).max(1);
             wanted.surfaces.push(Surface { width: side(width), height: side(height) });
         }
         let first = match kind {
             Kind::System => Some(0),
             _ => None,
         };
-        let pictures = wanted.surfaces.iter().map(|it| Picture::new(*it, first)).collect();
+        let pictures = wanted.surfaces.iter().map(|surface| Picture::new(*surface, first)).collect();
         let wanted = match kind {
             Kind::System => wanted.in_system_memory(),
             Kind::Shared => wanted.shared(),
@@ -155,7 +155,7 @@ impl Artist {
         }
         let which = self.index(self.things.len());
         self.withdraw(&self.things[which]);
-        let open_behaviour = |it: &Arc<Gift>| it.state.load(SeqCst) == CLAIMED;
+        let open_behaviour = |gift: &Arc<Gift>| gift.state.load(SeqCst) == CLAIMED;
         if self.things[which].gift.as_ref().is_some_and(open_behaviour) {
             return Ok(());
         }

@@ -70,7 +70,7 @@ impl Gpu {
             Gpu::Virtual => "softgpu-gpummu",
             Gpu::Memory => "softgpu-memory",
         };
-        let umd = drivers::find(name).and_then(|it| it.umd);
+        let umd = drivers::find(name).and_then(|listed| listed.umd);
         umd.unwrap_or_else(|| panic!("{name} has no user-mode driver"))()
     }
 }
@@ -99,14 +99,14 @@ impl Story {
         good("the flight", flown.map_err(|why| why.0))??;
         table.watch.look();
         let seen = table.watch.seen();
-        let loud = seen.verifier.findings().iter().filter(|it| it.severity > Severity::Note);
-        let loud: Vec<_> = loud.map(|it| (it.rule.name(), it.component, &*it.message)).collect();
+        let loud = seen.verifier.findings().iter().filter(|finding| finding.severity > Severity::Note);
+        let loud: Vec<_> = loud.map(|finding| (finding.rule.name(), finding.component, &*finding.message)).collect();
         if !loud.is_empty() {
             return Err(format!("findings: {loud:#?}"));
         }
         windtunnel::keep_tally(seen.verifier.rule_counts());
         windtunnel::keep_tally(&log.rule_counts());
-        if let Some(left) = seen.alive.iter().find(|it| *it.1 != 0) {
+        if let Some(left) = seen.alive.iter().find(|pair| *pair.1 != 0) {
             return Err(format!("came and did not go: {left:?}"));
         }
         if ram.allocated_bytes() != before {

@@ -128,11 +128,11 @@ const END: &str = "
 
 /// The header of the library. Of the basic types only those that are used are in it.
 pub(super) fn library(types: &File, files: &[File], statuses: &File, entries: &[Entry]) -> String {
-    let mut body: String = files.iter().map(|it| definitions(it, |_| true)).collect();
+    let mut body: String = files.iter().map(|file| definitions(file, |_| true)).collect();
     body.push_str(&prototypes(entries));
     body.push_str(EVENTS);
     let used = used(types, &body);
-    let basic = definitions(types, |it| used.contains(it.name()));
+    let basic = definitions(types, |definition| used.contains(definition.name()));
     let opaque = declared(types, files, &used);
     let statuses = definitions(statuses, |_| true);
     [BEGIN, &opaque, BASIC, &basic, BASIC_END, &statuses, &body, END].concat()
@@ -140,13 +140,13 @@ pub(super) fn library(types: &File, files: &[File], statuses: &File, entries: &[
 
 /// The header of user-mode drivers, which has the library's in it, and its basic types.
 pub(super) fn driver(types: &File, files: &[File], results: &File, library: &str) -> String {
-    let body: String = files.iter().map(|it| definitions(it, |_| true)).collect();
+    let body: String = files.iter().map(|file| definitions(file, |_| true)).collect();
     let there = used(types, library);
     let used: BTreeSet<String> = used(types, &body).difference(&there).cloned().collect();
-    let is_function = |it: &Definition| matches!(it, Definition::Alias { of, .. } if matches!(**of, Type::FnPtr(_)));
-    let basic = definitions(types, |it| used.contains(it.name()) && !is_function(it));
+    let is_function = |definition: &Definition| matches!(definition, Definition::Alias { of, .. } if matches!(**of, Type::FnPtr(_)));
+    let basic = definitions(types, |definition| used.contains(definition.name()) && !is_function(definition));
     // Nobody has these from somewhere else.
-    let functions = definitions(types, |it| used.contains(it.name()) && is_function(it));
+    let functions = definitions(types, |definition| used.contains(definition.name()) && is_function(definition));
     let opaque = declared(types, files, &used);
     let results = definitions(results, |_| true);
     let start = [DRIVER_BEGIN, &opaque, BASIC, &basic, DRIVER_BASIC_END].concat();
@@ -159,7 +159,7 @@ fn used(types: &File, text: &str) -> BTreeSet<String> {
     let mut texts = vec![text.to_owned()];
     while let Some(text) = texts.pop() {
         let words: BTreeSet<&str> =
-            text.split(|it: char| !it.is_alphanumeric() && it != '_').collect();
+            text.split(|character: char| !character.is_alphanumeric() && character != '_').collect();
         for it in &types.items {
             if words.contains(it.name()) && used.insert(it.name().to_owned()) {
                 texts.push(definitions(types, |other| other.name() == it.name()));
@@ -172,8 +172,8 @@ fn used(types: &File, text: &str) -> BTreeSet<String> {
 /// Structs can be pointed to before they are defined.
 fn declared(types: &File, files: &[File], used: &BTreeSet<String>) -> String {
     let mut text = String::from("\n");
-    let basic = types.items.iter().filter(|it| used.contains(it.name()));
-    for it in basic.chain(files.iter().flat_map(|it| &it.items)) {
+    let basic = types.items.iter().filter(|definition| used.contains(definition.name()));
+    for it in basic.chain(files.iter().flat_map(|file| &file.items)) {
         if let Definition::Struct { name, .. }
         | Definition::Table { name, .. }
         | Definition::Flags { name, .. } = it
@@ -187,7 +187,7 @@ fn declared(types: &File, files: &[File], used: &BTreeSet<String>) -> String {
 
 fn definitions(file: &File, wanted: impl Fn(&Definition) -> bool) -> String {
     let mut text = String::new();
-    for it in file.items.iter().filter(|it| wanted(it)) {
+    for it in file.items.iter().filter(|definition| wanted(definition)) {
         define(&mut text, it);
         if let Some(layout) = file.layouts.get(it.name()) {
             check(&mut text, it.name(), layout);
@@ -314,16 +314,16 @@ fn declare(of: &Type, name: &str, basic: bool) -> Option<String> {
             declare(it, name, basic)
         }
         Type::FnPtr(it) => {
-            let argument = |it: &NamedArg| Some(declare(&it.ty, "", basic)?.trim_end().to_owned());
+            let argument = |named_arg: &NamedArg| Some(declare(&named_arg.ty, "", basic)?.trim_end().to_owned());
             let arguments: Option<Vec<_>> = it.inputs.iter().map(argument).collect();
-            let arguments = Some(arguments?.join(", ")).filter(|it| !it.is_empty());
+            let arguments = Some(arguments?.join(", ")).filter(|text| !text.is_empty());
             let arguments = arguments.unwrap_or_else(|| "void".to_owned());
             let answer = match &it.output {
                 ReturnType::Default => "void".to_owned(),
                 ReturnType::Type(_, of) => declare(of, "", basic)?.trim_end().to_owned(),
             };
-            let abi = it.abi.as_ref().and_then(|it| it.name.as_ref()).map(LitStr::value);
-            let windows = abi.is_some_and(|it| it.starts_with("win64"));
+            let abi = it.abi.as_ref().and_then(|abi| abi.name.as_ref()).map(LitStr::value);
+            let windows = abi.is_some_and(|text| text.starts_with("win64"));
             let call = if windows { "WINDTUNNEL_CALL " } else { "" };
             Some(format!("{answer} ({call}*{name})({arguments})"))
         }

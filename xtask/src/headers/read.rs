@@ -150,7 +150,7 @@ fn structure(it: ItemStruct, methods: &BTreeMap<String, Type>) -> Result<Definit
     let Fields::Named(fields) = it.fields else { return Err(format!("{name} has no names")) };
     let mut members: Vec<Member> = Vec::new();
     for field in fields.named {
-        let member = field.ident.map(|it| it.to_string()).unwrap_or_default();
+        let member = field.ident.map(|ident| ident.to_string()).unwrap_or_default();
         let docs: String = field.attrs.iter().filter_map(doc).collect();
         let mut others = Vec::new();
         for (other, method) in unions(&docs) {
@@ -184,8 +184,8 @@ fn doc(attribute: &syn::Attribute) -> Option<String> {
 /// "A union with `name`: see", then a link to a method.
 fn unions(docs: &str) -> Vec<(String, String)> {
     let docs = docs.split_whitespace().collect::<Vec<_>>().join(" ");
-    let other = |it: &str| {
-        let (name, rest) = it.split_once('`')?;
+    let other = |text: &str| {
+        let (name, rest) = text.split_once('`')?;
         let (method, _) = rest.strip_prefix(": see [`Self::")?.split_once('`')?;
         Some((name.to_owned(), method.to_owned()))
     };
@@ -248,7 +248,7 @@ fn flat(tokens: TokenStream) -> Vec<String> {
         match driver_handle {
             TokenTree::Group(it) => words.extend(flat(it.stream())),
             TokenTree::Literal(it) => {
-                let minus = words.pop_if(|it| it == "-").unwrap_or_default();
+                let minus = words.pop_if(|text| text == "-").unwrap_or_default();
                 words.push(minus + &it.to_string().replace('_', ""));
             }
             other => words.push(other.to_string()),
@@ -259,7 +259,7 @@ fn flat(tokens: TokenStream) -> Vec<String> {
 
 /// The pairs `name: value` or `name = value` of a list.
 fn pairs(words: &[String], between: &str) -> Vec<(String, String)> {
-    let pair = |it: &[String]| (it[1] == between).then(|| (it[0].clone(), it[2].clone()));
+    let pair = |texts: &[String]| (texts[1] == between).then(|| (texts[0].clone(), texts[2].clone()));
     words.windows(3).filter_map(pair).collect()
 }
 
@@ -271,5 +271,5 @@ fn number(text: &str) -> String {
 /// The last word of a type's path.
 pub(super) fn word(of: &Type) -> Option<String> {
     let Type::Path(it) = of else { return None };
-    it.path.segments.last().map(|it| it.ident.to_string())
+    it.path.segments.last().map(|path_segment| path_segment.ident.to_string())
 }

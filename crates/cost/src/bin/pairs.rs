@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         Some("frame-verifier") => Some((CountedOperation::Frame, true)),
         _ => None,
     };
-    let count = arguments.next().and_then(|it| it.parse().ok());
+    let count = arguments.next().and_then(|text| text.parse().ok());
     let (Some((what, verifier)), Some(count)) = (what, count) else {
         eprintln!("pairs [packet-|callback-|frame-]off|verifier COUNT");
         return ExitCode::from(2);

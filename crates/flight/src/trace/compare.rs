@@ -26,7 +26,7 @@ pub fn compare(left: &[Event], right: &[Event]) -> Option<Difference> {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let side = |it: &Option<String>| it.clone().unwrap_or_else(|| "(the end)".into());
+        let side = |text: &Option<String>| text.clone().unwrap_or_else(|| "(the end)".into());
         let (left, right) = (side(&self.left), side(&self.right));
         write!(f, "line {} differs:\n- {left}\n+ {right}", self.line)
     }

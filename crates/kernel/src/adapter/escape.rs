@@ -106,11 +106,11 @@ impl Kernel {
             state.check_working(device)?;
         }
         let driver_handle = context.map(|number| {
-            let driver_handle = state.contexts.get(number).and_then(|it| it.driver_handle.clone());
-            driver_handle.map(|it| (number, it)).ok_or(KernelError::Removed(number.subject()))
+            let driver_handle = state.contexts.get(number).and_then(|context| context.driver_handle.clone());
+            driver_handle.map(|driver_handle| (number, driver_handle)).ok_or(KernelError::Removed(number.subject()))
         });
         let context = driver_handle.transpose()?;
-        let guard = device.map(|it| self.acquire_rundown(&mut state, it)).transpose()?;
+        let guard = device.map(|device| self.acquire_rundown(&mut state, device)).transpose()?;
         if let Some(it) = context.as_ref().and_then(|(it, _)| state.contexts.get_mut(*it)) {
             it.active_calls += 1;
         }
@@ -194,7 +194,7 @@ impl Kernel {
         let idle = |state: &KernelState| state.busy_devices(adapter).is_empty();
         while !self.wait_until(at, about, |_| format!("the work on {about}"), idle) {
             let busy = self.state.lock().busy_devices(adapter);
-            let lost = busy.into_iter().filter(|it| self.lose_device(*it, DeviceLoss::TimedOut));
+            let lost = busy.into_iter().filter(|device| self.lose_device(*device, DeviceLoss::TimedOut));
             if lost.count() == 0 {
                 return Err(WaitStuck);
             }
@@ -212,11 +212,11 @@ impl KernelState {
     ) -> Result<EscapeTarget, KernelError> {
         let adapter =
             self.resolve_handle::<Adapter>(process, Argument::Adapter, request.adapter)?;
-        let device = request.device.map(|it| self.resolve_handle(process, Argument::Device, it));
+        let device = request.device.map(|handle| self.resolve_handle(process, Argument::Device, handle));
         let device: Option<Id<Device>> = device.transpose()?;
-        let context = request.context.map(|it| self.resolve_handle(process, Argument::Context, it));
+        let context = request.context.map(|handle| self.resolve_handle(process, Argument::Context, handle));
         let context: Option<Id<Context>> = context.transpose()?;
-        let owner = context.map(|it| self.contexts[it].device);
+        let owner = context.map(|context| self.contexts[context].device);
         if let (Some(device), Some(owner), Some(handle)) = (device, owner, request.context)
             && device != owner
         {
@@ -224,7 +224,7 @@ impl KernelState {
             return Err(KernelError::OtherDevice { argument, handle, owner });
         }
         let device = device.or(owner);
-        let on = device.and_then(|it| self.devices.get(it)).map(|it| it.adapter);
+        let on = device.and_then(|device| self.devices.get(device)).map(|device| device.adapter);
         match (device, on) {
             (Some(device), Some(on)) if on != adapter => {
                 Err(KernelError::OtherAdapter(device.subject()))
@@ -235,7 +235,7 @@ impl KernelState {
 
     /// The devices that have packets queued on an adapter.
     fn busy_devices(&self, adapter: Id<Adapter>) -> BTreeSet<Id<Device>> {
-        let nodes = self.adapters.get(adapter).into_iter().flat_map(|it| &it.nodes);
-        nodes.flat_map(|it| &it.queue).filter_map(InFlightPacket::device).collect()
+        let nodes = self.adapters.get(adapter).into_iter().flat_map(|adapter| &adapter.nodes);
+        nodes.flat_map(|node| &node.queue).filter_map(InFlightPacket::device).collect()
     }
 }

@@ -118,8 +118,8 @@ impl KernelCallbacks {
         let oldest = {
             let state = kernel.state.lock();
             let it = state.adapters.get(self.adapter);
-            let it = it.and_then(|it| it.nodes.get(node as usize));
-            it.filter(|it| it.reported != it.submitted).map(|it| it.reported.next())
+            let it = it.and_then(|adapter| adapter.nodes.get(node as usize));
+            it.filter(|node| node.reported != node.submitted).map(|node| node.reported.next())
         };
         if let Some(fence) = oldest {
             kernel.report_fault(at, self.adapter, node, fence, FaultTarget::DriverHandle(None));
@@ -153,17 +153,17 @@ impl KernelCallbacks {
     pub fn generation(&self) -> Option<Generation> {
         let kernel = self.kernel.upgrade()?;
         let state = kernel.state.lock();
-        state.adapters.get(self.adapter).map(|it| it.driver.generation)
+        state.adapters.get(self.adapter).map(|adapter| adapter.driver.generation)
     }
 
     /// Whether the call that runs here is one of the interrupt routine.
     pub fn is_in_interrupt(&self) -> bool {
         let kernel = self.kernel.upgrade();
-        let call = CallGuard::current().map(|it| it.number);
+        let call = CallGuard::current().map(|call| call.number);
         let Some((kernel, call)) = kernel.zip(call) else { return false };
         let state = kernel.state.lock();
-        state.adapters.get(self.adapter).is_some_and(|it| {
-            let mut runs = it.interrupts.runs.iter();
+        state.adapters.get(self.adapter).is_some_and(|adapter| {
+            let mut runs = adapter.interrupts.runs.iter();
             runs.any(|(number, run)| *number == call && matches!(run, InterruptRun::Isr(_)))
         })
     }
@@ -189,7 +189,7 @@ impl Driver {
                 (true, true) if remaining => Some("and left its hardware asking for it"),
                 _ => None,
             };
-            let broken = broken.map(|it| format!("the driver answered TRUE to an interrupt {it}"));
+            let broken = broken.map(|text| format!("the driver answered TRUE to an interrupt {text}"));
             self.judge(RuleId::KMD_ISR_002, "DxgkDdiInterruptRoutine", broken);
         }
         if let Some(InterruptRun::Isr(InterruptReport { some: true, queued, .. })) = run {
@@ -250,7 +250,7 @@ impl InterruptRunGuard<'_> {
         let kernel = self.0.kernel.upgrade()?;
         let mut state = kernel.state.lock();
         let runs = &mut state.adapters.get_mut(self.0.adapter)?.interrupts.runs;
-        let argument = runs.iter().position(|it| it.0 == number)?;
+        let argument = runs.iter().position(|pair| pair.0 == number)?;
         Some(runs.remove(argument).1)
     }
 }
@@ -265,7 +265,7 @@ impl Interrupts {
     /// The run that the code here belongs to.
     fn current_run(&mut self) -> Option<&mut InterruptRun> {
         let call = CallGuard::current()?.number;
-        self.runs.iter_mut().find(|it| it.0 == call).map(|it| &mut it.1)
+        self.runs.iter_mut().find(|pair| pair.0 == call).map(|it| &mut it.1)
     }
 
     /// The DPC that runs here has told of its end (`DxgkCbNotifyDpc`).
@@ -341,7 +341,7 @@ impl Kernel {
             let it = state
                 .adapters
                 .get_mut(adapter.0)
-                .filter(|it| it.is_running() && !it.interrupts_disabled);
+                .filter(|adapter| adapter.is_running() && !adapter.interrupts_disabled);
             let Some(it) = it else { return };
             it.interrupting += 1; // From here on a stop waits.
             it.driver.clone()
@@ -413,7 +413,7 @@ impl Kernel {
     /// will not.
     pub fn judge_vsync(&self, adapter: AdapterId) {
         let state = self.state.lock();
-        let vsync = state.adapters.get(adapter.0).and_then(|it| it.interrupts.vsync);
+        let vsync = state.adapters.get(adapter.0).and_then(|adapter| adapter.interrupts.vsync);
         let Some(seen) = vsync else { return };
         let broken = (!seen).then(|| {
             "vsync was switched on, but the driver has reported none, and nothing moves any more"

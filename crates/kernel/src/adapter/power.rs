@@ -145,7 +145,7 @@ impl Kernel {
             let state = &mut *self.state.lock();
             state.change_power(adapter.0, PowerStatus::Changing);
             let nodes = state.adapters.get_mut(adapter.0).into_iter().flat_map(|it| &mut it.nodes);
-            nodes.for_each(|it| it.watch = None); // Its time begins anew.
+            nodes.for_each(|node| node.watch = None); // Its time begins anew.
             if let Ok(permit) = permit {
                 permit.release(state);
             }
@@ -160,11 +160,11 @@ impl Kernel {
     /// packets that paging work waits for. Answers whether it did.
     fn close_when_idle(&self, at: &mut Passive, adapter: AdapterId) -> bool {
         let (number, about) = (adapter.0, adapter.subject());
-        let awake = |it: &KernelState| {
-            let awake = |it: &&Adapter| it.is_running() && matches!(it.power, PowerStatus::On);
-            it.adapters.get(number).filter(awake).map(|it| it.driver.generation)
+        let awake = |state: &KernelState| {
+            let awake = |adapter: &&Adapter| adapter.is_running() && matches!(adapter.power, PowerStatus::On);
+            state.adapters.get(number).filter(awake).map(|adapter| adapter.driver.generation)
         };
-        let sent = |it: &KernelState| !it.pages_after_packets(number);
+        let sent = |state: &KernelState| !state.pages_after_packets(number);
         loop {
             let Some(generation) = awake(&self.state.lock()) else { return false };
             let what =
@@ -193,7 +193,7 @@ impl Kernel {
     pub(crate) fn complete_power(&self, at: &mut Passive, adapter: AdapterId) {
         let about = adapter.subject();
         let over =
-            |it: &KernelState| it.adapters.get(adapter.0).is_none_or(|it| !it.power.is_changing());
+            |state: &KernelState| state.adapters.get(adapter.0).is_none_or(|adapter| !adapter.power.is_changing());
         self.wait_until(at, about, |_| format!("the power of {about}"), over);
         self.power_up(at, adapter);
     }
@@ -219,7 +219,7 @@ impl Kernel {
         adapter: Id<Adapter>,
         keys: PermitKeys,
     ) -> Option<DdiPermit<'_>> {
-        let power = state.adapters.get(adapter).map(|it| &it.power);
+        let power = state.adapters.get(adapter).map(|adapter| &adapter.power);
         if matches!(power, Some(PowerStatus::Changing)) {
             self.try_acquire_nested_permit(state, keys)
         } else {
@@ -244,11 +244,11 @@ impl Kernel {
             if self.plan_power_down(number, action, remaining) {
                 continue;
             }
-            let driver = self.state.lock().adapters.get(number).map(|it| it.driver.clone())?;
+            let driver = self.state.lock().adapters.get(number).map(|adapter| adapter.driver.clone())?;
             let keys = ThreadingLevel::Three.keys(number, driver.generation, None);
             let permit = self.acquire_nested_permit(at, &keys).ok()?;
             let state = &mut *self.state.lock();
-            let changing = |it: &Adapter| matches!(it.power, PowerStatus::Changing);
+            let changing = |adapter: &Adapter| matches!(adapter.power, PowerStatus::Changing);
             if !state.adapters.get(number).is_some_and(changing) {
                 permit.release(state);
                 return None;
@@ -264,7 +264,7 @@ impl Kernel {
 
     /// Waits until no node has anything, or is asked for it. Answers whether that is so.
     fn drain_nodes(&self, at: &mut Passive, adapter: Id<Adapter>) -> bool {
-        let over = |it: &KernelState| it.are_nodes_quiesced(adapter);
+        let over = |state: &KernelState| state.are_nodes_quiesced(adapter);
         self.wait_until(at, adapter.subject(), |_| format!("the nodes of {adapter} to rest"), over)
     }
 
@@ -312,7 +312,7 @@ impl Kernel {
         let mut plan = PagingPlan::default();
         let mut any = false;
         for (extent, at) in placed {
-            let used = state.extents.get(extent).map(|it| it.uses.clone());
+            let used = state.extents.get(extent).map(|extent| extent.uses.clone());
             if self.plan_page_out(state, extent, "the power goes", &mut plan) {
                 remaining.push((extent, at));
                 any = true;
@@ -337,7 +337,7 @@ impl Kernel {
             if state
                 .extents
                 .get(extent)
-                .is_none_or(|it| it.location != Location::System || it.ending)
+                .is_none_or(|extent| extent.location != Location::System || extent.ending)
             {
                 continue;
             }
@@ -357,15 +357,15 @@ impl Kernel {
 impl KernelState {
     /// Who changes the power of an adapter gets on with it, unless it was pulled out meanwhile.
     fn change_power(&mut self, adapter: Id<Adapter>, to: PowerStatus) {
-        if let Some(it) = self.adapters.get_mut(adapter).filter(|it| it.power.is_changing()) {
+        if let Some(it) = self.adapters.get_mut(adapter).filter(|adapter| adapter.power.is_changing()) {
             it.power = to;
         }
     }
 
     /// Whether no node of an adapter has anything, or is asked for it.
     fn are_nodes_quiesced(&self, adapter: Id<Adapter>) -> bool {
-        let rests = |it: &Node| !it.is_busy() && it.resubmit.is_empty();
-        self.adapters.get(adapter).is_none_or(|it| it.nodes.iter().all(rests))
+        let rests = |node: &Node| !node.is_busy() && node.resubmit.is_empty();
+        self.adapters.get(adapter).is_none_or(|adapter| adapter.nodes.iter().all(rests))
     }
 
     /// What is in memory that does not keep its bytes without power, and where.
@@ -376,15 +376,15 @@ impl KernelState {
     ) -> Vec<(Id<Extent>, SegmentLocation)> {
         let Some((extents, memory)) = self.memory(adapter) else { return Vec::new() };
         let keeps = |segment: usize| {
-            let flags = memory.segments.get(segment).map(|it| it.info.flags);
-            flags.is_some_and(|it| match action {
-                PowerAction::Hibernate => it.preserved_in_hibernate,
-                PowerAction::None | PowerAction::Sleep => it.preserved_in_standby,
+            let flags = memory.segments.get(segment).map(|segment| segment.info.flags);
+            flags.is_some_and(|segment_flags| match action {
+                PowerAction::Hibernate => segment_flags.preserved_in_hibernate,
+                PowerAction::None | PowerAction::Sleep => segment_flags.preserved_in_standby,
             })
         };
         // Page tables stay where they are, and are written again.
-        let table = |it: &Extent| it.owner.is_table();
-        let mine = |it: &Extent| it.adapter == adapter && !it.ending && !table(it);
+        let table = |extent: &Extent| extent.owner.is_table();
+        let mine = |extent: &Extent| extent.adapter == adapter && !extent.ending && !table(extent);
         let placed = extents.iter().filter(|(_, it)| mine(it));
         let location = placed.filter_map(|(number, it)| match &it.location {
             Location::Segment { segment, range } if !keeps(*segment) => {

@@ -112,7 +112,7 @@ impl InterruptLine for AdapterInterruptLine {
     fn raise(&self, at: &mut Passive) {
         let Some(kernel) = self.kernel.upgrade() else { return };
         let number = self.driver.adapter;
-        if kernel.state.lock().adapters.get(number).is_none_or(|it| it.interrupts_disabled) {
+        if kernel.state.lock().adapters.get(number).is_none_or(|adapter| adapter.interrupts_disabled) {
             return; // A stopped driver hears no interrupt.
         }
         // A routine that fails is an event; there is nobody to tell.
@@ -197,7 +197,7 @@ impl Kernel {
         let driver = {
             let mut world = self.state.lock();
             let it =
-                world.adapters.get_mut(adapter.0).filter(|it| it.state == AdapterState::Halted);
+                world.adapters.get_mut(adapter.0).filter(|adapter| adapter.state == AdapterState::Halted);
             let Some(it) = it else { return Err(busy) };
             it.state = AdapterState::Starting;
             it.driver.clone()
@@ -322,11 +322,11 @@ impl Kernel {
         }
         let features = driver.query_adapter(at, permit);
         let ram = driver.hardware.ram();
-        let sane = |it: &Features| {
-            let passed = self.check_features(driver.adapter.subject(), it);
-            let passed = crate::memory::address::check::check_mmu(it) && passed;
-            let backed = it.memory.is_none() || ram.is_some();
-            (1..=MAX_NODES).contains(&it.nodes) && passed && backed
+        let sane = |features: &Features| {
+            let passed = self.check_features(driver.adapter.subject(), features);
+            let passed = crate::memory::address::check::check_mmu(features) && passed;
+            let backed = features.memory.is_none() || ram.is_some();
+            (1..=MAX_NODES).contains(&features.nodes) && passed && backed
         };
         match features.and_then(|it| if sane(&it) { Ok(it) } else { Err(DriverError::Invalid) }) {
             Ok(features) => {
@@ -427,9 +427,9 @@ impl Kernel {
             }
             let about = adapter.subject();
             let in_transition =
-                |it: &Adapter| matches!(it.state, AdapterState::Starting | AdapterState::Stopping);
+                |adapter: &Adapter| matches!(adapter.state, AdapterState::Starting | AdapterState::Stopping);
             let over =
-                |it: &KernelState| it.adapters.get(adapter.0).is_none_or(|it| !in_transition(it));
+                |state: &KernelState| state.adapters.get(adapter.0).is_none_or(|adapter| !in_transition(adapter));
             if !self.wait_until(at, about, |_| format!("the end of {about}"), over) {
                 return None;
             }
@@ -446,7 +446,7 @@ impl Kernel {
                 self.complete_power(at, adapter);
             }
             // The system's own goes last: paging runs in it.
-            let mine = |it: &Device| it.adapter == adapter.0 && it.process.is_some();
+            let mine = |device: &Device| device.adapter == adapter.0 && device.process.is_some();
             self.end_devices(at, adapter.subject(), None, mine);
             self.end_spaces(at, adapter.0);
             self.end_memory(at, adapter.0);
@@ -507,9 +507,9 @@ impl Kernel {
         let world = &mut *self.state.lock();
         let nodes = world.adapters.get_mut(adapter.0).into_iter().flat_map(|it| &mut it.nodes);
         let subjects: Vec<Subject> = nodes
-            .map(|it| {
-                it.lost_packets.clear();
-                it.subject()
+            .map(|node| {
+                node.lost_packets.clear();
+                node.subject()
             })
             .collect();
         for node in subjects {
@@ -524,7 +524,7 @@ impl Kernel {
             (it.interrupts_disabled, it.dpc) = (true, false);
         }
         let over =
-            |it: &KernelState| it.adapters.get(adapter.0).is_none_or(|it| it.interrupting == 0);
+            |state: &KernelState| state.adapters.get(adapter.0).is_none_or(|adapter| adapter.interrupting == 0);
         let about = adapter.subject();
         self.wait_until(at, about, |_| format!("the interrupts of {about}"), over);
     }
@@ -539,7 +539,7 @@ impl Kernel {
 
     /// What rings when [`Kernel::turn`] may find something.
     pub fn hardware_work_available(&self, adapter: AdapterId) -> Option<WaitToken> {
-        self.state.lock().adapters.get(adapter.0).map(|it| it.driver.work_available.clone())
+        self.state.lock().adapters.get(adapter.0).map(|adapter| adapter.driver.work_available.clone())
     }
 
     /// Has a host move an adapter's hardware, and look at the time for it.
@@ -574,7 +574,7 @@ impl Kernel {
         adapter: AdapterId,
     ) -> Result<Handle, KernelError> {
         let mut world = self.state.lock();
-        if world.processes.get(process.0).is_none_or(|it| it.ended) {
+        if world.processes.get(process.0).is_none_or(|process| process.ended) {
             return Err(KernelError::HandleTableFull); // An ended process gets no more names.
         }
         match world.adapters.get_mut(adapter.0) {

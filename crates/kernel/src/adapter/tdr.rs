@@ -80,7 +80,7 @@ impl crate::schedule::report::Node {
             self.watch = None;
             return None;
         }
-        let front = self.queue.front().map(|it| it.fence);
+        let front = self.queue.front().map(|in_flight_packet| in_flight_packet.fence);
         let just_reset = TimeoutWatch { front, since: now, stage: TimeoutStage::Watching };
         let watch = self.watch.get_or_insert(just_reset);
         if watch.front != front {
@@ -91,8 +91,8 @@ impl crate::schedule::report::Node {
 
     /// Whether what was first when it was last looked at is first still.
     fn is_stalled(&self) -> bool {
-        let front = self.queue.front().map(|it| it.fence);
-        self.is_busy() && self.watch.is_some_and(|it| it.front == front)
+        let front = self.queue.front().map(|in_flight_packet| in_flight_packet.fence);
+        self.is_busy() && self.watch.is_some_and(|timeout_watch| timeout_watch.front == front)
     }
 }
 
@@ -127,17 +127,17 @@ impl Kernel {
         }
         // Nor does a node about which something is to be done: time that passes does not help.
         let action = &state.recoveries;
-        let known = |node: usize| action.iter().any(|it| it.is_about(adapter.0, node));
-        let it = state.adapters.get_mut(adapter.0).filter(|it| it.is_watched())?;
+        let known = |node: usize| action.iter().any(|recovery_action| recovery_action.is_about(adapter.0, node));
+        let it = state.adapters.get_mut(adapter.0).filter(|adapter| adapter.is_watched())?;
         let nodes = it.nodes.iter_mut().enumerate().filter(|(node, _)| !known(*node));
-        let since = nodes.filter_map(|(_, it)| it.update_watch(now).map(|it| it.since));
-        since.min().map(|it| it.saturating_add(TDR_DELAY))
+        let since = nodes.filter_map(|(_, it)| it.update_watch(now).map(|timeout_watch| timeout_watch.since));
+        since.min().map(|value| value.saturating_add(TDR_DELAY))
     }
 
     /// Looks which nodes do not move.
     pub fn check_timeouts(&self, adapter: AdapterId, now: u64) {
         let state = &mut *self.state.lock();
-        let Some(it) = state.adapters.get_mut(adapter.0).filter(|it| it.is_watched()) else {
+        let Some(it) = state.adapters.get_mut(adapter.0).filter(|adapter| adapter.is_watched()) else {
             return;
         };
         let mut action = Vec::new();
@@ -187,18 +187,18 @@ impl Kernel {
     pub(crate) fn try_recover(&self, at: &mut Passive) -> bool {
         let all = self.state.lock().recoveries.clone();
         // One whose pass is held leaves the others alone.
-        all.into_iter().any(|it| self.recover(at, it))
+        all.into_iter().any(|recovery_action| self.recover(at, recovery_action))
     }
 
     fn recover(&self, at: &mut Passive, action: RecoveryAction) -> bool {
         let permit; // Before the world, so that it is dropped after it.
         let driver = {
             let state = &mut *self.state.lock();
-            let Some(argument) = state.recoveries.iter().position(|it| *it == action) else {
+            let Some(argument) = state.recoveries.iter().position(|recovery_action| *recovery_action == action) else {
                 return false;
             };
-            let driver = state.adapters.get(action.adapter()).filter(|it| it.is_running());
-            let Some(driver) = driver.map(|it| it.driver.clone()) else {
+            let driver = state.adapters.get(action.adapter()).filter(|adapter| adapter.is_running());
+            let Some(driver) = driver.map(|adapter| adapter.driver.clone()) else {
                 state.recoveries.remove(argument);
                 return true;
             };
@@ -247,7 +247,7 @@ impl Kernel {
             self.judge_current_fence(driver.adapter, index, message);
         }
         let engines =
-            self.state.lock().adapters.get(adapter).is_some_and(|it| it.scheduling.engine_reset);
+            self.state.lock().adapters.get(adapter).is_some_and(|adapter| adapter.scheduling.engine_reset);
         if engines {
             let answered = driver.engine_answers(at, permit, node);
             self.judge_status(driver.adapter, "DxgkDdiQueryEngineStatus", answered.err());
@@ -261,7 +261,7 @@ impl Kernel {
             return; // The rest is the DPC's, if it comes.
         }
         let waits = it.preemption.is_some();
-        let asks = state.adapters.get(adapter).is_some_and(|it| it.scheduling.preempts);
+        let asks = state.adapters.get(adapter).is_some_and(|adapter| adapter.scheduling.preempts);
         if asks && !waits {
             self.request_preemption(state, adapter, index, PreemptionReason::TimedOut);
         } else {
@@ -302,7 +302,7 @@ impl Kernel {
         message: Fence,
         argument: &'static str,
     ) {
-        let done = message == node.reported || node.queue.iter().any(|it| it.fence == message);
+        let done = message == node.reported || node.queue.iter().any(|in_flight_packet| in_flight_packet.fence == message);
         let broken = (!done).then(|| {
             format!(
                 "{} has done fence {message}, the driver says, but everything up to {} was over when \
@@ -339,7 +339,7 @@ impl Kernel {
             // The adapter may have stopped since this was queued.
             let Some(it) = state.adapters.get(adapter) else { return };
             // While this waited for its pass, the node may have moved on.
-            if it.nodes.get(index).is_none_or(|it| !it.is_stalled()) {
+            if it.nodes.get(index).is_none_or(|node| !node.is_stalled()) {
                 return;
             }
             if !it.scheduling.engine_reset {
@@ -352,7 +352,7 @@ impl Kernel {
         let mask = driver.dependent_nodes(at, permit, node);
         self.judge_dependent(driver.adapter, index, &mask);
         let mask = mask.unwrap_or(0) | 1_u64.checked_shl(node).unwrap_or(0);
-        for index in (0..count.min(64)).filter(|it| mask >> it & 1 == 1) {
+        for index in (0..count.min(64)).filter(|index| mask >> index & 1 == 1) {
             if !self.call_reset_engine(at, driver, permit, index) {
                 return self.request_recovery(
                     &mut self.state.lock(),
@@ -401,12 +401,12 @@ impl Kernel {
         it.lost_packets.clear();
         it.faults.clear();
         let (over, back): (VecDeque<InFlightPacket>, VecDeque<InFlightPacket>) =
-            std::mem::take(&mut it.queue).into_iter().partition(|it| aborted.covers(it.fence));
+            std::mem::take(&mut it.queue).into_iter().partition(|in_flight_packet| aborted.covers(in_flight_packet.fence));
         it.fruitless_resets =
             if over.is_empty() && !back.is_empty() { it.fruitless_resets + 1 } else { 0 };
         // What did not move comes back and will not move again: only more helps.
         let fruitless_resets = it.fruitless_resets >= MAX_FRUITLESS_RESETS;
-        let paging = over.iter().any(|it| it.batch.is_some());
+        let paging = over.iter().any(|in_flight_packet| in_flight_packet.batch.is_some());
         let mut hit: Vec<Id<Device>> = Vec::new();
         for packet in over {
             if let Some(batch) = &packet.batch {
@@ -434,7 +434,7 @@ impl Kernel {
         for device in hit {
             self.mark_lost(state, device, DeviceLoss::TimedOut);
         }
-        let idle: BTreeSet<Id<Device>> = state.devices.iter().map(|it| it.0).collect();
+        let idle: BTreeSet<Id<Device>> = state.devices.iter().map(|pair| pair.0).collect();
         for device in idle {
             let ready = state.retire_ready(device);
             self.start_retirements(state, ready);
@@ -457,7 +457,7 @@ impl Kernel {
         if let Some(it) = &node.preemption {
             it.judge_unreported(&self.log, driver.adapter, subject);
         }
-        let Some(first) = node.queue.iter().find(|it| !node.reported.covers(it.fence)) else {
+        let Some(first) = node.queue.iter().find(|in_flight_packet| !node.reported.covers(in_flight_packet.fence)) else {
             return;
         };
         let broken = quiet.then(|| {
@@ -498,7 +498,7 @@ impl Kernel {
         let (done, given) = (node.reported, node.submitted);
         let argument = "DxgkDdiResetEngine.LastAbortedFenceId";
         // What a lost device had given counts as done, and the hardware has it still.
-        if node.queue.iter().chain(&node.lost_packets).all(|it| done.covers(it.fence)) {
+        if node.queue.iter().chain(&node.lost_packets).all(|in_flight_packet| done.covers(in_flight_packet.fence)) {
             let broken = (aborted != done).then(|| {
                 format!(
                     "{} was reset with nothing left to do, and fence {aborted} is said to be \
@@ -550,7 +550,7 @@ impl Kernel {
             let now = self.host.now();
             // The adapter may have stopped since this was queued.
             let Some(it) = state.adapters.get_mut(number) else { return };
-            it.resets.retain(|it| now.saturating_sub(*it) < TDR_LIMIT_TIME);
+            it.resets.retain(|value| now.saturating_sub(*value) < TDR_LIMIT_TIME);
             it.resets.push(now);
             let count = it.resets.len();
             self.log.emit(
@@ -565,7 +565,7 @@ impl Kernel {
             self.stop_system(number, &format!("its GPU was reset {count} times in a minute"));
             return;
         }
-        let nodes = self.state.lock().adapters.get(number).map_or(0, |it| it.nodes.len());
+        let nodes = self.state.lock().adapters.get(number).map_or(0, |adapter| adapter.nodes.len());
         for node in 0..nodes {
             self.judge_unreported(driver, node);
         }
@@ -614,8 +614,8 @@ impl Kernel {
         }
         let mut notes = vec![0; DEBUG_REPORT_SIZE];
         let wrote = driver.collect(at, reason, &mut notes);
-        let broken = wrote.ok().filter(|it| *it > DEBUG_REPORT_SIZE).map(|it| {
-            format!("the driver wrote up to byte {it} where {DEBUG_REPORT_SIZE} were free")
+        let broken = wrote.ok().filter(|index| *index > DEBUG_REPORT_SIZE).map(|index| {
+            format!("the driver wrote up to byte {index} where {DEBUG_REPORT_SIZE} were free")
         });
         let argument = "DxgkDdiCollectDbgInfo.BufferSize";
         self.log.judge(
@@ -632,7 +632,7 @@ impl Kernel {
         {
             let state = &mut *self.state.lock();
             // What else was to be done about its nodes is done with it.
-            state.recoveries.retain(|it| it.adapter() != adapter);
+            state.recoveries.retain(|recovery_action| recovery_action.adapter() != adapter);
             let first = |node| state.node_mut(adapter, node)?.queue.front()?.device();
             let culprit = fault.and_then(first);
             let mine = state.devices.iter().filter(|(_, it)| it.adapter == adapter);
@@ -654,7 +654,7 @@ impl Kernel {
                 node.lost_packets.clear();
                 node.faults.clear();
                 again.extend(
-                    std::mem::take(&mut node.resubmit).into_iter().filter_map(|it| it.batch),
+                    std::mem::take(&mut node.resubmit).into_iter().filter_map(|in_flight_packet| in_flight_packet.batch),
                 );
                 self.log
                     .emit(subject, EventKind::NodeReset { done, aborted: given, submitted: given });
@@ -662,13 +662,13 @@ impl Kernel {
             for batch in again {
                 self.complete_batch(state, adapter, batch, true);
             }
-            let nodes = state.adapters.get(adapter).map(|it| {
-                it.nodes.iter().map(crate::schedule::report::Node::subject).collect::<Vec<_>>()
+            let nodes = state.adapters.get(adapter).map(|adapter| {
+                adapter.nodes.iter().map(crate::schedule::report::Node::subject).collect::<Vec<_>>()
             });
             for node in nodes.unwrap_or_default() {
                 self.switch_context(state, adapter, node, None);
             }
-            let memory = state.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut());
+            let memory = state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut());
             memory.map(|it| std::mem::take(&mut it.planned)).unwrap_or_default()
         };
         for paging in planned {
@@ -696,20 +696,20 @@ impl KernelState {
     pub(crate) fn is_reset_pending(&self, adapter: Id<Adapter>) -> bool {
         self.recoveries
             .iter()
-            .any(|it| matches!(it, RecoveryAction::ResetAdapter(number, _) if *number == adapter))
+            .any(|recovery_action| matches!(recovery_action, RecoveryAction::ResetAdapter(number, _) if *number == adapter))
     }
 
     /// The devices that have opened an allocation, or own a context, which paging commands name.
     fn owners_of(&self, batch: &crate::memory::PagingBatch) -> BTreeSet<(Id<Device>, Subject)> {
         let mut owners = BTreeSet::new();
         for step in &batch.done {
-            let Some(owner) = self.extents.get(step.extent).map(|it| it.owner) else { continue };
+            let Some(owner) = self.extents.get(step.extent).map(|extent| extent.owner) else { continue };
             match owner {
                 Owner::Allocation(_) | Owner::Instance(_) => {
-                    let of = self.allocation_of(owner).and_then(|it| self.allocations.get(it));
-                    let views = of.map(|it| it.views.iter());
+                    let of = self.allocation_of(owner).and_then(|allocation| self.allocations.get(allocation));
+                    let views = of.map(|allocation| allocation.views.iter());
                     let device =
-                        |it: &Id<View>| self.views.get(*it).map(|it| (it.device, owner.subject()));
+                        |it: &Id<View>| self.views.get(*it).map(|view| (view.device, owner.subject()));
                     owners.extend(views.into_iter().flatten().filter_map(device));
                 }
                 Owner::Saved(saved) => {

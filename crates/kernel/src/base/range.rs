@@ -121,7 +121,7 @@ impl Ranges {
     /// Places so many bytes at a multiple of `align`, a power of two: `None` if they fit
     /// nowhere, if there are none, and if `align` is no power of two.
     pub fn allocate(&mut self, size: u64, align: u64) -> Option<PlacedRange> {
-        let length = u32::try_from(self.granules(size)).ok().filter(|it| *it > 0)?;
+        let length = u32::try_from(self.granules(size)).ok().filter(|number| *number > 0)?;
         let step = u32::try_from(self.granules(align)).ok().filter(|_| align.is_power_of_two())?;
         let fits = rounded_class(length).and_then(|class| self.at_or_above(class));
         let node = match fits {
@@ -136,13 +136,13 @@ impl Ranges {
 
     /// Places so many bytes there: `None` if that is not free. It looks through the ranges.
     pub fn allocate_at(&mut self, start: u64, size: u64) -> Option<PlacedRange> {
-        let length = u32::try_from(self.granules(size)).ok().filter(|it| *it > 0)?;
+        let length = u32::try_from(self.granules(size)).ok().filter(|number| *number > 0)?;
         let start = u32::try_from(start >> self.shift).ok()?;
         let holds = |node: &u32| {
             let it = self.nodes[*node as usize];
             let before = start.checked_sub(it.start);
             let capacity = before.and_then(|it_is| it.length.checked_sub(it_is));
-            it.previous != PLACED && capacity.is_some_and(|it| it >= length)
+            it.previous != PLACED && capacity.is_some_and(|number| number >= length)
         };
         let node = self.in_order().find(holds)?;
         let node = self.carve(node, start, length);
@@ -175,7 +175,7 @@ impl Ranges {
     pub fn largest(&self) -> u64 {
         let Some(row) = self.rows.checked_ilog2() else { return 0 };
         let column = self.columns[row as usize].ilog2();
-        let longest = self.listed(row << COLUMN_BITS | column).map(|it| self.length(it)).max();
+        let longest = self.listed(row << COLUMN_BITS | column).map(|number| self.length(number)).max();
         u64::from(longest.unwrap_or(0)) << self.shift
     }
 
@@ -204,18 +204,18 @@ impl Ranges {
 
     /// The length of a node that may be no piece, and zero if it is not a free one.
     fn free_length(&self, node: u32) -> u32 {
-        self.nodes.get(node as usize).filter(|it| it.previous != PLACED).map_or(0, |it| it.length)
+        self.nodes.get(node as usize).filter(|node| node.previous != PLACED).map_or(0, |node| node.length)
     }
 
     fn in_order(&self) -> impl Iterator<Item = u32> {
-        let some = |node: u32| Some(node).filter(|it| *it != NONE);
-        std::iter::successors(some(self.first), move |it| some(self.nodes[*it as usize].after))
+        let some = |node: u32| Some(node).filter(|number| *number != NONE);
+        std::iter::successors(some(self.first), move |number| some(self.nodes[*number as usize].after))
     }
 
     fn listed(&self, class: u32) -> impl Iterator<Item = u32> {
-        let some = |node: u32| Some(node).filter(|it| *it != NONE);
+        let some = |node: u32| Some(node).filter(|number| *number != NONE);
         let head = some(self.heads[class as usize]);
-        std::iter::successors(head, move |it| some(self.nodes[*it as usize].next))
+        std::iter::successors(head, move |number| some(self.nodes[*number as usize].next))
     }
 
     /// Where in a free piece so many granules fit, at a multiple of `step`, a power of two.
@@ -245,7 +245,7 @@ impl Ranges {
         }
         let classes = class(length)..=anywhere.unwrap_or(LAST);
         let listed = classes.flat_map(|class| self.listed(class));
-        listed.into_iter().find(|it| self.fit_in_node(*it, length, step).is_some())
+        listed.into_iter().find(|number| self.fit_in_node(*number, length, step).is_some())
     }
 
     /// Takes a part out of a free piece: what is in front of it and behind it stays free.

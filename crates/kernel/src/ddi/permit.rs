@@ -201,7 +201,7 @@ impl PermitTable {
         let free = |(key, mode): &(PermitKey, PermitMode)| match self
             .held
             .iter()
-            .find(|it| it.0 == *key)
+            .find(|entry| entry.0 == *key)
         {
             None => true,
             Some((_, held, _)) => (*held, *mode) == (PermitMode::Shared, PermitMode::Shared),
@@ -209,7 +209,7 @@ impl PermitTable {
         let all = keys.iter().all(free);
         if all {
             for (key, mode) in keys {
-                match self.held.iter_mut().find(|it| it.0 == *key) {
+                match self.held.iter_mut().find(|entry| entry.0 == *key) {
                     Some((_, _, count)) => *count += 1,
                     None => self.held.push((*key, *mode, 1)),
                 }
@@ -221,7 +221,7 @@ impl PermitTable {
     /// Gives keys back; answers who should look again.
     fn release(&mut self, keys: &[(PermitKey, PermitMode)]) -> Vec<WaitToken> {
         for (key, _) in keys {
-            if let Some(place) = self.held.iter().position(|it| it.0 == *key) {
+            if let Some(place) = self.held.iter().position(|entry| entry.0 == *key) {
                 self.held[place].2 -= 1;
                 if self.held[place].2 == 0 {
                     self.held.swap_remove(place);

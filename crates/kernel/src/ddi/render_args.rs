@@ -165,7 +165,7 @@ impl<T: Copy> UserMemory<T> {
         let mut seen = self.reads.borrow_mut();
         let mut found = Vec::with_capacity(items.len());
         for (at, item) in range.zip(items) {
-            let before = seen.read.get_mut(at).is_some_and(|it| std::mem::replace(it, true));
+            let before = seen.read.get_mut(at).is_some_and(|flag| std::mem::replace(flag, true));
             if before && seen.read_twice.is_none() {
                 seen.read_twice = Some(at);
             }
@@ -183,14 +183,14 @@ impl<T: Copy> UserMemory<T> {
 impl UserMemory<u8> {
     /// A client's commands.
     pub fn commands(bytes: Vec<u8>) -> Self {
-        Self::new(bytes, |it| !it)
+        Self::new(bytes, |byte| !byte)
     }
 }
 
 impl UserMemory<PatchLocation> {
     /// A client's patch locations.
     pub fn locations(list: Vec<PatchLocation>) -> Self {
-        Self::new(list, |it| PatchLocation { allocation_index: !it.allocation_index, ..it })
+        Self::new(list, |patch_location| PatchLocation { allocation_index: !patch_location.allocation_index, ..it })
     }
 }
 

@@ -7,7 +7,7 @@ pub struct SegmentSet(pub u32);
 impl SegmentSet {
     /// The set of these segments, from one on.
     pub fn of(slot_indices: &[u32]) -> Self {
-        let bit = |it: &u32| it.checked_sub(1).and_then(|it| 1_u32.checked_shl(it)).unwrap_or(0);
+        let bit = |id: &u32| id.checked_sub(1).and_then(|number| 1_u32.checked_shl(number)).unwrap_or(0);
         Self(slot_indices.iter().map(bit).fold(0, |set, bit| set | bit))
     }
 
@@ -23,7 +23,7 @@ impl SegmentSet {
 
     /// Its segments, in order.
     pub fn iter(self) -> impl Iterator<Item = u32> {
-        (1..=32).filter(move |it| self.has(*it))
+        (1..=32).filter(move |number| self.has(*number))
     }
 }
 

@@ -86,7 +86,7 @@ impl Kernel {
         device: Handle,
         args: &CreateContextArgs,
     ) -> Result<Handle, KernelError> {
-        self.new_context(at, process, device, args, None).map(|it| it.0)
+        self.new_context(at, process, device, args, None).map(|pair| pair.0)
     }
 
     /// Makes a context whose packets have lists (`D3DKMTCreateContext`), with the buffers for
@@ -119,7 +119,7 @@ impl Kernel {
         let node = args.node as usize;
         {
             let state = self.state.lock();
-            let nodes = state.adapters.get(guard.adapter).map_or(0, |it| it.nodes.len());
+            let nodes = state.adapters.get(guard.adapter).map_or(0, |adapter| adapter.nodes.len());
             if node >= nodes || args.engine != 1 {
                 let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
                 return Err(KernelError::NoEngine { node: args.node, engine: args.engine, nodes });
@@ -136,25 +136,25 @@ impl Kernel {
                 state.kernel_handles.publish(own, number.into());
                 if let Some(it) = state.contexts.get_mut(number) {
                     (it.driver_handle, it.root) =
-                        (Some(Arc::new(driver_handle)), rooted.map(|it| it.1));
+                        (Some(Arc::new(driver_handle)), rooted.map(|pair| pair.1));
                 }
                 state.devices[guard.device].contexts.insert(number);
-                let on = state.adapters.get(guard.adapter).and_then(|it| it.nodes.get(node));
-                let on = on.map_or(0, |it| it.number);
+                let on = state.adapters.get(guard.adapter).and_then(|adapter| adapter.nodes.get(node));
+                let on = on.map_or(0, |node| node.number);
                 let device = guard.device.subject();
                 let created = EventKind::ContextCreated { device, node: Kind::Node.subject(on) };
                 self.log.emit(subject, created);
-                let lists = state.contexts.get(number).and_then(|it| it.lists.as_ref());
-                if let Some(sizes) = lists.map(|it| it.sizes) {
+                let lists = state.contexts.get(number).and_then(|context| context.lists.as_ref());
+                if let Some(sizes) = lists.map(|render_lists| render_lists.sizes) {
                     let BufferSizes { commands, allocation_list: list, patches, .. } = sizes;
                     self.log.emit(subject, EventKind::ContextLists { commands, list, patches });
                 }
                 self.set_driver_handle(given, subject);
                 self.publish_handle(&mut state, process.0, name, number.into());
-                let lists = state.contexts.get(number).and_then(|it| it.lists.as_ref());
+                let lists = state.contexts.get(number).and_then(|context| context.lists.as_ref());
                 let buffers = lists.map(RenderLists::user_buffers).unwrap_or_default();
                 drop(state);
-                self.release_space(rooted.map(|it| it.0));
+                self.release_space(rooted.map(|pair| pair.0));
                 Ok((handle, buffers))
             }
             Err(why) => {
@@ -228,7 +228,7 @@ impl Kernel {
                 }
             };
         };
-        let memory = |it: &KernelState| it.memory(guard.adapter).map(|it| it.1.ram.clone());
+        let memory = |state: &KernelState| state.memory(guard.adapter).map(|pair| pair.1.ram.clone());
         let ram = memory(&self.state.lock()).ok_or(KernelError::NoVideoMemory)?;
         let made =
             driver.create_context_with_lists(at, &permit, name, guard.driver_handle()?, args);
@@ -286,12 +286,12 @@ impl Kernel {
     /// keeps its name is a husk, until its client destroys it.
     pub(crate) fn end_context(&self, at: &mut Passive, process: Id<Process>, number: Id<Context>) {
         // Another thread may have ended it meanwhile.
-        let Some(device) = self.state.lock().contexts.get(number).map(|it| it.device) else {
+        let Some(device) = self.state.lock().contexts.get(number).map(|context| context.device) else {
             return;
         };
         self.drain_context(at, number, device);
         let driver_handle =
-            self.state.lock().contexts.get_mut(number).and_then(|it| it.driver_handle.take());
+            self.state.lock().contexts.get_mut(number).and_then(|context| context.driver_handle.take());
         let told = driver_handle.and_then(|driver_handle| {
             let (driver, given) = (self.driver_of(device)?, driver_handle.word());
             let driver_handle = Arc::into_inner(driver_handle)?;
@@ -324,7 +324,7 @@ impl Kernel {
     fn drain_context(&self, at: &mut Passive, number: Id<Context>, device: Id<Device>) {
         let about = number.subject();
         let in_flight =
-            |state: &KernelState| state.contexts.get(number).map_or(0, |it| it.in_flight);
+            |state: &KernelState| state.contexts.get(number).map_or(0, |context| context.in_flight);
         let what = |state: &KernelState| {
             format!(
                 "{about}, which has {} packets{}",
@@ -334,7 +334,7 @@ impl Kernel {
         };
         let empty = |state: &KernelState| {
             let done =
-                |it: &Context| it.in_flight == 0 && it.active_calls == 0 && it.queue.is_empty();
+                |context: &Context| context.in_flight == 0 && context.active_calls == 0 && context.queue.is_empty();
             state.contexts.get(number).is_none_or(done)
         };
         while !self.wait_until(at, about, what, empty) {

@@ -124,7 +124,7 @@ impl Kernel {
         if request.allocations.is_empty() {
             return Err(KernelError::NothingToCreate);
         }
-        let find = |it| state.find_owning_resource(process, device, it, request.standard.is_some());
+        let find = |handle| state.find_owning_resource(process, device, handle, request.standard.is_some());
         let joins = request.resource.map(find).transpose()?;
         guard = self.acquire_rundown(&mut state, device)?;
         // A new resource's name comes first.
@@ -157,7 +157,7 @@ impl Kernel {
         let CreateScope { process, device: guard, joins, .. } = *creating;
         let driver = &guard.driver;
         let mut keys = ThreadingLevel::Zero.keys(guard.adapter, driver.generation, process);
-        keys.extend(joins.map(|it| (PermitKey::Resource(it.resource), PermitMode::Exclusive)));
+        keys.extend(joins.map(|resource_target| (PermitKey::Resource(resource_target.resource), PermitMode::Exclusive)));
         let (permit, state) = self.acquire_permit_locked(at, state, keys)?;
         // Who parked looks again.
         check_still_valid(&state, creating)?;
@@ -169,15 +169,15 @@ impl Kernel {
         }
         let described = self.call_create_allocation(at, &permit, creating, request);
         if request.standard.is_some() {
-            let why = described.as_ref().err().filter(|it| is_data_error(it));
+            let why = described.as_ref().err().filter(|error| is_data_error(error));
             let broken =
-                why.map(|it| format!("its private data was refused by its own create: {it:?}"));
+                why.map(|error| format!("its private data was refused by its own create: {error:?}"));
             judge_standard(driver, RuleId::KMD_STD_004, broken);
         }
         let (created, seen) = described?;
         let crooked = created.allocations.iter().any(|(_, info)| info.is_misaligned());
         let infos: SmallVec<[AllocationInfo; 1]> =
-            created.allocations.iter().map(|it| it.1).collect();
+            created.allocations.iter().map(|pair| pair.1).collect();
         let mut state = self.state.lock();
         let mut objects =
             self.create_objects(&mut state, creating, request, created, (&given, &seen));
@@ -224,7 +224,7 @@ impl Kernel {
     ) -> Result<(CreatedAllocations, Digests), KernelError> {
         let seen = self.digests(&request.allocations);
         let lengths = lengths(&request.allocations);
-        let known = creating.joins.and_then(|it| self.take_resource_handle(it.resource));
+        let known = creating.joins.and_then(|resource_target| self.take_resource_handle(resource_target.resource));
         let resource = match &known {
             Some(driver_handle) => Some(OwningResource::Existing(driver_handle, HandleSlot::new())),
             None => request.new_resource.then(|| OwningResource::New(HandleSlot::new())),
@@ -261,7 +261,7 @@ impl Kernel {
             private.resize(length, 0); // A driver edits bytes; it does not change how many.
         }
         if let (Some(place), Some(driver_handle)) = (creating.joins, known) {
-            let changed = created.as_mut().ok().and_then(|it| it.resource.take());
+            let changed = created.as_mut().ok().and_then(|created_allocations| created_allocations.resource.take());
             let old = driver_handle.word();
             let mut state = self.state.lock();
             self.set_resource_handle(
@@ -277,12 +277,12 @@ impl Kernel {
     /// The digests of private data, for events; of none where nobody listens.
     fn digests(&self, private: &[Vec<u8>]) -> Digests {
         let listens = self.log.is_enabled();
-        private.iter().map(|it| if listens { digest(it) } else { Hex(0) }).collect()
+        private.iter().map(|bytes| if listens { digest(bytes) } else { Hex(0) }).collect()
     }
 
     /// Takes a resource's word out, to lend it. Its key is held.
     fn take_resource_handle(&self, resource: Id<Resource>) -> Option<DriverResource> {
-        self.state.lock().resources.get_mut(resource).and_then(|it| it.driver_handle.take())
+        self.state.lock().resources.get_mut(resource).and_then(|resource| resource.driver_handle.take())
     }
 }
 
@@ -352,7 +352,7 @@ fn standard_private(
     let private = standard.private.unwrap_or_default();
     let again = [standard.allocation_size, standard.resource_size];
     let given = [&private.allocation, &private.resource].map(Vec::len);
-    let agree = sizes == again && sizes.map(|it| it as usize) == given;
+    let agree = sizes == again && sizes.map(|number| number as usize) == given;
     let broken = (!agree).then(|| {
         format!("it asked for {sizes:?} bytes of private data, then gave {given:?} of {again:?}")
     });

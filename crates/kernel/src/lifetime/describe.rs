@@ -29,7 +29,7 @@ impl Kernel {
                 .lock()
                 .allocations
                 .get_mut(number)
-                .and_then(|it| it.driver_handle.take());
+                .and_then(|allocation| allocation.driver_handle.take());
             let Some(driver_handle) = driver_handle else { continue };
             let driver = &creating.device.driver;
             let described =

@@ -59,12 +59,12 @@ impl Kernel {
             self.world.hold()
         };
         let (orphans, mut state) = self.close_views(at, component, state, device, &views);
-        let args = resource_view.and_then(|it| self.close_resource_view(&mut state, it));
+        let args = resource_view.and_then(|resource_view| self.close_resource_view(&mut state, resource_view));
         let mut state = self.destroy_orphans(at, component, state, &orphans, args);
         self.log.emit(number.subject(), EventKind::RetireDone {});
         let over = state.retirements.take(number);
         self.finish_device_retirement(&mut state, device);
-        if let Some(token) = over.and_then(|it| it.waiter) {
+        if let Some(token) = over.and_then(|retirement| retirement.waiter) {
             self.wake_one(&token);
         }
         state
@@ -89,9 +89,9 @@ impl Kernel {
         let mut closing = IdList::from(views);
         closing.sort_unstable();
         self.decommit_allocations(&mut state, &closing, views);
-        let take = |it: &Id<View>| state.views.get_mut(*it).and_then(|it| it.driver_handle.take());
+        let take = |it: &Id<View>| state.views.get_mut(*it).and_then(|view| view.driver_handle.take());
         let mut driver_handles: Vec<DriverView> = views.iter().filter_map(take).collect();
-        let lent = state.devices.get(device).and_then(|it| it.driver_handle.clone());
+        let lent = state.devices.get(device).and_then(|device| device.driver_handle.clone());
         let watched = state.surviving_allocations(device, &closing, views);
         drop(state);
         let given: DriverHandles = driver_handles.iter().map(DriverHandle::word).collect();
@@ -120,7 +120,7 @@ impl Kernel {
             self.log.emit(view.subject(), EventKind::ViewClosed {});
             self.end_driver_handle(driver_handle, view.subject(), false);
         }
-        let orphans = views.iter().filter_map(|it| state.remove_view(*it)).collect();
+        let orphans = views.iter().filter_map(|view| state.remove_view(*view)).collect();
         (orphans, state)
     }
 
@@ -135,7 +135,7 @@ impl Kernel {
         for view in views {
             let number = state.views[*view].allocation;
             let it = &mut state.allocations[number];
-            if !it.decommitted && it.views.iter().all(|it| closing.binary_search(it).is_ok()) {
+            if !it.decommitted && it.views.iter().all(|view| closing.binary_search(view).is_ok()) {
                 it.decommitted = true;
                 for extent in it.take_extents() {
                     self.release_extent(state, extent);
@@ -192,7 +192,7 @@ impl Kernel {
         orphans: &[Id<Allocation>],
         ended: Option<Id<Resource>>,
     ) -> StateGuard<'k, KernelState> {
-        let resource = |it: &Id<Allocation>| state.allocations.get(*it).and_then(|it| it.resource);
+        let resource = |it: &Id<Allocation>| state.allocations.get(*it).and_then(|allocation| allocation.resource);
         let home = ended.or_else(|| orphans.iter().find_map(resource));
         if let Some(resource) = home {
             return self.destroy_members(at, component, state, resource, orphans);
@@ -241,7 +241,7 @@ impl Kernel {
         home: Option<(Id<Resource>, DriverResource, bool)>,
     ) -> StateGuard<'k, KernelState> {
         let take = |it: &Id<Allocation>| {
-            state.allocations.get_mut(*it).and_then(|it| it.driver_handle.take())
+            state.allocations.get_mut(*it).and_then(|allocation| allocation.driver_handle.take())
         };
         let mut tokens: Vec<DriverAllocation> = allocations.iter().filter_map(take).collect();
         drop(state);
@@ -348,11 +348,11 @@ impl KernelState {
         let driver_handle = |it: &Id<View>| {
             let number = self.views.get(*it)?.allocation;
             let allocation = self.allocations.get(number)?;
-            let stays = |it: &&Id<View>| closing.binary_search(it).is_err();
+            let stays = |view: &&Id<View>| closing.binary_search(view).is_err();
             let mut remaining = allocation.views.iter().filter(stays).peekable();
             let lives = remaining.peek().is_some();
             let mine =
-                remaining.any(|it| self.views.get(*it).is_some_and(|it| it.device == device));
+                remaining.any(|it| self.views.get(*it).is_some_and(|view| view.device == device));
             let driver_handle = allocation.driver_handle.as_ref()?.word();
             (lives && !mine).then_some((number, driver_handle))
         };
@@ -367,14 +367,14 @@ impl KernelState {
             it.views.remove(&number);
         }
         let allocation = self.allocations.get_mut(view.allocation)?;
-        allocation.views.retain(|it| *it != number);
+        allocation.views.retain(|view| *view != number);
         allocation.in_transition = allocation.views.is_empty();
         allocation.in_transition.then_some(view.allocation)
     }
 
     fn remove_allocation(&mut self, number: Id<Allocation>) {
         let zombie = self.allocations.take(number);
-        let home = zombie.and_then(|it| it.resource);
+        let home = zombie.and_then(|allocation| allocation.resource);
         if let Some(it) = home.and_then(|it| self.resources.get_mut(it)) {
             it.members.remove(&number);
         }

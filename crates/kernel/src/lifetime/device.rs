@@ -239,7 +239,7 @@ impl Kernel {
         let world = &mut *self.state.lock();
         let own = world.kernel_handles.reserve()?;
         let number = world.add_device(Device {
-            process: process.map(|it| it.0),
+            process: process.map(|process_id| process_id.0),
             adapter,
             handle,
             driver_handle: None,
@@ -288,7 +288,7 @@ impl Kernel {
         process: Option<Id<Process>>,
         cause: impl Fn(&Device) -> bool,
     ) {
-        let is = |it: &Device| !it.zombie && cause(it);
+        let is = |device: &Device| !device.zombie && cause(device);
         let alive = |world: &KernelState| -> Vec<Id<Device>> {
             match process {
                 Some(process) => {
@@ -305,7 +305,7 @@ impl Kernel {
             at,
             about,
             |_| format!("the devices of {about}"),
-            |it| alive(it).is_empty(),
+            |state| alive(state).is_empty(),
         );
     }
 
@@ -325,11 +325,11 @@ impl Kernel {
             self.finish_device(at, number);
         } else {
             let about = number.subject();
-            let over = |it: &KernelState| it.devices.get(number).is_none() || it.is_zombie(number);
+            let over = |state: &KernelState| state.devices.get(number).is_none() || state.is_zombie(number);
             self.wait_until(at, about, |_| format!("the end of {about}"), over);
         }
         let mut world = self.state.lock();
-        let owner = world.devices.get(number).map(|it| (it.owner(), it.adapter));
+        let owner = world.devices.get(number).map(|device| (device.owner(), device.adapter));
         self.remove_device_object(&mut world, number);
         self.wake_all(&mut world);
         drop(world);
@@ -339,7 +339,7 @@ impl Kernel {
     }
 
     fn finish_device(&self, at: &mut Passive, number: Id<Device>) {
-        self.wait_device(at, number, "the calls inside it", |it| it.active_calls == 0);
+        self.wait_device(at, number, "the calls inside it", |device| device.active_calls == 0);
         let (process, contexts) = {
             let world = self.state.lock();
             let it = &world.devices[number];
@@ -352,15 +352,15 @@ impl Kernel {
             drop(self.run_retirement(at, self.state.lock(), retirement, process));
         }
         self.end_syncs(number);
-        let queues = self.state.lock().devices.get(number).map(|it| it.queues.clone());
+        let queues = self.state.lock().devices.get(number).map(|device| device.queues.clone());
         for queue in queues.unwrap_or_default() {
             self.end_paging_queue(at, queue);
         }
         self.end_trims(number);
-        self.end_all_handle_data(|it| it.device == number);
-        self.wait_device(at, number, "the ends of its views", |it| it.retiring == 0);
+        self.end_all_handle_data(|reference| reference.device == number);
+        self.wait_device(at, number, "the ends of its views", |device| device.retiring == 0);
         let driver_handle =
-            self.state.lock().devices.get_mut(number).and_then(|it| it.driver_handle.take());
+            self.state.lock().devices.get_mut(number).and_then(|device| device.driver_handle.take());
         let told = driver_handle.and_then(|driver_handle| {
             let (driver, given) = (self.driver_of(number)?, driver_handle.word());
             let driver_handle = Arc::into_inner(driver_handle)?;
@@ -393,7 +393,7 @@ impl Kernel {
             return;
         }
         for context in it.contexts.clone() {
-            if let Some(handle) = world.contexts.get(context).map(|it| it.handle) {
+            if let Some(handle) = world.contexts.get(context).map(|context| context.handle) {
                 self.close_handle(world, process, handle);
             }
             world.remove_context(context);
@@ -411,7 +411,7 @@ impl Kernel {
         done: impl Fn(&Device) -> bool,
     ) {
         let about = number.subject();
-        let over = |it: &KernelState| it.devices.get(number).is_none_or(&done);
+        let over = |state: &KernelState| state.devices.get(number).is_none_or(&done);
         while !self.wait_until(at, about, |_| format!("{about}: {what}"), over) {
             let adapter = self.state.lock().devices[number].adapter;
             if !self.lose_device(number, DeviceLoss::TimedOut) && !self.fail_paging(adapter) {
@@ -438,8 +438,8 @@ impl Kernel {
         number: Id<Device>,
     ) -> Result<RundownGuard<'_>, KernelError> {
         let zombie = KernelError::Removed(number.subject());
-        let it = world.devices.get_mut(number).filter(|it| !it.ending).ok_or(zombie.clone())?;
-        let driver = world.adapters.get(it.adapter).map(|it| it.driver.clone()).ok_or(zombie)?;
+        let it = world.devices.get_mut(number).filter(|device| !device.ending).ok_or(zombie.clone())?;
+        let driver = world.adapters.get(it.adapter).map(|adapter| adapter.driver.clone()).ok_or(zombie)?;
         it.active_calls += 1;
         Ok(RundownGuard {
             kernel: Some(self),
@@ -503,7 +503,7 @@ impl Kernel {
         let number = world.resolve_handle::<Device>(process, Argument::Device, device)?;
         let it = world.devices.get(number);
         let loss =
-            it.and_then(|it| if it.zombie { Some(DeviceLoss::AdapterRemoved) } else { it.lost });
+            it.and_then(|device| if device.zombie { Some(DeviceLoss::AdapterRemoved) } else { device.lost });
         let state = loss.map_or("active", DeviceLoss::name).into();
         self.log.emit(number.subject(), EventKind::DeviceStateQueried { state });
         Ok(loss)
@@ -513,7 +513,7 @@ impl Kernel {
     pub(crate) fn driver_of(&self, device: Id<Device>) -> Option<Arc<Driver>> {
         let world = self.state.lock();
         let adapter = world.devices.get(device)?.adapter;
-        world.adapters.get(adapter).map(|it| it.driver.clone())
+        world.adapters.get(adapter).map(|adapter| adapter.driver.clone())
     }
 
     /// Retires everything a device still has. What cannot start now is left to the jobs.
@@ -522,17 +522,17 @@ impl Kernel {
         let it = &world.devices[number];
         // What a client destroyed before is in retirements of its own.
         let live = |view: &&Id<View>| {
-            world.views.get(**view).is_some_and(|it| it.stage == ViewStage::Live)
+            world.views.get(**view).is_some_and(|view| view.stage == ViewStage::Live)
         };
         let named =
-            |it: &&Id<ResourceView>| world.resource_views.get(**it).is_some_and(|it| it.published);
+            |it: &&Id<ResourceView>| world.resource_views.get(**it).is_some_and(|resource_view| resource_view.published);
         let resources =
-            it.resource_views.iter().filter(named).map(|it| RetireTarget::Resource(*it));
+            it.resource_views.iter().filter(named).map(|resource_view| RetireTarget::Resource(*resource_view));
         let standalone_views =
-            it.standalone_views.iter().filter(live).map(|it| RetireTarget::Views(smallvec![*it]));
+            it.standalone_views.iter().filter(live).map(|view| RetireTarget::Views(smallvec![*view]));
         let endings: Vec<RetireTarget> = resources.chain(standalone_views).collect();
         let how = |ending| self.retire(&mut world, number, ending, false, false);
-        endings.into_iter().filter_map(how).filter(|it| it.ready).map(|it| it.number).collect()
+        endings.into_iter().filter_map(how).filter(|started_retirement| started_retirement.ready).map(|started_retirement| started_retirement.number).collect()
     }
 }
 
@@ -590,21 +590,21 @@ impl KernelState {
         process: ProcessId,
         adapter: Id<Adapter>,
     ) -> Result<(), KernelError> {
-        let running = self.adapters.get(adapter).is_some_and(|it| it.is_running() && !it.fatal);
-        let alive = self.processes.get(process.0).is_some_and(|it| !it.ended);
+        let running = self.adapters.get(adapter).is_some_and(|adapter| adapter.is_running() && !adapter.fatal);
+        let alive = self.processes.get(process.0).is_some_and(|process| !process.ended);
         if running && alive { Ok(()) } else { Err(KernelError::Removed(adapter.subject())) }
     }
 
     /// Whether a device is nothing but a name: its driver has ended it, its client has not.
     pub(crate) fn is_zombie(&self, device: Id<Device>) -> bool {
-        self.devices.get(device).is_some_and(|it| it.zombie)
+        self.devices.get(device).is_some_and(|device| device.zombie)
     }
 
     /// Whether a device works.
     pub(crate) fn check_working(&self, device: Id<Device>) -> Result<(), KernelError> {
-        let works = self.devices.get(device).is_some_and(|it| {
-            let runs = self.adapters.get(it.adapter).is_some_and(Adapter::is_running);
-            it.lost.is_none() && !it.ending && runs
+        let works = self.devices.get(device).is_some_and(|device| {
+            let runs = self.adapters.get(device.adapter).is_some_and(Adapter::is_running);
+            device.lost.is_none() && !device.ending && runs
         });
         if works { Ok(()) } else { Err(KernelError::Removed(device.subject())) }
     }

@@ -98,7 +98,7 @@ impl Kernel {
     ) {
         let mut state = self.state.lock();
         let known =
-            u32::try_from(number).ok().and_then(|it| Some((it, state.handle_data.get(&it)?)));
+            u32::try_from(number).ok().and_then(|number| Some((number, state.handle_data.get(&number)?)));
         let known = known.filter(|(_, it)| it.adapter == adapter);
         let broken = match known {
             None => Some(format!("{number:#x} is let go of, but nothing is held by that number")),
@@ -134,7 +134,7 @@ impl Kernel {
     /// WINDOWS: our decision; what waited for the driver would never go.
     pub(crate) fn end_all_handle_data(&self, of: impl Fn(&HandleDataReference) -> bool) {
         let mut state = self.state.lock();
-        let forgotten = |it: &HandleDataReference| of(it) && !state.calls.contains(&it.call);
+        let forgotten = |reference: &HandleDataReference| of(reference) && !state.calls.contains(&reference.call);
         let numbers: Vec<u32> = state
             .handle_data
             .iter()
@@ -165,12 +165,12 @@ impl Kernel {
         retirement: Id<Retirement>,
     ) -> bool {
         let holds = state.handle_data_of(retirement);
-        let mut forgotten = holds.iter().filter(|it| !state.calls.contains(&it.call));
-        let broken = forgotten.next().map(|it| {
+        let mut forgotten = holds.iter().filter(|reference| !state.calls.contains(&reference.call));
+        let broken = forgotten.next().map(|reference| {
             format!(
                 "{} is to be destroyed, but its driver acquired its data in a call that has \
                  returned, and holds it: the end waits for its release",
-                it.keeps_alive
+                reference.keeps_alive
             )
         });
         let argument = "DxgkCbAcquireHandleData";
@@ -226,14 +226,14 @@ impl KernelState {
         else {
             return Vec::new();
         };
-        let allocation = |it: &Id<View>| Some((self.views.get(*it)?.allocation).subject());
+        let allocation = |view: &Id<View>| Some((self.views.get(*view)?.allocation).subject());
         let resource =
-            |it: Id<ResourceView>| Some((self.resource_views.get(it)?.resource).subject());
+            |resource_view: Id<ResourceView>| Some((self.resource_views.get(resource_view)?.resource).subject());
         let views = it.views.iter().filter_map(allocation);
         let ends: Vec<Subject> = views.chain(it.resource_view.and_then(resource)).collect();
         let device = it.device;
         let held =
-            |it: &&HandleDataReference| it.device == device && ends.contains(&it.keeps_alive);
+            |reference: &&HandleDataReference| reference.device == device && ends.contains(&reference.keeps_alive);
         self.handle_data.values().filter(held).collect()
     }
 }

@@ -65,7 +65,7 @@ impl Kernel {
         self.log.judge(RuleId::CB_MEM_010, Component::Driver, adapter.subject(), CAPTURE, broken);
         let extent = it.filter(|_| !error).ok_or(DriverError::Invalid)?.extent;
         // WINDOWS: nobody says what is answered where it is in no segment.
-        let extent = extent.and_then(|it| state.extents.get(it)).ok_or(DriverError::Unsupported)?;
+        let extent = extent.and_then(|extent| state.extents.get(extent)).ok_or(DriverError::Unsupported)?;
         let Location::Segment { segment, .. } = extent.location else {
             return Err(DriverError::Unsupported);
         };
@@ -86,14 +86,14 @@ impl KernelState {
 
     /// The name of a member, also of one that the running call is building.
     fn member_handle(&self, resource: Id<ResourceView>, index: usize) -> Option<Handle> {
-        let member = |it: &&View| it.stage <= ViewStage::Live && it.part_of == Some(resource);
+        let member = |view: &&View| view.stage <= ViewStage::Live && view.part_of == Some(resource);
         let it = self.resource_views.get(resource)?;
-        let done = || it.views.iter().filter_map(|it| self.views.get(*it)).filter(member);
+        let done = || it.views.iter().filter_map(|view| self.views.get(*view)).filter(member);
         if let Some(it) = done().nth(index) {
             return Some(it.handle);
         }
-        let new = |it: &&View| member(it) && it.stage == ViewStage::Unpublished;
-        let mut new = self.views.iter().map(|it| it.1).filter(new);
-        new.nth(index - done().count()).map(|it| it.handle)
+        let new = |view: &&View| member(view) && view.stage == ViewStage::Unpublished;
+        let mut new = self.views.iter().map(|pair| pair.1).filter(new);
+        new.nth(index - done().count()).map(|view| view.handle)
     }
 }

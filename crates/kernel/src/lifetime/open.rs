@@ -61,7 +61,7 @@ impl Kernel {
             objects.resource =
                 Some(self.create_resource_object(state, guard, request, created.resource));
         }
-        let home = objects.resource.map(|it| it.resource);
+        let home = objects.resource.map(|resource_target| resource_target.resource);
         for (((driver_handle, info), private), (given, seen)) in
             created.allocations.into_iter().zip(&request.allocations).zip(given.iter().zip(seen))
         {
@@ -86,7 +86,7 @@ impl Kernel {
                 let owner = Owner::Allocation(number);
                 Extent::new(guard.adapter, owner, given, size, alignment, requirements)
             });
-            let extent = extent.map(|it| state.extents.insert(it));
+            let extent = extent.map(|extent| state.extents.insert(extent));
             if let Some(extent) = extent {
                 self.log_requirements(state, extent);
                 let limit = info.requirements.instances;
@@ -191,7 +191,7 @@ impl Kernel {
         let args = OpenAllocationArgs { device, views, create, private: &request.private };
         let batch = u32::try_from(objects.views.len()).unwrap_or(u32::MAX);
         let log_arguments = |log: &Log| {
-            let (device, resource) = (guard.subject(), objects.resource.map(|it| it.resource));
+            let (device, resource) = (guard.subject(), objects.resource.map(|resource_target| resource_target.resource));
             let resource = resource.map(Id::subject);
             for view in &objects.views {
                 let opens = EventKind::DdiOpens { device, resource, create, batch };
@@ -213,7 +213,7 @@ impl Kernel {
             let opened = EventKind::ViewOpened {
                 allocation: it.allocation.subject(),
                 device: guard.subject(),
-                resource: objects.resource.map(|it| it.view.subject()),
+                resource: objects.resource.map(|resource_target| resource_target.view.subject()),
                 handle_set: driver_handle.word() != 0,
             };
             self.log.emit(subject, opened);
@@ -236,9 +236,9 @@ impl Kernel {
         check_still_valid(state, creating)?;
         let create = creating.shared.is_none();
         let mut global = None;
-        if let Some(place) = objects.resource.filter(|it| it.created) {
+        if let Some(place) = objects.resource.filter(|resource_target| resource_target.created) {
             if request.sharing != Sharing::None {
-                let total = request.allocations.iter().map(|it| it.len() as u64).sum();
+                let total = request.allocations.iter().map(|bytes| bytes.len() as u64).sum();
                 let not_offered =
                     EventKind::ShareRecorded { runtime: request.runtime.len() as u64, total };
                 self.log.emit(place.resource.subject(), not_offered);
@@ -276,11 +276,11 @@ impl Kernel {
                 it.in_transition = false;
             }
         }
-        let resource = objects.resource.and_then(|it| state.resource_views.get(it.view));
-        let resource = resource.map(|it| it.handle);
+        let resource = objects.resource.and_then(|resource_target| state.resource_views.get(resource_target.view));
+        let resource = resource.map(|resource_view| resource_view.handle);
         let skip = handles.len() - objects.views.len();
         let allocations = handles[skip..].iter().map(ReservedHandle::handle).collect();
-        let new = objects.resource.filter(|it| it.created).map(|it| ObjectId::from(it.view));
+        let new = objects.resource.filter(|resource_target| resource_target.created).map(|resource_target| ObjectId::from(resource_target.view));
         let views = objects.views.iter().map(|view| ObjectId::from(*view));
         for (name, to) in handles.drain(..).zip(new.into_iter().chain(views)) {
             self.publish_handle(state, creating.process, name, to);
@@ -311,25 +311,25 @@ impl Kernel {
         let (opened, unopened): (IdList<View>, IdList<View>) = {
             let state = self.state.lock();
             let opened =
-                |it: &Id<View>| state.views.get(*it).is_some_and(|it| it.driver_handle.is_some());
+                |it: &Id<View>| state.views.get(*it).is_some_and(|view| view.driver_handle.is_some());
             views.into_iter().partition(opened)
         };
-        let made = |it: &Id<Allocation>| it.subject();
-        let resource = place.filter(|it| it.created).map(|it| it.resource.subject());
+        let made = |allocation: &Id<Allocation>| allocation.subject();
+        let resource = place.filter(|resource_target| resource_target.created).map(|resource_target| resource_target.resource.subject());
         let ends: Vec<Subject> = allocations.iter().map(made).chain(resource).collect();
-        self.end_all_handle_data(|it| ends.contains(&it.keeps_alive));
+        self.end_all_handle_data(|reference| ends.contains(&reference.keeps_alive));
         for view in &opened {
             self.log.emit(view.subject(), EventKind::ViewIdle {});
         }
         let state = self.state.lock();
         let (mut orphans, mut state) =
             self.close_views(at, &component, state, guard.device, &opened);
-        orphans.extend(unopened.into_iter().filter_map(|it| state.remove_view(it)));
+        orphans.extend(unopened.into_iter().filter_map(|view| state.remove_view(view)));
         if creating.shared.is_none() {
             orphans = allocations; // Also those that never had a view.
         }
-        let new = place.filter(|it| it.created);
-        let ended = new.and_then(|it| self.close_resource_view(&mut state, it.view));
+        let new = place.filter(|resource_target| resource_target.created);
+        let ended = new.and_then(|resource_target| self.close_resource_view(&mut state, resource_target.view));
         drop(self.destroy_orphans(at, &component, state, &orphans, ended));
     }
 }
@@ -347,7 +347,7 @@ pub(crate) fn check_still_valid(
         return if there { Ok(()) } else { Err(KernelError::ResourceDestroyed(subject)) };
     }
     let Some(place) = creating.joins else { return Ok(()) };
-    let named = state.resource_views.get(place.view).is_some_and(|it| it.published);
+    let named = state.resource_views.get(place.view).is_some_and(|resource_view| resource_view.published);
     if named { Ok(()) } else { Err(KernelError::ResourceDestroyed(place.resource.subject())) }
 }
 
@@ -374,7 +374,7 @@ impl KernelState {
             let number = self.views.insert(View {
                 allocation: *allocation,
                 device: creating.device.device,
-                part_of: objects.resource.map(|it| it.view),
+                part_of: objects.resource.map(|resource_target| resource_target.view),
                 handle: name.handle(),
                 superseded: false,
                 stage: ViewStage::Unpublished,

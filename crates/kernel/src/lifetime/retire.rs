@@ -146,7 +146,7 @@ impl Kernel {
                 let view = state.resource_views.get(it)?;
                 // Members that a list destroyed before are in retirements of their own.
                 let live = |it: &&Id<View>| {
-                    state.views.get(**it).is_some_and(|it| it.stage == ViewStage::Live)
+                    state.views.get(**it).is_some_and(|view| view.stage == ViewStage::Live)
                 };
                 (Some(it), view.views.iter().filter(live).copied().collect())
             }
@@ -216,11 +216,11 @@ impl Kernel {
         self.log
             .emit(view.subject(), EventKind::ResourceViewRetiring { by: component, retirement });
         // WINDOWS: a global name holds nothing, and dies with the last local one (observed).
-        let others = state.resources.get(resource).map(|it| it.views.clone()).unwrap_or_default();
+        let others = state.resources.get(resource).map(|resource| resource.views.clone()).unwrap_or_default();
         let named =
-            |it: &Id<ResourceView>| state.resource_views.get(*it).is_some_and(|it| it.published);
+            |it: &Id<ResourceView>| state.resource_views.get(*it).is_some_and(|resource_view| resource_view.published);
         if !others.iter().any(named)
-            && let Some(global) = state.resources.get_mut(resource).and_then(|it| it.global.take())
+            && let Some(global) = state.resources.get_mut(resource).and_then(|resource| resource.global.take())
         {
             let _ = state.global_handles.close(global); // It was live: it was the resource's.
         }
@@ -254,7 +254,7 @@ impl Kernel {
         if !state.handle_data_of(number).is_empty() || self.defer_for_paging(&mut state, number) {
             return false;
         }
-        let Some(place) = state.jobs.iter().position(|it| *it == number) else { return false };
+        let Some(place) = state.jobs.iter().position(|retirement| *retirement == number) else { return false };
         let Some(taken) = self.try_acquire_permit(&mut state, keys) else { return false };
         permit = taken;
         state.jobs.remove(place);
@@ -328,9 +328,9 @@ impl Kernel {
             return true;
         }
         // Of one that others have open as well only this part has to be done.
-        let pending = |it: &Id<View>| {
-            let extent = state.extent_of(*it).and_then(|it| state.extents.get(it));
-            extent.is_some_and(|it| it.pending > 0 && state.mmu(it.adapter).is_some())
+        let pending = |view: &Id<View>| {
+            let extent = state.extent_of(*view).and_then(|extent| state.extents.get(extent));
+            extent.is_some_and(|extent| extent.pending > 0 && state.mmu(extent.adapter).is_some())
         };
         views.iter().any(pending)
     }
@@ -356,12 +356,12 @@ impl KernelState {
         let driver = self.adapters.get(adapter)?.driver.clone();
         let mut keys = ThreadingLevel::Zero.keys(adapter, driver.generation, process);
         let resource = if let Some(view) = it.resource_view {
-            self.resource_views.get(view).map(|it| it.resource)
+            self.resource_views.get(view).map(|resource_view| resource_view.resource)
         } else {
-            let first = it.views.first().and_then(|it| self.views.get(*it));
-            first.and_then(|it| self.allocations.get(it.allocation)?.resource)
+            let first = it.views.first().and_then(|view| self.views.get(*view));
+            first.and_then(|view| self.allocations.get(view.allocation)?.resource)
         };
-        keys.extend(resource.map(|it| (PermitKey::Resource(it), PermitMode::Exclusive)));
+        keys.extend(resource.map(|resource| (PermitKey::Resource(resource), PermitMode::Exclusive)));
         Some((driver, keys))
     }
 
@@ -409,7 +409,7 @@ impl KernelState {
             }
             let first = *first.get_or_insert(resource);
             if first != resource {
-                let subject = |it: Option<Id<Resource>>| it.map(Id::subject);
+                let subject = |resource: Option<Id<Resource>>| resource.map(Id::subject);
                 return Err(KernelError::MixedList {
                     first: subject(first),
                     other: subject(resource),
@@ -446,8 +446,8 @@ impl KernelState {
     }
 
     fn is_retirement_idle(&self, adapter: Id<Adapter>, retirement: Id<Retirement>) -> bool {
-        let waits = self.retirements.get(retirement).map(|it| it.waits.as_slice());
-        waits.unwrap_or_default().iter().all(|it| self.is_work_done(adapter, *it))
+        let waits = self.retirements.get(retirement).map(|retirement| retirement.waits.as_slice());
+        waits.unwrap_or_default().iter().all(|queue_point| self.is_work_done(adapter, *queue_point))
     }
 
     /// What a retirement waits behind, in words.
@@ -467,7 +467,7 @@ impl KernelState {
     }
 
     pub(crate) fn node_subject(&self, device: Id<Device>, node: usize) -> Subject {
-        let adapter = self.devices.get(device).and_then(|it| self.adapters.get(it.adapter));
-        adapter.and_then(|it| it.nodes.get(node)).map_or(Kind::Node.subject(0), Node::subject)
+        let adapter = self.devices.get(device).and_then(|device| self.adapters.get(device.adapter));
+        adapter.and_then(|adapter| adapter.nodes.get(node)).map_or(Kind::Node.subject(0), Node::subject)
     }
 }

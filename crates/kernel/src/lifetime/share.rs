@@ -66,12 +66,12 @@ impl Kernel {
         let guard = self.enter_device(process, device)?;
         let state = self.state.lock();
         let (number, it) = state.find_shared_resource(&guard, global)?;
-        let members = it.members.iter().filter_map(|it| state.allocations.get(*it));
+        let members = it.members.iter().filter_map(|allocation| state.allocations.get(*allocation));
         Ok(ShareInfo {
             resource: number.subject(),
             runtime: it.runtime.len(),
             private: it.private.len(),
-            total: members.map(|it| it.private.len()).sum(),
+            total: members.map(|allocation| allocation.private.len()).sum(),
             members: it.members.len(),
         })
     }
@@ -125,7 +125,7 @@ impl Kernel {
             let it = state.resources.get(resource).ok_or(zombie)?;
             let allocations: IdList<Allocation> = it.members.iter().copied().collect();
             let private =
-                |it: &Id<Allocation>| state.allocations.get(*it).map(|it| it.private.clone());
+                |it: &Id<Allocation>| state.allocations.get(*it).map(|allocation| allocation.private.clone());
             let request = CreateAllocationRequest {
                 allocations: allocations.iter().filter_map(private).collect(),
                 private: it.private.clone(),

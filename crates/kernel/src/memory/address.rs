@@ -102,7 +102,7 @@ impl KernelState {
         adapter: Id<Adapter>,
     ) -> Option<Id<AddressSpace>> {
         let live = |it: &&Id<AddressSpace>| {
-            self.spaces.get(**it).is_some_and(|it| it.stage != SpaceStage::Ending)
+            self.spaces.get(**it).is_some_and(|address_space| address_space.stage != SpaceStage::Ending)
         };
         self.spaces_of.get(&(process, adapter))?.iter().find(live).copied()
     }
@@ -122,7 +122,7 @@ impl KernelState {
         let it = self.spaces.remove(number);
         let Some(whose) = it.process.map(|process| (process, it.adapter)) else { return };
         if let Some(all) = self.spaces_of.get_mut(&whose) {
-            all.retain(|it| *it != number);
+            all.retain(|address_space| *address_space != number);
             if all.is_empty() {
                 self.spaces_of.remove(&whose);
             }
@@ -166,13 +166,13 @@ impl KernelState {
     /// Checks the invariants of spaces.
     pub(crate) fn validate_spaces(&self) -> Result<(), String> {
         for (number, space) in self.spaces.iter() {
-            space.addresses.validate().map_err(|it| format!("{number}: {it}"))?;
-            let Some(geometry) = self.mmu(space.adapter).map(|it| it.geometry.clone()) else {
+            space.addresses.validate().map_err(|text| format!("{number}: {text}"))?;
+            let Some(geometry) = self.mmu(space.adapter).map(|mmu| mmu.geometry.clone()) else {
                 continue;
             };
             for (span, taken) in space.addresses.all() {
-                let missing = |it: &u64| !space.tables.contains_key(&(0, *it));
-                if taken.backing.has_entries() && geometry.tables(0, &span).any(|it| missing(&it)) {
+                let missing = |value: &u64| !space.tables.contains_key(&(0, *value));
+                if taken.backing.has_entries() && geometry.tables(0, &span).any(|value| missing(&value)) {
                     return Err(format!(
                         "space {} has no table for {:#x}",
                         number.serial(),

@@ -122,8 +122,8 @@ impl Kernel {
         };
         let me = flight::current_thread();
         let callback = (number, me);
-        let over = |it: &KernelState| {
-            it.trim_in_progress.is_none_or(|it| it.0 != number || it == callback)
+        let over = |state: &KernelState| {
+            state.trim_in_progress.is_none_or(|pair| pair.0 != number || pair == callback)
         };
         let what = |_: &KernelState| "a trim notification under way".to_owned();
         self.wait_until(at, process.subject(), what, over);
@@ -154,8 +154,8 @@ impl Kernel {
         let numbers: Vec<Id<TrimRegistration>> =
             state.trim_registrations.iter().map(|(number, _)| number).collect();
         for number in numbers {
-            let it = state.trim_registrations.get(number).filter(|it| it.adapter == adapter);
-            let over = it.is_some_and(|it| state.bytes_over_budget(it.process, adapter) > 0);
+            let it = state.trim_registrations.get(number).filter(|trim_registration| trim_registration.adapter == adapter);
+            let over = it.is_some_and(|trim_registration| state.bytes_over_budget(trim_registration.process, adapter) > 0);
             if over && !state.pending_trims.contains(&number) {
                 state.pending_trims.push(number);
             }
@@ -240,13 +240,13 @@ impl KernelState {
     /// decision: seven eighths, divided among the processes that have a device.
     fn budget(&self, process: Id<Process>, adapter: Id<Adapter>, group: SegmentGroup) -> Budget {
         let Some((_, memory)) = self.memory(adapter) else { return Budget::default() };
-        let targets = memory.segments.iter().any(|it| it.info.flags.application_target);
-        let counts = |it: &&crate::memory::Segment| {
+        let targets = memory.segments.iter().any(|segment| segment.info.flags.application_target);
+        let counts = |segment: &&crate::memory::Segment| {
             let of =
-                if it.info.flags.aperture { SegmentGroup::NonLocal } else { SegmentGroup::Local };
-            of == group && (it.info.flags.application_target || !targets)
+                if segment.info.flags.aperture { SegmentGroup::NonLocal } else { SegmentGroup::Local };
+            of == group && (segment.info.flags.application_target || !targets)
         };
-        let total: u64 = memory.segments.iter().filter(counts).map(|it| it.info.commit_limit).sum();
+        let total: u64 = memory.segments.iter().filter(counts).map(|segment| segment.info.commit_limit).sum();
         let mut users: Vec<Option<Id<Process>>> = self
             .devices
             .iter()
@@ -258,9 +258,9 @@ impl KernelState {
         let total = if memory.pressure.is_some() { total / 2 } else { total };
         let budget = total / 8 * 7 / u64::try_from(users.len().max(1)).unwrap_or(1);
         let process = self.processes.get(process);
-        let mine = |it: &&(Id<Adapter>, SegmentGroup, u64)| (it.0, it.1) == (adapter, group);
-        let reserved = process.and_then(|it| it.reserved.iter().find(mine)).map_or(0, |it| it.2);
-        let usage = process.map_or(0, |it| it.usage_of(adapter, group));
+        let mine = |entry: &&(Id<Adapter>, SegmentGroup, u64)| (entry.0, entry.1) == (adapter, group);
+        let reserved = process.and_then(|process| process.reserved.iter().find(mine)).map_or(0, |entry| entry.2);
+        let usage = process.map_or(0, |process| process.usage_of(adapter, group));
         Budget { budget, usage, reserved, reservable: budget / 2 }
     }
 }

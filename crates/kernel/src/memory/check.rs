@@ -107,20 +107,20 @@ impl Kernel {
             .preferred
             .iter()
             .flatten()
-            .find(|it| !requirements.segments.has(it.segment));
-        let message = |it: &crate::ddi::segment::SegmentPreference| {
-            format!("segment {} is preferred, but is not in its write set", it.segment)
+            .find(|segment_preference| !requirements.segments.has(segment_preference.segment));
+        let message = |segment_preference: &crate::ddi::segment::SegmentPreference| {
+            format!("segment {} is preferred, but is not in its write set", segment_preference.segment)
         };
         judge.rule(RuleId::KMD_ALLOC_004, outside.map(message));
         let aperture =
-            |number: u32| memory.segment_numbered(number).is_some_and(|it| it.info.flags.aperture);
-        let crooked = requirements.evict.iter().find(|it| !aperture(*it));
+            |number: u32| memory.segment_numbered(number).is_some_and(|segment| segment.info.flags.aperture);
+        let crooked = requirements.evict.iter().find(|number| !aperture(*number));
         judge.rule(
             RuleId::KMD_ALLOC_006,
-            crooked.map(|it| format!("segment {it} is listed for eviction, but is no aperture")),
+            crooked.map(|number| format!("segment {number} is listed for eviction, but is no aperture")),
         );
         let large = requirements.segments.iter().any(|number| {
-            memory.segment_numbered(number).is_some_and(|it| it.info.flags.large_pages)
+            memory.segment_numbered(number).is_some_and(|segment| segment.info.flags.large_pages)
         });
         judge.rule(
             RuleId::KMD_SEG_015,
@@ -134,8 +134,8 @@ impl Kernel {
             ),
         );
         let blind = requirements.segments.iter().any(|number| {
-            memory.segment_numbered(number).is_some_and(|it| {
-                let flags = it.info.flags;
+            memory.segment_numbered(number).is_some_and(|segment| {
+                let flags = segment.info.flags;
                 !flags.aperture && !flags.cpu_visible && !flags.host_aperture
             })
         });
@@ -168,8 +168,8 @@ fn check_sizes(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
         RuleId::KMD_SEG_005,
         (!some).then(|| format!("there are {count} segments; 1 to {MAX_SEGMENTS} can be")),
     );
-    judge.each(RuleId::KMD_SEG_005, numbered(memory), |it| {
-        let (base, size) = (it.base, it.size);
+    judge.each(RuleId::KMD_SEG_005, numbered(memory), |info| {
+        let (base, size) = (info.base, info.size);
         if size == 0 || !size.is_multiple_of(PAGE) {
             Some(format!("has {size:#x} bytes, which are no whole pages"))
         } else if size > MAX_SEGMENT_SIZE {
@@ -181,7 +181,7 @@ fn check_sizes(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
         }
     });
     for (number, it) in numbered(memory) {
-        let end = |it: &SegmentInfo| it.base.saturating_add(it.size);
+        let end = |info: &SegmentInfo| info.base.saturating_add(info.size);
         let meets = |(other, that): &(u32, &SegmentInfo)| {
             *other < number && it.base < end(that) && that.base < end(it)
         };
@@ -197,34 +197,34 @@ fn check_sizes(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
         };
         judge.rule(RuleId::KMD_SEG_005, met.map(message));
     }
-    judge.each(RuleId::KMD_SEG_006, numbered(memory), |it| {
-        let (limit, size, aperture) = (it.commit_limit, it.size, it.flags.aperture);
+    judge.each(RuleId::KMD_SEG_006, numbered(memory), |info| {
+        let (limit, size, aperture) = (info.commit_limit, info.size, info.flags.aperture);
         let wrong = if aperture { limit > size } else { limit != size };
         let kind = if aperture { "an aperture" } else { "memory" };
         wrong.then(|| format!("is {kind} of {size:#x} bytes with a commit limit of {limit:#x}"))
     });
-    judge.each(RuleId::KMD_SEG_012, numbered(memory), |it| {
-        let banks = &it.banks;
+    judge.each(RuleId::KMD_SEG_012, numbered(memory), |info| {
+        let banks = &info.banks;
         let rising = banks.windows(2).all(|pair| pair[0] < pair[1]);
         let guard =
-            banks.first().is_none_or(|it| *it > 0) && banks.last().is_none_or(|end| *end < it.size);
-        (!(rising && guard) || (it.flags.banked == banks.is_empty()))
+            banks.first().is_none_or(|value| *value > 0) && banks.last().is_none_or(|end| *end < info.size);
+        (!(rising && guard) || (info.flags.banked == banks.is_empty()))
             .then(|| format!("has banks that end at {banks:x?}, which do not cover it in order"))
     });
 }
 
 fn check_flags(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
-    judge.each(RuleId::KMD_SEG_007, numbered(memory), |it| {
+    judge.each(RuleId::KMD_SEG_007, numbered(memory), |info| {
         let alone = crate::ddi::segment::SegmentFlags { agp: true, ..Default::default() };
-        (it.flags.agp && it.flags != alone)
+        (info.flags.agp && info.flags != alone)
             .then(|| "is the AGP aperture, and has other flags besides".to_owned())
     });
-    judge.each(RuleId::KMD_SEG_009, numbered(memory), |it| {
-        (it.flags.coherent && !it.flags.aperture)
+    judge.each(RuleId::KMD_SEG_009, numbered(memory), |info| {
+        (info.flags.coherent && !info.flags.aperture)
             .then(|| "is coherent with the CPU's caches, but no aperture".to_owned())
     });
-    judge.each(RuleId::KMD_SEG_010, numbered(memory), |it| {
-        let flags = it.flags;
+    judge.each(RuleId::KMD_SEG_010, numbered(memory), |info| {
+        let flags = info.flags;
         if flags.host_aperture && flags.cpu_visible {
             Some("is visible to the CPU and has a host aperture besides".to_owned())
         } else if flags.host_aperture_cached && !flags.host_aperture {
@@ -233,8 +233,8 @@ fn check_flags(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
             None
         }
     });
-    judge.each(RuleId::KMD_SEG_011, numbered(memory), |it| {
-        let flags = it.flags;
+    judge.each(RuleId::KMD_SEG_011, numbered(memory), |info| {
+        let flags = info.flags;
         let deep = [flags.preserved_in_hibernate, flags.partly_preserved];
         let wrong = deep == [true, true] || (deep != [false, false] && !flags.preserved_in_standby);
         wrong.then(|| {
@@ -244,7 +244,7 @@ fn check_flags(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
     let first = memory.segments.first();
     judge.rule(
         RuleId::GATE_SEG_001,
-        first.filter(|it| !it.flags.aperture).map(|_| "segment 1 is no aperture".to_owned()),
+        first.filter(|info| !info.flags.aperture).map(|_| "segment 1 is no aperture".to_owned()),
     );
 }
 
@@ -252,8 +252,8 @@ fn check_paging(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures, nodes: u3
     let paging = &memory.paging;
     let id = paging.segment;
     let aperture = segment_index(id)
-        .and_then(|it| memory.segments.get(it))
-        .is_some_and(|it| it.flags.aperture);
+        .and_then(|index| memory.segments.get(index))
+        .is_some_and(|info| info.flags.aperture);
     let broken = if id != 0 && !aperture {
         Some(format!("paging buffers are to be in segment {id}, which is no aperture"))
     } else if paging.buffer == 0 || paging.buffer > MAX_PAGING_BUFFER {

@@ -44,7 +44,7 @@ impl Kernel {
     /// What is free in each segment of an adapter.
     pub fn segment_space(&self, adapter: AdapterId) -> Vec<SegmentSpace> {
         let state = self.state.lock();
-        let segments = state.memory(adapter.0).map(|it| it.1.segments.as_slice());
+        let segments = state.memory(adapter.0).map(|pair| pair.1.segments.as_slice());
         let numbered = segments.unwrap_or_default().iter().enumerate();
         let capacity = |(location, it): (usize, &Segment)| SegmentSpace {
             segment: segment_number(location),
@@ -62,7 +62,7 @@ impl Kernel {
         let (paging, moved) = {
             let state = &mut *self.state.lock();
             let (mut plan, mut moved) = (PagingPlan::default(), 0);
-            let count = state.memory(adapter.0).map_or(0, |it| it.1.segments.len());
+            let count = state.memory(adapter.0).map_or(0, |pair| pair.1.segments.len());
             for segment in 0..count {
                 for slide in state.relocations(adapter.0, segment) {
                     moved += self.plan_relocation(state, &slide, &mut plan);
@@ -72,7 +72,7 @@ impl Kernel {
         };
         let Some(paging) = paging else { return 0 };
         let about = paging.subject();
-        let over = |it: &KernelState| it.pagings.get(paging).is_none();
+        let over = |state: &KernelState| state.pagings.get(paging).is_none();
         self.wait_until(at, about, |_| format!("{about}, to compact memory"), over);
         moved
     }
@@ -174,8 +174,8 @@ impl KernelState {
             return Vec::new(); // What is mapped has its bytes in the system's memory.
         }
         let movers = segment.movable_extents(extents);
-        let pieces = segment.ranges.pieces().filter(|it| it.placed.is_some());
-        let mut taken: BTreeMap<u64, u64> = pieces.map(|it| (it.start, it.size)).collect();
+        let pieces = segment.ranges.pieces().filter(|range_piece| range_piece.placed.is_some());
+        let mut taken: BTreeMap<u64, u64> = pieces.map(|range_piece| (range_piece.start, range_piece.size)).collect();
         let mut slides = Vec::new();
         for (from, (extent, size, alignment)) in movers {
             taken.remove(&from);
@@ -183,7 +183,7 @@ impl KernelState {
             taken.insert(to, size);
             slides.extend((to < from).then_some(Relocation { extent, to }));
         }
-        let end = segment.ranges.pieces().last().map_or(0, |it| it.start + it.size);
+        let end = segment.ranges.pieces().last().map_or(0, |range_piece| range_piece.start + range_piece.size);
         let helps = longest_free(&taken, end) > segment.ranges.largest();
         if helps { slides } else { Vec::new() }
     }
@@ -199,7 +199,7 @@ impl Segment {
             let mine = matches!(it.owner, Owner::Allocation(_) | Owner::Instance(_)) && free;
             mine.then(|| (range.start(), (number, range.size(), it.alignment)))
         };
-        self.evictable.iter().filter_map(|it| mover(it.extent)).collect()
+        self.evictable.iter().filter_map(|eviction_rank| mover(eviction_rank.extent)).collect()
     }
 }
 

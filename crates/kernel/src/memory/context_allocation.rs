@@ -78,7 +78,7 @@ impl Kernel {
                 .devices
                 .get_mut(device)
                 .into_iter()
-                .for_each(|it| it.context_allocations.push(number)),
+                .for_each(|device| device.context_allocations.push(number)),
         }
         state.kernel_handles.publish(name, number.into());
         let (of, bytes) = (device.subject(), args.size.next_multiple_of(PAGE));
@@ -131,9 +131,9 @@ impl Kernel {
         }
         let (name, context, device) = (it.kernel_handle, it.context, it.device);
         if let Some(it) = context.and_then(|it| state.contexts.get_mut(it)) {
-            it.context_allocations.retain(|it| *it != number);
+            it.context_allocations.retain(|context_allocation| *context_allocation != number);
         } else if let Some(it) = state.devices.get_mut(device) {
-            it.context_allocations.retain(|it| *it != number);
+            it.context_allocations.retain(|context_allocation| *context_allocation != number);
         }
         let _ = state.kernel_handles.close(name); // It was live: it was this one's.
         self.log
@@ -148,7 +148,7 @@ impl Kernel {
         for number in std::mem::take(&mut state.freed_context_allocations) {
             match state.context_allocation_use(number) {
                 ContextAllocationUse::None => {
-                    let extent = state.context_allocations.get(number).map(|it| it.extent);
+                    let extent = state.context_allocations.get(number).map(|context_allocation| context_allocation.extent);
                     if let Some(extent) = extent {
                         self.release_extent(state, extent);
                     }
@@ -157,7 +157,7 @@ impl Kernel {
                 ContextAllocationUse::Current { adapter, node } => {
                     waiting.push(number);
                     let argument =
-                        state.adapters.get_mut(adapter).and_then(|it| it.nodes.get_mut(node));
+                        state.adapters.get_mut(adapter).and_then(|adapter| adapter.nodes.get_mut(node));
                     if argument.is_some_and(|it| !std::mem::replace(&mut it.switching, true)) {
                         self.start_switch(state, adapter, node);
                     }
@@ -196,22 +196,22 @@ impl Kernel {
         state: &mut KernelState,
         adapter: Id<Adapter>,
     ) {
-        let mine = |it: &ContextAllocation| it.adapter == adapter;
+        let mine = |context_allocation: &ContextAllocation| context_allocation.adapter == adapter;
         let all: Vec<(Id<ContextAllocation>, bool)> = state
             .context_allocations
             .iter()
-            .filter(|it| mine(it.1))
-            .map(|it| (it.0, it.1.freed))
+            .filter(|pair| mine(pair.1))
+            .map(|pair| (pair.0, pair.1.freed))
             .collect();
         let remaining: Vec<Id<ContextAllocation>> =
-            all.iter().filter(|it| !it.1).map(|it| it.0).collect();
+            all.iter().filter(|pair| !pair.1).map(|pair| pair.0).collect();
         self.judge_leaked_context_allocations(adapter.subject(), "DxgkDdiStopDevice", &remaining);
         for number in remaining {
             self.close_context_allocation(state, number, true);
         }
         for (number, _) in all {
-            state.freed_context_allocations.retain(|it| *it != number);
-            let extent = state.context_allocations.get(number).map(|it| it.extent);
+            state.freed_context_allocations.retain(|context_allocation| *context_allocation != number);
+            let extent = state.context_allocations.get(number).map(|context_allocation| context_allocation.extent);
             if let Some(extent) = extent {
                 self.drop_extent(state, extent);
             }
@@ -268,16 +268,16 @@ impl KernelState {
             Some(own) => own == context,
             None => device == it.device,
         };
-        let nodes = self.adapters.get(it.adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
+        let nodes = self.adapters.get(it.adapter).map(|adapter| adapter.nodes.as_slice()).unwrap_or_default();
         if nodes
             .iter()
-            .flat_map(|it| &it.queue)
-            .filter_map(|it| it.of)
+            .flat_map(|node| &node.queue)
+            .filter_map(|in_flight_packet| in_flight_packet.of)
             .any(|(context, device)| mine(context, device))
         {
             return ContextAllocationUse::Queued;
         }
-        let current = nodes.iter().position(|it| it.may_save(mine));
+        let current = nodes.iter().position(|node| node.may_save(mine));
         current.map_or(ContextAllocationUse::None, |node| ContextAllocationUse::Current {
             adapter: it.adapter,
             node,

@@ -205,10 +205,10 @@ impl Kernel {
             locked.push(state.instance_of(process, inside.device, argument, *handle)?);
         }
         let (views, extents): (Vec<Id<View>>, Vec<Id<Extent>>) = locked.iter().copied().unzip();
-        let unlocked = first_above(&views, |it| state.views.get(it).map_or(0, |it| it.locks));
-        let count = |it| state.extents.get(it).and_then(|it| it.lock.as_ref());
-        let dark = first_above(&extents, |it| count(it).map_or(0, |it| it.count));
-        let dark = locked.iter().find(|it| Some(it.1) == dark).map(|it| it.0);
+        let unlocked = first_above(&views, |it| state.views.get(it).map_or(0, |view| view.locks));
+        let count = |it| state.extents.get(it).and_then(|extent| extent.lock.as_ref());
+        let dark = first_above(&extents, |extent| count(extent).map_or(0, |cpu_lock| cpu_lock.count));
+        let dark = locked.iter().find(|it| Some(it.1) == dark).map(|pair| pair.0);
         if let Some(view) = unlocked.or(dark) {
             return Err(KernelError::NotLocked(view.subject()));
         }
@@ -220,7 +220,7 @@ impl Kernel {
 
     /// Ends one lock of a view, at that extent.
     fn end_lock(&self, state: &mut KernelState, view: Id<View>, extent: Id<Extent>, dropped: bool) {
-        let Some(it) = state.views.get_mut(view).filter(|it| it.locks > 0) else { return };
+        let Some(it) = state.views.get_mut(view).filter(|view| view.locks > 0) else { return };
         it.locks -= 1;
         let count = it.locks;
         self.log.emit(state.lock_subject(view, extent), EventKind::LockEnded { count, dropped });
@@ -239,7 +239,7 @@ impl Kernel {
 
     /// A view ends: its locks end with it, whoever forgot them.
     pub(crate) fn drop_locks(&self, state: &mut KernelState, view: Id<View>) {
-        while state.views.get(view).is_some_and(|it| it.locks > 0) {
+        while state.views.get(view).is_some_and(|view| view.locks > 0) {
             let Some(extent) = state.locked_extents(view).first().copied() else { return };
             self.end_lock(state, view, extent, true);
         }
@@ -262,7 +262,7 @@ impl Kernel {
         do_not_wait: bool,
     ) -> Result<(), KernelError> {
         let lost =
-            |state: &KernelState| state.devices.get(device).is_none_or(|it| it.lost.is_some());
+            |state: &KernelState| state.devices.get(device).is_none_or(|device| device.lost.is_some());
         let idle = |state: &KernelState| lost(state) || state.outstanding_work(device).is_empty();
         if do_not_wait && !idle(&self.state.lock()) {
             return Err(KernelError::InUse(device.subject()));
@@ -283,10 +283,10 @@ impl Kernel {
         request: &LockRequest,
     ) -> Result<StateGuard<'_, KernelState>, KernelError> {
         let about =
-            self.state.lock().extents.get(extent).map_or(Subject::RUN, |it| it.owner.subject());
-        let over = |it: &KernelState| it.extents.get(extent).is_none_or(|it| it.moving == 0);
+            self.state.lock().extents.get(extent).map_or(Subject::RUN, |extent| extent.owner.subject());
+        let over = |state: &KernelState| state.extents.get(extent).is_none_or(|extent| extent.moving == 0);
         let what = |_: &KernelState| format!("the paging work of {about}");
-        let hidden = |it: &KernelState| it.is_hidden(extent) && it.pages_in_listed(device);
+        let hidden = |state: &KernelState| state.is_hidden(extent) && state.pages_in_listed(device);
         if !request.wait && !request.discards && hidden(&self.state.lock()) {
             // What is to move is not moved under packets, whatever its client ignores.
             self.wait_for_use(at, device, request.do_not_wait)?;
@@ -322,7 +322,7 @@ impl Kernel {
             return Err(KernelError::Pinned(owner.subject()));
         }
         let allocation = state.allocation_of(owner);
-        let waits = allocation.map_or(Vec::new(), |it| state.work_of_residency_lists(it));
+        let waits = allocation.map_or(Vec::new(), |allocation| state.work_of_residency_lists(allocation));
         let mut plan = PagingPlan { waits: waits, ..PagingPlan::default() };
         if !self.plan_page_out(state, extent, "the CPU locks it", &mut plan) {
             return Err(KernelError::NoMemory { trim: bytes });
@@ -345,7 +345,7 @@ impl Kernel {
     pub(crate) fn empty_extent(&self, state: &mut KernelState, extent: Id<Extent>) -> bool {
         let mapped = state.memory(state.adapter_of(extent)).is_some_and(|(extents, memory)| {
             let segment = extents.get(extent).and_then(Extent::segment);
-            segment.and_then(|it| memory.segments.get(it)).is_some_and(|it| it.info.flags.aperture)
+            segment.and_then(|index| memory.segments.get(index)).is_some_and(|segment| segment.info.flags.aperture)
         });
         if mapped {
             // WINDOWS: an allocation's mappings go before it is destroyed (documented).
@@ -354,7 +354,7 @@ impl Kernel {
             let adapter = state.adapter_of(extent);
             self.start_paging(state, adapter, plan, None);
         }
-        state.extents.get(extent).is_none_or(|it| it.pending == 0)
+        state.extents.get(extent).is_none_or(|extent| extent.pending == 0)
     }
 
     /// Gives back all memory of an extent: now, or as soon as nothing of it is pending.
@@ -437,8 +437,8 @@ impl Memory {
 
     /// The kind of place an extent is in, for events.
     fn location_name(&self, it: &Extent) -> &'static str {
-        let segment = it.segment().and_then(|it| self.segments.get(it));
-        match segment.map(|it| it.info.flags.aperture) {
+        let segment = it.segment().and_then(|index| self.segments.get(index));
+        match segment.map(|segment| segment.info.flags.aperture) {
             Some(false) => "memory",
             Some(true) => "aperture",
             None => "system",
@@ -449,9 +449,9 @@ impl Memory {
     fn cpu_runs(&self, it: &Extent) -> Vec<Run> {
         let local = match &it.location {
             Location::Segment { segment, range } => {
-                let cpu = self.segments.get(*segment).and_then(|it| it.info.cpu_address);
-                let aperture = self.segments.get(*segment).is_some_and(|it| it.info.flags.aperture);
-                cpu.filter(|_| !aperture).map(|it| it + range.start())
+                let cpu = self.segments.get(*segment).and_then(|segment| segment.info.cpu_address);
+                let aperture = self.segments.get(*segment).is_some_and(|segment| segment.info.flags.aperture);
+                cpu.filter(|_| !aperture).map(|value| value + range.start())
             }
             Location::Unbacked | Location::System => None,
         };
@@ -466,7 +466,7 @@ impl Memory {
     /// WINDOWS: what is cached can be locked in an aperture or in the system's memory only
     /// (documented).
     fn is_hidden(&self, it: &Extent) -> bool {
-        let Some(segment) = it.segment().and_then(|it| self.segments.get(it)) else { return false };
+        let Some(segment) = it.segment().and_then(|index| self.segments.get(index)) else { return false };
         let flags = segment.info.flags;
         let visible = flags.cpu_visible
             && segment.info.cpu_address.is_some()
@@ -489,10 +489,10 @@ impl KernelState {
             return Err(KernelError::NoVideoMemory);
         };
         let all: Vec<_> = memory.segments_of(&it.requirements).collect();
-        if request.aperture && all.iter().all(|it| it.aperture) {
+        if request.aperture && all.iter().all(|segment_flags| segment_flags.aperture) {
             return Err(KernelError::OnlyApertures(subject));
         }
-        let mapped = all.iter().any(|it| it.aperture && (it.coherent || !cached));
+        let mapped = all.iter().any(|segment_flags| segment_flags.aperture && (segment_flags.coherent || !cached));
         if request.ignore_sync && !mapped {
             return Err(KernelError::IgnoreSyncNotAllowed(subject));
         }
@@ -501,9 +501,9 @@ impl KernelState {
         }
         // WINDOWS: a shared allocation is locked by its creator only (documented); that it is the
         // device that counts is our reading.
-        let device = self.views.get(view).map(|it| (it.device, it.allocation));
+        let device = self.views.get(view).map(|view| (view.device, view.allocation));
         let creator = device.and_then(|(_, it)| Some(self.allocations.get(it)?.creator));
-        if device.map(|it| it.0) != creator {
+        if device.map(|pair| pair.0) != creator {
             return Err(KernelError::NotCreator(subject));
         }
         if it.offer.is_some() {
@@ -513,10 +513,10 @@ impl KernelState {
         // before it is locked again (documented).
         let shared = self.is_shared_view(view);
         let lock = it.lock.as_ref();
-        if request.alternate && shared || lock.is_some_and(|it| it.alternate || request.alternate) {
+        if request.alternate && shared || lock.is_some_and(|cpu_lock| cpu_lock.alternate || request.alternate) {
             return Err(KernelError::AlternateAddressConflict(subject));
         }
-        if lock.is_some_and(|it| request.aperture && !it.aperture) {
+        if lock.is_some_and(|cpu_lock| request.aperture && !cpu_lock.aperture) {
             return Err(KernelError::LockModeConflict(subject));
         }
         Ok(())
@@ -525,7 +525,7 @@ impl KernelState {
     /// Whether an extent is where the CPU does not see it.
     fn is_hidden(&self, extent: Id<Extent>) -> bool {
         self.memory(self.adapter_of(extent)).is_some_and(|(extents, memory)| {
-            extents.get(extent).is_some_and(|it| memory.is_hidden(it))
+            extents.get(extent).is_some_and(|extent| memory.is_hidden(extent))
         })
     }
 
@@ -533,7 +533,7 @@ impl KernelState {
     fn unmap_extent_from_cpu(&mut self, extent: Id<Extent>) {
         let (extents, memory) = self.memory_mut_of(extent);
         let it = &mut extents[extent];
-        if let Some(lock) = it.lock.take_if(|it| it.count == 0) {
+        if let Some(lock) = it.lock.take_if(|cpu_lock| cpu_lock.count == 0) {
             memory.unmap_from_cpu(lock.address, false);
         }
         self.rank(extent);
@@ -541,17 +541,17 @@ impl KernelState {
 
     /// What the devices have queued that list an allocation: it may use that.
     fn work_of_residency_lists(&self, allocation: Id<Allocation>) -> Vec<QueuePoint> {
-        let views = self.allocations.get(allocation).map(|it| it.views.as_slice());
-        let views = views.unwrap_or_default().iter().filter_map(|it| self.views.get(*it));
-        let listing = views.filter(|it| it.resident > 0);
-        listing.flat_map(|it| self.outstanding_work(it.device)).collect()
+        let views = self.allocations.get(allocation).map(|allocation| allocation.views.as_slice());
+        let views = views.unwrap_or_default().iter().filter_map(|view| self.views.get(*view));
+        let listing = views.filter(|view| view.resident > 0);
+        listing.flat_map(|view| self.outstanding_work(view.device)).collect()
     }
 
     /// Whether a view's allocation is a member of a shared resource.
     fn is_shared_view(&self, view: Id<View>) -> bool {
-        let allocation = self.views.get(view).and_then(|it| self.allocations.get(it.allocation));
-        let resource = allocation.and_then(|it| it.resource);
-        resource.and_then(|it| self.resources.get(it)).is_some_and(|it| it.shared)
+        let allocation = self.views.get(view).and_then(|view| self.allocations.get(view.allocation));
+        let resource = allocation.and_then(|allocation| allocation.resource);
+        resource.and_then(|resource| self.resources.get(resource)).is_some_and(|resource| resource.shared)
     }
 
     pub(crate) fn adapter_of(&self, extent: Id<Extent>) -> Id<Adapter> {
@@ -561,7 +561,7 @@ impl KernelState {
     /// Aims a locked extent's view at where its bytes are now. Answers where that is, if it did.
     pub(crate) fn remap_cpu_view(&mut self, extent: Id<Extent>) -> Option<&'static str> {
         let (extents, memory) = self.memory_mut_of(extent);
-        let it = extents.get(extent).filter(|it| it.moving == 0)?;
+        let it = extents.get(extent).filter(|extent| extent.moving == 0)?;
         let lock = it.lock.as_ref()?;
         memory.ram.remap(lock.address, &memory.cpu_runs(it));
         Some(memory.location_name(it))

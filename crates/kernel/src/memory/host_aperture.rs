@@ -20,8 +20,8 @@ impl Kernel {
         driver: &Driver,
         features: &Features,
     ) {
-        let segments = features.memory.iter().flat_map(|it| &it.segments).enumerate();
-        for (place, _) in segments.filter(|it| it.1.flags.host_aperture && it.1.window > 0) {
+        let segments = features.memory.iter().flat_map(|memory_features| &memory_features.segments).enumerate();
+        for (place, _) in segments.filter(|pair| pair.1.flags.host_aperture && pair.1.window > 0) {
             let segment = segment_number(place);
             let map =
                 MapHostApertureArgs { segment, driver_handle: None, memory: &[0], window: &[0] };

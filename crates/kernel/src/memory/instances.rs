@@ -113,9 +113,9 @@ impl Kernel {
                     InstanceChoice::WaitFor(extents) => extents,
                 }
             };
-            let free = |it: &KernelState| {
+            let free = |state: &KernelState| {
                 behind.iter().any(|extent| {
-                    it.extents.get(*extent).is_none_or(|it| it.packet_references == 0)
+                    state.extents.get(*extent).is_none_or(|extent| extent.packet_references == 0)
                 })
             };
             let what = |_: &KernelState| format!("packets that use instances of {about}");
@@ -132,42 +132,42 @@ impl Kernel {
         no_existing_reference: bool,
         grows: bool,
     ) -> InstanceChoice {
-        let Some(number) = state.views.get(view).map(|it| it.allocation) else {
+        let Some(number) = state.views.get(view).map(|view| view.allocation) else {
             return InstanceChoice::MustSubmitFirst;
         };
-        let handle = state.views.get(view).map(|it| it.handle);
+        let handle = state.views.get(view).map(|view| view.handle);
         let it = &mut state.allocations[number];
         let Some(extent) = it.extent else { return InstanceChoice::MustSubmitFirst };
         let renames = it.renames.get_or_insert_with(|| Box::new(Instances::first(extent, handle)));
         let extents = &state.extents;
-        let quiet = |it: &Instance| {
-            let unlocked = |it: &Extent| it.lock.is_none() && it.offer.is_none() && !it.ending;
-            !it.claimed
-                && (grows || it.renamed_at > 0)
-                && extents.get(it.extent).is_some_and(unlocked)
+        let quiet = |instance: &Instance| {
+            let unlocked = |extent: &Extent| extent.lock.is_none() && extent.offer.is_none() && !extent.ending;
+            !instance.claimed
+                && (grows || instance.renamed_at > 0)
+                && extents.get(instance.extent).is_some_and(unlocked)
         };
         let listed = renames.listed_at;
         let closed_adapters =
-            |it: &Instance| no_existing_reference || it.renamed_at == 0 || it.renamed_at < listed;
+            |instance: &Instance| no_existing_reference || instance.renamed_at == 0 || instance.renamed_at < listed;
         let used =
-            |it: &Instance| extents.get(it.extent).is_some_and(|it| it.packet_references > 0);
-        let may = |it: &(usize, &Instance)| quiet(it.1) && closed_adapters(it.1) && !used(it.1);
+            |instance: &Instance| extents.get(instance.extent).is_some_and(|extent| extent.packet_references > 0);
+        let may = |pair: &(usize, &Instance)| quiet(pair.1) && closed_adapters(pair.1) && !used(pair.1);
         let newest = renames.newest;
         let free = renames.instances.iter().enumerate().filter(may);
         // The one it has, if it may; else the one that was given the longest time ago.
-        let free = free.min_by_key(|(place, it)| (*place != newest, it.renamed_at)).map(|it| it.0);
+        let free = free.min_by_key(|(place, it)| (*place != newest, it.renamed_at)).map(|pair| pair.0);
         if let Some(it) = free.and_then(|it| renames.instances.get_mut(it)) {
             it.claimed = true;
             return InstanceChoice::Found(it.extent);
         }
-        let limit = extents.get(extent).map_or(0, |it| it.requirements.instances);
+        let limit = extents.get(extent).map_or(0, |extent| extent.requirements.instances);
         let limit = if limit == 0 { MAX_INSTANCES } else { limit };
         if grows && renames.instances.len() < limit as usize {
             return self.create_instance(state, number, view, extent);
         }
-        let waits = |it: &&Instance| quiet(it) && closed_adapters(it) && used(it);
+        let waits = |instance: &&Instance| quiet(instance) && closed_adapters(instance) && used(instance);
         let behind: Vec<Id<Extent>> =
-            renames.instances.iter().filter(waits).map(|it| it.extent).collect();
+            renames.instances.iter().filter(waits).map(|instance| instance.extent).collect();
         if behind.is_empty() {
             InstanceChoice::MustSubmitFirst
         } else {
@@ -220,7 +220,7 @@ impl Kernel {
         no_existing_reference: bool,
     ) -> Result<Handle, KernelError> {
         let zombie = KernelError::Removed(view.subject());
-        let number = state.views.get(view).map(|it| it.allocation).ok_or(zombie.clone())?;
+        let number = state.views.get(view).map(|view| view.allocation).ok_or(zombie.clone())?;
         let it = state.allocations.get(number).ok_or(zombie.clone())?;
         let renames = it.renames.as_ref().ok_or(zombie.clone())?;
         let place = renames.index_of(extent).ok_or(zombie.clone())?;
@@ -250,7 +250,7 @@ impl Kernel {
             let to = instance.map_or(owner, Id::subject);
             self.log.emit(view.subject(), EventKind::LockRenamed { to, turn });
             // What is said of an allocation is said of the newest.
-            let priority = before.and_then(|it| state.extents.get(it)).map(|it| it.priority);
+            let priority = before.and_then(|extent| state.extents.get(extent)).map(|extent| extent.priority);
             if let (Some(priority), Some(it)) = (priority, state.extents.get_mut(extent)) {
                 it.priority = priority;
             }
@@ -265,11 +265,11 @@ impl Kernel {
     pub(crate) fn release_instance(&self, view: Id<View>, extent: Id<Extent>) -> bool {
         let state = &mut *self.state.lock();
         let number = state.views[view].allocation;
-        let renames = state.allocations.get_mut(number).and_then(|it| it.renames.as_mut());
-        let it = renames.and_then(|it| it.instances.iter_mut().find(|it| it.extent == extent));
-        it.is_some_and(|it| {
-            it.claimed = false;
-            it.renamed_at == 0
+        let renames = state.allocations.get_mut(number).and_then(|allocation| allocation.renames.as_mut());
+        let it = renames.and_then(|instances| instances.instances.iter_mut().find(|instance| instance.extent == extent));
+        it.is_some_and(|instance| {
+            instance.claimed = false;
+            instance.renamed_at == 0
         })
     }
 
@@ -280,11 +280,11 @@ impl Kernel {
         process: Id<Process>,
         view: Id<View>,
     ) {
-        let allocation = state.views.get(view).and_then(|it| state.allocations.get(it.allocation));
-        let renames = allocation.and_then(|it| it.renames.as_ref());
-        let named = |it: &Instance| it.handle.filter(|_| it.number.is_some());
+        let allocation = state.views.get(view).and_then(|view| state.allocations.get(view.allocation));
+        let renames = allocation.and_then(|allocation| allocation.renames.as_ref());
+        let named = |instance: &Instance| instance.handle.filter(|_| instance.number.is_some());
         let handles: Vec<Handle> =
-            renames.map(|it| it.instances.iter().filter_map(named).collect()).unwrap_or_default();
+            renames.map(|instances| instances.instances.iter().filter_map(named).collect()).unwrap_or_default();
         for handle in handles {
             self.close_handle(state, process, handle);
         }
@@ -324,19 +324,19 @@ impl Instances {
     }
 
     fn index_of(&self, extent: Id<Extent>) -> Option<usize> {
-        self.instances.iter().position(|it| it.extent == extent)
+        self.instances.iter().position(|instance| instance.extent == extent)
     }
 
     fn index_of_number(&self, number: Option<Id<InstanceRecord>>) -> Option<usize> {
-        self.instances.iter().position(|it| it.number == number)
+        self.instances.iter().position(|instance| instance.number == number)
     }
 }
 
 impl Allocation {
     /// All its memory: what it has, and what older instances have.
     pub(crate) fn extents(&self) -> Vec<Id<Extent>> {
-        let all = self.renames.iter().flat_map(|it| it.instances.iter().map(|it| it.extent));
-        let others = all.filter(|it| Some(*it) != self.extent);
+        let all = self.renames.iter().flat_map(|instances| instances.instances.iter().map(|instance| instance.extent));
+        let others = all.filter(|extent| Some(*extent) != self.extent);
         self.extent.into_iter().chain(others).collect()
     }
 
@@ -356,11 +356,11 @@ impl KernelState {
     pub(crate) fn may_rename(&self, view: Id<View>) -> bool {
         let it = &self.views[view];
         let it = &self.allocations[it.allocation];
-        let extent = it.extent.and_then(|it| self.extents.get(it));
-        let pinned = extent.is_none_or(|it| it.requirements.flags.pinned);
-        let shared = it.resource.and_then(|it| self.resources.get(it)).is_some_and(|it| it.shared);
+        let extent = it.extent.and_then(|extent| self.extents.get(extent));
+        let pinned = extent.is_none_or(|extent| extent.requirements.flags.pinned);
+        let shared = it.resource.and_then(|resource| self.resources.get(resource)).is_some_and(|resource| resource.shared);
         let on = self.adapters.get(it.adapter);
-        let first = on.is_some_and(|it| it.driver.generation == Generation::One);
+        let first = on.is_some_and(|adapter| adapter.driver.generation == Generation::One);
         first && !pinned && !it.primary && !shared && self.mmu(it.adapter).is_none()
     }
 
@@ -388,7 +388,7 @@ impl KernelState {
             _ => return None,
         };
         let it = self.allocations.get(allocation)?;
-        let place = it.renames.as_ref().and_then(|it| it.index_of_number(instance));
+        let place = it.renames.as_ref().and_then(|instances| instances.index_of_number(instance));
         // What is renamed is not shared, so that it has one view.
         let view = match named {
             ObjectId::View(view) => view,
@@ -408,8 +408,8 @@ impl KernelState {
     /// A client's name of a view: of its newest instance.
     pub(crate) fn newest_handle(&self, view: Id<View>) -> Option<Handle> {
         let renames = self.instances_of_view(view);
-        let newest = renames.and_then(|it| it.instances.get(it.newest)?.handle);
-        newest.or_else(|| self.views.get(view).map(|it| it.handle))
+        let newest = renames.and_then(|instances| instances.instances.get(instances.newest)?.handle);
+        newest.or_else(|| self.views.get(view).map(|view| view.handle))
     }
 
     /// The view that a client's name leads to, if that is the name of its newest instance.
@@ -420,7 +420,7 @@ impl KernelState {
             ObjectId::View(view) => Ok(view),
             ObjectId::Instance(_) => {
                 let (view, place) = self.find_instance(named).ok_or(HandleError::Unknown)?;
-                let newest = self.instances_of_view(view).map(|it| it.newest);
+                let newest = self.instances_of_view(view).map(|instances| instances.newest);
                 if newest == place { Ok(view) } else { superseded() }
             }
             _ => Err(HandleError::WrongKind(named.subject())),
@@ -443,9 +443,9 @@ impl KernelState {
             let argument = Argument::Allocation(place);
             let (view, extent) = self.instance_of(process, device, argument, *handle)?;
             let renames = self.instances_of_view(view);
-            let of = renames.and_then(|it| it.instances.get(it.index_of(extent)?));
-            let turn = of.map_or(0, |it| it.renamed_at);
-            if renames.is_some_and(|it| turn < it.listed_at) {
+            let of = renames.and_then(|instances| instances.instances.get(instances.index_of(extent)?));
+            let turn = of.map_or(0, |instance| instance.renamed_at);
+            if renames.is_some_and(|instances| turn < instances.listed_at) {
                 return Err(KernelError::InstanceSuperseded {
                     handle: *handle,
                     view: view.subject(),
@@ -460,9 +460,9 @@ impl KernelState {
             let (Some((view, _)), Some(turn)) = (all.get(place), rename_count.get(place)) else {
                 continue;
             };
-            match behind.iter_mut().find(|it| it.0 == *view) {
+            match behind.iter_mut().find(|pair| pair.0 == *view) {
                 Some((_, last)) if turn < last => {
-                    let handle = request.list.get(place).map(|it| it.0).unwrap_or_default();
+                    let handle = request.list.get(place).map(|pair| pair.0).unwrap_or_default();
                     return Err(KernelError::InstanceSuperseded { handle, view: view.subject() });
                 }
                 Some((_, last)) => *last = *turn,
@@ -476,11 +476,11 @@ impl KernelState {
     pub(crate) fn record_listed(&mut self, uses: impl Iterator<Item = (Id<View>, Id<Extent>)>) {
         for (view, extent) in uses {
             let number = self.views[view].allocation;
-            let it = self.allocations.get_mut(number).and_then(|it| it.renames.as_mut());
+            let it = self.allocations.get_mut(number).and_then(|allocation| allocation.renames.as_mut());
             let Some(it) = it else { continue };
             let place = it.index_of(extent);
             let turn =
-                place.and_then(|place| it.instances.get(place)).map_or(0, |it| it.renamed_at);
+                place.and_then(|place| it.instances.get(place)).map_or(0, |instance| instance.renamed_at);
             it.listed_at = it.listed_at.max(turn);
         }
     }
@@ -504,7 +504,7 @@ impl KernelState {
             return Err(KernelError::OtherDevice { argument, handle, owner });
         }
         let of = place.and_then(|place| self.instances_of_view(view)?.instances.get(place));
-        let extent = of.map(|it| it.extent).or_else(|| self.extent_of(view));
+        let extent = of.map(|instance| instance.extent).or_else(|| self.extent_of(view));
         Ok((view, extent.ok_or(KernelError::NoVideoMemory)?))
     }
 
@@ -522,9 +522,9 @@ impl KernelState {
 
     /// Every instance's extent of a view that is locked.
     pub(crate) fn locked_extents(&self, view: Id<View>) -> Vec<Id<Extent>> {
-        let allocation = self.views.get(view).and_then(|it| self.allocations.get(it.allocation));
-        let locked = |it: &Id<Extent>| self.extents.get(*it).is_some_and(|it| it.lock.is_some());
-        allocation.map(|it| it.extents().into_iter().filter(locked).collect()).unwrap_or_default()
+        let allocation = self.views.get(view).and_then(|view| self.allocations.get(view.allocation));
+        let locked = |it: &Id<Extent>| self.extents.get(*it).is_some_and(|extent| extent.lock.is_some());
+        allocation.map(|allocation| allocation.extents().into_iter().filter(locked).collect()).unwrap_or_default()
     }
 
     /// Checks that the newest instance is the one an allocation has.
@@ -535,14 +535,14 @@ impl KernelState {
     ) -> Result<(), String> {
         let Some(renames) = &it.renames else { return Ok(()) };
         let newest = renames.instances.get(renames.newest);
-        if newest.map(|it| it.extent) != it.extent {
+        if newest.map(|instance| instance.extent) != it.extent {
             return Err(format!("{number} is not its newest instance"));
         }
-        let there = |it: &Instance| {
-            let named = it
+        let there = |instance: &Instance| {
+            let named = instance
                 .number
-                .is_none_or(|it| self.instances.get(it).is_some_and(|it| it.allocation == number));
-            named && self.extents.get(it.extent).is_some()
+                .is_none_or(|it| self.instances.get(it).is_some_and(|instance_record| instance_record.allocation == number));
+            named && self.extents.get(instance.extent).is_some()
         };
         if renames.instances.iter().all(there) && renames.listed_at <= renames.rename_count {
             return Ok(());

@@ -45,8 +45,8 @@ impl Kernel {
         let state = &mut *self.state.lock();
         let views = state.views_of(process, guard.device, list)?;
         for view in &views {
-            let extent = state.extent_of(*view).and_then(|it| state.extents.get(it));
-            if extent.is_some_and(|it| it.offer.is_some()) {
+            let extent = state.extent_of(*view).and_then(|extent| state.extents.get(extent));
+            if extent.is_some_and(|extent| extent.offer.is_some()) {
                 return Err(KernelError::Offered(view.subject()));
             }
         }
@@ -71,7 +71,7 @@ impl Kernel {
         }
         let mut waiting = Vec::new();
         for it in std::mem::take(&mut state.offers) {
-            let passed = |it: &QueuePoint| state.is_work_done(adapter, *it);
+            let passed = |queue_point: &QueuePoint| state.is_work_done(adapter, *queue_point);
             if it.adapter != adapter || !it.waits.iter().all(passed) {
                 waiting.push(it);
                 continue;
@@ -79,7 +79,7 @@ impl Kernel {
             // Of a shared one the view may have ended, and what it offered is there for others.
             let named = state.views.get(it.view).is_some();
             let extent = state.extents.get_mut(it.extent);
-            if let Some(offer) = extent.and_then(|it| it.offer.as_mut()) {
+            if let Some(offer) = extent.and_then(|extent| extent.offer.as_mut()) {
                 offer.ready = true;
                 if named {
                     self.log.emit(it.view.subject(), EventKind::OfferReady {});
@@ -114,15 +114,15 @@ impl Kernel {
         let state = &mut *self.state.lock();
         let views = state.views_of(process, guard.device, list)?;
         for view in &views {
-            let extent = state.extent_of(*view).and_then(|it| state.extents.get(it));
-            if extent.is_none_or(|it| it.offer.is_none()) {
+            let extent = state.extent_of(*view).and_then(|extent| state.extents.get(extent));
+            if extent.is_none_or(|extent| extent.offer.is_none()) {
                 return Err(KernelError::NotOffered(view.subject()));
             }
         }
         let (mut plan, mut discarded) = (PagingPlan::default(), Vec::new());
         for view in &views {
             let Some(extent) = state.extent_of(*view) else { continue };
-            state.offers.retain(|it| it.extent != extent);
+            state.offers.retain(|pending_offer| pending_offer.extent != extent);
             let it = &mut state.extents[extent];
             let lost = it.offer.take().is_some_and(|offer| offer.discarded);
             discarded.push(lost);
@@ -131,20 +131,20 @@ impl Kernel {
         // Only now: nobody of the list leaves for another.
         for view in &views {
             let Some(extent) = state.extent_of(*view) else { continue };
-            if state.extents.get(extent).is_some_and(|it| it.holds > 0) {
+            if state.extents.get(extent).is_some_and(|extent| extent.holds > 0) {
                 // One that finds no room is resident again when somebody asks for it.
                 let _ = self.plan_page_in(state, extent, &mut plan);
             }
         }
         let waits = |view: &Id<View>| {
-            let extent = state.extent_of(*view).and_then(|it| state.extents.get(it));
-            extent.is_some_and(|it| it.segment().is_some() && it.holds > 0 && it.pending > 0)
+            let extent = state.extent_of(*view).and_then(|extent| state.extents.get(extent));
+            extent.is_some_and(|extent| extent.segment().is_some() && extent.holds > 0 && extent.pending > 0)
         };
         let waits = !plan.page_in.is_empty() || views.iter().any(waits);
-        let signals = queue.filter(|_| waits).map(|it| (it, state.next_queue_value(it)));
+        let signals = queue.filter(|_| waits).map(|paging_queue| (paging_queue, state.next_queue_value(paging_queue)));
         self.start_paging(state, guard.adapter, plan, signals);
-        let residency = signals.map_or(Residency::Resident, |it| Residency::Pending(it.1));
-        let value = signals.map_or(0, |it| it.1);
+        let residency = signals.map_or(Residency::Resident, |pair| Residency::Pending(pair.1));
+        let value = signals.map_or(0, |pair| pair.1);
         let queue = queue.map(Id::subject);
         for (view, discarded) in views.iter().zip(&discarded) {
             let ended = EventKind::OfferEnded { discarded: *discarded, queue, value };

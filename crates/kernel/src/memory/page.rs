@@ -57,7 +57,7 @@ impl Kernel {
         if steps.is_empty() && signals.is_none() {
             return None;
         }
-        behind.retain(|it| !state.is_work_done(adapter, *it));
+        behind.retain(|queue_point| !state.is_work_done(adapter, *queue_point));
         for step in &steps {
             if let Some(it) = state.extents.get_mut(step.extent) {
                 it.pending += 1;
@@ -79,7 +79,7 @@ impl Kernel {
             signals,
             switch: None,
         });
-        let small = |it| u32::try_from(it).unwrap_or(u32::MAX);
+        let small = |index| u32::try_from(index).unwrap_or(u32::MAX);
         let (adapter_subject, steps, behind) = (adapter.subject(), small(count), small(waits));
         let planned =
             EventKind::PagingPlanned { adapter: adapter_subject, steps: steps, waits: behind };
@@ -109,7 +109,7 @@ impl Kernel {
     }
 
     fn enqueue_paging(&self, state: &mut KernelState, adapter: Id<Adapter>, number: Id<Paging>) {
-        if let Some(it) = state.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
+        if let Some(it) = state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut()) {
             it.planned.push_back(number);
         }
         self.wake_one(&self.work_available);
@@ -122,7 +122,7 @@ impl Kernel {
     }
 
     fn run_paging(&self, at: &mut Passive, adapter: Id<Adapter>) -> bool {
-        let Some(driver) = self.state.lock().adapters.get(adapter).map(|it| it.driver.clone())
+        let Some(driver) = self.state.lock().adapters.get(adapter).map(|adapter| adapter.driver.clone())
         else {
             return false;
         };
@@ -133,10 +133,10 @@ impl Kernel {
             let taken = self.try_acquire_work_permit(&mut state, adapter, keys);
             let Some(taken) = taken else { return false };
             let ready = state.paging_ready().contains(&adapter);
-            let memory = state.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut());
-            let next = memory.filter(|it| ready && !it.building).and_then(|it| {
-                let number = it.planned.pop_front()?;
-                it.building = true;
+            let memory = state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut());
+            let next = memory.filter(|memory| ready && !memory.building).and_then(|memory| {
+                let number = memory.planned.pop_front()?;
+                memory.building = true;
                 Some(number)
             });
             let Some(number) = next else {
@@ -146,14 +146,14 @@ impl Kernel {
             permit = taken;
             number
         };
-        let fatal = self.state.lock().adapters.get(adapter).is_some_and(|it| it.fatal);
+        let fatal = self.state.lock().adapters.get(adapter).is_some_and(|adapter| adapter.fatal);
         if fatal || driver.surprise_removed.get().is_some() {
             self.abandon_paging(number); // There is no hardware to do it.
         } else {
             self.build_work(at, &driver, &permit, number);
         }
         let mut state = self.state.lock();
-        if let Some(it) = state.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
+        if let Some(it) = state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut()) {
             it.building = false;
         }
         self.wake_all(&mut state);
@@ -224,8 +224,8 @@ impl Kernel {
         }
         // The adapter may have stopped meanwhile.
         let Some(it) = state.adapters.get(adapter) else { return false };
-        let on = it.memory.as_ref().map_or(0, |it| it.paging.node as usize);
-        used > 0 || it.nodes.get(on).is_some_and(|it| it.queue.iter().any(|it| it.batch.is_some()))
+        let on = it.memory.as_ref().map_or(0, |memory| memory.paging.node as usize);
+        used > 0 || it.nodes.get(on).is_some_and(|node| node.queue.iter().any(|in_flight_packet| in_flight_packet.batch.is_some()))
     }
 
     /// Paging work goes on when the node that pages has done what it was given.
@@ -233,8 +233,8 @@ impl Kernel {
         let mut state = self.state.lock();
         // The adapter may have stopped meanwhile.
         let Some(it) = state.adapters.get_mut(adapter) else { return };
-        let on = it.memory.as_ref().map_or(0, |it| it.paging.node as usize);
-        let behind = it.nodes.get(on).map(|it| QueuePoint::Node(on, it.submitted));
+        let on = it.memory.as_ref().map_or(0, |memory| memory.paging.node as usize);
+        let behind = it.nodes.get(on).map(|node| QueuePoint::Node(on, node.submitted));
         if let Some(it) = it.memory.as_mut() {
             it.planned.push_front(number);
         }
@@ -246,14 +246,14 @@ impl Kernel {
     /// A driver said that an allocation is in use: its turn comes when what flies has passed.
     fn wait_for_nodes(&self, adapter: Id<Adapter>, number: Id<Paging>) {
         let mut state = self.state.lock();
-        let nodes = state.adapters.get(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
+        let nodes = state.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice()).unwrap_or_default();
         let behind = (0..).zip(nodes).filter(|(_, it)| it.passed != it.submitted);
         let behind: Vec<QueuePoint> =
             behind.map(|(node, it)| QueuePoint::Node(node, it.submitted)).collect();
         if let Some(it) = state.pagings.get_mut(number) {
             it.waits = behind;
         }
-        if let Some(it) = state.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
+        if let Some(it) = state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut()) {
             it.planned.push_front(number);
         }
     }
@@ -270,7 +270,7 @@ impl Kernel {
         };
         let size = memory.paging.buffer;
         let pressure = memory.pressure.as_mut().filter(|_| !all);
-        let capacity = pressure.map_or(size, |it| it.buffer_capacity(size));
+        let capacity = pressure.map_or(size, |pressure| pressure.buffer_capacity(size));
         Some(OpenBuffer { buffer, capacity: capacity, used: 0, done: Vec::new() })
     }
 
@@ -285,8 +285,8 @@ impl Kernel {
         open: &mut OpenBuffer,
     ) -> BuildResult {
         let step_context = self.state.lock().step_context(step);
-        let heard = |it: &StepContext| {
-            it.passed_handle.is_some()
+        let heard = |step_context: &StepContext| {
+            step_context.passed_handle.is_some()
                 || matches!(step.operation, PagingOperation::Map | PagingOperation::Unmap)
         };
         let Some(step_context) = step_context.filter(heard) else { return BuildResult::Complete };
@@ -306,7 +306,7 @@ impl Kernel {
         let used = open.used;
         let secret = crate::lifetime::create::digest(private);
         // WINDOWS: what the CPU writes has no buffer (documented).
-        let by_cpu = step_context.table.as_ref().is_some_and(|it| it.by_cpu);
+        let by_cpu = step_context.table.as_ref().is_some_and(|table_context| table_context.by_cpu);
         let mut build = |buffer: &mut [u8]| {
             let Some(operation) = operation.take() else { return };
             let mut args = BuildPagingBufferArgs {
@@ -488,7 +488,7 @@ impl Kernel {
             let (switch, adapter) = (paging.switch, paging.adapter);
             // The adapter may have stopped meanwhile.
             let Some(it) = state.adapters.get_mut(adapter) else { return };
-            let on = it.memory.as_ref().map_or(0, |it| it.paging.node as usize);
+            let on = it.memory.as_ref().map_or(0, |memory| memory.paging.node as usize);
             let index = switch.unwrap_or(on);
             let Some(node) = it.nodes.get_mut(index) else { return };
             node.submitted = node.submitted.next();
@@ -533,7 +533,7 @@ impl KernelState {
     /// The adapters whose next paging work waits for nothing.
     fn paging_ready(&self) -> Vec<Id<Adapter>> {
         let ready = |(number, it): (Id<Adapter>, &Adapter)| {
-            let memory = it.memory.as_ref().filter(|it| !it.building)?;
+            let memory = it.memory.as_ref().filter(|memory| !memory.building)?;
             let next = self.pagings.get(*memory.planned.front()?)?;
             // A node that is asked for what it has gets nothing, and what it gave back is first.
             let node = it.nodes.get(next.switch.unwrap_or(memory.paging.node as usize));
@@ -543,7 +543,7 @@ impl KernelState {
             {
                 return None;
             }
-            next.waits.iter().all(|it| self.is_work_done(number, *it)).then_some(number)
+            next.waits.iter().all(|queue_point| self.is_work_done(number, *queue_point)).then_some(number)
         };
         self.adapters.iter().filter_map(ready).collect()
     }

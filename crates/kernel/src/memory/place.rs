@@ -70,21 +70,21 @@ impl Kernel {
         }
         let (adapter, bytes) = (it.adapter, it.bytes);
         let candidates =
-            state.memory(adapter).map(|it| it.1.candidates(it.0, extent, plan.cpu_visible));
+            state.memory(adapter).map(|pair| pair.1.candidates(pair.0, extent, plan.cpu_visible));
         let candidates = candidates.unwrap_or_default();
-        let free = candidates.iter().find_map(|it| Some((*it, state.try_allocate(extent, *it)?)));
+        let free = candidates.iter().find_map(|index| Some((*index, state.try_allocate(extent, *index)?)));
         let found = free.or_else(|| {
-            candidates.iter().find_map(|it| Some((*it, self.make_room(state, extent, *it, plan)?)))
+            candidates.iter().find_map(|index| Some((*index, self.make_room(state, extent, *index, plan)?)))
         });
         let Some((segment, offset)) = found else {
-            let free = candidates.iter().filter_map(|it| {
-                Some(state.memory(adapter)?.1.segments.get(*it)?.ranges.free_bytes())
+            let free = candidates.iter().filter_map(|index| {
+                Some(state.memory(adapter)?.1.segments.get(*index)?.ranges.free_bytes())
             });
             let limit = free.max().unwrap_or(0);
             return Err(NoSpace { missing: bytes.saturating_sub(limit).max(1) });
         };
         if !self.plan_page_in_at(state, extent, SegmentLocation { segment, offset }, plan) {
-            let has_content = state.extents.get(extent).is_some_and(|it| it.has_content);
+            let has_content = state.extents.get(extent).is_some_and(|extent| extent.has_content);
             state.release_location(
                 extent,
                 if has_content { Location::System } else { Location::Unbacked },
@@ -102,7 +102,7 @@ impl Kernel {
         segment: usize,
         plan: &mut PagingPlan,
     ) -> Option<u64> {
-        let (adapter, bytes) = state.extents.get(extent).map(|it| (it.adapter, it.bytes))?;
+        let (adapter, bytes) = state.extents.get(extent).map(|extent| (extent.adapter, extent.bytes))?;
         // Whoever would not make room does not leave.
         let there = state.memory(adapter)?.1.segments.get(segment)?;
         let free = there.ranges.free_bytes().min(there.limit.saturating_sub(there.committed));
@@ -112,8 +112,8 @@ impl Kernel {
         loop {
             let there = state.memory(adapter)?.1.segments.get(segment)?;
             // Not one that this very call has placed.
-            let mine = |it: &&EvictionRank| plan.placed.iter().any(|placed| placed.0 == it.extent);
-            let first = there.evictable.iter().find(|it| !mine(it))?.extent;
+            let mine = |eviction_rank: &&EvictionRank| plan.placed.iter().any(|placed| placed.0 == eviction_rank.extent);
+            let first = there.evictable.iter().find(|eviction_rank| !mine(eviction_rank))?.extent;
             if !self.plan_page_out(state, first, "room for another", plan) {
                 return None;
             }
@@ -185,7 +185,7 @@ impl Kernel {
         let aperture = segment.info.flags.aperture;
         // What is on its way has steps that need its pages.
         let idle = it.lock.is_none() && it.pending == 0;
-        let thrown = it.offer.is_some_and(|it| it.ready) && idle;
+        let thrown = it.offer.is_some_and(|offer| offer.ready) && idle;
         // What nobody wrote to is still in the system's memory as it was.
         let same = it.not_written && !it.written && it.copied;
         if !thrown && !same && !it.commit_backing(&*memory.ram, &mut memory.pressure) {
@@ -229,8 +229,8 @@ impl Kernel {
         for (extent, just_reset) in plan.placed.drain(..) {
             let (extents, memory) = state.memory_mut_of(extent);
             let it = &mut extents[extent];
-            let location = it.segment().and_then(|it| memory.segments.get(it));
-            if let Some(segment) = location.map(|it| it.subject) {
+            let location = it.segment().and_then(|index| memory.segments.get(index));
+            if let Some(segment) = location.map(|segment| segment.subject) {
                 let why = "the call failed".into();
                 self.log.emit(
                     it.owner.subject(),
@@ -276,7 +276,7 @@ impl Extent {
                 None => remaining,
             };
             let Some(run) = ram.allocate(piece) else {
-                self.backing.drain(..).for_each(|it| ram.free(it));
+                self.backing.drain(..).for_each(|run| ram.free(run));
                 return false;
             };
             self.backing.push(run);
@@ -302,7 +302,7 @@ impl Extent {
     /// What is locked leaves an aperture only, since its bytes stay where they are: what the CPU
     /// writes while bytes are copied would be lost.
     fn may_be_evicted(&self, aperture: bool) -> bool {
-        let free = self.holds == 0 || self.offer.is_some_and(|it| it.ready);
+        let free = self.holds == 0 || self.offer.is_some_and(|offer| offer.ready);
         let seen = self.lock.is_some() && !aperture;
         free && !seen && !self.requirements.flags.pinned && !self.ending
     }
@@ -320,7 +320,7 @@ impl Memory {
     /// The segments an extent may go to, the best first.
     fn candidates(&self, extents: &Slab<Extent>, extent: Id<Extent>, seen: bool) -> Vec<usize> {
         let it = &extents[extent];
-        let preferred = it.requirements.preferred.iter().flatten().map(|it| it.segment);
+        let preferred = it.requirements.preferred.iter().flatten().map(|segment_preference| segment_preference.segment);
         let mut request: Vec<u32> = Vec::new();
         for number in preferred.chain(it.requirements.segments.iter()) {
             if it.requirements.segments.has(number) && !request.contains(&number) {
@@ -384,7 +384,7 @@ impl KernelState {
     /// Gives an extent the very place it had, if nobody else has it.
     pub(crate) fn allocate_at(&mut self, extent: Id<Extent>, at: SegmentLocation) -> bool {
         let (extents, memory) = self.memory_mut_of(extent);
-        let Some(it) = extents.get_mut(extent).filter(|it| it.location == Location::System) else {
+        let Some(it) = extents.get_mut(extent).filter(|extent| extent.location == Location::System) else {
             return false;
         };
         let Some(to) = memory.segments.get_mut(at.segment) else { return false };
@@ -413,13 +413,13 @@ impl KernelState {
         self.remove_rank(extent);
         let (extents, memory) = self.memory_mut_of(extent);
         let it = &mut extents[extent];
-        let aperture = |it: &usize| memory.segments.get(*it).map(|it| it.info.flags.aperture);
+        let aperture = |index: &usize| memory.segments.get(*index).map(|segment| segment.info.flags.aperture);
         let may = |segment: &usize| aperture(segment).is_some_and(|it_is| it.may_be_evicted(it_is));
         let Some(segment) = it.segment().filter(may) else { return };
-        let offered = it.offer.filter(|it| it.ready);
+        let offered = it.offer.filter(|offer| offer.ready);
         let rank = EvictionRank {
             not_offered: offered.is_none(),
-            priority: offered.map_or(it.priority, |it| it.priority),
+            priority: offered.map_or(it.priority, |offer| offer.priority),
             used: it.last_used,
             extent,
         };

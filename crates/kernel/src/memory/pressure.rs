@@ -53,7 +53,7 @@ impl Pressure {
         let bound = u64::try_from(nodes).unwrap_or(1) + 1;
         u32::try_from(self.next_random(bound))
             .ok()
-            .filter(|it| *it < u32::try_from(nodes).unwrap_or(0))
+            .filter(|number| *number < u32::try_from(nodes).unwrap_or(0))
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
             assert_eq!(limit, same.limit(1 << 20));
             assert!((MIN_CAPACITY..=4096).contains(&one.buffer_capacity(4096)));
             assert_eq!(one.buffer_capacity(100), 100, "less than that is not made less");
-            assert!(one.preempted_node(2).is_none_or(|it| it < 2));
+            assert!(one.preempted_node(2).is_none_or(|number| number < 2));
             same = one;
         }
         assert_eq!(Pressure(1).limit(PAGE), PAGE);

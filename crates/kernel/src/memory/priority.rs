@@ -50,8 +50,8 @@ impl Kernel {
         let state = self.state.lock();
         let argument = Argument::Resource;
         let number = state.resolve_handle::<ResourceView>(process, argument, resource)?;
-        let views = state.resource_views.get(number).map(|it| &it.views);
-        Ok(views.into_iter().flatten().filter_map(|it| state.newest_handle(*it)).collect())
+        let views = state.resource_views.get(number).map(|resource_view| &resource_view.views);
+        Ok(views.into_iter().flatten().filter_map(|view| state.newest_handle(*view)).collect())
     }
 
     /// Says what views are worth (`D3DKMTSetAllocationPriority`): a priority for each.
@@ -83,8 +83,8 @@ impl Kernel {
         let guard = self.enter_device(process, device)?;
         let state = self.state.lock();
         let views = state.views_of(process, guard.device, list)?;
-        let extents = views.into_iter().filter_map(|it| state.extents.get(state.extent_of(it)?));
-        Ok(extents.map(|it| it.priority).collect())
+        let extents = views.into_iter().filter_map(|view| state.extents.get(state.extent_of(view)?));
+        Ok(extents.map(|extent| extent.priority).collect())
     }
 
     /// Where views are (`D3DKMTQueryAllocationResidency`): each of a list, or all of a resource.
@@ -103,14 +103,14 @@ impl Kernel {
             return Err(KernelError::NoVideoMemory);
         };
         let here = |it: &crate::memory::Extent| {
-            let segment = it.segment().and_then(|it| memory.segments.get(it));
+            let segment = it.segment().and_then(|index| memory.segments.get(index));
             match segment.filter(|_| it.pending == 0) {
                 Some(it) if it.info.flags.aperture => ResidencyStatus::SharedMemory,
                 Some(_) => ResidencyStatus::GpuMemory,
                 None => ResidencyStatus::NotResident,
             }
         };
-        let each = views.iter().filter_map(|it| extents.get(state.extent_of(*it)?)).map(here);
+        let each = views.iter().filter_map(|view| extents.get(state.extent_of(*view)?)).map(here);
         let each: Vec<ResidencyStatus> = each.collect();
         let of = match resource {
             Some(it) => {
@@ -131,8 +131,8 @@ impl Kernel {
     /// Whether the adapter of a client's device has memory.
     pub fn has_memory(&self, process: ProcessId, device: Handle) -> bool {
         let state = self.state.lock();
-        let device = state.device_of(process, device).ok().and_then(|it| state.devices.get(it));
-        device.is_some_and(|it| state.memory(it.adapter).is_some())
+        let device = state.device_of(process, device).ok().and_then(|device| state.devices.get(device));
+        device.is_some_and(|device| state.memory(device.adapter).is_some())
     }
 
     /// How much memory an adapter has (`D3DKMTQueryAdapterInfo`): none is no refusal.
@@ -144,7 +144,7 @@ impl Kernel {
         let state = self.state.lock();
         let number = state.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
         let mut sizes = MemorySizes::default();
-        for it in state.memory(number).into_iter().flat_map(|it| &it.1.segments) {
+        for it in state.memory(number).into_iter().flat_map(|pair| &pair.1.segments) {
             let sum = if it.info.flags.aperture { &mut sizes.shared } else { &mut sizes.local };
             *sum += it.info.commit_limit;
         }

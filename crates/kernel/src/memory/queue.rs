@@ -56,7 +56,7 @@ impl Kernel {
         let state = &mut *self.state.lock();
         let adapter = guard.adapter;
         let ram =
-            state.memory(adapter).map(|it| it.1.ram.clone()).ok_or(KernelError::NoVideoMemory)?;
+            state.memory(adapter).map(|pair| pair.1.ram.clone()).ok_or(KernelError::NoVideoMemory)?;
         // WINDOWS: a driver of WDDM 1.x has none (observed).
         if guard.driver.generation == Generation::One {
             return Err(KernelError::UnsupportedByDriverModel(adapter.subject()));
@@ -70,7 +70,7 @@ impl Kernel {
             }
         };
         let page = ram.allocate(PAGE);
-        let seen = page.and_then(|it| Some((it, ram.map(&[it])?)));
+        let seen = page.and_then(|run| Some((run, ram.map(&[run])?)));
         let Some((run, view)) = seen else {
             if let Some(page) = page {
                 ram.free(page);
@@ -127,8 +127,8 @@ impl Kernel {
                 self.close_handle(state, process, name);
             }
         }
-        let over = |it: &KernelState| {
-            it.paging_queues.get(number).is_none_or(|it| it.last_signalled >= it.last_assigned)
+        let over = |state: &KernelState| {
+            state.paging_queues.get(number).is_none_or(|paging_queue| paging_queue.last_signalled >= paging_queue.last_assigned)
         };
         while !self.wait_until(at, about, |_| format!("the paging work of {about}"), over) {
             let adapter = self.state.lock().paging_queues[number].adapter;
@@ -139,7 +139,7 @@ impl Kernel {
         let mut state = self.state.lock();
         // Another thread may have ended it meanwhile.
         let Some(it) = state.paging_queues.take(number) else { return };
-        if let Some(ram) = state.memory(it.adapter).map(|it| it.1.ram.clone()) {
+        if let Some(ram) = state.memory(it.adapter).map(|pair| pair.1.ram.clone()) {
             state.unmap_from_user(it.device, UserMapping { ram, run: it.run, view: it.view });
         }
         if let Some(it) = state.devices.get_mut(it.device) {
@@ -185,9 +185,9 @@ impl KernelState {
 
     /// The next value of a queue.
     pub(crate) fn next_queue_value(&mut self, queue: Id<PagingQueue>) -> u64 {
-        self.paging_queues.get_mut(queue).map_or(0, |it| {
-            it.last_assigned += 1;
-            it.last_assigned
+        self.paging_queues.get_mut(queue).map_or(0, |paging_queue| {
+            paging_queue.last_assigned += 1;
+            paging_queue.last_assigned
         })
     }
 }

@@ -108,7 +108,7 @@ impl KernelState {
     }
 
     fn is_aperture(&self, adapter: Id<Adapter>, segment: usize) -> bool {
-        let memory = self.memory(adapter).map(|it| it.1);
-        memory.and_then(|it| it.segments.get(segment)).is_some_and(|it| it.info.flags.aperture)
+        let memory = self.memory(adapter).map(|pair| pair.1);
+        memory.and_then(|memory| memory.segments.get(segment)).is_some_and(|segment| segment.info.flags.aperture)
     }
 }

@@ -91,7 +91,7 @@ impl Kernel {
             }
         }
         if missing > 0 {
-            for extent in views.iter().filter_map(|it| state.extent_of(*it)).collect::<Vec<_>>() {
+            for extent in views.iter().filter_map(|view| state.extent_of(*view)).collect::<Vec<_>>() {
                 state.hold_extent(extent, false);
             }
             self.undo_plan(state, &mut plan);
@@ -201,7 +201,7 @@ impl Kernel {
             } else {
                 state.hold_extent(extent, false); // A view holds it once.
             }
-            let moving = |it: &Extent| it.pending > 0;
+            let moving = |extent: &Extent| extent.pending > 0;
             pending |= state.extents.get(extent).is_some_and(moving);
         }
         pending
@@ -213,10 +213,10 @@ impl Kernel {
         let inside = self.enter_device(process, request.device)?;
         let state = &mut *self.state.lock();
         let views = state.views_of(process, inside.device, &request.list)?;
-        let lacking = first_above(&views, |it| state.views.get(it).map_or(0, |it| it.resident));
+        let lacking = first_above(&views, |it| state.views.get(it).map_or(0, |view| view.resident));
         let lacking = lacking.map(Id::subject);
-        let broken = lacking.map(|it| {
-            format!("{it} is evicted more often than its client asked for it to be resident")
+        let broken = lacking.map(|subject| {
+            format!("{subject} is evicted more often than its client asked for it to be resident")
         });
         let (about, place) = (inside.subject(), "D3DKMTEvict.AllocationList");
         self.log.judge(RuleId::RESID_EVICT_001, Component::Client, about, place, broken);
@@ -228,7 +228,7 @@ impl Kernel {
         for view in &views {
             self.decrement_residency(state, *view, inside.device, request);
             let Some(extent) = state.extent_of(*view) else { continue };
-            let free = state.extents.get(extent).is_some_and(|it| it.rank.is_some());
+            let free = state.extents.get(extent).is_some_and(|extent| extent.rank.is_some());
             if free && !request.only_if_necessary {
                 self.plan_page_out(state, extent, "its client evicted it", &mut plan);
             }
@@ -277,13 +277,13 @@ impl Kernel {
         context: Id<Context>,
         fault: Option<&FaultedAccess>,
     ) {
-        let address = fault.and_then(|it| it.address.as_ref());
+        let address = fault.and_then(|faulted_access| faulted_access.address.as_ref());
         self.judge_address(state, context, address);
         // What nothing is mapped at is no allocation, resident or not.
-        let fault = fault.filter(|it| it.address.is_none() || it.driver_handle.is_some());
-        let touched = fault.map(|it| state.describe_faulted_access(device, context.subject(), it));
+        let fault = fault.filter(|faulted_access| faulted_access.address.is_none() || faulted_access.driver_handle.is_some());
+        let touched = fault.map(|faulted_access| state.describe_faulted_access(device, context.subject(), faulted_access));
         let message =
-            |cause: FaultCause| touched.as_ref().filter(|it| it.0 == cause).map(|it| it.1.clone());
+            |cause: FaultCause| touched.as_ref().filter(|pair| pair.0 == cause).map(|pair| pair.1.clone());
         let place = "D3DKMTSubmitCommand";
         let rules = [
             (RuleId::RESID_MAKE_005, FaultCause::NotYetResident),
@@ -354,10 +354,10 @@ impl KernelState {
             }
             FaultTarget::Address(address) => address,
         };
-        let on = self.adapters.get(adapter).and_then(|it| it.nodes.get(node));
-        let packet = on.and_then(|it| it.queue.iter().find(|it| it.fence == fence));
-        let address = packet.and_then(|it| self.find_fault(it.context()?, address));
-        FaultedAccess { driver_handle: address.as_ref().and_then(|it| it.driver_handle), address }
+        let on = self.adapters.get(adapter).and_then(|adapter| adapter.nodes.get(node));
+        let packet = on.and_then(|node| node.queue.iter().find(|in_flight_packet| in_flight_packet.fence == fence));
+        let address = packet.and_then(|in_flight_packet| self.find_fault(in_flight_packet.context()?, address));
+        FaultedAccess { driver_handle: address.as_ref().and_then(|address_fault| address_fault.driver_handle), address }
     }
 
     fn describe_faulted_access(
@@ -369,18 +369,18 @@ impl KernelState {
         let extent = it.driver_handle.and_then(|driver_handle| {
             self.extents.iter().find(|(_, it)| it.driver_handle == driver_handle)
         });
-        let of = |it: &View| self.allocations.get(it.allocation)?.extent;
+        let of = |view: &View| self.allocations.get(view.allocation)?.extent;
         let view = extent.and_then(|(number, _)| {
-            let mut views = self.views.iter().map(|it| it.1).filter(|it| it.device == device);
-            views.find(|it| of(it) == Some(number))
+            let mut views = self.views.iter().map(|pair| pair.1).filter(|view| view.device == device);
+            views.find(|view| of(view) == Some(number))
         });
         let what = extent
-            .map_or("memory that is not there".to_owned(), |it| it.1.owner.subject().to_string());
-        let (stray, why) = if extent.is_some_and(|it| it.1.offer.is_some()) {
+            .map_or("memory that is not there".to_owned(), |pair| pair.1.owner.subject().to_string());
+        let (stray, why) = if extent.is_some_and(|pair| pair.1.offer.is_some()) {
             (FaultCause::Offered, ", which is offered and was not taken back")
-        } else if view.is_some_and(|it| it.resident == 0 && it.was_resident) {
+        } else if view.is_some_and(|view| view.resident == 0 && view.was_resident) {
             (FaultCause::Evicted, ", which was evicted")
-        } else if view.is_some_and(|it| it.resident > 0) {
+        } else if view.is_some_and(|view| view.resident > 0) {
             (FaultCause::NotYetResident, " before the fence of its MakeResident was reached")
         } else {
             (FaultCause::NotYetResident, ", which its device never asked to be resident")
@@ -406,10 +406,10 @@ impl KernelState {
                 let of_mine = |it: &QueuePoint| match *it {
                     QueuePoint::Context(context, _) => mine
                         .iter()
-                        .any(|it| matches!(it, QueuePoint::Context(other, _) if *other == context)),
+                        .any(|queue_point| matches!(queue_point, QueuePoint::Context(other, _) if *other == context)),
                     QueuePoint::Node(..) => false,
                 };
-                it.uses.retain(|it| !of_mine(it));
+                it.uses.retain(|queue_point| !of_mine(queue_point));
             }
         }
     }
@@ -465,7 +465,7 @@ impl KernelState {
 
     /// Counts it no more: also one that has moved since counts for the group it counted for.
     fn uncharge(&mut self, view: Id<View>, extent: Id<Extent>) {
-        let charged = self.views.get_mut(view).and_then(|it| it.charged_group.take());
+        let charged = self.views.get_mut(view).and_then(|view| view.charged_group.take());
         if let Some(group) = charged {
             self.count_charge(view, extent, group, u64::saturating_sub);
         }
@@ -478,13 +478,13 @@ impl KernelState {
         group: SegmentGroup,
         sum: fn(u64, u64) -> u64,
     ) {
-        let Some((adapter, bytes)) = self.extents.get(extent).map(|it| (it.adapter, it.bytes))
+        let Some((adapter, bytes)) = self.extents.get(extent).map(|extent| (extent.adapter, extent.bytes))
         else {
             return;
         };
         let process = self.devices[self.views[view].device].owner();
         let it = &mut self.processes[process];
-        match it.usage.iter_mut().find(|it| (it.0, it.1) == (adapter, group)) {
+        match it.usage.iter_mut().find(|entry| (entry.0, entry.1) == (adapter, group)) {
             Some(it) => it.2 = sum(it.2, bytes),
             None => it.usage.push((adapter, group, sum(0, bytes))),
         }

@@ -56,7 +56,7 @@ impl StepContext {
                 special_lock: false,
             })
         };
-        if let Some(it) = self.table.as_ref().and_then(|it| it.operation(&step.operation)) {
+        if let Some(it) = self.table.as_ref().and_then(|table_context| table_context.operation(&step.operation)) {
             return it;
         }
         match &step.operation {
@@ -215,8 +215,8 @@ impl KernelState {
             base: segment.info.base,
             coherent: segment.info.flags.coherent && it.requirements.flags.cached,
             linear: flags.cpu_visible && !flags.swizzled,
-            dummy: memory.dummy.map_or(0, |it| it.start),
-            cpu_address: it.lock.as_ref().map(|it| it.address).filter(|_| cpu),
+            dummy: memory.dummy.map_or(0, |run| run.start),
+            cpu_address: it.lock.as_ref().map(|cpu_lock| cpu_lock.address).filter(|_| cpu),
             locked: it.lock.is_some(),
             system: self.system_address(it.adapter, (segment_number(at.segment), 0)),
             table,
@@ -258,7 +258,7 @@ impl Kernel {
         };
         let (from, part) = match what {
             PagingOperation::Relocate { from, part } => {
-                (Some(step_context.base + from), part.map(|it| it.0))
+                (Some(step_context.base + from), part.map(|pair| pair.0))
             }
             _ => (None, None),
         };

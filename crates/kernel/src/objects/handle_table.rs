@@ -294,7 +294,7 @@ impl Handle {
 
 /// The slot numbers from `from` up to `to`; there are never more than 24 bits of them.
 fn slot_indices(from: usize, to: usize) -> impl Iterator<Item = u32> {
-    (from..to).filter_map(|it| u32::try_from(it).ok())
+    (from..to).filter_map(|index| u32::try_from(index).ok())
 }
 
 #[cfg(test)]

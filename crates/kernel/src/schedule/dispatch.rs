@@ -99,7 +99,7 @@ impl ContextQueue {
 
     /// What was sent and is not done, if it has no lists: the first, or one behind it.
     pub(crate) fn submitted_packet(&self, place: usize) -> Option<Arc<SubmittedCommands>> {
-        let payload = |it: &QueueItem| match it {
+        let payload = |queue_item: &QueueItem| match queue_item {
             QueueItem::Packet(_, payload) => Some(payload.resubmission()),
             QueueItem::Wait(_) | QueueItem::Signal(_) => None,
         };
@@ -295,14 +295,14 @@ impl Kernel {
     pub fn priority(&self, process: ProcessId, context: Handle) -> Result<i32, KernelError> {
         let state = self.state.lock();
         let number = state.resolve_handle::<Context>(process, Argument::Context, context)?;
-        Ok(state.contexts.get(number).map_or(0, |it| it.queue.priority))
+        Ok(state.contexts.get(number).map_or(0, |context| context.queue.priority))
     }
 
     /// How many packets of a context are not over.
     pub fn unfinished(&self, process: ProcessId, context: Handle) -> Result<u32, KernelError> {
         let state = self.state.lock();
         let number = state.resolve_handle::<Context>(process, Argument::Context, context)?;
-        Ok(state.contexts.get(number).map_or(0, |it| it.in_flight))
+        Ok(state.contexts.get(number).map_or(0, |context| context.in_flight))
     }
 
     /// A packet is over, or will never be sent.
@@ -325,10 +325,10 @@ impl Kernel {
         }
         let mut plan = PagingPlan::default();
         for (number, extent) in next_size {
-            let just_reset = state.contexts.get_mut(context).is_some_and(|it| {
-                let just_reset = !it.held_extents.contains(&number);
+            let just_reset = state.contexts.get_mut(context).is_some_and(|context| {
+                let just_reset = !context.held_extents.contains(&number);
                 if just_reset {
-                    it.held_extents.push(number);
+                    context.held_extents.push(number);
                 }
                 just_reset
             });
@@ -406,9 +406,9 @@ impl Kernel {
     /// Contexts of a node may be sent for again.
     pub(crate) fn reopen_node(&self, state: &mut KernelState, adapter: Id<Adapter>, node: usize) {
         let on =
-            |device: Id<Device>| state.devices.get(device).is_some_and(|it| it.adapter == adapter);
-        let waits = |it: &Context| it.node == node && it.queue.has_packet_first();
-        for context in state.contexts.select(|it| waits(it) && on(it.device)) {
+            |device: Id<Device>| state.devices.get(device).is_some_and(|device| device.adapter == adapter);
+        let waits = |context: &Context| context.node == node && context.queue.has_packet_first();
+        for context in state.contexts.select(|context| waits(context) && on(context.device)) {
             self.make_runnable(state, context);
         }
     }
@@ -457,7 +457,7 @@ impl Kernel {
             }
         }
         // A wait may stand first, or a signal that nothing is before any more.
-        if state.contexts.get(context).is_some_and(|it| it.queue.is_waiting()) {
+        if state.contexts.get(context).is_some_and(|context| context.queue.is_waiting()) {
             self.advance(state, context);
         }
     }
@@ -470,8 +470,8 @@ impl Kernel {
         context: Id<Context>,
     ) -> Vec<u64> {
         let it = &mut state.contexts[context];
-        let number = |it: &QueueItem| {
-            if let QueueItem::Packet(number, _) = it { Some(*number) } else { None }
+        let number = |queue_item: &QueueItem| {
+            if let QueueItem::Packet(number, _) = queue_item { Some(*number) } else { None }
         };
         let packets = it.queue.submitted.iter().filter_map(number).collect();
         while let Some(item) = it.queue.submitted.pop_back() {
@@ -499,8 +499,8 @@ impl Kernel {
             }
         }
         let device = state.contexts[context].device;
-        let adapter = state.devices.get(device).and_then(|it| state.adapters.get(it.adapter));
-        let cancellation = adapter.is_some_and(|it| it.scheduling.cancellation && it.is_running());
+        let adapter = state.devices.get(device).and_then(|device| state.adapters.get(device.adapter));
+        let cancellation = adapter.is_some_and(|adapter| adapter.scheduling.cancellation && adapter.is_running());
         for item in queue {
             match item {
                 QueueItem::Packet(packet, payload) => {
@@ -551,12 +551,12 @@ impl KernelState {
     pub(crate) fn is_work_done(&self, adapter: Id<Adapter>, work: QueuePoint) -> bool {
         match work {
             QueuePoint::Context(context, packet) => {
-                self.contexts.get(context).is_none_or(|it| it.queue.done >= packet)
+                self.contexts.get(context).is_none_or(|context| context.queue.done >= packet)
             }
             QueuePoint::Node(node, fence) => {
-                let nodes = self.adapters.get(adapter).map(|it| it.nodes.as_slice());
+                let nodes = self.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
                 let Some(it) = nodes.unwrap_or_default().get(node) else { return true };
-                it.passed.covers(fence) || it.queue.iter().all(|it| it.fence != fence)
+                it.passed.covers(fence) || it.queue.iter().all(|in_flight_packet| in_flight_packet.fence != fence)
             }
         }
     }
@@ -578,14 +578,14 @@ impl KernelState {
             && device.lost.is_none()
             && !self.is_reset_pending(device.adapter)
             && node.is_some_and(crate::schedule::report::Node::accepts_packets)
-            && it.queue.first_render_packet().is_none_or(|it| self.is_packet_resident(it))
+            && it.queue.first_render_packet().is_none_or(|render_packet| self.is_packet_resident(render_packet))
     }
 
     /// Those that may be sent for, the most important first.
     fn by_priority(&self) -> Vec<Id<Context>> {
         let mut all = self.runnable.clone();
         all.sort_by_key(|it| {
-            let priority = self.contexts.get(*it).map_or(0, |it| it.queue.priority);
+            let priority = self.contexts.get(*it).map_or(0, |context| context.queue.priority);
             std::cmp::Reverse(priority)
         });
         all
@@ -593,9 +593,9 @@ impl KernelState {
 
     /// A context with nothing to send is not runnable any more.
     fn clear_runnable_if_empty(&mut self, context: Id<Context>) {
-        let waits = self.contexts.get_mut(context).is_some_and(|it| {
-            it.queue.runnable = it.queue.has_packet_first();
-            it.queue.runnable
+        let waits = self.contexts.get_mut(context).is_some_and(|context| {
+            context.queue.runnable = context.queue.has_packet_first();
+            context.queue.runnable
         });
         if !waits {
             self.runnable.retain(|it| *it != context);
@@ -604,9 +604,9 @@ impl KernelState {
 
     /// What stands before a context's next packet, in words.
     pub(crate) fn describe_queue(&self, context: Id<Context>) -> String {
-        let wait = self.contexts.get(context).and_then(|it| it.queue.first_wait());
-        wait.map_or(String::new(), |it| {
-            format!(" ({} waits for {})", context.subject(), self.describe_missing(it))
+        let wait = self.contexts.get(context).and_then(|context| context.queue.first_wait());
+        wait.map_or(String::new(), |sync_points| {
+            format!(" ({} waits for {})", context.subject(), self.describe_missing(sync_points))
         })
     }
 }

@@ -138,7 +138,7 @@ impl MappedBuffer {
         let start = u64::from(from).min(self.run.bytes);
         let mut bytes = vec![0; usize::try_from(self.run.bytes - start).unwrap_or(0)];
         ram.read(self.run.start + start, &mut bytes);
-        let at = bytes.iter().position(|it| *it != POISON)?;
+        let at = bytes.iter().position(|byte| *byte != POISON)?;
         Some(start + at as u64)
     }
 
@@ -194,15 +194,15 @@ impl RenderLists {
     fn capture(&self, ram: &dyn Ram, commands: u32, list: u32, patches: u32) -> CapturedBuffers {
         let [first, second, third] = &self.shelves;
         let bytes = first.current.read(ram, commands);
-        let untouched = !bytes.is_empty() && bytes.iter().all(|it| *it == POISON);
-        let stale = self.shelves.iter().find_map(|it| {
-            let at = it.spare.first_overwritten(ram, 0)?;
-            Some(format!("byte {at} of a {} that it had given back was written", it.name))
+        let untouched = !bytes.is_empty() && bytes.iter().all(|byte| *byte == POISON);
+        let stale = self.shelves.iter().find_map(|buffer_pair| {
+            let at = buffer_pair.spare.first_overwritten(ram, 0)?;
+            Some(format!("byte {at} of a {} that it had given back was written", buffer_pair.name))
         });
         let nothing = || "its commands are the poison that the buffer came with".to_owned();
-        let beyond = self.shelves.iter().find_map(|it| {
-            let at = it.current.first_overwritten(ram, it.current.bytes)?;
-            let (name, bytes) = (it.name, it.current.bytes);
+        let beyond = self.shelves.iter().find_map(|buffer_pair| {
+            let at = buffer_pair.current.first_overwritten(ram, buffer_pair.current.bytes)?;
+            let (name, bytes) = (buffer_pair.name, buffer_pair.current.bytes);
             Some(format!("byte {at} of a {name} of {bytes} bytes was written"))
         });
         CapturedBuffers {
@@ -222,9 +222,9 @@ impl RenderLists {
             std::mem::swap(&mut shelf.current, &mut shelf.spare);
             shelf.spare.poison(ram);
             let before = shelf.spare.bytes;
-            let bytes = asked.map_or(before, |it| {
+            let bytes = asked.map_or(before, |number| {
                 let limit = shelf.next_size.saturating_mul(MAX_SIZE_FACTOR);
-                it.clamp(1, limit.max(1)).saturating_mul(shelf.entry)
+                number.clamp(1, limit.max(1)).saturating_mul(shelf.entry)
             });
             if u64::from(bytes) > shelf.current.run.bytes {
                 let Some(larger) = MappedBuffer::new(ram, bytes) else { continue };
@@ -288,7 +288,7 @@ impl Kernel {
         }
         let none = KernelError::NoLists(number.subject());
         let ram = state.ram_of_context(number).ok_or(none.clone())?;
-        let lists = state.contexts.get_mut(number).and_then(|it| it.lists.as_mut());
+        let lists = state.contexts.get_mut(number).and_then(|context| context.lists.as_mut());
         Ok(body(&*ram, lists.ok_or(none)?))
     }
 }
@@ -297,10 +297,10 @@ impl KernelState {
     /// A context ends, and with it its buffers; a client that has its device still sees them.
     pub(crate) fn end_lists(&mut self, context: Id<Context>) {
         let ram = self.ram_of_context(context);
-        let lists = self.contexts.get_mut(context).and_then(|it| it.lists.take());
+        let lists = self.contexts.get_mut(context).and_then(|context| context.lists.take());
         let device = self.contexts[context].device;
         if let (Some(ram), Some(lists)) = (ram, lists) {
-            for leaf in lists.shelves.into_iter().flat_map(|it| [it.current, it.spare]) {
+            for leaf in lists.shelves.into_iter().flat_map(|buffer_pair| [buffer_pair.current, buffer_pair.spare]) {
                 let ram = ram.clone();
                 self.unmap_from_user(device, UserMapping { ram, run: leaf.run, view: leaf.view });
             }

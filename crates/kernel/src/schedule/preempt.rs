@@ -86,8 +86,8 @@ impl Kernel {
         let it = state
             .adapters
             .get_mut(adapter.0)
-            .filter(|it| it.is_running() && it.scheduling.preempts);
-        let Some(node) = it.and_then(|it| it.nodes.get_mut(node)) else { return };
+            .filter(|adapter| adapter.is_running() && adapter.scheduling.preempts);
+        let Some(node) = it.and_then(|adapter| adapter.nodes.get_mut(node)) else { return };
         if node.preemption.is_none() {
             node.preempted = node.preempted.next();
             node.preemption = Some(Preemption::new(node.preempted, PreemptionReason::Requested));
@@ -103,7 +103,7 @@ impl Kernel {
         node: usize,
         why: PreemptionReason,
     ) {
-        let Some(it) = state.adapters.get_mut(adapter).filter(|it| it.scheduling.preempts) else {
+        let Some(it) = state.adapters.get_mut(adapter).filter(|adapter| adapter.scheduling.preempts) else {
             return;
         };
         let Some(node) = it.nodes.get_mut(node) else { return };
@@ -120,13 +120,13 @@ impl Kernel {
         let it = &state.contexts[context];
         let (node, priority, device) = (it.node, it.queue.priority, it.device);
         let adapter = state.devices[device].adapter;
-        let queue = state.adapters.get(adapter).and_then(|it| it.nodes.get(node));
+        let queue = state.adapters.get(adapter).and_then(|adapter| adapter.nodes.get(node));
         // What is first may be under way.
-        let waits = queue.into_iter().flat_map(|it| it.queue.iter().skip(1));
-        let less = |it: &InFlightPacket| {
-            it.context().is_some_and(|it| state.contexts[it].queue.priority < priority)
+        let waits = queue.into_iter().flat_map(|node| node.queue.iter().skip(1));
+        let less = |in_flight_packet: &InFlightPacket| {
+            in_flight_packet.context().is_some_and(|context| state.contexts[context].queue.priority < priority)
         };
-        if waits.filter(|it| it.batch.is_none()).any(less) {
+        if waits.filter(|in_flight_packet| in_flight_packet.batch.is_none()).any(less) {
             self.request_preemption(state, adapter, node, PreemptionReason::Priority);
         }
     }
@@ -146,7 +146,7 @@ impl Kernel {
         let permit; // Before the world, so that it is dropped after it.
         let (driver, asked) = {
             let state = &mut *self.state.lock();
-            let Some(driver) = state.adapters.get(adapter).map(|it| it.driver.clone()) else {
+            let Some(driver) = state.adapters.get(adapter).map(|adapter| adapter.driver.clone()) else {
                 return false;
             };
             let keys = ThreadingLevel::OneScheduler.keys(adapter, driver.generation, None);
@@ -155,11 +155,11 @@ impl Kernel {
                 return false;
             };
             permit = taken;
-            let node = state.adapters.get_mut(adapter).and_then(|it| it.nodes.get_mut(index));
+            let node = state.adapters.get_mut(adapter).and_then(|adapter| adapter.nodes.get_mut(index));
             let Some(node) = node else { return false };
             let subject = node.subject();
             let idle = node.queue.is_empty() && node.lost_packets.is_empty();
-            let asked = node.preemption.as_mut().filter(|it| !it.asked).map(|it| {
+            let asked = node.preemption.as_mut().filter(|preemption| !preemption.asked).map(|it| {
                 (it.asked, it.idle) = (true, idle);
                 let preempting =
                     EventKind::NodePreempting { preemption: it.fence, why: it.why.name().into() };
@@ -206,7 +206,7 @@ impl Kernel {
                 let (commands, private) = batch
                     .buffer
                     .as_ref()
-                    .map_or((0, Vec::new()), |it| (it.run.start, it.private.clone()));
+                    .map_or((0, Vec::new()), |paging_buffer| (paging_buffer.run.start, paging_buffer.private.clone()));
                 let (length, switch) = (batch.length, batch.switch);
                 let paging = batch.paging.subject();
                 node.queue.push_back(in_flight);
@@ -247,12 +247,12 @@ impl Kernel {
             return;
         };
         self.log.emit(it.subject(), EventKind::NodePreempted { preemption, last });
-        let asked = it.preemption.as_mut().filter(|it| it.asked && it.last.is_none());
-        let expected = asked.as_ref().map(|it| it.fence);
-        let idle = asked.is_some_and(|it| it.idle);
+        let asked = it.preemption.as_mut().filter(|preemption| preemption.asked && preemption.last.is_none());
+        let expected = asked.as_ref().map(|preemption| preemption.fence);
+        let idle = asked.is_some_and(|preemption| preemption.idle);
         // What was reported done, or at most what was given after it.
         let reported = it.reported;
-        let given = |it: &InFlightPacket| it.fence == last && !reported.covers(last);
+        let given = |in_flight_packet: &InFlightPacket| in_flight_packet.fence == last && !reported.covers(last);
         let done = reported == last || it.queue.iter().any(given);
         let just_reset = it.just_reset && expected == Some(preemption);
         let broken = match expected {
@@ -307,10 +307,10 @@ impl Kernel {
 
     /// A driver has reported what it took back: it is in line again.
     pub(crate) fn complete_preemption(&self, state: &mut KernelState, adapter: Id<Adapter>) {
-        let count = state.adapters.get(adapter).map_or(0, |it| it.nodes.len());
+        let count = state.adapters.get(adapter).map_or(0, |adapter| adapter.nodes.len());
         for index in 0..count {
             let Some(node) = state.node_mut(adapter, index) else { continue };
-            if node.preemption.and_then(|it| it.last).is_none() {
+            if node.preemption.and_then(|preemption| preemption.last).is_none() {
                 continue;
             }
             node.preemption = None;
@@ -366,7 +366,7 @@ impl KernelState {
                 continue;
             }
             for (index, node) in adapter.nodes.iter().enumerate() {
-                let asks = node.preemption.is_some_and(|it| !it.asked);
+                let asks = node.preemption.is_some_and(|preemption| !preemption.asked);
                 let again = node.preemption.is_none() && !node.resubmit.is_empty();
                 if asks || again {
                     all.push((number, index));

@@ -134,7 +134,7 @@ impl Kernel {
         }
         let packets = self.render_to_packets(at, process, context, guard, request, uses)?;
         let count = u32::try_from(packets.len()).unwrap_or(u32::MAX);
-        self.state.lock().record_listed(uses.iter().map(|it| (it.view, it.extent)));
+        self.state.lock().record_listed(uses.iter().map(|allocation_use| (allocation_use.view, allocation_use.extent)));
         let mut error = Ok(());
         for packet in packets {
             let number = {
@@ -156,7 +156,7 @@ impl Kernel {
     pub fn pages_in_listed(&self, process: ProcessId, device: Handle) -> bool {
         let state = self.state.lock();
         let number = state.resolve_handle::<Device>(process, Argument::Device, device);
-        number.is_ok_and(|it| state.pages_in_listed(it))
+        number.is_ok_and(|device| state.pages_in_listed(device))
     }
 
     /// What a client's list names: counted as named, until its call is over.
@@ -182,7 +182,7 @@ impl Kernel {
             if it.lock.is_some() && !memory.is_aperture_mappable(it) {
                 return Err(KernelError::LockedOutsideAperture(subject));
             }
-            let driver_handle = state.views.get(view).and_then(|it| it.driver_handle.as_ref());
+            let driver_handle = state.views.get(view).and_then(|view| view.driver_handle.as_ref());
             let driver_handle = driver_handle.map_or(0, DriverHandle::word);
             let bytes = it.bytes;
             uses.push(AllocationUse {
@@ -207,15 +207,15 @@ impl Kernel {
     ) -> Result<(), KernelError> {
         let missing = {
             let state = self.state.lock();
-            let there = |it: &&AllocationUse| {
-                let listed = state.views.get(it.view).is_some_and(|it| it.resident > 0);
-                listed && state.current_location(it.extent).is_some()
+            let there = |allocation_use: &&AllocationUse| {
+                let listed = state.views.get(allocation_use.view).is_some_and(|view| view.resident > 0);
+                listed && state.current_location(allocation_use.extent).is_some()
             };
-            uses.iter().find(|it| !there(it)).map(|it| it.view.subject())
+            uses.iter().find(|allocation_use| !there(allocation_use)).map(|allocation_use| allocation_use.view.subject())
         };
         let about = context.subject();
         let broken =
-            missing.map(|it| format!("a packet of {about} lists {it}: it is not resident"));
+            missing.map(|subject| format!("a packet of {about} lists {subject}: it is not resident"));
         let error = broken.is_some();
         let (rule, place) = (RuleId::RESID_MAKE_011, "D3DKMTRender.AllocationCount");
         self.log.judge(rule, Component::Client, about, place, broken);
@@ -255,7 +255,7 @@ impl Kernel {
                 Err(KernelError::Driver(why)) => why.name(),
                 Err(_) => "refused".into(),
             };
-            let small = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+            let small = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
             let rendered = EventKind::PacketRendered {
                 pass: permit,
                 commands: small(request.commands.len()),
@@ -300,7 +300,7 @@ impl Kernel {
     ) -> Result<RenderPacket, KernelError> {
         let state = &mut *self.state.lock();
         state.check_working(guard.device)?;
-        let lists = state.contexts.get_mut(context).and_then(|it| it.lists.as_mut());
+        let lists = state.contexts.get_mut(context).and_then(|context| context.lists.as_mut());
         let lists = lists.ok_or(KernelError::NoLists(context.subject()))?;
         lists.renders = lists.renders.wrapping_add(1);
         let sizes = lists.sizes;
@@ -310,8 +310,8 @@ impl Kernel {
         let memory = state.memory(guard.adapter).ok_or(KernelError::NoVideoMemory)?.1;
         let bytes = u64::from(size).max(1).next_multiple_of(PAGE);
         let run = memory.ram.allocate(bytes).ok_or(KernelError::NoMemory { trim: bytes })?;
-        let uses = uses.iter().map(|it| AllocationUse {
-            rendered_at: state.current_location(it.extent),
+        let uses = uses.iter().map(|allocation_use| AllocationUse {
+            rendered_at: state.current_location(allocation_use.extent),
             ..it.clone()
         });
         Ok(RenderPacket {
@@ -347,7 +347,7 @@ impl Kernel {
             let state = self.state.lock();
             let zombie = KernelError::Removed(guard.subject());
             let it = state.contexts.get(packet.context).ok_or(zombie.clone())?;
-            let limit = it.lists.as_ref().map_or(0, |it| it.sizes.patches);
+            let limit = it.lists.as_ref().map_or(0, |render_lists| render_lists.sizes.patches);
             let driver_handle = it.driver_handle.clone().ok_or(zombie)?;
             let ram = state.memory(guard.adapter).ok_or(KernelError::NoVideoMemory)?.1.ram.clone();
             (driver_handle, ram, limit)
@@ -387,7 +387,7 @@ impl Kernel {
             self.judge_patches(about, &patches, written.min(capacity), list.len());
         }
         (packet.written, packet.patches) = (written.min(capacity), patches);
-        packet.patches.retain(|it| (it.allocation_index as usize) < list.len());
+        packet.patches.retain(|patch_location| (patch_location.allocation_index as usize) < list.len());
         Ok(result?)
     }
 }
@@ -436,11 +436,11 @@ impl Kernel {
     /// offset; it is read as not decreasing (our decision). Slots are not judged: nobody knows
     /// how many a driver has.
     fn judge_patches(&self, about: Subject, patches: &[PatchLocation], written: u32, list: usize) {
-        let falls = patches.windows(2).position(|it| it[1].split_offset < it[0].split_offset);
-        let outside = |it: &PatchLocation| {
-            it.split_offset > written
-                || it.patch_offset >= written
-                || it.allocation_index as usize >= list
+        let falls = patches.windows(2).position(|patch_locations| patch_locations[1].split_offset < patch_locations[0].split_offset);
+        let outside = |patch_location: &PatchLocation| {
+            patch_location.split_offset > written
+                || patch_location.patch_offset >= written
+                || patch_location.allocation_index as usize >= list
         };
         let broken = if let Some(at) = falls {
             Some(format!(
@@ -464,7 +464,7 @@ impl Kernel {
 
     /// A driver whose buffer is full goes on with the next, unless it said that it never is.
     fn judge_pass(&self, context: Id<Context>, full: bool, stuck: bool, wrote: bool) {
-        let lists = |it: &Context| it.lists.as_ref().map(|it| it.sizes.guaranteed);
+        let lists = |context: &Context| context.lists.as_ref().map(|render_lists| render_lists.sizes.guaranteed);
         let guaranteed = self.state.lock().contexts.get(context).and_then(lists);
         let about = context.subject();
         let nowhere = || "the driver got nowhere with an empty buffer of the size it wants";
@@ -487,8 +487,8 @@ impl Kernel {
 impl KernelState {
     /// Whether what packets of a device list is brought: so it was before WDDM 2.
     pub(crate) fn pages_in_listed(&self, device: Id<Device>) -> bool {
-        let on = self.devices.get(device).and_then(|it| self.adapters.get(it.adapter));
-        on.is_some_and(|it| it.driver.generation == Generation::One)
+        let on = self.devices.get(device).and_then(|device| self.adapters.get(device.adapter));
+        on.is_some_and(|adapter| adapter.driver.generation == Generation::One)
     }
 }
 
@@ -501,7 +501,7 @@ impl RenderPacket {
 
 /// The extents that are used, each once.
 fn distinct_extents(uses: &[AllocationUse]) -> Vec<Id<Extent>> {
-    let mut extents: Vec<Id<Extent>> = uses.iter().map(|it| it.extent).collect();
+    let mut extents: Vec<Id<Extent>> = uses.iter().map(|allocation_use| allocation_use.extent).collect();
     extents.sort_unstable();
     extents.dedup();
     extents

@@ -141,12 +141,12 @@ impl Node {
     fn has_in_flight(&self, fence: Fence) -> bool {
         // Fences wrap, so distances are compared and never values. What is in the queue has not
         // passed; it may have been reported.
-        let distance = |it: Fence| it.distance_from(self.passed);
+        let distance = |fence: Fence| fence.distance_from(self.passed);
         let here = |queue: &VecDeque<InFlightPacket>| {
-            queue.binary_search_by_key(&distance(fence), |it| distance(it.fence)).is_ok()
+            queue.binary_search_by_key(&distance(fence), |in_flight_packet| distance(in_flight_packet.fence)).is_ok()
         };
         distance(fence) > distance(self.reported)
-            && (here(&self.queue) || self.lost_packets.iter().any(|it| it.fence == fence))
+            && (here(&self.queue) || self.lost_packets.iter().any(|in_flight_packet| in_flight_packet.fence == fence))
     }
 
     /// Whether it has something to do, or was asked for something.
@@ -165,24 +165,24 @@ impl Node {
             || self
                 .lost_packets
                 .iter()
-                .filter_map(|it| it.of)
+                .filter_map(|in_flight_packet| in_flight_packet.of)
                 .any(|(context, device)| mine(context, device))
     }
 
     /// Takes out what was done when the last fence passed, in order.
     fn take_done(&mut self) -> SmallList<InFlightPacket> {
         let mut done = SmallList::new();
-        while self.queue.front().is_some_and(|it| self.passed.covers(it.fence)) {
+        while self.queue.front().is_some_and(|in_flight_packet| self.passed.covers(in_flight_packet.fence)) {
             done.extend(self.queue.pop_front());
         }
         if !self.lost_packets.is_empty() {
             let (over, remaining): (VecDeque<InFlightPacket>, VecDeque<InFlightPacket>) =
                 std::mem::take(&mut self.lost_packets)
                     .into_iter()
-                    .partition(|it| self.passed.covers(it.fence));
+                    .partition(|in_flight_packet| self.passed.covers(in_flight_packet.fence));
             self.lost_packets = remaining;
             done.extend(over);
-            done.sort_by_key(|it| std::cmp::Reverse(self.passed.distance_from(it.fence)));
+            done.sort_by_key(|in_flight_packet| std::cmp::Reverse(self.passed.distance_from(in_flight_packet.fence)));
         }
         done
     }
@@ -239,10 +239,10 @@ impl Kernel {
         let state = &mut *self.state.lock();
         let touched = state.find_faulted_access(adapter, node as usize, fence, touched);
         let it = state.adapters.get_mut(adapter);
-        let it = it.and_then(|it| it.nodes.get_mut(node as usize));
+        let it = it.and_then(|adapter| adapter.nodes.get_mut(node as usize));
         // Of the kernel's own work, and of what was never given, there is nobody to blame.
         let known =
-            |it: &&mut Node| it.queue.iter().any(|it| it.fence == fence && it.batch.is_none());
+            |node: &&mut Node| node.queue.iter().any(|in_flight_packet| in_flight_packet.fence == fence && in_flight_packet.batch.is_none());
         if let Some(it) = it.filter(known) {
             it.faults.push((fence, touched));
         }
@@ -278,7 +278,7 @@ impl Kernel {
             node.passed = node.reported;
             self.log.emit(node.subject(), EventKind::FencePassed { fence: node.passed });
             let subject = node.subject();
-            done.extend(node.take_done().into_iter().map(|it| (subject, it)));
+            done.extend(node.take_done().into_iter().map(|in_flight_packet| (subject, in_flight_packet)));
         }
         let (mut devices, mut faulted): (IdList<Device>, IdList<Device>) =
             (IdList::new(), IdList::new());
@@ -336,7 +336,7 @@ impl Kernel {
         let nodes = state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
         let it = nodes.into_iter().find(|it| it.subject() == node);
         let fault = it.and_then(|it| {
-            let place = it.faults.iter().position(|it| it.0 == packet.fence)?;
+            let place = it.faults.iter().position(|pair| pair.0 == packet.fence)?;
             Some(it.faults.swap_remove(place).1)
         });
         let (context, device) = packet.client();
@@ -366,9 +366,9 @@ impl Kernel {
         let (not_offered, held): (Vec<_>, Vec<_>) =
             held.into_iter().partition(|(context, _)| it.may_save(|other, _| other == *context));
         it.held_extents = not_offered;
-        let to = to.map(|it| it.0.subject());
+        let to = to.map(|pair| pair.0.subject());
         self.log.emit(node, EventKind::NodeSwitched { to });
-        state.release_extents(held.into_iter().map(|it| it.1));
+        state.release_extents(held.into_iter().map(|pair| pair.1));
         if let Some((context, _)) = before {
             state.release_idle_context(adapter, context);
         }
@@ -402,12 +402,12 @@ impl Kernel {
             let (mine, others): (VecDeque<InFlightPacket>, VecDeque<InFlightPacket>) =
                 std::mem::take(&mut node.queue)
                     .into_iter()
-                    .partition(|it| it.device() == Some(device));
+                    .partition(|in_flight_packet| in_flight_packet.device() == Some(device));
             node.queue = others;
             // The hardware still has them: its engine may save into what their contexts have.
-            let ghost = |it: &InFlightPacket| InFlightPacket { batch: None, lost: true, ..*it };
+            let ghost = |in_flight_packet: &InFlightPacket| InFlightPacket { batch: None, lost: true, ..*in_flight_packet };
             node.lost_packets.extend(mine.iter().filter(|_| remembers).map(ghost));
-            done.extend(mine.into_iter().map(|it| (node.subject(), it)));
+            done.extend(mine.into_iter().map(|in_flight_packet| (node.subject(), in_flight_packet)));
         }
         for (node, packet) in done {
             // What it was to signal before that one, it never does.
@@ -417,7 +417,7 @@ impl Kernel {
             let done = EventKind::PacketDone { packet: number, node, fence: packet.fence };
             self.log.emit(context.subject(), done);
         }
-        let contexts = state.devices.get(device).map(|it| it.contexts.clone());
+        let contexts = state.devices.get(device).map(|device| device.contexts.clone());
         for context in contexts.unwrap_or_default() {
             self.clear_queue(state, context);
         }
@@ -478,7 +478,7 @@ impl Kernel {
         }
         let node = {
             let state = &mut *self.state.lock();
-            let nodes = state.adapters.get(adapter.0).map_or(0, |it| it.nodes.len());
+            let nodes = state.adapters.get(adapter.0).map_or(0, |adapter| adapter.nodes.len());
             let Some(pressure) = &mut state.pressure else { return false };
             pressure.preempted_node(nodes)
         };
@@ -502,13 +502,13 @@ impl Kernel {
 impl KernelState {
     /// Whether a node has a context's registers, or is about to.
     pub(crate) fn is_current(&self, adapter: Id<Adapter>, context: Id<Context>) -> bool {
-        let nodes = self.adapters.get(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
-        nodes.iter().any(|it| it.may_save(|other, _| other == context))
-            || self.contexts.get(context).is_some_and(|it| it.in_flight > 0 || it.active_calls > 0)
+        let nodes = self.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice()).unwrap_or_default();
+        nodes.iter().any(|node| node.may_save(|other, _| other == context))
+            || self.contexts.get(context).is_some_and(|context| context.in_flight > 0 || context.active_calls > 0)
     }
 
     /// Whether an adapter has paging work that is not built.
     pub(crate) fn has_unbuilt_paging(&self, adapter: Id<Adapter>) -> bool {
-        self.memory(adapter).is_some_and(|it| !it.1.planned.is_empty())
+        self.memory(adapter).is_some_and(|pair| !pair.1.planned.is_empty())
     }
 }

@@ -107,7 +107,7 @@ impl Kernel {
         let Some((context, packet)) = state.packet_of(adapter, node, fence) else { return };
         let about = context.subject();
         for number in state.written_allocations(adapter, context, to) {
-            if state.allocations.get(number).is_none_or(|it| !it.primary) {
+            if state.allocations.get(number).is_none_or(|allocation| !allocation.primary) {
                 continue;
             }
             let broken = (!packet.primaries.contains(&number)).then(|| {
@@ -148,10 +148,10 @@ impl KernelState {
         fence: Fence,
     ) -> Option<(Id<Context>, Arc<SubmittedCommands>)> {
         let queue = &self.adapters.get(adapter)?.nodes.get(node as usize)?.queue;
-        let place = queue.iter().position(|it| it.fence == fence)?;
-        let in_flight = queue.get(place).filter(|it| !it.lost && it.batch.is_none())?;
+        let place = queue.iter().position(|in_flight_packet| in_flight_packet.fence == fence)?;
+        let in_flight = queue.get(place).filter(|in_flight_packet| !in_flight_packet.lost && in_flight_packet.batch.is_none())?;
         let before =
-            queue.iter().take(place).filter(|it| it.context() == in_flight.context()).count();
+            queue.iter().take(place).filter(|in_flight_packet| in_flight_packet.context() == in_flight.context()).count();
         let (context, _) = in_flight.client();
         let given = self.contexts[context].queue.submitted_packet(before)?;
         Some((context, given))
@@ -168,21 +168,21 @@ impl KernelState {
         let mut all: Vec<Id<Allocation>> = if to.translated {
             let owner = self.devices[self.contexts[context].device].owner();
             let space = self.space_of(owner, adapter);
-            let space = space.and_then(|it| self.spaces.get(it));
-            let parts = space.map(|it| it.addresses.parts(&(to.address..end)));
+            let space = space.and_then(|address_space| self.spaces.get(address_space));
+            let parts = space.map(|address_space| address_space.addresses.parts(&(to.address..end)));
             let view = |held: Backing| match held {
-                Backing::Mapped { view, .. } => self.views.get(view).map(|it| it.allocation),
+                Backing::Mapped { view, .. } => self.views.get(view).map(|view| view.allocation),
                 Backing::Reserved | Backing::Driver | Backing::NoAccess | Backing::Zero => None,
             };
-            parts.into_iter().flatten().filter_map(|it| view(it.1.backing)).collect()
+            parts.into_iter().flatten().filter_map(|pair| view(pair.1.backing)).collect()
         } else {
             let Some((_, memory)) = self.memory(adapter) else { return Vec::new() };
-            let meets = |it: &crate::memory::Extent| {
-                let start = memory.address(it).filter(|_| it.adapter == adapter);
-                start.is_some_and(|at| at < end && to.address < at.saturating_add(it.bytes))
+            let meets = |extent: &crate::memory::Extent| {
+                let start = memory.address(extent).filter(|_| extent.adapter == adapter);
+                start.is_some_and(|at| at < end && to.address < at.saturating_add(extent.bytes))
             };
-            let there = self.extents.iter().filter(|it| meets(it.1)).map(|it| it.1.owner);
-            there.filter_map(|it| self.allocation_of(it)).collect()
+            let there = self.extents.iter().filter(|pair| meets(pair.1)).map(|pair| pair.1.owner);
+            there.filter_map(|owner| self.allocation_of(owner)).collect()
         };
         all.sort_unstable();
         all.dedup();

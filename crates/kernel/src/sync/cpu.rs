@@ -53,8 +53,8 @@ impl Kernel {
     /// of `D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU`).
     pub fn are_fences(&self, process: ProcessId, list: &[Handle]) -> bool {
         let world = self.state.lock();
-        let handles = world.processes.get(process.0).map(|it| &it.handles);
-        list.iter().all(|handle| match handles.map(|it| it.lookup(*handle)) {
+        let handles = world.processes.get(process.0).map(|process| &process.handles);
+        list.iter().all(|handle| match handles.map(|handle_table| handle_table.lookup(*handle)) {
             Some(Ok(ObjectId::QueueFence(_))) => true,
             Some(Ok(ObjectId::SyncObject(sync))) => {
                 matches!(world.sync.objects[sync].state, SyncValue::Monitored { .. })
@@ -145,7 +145,7 @@ impl Kernel {
             let world = self.state.lock();
             let queue = world.resolve_queue_fence(process, Argument::Fence, fence)?;
             let device = world.paging_queues[queue].device;
-            world.devices.get(device).map(|it| it.handle).unwrap_or_default()
+            world.devices.get(device).map(|device| device.handle).unwrap_or_default()
         };
         let request = WaitRequest { device, list: &[(fence, value)], any: false, event: None };
         self.wait_from_cpu(at, process, &request)
@@ -165,7 +165,7 @@ impl Kernel {
                     world.sync.gpu_waits.take(number);
                     return if over == GpuWaitResult::Satisfied { Ok(()) } else { Err(zombie) };
                 }
-                let about = it.points.list.first().map_or(number.subject(), |it| it.0.subject());
+                let about = it.points.list.first().map_or(number.subject(), |pair| pair.0.subject());
                 let token = WaitToken::for_external_threads(world.describe_missing(&it.points));
                 world.waiters.push(token.clone());
                 (token, about)

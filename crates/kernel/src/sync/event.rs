@@ -110,9 +110,9 @@ impl Kernel {
         if state.sync.events.is_empty() && state.sync.gpu_waits.is_empty() {
             return;
         }
-        self.cancel_gpu_waits(state, |it| it.process == process);
+        self.cancel_gpu_waits(state, |gpu_wait| gpu_wait.process == process);
         let mine = state.sync.events.iter().filter(|(_, it)| it.process == process && it.open);
-        let mine: Vec<Id<Event>> = mine.map(|it| it.0).collect();
+        let mine: Vec<Id<Event>> = mine.map(|pair| pair.0).collect();
         for event in mine {
             self.close_event_handle(state, event);
         }
@@ -170,7 +170,7 @@ impl KernelState {
     }
 
     fn forget_event(&mut self, event: Id<Event>) {
-        if self.sync.events.get(event).is_some_and(|it| !it.open && it.uses == 0) {
+        if self.sync.events.get(event).is_some_and(|event| !event.open && event.uses == 0) {
             self.sync.events.take(event);
         }
     }

@@ -123,7 +123,7 @@ impl Kernel {
         let number = world.keyed_mutexes.reserve();
         let subject = number.subject();
         let name = KeyedMutexHandle { process: process.0, handle: local.handle() };
-        let global = shared.map(|it| world.global_handles.publish(it, number.into()));
+        let global = shared.map(|reserved_handle| world.global_handles.publish(reserved_handle, number.into()));
         let CreateKeyedMutexRequest { key, runtime, nt } = request;
         let (owner, handle) = name.event_fields();
         self.log.emit(
@@ -204,7 +204,7 @@ impl Kernel {
         let it = &mut world.keyed_mutexes[number];
         let (subject, name) = (number.subject(), KeyedMutexHandle { process, handle });
         let (process, handle) = name.event_fields();
-        it.handles.retain(|it| *it != name);
+        it.handles.retain(|keyed_mutex_handle| *keyed_mutex_handle != name);
         if it.state == KeyedMutexState::Owned(name) {
             it.state = KeyedMutexState::Abandoned;
             self.log.emit(subject, EventKind::KeyedMutexAbandoned { process, handle });
@@ -240,7 +240,7 @@ impl Kernel {
             handle,
         )?;
         let (about, name) = (number.subject(), KeyedMutexHandle { process: process.0, handle });
-        let deadline = timeout.map(|it| self.host.now().saturating_add(it));
+        let deadline = timeout.map(|value| self.host.now().saturating_add(value));
         let what = |_: &KernelState| format!("key {key} of {about}");
         let act = |world: &mut KernelState| {
             self.try_acquire_keyed_mutex(world, process, name, key, capacity)
@@ -324,7 +324,7 @@ impl Kernel {
         let it = world
             .keyed_mutexes
             .get_mut(number)
-            .filter(|it| it.state == KeyedMutexState::Owned(name));
+            .filter(|keyed_mutex| keyed_mutex.state == KeyedMutexState::Owned(name));
         let it = it.ok_or(KernelError::NotOwner(subject))?;
         let ReleaseKeyedMutexRequest { key, fence, runtime } = release;
         it.state = KeyedMutexState::Free { key, fence };
@@ -355,7 +355,7 @@ impl KernelState {
         number: Id<KeyedMutex>,
         capacity: usize,
     ) -> Result<(), KernelError> {
-        let there = self.keyed_mutexes.get(number).map_or(0, |it| it.runtime.len());
+        let there = self.keyed_mutexes.get(number).map_or(0, |keyed_mutex| keyed_mutex.runtime.len());
         let short = capacity != 0 && capacity < there;
         let error =
             KernelError::BufferTooSmall { of: number.subject(), size: capacity, required: there };
@@ -366,9 +366,9 @@ impl KernelState {
     pub(crate) fn validate_keyed_mutexes(&self) -> Result<(), String> {
         for (number, it) in self.keyed_mutexes.iter() {
             let subject = number.subject();
-            let handles = |it: &KeyedMutexHandle| {
-                let handles = self.processes.get(it.process).map(|it| &it.handles);
-                handles.is_some_and(|handles| handles.lookup(it.handle) == Ok(number.into()))
+            let handles = |keyed_mutex_handle: &KeyedMutexHandle| {
+                let handles = self.processes.get(keyed_mutex_handle.process).map(|process| &process.handles);
+                handles.is_some_and(|handles| handles.lookup(keyed_mutex_handle.handle) == Ok(number.into()))
             };
             if it.handles.is_empty() || !it.handles.iter().all(handles) {
                 return Err(format!("{subject} lives with names {:?}", it.handles));
@@ -378,7 +378,7 @@ impl KernelState {
             {
                 return Err(format!("{subject} is owned through {name:?}, which is closed"));
             }
-            if it.global.is_some_and(|it| self.global_handles.lookup(it) != Ok(number.into())) {
+            if it.global.is_some_and(|handle| self.global_handles.lookup(handle) != Ok(number.into())) {
                 return Err(format!("{subject} has a global name that is another's"));
             }
         }
@@ -387,11 +387,11 @@ impl KernelState {
 
     /// Lists keyed mutexes for a census. They are nobody's: each process has names of them.
     pub(crate) fn list_keyed_mutexes(&self, all: &mut Vec<LiveObject>) {
-        let named = |it: KeyedMutexHandle| format!("{:#x} of {}", it.handle.0, it.process);
+        let named = |keyed_mutex_handle: KeyedMutexHandle| format!("{:#x} of {}", keyed_mutex_handle.handle.0, keyed_mutex_handle.process);
         for (number, it) in self.keyed_mutexes.iter() {
             let mut why: Vec<String> =
-                it.handles.iter().map(|it| format!("named {}", named(*it))).collect();
-            why.extend(it.global.map(|it| format!("shared as {:#x}", it.0)));
+                it.handles.iter().map(|keyed_mutex_handle| format!("named {}", named(*keyed_mutex_handle))).collect();
+            why.extend(it.global.map(|handle| format!("shared as {:#x}", handle.0)));
             why.push(match it.state {
                 KeyedMutexState::Free { key, .. } => format!("free for key {key}"),
                 KeyedMutexState::Owned(name) => format!("owned through {}", named(name)),

@@ -88,7 +88,7 @@ impl SyncPoint {
 
 impl SyncPoints {
     pub(super) fn contains(&self, point: SyncPoint) -> bool {
-        self.list.iter().any(|it| it.0 == point)
+        self.list.iter().any(|pair| pair.0 == point)
     }
 
     /// How many objects it names.
@@ -183,7 +183,7 @@ impl Kernel {
     ) -> bool {
         let Some(broadcast) = signal.broadcast else { return true };
         let it = &mut state.sync.broadcasts[broadcast];
-        it.remaining = it.remaining.map(|it| it.saturating_sub(1));
+        it.remaining = it.remaining.map(|number| number.saturating_sub(1));
         let remaining = it.remaining;
         let (broadcast, context) = (broadcast.serial(), context.subject());
         for (point, _) in &signal.list {
@@ -231,9 +231,9 @@ impl Kernel {
             return;
         }
         let waits =
-            |it: &(Id<GpuWait>, &GpuWait)| it.1.result.is_none() && it.1.points.contains(point);
+            |pair: &(Id<GpuWait>, &GpuWait)| pair.1.result.is_none() && pair.1.points.contains(point);
         let all: Vec<Id<GpuWait>> =
-            state.sync.gpu_waits.iter().filter(waits).map(|it| it.0).collect();
+            state.sync.gpu_waits.iter().filter(waits).map(|pair| pair.0).collect();
         for number in all {
             // The end of another wait may have ended it.
             let Some(it) = state.sync.gpu_waits.get(number) else { continue };
@@ -335,9 +335,9 @@ impl Kernel {
         state: &mut KernelState,
         cause: impl Fn(&GpuWait) -> bool,
     ) {
-        let context = |it: &GpuWait| matches!(it.waiter, Waiter::Context(_));
+        let context = |gpu_wait: &GpuWait| matches!(gpu_wait.waiter, Waiter::Context(_));
         let all = state.sync.gpu_waits.iter().filter(|(_, it)| cause(it) && !context(it));
-        let all: Vec<Id<GpuWait>> = all.map(|it| it.0).collect();
+        let all: Vec<Id<GpuWait>> = all.map(|pair| pair.0).collect();
         for number in all {
             self.end_gpu_wait(state, number, GpuWaitResult::Cancelled);
         }
@@ -421,7 +421,7 @@ impl Kernel {
         // A reset may have given it its highest value meanwhile.
         let higher =
             state.sync.objects.get(fence.object).is_some_and(
-                |it| matches!(it.state, SyncValue::Monitored { value } if value > target),
+                |sync_object| matches!(sync_object.state, SyncValue::Monitored { value } if value > target),
             );
         if !higher {
             self.signal_one(state, fence.object, target, "update");
@@ -486,18 +486,18 @@ impl KernelState {
             return None;
         }
         let waiter = Waiter::Context(context);
-        self.sync.gpu_waits.iter().find(|(_, it)| it.waiter == waiter).map(|it| it.0)
+        self.sync.gpu_waits.iter().find(|(_, it)| it.waiter == waiter).map(|pair| pair.0)
     }
 
     /// Whether a wait can pass now.
     pub(super) fn is_satisfied(&self, points: &SyncPoints, any: bool) -> bool {
         let met = |(point, value): &(SyncPoint, u64)| match point {
             SyncPoint::Queue(number) => {
-                self.paging_queues.get(*number).is_none_or(|it| it.last_signalled >= *value)
+                self.paging_queues.get(*number).is_none_or(|paging_queue| paging_queue.last_signalled >= *value)
             }
             SyncPoint::Object(number) => {
-                let often = points.list.iter().filter(|it| it.0 == *point).count();
-                self.sync.objects.get(*number).is_none_or(|it| it.is_reached(*value, often))
+                let often = points.list.iter().filter(|pair| pair.0 == *point).count();
+                self.sync.objects.get(*number).is_none_or(|sync_object| sync_object.is_reached(*value, often))
             }
         };
         if any { points.list.iter().any(met) } else { points.list.iter().all(met) }
@@ -507,12 +507,12 @@ impl KernelState {
     pub(crate) fn describe_missing(&self, points: &SyncPoints) -> String {
         let one = |(point, value): &(SyncPoint, u64)| match point {
             SyncPoint::Queue(number) => {
-                let done = self.paging_queues.get(*number).map_or(0, |it| it.last_signalled);
+                let done = self.paging_queues.get(*number).map_or(0, |paging_queue| paging_queue.last_signalled);
                 format!("{}, which has signalled {done}, to signal {value}", point.subject())
             }
             SyncPoint::Object(number) => {
                 let stands = self.describe_sync(*number);
-                match self.sync.objects.get(*number).map(|it| it.state) {
+                match self.sync.objects.get(*number).map(|sync_object| sync_object.state) {
                     Some(SyncValue::Fence { .. } | SyncValue::Monitored { .. }) => {
                         format!("{stands}, to have {value}")
                     }
@@ -520,8 +520,8 @@ impl KernelState {
                 }
             }
         };
-        let unmet = |it: &&(SyncPoint, u64)| {
-            let alone = SyncPoints { list: SmallVec::from_slice(&[**it]), broadcast: None };
+        let unmet = |pair: &&(SyncPoint, u64)| {
+            let alone = SyncPoints { list: SmallVec::from_slice(&[**pair]), broadcast: None };
             !self.is_satisfied(&alone, false)
         };
         let all: Vec<String> = points.list.iter().filter(unmet).map(one).collect();

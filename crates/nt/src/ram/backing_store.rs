@@ -93,7 +93,7 @@ impl BackingStore {
     /// Sets the bytes, over and over to those of the pattern.
     pub(super) fn fill(&self, span: Span, pattern: u32) {
         let bytes = pattern.to_le_bytes();
-        if bytes.iter().all(|it| *it == bytes[0]) {
+        if bytes.iter().all(|byte| *byte == bytes[0]) {
             let to = self.start(span);
             // SAFETY: By invariants 1 and 2 so many bytes are there.
             unsafe { libc::memset(to, bytes[0].into(), span.length) };
@@ -146,7 +146,7 @@ impl BackingStore {
     fn try_map_pieces(&self, window: &AddressWindow, page_spans: &[Span]) -> Option<()> {
         let mut at = 0_usize;
         for piece in merge_adjacent(page_spans) {
-            let end = at.checked_add(piece.length).filter(|it| *it <= window.length)?;
+            let end = at.checked_add(piece.length).filter(|index| *index <= window.length)?;
             let address = ptr::with_exposed_provenance_mut(window.address + at);
             map(address, piece.length, Some((&self.file, piece.offset)))?;
             at = end;
@@ -196,7 +196,7 @@ fn map(address: *mut libc::c_void, length: usize, file: Option<(&File, usize)>) 
 /// The same pieces, with neighbours as one: each is a mapping of its own.
 fn merge_adjacent(page_spans: &[Span]) -> Vec<Span> {
     let mut all: Vec<Span> = Vec::new();
-    for piece in page_spans.iter().filter(|it| it.length != 0) {
+    for piece in page_spans.iter().filter(|span| span.length != 0) {
         match all.last_mut() {
             Some(last) if last.offset + last.length == piece.offset => last.length += piece.length,
             _ => all.push(*piece),

@@ -104,7 +104,7 @@ impl LivePages {
     }
 
     fn word(&self, at: usize) -> u64 {
-        self.0.get(at).map_or(0, |it| it.load(Ordering::SeqCst))
+        self.0.get(at).map_or(0, |atomic_u64| atomic_u64.load(Ordering::SeqCst))
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn runs_come_from_the_tightest_place_and_join_again() {
         let mut pages = PageRuns::new(10 * PAGE);
-        let all: Vec<_> = [2, 3, 1, 4].map(|it| pages.allocate(it * PAGE).unwrap()).into();
+        let all: Vec<_> = [2, 3, 1, 4].map(|value| pages.allocate(value * PAGE).unwrap()).into();
         assert_eq!(all, [0, 2 * PAGE, 5 * PAGE, 6 * PAGE]);
         assert_eq!(pages.allocate(PAGE), None);
         for (offset, bytes) in [(0, 2), (5 * PAGE, 1)] {

@@ -82,7 +82,7 @@ pub unsafe extern "win64-unwind" fn _KsEdit(
     // SAFETY: The caller promises the same.
     let item = unsafe { read(place.cast_const()) };
     let edited = export("_KsEdit", MAX_IRQL, found, Err(DriverError::Invalid), |door, bag| {
-        let item = item.filter(|it| !it.is_null() || old == 0).ok_or(DriverError::Invalid)?;
+        let item = item.filter(|c_void| !c_void.is_null() || old == 0).ok_or(DriverError::Invalid)?;
         let mine = door.services().bags_containing(item.addr()).contains(&bag);
         if mine && new <= old {
             return Ok(None);
@@ -112,7 +112,7 @@ pub unsafe extern "win64-unwind" fn _KsEdit(
 fn allocate_bagged(door: &Arc<Door>, bag: BagOwner, bytes: u32, tag: u32) -> DriverResult<PVOID> {
     let tag = if tag == 0 { u32::from_le_bytes(*b"KsEd") } else { tag };
     let bytes =
-        Some(bytes).filter(|it| *it > 0 && *it <= MAX_EDITED).ok_or(DriverError::NoMemory)?;
+        Some(bytes).filter(|number| *number > 0 && *number <= MAX_EDITED).ok_or(DriverError::NoMemory)?;
     let block = door.pool().allocate_pool(bytes as usize, tag).ok_or(DriverError::NoMemory)?;
     let services = door.services();
     services.add_memory(block);
@@ -173,7 +173,7 @@ pub unsafe extern "win64-unwind" fn KsCopyObjectBagItems(
     from: KSOBJECT_BAG,
 ) -> NTSTATUS {
     const NAME: &str = "KsCopyObjectBagItems";
-    let source = bag(from, NAME).map(|it| it.1);
+    let source = bag(from, NAME).map(|pair| pair.1);
     let found = bag(to, NAME).and_then(|(door, to)| Some((door, (to, source?))));
     export(NAME, MAX_IRQL, found, STATUS_INVALID_PARAMETER, |door, (to, from)| {
         for (item, routine) in door.services().items_of(from) {

@@ -100,11 +100,11 @@ unsafe extern "win64-unwind" fn query_interface(
 }
 
 unsafe extern "win64-unwind" fn add_ref(this: *mut IKsReferenceClock) -> u32 {
-    change_references(this, |it| it.saturating_add(1))
+    change_references(this, |number| number.saturating_add(1))
 }
 
 unsafe extern "win64-unwind" fn release(this: *mut IKsReferenceClock) -> u32 {
-    change_references(this, |it| it.saturating_sub(1))
+    change_references(this, |number| number.saturating_sub(1))
 }
 
 unsafe extern "win64-unwind" fn time(this: *mut IKsReferenceClock) -> i64 {
@@ -134,7 +134,7 @@ unsafe extern "win64-unwind" fn state(
     place: *mut KSSTATE,
 ) -> NTSTATUS {
     let view = find_clock(this).and_then(|(door, pin)| door.services().pin_view(pin));
-    let state = view.as_ref().map_or(KSSTATE_STOP, |it| it.client_state as KSSTATE);
+    let state = view.as_ref().map_or(KSSTATE_STOP, |pin_view| pin_view.client_state as KSSTATE);
     // SAFETY: It is NULL or a place for a number.
     unsafe { write(place, state) };
     if view.is_some() { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }

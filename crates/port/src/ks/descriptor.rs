@@ -148,13 +148,13 @@ impl DeviceTable {
         ]);
         DeviceDescriptor {
             dispatch,
-            filters: self.filters.iter().map(|it| it.describe()).collect(),
+            filters: self.filters.iter().map(|filter_table| filter_table.describe()).collect(),
         }
     }
 }
 
 fn implemented_entries(entries: &[(bool, Entry)]) -> Vec<Entry> {
-    entries.iter().filter(|it| it.0).map(|it| it.1).collect()
+    entries.iter().filter(|pair| pair.0).map(|pair| pair.1).collect()
 }
 
 impl FilterTable {
@@ -202,7 +202,7 @@ impl FilterTable {
             (self.process.is_some(), Entry::FilterProcess),
             (self.reset.is_some(), Entry::FilterReset),
         ]);
-        let pins = self.pins.iter().map(|it| it.descriptor.clone()).collect();
+        let pins = self.pins.iter().map(|pin_table| pin_table.descriptor.clone()).collect();
         FilterDescriptor { dispatch, dispatch_level: self.dispatch_level, pins }
     }
 }
@@ -254,9 +254,9 @@ impl PinTable {
             ]),
             allocator: allocator.map(AllocatorTable::entries),
             flow,
-            formats: ranges.iter().map(|it| it.1.clone()).collect(),
+            formats: ranges.iter().map(|pair| pair.1.clone()).collect(),
             framing,
-            flags: FLAGS.iter().filter(|(bit, _)| it.Flags & bit != 0).map(|it| it.1).collect(),
+            flags: FLAGS.iter().filter(|(bit, _)| it.Flags & bit != 0).map(|pair| pair.1).collect(),
             instances_possible: it.InstancesPossible,
             instances_necessary: it.InstancesNecessary,
         };

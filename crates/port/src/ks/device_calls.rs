@@ -36,7 +36,7 @@ pub(crate) fn run_driver_entry(
 ) -> (NTSTATUS, Option<usize>) {
     let back = LoadingGuard(LOADING.replace(Some(LoadingDriver { object, descriptor: None })));
     let status = entry();
-    let given = LOADING.get().and_then(|it| it.descriptor);
+    let given = LOADING.get().and_then(|loading_driver| loading_driver.descriptor);
     drop(back);
     (status, given)
 }
@@ -47,7 +47,7 @@ struct LoadingGuard(Option<LoadingDriver>);
 impl Drop for LoadingGuard {
     fn drop(&mut self) {
         // A thread that is ending loads nothing.
-        let _ = LOADING.try_with(|it| it.set(self.0));
+        let _ = LOADING.try_with(|loading_driver| loading_driver.set(self.0));
     }
 }
 
@@ -61,7 +61,7 @@ pub unsafe extern "win64-unwind" fn KsInitializeDriver(
     _path: *mut UNICODE_STRING,
     descriptor: *const KSDEVICE_DESCRIPTOR,
 ) -> NTSTATUS {
-    let Some(it) = LOADING.get().filter(|it| it.object == driver.addr()) else {
+    let Some(it) = LOADING.get().filter(|loading_driver| loading_driver.object == driver.addr()) else {
         return STATUS_INVALID_PARAMETER;
     };
     let descriptor = (!descriptor.is_null()).then(|| descriptor.expose_provenance());
@@ -96,7 +96,7 @@ pub unsafe extern "win64-unwind" fn KsCreateFilterFactory(
         }
         let mut inner = door.inner();
         let number = door.add_factory(&mut inner, Arc::new(table));
-        let place = inner.factories.get(number as usize).map(|it| it.memory.pointer());
+        let place = inner.factories.get(number as usize).map(|factory| factory.memory.pointer());
         (STATUS_SUCCESS, place.unwrap_or(ptr::null_mut()))
     });
     // SAFETY: The caller promises the same.

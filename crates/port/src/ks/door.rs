@@ -156,7 +156,7 @@ impl Door {
 
     /// The door whose driver is running on this thread.
     pub(crate) fn running() -> Option<Arc<Self>> {
-        RUNNING.try_with(|it| it.borrow().clone()).ok().flatten()
+        RUNNING.try_with(|door| door.borrow().clone()).ok().flatten()
     }
 
     /// Runs code of the driver: a wrong pointer is laid to this door's.
@@ -261,7 +261,7 @@ impl Door {
         let touched: Vec<(Subject, RuleId)> = {
             let inner = self.inner();
             let last = inner.quarantine.iter().rev().take(INSPECTED_BLOCKS);
-            last.filter(|it| !it.memory.is_untouched()).map(|it| (it.subject, it.rule)).collect()
+            last.filter(|quarantined_memory| !quarantined_memory.memory.is_untouched()).map(|quarantined_memory| (quarantined_memory.subject, quarantined_memory.rule)).collect()
         };
         for (what, rule) in touched {
             let broken = format!("a driver wrote to the structure of {what}, which has ended");
@@ -304,7 +304,7 @@ impl Door {
 impl Door {
     /// Entry rule: a driver has no reference to a pin that is closed.
     fn judge_clocks(&self, pin: PinId) {
-        let left = self.inner().clocks.values().filter(|it| it.pin == pin).count();
+        let left = self.inner().clocks.values().filter(|reference_clock| reference_clock.pin == pin).count();
         let broken = (left > 0).then(|| {
             format!(
                 "{} is closed, and {left} of its reference clocks are not released",
@@ -335,7 +335,7 @@ impl Drop for DoorGuard {
     fn drop(&mut self) {
         let before = self.0.take();
         // A thread that is ending has no door to put back.
-        let inner = RUNNING.try_with(|it| it.replace(before));
+        let inner = RUNNING.try_with(|door| door.replace(before));
         drop(inner);
     }
 }

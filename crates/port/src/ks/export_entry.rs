@@ -57,7 +57,7 @@ fn judge_irql(door: &Door, name: &'static str, max_irql: MaxIrql) -> bool {
         format!("{name} was called at {at} level, but needs {needs}")
     });
     let kept = broken.is_none();
-    let call = Kind::Call.subject(CallGuard::current().map_or(0, |it| it.number));
+    let call = Kind::Call.subject(CallGuard::current().map_or(0, |call| call.number));
     door.services().log().judge(RuleId::WT_LEVEL_001, Component::Driver, call, name, broken);
     kept
 }

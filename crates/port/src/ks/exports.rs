@@ -144,9 +144,9 @@ mod tests {
 
     #[test]
     fn every_name_is_there_once_and_leads_somewhere() {
-        let names: BTreeSet<&str> = FUNCTIONS.iter().map(|it| it.name).collect();
+        let names: BTreeSet<&str> = FUNCTIONS.iter().map(|ks_export| ks_export.name).collect();
         assert_eq!(names.len(), FUNCTIONS.len());
-        assert!(FUNCTIONS.iter().all(|it| !it.address.is_null()));
+        assert!(FUNCTIONS.iter().all(|ks_export| !ks_export.address.is_null()));
         assert!(SERVED.is_sorted_by(|a, b| a.name < b.name), "by name");
     }
 }

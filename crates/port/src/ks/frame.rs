@@ -125,8 +125,8 @@ impl Door {
     pub(crate) fn read_header(&self, pointer: PointerId) {
         let written = {
             let inner = self.inner();
-            let frame = inner.pointers.get(&pointer).and_then(|it| it.frame);
-            let frame = frame.and_then(|it| Some((it, inner.frames.get(&it)?)));
+            let frame = inner.pointers.get(&pointer).and_then(|shown_pointer| shown_pointer.frame);
+            let frame = frame.and_then(|frame| Some((frame, inner.frames.get(&frame)?)));
             frame.and_then(|(number, it)| {
                 let now = parse_header(&it.header.read(0)?);
                 (now != it.last_header).then_some((number, now))
@@ -152,10 +152,10 @@ impl Door {
         let others: Vec<PointerId> = {
             let inner = self.inner();
             let there = inner.pointers.iter().filter(|(_, it)| it.frame == Some(frame));
-            there.map(|(other, _)| *other).filter(|it| *it != pointer).collect()
+            there.map(|(other, _)| *other).filter(|stream_pointer| *stream_pointer != pointer).collect()
         };
-        let locked = |it: &PointerId| {
-            self.services().pointer_view(*it).is_ok_and(|it| it.locked && it.frame == Some(frame))
+        let locked = |stream_pointer: &PointerId| {
+            self.services().pointer_view(*stream_pointer).is_ok_and(|pointer_view| pointer_view.locked && pointer_view.frame == Some(frame))
         };
         if locked(&pointer) {
             return pointer;
@@ -167,17 +167,17 @@ impl Door {
     pub(crate) fn used_bytes(&self, view: &PointerView, used: u32) -> u32 {
         let inner = self.inner();
         let maps = inner.pins.get(&view.pin).is_some_and(ShownPin::uses_mappings);
-        let frame = view.frame.filter(|_| maps).and_then(|it| inner.frames.get(&it));
-        let mappings = frame.and_then(|it| it.mappings.as_ref());
-        mappings.map_or(used, |it| it.bytes(view, used))
+        let frame = view.frame.filter(|_| maps).and_then(|frame| inner.frames.get(&frame));
+        let mappings = frame.and_then(|shown_frame| shown_frame.mappings.as_ref());
+        mappings.map_or(used, |mappings| mappings.bytes(view, used))
     }
 
     /// A list for the hardware, of the frame behind a pointer.
     pub(crate) fn mdl(&self, pointer: PointerId) -> *mut MDL {
         let inner = self.inner();
-        let frame = inner.pointers.get(&pointer).and_then(|it| it.frame);
-        let it = frame.and_then(|it| inner.frames.get(&it));
-        it.map_or(ptr::null_mut(), |it| it.mdl.pointer())
+        let frame = inner.pointers.get(&pointer).and_then(|shown_pointer| shown_pointer.frame);
+        let it = frame.and_then(|frame| inner.frames.get(&frame));
+        it.map_or(ptr::null_mut(), |shown_frame| shown_frame.mdl.pointer())
     }
 }
 
@@ -187,9 +187,9 @@ fn fill_pointer(
     view: &PointerView,
 ) -> *mut KSSTREAM_POINTER {
     let pin = inner.pins.get(&view.pin);
-    let (out, size) = pin.map_or((true, 0), |it| (it.is_output(), it.header_size()));
+    let (out, size) = pin.map_or((true, 0), |shown_pin| (shown_pin.is_output(), shown_pin.header_size()));
     let maps = pin.is_some_and(ShownPin::uses_mappings);
-    let pin = pin.map_or(ptr::null_mut(), |it| it.memory.pointer());
+    let pin = pin.map_or(ptr::null_mut(), |shown_pin| shown_pin.memory.pointer());
     let shown = view.frame.filter(|_| view.locked);
     let adapter = inner.adapter;
     let mut position = None;
@@ -249,7 +249,7 @@ impl ShownFrame {
     /// Its mappings, as long as it is where it is.
     fn map(&mut self, view: &PointerView, adapter: DmaAdapter) -> &Mappings {
         let bytes = view.offset.saturating_add(view.remaining);
-        let there = self.mappings.take().filter(|it| it.is_for(view.data, bytes));
+        let there = self.mappings.take().filter(|mappings| mappings.is_for(view.data, bytes));
         let mappings = there.unwrap_or_else(|| Mappings::new(view.data, bytes, adapter));
         self.mappings.insert(mappings)
     }
@@ -297,7 +297,7 @@ pub(crate) fn parse_header(it: &KSSTREAM_HEADER) -> Header {
 
 fn write_header(place: &DriverMemory, header: &Header) {
     let Some(it) = place.read::<KSSTREAM_HEADER>(0) else { return };
-    let signed = |it: u64| i64::try_from(it).unwrap_or(i64::MAX);
+    let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let flag = |is: bool, flag: u32| if is { flag } else { 0 };
     let flags = flag(header.time > 0, KSSTREAM_HEADER_OPTIONSF_TIMEVALID)
         | flag(header.duration > 0, KSSTREAM_HEADER_OPTIONSF_DURATIONVALID)

@@ -29,11 +29,11 @@ impl FreedFrames {
         let mut left = Some(most);
         let turn = behind.chain(before).take_while(|(_, (bytes, _))| {
             let has = left.is_some();
-            left = left.and_then(|it| it.checked_sub(*bytes)).filter(|it| *it > 0);
+            left = left.and_then(|index| index.checked_sub(*bytes)).filter(|index| *index > 0);
             has
         });
         let turn: Vec<_> = turn.map(|(frame, (bytes, sum))| (*frame, *bytes, *sum)).collect();
-        self.last = turn.last().map_or(0, |it| it.0);
+        self.last = turn.last().map_or(0, |entry| entry.0);
         turn
     }
 }
@@ -142,9 +142,9 @@ mod tests {
     #[test]
     fn each_frame_has_its_turn_and_a_call_has_an_end() {
         let mut freed = FreedFrames::default();
-        freed.frames.extend((1..=5).map(|it| (it * 0x1000, (100, 0))));
+        freed.frames.extend((1..=5).map(|index| (index * 0x1000, (100, 0))));
         let mut turn =
-            |most| freed.next_batch(most).iter().map(|it| it.0 >> 12).collect::<Vec<_>>();
+            |most| freed.next_batch(most).iter().map(|entry| entry.0 >> 12).collect::<Vec<_>>();
         assert_eq!(turn(usize::MAX), [1, 2, 3, 4, 5]);
         assert_eq!(turn(500), [1, 2, 3, 4, 5]);
         assert_eq!([turn(200), turn(200), turn(200)], [[1, 2], [3, 4], [5, 1]]);

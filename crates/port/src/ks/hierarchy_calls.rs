@@ -40,8 +40,8 @@ fn children(door: &Door, it: Object) -> Vec<Object> {
         }
         Object::Factory(factory) => {
             let all = services.filters().unwrap_or_default();
-            let of = |it: &FilterId| services.filter_view(*it).map(|it| it.factory);
-            all.into_iter().filter(|it| of(it) == Some(factory)).map(Object::Filter).collect()
+            let of = |filter: &FilterId| services.filter_view(*filter).map(|filter_view| filter_view.factory);
+            all.into_iter().filter(|filter| of(filter) == Some(factory)).map(Object::Filter).collect()
         }
         Object::Filter(filter) => {
             let all = services.pins(filter).unwrap_or_default();
@@ -52,10 +52,10 @@ fn children(door: &Door, it: Object) -> Vec<Object> {
 }
 
 fn siblings(door: &Door, it: Object) -> Vec<Object> {
-    let all = parent(door, it).map(|it| children(door, it)).unwrap_or_default();
+    let all = parent(door, it).map(|object| children(door, object)).unwrap_or_default();
     // Siblings of a pin are those of its factory.
-    let kind = |it: &Object| match it {
-        Object::Pin(it) => door.services().pin_view(*it).map(|it| it.factory),
+    let kind = |object: &Object| match object {
+        Object::Pin(object) => door.services().pin_view(*object).map(|pin_view| pin_view.factory),
         _ => None,
     };
     all.into_iter().filter(|other| kind(other) == kind(&it)).collect()
@@ -63,8 +63,8 @@ fn siblings(door: &Door, it: Object) -> Vec<Object> {
 
 fn first_pin(door: &Door, filter: FilterId, factory: u32) -> Vec<PinId> {
     let all = door.services().pins(filter).unwrap_or_default();
-    let of = |it: &PinId| door.services().pin_view(*it).map(|it| it.factory);
-    all.into_iter().filter(|it| of(it) == Some(factory)).collect()
+    let of = |pin: &PinId| door.services().pin_view(*pin).map(|pin_view| pin_view.factory);
+    all.into_iter().filter(|pin| of(pin) == Some(factory)).collect()
 }
 
 /// The device of something.
@@ -85,7 +85,7 @@ pub unsafe extern "win64-unwind" fn KsGetDevice(of: PVOID) -> *mut KSDEVICE {
 pub unsafe extern "win64-unwind" fn KsGetParent(of: PVOID) -> PVOID {
     const NAME: &str = "KsGetParent";
     export(NAME, MaxIrql::Passive, any(of, NAME), ptr::null_mut(), |door, it| {
-        parent(door, it).and_then(|it| driver_pointer(door, it)).unwrap_or(ptr::null_mut())
+        parent(door, it).and_then(|object| driver_pointer(door, object)).unwrap_or(ptr::null_mut())
     })
 }
 
@@ -97,7 +97,7 @@ pub unsafe extern "win64-unwind" fn KsGetParent(of: PVOID) -> PVOID {
 pub unsafe extern "win64-unwind" fn KsPinGetParentFilter(of: *mut KSPIN) -> *mut KSFILTER {
     const NAME: &str = "KsPinGetParentFilter";
     export(NAME, MaxIrql::Passive, pin(of, NAME), ptr::null_mut(), |door, it| {
-        let filter = door.services().pin_view(it).and_then(|it| door.filter(it.filter));
+        let filter = door.services().pin_view(it).and_then(|pin_view| door.filter(pin_view.filter));
         filter.unwrap_or(ptr::null_mut())
     })
 }
@@ -111,7 +111,7 @@ pub unsafe extern "win64-unwind" fn KsGetFirstChild(of: PVOID) -> PVOID {
     const NAME: &str = "KsGetFirstChild";
     export(NAME, MaxIrql::Passive, any(of, NAME), ptr::null_mut(), |door, it| {
         let first = children(door, it).first().copied();
-        first.and_then(|it| driver_pointer(door, it)).unwrap_or(ptr::null_mut())
+        first.and_then(|object| driver_pointer(door, object)).unwrap_or(ptr::null_mut())
     })
 }
 
@@ -125,7 +125,7 @@ pub unsafe extern "win64-unwind" fn KsGetNextSibling(of: PVOID) -> PVOID {
     export(NAME, MaxIrql::Passive, any(of, NAME), ptr::null_mut(), |door, it| {
         let all = siblings(door, it);
         let next = all.iter().skip_while(|other| **other != it).nth(1).copied();
-        next.and_then(|it| driver_pointer(door, it)).unwrap_or(ptr::null_mut())
+        next.and_then(|object| driver_pointer(door, object)).unwrap_or(ptr::null_mut())
     })
 }
 
@@ -141,7 +141,7 @@ pub unsafe extern "win64-unwind" fn KsFilterGetFirstChildPin(
     const NAME: &str = "KsFilterGetFirstChildPin";
     export(NAME, MaxIrql::Passive, filter(of, NAME), ptr::null_mut(), |door, it| {
         let first = first_pin(door, it, factory).first().copied();
-        first.and_then(|it| door.pin(it)).unwrap_or(ptr::null_mut())
+        first.and_then(|pin| door.pin(pin)).unwrap_or(ptr::null_mut())
     })
 }
 

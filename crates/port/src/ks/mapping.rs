@@ -89,7 +89,7 @@ impl Mappings {
     /// Where a pointer is that has so many bytes behind it.
     pub(crate) fn position(&self, offset: u32) -> Position {
         let before = self.count_before(offset);
-        let count = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+        let count = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
         Position {
             next: self.table.address() + before * self.stride,
             count: count(self.pieces.len()),
@@ -127,7 +127,7 @@ mod tests {
         let adapter = DmaAdapter { max_mapping: 0, stride: 40 };
         let it = Mappings::new(0x1f00, 5000, adapter);
         let lines: Vec<KSMAPPING> = (0..2).map(|at| it.table.read(at * 40).unwrap()).collect();
-        let found = lines.iter().map(|it| (it.PhysicalAddress, it.ByteCount));
+        let found = lines.iter().map(|raw| (raw.PhysicalAddress, raw.ByteCount));
         assert_eq!(found.collect::<Vec<_>>(), [(0x1f00, 4096), (0x2f00, 904)]);
         let start = it.position(0);
         assert_eq!((start.count, start.remaining), (2, 2));

@@ -54,11 +54,11 @@ impl FrameMemory for PoolMemory {
     }
 
     fn read(&self, driver_handle: usize, offset: u32, into: &mut [u8]) -> bool {
-        driver_handle.checked_add(offset as usize).is_some_and(|it| self.pool.read(it, into))
+        driver_handle.checked_add(offset as usize).is_some_and(|index| self.pool.read(index, into))
     }
 
     fn write(&self, driver_handle: usize, offset: u32, bytes: &[u8]) -> bool {
-        driver_handle.checked_add(offset as usize).is_some_and(|it| self.pool.write(it, bytes))
+        driver_handle.checked_add(offset as usize).is_some_and(|index| self.pool.write(index, bytes))
     }
 
     fn extent(&self, driver_handle: usize) -> Option<(u32, MemoryKind)> {

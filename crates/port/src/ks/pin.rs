@@ -232,14 +232,14 @@ impl Door {
     /// The descriptor of a pin may have been edited, and with it what it asks of frames.
     fn compare_descriptor(&self, pin: PinId) {
         let services = self.services();
-        let Some((now, before, framing_then, own)) = self.inner().pins.get(&pin).map(|it| {
-            let now: usize = it.memory.read(DESCRIPTOR).unwrap_or(0);
-            let before: usize = it.snapshot.read(DESCRIPTOR).unwrap_or(0);
-            (now, before, it.framing.clone(), it.table.address)
+        let Some((now, before, framing_then, own)) = self.inner().pins.get(&pin).map(|shown_pin| {
+            let now: usize = shown_pin.memory.read(DESCRIPTOR).unwrap_or(0);
+            let before: usize = shown_pin.snapshot.read(DESCRIPTOR).unwrap_or(0);
+            (now, before, shown_pin.framing.clone(), shown_pin.table.address)
         }) else {
             return;
         };
-        let bagged = |it: usize| services.bags_containing(it).contains(&BagOwner::Pin(pin));
+        let bagged = |index: usize| services.bags_containing(index).contains(&BagOwner::Pin(pin));
         let mut broken = None;
         let mut at = now;
         if now != before && now != own && !bagged(now) {
@@ -304,7 +304,7 @@ impl Door {
         whole(from.addr(), size_of::<KSALLOCATOR_FRAMING_EX>())?;
         // SAFETY: It is NULL, the driver's framing, which is vouched for, or a block with so many
         // bytes.
-        let items = unsafe { read(from) }.map_or(0, |it| it.CountItems as usize);
+        let items = unsafe { read(from) }.map_or(0, |raw| raw.CountItems as usize);
         let all = items.saturating_mul(size_of::<KS_FRAMING_ITEM>()).saturating_add(head);
         whole(from.addr(), all)?;
         // SAFETY: As above, with all its items.
@@ -318,7 +318,7 @@ impl Door {
             let mut changed = Vec::new();
             for (pin, it) in &mut inner.pins {
                 let Some((gate, off)) = &mut it.gate else { continue };
-                let now = gate.read::<KSGATE>(0).map_or(0, |it| 1_i32.saturating_sub(it.Count));
+                let now = gate.read::<KSGATE>(0).map_or(0, |raw| 1_i32.saturating_sub(raw.Count));
                 if now != *off {
                     changed.push((*pin, *off, now));
                     *off = now.max(0);
@@ -349,9 +349,9 @@ impl ShownPin {
             self.copy_member(HEADER_SIZE, false);
         }
         let members = MEMBERS.iter().copied().chain([HEADER_SIZE]);
-        let changed = members.filter(|it| !self.is_unchanged(*it)).map(|it| {
-            self.copy_member(it, true);
-            it.0
+        let changed = members.filter(|entry| !self.is_unchanged(*entry)).map(|entry| {
+            self.copy_member(entry, true);
+            entry.0
         });
         let mut changed: Vec<&str> = changed.collect();
         let mut format = self.format_bytes.iter().enumerate();

@@ -98,7 +98,7 @@ pub unsafe extern "win64-unwind" fn KsPinSubmitFrame(
         if answer.is_err() {
             let mut inner = door.inner();
             let last = inner.injected.iter().rposition(|it| *it == (frame, size, driver_handle));
-            last.map(|it| inner.injected.remove(it));
+            last.map(|index| inner.injected.remove(index));
         }
         status_from_result(answer)
     })

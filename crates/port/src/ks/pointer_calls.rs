@@ -24,7 +24,7 @@ const BAD: NTSTATUS = STATUS_INVALID_PARAMETER;
 const MAX_CONTEXT: u32 = 1 << 20;
 
 fn is_locked(door: &Door, it: PointerId) -> bool {
-    door.services().pointer_view(it).is_ok_and(|it| it.locked)
+    door.services().pointer_view(it).is_ok_and(|pointer_view| pointer_view.locked)
 }
 
 /// Does something with a pointer, after what was written through it is known; shows it after.
@@ -51,7 +51,7 @@ pub unsafe extern "win64-unwind" fn KsPinGetLeadingEdgeStreamPointer(
     export(NAME, MAX_IRQL, pin(of, NAME), ptr::null_mut(), |door, pin| {
         let lock = state == KSSTREAM_POINTER_STATE_LOCKED;
         let edge = door.services().leading_edge(pin, lock);
-        edge.map_or(ptr::null_mut(), |it| door.show_pointer(it, 0, None))
+        edge.map_or(ptr::null_mut(), |stream_pointer| door.show_pointer(stream_pointer, 0, None))
     })
 }
 
@@ -68,7 +68,7 @@ pub unsafe extern "win64-unwind" fn KsPinGetTrailingEdgeStreamPointer(
     export(NAME, MAX_IRQL, pin(of, NAME), ptr::null_mut(), |door, pin| {
         let lock = state == KSSTREAM_POINTER_STATE_LOCKED;
         let edge = door.services().trailing_edge(pin, lock);
-        edge.map_or(ptr::null_mut(), |it| door.show_pointer(it, 0, None))
+        edge.map_or(ptr::null_mut(), |stream_pointer| door.show_pointer(stream_pointer, 0, None))
     })
 }
 
@@ -83,7 +83,7 @@ pub unsafe extern "win64-unwind" fn KsPinGetFirstCloneStreamPointer(
     const NAME: &str = "KsPinGetFirstCloneStreamPointer";
     export(NAME, MAX_IRQL, pin(of, NAME), ptr::null_mut(), |door, pin| {
         let first = door.services().clones(pin).unwrap_or_default().first().copied();
-        first.map_or(ptr::null_mut(), |it| door.show_pointer(it, 0, None))
+        first.map_or(ptr::null_mut(), |stream_pointer| door.show_pointer(stream_pointer, 0, None))
     })
 }
 
@@ -100,7 +100,7 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerGetNextClone(
         let Ok(view) = door.services().pointer_view(it) else { return ptr::null_mut() };
         let all = door.services().clones(view.pin).unwrap_or_default();
         let next = all.iter().skip_while(|other| **other != it).nth(1);
-        next.map_or(ptr::null_mut(), |it| door.show_pointer(*it, 0, None))
+        next.map_or(ptr::null_mut(), |stream_pointer| door.show_pointer(*stream_pointer, 0, None))
     })
 }
 
@@ -257,7 +257,7 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerSetStatusCode(
     const NAME: &str = "KsStreamPointerSetStatusCode";
     export(NAME, MAX_IRQL, pointer(of, NAME), BAD, |door, it| {
         let view = door.services().pointer_view(it);
-        status_from_result(view.and_then(|it| it.frame.map(|_| ()).ok_or(DriverError::NotReady)))
+        status_from_result(view.and_then(|pointer_view| pointer_view.frame.map(|_| ()).ok_or(DriverError::NotReady)))
     })
 }
 

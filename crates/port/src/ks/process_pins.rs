@@ -35,7 +35,7 @@ impl Door {
                 ..KSPROCESSPIN::ZERO
             }));
         }
-        let count = self.inner().filters.get(&filter).map_or(0, |it| it.pins.len());
+        let count = self.inner().filters.get(&filter).map_or(0, |filter| filter.pins.len());
         let entry = size_of::<KSPROCESSPIN_INDEXENTRY>();
         let index = DriverMemory::new(entry * count.max(1));
         let mut lists = Vec::new();

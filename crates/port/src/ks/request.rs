@@ -75,7 +75,7 @@ pub unsafe extern "win64-unwind" fn KsGetFilterFromIrp(irp: PIRP) -> *mut KSFILT
             ObjectId::Filter(filter) => Some(filter),
             _ => None,
         };
-        filter.and_then(|it| door.filter(it)).unwrap_or(ptr::null_mut())
+        filter.and_then(|filter| door.filter(filter)).unwrap_or(ptr::null_mut())
     })
 }
 
@@ -126,7 +126,7 @@ pub unsafe extern "win64-unwind" fn KsCreateDefaultAllocatorEx(
             ("InitializeAllocator", initialize.is_some()),
             ("DeleteAllocator", delete.is_some()),
         ];
-        let others: Vec<&str> = others.iter().filter(|it| it.1).map(|it| it.0).collect();
+        let others: Vec<&str> = others.iter().filter(|pair| pair.1).map(|pair| pair.0).collect();
         let broken = (allocate.is_none() && !others.is_empty()).then(|| {
             format!("{NAME} was called without DefaultAllocate, and with {}", others.join(", "))
         });

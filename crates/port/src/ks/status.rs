@@ -58,7 +58,7 @@ mod tests {
             DriverError::Busy,
             DriverError::Other(0xC000_0001),
         ];
-        assert!(all.iter().all(|it| result_from_status(status_from_result(Err(*it))) == Err(*it)));
+        assert!(all.iter().all(|error| result_from_status(status_from_result(Err(*error))) == Err(*error)));
         assert_eq!(
             (result_from_status(STATUS_SUCCESS), result_from_status(0x102)),
             (Ok(()), Ok(()))

@@ -463,12 +463,12 @@ fn broken(events: &[Event]) -> Vec<String> {
 fn a_good_driver_flies_and_nothing_is_said() {
     let events = fly(Fault::None, life);
     assert_eq!(broken(&events), [] as [&str; 0]);
-    let has = |name: &str| events.iter().any(|it| it.kind.name() == name);
+    let has = |name: &str| events.iter().any(|event| event.kind.name() == name);
     for name in ["fence.passed", "allocation.destroyed", "resource.destroyed", "context.destroyed"]
     {
         assert!(has(name), "{name}");
     }
-    let called = |it: &&Event| matches!(&it.kind, EventKind::Callback { name } if name == "DxgkCbSynchronizeExecution");
+    let called = |event: &&Event| matches!(&event.kind, EventKind::Callback { name } if name == "DxgkCbSynchronizeExecution");
     assert_eq!(events.iter().filter(called).count(), 2, "from passive and from dispatch");
 }
 
@@ -484,7 +484,7 @@ fn an_interrupt_at_passive_is_named_and_not_believed() {
     let said = "KMD-ISR-005: DxgkCbNotifyInterrupt was called at passive, but needs device";
     let events = fly(Fault::EarlyInterrupt, life);
     assert_eq!(broken(&events), [said]);
-    let reported = events.iter().filter(|it| matches!(it.kind, EventKind::FenceReported { .. }));
+    let reported = events.iter().filter(|event| matches!(event.kind, EventKind::FenceReported { .. }));
     assert_eq!(reported.count(), 1);
 }
 
@@ -609,7 +609,7 @@ fn a_driver_that_gives_no_context_is_asked_nothing_more() {
         assert_eq!(kernel.live_objects().count(), 0);
     })
     .unwrap();
-    let call = |it: Event| match it.kind {
+    let call = |event: Event| match event.kind {
         EventKind::DdiCall { name, .. } => Some(name.into_owned()),
         _ => None,
     };

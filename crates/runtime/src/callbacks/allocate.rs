@@ -34,11 +34,11 @@ fn create_allocations(
     let handle = (!asked.hResource.is_null()).then(|| asked.hResource.addr());
     let (runtime, shared) = {
         let ledger = device.ledger();
-        let group = handle.and_then(|it| ledger.resources.get(&it));
+        let group = handle.and_then(|index| ledger.resources.get(&index));
         device.judge_allocating(&ledger, handle, group)?;
         let shared =
-            group.is_some_and(|it| it.surfaces.has_flag(D3DDDI_RESOURCEFLAGS::SharedResource));
-        (group.map(|it| it.surfaces.to_bytes()).unwrap_or_default(), shared)
+            group.is_some_and(|resource_entry| resource_entry.surfaces.has_flag(D3DDDI_RESOURCEFLAGS::SharedResource));
+        (group.map(|resource_entry| resource_entry.surfaces.to_bytes()).unwrap_or_default(), shared)
     };
     let (infos, count) = (asked.pAllocationInfo, asked.NumAllocations as usize);
     // SAFETY: The driver's caller vouches for the list.
@@ -67,7 +67,7 @@ fn create_allocations(
     };
     // WINDOWS: such an allocation is memory of the application's (documented). The kernel has
     // none, so a driver that asks for it has the CPU work there.
-    if list.iter().any(|it| !it.pSystemMem.is_null()) {
+    if list.iter().any(|info| !info.pSystemMem.is_null()) {
         device.log_missing("pfnAllocateCb with pSystemMem");
         return Err(E_NOTIMPL);
     }
@@ -77,13 +77,13 @@ fn create_allocations(
     // The answer is in our list: what the driver's memory says by now is the driver's.
     // SAFETY: The driver's caller vouches for the list.
     if let Err(error) = unsafe { claims::write_list(infos, &list) } {
-        device.undo(at, (kernel, args.hResource), list.iter().map(|it| it.hAllocation).collect());
+        device.undo(at, (kernel, args.hResource), list.iter().map(|info| info.hAllocation).collect());
         return Err(hresult_from_status(error));
     }
     asked.hKMResource = args.hResource;
     let mut ledger = device.ledger();
-    ledger.add(handle, list.iter().map(|it| it.hAllocation));
-    if let Some(group) = handle.and_then(|it| ledger.resources.get_mut(&it)) {
+    ledger.add(handle, list.iter().map(|info| info.hAllocation));
+    if let Some(group) = handle.and_then(|index| ledger.resources.get_mut(&index)) {
         (group.kernel_handle, group.allocate_count) = (args.hResource, group.allocate_count + 1);
         group.private_data.extend(private_data);
         if args.hGlobalShare != 0 {
@@ -101,7 +101,7 @@ fn private_data_of(
     given: &[D3DDDI_ALLOCATIONINFO],
 ) -> Result<Vec<Vec<u8>>, HRESULT> {
     let whole = (asked.pPrivateDriverData.cast_mut(), asked.PrivateDriverDataSize);
-    let each = given.iter().map(|it| (it.pPrivateDriverData, it.PrivateDriverDataSize));
+    let each = given.iter().map(|info| (info.pPrivateDriverData, info.PrivateDriverDataSize));
     let all = std::iter::once(whole).chain(each);
     let read = |(data, size): (*mut c_void, u32)| {
         let (data, size) = (data.cast_const().cast::<u8>(), size as usize);
@@ -137,16 +137,16 @@ impl DeviceState {
         handle: Option<usize>,
         named: Option<&ResourceEntry>,
     ) -> Result<(), HRESULT> {
-        let within = current_frame().and_then(|it| it.resource);
+        let within = current_frame().and_then(|call_frame| call_frame.resource);
         // The shared resource that the driver is making in this call, if it does.
         let making = within
-            .and_then(|it| ledger.resources.get(&it).map(|group| (it, group)))
+            .and_then(|index| ledger.resources.get(&index).map(|group| (index, group)))
             .filter(|(_, it)| it.stage == ResourceStage::Creating && it.is_shared() && !it.opened)
             .map(|(handle, it)| (handle, it.subject, it.allocate_count));
-        let opened = named.filter(|it| it.opened).map(|it| it.subject);
+        let opened = named.filter(|resource_entry| resource_entry.opened).map(|resource_entry| resource_entry.subject);
         let late = named
-            .filter(|it| it.is_shared() && !it.opened && it.stage != ResourceStage::Creating)
-            .map(|it| it.subject);
+            .filter(|resource_entry| resource_entry.is_shared() && !resource_entry.opened && resource_entry.stage != ResourceStage::Creating)
+            .map(|resource_entry| resource_entry.subject);
         let broken = opened.map(|about| format!("{about} was opened: its memory is there"));
         let mut kept = self.judge(RuleId::UMD_RES_009, NAME, broken);
         if let Some((making, about, calls)) = making {

@@ -44,7 +44,7 @@ callback! {
         };
         let args = D3DKMT_ESCAPE {
             hAdapter: adapter.kernel_handle,
-            hDevice: device.map_or(0, |it| it.kernel_handle),
+            hDevice: device.map_or(0, |state| state.kernel_handle),
             Flags: asked.Flags,
             pPrivateDriverData: asked.pPrivateDriverData,
             PrivateDriverDataSize: asked.PrivateDriverDataSize,

@@ -65,7 +65,7 @@ fn deallocate_resource(
         if !device.judge_double_free(name, group) {
             return Err(E_INVALIDARG);
         }
-        list.extend_from_slice(group.map_or(&[], |it| &it.members));
+        list.extend_from_slice(group.map_or(&[], |resource_entry| &resource_entry.members));
     }
     let going = ledger.freed_allocations(&list);
     if !named && !device.judge_list(name, going) {
@@ -122,8 +122,8 @@ impl DeviceState {
 
     /// A resource that was released is not released again. Answers whether it was not.
     fn judge_double_free(&self, name: &'static str, group: Option<&ResourceEntry>) -> bool {
-        let again = group.filter(|it| it.stage == ResourceStage::Freed);
-        let private_data = again.map(|it| format!("{} was released before", it.subject));
+        let again = group.filter(|resource_entry| resource_entry.stage == ResourceStage::Freed);
+        let private_data = again.map(|resource_entry| format!("{} was released before", resource_entry.subject));
         let shared = group.is_some_and(ResourceEntry::is_shared);
         let rule = if shared { RuleId::UMD_DESTROY_009 } else { RuleId::UMD_DESTROY_010 };
         self.judge(rule, name, private_data)
@@ -136,15 +136,15 @@ impl DeviceState {
     fn judge_assume_not_in_use(&self, name: &'static str, list: &[D3DKMT_HANDLE]) {
         let session = self.session();
         let ledger = self.ledger();
-        let mut contexts = ledger.contexts.values().map(|it| it.kernel);
+        let mut contexts = ledger.contexts.values().map(|context| context.kernel);
         let (Some(context), None) = (contexts.next(), contexts.next()) else { return };
         // A driver that was told that nothing is queued may think so; and which memory it drew with
         // is not known of one that renames by itself.
         if ledger.removed || ledger.has_standalone {
             return;
         }
-        let resources = list.iter().filter_map(|it| ledger.resource_of(*it));
-        let last = resources.filter_map(|it| Some((it.drawn?, it.subject))).max_by_key(|it| it.0);
+        let resources = list.iter().filter_map(|number| ledger.resource_of(*number));
+        let last = resources.filter_map(|resource_entry| Some((resource_entry.drawn?, resource_entry.subject))).max_by_key(|pair| pair.0);
         let submitted = ledger.submissions;
         drop(ledger);
         let unfinished = session.kernel().unfinished(session.process(), Handle(context));
@@ -177,9 +177,9 @@ impl DeviceState {
             )),
             (None, None) => None,
         };
-        let locked = going.locked.map(|it| {
-            let within = current_frame().map_or("", |it| it.name);
-            format!("allocation {it:#x} is freed while it is locked, in {within}")
+        let locked = going.locked.map(|number| {
+            let within = current_frame().map_or("", |call_frame| call_frame.name);
+            format!("allocation {number:#x} is freed while it is locked, in {within}")
         });
         self.judge(RuleId::UMD_DESTROY_001, name, broken);
         self.judge(RuleId::UMD_DESTROY_011, name, locked);

@@ -24,7 +24,7 @@ callback! {
             device.log_missing("pfnRenderCb to several contexts");
             return Err(E_NOTIMPL);
         }
-        let list = device.ledger().contexts.get(&asked.hContext.addr()).map(|it| it.list);
+        let list = device.ledger().contexts.get(&asked.hContext.addr()).map(|context| context.list);
         let used: Vec<_> = listed_handles(list.unwrap_or_default(), asked.NumAllocations).collect();
         device.judge_rendered(NAME, &used);
         let mut args = D3DKMT_RENDER {
@@ -149,7 +149,7 @@ impl DeviceState {
         answer: Result<(), HRESULT>,
     ) -> Result<(), HRESULT> {
         self.ledger().note_submission();
-        if current_frame().is_some_and(|it| it.name == "pfnFlush") {
+        if current_frame().is_some_and(|call_frame| call_frame.name == "pfnFlush") {
             let broken = (answer == Err(E_INVALIDARG))
                 .then(|| format!("{name} was refused in a flush: its commands are not whole"));
             self.judge(RuleId::UMD_SUBMIT_002, name, broken);
@@ -168,7 +168,7 @@ impl DeviceState {
                 let own = group.members.get(*index as usize).filter(|_| whole);
                 let private_data = match own {
                     Some(it) => named.contains(it),
-                    None => group.members.iter().any(|it| named.contains(it)),
+                    None => group.members.iter().any(|number| named.contains(number)),
                 };
                 (!private_data).then_some((*index, group.subject))
             })
@@ -189,11 +189,11 @@ impl DeviceState {
             let ledger = self.ledger();
             (ledger.find_locked(used), ledger.find_replaced(used))
         };
-        let broken = old.map(|it| {
-            format!("allocation {it:#x} is listed, and a lock that discards has replaced it")
+        let broken = old.map(|number| {
+            format!("allocation {number:#x} is listed, and a lock that discards has replaced it")
         });
         self.judge(RuleId::UMD_LOCK_005, name, broken);
-        let broken = locked.map(|it| format!("allocation {it:#x} is listed while it is locked"));
+        let broken = locked.map(|number| format!("allocation {number:#x} is listed while it is locked"));
         self.judge(RuleId::UMD_SUBMIT_003, name, broken);
     }
 
@@ -204,15 +204,15 @@ impl DeviceState {
 
 /// One of these allocations that commands use which were not submitted.
 pub(super) fn find_unsubmitted(ledger: &Ledger, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
-    let mut written = ledger.contexts.values().flat_map(|it| listed_handles(it.list, it.list.1));
-    written.find(|it| list.contains(it))
+    let mut written = ledger.contexts.values().flat_map(|context| listed_handles(context.list, context.list.1));
+    written.find(|number| list.contains(number))
 }
 
 /// What a driver has written to its buffers is lost: its submission was refused for the kernel.
 pub(super) fn discard_commands(device: &DeviceState) {
     let mut ledger = device.ledger();
     ledger.note_submission();
-    let lists: Vec<(usize, u32)> = ledger.contexts.values().map(|it| it.list).collect();
+    let lists: Vec<(usize, u32)> = ledger.contexts.values().map(|context| context.list).collect();
     drop(ledger);
     lists.into_iter().for_each(clear_allocation_list);
 }
@@ -239,5 +239,5 @@ pub(super) fn listed_handles(
         // whose call this is does not write to them meanwhile.
         unsafe { list.wrapping_add(place as usize).read_unaligned() }.hAllocation
     };
-    (0..count).map(read).filter(|it| *it != 0)
+    (0..count).map(read).filter(|number| *number != 0)
 }

@@ -201,7 +201,7 @@ callback! {
         let (list, count) = (asked.BroadcastContextArray, asked.BroadcastContextCount as usize);
         // SAFETY: The driver's caller vouches for the list.
         let list = unsafe { claims::read_list(list, count) };
-        let list = list.map_err(hresult_from_status)?.into_iter().map(|it| device.context(it, NAME));
+        let list = list.map_err(hresult_from_status)?.into_iter().map(|c_void| device.context(c_void, NAME));
         let list: Vec<u32> = list.collect::<Result<_, _>>()?;
         let args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2 {
             ObjectCount: asked.ObjectCount,
@@ -223,14 +223,14 @@ impl DeviceState {
     /// of the commands that need it (documented): such a wait is meant to hold them.
     fn judge_wait(&self, name: &'static str, context: usize, objects: &[D3DKMT_HANDLE]) {
         let ledger = self.ledger();
-        let paging = |it: &D3DKMT_HANDLE| ledger.queues.values().any(|fence| fence == it);
+        let paging = |number: &D3DKMT_HANDLE| ledger.queues.values().any(|fence| fence == number);
         if !objects.is_empty() && objects.iter().all(paging) {
             drop(ledger);
             self.judge(RuleId::SYNC_CREATE_013, name, None);
             return;
         }
         let drawn = ledger.contexts.len() == 1 && ledger.has_drawn();
-        let list = ledger.contexts.get(&context).map(|it| it.list).unwrap_or_default();
+        let list = ledger.contexts.get(&context).map(|context| context.list).unwrap_or_default();
         drop(ledger);
         let listed = super::submit::listed_handles(list, list.1).count();
         let broken = if drawn {

@@ -6,8 +6,8 @@ use flight::{Event, EventKind};
 
 /// What happens to the allocator and the frames, in few words.
 fn order(events: &[Event]) -> Vec<String> {
-    let said = events.iter().filter_map(|it| {
-        Some(match &it.kind {
+    let said = events.iter().filter_map(|event| {
+        Some(match &event.kind {
             EventKind::KsCall { name, .. } => name.strip_prefix("AVStrMini")?.to_owned(),
             EventKind::PinStateChanged { from, to, .. } => format!("{from} to {to}"),
             EventKind::AllocatorReady { .. } => "ready".to_owned(),
@@ -46,13 +46,13 @@ fn a_whole_flight_is_in_this_order() {
         PinSetDeviceState pause>acquire PinSetDeviceState acquire>stop \
         AllocatorFreeFrame AllocatorFreeFrame AllocatorFreeFrame DeleteAllocator deleted \
         PinDisconnect PinClose FilterClose DeviceQueryRemove DeviceRemove";
-    let mut said: Vec<String> = order(&events).iter().map(|it| it.replace(" to ", ">")).collect();
+    let mut said: Vec<String> = order(&events).iter().map(|text| text.replace(" to ", ">")).collect();
     // How often it is processed while frames come back depends on who runs first.
     let mut seen = false;
-    said.retain(|it| it != "PinProcess" || !std::mem::replace(&mut seen, true));
-    let place = said.iter().position(|it| it == "PinProcess").unwrap();
+    said.retain(|text| text != "PinProcess" || !std::mem::replace(&mut seen, true));
+    let place = said.iter().position(|text| text == "PinProcess").unwrap();
     let process = said.remove(place);
-    let run = said.iter().position(|it| it == "pause>run").unwrap();
+    let run = said.iter().position(|text| text == "pause>run").unwrap();
     said.insert(run + 1, process);
     assert_eq!(said.join(" "), expected.split_whitespace().collect::<Vec<_>>().join(" "));
 }
@@ -111,7 +111,7 @@ fn an_allocator_that_is_not_chosen_is_never_called() {
             run.assert_empty();
         });
         let called = order(&events);
-        assert!(!called.iter().any(|it| it.contains("llocat")), "{called:?}");
+        assert!(!called.iter().any(|text| text.contains("llocat")), "{called:?}");
         assert_eq!(broken(&events), []);
     }
 }

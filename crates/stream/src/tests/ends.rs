@@ -56,7 +56,7 @@ fn a_refusal_at_every_call_is_undone() {
             });
             // Who refuses to process has to start again by itself.
             let broken: Vec<RuleId> =
-                broken(&events).into_iter().filter(|it| *it != RuleId::KS_PROC_002).collect();
+                broken(&events).into_iter().filter(|rule_id| *rule_id != RuleId::KS_PROC_002).collect();
             assert_eq!(broken, [], "seed {seed}, call {n}, own {own}");
             events
         });
@@ -66,10 +66,10 @@ fn a_refusal_at_every_call_is_undone() {
 #[test]
 fn a_crash_at_every_call_leaves_nothing() {
     let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |it| {
+    std::panic::set_hook(Box::new(move |info| {
         // Hundreds of them would be printed.
-        if !it.to_string().contains("on purpose") {
-            before(it);
+        if !info.to_string().contains("on purpose") {
+            before(info);
         }
     }));
     for own in [true, false] {
@@ -87,7 +87,7 @@ fn a_crash_at_every_call_leaves_nothing() {
             for event in &events {
                 verifier.observe(event);
             }
-            let named = verifier.findings().iter().any(|it| it.rule == RuleId::WT_CRASH_001);
+            let named = verifier.findings().iter().any(|finding| finding.rule == RuleId::WT_CRASH_001);
             assert_eq!(named, counted.so_far() >= n, "seed {seed}, call {n}, own {own}");
             events
         });
@@ -148,7 +148,7 @@ fn whatever_another_client_ends_at_every_call_ends_cleanly() {
                 });
                 // A filter may be closed before the other client has closed its pin.
                 let broken: Vec<RuleId> =
-                    broken(&events).into_iter().filter(|it| *it != RuleId::KS_PIN_013).collect();
+                    broken(&events).into_iter().filter(|rule_id| *rule_id != RuleId::KS_PIN_013).collect();
                 assert_eq!(broken, [], "{name}, seed {seed}, call {n}, own {own}");
                 events
             });

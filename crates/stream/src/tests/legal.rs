@@ -96,7 +96,7 @@ fn a_device_whose_driver_refuses_to_end_goes_on_as_it_was() {
                     _ => run.stream.remove_device(at, device),
                 };
                 assert_eq!(end(at), Err(StreamError::Driver(DriverError::Busy)));
-                assert_eq!(graph.run(at, 8).map(|it| it.len()), Ok(8));
+                assert_eq!(graph.run(at, 8).map(|received_frames| received_frames.len()), Ok(8));
                 refuses.store(false, Ordering::Relaxed);
                 let _ = end(at);
                 let _ = run.stream.remove_device(at, device);
@@ -334,7 +334,7 @@ fn a_filter_that_processes_unlocks_clones_of_its_own() {
     let mut source = Source::new(false);
     let filter = &mut source.descriptor.filters[0];
     filter.dispatch.push(Entry::FilterProcess);
-    filter.pins[0].dispatch.retain(|it| *it != Entry::PinProcess);
+    filter.pins[0].dispatch.retain(|entry| *entry != Entry::PinProcess);
     let (events, _) = fly(1, |run, at| {
         let minidriver = Arc::new(Cloner(source));
         let plugged = DriverSetup { minidriver, memory: run.memory.clone() };
@@ -462,7 +462,7 @@ fn of_a_pin_with_mappings_its_driver_alone_says_how_much_is_used() {
         let plugged = DriverSetup { minidriver, memory: run.memory.clone() };
         let device = run.stream.add_device(at, plugged).unwrap();
         let graph = run.open(at, device).unwrap();
-        assert!(graph.run(at, 3).unwrap().iter().all(|it| it.header.data_used == BYTES));
+        assert!(graph.run(at, 3).unwrap().iter().all(|received_frame| received_frame.header.data_used == BYTES));
         graph.close(at).unwrap();
         run.stream.remove_device(at, device).unwrap();
         run.assert_empty();
@@ -480,7 +480,7 @@ fn a_bridge_pin_is_described_and_is_not_opened() {
     let (events, _) = fly(1, |run, at| {
         let device = run.add(at, source).unwrap();
         let graph = run.open(at, device).unwrap();
-        let opened = [1, 2].map(|it| run.stream.create_pin(at, graph.filter, it, &format()));
+        let opened = [1, 2].map(|number| run.stream.create_pin(at, graph.filter, number, &format()));
         assert_eq!(opened, [Err(StreamError::NoFormat), Err(StreamError::TooMany { most: 0 })]);
         assert_eq!(graph.run(at, 2).unwrap().len(), 2);
         graph.close(at).unwrap();

@@ -53,7 +53,7 @@ fn once(
 
 #[test]
 fn bags_need_their_mutex_and_free_once() {
-    let free = |it: &Source| it.services().allocate_memory(8, 0, MemoryKind::Paged).unwrap();
+    let free = |source: &Source| source.services().allocate_memory(8, 0, MemoryKind::Paged).unwrap();
     let good = broken_by(
         true,
         once(Entry::PinCreate, move |it, pin| {
@@ -105,16 +105,16 @@ fn the_bag_of_what_was_closed_takes_nothing() {
     let answers = Arc::new(std::sync::Mutex::new(Vec::new()));
     let has_cancel_callback = answers.clone();
     let ended = std::sync::Mutex::new(Vec::new());
-    let hook = move |it: &Source, entry: Entry, pin: PinId| {
+    let hook = move |source: &Source, entry: Entry, pin: PinId| {
         let (bags, mutex) = match entry {
             Entry::FilterCreate => {
-                let own = it.services().create_bag()?;
-                it.services().free_bag(own)?;
+                let own = source.services().create_bag()?;
+                source.services().free_bag(own)?;
                 ended.lock().unwrap().push(own);
                 return Ok(());
             }
             Entry::PinCreate => {
-                let filter = it.services().pin_view(pin).unwrap().filter;
+                let filter = source.services().pin_view(pin).unwrap().filter;
                 ended.lock().unwrap().extend([BagOwner::Pin(pin), BagOwner::Filter(filter)]);
                 return Ok(());
             }
@@ -130,15 +130,15 @@ fn the_bag_of_what_was_closed_takes_nothing() {
             _ => return Ok(()),
         };
         if let Some(mutex) = mutex {
-            it.services().acquire(mutex)?;
+            source.services().acquire(mutex)?;
         }
         for bag in bags {
-            let item = it.services().allocate_memory(8, 0, MemoryKind::Paged).unwrap();
-            let added = it.services().add_to_bag(bag, item, false);
+            let item = source.services().allocate_memory(8, 0, MemoryKind::Paged).unwrap();
+            let added = source.services().add_to_bag(bag, item, false);
             has_cancel_callback.lock().unwrap().push((bag, added));
-            it.services().free_memory(item)?;
+            source.services().free_memory(item)?;
         }
-        mutex.map_or(Ok(()), |mutex| it.services().release(mutex))
+        mutex.map_or(Ok(()), |mutex| source.services().release(mutex))
     };
     assert_eq!(broken_by(true, hook), [RuleId::KS_BAG_001]);
     let all = answers.lock().unwrap();

@@ -108,9 +108,9 @@ fn one_wrong_event_is_one_rule_broken() {
         let together: BTreeSet<RuleId> = verifier
             .findings()
             .iter()
-            .take_while(|it| it.events.last() == first.events.last())
-            .inspect(|it| assert_eq!(it.component, Component::Kernel))
-            .map(|it| it.rule)
+            .take_while(|finding| finding.events.last() == first.events.last())
+            .inspect(|finding| assert_eq!(finding.component, Component::Kernel))
+            .map(|finding| finding.rule)
             .collect();
         assert_eq!(together, BTreeSet::from([*request_rule]), "{}: {first:?}", request_rule.name());
     }

@@ -21,8 +21,8 @@ impl Dice {
 /// One that is there, mostly.
 fn pick(stream: &Stream, dice: &mut Dice, kind: Kind) -> u32 {
     let census = stream.live_objects();
-    let there = census.objects.iter().map(|it| it.subject).filter(|it| it.kind == kind);
-    let there: Vec<u32> = there.map(|it| it.number).collect();
+    let there = census.objects.iter().map(|live_object| live_object.subject).filter(|subject| subject.kind == kind);
+    let there: Vec<u32> = there.map(|subject| subject.number).collect();
     let count = u32::try_from(there.len()).unwrap();
     if count == 0 || dice.below(16) == 0 {
         return dice.below(8);
@@ -101,8 +101,8 @@ fn lives(run: &Run, at: &mut Passive, seed: u64) {
 fn judged(seed: u64, events: &[Event]) -> usize {
     check_order(events);
     let broken = broken(events);
-    assert!(broken.iter().all(|it| *it == RuleId::KS_PIN_013), "seed {seed}: {broken:?}");
-    events.iter().filter(|it| it.kind.name() == "frame.done").count()
+    assert!(broken.iter().all(|rule_id| *rule_id == RuleId::KS_PIN_013), "seed {seed}: {broken:?}");
+    events.iter().filter(|event| event.kind.name() == "frame.done").count()
 }
 
 #[test]

@@ -20,7 +20,7 @@ impl Turner {
         let filter = &mut under.descriptor.filters[0];
         filter.dispatch.push(Entry::FilterProcess);
         filter.dispatch_level = true;
-        filter.pins[0].dispatch.retain(|it| *it != Entry::PinProcess);
+        filter.pins[0].dispatch.retain(|entry| *entry != Entry::PinProcess);
         let mut input = filter.pins[0].clone();
         input.flow = Flow::In;
         input.instances_necessary = 1;
@@ -42,7 +42,7 @@ impl Minidriver for Turner {
         }
         let mut bytes = vec![0; input.available as usize];
         services.read(input.pointer, 0, &mut bytes)?;
-        let turned: Vec<u8> = bytes.iter().map(|it| !it).collect();
+        let turned: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
         services.write(output.pointer, 0, &turned)?;
         let header = services.pointer_view(input.pointer)?.header;
         services.set_header(output.pointer, Header { data_used: 0, ..header })?;
@@ -85,7 +85,7 @@ fn a_filter_processes_its_pins_together_at_the_level_it_asks_for() {
                     assert_eq!(taken.header.end_of_stream, number == 4);
                     let mut bytes = vec![0; BYTES as usize];
                     stream.read_frame(taken.frame, 0, &mut bytes).unwrap();
-                    let turned: Vec<u8> = pattern(number).iter().map(|it| !it).collect();
+                    let turned: Vec<u8> = pattern(number).iter().map(|byte| !byte).collect();
                     assert_eq!(bytes, turned);
                     stream.return_frame(at, taken.frame).unwrap();
                     stream.validate().unwrap();
@@ -95,13 +95,13 @@ fn a_filter_processes_its_pins_together_at_the_level_it_asks_for() {
             });
             let rules = if meddles { vec![RuleId::KS_PTR_013] } else { vec![] };
             assert_eq!(broken(&events), rules);
-            let levels = events.iter().filter_map(|it| match &it.kind {
+            let levels = events.iter().filter_map(|event| match &event.kind {
                 EventKind::KsCall { name, level, .. } if name == "AVStrMiniFilterProcess" => {
                     Some(*level)
                 }
                 _ => None,
             });
-            assert!(levels.into_iter().all(|it| it == Irql::Dispatch));
+            assert!(levels.into_iter().all(|irql| irql == Irql::Dispatch));
         }
     }
 }
@@ -177,7 +177,7 @@ fn injected_frames_come_back_once() {
             run.assert_empty();
         });
         let back = events.iter().filter(
-            |it| matches!(&it.kind, EventKind::KsCall { name, .. } if name == "AVStrMiniFrameReturn"),
+            |event| matches!(&event.kind, EventKind::KsCall { name, .. } if name == "AVStrMiniFrameReturn"),
         );
         (broken(&events), back.count())
     };
@@ -205,7 +205,7 @@ fn a_pin_of_another_transport_may_jump_and_must_jump_back() {
             run.assert_empty();
         });
         let states =
-            events.iter().filter(|it| matches!(it.kind, EventKind::PinStateChanged { .. })).count();
+            events.iter().filter(|event| matches!(event.kind, EventKind::PinStateChanged { .. })).count();
         assert_eq!(states, 2, "to run at once, and back at once");
         let rules = if refuses { vec![RuleId::KS_STATE_002] } else { vec![] };
         assert_eq!(broken(&events), rules);
@@ -302,7 +302,7 @@ impl Eager {
         let filter = &mut under.descriptor.filters[0];
         filter.dispatch.push(Entry::FilterProcess);
         let pin = &mut filter.pins[0];
-        pin.dispatch.retain(|it| *it != Entry::PinProcess);
+        pin.dispatch.retain(|entry| *entry != Entry::PinProcess);
         pin.flags = vec![PinFlag::ProcessIfAnyInRunState, PinFlag::SomeFramesRequiredForProcessing];
         pin.instances_possible = 2;
         Self { under, inside: AtomicU32::new(0), processed: AtomicU32::new(0) }

@@ -103,7 +103,7 @@ pub(crate) fn descriptor(own: bool) -> DeviceDescriptor {
 
 /// What a picture shows.
 pub(crate) fn pattern(number: u64) -> Vec<u8> {
-    (0..u64::from(BYTES)).map(|it| (number * 7 + it).to_le_bytes()[0]).collect()
+    (0..u64::from(BYTES)).map(|value| (number * 7 + value).to_le_bytes()[0]).collect()
 }
 
 impl Source {
@@ -168,7 +168,7 @@ impl Source {
     fn drop_clones(&self, pin: PinId) {
         let mine: VecDeque<(PinId, PointerId)> = {
             let mut inner = self.inner();
-            let (mine, others) = inner.flying.drain(..).partition(|it| it.0 == pin);
+            let (mine, others) = inner.flying.drain(..).partition(|pair| pair.0 == pin);
             inner.flying = others;
             mine
         };
@@ -253,7 +253,7 @@ impl Minidriver for Source {
         word: Option<DriverFilter>,
     ) -> DriverResult<()> {
         self.hook(Entry::FilterClose, NO_PIN)?;
-        assert_eq!(word.map(|it| it.value()), Some(0xf0));
+        assert_eq!(word.map(|driver_handle| driver_handle.value()), Some(0xf0));
         Ok(())
     }
 
@@ -275,7 +275,7 @@ impl Minidriver for Source {
         word: Option<DriverPin>,
     ) -> DriverResult<()> {
         self.hook(Entry::PinClose, pin.pin)?;
-        assert_eq!(word.map(|it| it.value()), Some(0xa0));
+        assert_eq!(word.map(|driver_handle| driver_handle.value()), Some(0xa0));
         Ok(())
     }
 
@@ -388,7 +388,7 @@ impl Minidriver for Source {
         if kept.is_err() {
             return;
         }
-        for frame in pool.into_iter().flat_map(|it| it.free) {
+        for frame in pool.into_iter().flat_map(|pool| pool.free) {
             let _ = self.services().free_memory(frame);
         }
         let _ = self.services().free_memory(allocator.value());
@@ -396,7 +396,7 @@ impl Minidriver for Source {
 
     fn pointer_cancelled(&self, _at: &mut Dispatch, pin: PinId, pointer: PointerId) {
         if self.hook(Entry::PointerCancelled, pin).is_ok() {
-            self.inner().flying.retain(|it| it.1 != pointer);
+            self.inner().flying.retain(|pair| pair.1 != pointer);
             let _ = self.services().delete_pointer(pointer);
         }
     }
@@ -405,8 +405,8 @@ impl Minidriver for Source {
         let _ = self.hook(Entry::PointerTimedOut, pin);
         let mine = {
             let mut inner = self.inner();
-            let place = inner.flying.iter().position(|it| it.1 == pointer);
-            place.and_then(|it| inner.flying.remove(it))
+            let place = inner.flying.iter().position(|pair| pair.1 == pointer);
+            place.and_then(|index| inner.flying.remove(index))
         };
         if mine.is_some() {
             let _ = self.fill(pointer);
@@ -511,7 +511,7 @@ pub(crate) fn fly_free(story: impl FnOnce(&Run, &mut Passive)) -> (Vec<Event>, A
 pub(crate) fn broken(events: &[Event]) -> Vec<RuleId> {
     let mut all: Vec<RuleId> = events
         .iter()
-        .filter_map(|it| match &it.kind {
+        .filter_map(|event| match &event.kind {
             EventKind::RuleBroken { rule: request_rule, .. } => Some(*request_rule),
             _ => None,
         })
@@ -547,7 +547,7 @@ pub(crate) fn check_order(events: &[Event]) {
     for event in events {
         verifier.observe(event);
     }
-    let ours = verifier.findings().iter().find(|it| it.component == Component::Kernel);
+    let ours = verifier.findings().iter().find(|finding| finding.component == Component::Kernel);
     assert_eq!(ours, None, "the class driver's own rules hold");
     let mut allocators: BTreeMap<u32, (bool, i32, u32)> = BTreeMap::new(); // ready, out, deletes
     let mut calls: BTreeMap<u32, (String, flight::Subject)> = BTreeMap::new();
@@ -555,7 +555,7 @@ pub(crate) fn check_order(events: &[Event]) {
         let number = event.subject.number;
         match &event.kind {
             EventKind::KsCall { name, level, locks, about, .. } => {
-                let line = TABLE.iter().find(|it| it.name == name).unwrap();
+                let line = TABLE.iter().find(|ks_row| ks_row.name == name).unwrap();
                 assert_eq!(*level, line.level, "{event}");
                 if !matches!(line.locks, "none") && !name.contains("Free") {
                     let wanted: Vec<&str> = line.locks.split('+').collect();
@@ -594,7 +594,7 @@ pub(crate) fn check_order(events: &[Event]) {
                 }
             }
             EventKind::PinStateChanged { from, to, .. } => {
-                let place = |name: &str| PinState::ALL.iter().position(|it| it.name() == name);
+                let place = |name: &str| PinState::ALL.iter().position(|state| state.name() == name);
                 let (from, to) = (place(from).unwrap(), place(to).unwrap());
                 assert_eq!(from.abs_diff(to), 1, "{event}");
             }

@@ -56,15 +56,15 @@ impl Callbacks {
         private: &[u8],
         allocations: &mut [NewAllocation],
     ) -> UmdResult<AllocateResponse> {
-        let info = |it: &mut NewAllocation| D3DDDI_ALLOCATIONINFO {
-            pSystemMem: it
+        let info = |new_allocation: &mut NewAllocation| D3DDDI_ALLOCATIONINFO {
+            pSystemMem: new_allocation
                 .system_memory
-                .map_or(ptr::null(), |it| ptr::with_exposed_provenance(it.address())),
-            pPrivateDriverData: it.private.as_mut_ptr().cast(),
-            PrivateDriverDataSize: count(it.private.len()),
-            VidPnSourceId: it.source,
+                .map_or(ptr::null(), |memory| ptr::with_exposed_provenance(memory.address())),
+            pPrivateDriverData: new_allocation.private.as_mut_ptr().cast(),
+            PrivateDriverDataSize: count(new_allocation.private.len()),
+            VidPnSourceId: new_allocation.source,
             Flags: D3DDDI_ALLOCATIONINFO_FLAGS {
-                Value: if it.primary { D3DDDI_ALLOCATIONINFO_FLAGS::Primary } else { 0 },
+                Value: if new_allocation.primary { D3DDDI_ALLOCATIONINFO_FLAGS::Primary } else { 0 },
             },
             ..D3DDDI_ALLOCATIONINFO::ZERO
         };
@@ -78,7 +78,7 @@ impl Callbacks {
             ..D3DDDICB_ALLOCATE::ZERO
         };
         to_result(self.call_mut(self.table().pfnAllocateCb, &mut args))?;
-        let allocations = infos.iter().map(|it| it.hAllocation).collect();
+        let allocations = infos.iter().map(|info| info.hAllocation).collect();
         Ok(AllocateResponse { resource: args.hKMResource, allocations })
     }
 
@@ -173,7 +173,7 @@ impl Callbacks {
             pResidencyStatus: statuses.as_mut_ptr(),
         };
         self.call_const(self.table().pfnQueryResidencyCb, &args)?;
-        let residency = |it: &i32| match *it {
+        let residency = |value: &i32| match *value {
             D3DDDI_RESIDENCYSTATUS_RESIDENTINGPUMEMORY => ResidencyStatus::GpuMemory,
             D3DDDI_RESIDENCYSTATUS_RESIDENTINSHAREDMEMORY => ResidencyStatus::SharedMemory,
             _ => ResidencyStatus::NotResident,

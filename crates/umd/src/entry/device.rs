@@ -50,10 +50,10 @@ unsafe extern "win64-unwind" fn lock(device: HANDLE, args: *mut D3DDDIARG_LOCK) 
         let mut asked = unsafe { read(args) }?;
         // SAFETY: The same.
         let locked = unsafe {
-            lock_device(device, |it| {
-                let resource = it.find(asked.hResource)?;
+            lock_device(device, |state| {
+                let resource = state.find(asked.hResource)?;
                 let (index, part) = (asked.SubResourceIndex, volume(asked.Box));
-                it.device.lock(&LockArgs { resource, index, volume: part, flags: asked.Flags })
+                state.device.lock(&LockArgs { resource, index, volume: part, flags: asked.Flags })
             })
         }?;
         asked.pSurfData = ptr::with_exposed_provenance_mut(locked.address);
@@ -72,9 +72,9 @@ unsafe extern "win64-unwind" fn unlock(device: HANDLE, args: *const D3DDDIARG_UN
         let notify_only = asked.Flags.has(D3DDDI_UNLOCKFLAGS::NotifyOnly);
         // SAFETY: The same.
         unsafe {
-            lock_device(device, |it| {
-                let resource = it.find(asked.hResource)?;
-                it.device.unlock(&UnlockArgs {
+            lock_device(device, |state| {
+                let resource = state.find(asked.hResource)?;
+                state.device.unlock(&UnlockArgs {
                     resource,
                     index: asked.SubResourceIndex,
                     notify_only,
@@ -94,10 +94,10 @@ unsafe extern "win64-unwind" fn lock_async(
         let mut asked = unsafe { read(args) }?;
         // SAFETY: The same.
         let locked = unsafe {
-            lock_device(device, |it| {
-                let resource = it.find(asked.hResource)?;
+            lock_device(device, |state| {
+                let resource = state.find(asked.hResource)?;
                 let (index, part) = (asked.SubResourceIndex, volume(asked.Box));
-                it.device.lock_async(&LockAsyncArgs {
+                state.device.lock_async(&LockAsyncArgs {
                     resource,
                     index,
                     volume: part,
@@ -127,9 +127,9 @@ unsafe extern "win64-unwind" fn unlock_async(
             (asked.SubResourceIndex, asked.Flags.has(D3DDDI_UNLOCKASYNCFLAGS::NotifyOnly));
         // SAFETY: The same.
         unsafe {
-            lock_device(device, |it| {
-                let resource = it.find(asked.hResource)?;
-                it.device.unlock_async(&UnlockArgs { resource, index, notify_only })
+            lock_device(device, |state| {
+                let resource = state.find(asked.hResource)?;
+                state.device.unlock_async(&UnlockArgs { resource, index, notify_only })
             })
         }
     };
@@ -142,11 +142,11 @@ unsafe extern "win64-unwind" fn rename(device: HANDLE, args: *const D3DDDIARG_RE
         let asked = unsafe { read(args) }?;
         // SAFETY: The same.
         unsafe {
-            lock_device(device, |it| {
-                let resource = it.find(asked.hResource)?;
+            lock_device(device, |state| {
+                let resource = state.find(asked.hResource)?;
                 let (index, cookie) = (asked.SubResourceIndex, asked.hCookie.addr());
                 let gpu = asked.GpuVirtualAddress;
-                it.device.rename(&RenameArgs { resource, index, cookie, gpu })
+                state.device.rename(&RenameArgs { resource, index, cookie, gpu })
             })
         }
     };
@@ -159,18 +159,18 @@ unsafe extern "win64-unwind" fn blt(device: HANDLE, args: *const D3DDDIARG_BLT) 
         let asked = unsafe { read(args) }?;
         // SAFETY: The same.
         unsafe {
-            lock_device(device, |it| {
+            lock_device(device, |state| {
                 let order = BltArgs {
-                    from: it.find(asked.hSrcResource)?,
+                    from: state.find(asked.hSrcResource)?,
                     from_index: asked.SrcSubResourceIndex,
                     from_area: area(asked.SrcRect),
-                    to: it.find(asked.hDstResource)?,
+                    to: state.find(asked.hDstResource)?,
                     to_index: asked.DstSubResourceIndex,
                     to_area: area(asked.DstRect),
                     key: asked.ColorKey,
                     flags: asked.Flags,
                 };
-                it.device.blt(&order)
+                state.device.blt(&order)
             })
         }
     };
@@ -186,10 +186,10 @@ unsafe extern "win64-unwind" fn color_fill(
         let asked = unsafe { read(args) }?;
         // SAFETY: The same.
         unsafe {
-            lock_device(device, |it| {
-                let resource = it.find(asked.hResource)?;
+            lock_device(device, |state| {
+                let resource = state.find(asked.hResource)?;
                 let (index, color) = (asked.SubResourceIndex, asked.Color);
-                it.device.color_fill(&ColorFillArgs {
+                state.device.color_fill(&ColorFillArgs {
                     resource,
                     index,
                     area: area(asked.DstRect),
@@ -203,12 +203,12 @@ unsafe extern "win64-unwind" fn color_fill(
 
 unsafe extern "win64-unwind" fn flush(device: HANDLE) -> HRESULT {
     // SAFETY: The contract of this module's functions.
-    to_hresult(unsafe { lock_device(device, |it| it.device.flush()) })
+    to_hresult(unsafe { lock_device(device, |state| state.device.flush()) })
 }
 
 unsafe extern "win64-unwind" fn flush1(device: HANDLE, _flags: u32) -> HRESULT {
     // SAFETY: The contract of this module's functions.
-    to_hresult(unsafe { lock_device(device, |it| it.device.flush()) })
+    to_hresult(unsafe { lock_device(device, |state| state.device.flush()) })
 }
 
 unsafe extern "win64-unwind" fn set_priority(
@@ -220,9 +220,9 @@ unsafe extern "win64-unwind" fn set_priority(
         let asked = unsafe { read(args) }?;
         // SAFETY: The same.
         unsafe {
-            lock_device(device, |it| {
-                let resource = it.find(asked.hResource)?;
-                it.device.set_priority(resource, asked.Priority)
+            lock_device(device, |state| {
+                let resource = state.find(asked.hResource)?;
+                state.device.set_priority(resource, asked.Priority)
             })
         }
     };
@@ -240,10 +240,10 @@ unsafe extern "win64-unwind" fn query_residency(
         let handles = unsafe { read_list(asked.pHandleList, asked.NumResources) }?;
         // SAFETY: The same.
         unsafe {
-            lock_device(device, |it| {
+            lock_device(device, |state| {
                 let found: UmdResult<Vec<Resource>> =
-                    handles.iter().map(|one| it.find(*one)).collect();
-                it.device.query_residency(&found?)
+                    handles.iter().map(|one| state.find(*one)).collect();
+                state.device.query_residency(&found?)
             })
         }
     };

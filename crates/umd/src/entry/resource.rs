@@ -73,7 +73,7 @@ unsafe fn create(
         runtime: RuntimeResource(asked.hResource.expose_provenance()),
         format: asked.Format,
         pool: asked.Pool,
-        surfaces: surfaces.iter().map(|it| surface(host, it)).collect(),
+        surfaces: surfaces.iter().map(|info| surface(host, info)).collect(),
         samples: (asked.MultisampleType, asked.MultisampleQuality),
         levels: asked.MipLevels,
         fvf: asked.Fvf,
@@ -117,11 +117,11 @@ pub(super) unsafe extern "win64-unwind" fn open_resource(
         let (private, size) = (asked.pPrivateDriverData.cast::<u8>(), asked.PrivateDriverDataSize);
         // SAFETY: The same.
         let private = unsafe { read_list(private, size) }?;
-        let opened = |it: &D3DDDI_OPENALLOCATIONINFO| {
-            let (bytes, size) = (it.pPrivateDriverData.cast::<u8>(), it.PrivateDriverDataSize);
+        let opened = |info: &D3DDDI_OPENALLOCATIONINFO| {
+            let (bytes, size) = (info.pPrivateDriverData.cast::<u8>(), info.PrivateDriverDataSize);
             // SAFETY: The same.
             let private = unsafe { read_list(bytes, size) }?;
-            Ok(OpenAllocationInfo { allocation: it.hAllocation, private })
+            Ok(OpenAllocationInfo { allocation: info.hAllocation, private })
         };
         let order = OpenResourceArgs {
             runtime: RuntimeResource(asked.hResource.expose_provenance()),
@@ -151,10 +151,10 @@ pub(super) unsafe extern "win64-unwind" fn destroy_resource(
 ) -> HRESULT {
     // SAFETY: The contract of this module's functions.
     to_hresult(unsafe {
-        lock_device(device, |it| {
-            let found = it.find(resource)?;
-            it.device.destroy_resource(found)?;
-            it.resources.remove(&found.handle);
+        lock_device(device, |state| {
+            let found = state.find(resource)?;
+            state.device.destroy_resource(found)?;
+            state.resources.remove(&found.handle);
             Ok(())
         })
     })

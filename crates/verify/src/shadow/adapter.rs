@@ -97,7 +97,7 @@ impl Adapter {
     /// them, or of all if none is.
     pub fn budget_bytes(&self, local: bool) -> u64 {
         let [targets, all] = self.bytes[usize::from(local)];
-        let any = self.bytes.iter().any(|it| it[0] > 0);
+        let any = self.bytes.iter().any(|values| values[0] > 0);
         if any { targets } else { all }
     }
 }
@@ -129,7 +129,7 @@ impl NodeFences {
     /// What was given after a fence is not with the node any more.
     pub(crate) fn preempt(&mut self, last: Fence) {
         // Fences wrap, so distances are compared and never values.
-        while self.submitted.back().is_some_and(|it| !last.covers(*it)) {
+        while self.submitted.back().is_some_and(|fence| !last.covers(*fence)) {
             self.submitted.pop_back();
         }
     }

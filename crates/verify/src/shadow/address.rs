@@ -78,7 +78,7 @@ impl AddressSpace {
     /// What of a span is taken: by its first address.
     pub fn ranges_in(&self, span: &Range<u64>) -> impl Iterator<Item = (u64, &AddressRange)> {
         let (start, end) = (span.start, span.end);
-        let all = self.ranges.range(..end).filter(move |it| it.1.end > start);
+        let all = self.ranges.range(..end).filter(move |pair| pair.1.end > start);
         all.map(|(start, it)| (*start, it))
     }
 
@@ -120,7 +120,7 @@ impl Mapping {
             part(start..end, true),
             part(end..self.span.end, self.stale),
         ];
-        all.into_iter().filter(|it| it.span.start < it.span.end).collect()
+        all.into_iter().filter(|mapping| mapping.span.start < mapping.span.end).collect()
     }
 
     /// Whether it leads to a part of so many bytes.

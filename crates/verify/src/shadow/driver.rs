@@ -80,13 +80,13 @@ impl DriverPointer {
 
     /// The first allocation or resource it stands for whose end the driver was not told of.
     pub fn live_object(&self) -> Option<Subject> {
-        let owned = |it: &&PointerUse| {
-            matches!(it.of.kind, flight::Kind::Allocation | flight::Kind::Resource) && !it.ending
+        let owned = |pointer_use: &&PointerUse| {
+            matches!(pointer_use.of.kind, flight::Kind::Allocation | flight::Kind::Resource) && !pointer_use.ending
         };
-        self.uses.iter().find(owned).map(|it| it.of)
+        self.uses.iter().find(owned).map(|pointer_use| pointer_use.of)
     }
 
     pub(crate) fn use_mut(&mut self, of: Subject) -> Option<&mut PointerUse> {
-        self.uses.iter_mut().find(|it| it.of == of)
+        self.uses.iter_mut().find(|pointer_use| pointer_use.of == of)
     }
 }

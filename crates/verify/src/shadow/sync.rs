@@ -51,7 +51,7 @@ pub struct GpuWait {
 impl GpuWait {
     /// Whether it can pass.
     pub fn is_satisfied(&self) -> bool {
-        let met = |it: &(Subject, u64, bool)| it.2;
+        let met = |entry: &(Subject, u64, bool)| entry.2;
         if self.any { self.points.iter().any(met) } else { self.points.iter().all(met) }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) const TDR_LIMIT_TIME: u64 = 600_000_000;
 impl Recovery {
     /// Which reset within a minute one at that time is.
     pub fn count(&self, now: u64) -> usize {
-        self.reset_times.iter().filter(|it| now.saturating_sub(**it) < TDR_LIMIT_TIME).count() + 1
+        self.reset_times.iter().filter(|value| now.saturating_sub(**value) < TDR_LIMIT_TIME).count() + 1
     }
 }
 
@@ -51,7 +51,7 @@ impl PagingCommands {
     /// The node does not have what was given after a fence any more. Answers whether something
     /// up to it was not done.
     pub(crate) fn end(&mut self, last: Fence) -> bool {
-        let lost = self.submitted.iter().any(|it| last.covers(*it));
+        let lost = self.submitted.iter().any(|fence| last.covers(*fence));
         self.done(last);
         self.returned.extend(std::mem::take(&mut self.submitted));
         lost

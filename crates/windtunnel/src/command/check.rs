@@ -188,7 +188,7 @@ fn load(path: &Path) -> Result<NativeUmd, CommandError> {
     let next = "docs/user-mode-drivers.md says how to build one";
     let begins = |with: &[u8]| {
         let mut first = vec![0; with.len()];
-        let read = fs::File::open(path).and_then(|mut it| it.read_exact(&mut first));
+        let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut first));
         read.is_ok() && first == with
     };
     if begins(b"MZ") {
@@ -197,10 +197,10 @@ fn load(path: &Path) -> Result<NativeUmd, CommandError> {
              object of this machine; {next}"
         )));
     }
-    let umd = drivers::load_umd(path).map_err(|it| {
+    let umd = drivers::load_umd(path).map_err(|error| {
         // The loader begins with the whole name.
         let whole = std::path::absolute(path).unwrap_or_default();
-        let why = it.reason.trim_start_matches(&format!("{}: ", whole.display()));
+        let why = error.reason.trim_start_matches(&format!("{}: ", whole.display()));
         CommandError(format!("{at} cannot be flown as a user-mode driver: {why}; {next}"))
     })?;
     Ok(NativeUmd { path: at.to_string(), umd })
@@ -215,19 +215,19 @@ fn chosen_scenarios(
 ) -> Result<Vec<&'static Scenario>, CommandError> {
     let all = || SCENARIOS.iter().copied().flatten();
     if names.is_empty() {
-        let good = all().filter(|it| it.breaks.is_empty() && it.streams() == streams);
-        return Ok(good.filter(|it| !umd || it.needs_umd()).collect());
+        let good = all().filter(|scenario| scenario.breaks.is_empty() && scenario.streams() == streams);
+        return Ok(good.filter(|scenario| !umd || scenario.needs_umd()).collect());
     }
     let find = |name: &String| match find_scenario(name) {
         Some(it) => Ok(it),
         None if is_steps(Path::new(name)) => read_steps(Path::new(name)),
-        None => Err(unknown_name("scenario", name, all().map(|it| it.name))),
+        None => Err(unknown_name("scenario", name, all().map(|scenario| scenario.name))),
     };
     names.iter().map(find).collect()
 }
 
 fn is_steps(path: &Path) -> bool {
-    path.extension().is_some_and(|it| it == "steps") || path.is_file()
+    path.extension().is_some_and(|text| text == "steps") || path.is_file()
 }
 
 /// Reads a scenario of steps; what is wrong with it is said with file and line.

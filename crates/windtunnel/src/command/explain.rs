@@ -70,7 +70,7 @@ fn rule(entry: &Entry) {
             line(name, value);
         }
     }
-    let needs = entry.needs.as_ref().map(|it| format!("no: it needs {it}"));
+    let needs = entry.needs.as_ref().map(|text| format!("no: it needs {text}"));
     let not_live = needs.unwrap_or_else(|| "no: nothing judges it yet".into());
     line("live", if live(entry) { "yes" } else { &not_live });
     list("also", &verify::aliases(&entry.id));
@@ -111,19 +111,19 @@ fn alias(name: &str, rules: &[&Entry]) {
 }
 
 fn alias_json(name: &str, rules: &[&Entry]) -> Value {
-    let rules: Vec<Value> = rules.iter().map(|it| rule_json(it)).collect();
+    let rules: Vec<Value> = rules.iter().map(|entry| rule_json(entry)).collect();
     json!({ "kind": "alias", "name": name, "rules": rules })
 }
 
 /// Commands that show a rule broken.
 fn shown_by(entry: &Entry) -> Vec<String> {
     let Some(rule) = RuleId::find(&entry.id) else { return Vec::new() };
-    let drivers = Driver::all().filter(|it| it.breaks().contains(&rule));
-    let drivers = drivers.map(|it| format!("windtunnel check {}", it.name()));
-    let scenarios = SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.contains(&rule));
-    let scenarios = scenarios.map(|it| {
-        let driver = if it.streams() { "capture " } else { "" };
-        format!("windtunnel check {driver}--scenario {}", it.name)
+    let drivers = Driver::all().filter(|driver| driver.breaks().contains(&rule));
+    let drivers = drivers.map(|driver| format!("windtunnel check {}", driver.name()));
+    let scenarios = SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.breaks.contains(&rule));
+    let scenarios = scenarios.map(|scenario| {
+        let driver = if scenario.streams() { "capture " } else { "" };
+        format!("windtunnel check {driver}--scenario {}", scenario.name)
     });
     drivers.chain(scenarios).collect()
 }
@@ -145,7 +145,7 @@ fn status(it: &Status) {
 
 /// Rules that name a code, the live ones first.
 fn breaches(mut rules: Vec<&Entry>) {
-    rules.sort_by_key(|it| !live(it));
+    rules.sort_by_key(|entry| !live(entry));
     if rules.is_empty() {
         line("rules", "none names it");
         return;
@@ -170,7 +170,7 @@ fn result_json(it: &UserResult) -> Value {
         "value": format!("0x{:08X}", it.code),
         "success": it.succeeds(),
         "made_of": it.source_statuses(),
-        "rules": it.rules().iter().map(|it| code_rule(it)).collect::<Vec<_>>(),
+        "rules": it.rules().iter().map(|entry| code_rule(entry)).collect::<Vec<_>>(),
     })
 }
 
@@ -179,12 +179,12 @@ fn point(it: &EntryPoint) {
     let why = it.row.state.missing();
     let why = if why.is_empty() { String::new() } else { format!(": {why}") };
     line("state", &format!("{}{why}", it.row.state.name()));
-    let cells = it.columns.iter().zip(&it.row.cells).filter(|it| *it.0 != "rules");
+    let cells = it.columns.iter().zip(&it.row.cells).filter(|pair| *pair.0 != "rules");
     for (column, cell) in cells {
         list(&column.replace('_', " "), &cell.words());
     }
     let mut rules = it.rules();
-    rules.sort_by_key(|it| !live(it));
+    rules.sort_by_key(|entry| !live(entry));
     if !rules.is_empty() {
         line("rules", &format!("{} are about it or judged there", rules.len()));
     }
@@ -203,7 +203,7 @@ fn point_json(it: &EntryPoint) -> Value {
         "lacks": it.row.state.missing(),
         "rules": it.rules().iter().map(rule).collect::<Vec<_>>(),
     });
-    for (column, cell) in it.columns.iter().zip(&it.row.cells).filter(|it| *it.0 != "rules") {
+    for (column, cell) in it.columns.iter().zip(&it.row.cells).filter(|pair| *pair.0 != "rules") {
         message[*column] = cell.words().into();
     }
     message
@@ -226,7 +226,7 @@ fn status_json(it: &Status) -> Value {
         "passed_on_by": it.passed_on_by().iter().map(passed).collect::<Vec<_>>(),
         "legal_for": it.legal_for(),
         "open_for": it.open_for(),
-        "rules": it.rules().iter().map(|it| code_rule(it)).collect::<Vec<_>>(),
+        "rules": it.rules().iter().map(|entry| code_rule(entry)).collect::<Vec<_>>(),
     })
 }
 
@@ -241,10 +241,10 @@ fn code_rule(entry: &Entry) -> Value {
 }
 
 fn stop(it: &BugCheck, parameter: Option<u32>) {
-    let number = parameter.map_or(String::new(), |it| format!(" ({it:#X})"));
+    let number = parameter.map_or(String::new(), |number| format!(" ({number:#X})"));
     println!("bug check 0x{:X}{number}, {}: {}\n", it.code, it.name, it.about);
     let (ways, known) = bug_check_rules(it, parameter);
-    let known: Vec<String> = known.iter().map(|it| format!("0x{it:X}")).collect();
+    let known: Vec<String> = known.iter().map(|number| format!("0x{number:X}")).collect();
     match (ways.is_empty(), known.is_empty()) {
         (true, true) => line("rules", "none is known to lead there"),
         (true, false) => {
@@ -254,7 +254,7 @@ fn stop(it: &BugCheck, parameter: Option<u32>) {
         (false, _) => line("rules", &format!("{} lead there when broken", ways.len())),
     }
     for way in ways {
-        let parameter = way.parameter.map(|it| format!("parameter {it:#X}, "));
+        let parameter = way.parameter.map(|number| format!("parameter {number:#X}, "));
         let message = way.condition.as_deref().unwrap_or(&way.rule.rule);
         rule_line(way.rule, &format!("{}{message}", parameter.unwrap_or_default()));
     }
@@ -267,7 +267,7 @@ fn stop_json(it: &BugCheck, parameter: Option<u32>) -> Value {
             "id": way.rule.id,
             "live": live(way.rule),
             "function": way.rule.function,
-            "parameter": way.parameter.map(|it| format!("0x{it:X}")),
+            "parameter": way.parameter.map(|number| format!("0x{number:X}")),
             "when": way.condition,
             "rule": way.rule.rule,
         })
@@ -276,9 +276,9 @@ fn stop_json(it: &BugCheck, parameter: Option<u32>) -> Value {
         "kind": "bug check",
         "name": it.name,
         "value": format!("0x{:X}", it.code),
-        "parameter": parameter.map(|it| format!("0x{it:X}")),
+        "parameter": parameter.map(|number| format!("0x{number:X}")),
         "about": it.about,
-        "known_parameters": known.iter().map(|it| format!("0x{it:X}")).collect::<Vec<_>>(),
+        "known_parameters": known.iter().map(|number| format!("0x{number:X}")).collect::<Vec<_>>(),
         "rules": ways.iter().map(rule).collect::<Vec<_>>(),
     })
 }

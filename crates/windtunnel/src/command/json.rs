@@ -13,10 +13,10 @@ const SCHEMA: u32 = 1;
 
 pub(crate) fn report(check_report: &CheckReport, allow: Option<(&Path, &AllowList)>, looks: bool) {
     let entries = check_report.entries();
-    let called = entries.iter().filter(|it| it.1).count();
+    let called = entries.iter().filter(|pair| pair.1).count();
     let findings = check_report.count(Severity::Error) + check_report.count(Severity::Warning);
     let scenarios: Vec<Value> =
-        check_report.scenarios.iter().map(|it| scenario(it, looks)).collect();
+        check_report.scenarios.iter().map(|scenario_report| scenario(scenario_report, looks)).collect();
     let mut report = json!({
         "schema": SCHEMA,
         "windtunnel": env!("CARGO_PKG_VERSION"),
@@ -35,7 +35,7 @@ pub(crate) fn report(check_report: &CheckReport, allow: Option<(&Path, &AllowLis
         report["seeds"] = check_report.seeds.into();
     }
     if let Some((path, allow)) = allow {
-        let idle = |it: &AllowEntry| json!({ "rule": it.rule, "where": it.place, "reason": it.reason, "line": it.line });
+        let idle = |allowed_entry: &AllowEntry| json!({ "rule": allowed_entry.rule, "where": allowed_entry.place, "reason": allowed_entry.reason, "line": allowed_entry.line });
         report["allow"] = json!({
             "file": path.display().to_string(),
             "allowed": check_report.allowed_count(),
@@ -49,9 +49,9 @@ pub(crate) fn report(check_report: &CheckReport, allow: Option<(&Path, &AllowLis
 }
 
 fn scenario(scenario_report: &ScenarioReport, looks: bool) -> Value {
-    let allowed = |it: &AllowedFinding| {
-        let mut found = finding(&it.found);
-        found["reason"] = it.reason.as_str().into();
+    let allowed = |allowed_finding: &AllowedFinding| {
+        let mut found = finding(&allowed_finding.found);
+        found["reason"] = allowed_finding.reason.as_str().into();
         found
     };
     let mut scenario = json!({
@@ -90,11 +90,11 @@ fn finding(found: &ReportedFinding) -> Value {
 
 /// The live objects, each under its owner.
 fn live_objects(census: &LiveObjects) -> Value {
-    let live = |it: &kernel::LiveObject| {
+    let live = |live_object: &kernel::LiveObject| {
         json!({
-            "object": it.subject.to_string(),
-            "owner": it.owner.map(|it| it.to_string()),
-            "why": it.reasons,
+            "object": live_object.subject.to_string(),
+            "owner": live_object.owner.map(|subject| subject.to_string()),
+            "why": live_object.reasons,
         })
     };
     census.objects.iter().map(live).collect()

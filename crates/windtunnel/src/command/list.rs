@@ -28,7 +28,7 @@ pub(crate) fn run(what: ListKind, hardware: bool) -> ExitCode {
 }
 
 fn rule_ids(breaks: &[RuleId]) -> Vec<&'static str> {
-    breaks.iter().map(|it| it.name()).collect()
+    breaks.iter().map(|rule_id| rule_id.name()).collect()
 }
 
 /// A line for people: what is in brackets is left out where there is nothing to say.
@@ -48,23 +48,23 @@ fn drivers(hardware: bool) {
     let all = || drivers::ALL.iter();
     let streams = || drivers::STREAMS.iter().copied().flatten();
     if hardware {
-        let driver = |it: &Listed| json!({ "name": it.name, "about": it.about, "breaks": rule_ids(it.breaks), "umd": it.umd.is_some() });
-        let stream = |it: &ListedStream| json!({ "name": it.name, "about": it.about, "breaks": rule_ids(it.breaks), "streams": true, "table": it.is_table() });
+        let driver = |listed: &Listed| json!({ "name": listed.name, "about": listed.about, "breaks": rule_ids(listed.breaks), "umd": listed.umd.is_some() });
+        let stream = |listed_stream: &ListedStream| json!({ "name": listed_stream.name, "about": listed_stream.about, "breaks": rule_ids(listed_stream.breaks), "streams": true, "table": listed_stream.is_table() });
         json::print(&all().map(driver).chain(streams().map(stream)).collect::<Value>());
         return;
     }
     let groups: [ListGroup; 3] = [
-        ("Good drivers:", |it| it.breaks.is_empty()),
-        ("Bad drivers, with the rule that each breaks first:", |it| {
-            !it.breaks.is_empty() && it.umd.is_none()
+        ("Good drivers:", |listed| listed.breaks.is_empty()),
+        ("Bad drivers, with the rule that each breaks first:", |listed| {
+            !listed.breaks.is_empty() && listed.umd.is_none()
         }),
-        ("Bad user-mode drivers, each on a good driver:", |it| {
-            !it.breaks.is_empty() && it.umd.is_some()
+        ("Bad user-mode drivers, each on a good driver:", |listed| {
+            !listed.breaks.is_empty() && listed.umd.is_some()
         }),
     ];
     for (number, (title, is)) in groups.iter().enumerate() {
         println!("{}{title}\n", if number == 0 { "" } else { "\n" });
-        for it in all().filter(|it| is(it)) {
+        for it in all().filter(|listed| is(listed)) {
             let good = it.umd.is_some() && it.breaks.is_empty();
             line(it.name, it.about, it.breaks, if good { " [has a user-mode driver]" } else { "" });
         }
@@ -74,7 +74,7 @@ fn drivers(hardware: bool) {
         ("Bad streaming minidrivers, with the rule that each breaks first:", false),
     ] {
         println!("\n{title}\n");
-        for it in streams().filter(|it| it.breaks.is_empty() == good) {
+        for it in streams().filter(|listed_stream| listed_stream.breaks.is_empty() == good) {
             line(it.name, it.about, it.breaks, if it.is_table() { " [a table]" } else { "" });
         }
     }
@@ -84,7 +84,7 @@ fn drivers(hardware: bool) {
 fn scenarios(hardware: bool) {
     let all = SCENARIOS.iter().copied().flatten();
     if hardware {
-        let scenario = |it: &Scenario| json!({ "name": it.name, "about": it.about, "breaks": rule_ids(it.breaks), "needs": it.needs });
+        let scenario = |scenario: &Scenario| json!({ "name": scenario.name, "about": scenario.about, "breaks": rule_ids(scenario.breaks), "needs": scenario.needs });
         json::print(&all.map(scenario).collect::<Value>());
         return;
     }
@@ -101,13 +101,13 @@ fn scenarios(hardware: bool) {
 fn rules(hardware: bool) {
     let live = |id: &str| RuleId::find(id).is_some();
     if hardware {
-        let rule = |it: &verify::Entry| {
+        let rule = |entry: &verify::Entry| {
             json!({
-                "id": it.id,
-                "live": live(&it.id),
-                "basis": it.basis,
-                "severity": it.severity().name(),
-                "source": it.source,
+                "id": entry.id,
+                "live": live(&entry.id),
+                "basis": entry.basis,
+                "severity": entry.severity().name(),
+                "source": entry.source,
             })
         };
         json::print(&verify::catalogue().iter().map(rule).collect::<Value>());

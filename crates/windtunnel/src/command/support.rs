@@ -9,7 +9,7 @@ pub(crate) fn run(hardware: bool) -> ExitCode {
     let surfaces = support();
     if hardware {
         let tables: Map<String, Value> =
-            surfaces.iter().map(|it| (it.id.to_owned(), table(it))).collect();
+            surfaces.iter().map(|support_table| (support_table.id.to_owned(), table(support_table))).collect();
         let mut report = json::header();
         report["support"] = tables.into();
         json::print(&report);
@@ -50,7 +50,7 @@ fn print(surface: &SupportTable) {
         let named = surface.columns.iter().zip(&row.cells);
         let cells: Vec<String> = named
             .map(|(column, cell)| (column, cell.text()))
-            .filter(|it| !it.1.is_empty())
+            .filter(|pair| !pair.1.is_empty())
             .map(|(column, text)| format!("{}: {text}", column.replace('_', " ")))
             .collect();
         if !cells.is_empty() {

@@ -14,7 +14,7 @@ pub(crate) fn print_header(driver: Driver, umd: Option<&NativeUmd>, on: HostKind
         (Some(seed), 1) => format!(", seed {seed}"),
         (Some(seed), _) => format!(", seeds {seed} to {}", seed.wrapping_add(seeds - 1)),
     };
-    let umd = umd.map(|it| format!(" with the user-mode driver {}", it.path)).unwrap_or_default();
+    let umd = umd.map(|native_umd| format!(" with the user-mode driver {}", native_umd.path)).unwrap_or_default();
     let (name, about) = (driver.name(), driver.about());
     println!("Flying {name} ({about}){umd} on host {}{message}.\n", on.name());
 }
@@ -81,16 +81,16 @@ pub(crate) fn print_summary(report: &CheckReport, allow: Option<(&Path, &AllowLi
 /// What of the driver was not looked at. Of a user-mode driver's flights that is what is about
 /// it: the miniport below is not what is tested.
 fn print_not_judged(report: &CheckReport) {
-    let unjudged: Vec<&str> = report.not_judged().iter().map(|it| it.name()).collect();
-    if report.umd.as_deref().is_some_and(|it| it != BUILT_IN) {
+    let unjudged: Vec<&str> = report.not_judged().iter().map(|rule_id| rule_id.name()).collect();
+    if report.umd.as_deref().is_some_and(|text| text != BUILT_IN) {
         let (own, others): (Vec<&str>, Vec<&str>) =
-            unjudged.into_iter().partition(|it| it.starts_with("UMD-"));
+            unjudged.into_iter().partition(|text| text.starts_with("UMD-"));
         print_rules("live rules of user-mode drivers never evaluated", &own);
         println!("  other live rules never evaluated: {}", others.len());
         return;
     }
     let entries = report.entries();
-    let never: Vec<&str> = entries.iter().filter(|it| !it.1).map(|it| it.0).collect();
+    let never: Vec<&str> = entries.iter().filter(|pair| !pair.1).map(|pair| pair.0).collect();
     print_list("entries never called", &never);
     print_rules("live rules never evaluated", &unjudged);
 }
@@ -101,9 +101,9 @@ fn print_rules(what: &str, rules: &[&str]) {
         return print_list(what, rules);
     }
     println!("  {what}: {}", rules.len());
-    let family = |it: &str| it.rsplit_once('-').map_or("", |it| it.0).to_owned();
+    let family = |text: &str| text.rsplit_once('-').map_or("", |pair| pair.0).to_owned();
     for of in rules.chunk_by(|one, next| family(one) == family(next)) {
-        let numbers = of.iter().map(|it| it.rsplit_once('-').map_or(*it, |it| it.1));
+        let numbers = of.iter().map(|text| text.rsplit_once('-').map_or(*text, |pair| pair.1));
         println!("    {:<14} {}", family(of[0]), numbers.collect::<Vec<_>>().join(" "));
     }
 }
@@ -128,5 +128,5 @@ fn print_list(what: &str, list: &[&str]) {
 
 fn indented(text: &str, by: usize) -> String {
     let indent = " ".repeat(by);
-    text.lines().flat_map(|it| [&indent, it, "\n"]).collect()
+    text.lines().flat_map(|text| [&indent, text, "\n"]).collect()
 }

@@ -34,7 +34,7 @@ pub(crate) const ALL: &[Scenario] = &[
         "gpuva-map-misaligned",
         "maps at an address that is not page-aligned",
         &[RuleId::GPUVA_MAP_001],
-        |it| refused_map(it, |one| Map { BaseAddress: (1 << 20) + 8, ..whole(one) }),
+        |testbed| refused_map(testbed, |one| Map { BaseAddress: (1 << 20) + 8, ..whole(one) }),
     ),
     bad(
         "gpuva-map-partly-used-range",
@@ -46,7 +46,7 @@ pub(crate) const ALL: &[Scenario] = &[
         "gpuva-map-zero-with-allocation",
         "maps with Zero and an allocation",
         &[RuleId::GPUVA_MAP_002],
-        |it| refused_map(it, |one| Map { Protection: ZERO, ..whole(one) }),
+        |testbed| refused_map(testbed, |one| Map { Protection: ZERO, ..whole(one) }),
     ),
     bad(
         "gpuva-map-zero-over-mapping",
@@ -58,13 +58,13 @@ pub(crate) const ALL: &[Scenario] = &[
         "gpuva-map-misaligned-bounds",
         "passes a minimum or maximum address that is not page-aligned",
         &[RuleId::GPUVA_MAP_004],
-        |it| refused_map(it, |one| Map { MinimumAddress: 12, ..whole(one) }),
+        |testbed| refused_map(testbed, |one| Map { MinimumAddress: 12, ..whole(one) }),
     ),
     bad(
         "gpuva-map-beyond-allocation",
         "maps more pages than the allocation has",
         &[RuleId::GPUVA_MAP_006],
-        |it| refused_map(it, |one| Map { OffsetInPages: 1, ..whole(one) }),
+        |testbed| refused_map(testbed, |one| Map { OffsetInPages: 1, ..whole(one) }),
     ),
     bad(
         "gpuva-use-unmapped",
@@ -76,9 +76,9 @@ pub(crate) const ALL: &[Scenario] = &[
         "gpuva-map-system-use-only",
         "sets SystemUseOnly in a client's map call",
         &[RuleId::GPUVA_MAP_008],
-        |it| {
+        |testbed| {
             let bits = Protection { Value: Protection::SystemUseOnly };
-            refused_map(it, |one| Map { Protection: bits, ..whole(one) })
+            refused_map(testbed, |one| Map { Protection: bits, ..whole(one) })
         },
     ),
     bad(
@@ -121,13 +121,13 @@ pub(crate) const ALL: &[Scenario] = &[
         "gpuva-update-unreserved",
         "updates addresses that are not reserved",
         &[RuleId::GPUVA_UPDATE_002],
-        |it| update(it, |_, one| vec![operation(MAP, &[1 << 30, PAGE, one, 0, PAGE])]),
+        |testbed| update(testbed, |_, one| vec![operation(MAP, &[1 << 30, PAGE, one, 0, PAGE])]),
     ),
     bad(
         "gpuva-update-uneven-repeat",
         "maps a repeated range whose size is not a multiple of the allocation range",
         &[RuleId::GPUVA_UPDATE_003],
-        |it| update(it, |base, one| vec![operation(MAP, &[base, 3 * PAGE, one, 0, 2 * PAGE])]),
+        |testbed| update(testbed, |base, one| vec![operation(MAP, &[base, 3 * PAGE, one, 0, 2 * PAGE])]),
     ),
 ];
 
@@ -270,7 +270,7 @@ fn gpuva_update_two_reservations(testbed: &mut Testbed<'_>) -> Result<(), Scenar
     let one = u64::from(one);
     let order = Reserve { Size: LARGE, ..Reserve::ZERO };
     let bases = [reserve(testbed, &test_client, &order)?, reserve(testbed, &test_client, &order)?];
-    let operations = bases.map(|it| operation(MAP, &[it, PAGE, one, 0, PAGE]));
+    let operations = bases.map(|value| operation(MAP, &[value, PAGE, one, 0, PAGE]));
     expect_update_error(testbed, &test_client, &operations)?;
     test_client.close(testbed.at, &[])
 }

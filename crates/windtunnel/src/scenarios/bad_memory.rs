@@ -22,21 +22,21 @@ pub(crate) const ALL: &[Scenario] = &[
         "lock-conflicting-access-flags",
         "locks with ReadOnly and WriteOnly",
         &[RuleId::ALLOC_LOCK_001],
-        |it| lock(it, &anywhere(), ENTIRE | LockFlags::ReadOnly | LockFlags::WriteOnly, &[]),
+        |testbed| lock(testbed, &anywhere(), ENTIRE | LockFlags::ReadOnly | LockFlags::WriteOnly, &[]),
     ),
     bad(
         "lock-aperture-ignore-sync",
         "locks with AcquireAperture and IgnoreSync",
         &[RuleId::ALLOC_LOCK_002],
-        |it| {
-            lock(it, &anywhere(), ENTIRE | LockFlags::IgnoreSync | LockFlags::AcquireAperture, &[])
+        |testbed| {
+            lock(testbed, &anywhere(), ENTIRE | LockFlags::IgnoreSync | LockFlags::AcquireAperture, &[])
         },
     ),
     bad(
         "lock-alternate-va-without-aperture",
         "locks with UseAlternateVA without AcquireAperture",
         &[RuleId::ALLOC_LOCK_003],
-        |it| lock(it, &anywhere(), ENTIRE | LockFlags::UseAlternateVA, &[]),
+        |testbed| lock(testbed, &anywhere(), ENTIRE | LockFlags::UseAlternateVA, &[]),
     ),
     bad("lock-offered", "locks an offered allocation", &[RuleId::ALLOC_LOCK_004], lock_offered),
     bad(
@@ -55,23 +55,23 @@ pub(crate) const ALL: &[Scenario] = &[
         "lock-aperture-only-allocation",
         "locks with AcquireAperture an allocation that is placed in apertures only",
         &[RuleId::ALLOC_LOCK_009],
-        |it| lock(it, &only_in(&[APERTURE]), ENTIRE | LockFlags::AcquireAperture, &[]),
+        |testbed| lock(testbed, &only_in(&[APERTURE]), ENTIRE | LockFlags::AcquireAperture, &[]),
     ),
     bad(
         "lock-ignore-sync-without-aperture",
         "locks with IgnoreSync an allocation that fits no aperture while the GPU may write to it",
         &[RuleId::ALLOC_LOCK_010],
-        |it| {
+        |testbed| {
             let mut wants = only_in(&[LOCAL]);
             wants.flags.cpu_visible = false;
-            lock(it, &wants, ENTIRE | LockFlags::IgnoreSync, &[])
+            lock(testbed, &wants, ENTIRE | LockFlags::IgnoreSync, &[])
         },
     ),
     bad(
         "lock-entire-and-pages",
         "locks with LockEntire and a page list",
         &[RuleId::ALLOC_LOCK_016],
-        |it| lock(it, &anywhere(), ENTIRE, &[0]),
+        |testbed| lock(testbed, &anywhere(), ENTIRE, &[0]),
     ),
     bad(
         "lock-unlock-twice",
@@ -83,8 +83,8 @@ pub(crate) const ALL: &[Scenario] = &[
         "lock-v2-reserved-flags",
         "sets reserved flags in D3DKMTLock2",
         &[RuleId::ALLOC_LOCK_018],
-        |it| {
-            bad_call(it, "D3DKMTLock2", |test_client, at, one| {
+        |testbed| {
+            bad_call(testbed, "D3DKMTLock2", |test_client, at, one| {
                 test_client.client.lock2(at, test_client.device, one, 1).map(|_| ())
             })
         },
@@ -93,8 +93,8 @@ pub(crate) const ALL: &[Scenario] = &[
         "residency-priority-resource-and-list",
         "sets a priority of a resource and of an allocation list in one call",
         &[RuleId::ALLOC_PRIO_001],
-        |it| {
-            bad_call(it, "D3DKMTSetAllocationPriority", |test_client, at, one| {
+        |testbed| {
+            bad_call(testbed, "D3DKMTSetAllocationPriority", |test_client, at, one| {
                 let names = AllocationSelection {
                     device: test_client.device,
                     resources: &[one],
@@ -108,8 +108,8 @@ pub(crate) const ALL: &[Scenario] = &[
         "residency-query-resource-and-list",
         "queries the residency of a resource and of an allocation list in one call",
         &[RuleId::ALLOC_PRIO_004],
-        |it| {
-            bad_call(it, "D3DKMTQueryAllocationResidency", |test_client, at, one| {
+        |testbed| {
+            bad_call(testbed, "D3DKMTQueryAllocationResidency", |test_client, at, one| {
                 let names = AllocationSelection {
                     device: test_client.device,
                     resources: &[one],
@@ -129,8 +129,8 @@ pub(crate) const ALL: &[Scenario] = &[
         "residency-conflicting-flags",
         "sets MustSucceed without CantTrimFurther",
         &[RuleId::RESID_MAKE_006],
-        |it| {
-            bad_call(it, "D3DKMTMakeResident", |test_client, at, one| {
+        |testbed| {
+            bad_call(testbed, "D3DKMTMakeResident", |test_client, at, one| {
                 let queue =
                     test_client.client.create_paging_queue(at, test_client.device, 0)?.queue;
                 let flags = MakeFlags::MustSucceed;
@@ -142,13 +142,13 @@ pub(crate) const ALL: &[Scenario] = &[
         "residency-use-never-resident",
         "submits work that uses an allocation that was never made resident",
         &[RuleId::RESID_MAKE_005],
-        |it| use_not_resident(it, false),
+        |testbed| use_not_resident(testbed, false),
     ),
     bad(
         "residency-use-evicted",
         "submits work that uses an evicted allocation",
         &[RuleId::RESID_EVICT_002],
-        |it| use_not_resident(it, true),
+        |testbed| use_not_resident(testbed, true),
     ),
     bad(
         "residency-evict-twice",
@@ -166,8 +166,8 @@ pub(crate) const ALL: &[Scenario] = &[
         "residency-offer-nothing",
         "offers without a resource or allocation list",
         &[RuleId::RESID_OFFER_001],
-        |it| {
-            bad_call(it, "D3DKMTOfferAllocations", |test_client, at, _| {
+        |testbed| {
+            bad_call(testbed, "D3DKMTOfferAllocations", |test_client, at, _| {
                 test_client.client.offer(at, AllocationSelection::of(test_client.device, &[]), 1)
             })
         },
@@ -176,8 +176,8 @@ pub(crate) const ALL: &[Scenario] = &[
         "residency-offer-without-priority",
         "offers without a priority",
         &[RuleId::RESID_OFFER_002],
-        |it| {
-            bad_call(it, "D3DKMTOfferAllocations", |test_client, at, one| {
+        |testbed| {
+            bad_call(testbed, "D3DKMTOfferAllocations", |test_client, at, one| {
                 test_client.client.offer(at, AllocationSelection::of(test_client.device, &[one]), 0)
             })
         },
@@ -186,8 +186,8 @@ pub(crate) const ALL: &[Scenario] = &[
         "residency-reclaim-not-offered",
         "reclaims an allocation that is not offered",
         &[RuleId::RESID_OFFER_008],
-        |it| {
-            bad_call(it, "D3DKMTReclaimAllocations", |test_client, at, one| {
+        |testbed| {
+            bad_call(testbed, "D3DKMTReclaimAllocations", |test_client, at, one| {
                 test_client
                     .client
                     .reclaim(at, AllocationSelection::of(test_client.device, &[one]))

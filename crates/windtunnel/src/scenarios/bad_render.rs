@@ -30,20 +30,20 @@ pub(crate) const ALL: &[Scenario] = &[
         "render-command-length-too-long",
         "renders more commands than the command buffer holds",
         &[RuleId::SUBMIT_RENDER_003],
-        |it| bad_packet(it, |packet, _| packet.length = Some(1 << 20)),
+        |testbed| bad_packet(testbed, |packet, _| packet.length = Some(1 << 20)),
     ),
     listed(
         "render-command-length-too-short",
         "renders a packet that ends before its commands begin",
         &[RuleId::SUBMIT_RENDER_003],
-        |it| bad_packet(it, |packet, _| (packet.offset, packet.length) = (64, Some(8))),
+        |testbed| bad_packet(testbed, |packet, _| (packet.offset, packet.length) = (64, Some(8))),
     ),
     listed(
         "render-allocation-list-too-long",
         "lists more allocations than the allocation list holds",
         &[RuleId::SUBMIT_RENDER_003],
-        |it| {
-            bad_packet(it, |packet, context| {
+        |testbed| {
+            bad_packet(testbed, |packet, context| {
                 let one = packet.list[0];
                 packet.list = vec![one; context.list.1 as usize + 1];
             })
@@ -53,7 +53,7 @@ pub(crate) const ALL: &[Scenario] = &[
         "render-patch-index-out-of-range",
         "passes a patch location with an allocation index past the list",
         &[RuleId::SUBMIT_RENDER_004],
-        |it| bad_packet(it, |packet, _| packet.patches = vec![(0, 4), (1, 8)]),
+        |testbed| bad_packet(testbed, |packet, _| packet.patches = vec![(0, 4), (1, 8)]),
     ),
     listed(
         "render-list-not-resident",
@@ -95,9 +95,9 @@ pub(crate) const ALL: &[Scenario] = &[
         "lock-superseded-instance",
         "locks an instance that a newer one has replaced",
         &[RuleId::ALLOC_LOCK_004],
-        |it| {
-            older(it, |it, at, first, _| {
-                let (client, device) = (&it.client.client, it.client.device);
+        |testbed| {
+            older(testbed, |testbed, at, first, _| {
+                let (client, device) = (&testbed.client.client, testbed.client.device);
                 let locked = client.lock(at, device, first, LockFlags::LockEntire, &[]);
                 expect_error("D3DKMTLock of what is retired", &locked, STATUS_INVALID_PARAMETER)
             })

@@ -16,30 +16,30 @@ pub(crate) const ALL: &[Scenario] = &[
         "sync-nt-sharing-unshared",
         "sets NtSecuritySharing without Shared",
         &[RuleId::SYNC_CREATE_001],
-        |it| create(it, SyncObject::Fence(0), Flags::NtSecuritySharing),
+        |testbed| create(testbed, SyncObject::Fence(0), Flags::NtSecuritySharing),
     ),
     bad(
         "sync-monitored-fence-global-handle",
         "shares a monitored fence by a global handle",
         &[RuleId::SYNC_CREATE_002],
-        |it| create(it, SyncObject::Monitored(0), Flags::Shared),
+        |testbed| create(testbed, SyncObject::Monitored(0), Flags::Shared),
     ),
     bad(
         "sync-fence-conflicting-flags",
         "sets NoSignal and NoWait for a fence",
         &[RuleId::SYNC_CREATE_003],
-        |it| create(it, SyncObject::Monitored(0), Flags::NoSignal | Flags::NoWait),
+        |testbed| create(testbed, SyncObject::Monitored(0), Flags::NoSignal | Flags::NoWait),
     ),
-    bad("sync-mutex-no-signal", "sets NoSignal for a mutex", &[RuleId::SYNC_CREATE_003], |it| {
-        create(it, SyncObject::Mutex(false), Flags::NoSignal)
+    bad("sync-mutex-no-signal", "sets NoSignal for a mutex", &[RuleId::SYNC_CREATE_003], |testbed| {
+        create(testbed, SyncObject::Mutex(false), Flags::NoSignal)
     }),
     bad(
         "sync-create-v1-fence",
         "creates a fence with D3DKMTCreateSynchronizationObject",
         &[RuleId::SYNC_CREATE_015],
-        |it| {
+        |testbed| {
             call(
-                it,
+                testbed,
                 "D3DKMTCreateSynchronizationObject",
                 STATUS_INVALID_PARAMETER,
                 |test_client, at| {
@@ -53,15 +53,15 @@ pub(crate) const ALL: &[Scenario] = &[
         "sync-create-unknown-type",
         "creates a synchronization object of an unknown type",
         &[RuleId::SYNC_CREATE_016],
-        |it| create(it, SyncObject::Other(9), 0),
+        |testbed| create(testbed, SyncObject::Other(9), 0),
     ),
     bad(
         "sync-notification-without-event",
         "creates a CPU notification without an event",
         &[RuleId::SYNC_CREATE_016],
-        |it| {
+        |testbed| {
             call(
-                it,
+                testbed,
                 "D3DKMTCreateSynchronizationObject2",
                 STATUS_INVALID_HANDLE,
                 |test_client, at| {
@@ -81,9 +81,9 @@ pub(crate) const ALL: &[Scenario] = &[
         "sync-wait-too-many-objects",
         "waits for more objects than a call can have",
         &[RuleId::SYNC_CREATE_011],
-        |it| {
+        |testbed| {
             call(
-                it,
+                testbed,
                 "D3DKMTWaitForSynchronizationObjectFromCpu",
                 STATUS_INVALID_PARAMETER,
                 |test_client, at| {
@@ -116,13 +116,13 @@ pub(crate) const ALL: &[Scenario] = &[
         "sync-cpu-signals-mutex",
         "signals a mutex from the CPU",
         &[RuleId::SYNC_FENCE_001],
-        |it| signal(it, SyncObject::Mutex(true), 1),
+        |testbed| signal(testbed, SyncObject::Mutex(true), 1),
     ),
     bad(
         "sync-fence-rewind",
         "signals a smaller fence value from the CPU without AllowFenceRewind",
         &[RuleId::SYNC_FENCE_002],
-        |it| signal(it, SyncObject::Monitored(2), 1),
+        |testbed| signal(testbed, SyncObject::Monitored(2), 1),
     ),
 ];
 

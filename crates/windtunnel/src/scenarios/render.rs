@@ -119,7 +119,7 @@ impl RenderClient {
         at: &mut Passive,
         requirements: &[PlacementRequirements],
     ) -> Result<Vec<D3DKMT_HANDLE>, ScenarioStopped> {
-        let private = requirements.iter().map(|it| describe_in(SIZE, PAGE, it)).collect();
+        let private = requirements.iter().map(|requirements| describe_in(SIZE, PAGE, requirements)).collect();
         Ok(self
             .client
             .create_with(at, &CreateAllocation::new(self.client.device, private))?
@@ -134,7 +134,7 @@ impl RenderClient {
 
     /// A packet that does commands, with all that they use.
     pub(crate) fn packet(commands: &[Command], list: &[D3DKMT_HANDLE]) -> RenderCommand {
-        let list = list.iter().map(|it| (*it, true)).collect();
+        let list = list.iter().map(|number| (*number, true)).collect();
         RenderCommand { commands: encode(commands), list, ..RenderCommand::default() }
     }
 
@@ -200,7 +200,7 @@ fn render_fill_and_copy(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped
     }
     testbed.run_until_idle();
     // A list that names one thing twice.
-    let some: Vec<Command> = (0..30).map(|it| fill(list[1], it)).collect();
+    let some: Vec<Command> = (0..30).map(|byte| fill(list[1], byte)).collect();
     render_client.render(testbed.at, &some, &[list[1], list[1]])?;
     testbed.run_until_idle();
     // Larger buffers, of which a part is granted; and commands that begin behind something else.
@@ -214,7 +214,7 @@ fn render_fill_and_copy(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped
         render_client.client.client.render(testbed.at, &mut render_client.context, &more);
     expect_ok("D3DKMTRender with larger buffers", rendered)?;
     // More commands than the driver's buffer takes.
-    let many: Vec<Command> = (0..60).map(|it| fill(list[1], it)).collect();
+    let many: Vec<Command> = (0..60).map(|byte| fill(list[1], byte)).collect();
     render_client.render(testbed.at, &many, &[list[1]])?;
     let later = RenderCommand {
         offset: 64,

@@ -37,7 +37,7 @@ pub(crate) const ALL: &[Scenario] = &[
         about: "submits a packet that writes a primary at its GPU virtual address and lists it",
         breaks: &[],
         needs: PRIMARIES_AT_ADDRESSES,
-        body: DisplayBody(|it| draw_mapped(it, true)),
+        body: DisplayBody(|testbed| draw_mapped(testbed, true)),
     },
 ];
 
@@ -67,7 +67,7 @@ pub(crate) const BAD: &[Scenario] = &[
             "submit-without-context",
             "submits a packet to no context",
             &[RuleId::SUBMIT_CMD_002],
-            |it| expect_packet_error(it, |_| (Vec::new(), encode(&[]))),
+            |testbed| expect_packet_error(testbed, |_| (Vec::new(), encode(&[]))),
         )
     },
     Scenario {
@@ -76,7 +76,7 @@ pub(crate) const BAD: &[Scenario] = &[
             "submit-private-data-too-long",
             "submits more private data than the driver requested",
             &[RuleId::SUBMIT_CMD_003],
-            |it| expect_packet_error(it, |context| (vec![context], vec![0; 1 << 20])),
+            |testbed| expect_packet_error(testbed, |context| (vec![context], vec![0; 1 << 20])),
         )
     },
     Scenario {
@@ -85,7 +85,7 @@ pub(crate) const BAD: &[Scenario] = &[
             "submit-unlisted-written-primary",
             "submits a packet that writes a primary without listing it",
             &[RuleId::SUBMIT_CMD_004],
-            |it| draw_mapped(it, false),
+            |testbed| draw_mapped(testbed, false),
         )
     },
 ];

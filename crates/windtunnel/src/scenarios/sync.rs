@@ -76,7 +76,7 @@ pub(crate) fn monitored(
     testbed: &mut Testbed<'_>,
     test_client: &TestClient,
 ) -> Result<D3DKMT_HANDLE, ScenarioStopped> {
-    create_object(testbed, test_client, SyncObject::Monitored(0), 0).map(|it| it.object)
+    create_object(testbed, test_client, SyncObject::Monitored(0), 0).map(|new_sync| new_sync.object)
 }
 
 pub(crate) fn destroy(

@@ -126,7 +126,7 @@ unsafe extern "win64-unwind" fn cancelled_in_flight(clone: *mut KSSTREAM_POINTER
     let pin = unsafe { (*clone).Pin };
     // SAFETY: A pointer has its pin.
     if let Some(own) = unsafe { own(pin) } {
-        own.in_flight.fetch_update(SeqCst, SeqCst, |it| it.checked_sub(1)).ok();
+        own.in_flight.fetch_update(SeqCst, SeqCst, |number| number.checked_sub(1)).ok();
     }
     // SAFETY: The clone is there.
     unsafe { cancelled(clone) };
@@ -184,7 +184,7 @@ unsafe fn fill_at(at: *mut KSSTREAM_POINTER, time: impl FnOnce(&Pin, u64) -> i64
     if header.is_null() {
         return;
     }
-    own.in_flight.fetch_update(SeqCst, SeqCst, |it| it.checked_sub(1)).ok();
+    own.in_flight.fetch_update(SeqCst, SeqCst, |number| number.checked_sub(1)).ok();
     let number = own.pictures.fetch_add(1, SeqCst);
     // SAFETY: A frame has its header.
     let said = unsafe { header.read() };

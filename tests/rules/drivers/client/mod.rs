@@ -100,9 +100,9 @@ fn fly_all(
         verifier.observe(event);
     }
     assert_eq!(verifier.missing().len(), 0, "{:?}", verifier.missing());
-    let weighs = |it: &&Finding| it.severity > Severity::Note;
+    let weighs = |finding: &&Finding| finding.severity > Severity::Note;
     let findings: Vec<Finding> = verifier.findings().iter().filter(weighs).cloned().collect();
-    let started = events.iter().any(|it| it.kind.name() == "adapter.started");
+    let started = events.iter().any(|event| event.kind.name() == "adapter.started");
     assert!(started || !findings.is_empty(), "it did not start, and nothing says why");
     Flown { events, findings, census }
 }
@@ -111,12 +111,12 @@ fn fly_all(
 fn story(client: &Client<'_>, at: &mut Passive) {
     let alone = client.create(at, client.order(&[100, 5000]));
     let made = client.create(at, client.with_resource(&[1, 4096]));
-    let resource = made.as_ref().and_then(|it| it.resource);
+    let resource = made.as_ref().and_then(|response| response.resource);
     client.create(at, CreateAllocationRequest { resource, ..client.order(&[9000]) });
     client.failures(at);
     client.standard(at);
     client.primary(at);
-    client.list(at, made.iter().flat_map(|it| &it.allocations).take(1), false, false);
+    client.list(at, made.iter().flat_map(|response| &response.allocations).take(1), false, false);
     client.end_resource(at, resource);
     client.empty_resource(at);
     client.share(at);
@@ -127,9 +127,9 @@ fn story(client: &Client<'_>, at: &mut Passive) {
     client.escapes(at);
     client.asks(at);
     client.interrupts(at);
-    client.list(at, alone.iter().flat_map(|it| &it.allocations), false, true);
+    client.list(at, alone.iter().flat_map(|response| &response.allocations), false, true);
     let again = client.create(at, client.order(&[1]));
-    client.list(at, again.iter().flat_map(|it| &it.allocations), false, false);
+    client.list(at, again.iter().flat_map(|response| &response.allocations), false, false);
     // This one is left to the end of the device.
     client.create(at, client.with_resource(&[1]));
     client.recovers(at);
@@ -257,7 +257,7 @@ impl Client<'_> {
             ..self.order(&[])
         };
         let made = self.create(at, order);
-        self.end_resource(at, made.and_then(|it| it.resource));
+        self.end_resource(at, made.and_then(|response| response.resource));
     }
 
     /// A primary beside another allocation, with its resource.
@@ -265,7 +265,7 @@ impl Client<'_> {
         let order =
             CreateAllocationRequest { primaries: vec![1], ..self.with_resource(&[4096, 8192]) };
         let made = self.create(at, order);
-        self.end_resource(at, made.and_then(|it| it.resource));
+        self.end_resource(at, made.and_then(|response| response.resource));
     }
 
     /// A resource that a list empties, and that then goes alone.
@@ -301,8 +301,8 @@ impl Client<'_> {
         let Ok((context, _)) = made else { return };
         let wants = [only_in(&[LOCAL]), only_in(&[LOCAL]), only_in(&[LOCAL]), anywhere()];
         let mut wants = wants.to_vec();
-        wants.iter_mut().take(3).for_each(|it| it.flags.cpu_visible = false);
-        let allocations = wants.iter().map(|it| describe_in(SIZE, 4096, it)).collect();
+        wants.iter_mut().take(3).for_each(|requirements| requirements.flags.cpu_visible = false);
+        let allocations = wants.iter().map(|requirements| describe_in(SIZE, 4096, requirements)).collect();
         let Some(made) =
             self.create(at, CreateAllocationRequest { allocations, ..self.order(&[]) })
         else {
@@ -317,19 +317,19 @@ impl Client<'_> {
         let copy =
             |from, to| Command::Copy { from, from_offset: 8, to, to_offset: 4096, length: 32 };
         let render = |at: &mut Passive, commands: &[Command], list: &[Handle], null| {
-            let list = list.iter().map(|it| (*it, true)).collect();
+            let list = list.iter().map(|handle| (*handle, true)).collect();
             let commands = encode(commands);
             let order = RenderRequest { context, commands, list, patches: Vec::new(), null };
             let _ = kernel.render(at, process, &order);
         };
         for (value, at_once) in (1..).zip([[0, 1], [1, 2], [2, 3], [3, 0], [0, 1], [0, 1], [1, 2]])
         {
-            let [one, two] = at_once.map(|it| all[it]);
+            let [one, two] = at_once.map(|index| all[index]);
             let commands = [fill(one, value), fill(two, value), copy(one, two)];
             render(at, &commands, &[one, two], value == 4);
             self.host.run_until_idle(at);
         }
-        let many: Vec<Command> = (0..60).map(|it| fill(all[0], it)).collect();
+        let many: Vec<Command> = (0..60).map(|byte| fill(all[0], byte)).collect();
         render(at, &many, &[all[0]], false);
         render(at, &many, &[all[0]], false);
         self.host.run_until_idle(at);
@@ -373,7 +373,7 @@ impl Client<'_> {
         let mut hidden = only_in(&[LOCAL]);
         hidden.flags.cpu_visible = false;
         let wants = [hidden, hidden, hidden, hidden, only_in(&[APERTURE]), anywhere()];
-        let allocations = wants.iter().map(|it| describe_in(SIZE, 4096, it)).collect();
+        let allocations = wants.iter().map(|requirements| describe_in(SIZE, 4096, requirements)).collect();
         let Some(made) =
             self.create(at, CreateAllocationRequest { allocations, ..self.order(&[]) })
         else {
@@ -452,7 +452,7 @@ impl Client<'_> {
 
     /// An order for allocations alone.
     pub(crate) fn order(&self, sizes: &[u64]) -> CreateAllocationRequest {
-        let allocations = sizes.iter().map(|it| describe(*it)).collect();
+        let allocations = sizes.iter().map(|value| describe(*value)).collect();
         CreateAllocationRequest {
             device: self.device,
             allocations,

@@ -166,7 +166,7 @@ unsafe extern "win64-unwind" fn destroy_context(
 }
 
 fn words(commands: &[Command]) -> String {
-    let word = |it: &Command| match *it {
+    let word = |command: &Command| match *command {
         Command::Fill { target, offset, length, value } => {
             format!("fill {}+{offset} {length} {value:x}", target.0)
         }
@@ -186,15 +186,15 @@ unsafe extern "win64-unwind" fn render(handle: HANDLE, args: *mut D3DDDICB_RENDE
     let what = {
         let buffers = fake.buffers.lock().unwrap();
         let bytes = |place: usize| -> Vec<u8> {
-            buffers[from + place].iter().flat_map(|it| it.to_ne_bytes()).collect()
+            buffers[from + place].iter().flat_map(|value| value.to_ne_bytes()).collect()
         };
         let uses = bytes(1);
         let (uses, _) = uses[..args.NumAllocations as usize * 8].as_chunks::<8>();
-        let uses: Vec<u8> = uses.iter().map(|it| it[0]).collect();
+        let uses: Vec<u8> = uses.iter().map(|bytes| bytes[0]).collect();
         let named = |name: Handle| Ok(Handle(u32::from(uses[list_index(name).unwrap()])));
         let commands = decode(&bytes(0)[..count]).and_then(|it| {
-            let it: Result<Vec<_>, _> = it.into_iter().map(|it| it.resolve(named)).collect();
-            it.map(|it| words(&it))
+            let it: Result<Vec<_>, _> = it.into_iter().map(|command| command.resolve(named)).collect();
+            it.map(|commands| words(&commands))
         });
         format!("{} uses {uses:?}", commands.unwrap_or_else(|_| "nothing sensible".to_owned()))
     };
@@ -211,7 +211,7 @@ unsafe extern "win64-unwind" fn submit(
 ) -> HRESULT {
     let (fake, args) = (fake(handle), asked(args));
     let bytes = list(args.pPrivateDriverData.cast::<u8>(), args.PrivateDriverDataSize);
-    let commands = decode(bytes).map_or_else(|_| "nothing sensible".to_owned(), |it| words(&it));
+    let commands = decode(bytes).map_or_else(|_| "nothing sensible".to_owned(), |commands| words(&commands));
     let written = &args.WrittenPrimaries[..args.NumPrimaries as usize];
     let written = if written.is_empty() { String::new() } else { format!(" shows {written:?}") };
     fake.called("submit", format!("{commands}{written}"))
@@ -219,7 +219,7 @@ unsafe extern "win64-unwind" fn submit(
 
 fn memory(fake: &Fake, allocation: u32) -> *mut core::ffi::c_void {
     let mut memory = fake.memory.lock().unwrap();
-    memory.get_mut(&allocation).map_or(ptr::null_mut(), |it| it.as_mut_ptr().cast())
+    memory.get_mut(&allocation).map_or(ptr::null_mut(), |bytes| bytes.as_mut_ptr().cast())
 }
 
 unsafe extern "win64-unwind" fn lock(handle: HANDLE, args: *mut D3DDDICB_LOCK) -> HRESULT {

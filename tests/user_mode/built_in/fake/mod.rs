@@ -70,7 +70,7 @@ impl Fake {
         let what = what.as_ref();
         self.note(if what.is_empty() { name.to_owned() } else { format!("{name} {what}") });
         let refused = *self.refused.lock().unwrap();
-        refused.filter(|it| it.0 == name).map_or(S_OK, |it| it.1)
+        refused.filter(|pair| pair.0 == name).map_or(S_OK, |pair| pair.1)
     }
 
     fn name(&self) -> u32 {
@@ -92,7 +92,7 @@ impl Flown {
     /// Opens a driver on hardware with these flags, and makes a device.
     pub(crate) fn open(flaw: Flaw, flags: u8) -> Result<Self, HRESULT> {
         let fake = Box::new(Fake { flags, ..Fake::default() });
-        Self::open_on(fake, flaw).map_err(|it| it.1)
+        Self::open_on(fake, flaw).map_err(|pair| pair.1)
     }
 
     /// Tries the same while a callback is refused: what is answered, and what was called.
@@ -171,9 +171,9 @@ impl Flown {
 
     /// Makes a resource of squares with these sides.
     pub(crate) fn create(&mut self, sides: &[u32], flags: u32) -> Result<HANDLE, HRESULT> {
-        let surface = |it: &u32| D3DDDI_SURFACEINFO {
-            Width: *it,
-            Height: *it,
+        let surface = |number: &u32| D3DDDI_SURFACEINFO {
+            Width: *number,
+            Height: *number,
             Depth: 1,
             ..D3DDDI_SURFACEINFO::ZERO
         };

@@ -40,11 +40,11 @@ impl Artist {
     pub(super) fn copy(&mut self, at: &mut Passive) -> Tried<()> {
         let (Some(from), Some(to)) = (self.any(), self.any()) else { return Ok(()) };
         // The CPU copies to and from the application's memory, and locks what only its maker may.
-        let kinds = [from, to].map(|it| self.things[it.0].kind);
+        let kinds = [from, to].map(|pair| self.things[pair.0].kind);
         if kinds.contains(&Kind::System) && kinds.contains(&Kind::Opened) {
             return Ok(());
         }
-        let [one, two] = [from, to].map(|it| self.picture(it).surface);
+        let [one, two] = [from, to].map(|pair| self.picture(pair).surface);
         let width = self.side(one.width.min(two.width).into());
         let height = self.side(one.height.min(two.height).into());
         let (from_area, to_area) = (self.part(width, height, one), self.part(width, height, two));
@@ -63,7 +63,7 @@ impl Artist {
         good("Blt", copied)?;
         let source = self.picture(from);
         let lines: Vec<Vec<Option<u8>>> =
-            source.lines(from_area).into_iter().map(|it| source.bytes[it].to_vec()).collect();
+            source.lines(from_area).into_iter().map(|range| source.bytes[range].to_vec()).collect();
         source.use_lines(from_area);
         source.note("copy from", from_area);
         let target = self.picture(to);
@@ -121,7 +121,7 @@ impl Artist {
         self.look_at(at, new)?;
         // All that was asked for before is done, too: packets of a device are in order.
         self.picture(place).idle();
-        let copy = self.things.pop().map(|it| it.resource);
-        copy.map_or(Ok(()), |it| good("DestroyResource", self.app.device.destroy_resource(at, it)))
+        let copy = self.things.pop().map(|thing| thing.resource);
+        copy.map_or(Ok(()), |resource| good("DestroyResource", self.app.device.destroy_resource(at, resource)))
     }
 }

@@ -38,7 +38,7 @@ impl Artist {
         let found = if gpu_wait { mapped.read() } else { Vec::new() };
         let (line, bytes) = (self.picture(place).line(), self.picture(place).bytes.len());
         // Who says that nothing is overwritten keeps to lines that no packet may use.
-        let lines = self.picture(place).used.iter().take_while(|it| !**it).count();
+        let lines = self.picture(place).used.iter().take_while(|flag| !**flag).count();
         let length = match order {
             LockRequest { no_overwrite: true, .. } => lines * line,
             LockRequest { discard: true, .. } => bytes,
@@ -90,7 +90,7 @@ impl Artist {
 
     /// Locks a surface and keeps it so, or ends such locks; a few are dropped as they are.
     pub(super) fn lock_or_unlock(&mut self, at: &mut Passive) -> Tried<()> {
-        let locked = |it: &Thing| it.pictures.iter().position(|it| it.locks > 0);
+        let locked = |thing: &Thing| thing.pictures.iter().position(|picture| picture.locks > 0);
         let found = self.things.iter().enumerate().find_map(|(nr, it)| Some((nr, locked(it)?)));
         if let Some(place) = found {
             let at_place = self.place(place);

@@ -16,20 +16,20 @@ impl Artist {
         for it in &self.things {
             self.withdraw(it);
         }
-        let opening = |it: &Arc<Gift>| it.state.load(SeqCst) == CLAIMED;
-        !self.things.iter().filter_map(|it| it.gift.as_ref()).any(opening)
+        let opening = |gift: &Arc<Gift>| gift.state.load(SeqCst) == CLAIMED;
+        !self.things.iter().filter_map(|thing| thing.gift.as_ref()).any(opening)
     }
 
     /// Takes back what nobody has claimed.
     pub(super) fn withdraw(&self, it: &Thing) {
         let Some(gift) = &it.gift else { return };
         gift.moves(OFFERED, WITHDRAWN);
-        held(&self.table.offered[self.me]).retain(|it| it.state.load(SeqCst) == OFFERED);
+        held(&self.table.offered[self.me]).retain(|gift| gift.state.load(SeqCst) == OFFERED);
     }
 
     /// Offers a shared resource to the other.
     pub(super) fn give(&mut self, at: &mut Passive) -> Tried<()> {
-        let shared = |it: &Thing| it.kind == Kind::Shared && it.gift.as_ref().is_none_or(returned);
+        let shared = |thing: &Thing| thing.kind == Kind::Shared && thing.gift.as_ref().is_none_or(returned);
         let Some(which) = self.things.iter().position(shared) else { return Ok(()) };
         // It has come back, with what the other drew.
         if let Some(gift) = self.things[which].gift.take() {
@@ -45,10 +45,10 @@ impl Artist {
         }
         let it = &mut self.things[which];
         let global = good("a shared handle", self.app.device.share(it.resource))?;
-        let bytes = it.pictures.iter().map(|it| it.bytes.clone()).collect();
+        let bytes = it.pictures.iter().map(|picture| picture.bytes.clone()).collect();
         let gift = Arc::new(Gift {
             global,
-            surfaces: it.pictures.iter().map(|it| it.surface).collect(),
+            surfaces: it.pictures.iter().map(|picture| picture.surface).collect(),
             bytes: Mutex::new(bytes),
             state: AtomicUsize::new(OFFERED),
         });
@@ -60,7 +60,7 @@ impl Artist {
     /// Opens what the other offers.
     pub(super) fn receive(&mut self, at: &mut Passive) -> Tried<usize> {
         let offered = held(&self.table.offered[1 - self.me]).pop();
-        let Some(gift) = offered.filter(|it| it.moves(OFFERED, CLAIMED)) else { return Ok(0) };
+        let Some(gift) = offered.filter(|gift| gift.moves(OFFERED, CLAIMED)) else { return Ok(0) };
         let opened = self.app.device.open_resource(at, gift.global);
         gift.moves(CLAIMED, OPENED);
         let resource = good("OpenResource", opened)?;
@@ -80,7 +80,7 @@ impl Artist {
             self.fill_area(at, (new, 0), Rect::whole(gift.surfaces[0]))?;
             self.look_at(at, new)?;
             let Some(it) = self.things.pop() else { return Ok(1) };
-            *held(&gift.bytes) = it.pictures.into_iter().map(|it| it.bytes).collect();
+            *held(&gift.bytes) = it.pictures.into_iter().map(|picture| picture.bytes).collect();
             gift.moves(OPENED, RETURNED);
             good("DestroyResource", self.app.device.destroy_resource(at, it.resource))?;
         }
@@ -89,7 +89,7 @@ impl Artist {
 
     /// Drops an opened resource that is in use.
     pub(super) fn give_back(&mut self, at: &mut Passive) -> Tried<()> {
-        let opened = self.things.iter().position(|it| it.kind == Kind::Opened);
+        let opened = self.things.iter().position(|thing| thing.kind == Kind::Opened);
         let Some(which) = opened else { return Ok(()) };
         let surface = self.things[which].pictures[0].surface;
         self.fill_area(at, (which, 0), Rect::whole(surface))?;

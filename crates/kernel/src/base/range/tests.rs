@@ -69,10 +69,10 @@ fn live(seed: u64, granule: u64) {
             ranges.free(spots.swap_remove(at));
         }
         assert_eq!(ranges.validate(), Ok(()));
-        let free: Vec<_> = ranges.pieces().filter(|it| it.placed.is_none()).collect();
-        assert!(free.iter().map(|it| (it.start, it.size)).eq(naive.free()));
-        assert_eq!(ranges.free_bytes(), naive.free().iter().map(|it| it.1).sum());
-        assert_eq!(ranges.largest(), naive.free().iter().map(|it| it.1).max().unwrap_or(0));
+        let free: Vec<_> = ranges.pieces().filter(|range_piece| range_piece.placed.is_none()).collect();
+        assert!(free.iter().map(|range_piece| (range_piece.start, range_piece.size)).eq(naive.free()));
+        assert_eq!(ranges.free_bytes(), naive.free().iter().map(|pair| pair.1).sum());
+        assert_eq!(ranges.largest(), naive.free().iter().map(|pair| pair.1).max().unwrap_or(0));
     }
     for range in spots {
         ranges.free(range);
@@ -144,7 +144,7 @@ fn pieces_name_their_spots_in_order() {
     let (first, last) = (a.number(), c.number());
     ranges.free(b);
     let pieces: Vec<_> =
-        ranges.pieces().map(|it| (it.start / PAGE, it.size / PAGE, it.placed)).collect();
+        ranges.pieces().map(|range_piece| (range_piece.start / PAGE, range_piece.size / PAGE, range_piece.placed)).collect();
     assert_eq!(pieces, [(0, 2, Some(first)), (2, 2, None), (4, 2, Some(last)), (6, 2, None)]);
     ranges.free(a);
     ranges.free(c);

@@ -200,10 +200,10 @@ impl Kernel {
             self.grow_root(at, &guard.driver, space, span.end)?;
         };
         let state = &mut *state;
-        let before = state.spaces.get(space).map(|it| it.addresses.parts(&span));
+        let before = state.spaces.get(space).map(|address_space| address_space.addresses.parts(&span));
         let it = &mut state.spaces[space];
         it.addresses.set_backing(&span, backing);
-        it.freed.retain(|it| it.span.end <= span.start || span.end <= it.span.start);
+        it.freed.retain(|freed_range| freed_range.span.end <= span.start || span.end <= freed_range.span.start);
         let mut plan = PagingPlan::default();
         if let Err(why) = self.plan_span(state, space, &span, &mut plan) {
             state.undo_mapping(space, &span, before.unwrap_or_default());
@@ -253,7 +253,7 @@ impl Kernel {
             .ok_or(KernelError::AddressesNotInUse { start: base, bytes })?;
         let it = state.spaces.get(space).ok_or(KernelError::NoAddressSpace)?;
         if !matches!(it.addresses.state_of(&span), RangeState::Used { .. }) {
-            let meets = |it: &FreedRange| it.span.start < span.end && span.start < it.span.end;
+            let meets = |freed_range: &FreedRange| freed_range.span.start < span.end && span.start < freed_range.span.end;
             let why = if it.freed.iter().any(meets) {
                 KernelError::AddressesFreed { start: base, bytes }
             } else {
@@ -279,10 +279,10 @@ impl Kernel {
             .addresses
             .parts(span)
             .into_iter()
-            .filter(|it| it.1.backing.has_entries())
-            .map(|it| it.0)
+            .filter(|pair| pair.1.backing.has_entries())
+            .map(|pair| pair.0)
             .collect();
-        let of = ends.map(|it| it.extent);
+        let of = ends.map(|destroyed_extent| destroyed_extent.extent);
         // What its driver has reserved stays so, whoever frees what was mapped there.
         let stays = ends.is_some() || it.addresses.is_driver_reserved(span);
         let not_offered =
@@ -295,7 +295,7 @@ impl Kernel {
         let during = state.working_contexts(space);
         if let Some(it) = state.spaces.get_mut(space) {
             it.freed.push_back(FreedRange { span: span.clone(), during });
-            it.pending_ranges.retain(|it| it.span.end <= span.start || span.end <= it.span.start);
+            it.pending_ranges.retain(|pending_range| pending_range.span.end <= span.start || span.end <= pending_range.span.start);
             if it.freed.len() > MAX_FREED {
                 it.freed.pop_front();
             }
@@ -314,7 +314,7 @@ impl Kernel {
         for part in &had {
             let steps = state.entry_steps(space, part, None);
             // What ends waits until nothing leads to it any more.
-            plan.page_in.extend(steps.into_iter().map(|it| it.on_behalf_of(of)));
+            plan.page_in.extend(steps.into_iter().map(|paging_step| paging_step.on_behalf_of(of)));
         }
         let zombie = if had.is_empty() {
             Vec::new()
@@ -389,7 +389,7 @@ impl Kernel {
         span: &Span<u64>,
         plan: &mut PagingPlan,
     ) -> Result<(), KernelError> {
-        let parts = state.spaces.get(space).map(|it| it.addresses.parts(span)).unwrap_or_default();
+        let parts = state.spaces.get(space).map(|address_space| address_space.addresses.parts(span)).unwrap_or_default();
         for (part, range) in &parts {
             if range.backing.has_entries() {
                 self.create_tables(state, space, part, plan)
@@ -417,7 +417,7 @@ impl Kernel {
             Backing::Mapped { view, offset, .. } => (Some(view), offset),
             Backing::Reserved | Backing::Driver | Backing::NoAccess | Backing::Zero => (None, 0),
         };
-        let of = view.and_then(|it| state.views.get(it)).map(|it| it.allocation.subject());
+        let of = view.and_then(|view| state.views.get(view)).map(|view| view.allocation.subject());
         self.log.emit(
             subject(space),
             EventKind::RangeMapped {
@@ -486,16 +486,16 @@ impl KernelState {
         };
         let views = self.views_of(process, device, &[view])?;
         let number = invariant(views.first().copied(), "one handle names one view");
-        let extent = self.extent_of(number).and_then(|it| self.extents.get(it));
+        let extent = self.extent_of(number).and_then(|extent| self.extents.get(extent));
         let extent = extent.ok_or(KernelError::NoVideoMemory)?;
         if offset.checked_add(bytes).is_none_or(|end| end > extent.bytes) {
             let view = number.subject();
             return Err(KernelError::OutsideAllocation { view, offset, bytes, size: extent.bytes });
         }
-        let memory = self.memory(extent.adapter).map(|it| it.1);
-        let large = extent.requirements.segments.iter().any(|it| {
-            let segment = memory.and_then(|memory| memory.segment_numbered(it));
-            segment.is_some_and(|it| it.info.flags.large_pages)
+        let memory = self.memory(extent.adapter).map(|pair| pair.1);
+        let large = extent.requirements.segments.iter().any(|number| {
+            let segment = memory.and_then(|memory| memory.segment_numbered(number));
+            segment.is_some_and(|segment| segment.info.flags.large_pages)
         });
         let alignment = if large { LARGE } else { PAGE };
         Ok((Backing::Mapped { view: number, offset, access }, alignment))
@@ -514,7 +514,7 @@ impl KernelState {
         let spaces = spaces.map(IdList::as_slice).unwrap_or_default().iter();
         let spans = spaces.filter_map(|number| Some((*number, self.spaces.get(*number)?)));
         spans
-            .flat_map(|(number, it)| it.addresses.of_view(view).map(move |it| (number, it)))
+            .flat_map(|(number, it)| it.addresses.of_view(view).map(move |range| (number, range)))
             .collect()
     }
 
@@ -526,9 +526,9 @@ impl KernelState {
         (queue, when): (Id<PagingQueue>, Residency),
         reserved: bool,
     ) {
-        let done = self.paging_queues.get(queue).map_or(0, |it| it.last_signalled);
+        let done = self.paging_queues.get(queue).map_or(0, |paging_queue| paging_queue.last_signalled);
         let it = &mut self.spaces[space];
-        it.pending_ranges.retain(|it| it.queue != queue || it.value > done);
+        it.pending_ranges.retain(|pending_range| pending_range.queue != queue || pending_range.value > done);
         if let Residency::Pending(value) = when {
             it.pending_ranges.push(PendingRange { span: span.clone(), queue, value, reserved });
         }

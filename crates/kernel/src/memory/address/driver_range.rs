@@ -94,7 +94,7 @@ impl KernelState {
             ));
         };
         let it = &self.spaces[number];
-        let whose = it.process.map_or("the system".to_owned(), |it| it.subject().to_string());
+        let whose = it.process.map_or("the system".to_owned(), |process| process.subject().to_string());
         if it.adapter != adapter {
             return Err(format!("addresses of {whose} on another adapter are reserved"));
         }
@@ -125,7 +125,7 @@ impl KernelState {
         } else {
             None
         }
-        .map(|it| format!("{it}: so much one leaf page table translates"))
+        .map(|text| format!("{text}: so much one leaf page table translates"))
     }
 
     /// From where on a driver is given addresses of a space.
@@ -136,7 +136,7 @@ impl KernelState {
         let Some(mmu) = memory.mmu.as_ref() else { return 0 };
         let below = mmu.geometry.top().saturating_sub(1);
         let second = mmu.geometry.span(below, 1).start;
-        if self.spaces.get(space).is_none_or(|it| it.process.is_some()) {
+        if self.spaces.get(space).is_none_or(|address_space| address_space.process.is_some()) {
             return second;
         }
         let ends = mmu.linear.iter().zip(&memory.segments);

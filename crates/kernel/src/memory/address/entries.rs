@@ -15,22 +15,22 @@ use std::ops::Range as Span;
 impl KernelState {
     /// Where an extent is mapped: spaces, and spans of their addresses.
     pub(crate) fn mapped_spans(&self, extent: Id<Extent>) -> Vec<(Id<AddressSpace>, Span<u64>)> {
-        let Some(adapter) = self.extents.get(extent).map(|it| it.adapter) else {
+        let Some(adapter) = self.extents.get(extent).map(|extent| extent.adapter) else {
             return Vec::new();
         };
         if self.mmu(adapter).is_none() {
             return Vec::new();
         }
         // Only views of an allocation are mapped: no table, and nothing of a context.
-        let owner = self.extents.get(extent).map(|it| it.owner);
+        let owner = self.extents.get(extent).map(|extent| extent.owner);
         let of = owner.and_then(|owner| match owner {
             Owner::Allocation(allocation) => self.allocations.get(allocation),
             _ => None,
         });
-        let views = of.into_iter().flat_map(|it| it.views.iter().copied());
+        let views = of.into_iter().flat_map(|allocation| allocation.views.iter().copied());
         let mut spans: Vec<(Id<AddressSpace>, Span<u64>)> =
             views.flat_map(|view| self.spans_of(adapter, view)).collect();
-        spans.sort_unstable_by_key(|it| (it.0, it.1.start));
+        spans.sort_unstable_by_key(|pair| (pair.0, pair.1.start));
         spans
     }
 
@@ -106,7 +106,7 @@ impl KernelState {
             Backing::Zero => write.entries = vec![memory.zero_entry(mmu)],
             Backing::Mapped { view, offset, access } => {
                 let number = self.extent_of(view);
-                let Some(extent) = number.and_then(|it| self.extents.get(it)) else { return };
+                let Some(extent) = number.and_then(|extent| self.extents.get(extent)) else { return };
                 (write.of, write.offset, write.protection) = (number, offset, access.driver);
                 if leaving == number {
                     write.evicts = true;
@@ -126,7 +126,7 @@ impl Memory {
     /// WINDOWS: a GPU that knows no such entries gets a page of the system's for it (our
     /// reading: what stands in for them is not documented).
     fn zero_entry(&self, mmu: &MmuFeatures) -> PageTableEntry {
-        let page = self.dummy.map_or(0, |it| it.start / PAGE);
+        let page = self.dummy.map_or(0, |run| run.start / PAGE);
         if mmu.zero {
             PageTableEntry { valid: true, zero: true, ..PageTableEntry::default() }
         } else {
@@ -166,9 +166,9 @@ impl Memory {
             return Some(pages.addresses().map(entry).collect());
         }
         let first = (range.start() + offset) / PAGE;
-        let entry = |it: u32| PageTableEntry {
+        let entry = |number: u32| PageTableEntry {
             segment: segment_number(*segment),
-            page: first + u64::from(it),
+            page: first + u64::from(number),
             ..one
         };
         Some((0..count).map(entry).collect())

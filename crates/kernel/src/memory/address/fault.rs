@@ -70,7 +70,7 @@ impl Kernel {
             self.log.emit(context.subject(), EventKind::AddressFaulted { space, address, why });
         }
         let message = |cause: AddressFaultCause| {
-            let it = fault.filter(|it| it.cause == cause)?;
+            let it = fault.filter(|address_fault| address_fault.cause == cause)?;
             Some(format!("a packet of {context} touched address {:#x}, {}", it.address, it.why))
         };
         let place = "D3DKMTSubmitCommand";
@@ -117,18 +117,18 @@ impl KernelState {
     ) -> (AddressFaultCause, String, Option<usize>) {
         let unmapped = |why: &str| (AddressFaultCause::Unmapped, why.to_owned(), None);
         let Some(space) = self.spaces.get(number) else { return unmapped("of no process") };
-        let late = |it: &&PendingRange| {
-            let done = self.paging_queues.get(it.queue).map_or(u64::MAX, |it| it.last_signalled);
-            it.span.contains(&address) && done < it.value
+        let late = |pending_range: &&PendingRange| {
+            let done = self.paging_queues.get(pending_range.queue).map_or(u64::MAX, |paging_queue| paging_queue.last_signalled);
+            pending_range.span.contains(&address) && done < pending_range.value
         };
         let pending_ranges = space.pending_ranges.iter().rev().find(late);
         let Some((span, range)) = space.addresses.at(address) else {
-            let freed = space.freed.iter().rev().find(|it| it.span.contains(&address));
+            let freed = space.freed.iter().rev().find(|freed_range| freed_range.span.contains(&address));
             let Some(freed) = freed else {
                 return unmapped("at which nothing was ever mapped");
             };
             let (start, end) = (freed.span.start, freed.span.end);
-            let was = |it: &(Id<Context>, u64)| it.0 == context && packet <= it.1;
+            let was = |pair: &(Id<Context>, u64)| pair.0 == context && packet <= pair.1;
             return if freed.during.iter().any(was) {
                 let why = format!("of {start:#x} to {end:#x}, which was freed while it was queued");
                 (AddressFaultCause::Freed, why, None)
@@ -160,14 +160,14 @@ impl KernelState {
                 (AddressFaultCause::Unmapped, why, None)
             }
             Backing::Mapped { view, access, .. } => {
-                let extent = self.extent_of(view).and_then(|it| self.extents.get(it));
-                let of = extent.map_or(view.subject(), |it| it.owner.subject());
-                let there = extent.is_some_and(|it| it.segment().is_some() && it.pending == 0);
+                let extent = self.extent_of(view).and_then(|extent| self.extents.get(extent));
+                let of = extent.map_or(view.subject(), |extent| extent.owner.subject());
+                let there = extent.is_some_and(|extent| extent.segment().is_some() && extent.pending == 0);
                 let what = format!("of {start:#x} to {end:#x}, where {of} is mapped");
                 if there && !access.write {
                     (AddressFaultCause::NotResident, format!("{what} to be read only"), None)
                 } else {
-                    let driver_handle = extent.filter(|_| !there).map(|it| it.driver_handle);
+                    let driver_handle = extent.filter(|_| !there).map(|extent| extent.driver_handle);
                     (
                         AddressFaultCause::NotResident,
                         format!("{what}, which is not resident"),
@@ -182,13 +182,13 @@ impl KernelState {
     pub(crate) fn working_contexts(&self, space: Id<AddressSpace>) -> Vec<(Id<Context>, u64)> {
         let Some(it) = self.spaces.get(space) else { return Vec::new() };
         let works = |number: Id<Context>| {
-            let it = self.contexts.get(number).filter(|it| it.queue.queued > it.queue.done)?;
+            let it = self.contexts.get(number).filter(|context| context.queue.queued > context.queue.done)?;
             Some((number, it.queue.queued))
         };
         let all = it.process.into_iter().flat_map(|process| self.devices_on(process, it.adapter));
         let mut all: Vec<(Id<Context>, u64)> = all
             .filter_map(|device| self.devices.get(device))
-            .flat_map(|it| it.contexts.iter().copied().filter_map(works))
+            .flat_map(|device| device.contexts.iter().copied().filter_map(works))
             .collect();
         all.sort_unstable();
         all

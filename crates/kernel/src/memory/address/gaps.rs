@@ -35,11 +35,11 @@ impl AddressGaps {
             (at.checked_add(size)? <= end).then_some(at)
         };
         // The one that the first address lies in may begin before it.
-        let around = self.ends.range(..from).next_back().and_then(|it| fits(*it.0, *it.1));
+        let around = self.ends.range(..from).next_back().and_then(|pair| fits(*pair.0, *pair.1));
         let waits = |starts: &BTreeSet<u64>| {
             starts.range(from..).find_map(|start| fits(*start, *self.ends.get(start)?))
         };
-        around.or_else(|| self.sizes.range(size.ilog2()..).filter_map(|it| waits(it.1)).min())
+        around.or_else(|| self.sizes.range(size.ilog2()..).filter_map(|pair| waits(pair.1)).min())
     }
 
     /// Takes a span out of the gap that it is in.
@@ -54,8 +54,8 @@ impl AddressGaps {
     /// Gives a span back, which joins the gaps that it meets.
     pub(crate) fn insert(&mut self, span: Span<u64>) {
         let mut gap = span;
-        let before = self.ends.range(..gap.start).next_back().map(|it| *it.0..*it.1);
-        if let Some(before) = before.filter(|it| it.end == gap.start) {
+        let before = self.ends.range(..gap.start).next_back().map(|pair| *pair.0..*pair.1);
+        if let Some(before) = before.filter(|range| range.end == gap.start) {
             self.remove(&before);
             gap.start = before.start;
         }

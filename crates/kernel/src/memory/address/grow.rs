@@ -32,7 +32,7 @@ impl Kernel {
         end: u64,
     ) -> Result<(), KernelError> {
         let about = subject(space);
-        let still = |it: &KernelState| it.spaces.get(space).is_none_or(|it| !it.growing_root);
+        let still = |state: &KernelState| state.spaces.get(space).is_none_or(|address_space| !address_space.growing_root);
         loop {
             if !self.wait_until(at, about, |_| format!("the new root of {about}"), still) {
                 return Err(KernelError::Stuck);
@@ -130,8 +130,8 @@ impl Kernel {
         space: Id<AddressSpace>,
     ) -> Result<(), KernelError> {
         let about = subject(space);
-        let made = |it: &KernelState| it.spaces.get(space).is_none_or(|it| it.users == 0);
-        let idle = |it: &KernelState| it.are_contexts_idle(space) && made(it);
+        let made = |state: &KernelState| state.spaces.get(space).is_none_or(|address_space| address_space.users == 0);
+        let idle = |state: &KernelState| state.are_contexts_idle(space) && made(state);
         loop {
             self.hold_contexts(&mut self.state.lock(), space, true);
             let what = |_: &KernelState| format!("the contexts of {about} to rest");
@@ -140,7 +140,7 @@ impl Kernel {
             }
             let state = self.state.lock();
             let backing =
-                |it: &Id<Context>| state.contexts.get(*it).is_none_or(|it| it.changing_root);
+                |it: &Id<Context>| state.contexts.get(*it).is_none_or(|context| context.changing_root);
             if idle(&state) && state.contexts_of(space).iter().all(backing) {
                 return Ok(());
             }
@@ -159,7 +159,7 @@ impl Kernel {
         let top = geometry.top();
         let extent = {
             let state = &mut *self.state.lock();
-            let old = state.spaces.get(space).and_then(|it| it.tables.get(&(top, 0)).copied());
+            let old = state.spaces.get(space).and_then(|address_space| address_space.tables.get(&(top, 0)).copied());
             let mut plan = PagingPlan::default();
             let (info, large) = (geometry.level(top), (size.entries, Some(size.bytes)));
             let made = self.create_table(state, space, (top, 0), info, large, &mut plan);
@@ -180,7 +180,7 @@ impl Kernel {
             extent
         };
         let about = subject(space);
-        let written = |it: &KernelState| it.extents.get(extent).is_none_or(|it| it.pending == 0);
+        let written = |state: &KernelState| state.extents.get(extent).is_none_or(|extent| extent.pending == 0);
         if self.wait_until(at, about, |_| format!("the new root of {about}"), written) {
             Ok(extent)
         } else {
@@ -201,7 +201,7 @@ impl Kernel {
         let paging = {
             let state = &mut *self.state.lock();
             let top = geometry.top();
-            let again = state.mmu(adapter).is_some_and(|it| it.features.invalidates);
+            let again = state.mmu(adapter).is_some_and(|mmu| mmu.features.invalidates);
             let it = &mut state.spaces[space];
             let count = std::mem::replace(&mut it.root, size).entries;
             let old = it.tables.insert((top, 0), new);
@@ -220,7 +220,7 @@ impl Kernel {
         };
         // What was planned for the old root is done before contexts go on with the new one.
         let about = subject(space);
-        let over = |it: &KernelState| paging.is_none_or(|paging| it.pagings.get(paging).is_none());
+        let over = |state: &KernelState| paging.is_none_or(|paging| state.pagings.get(paging).is_none());
         self.wait_until(at, about, |_| format!("the old root of {about}"), over);
     }
 
@@ -248,7 +248,7 @@ impl KernelState {
 
     /// The same, with nobody who changes it.
     pub(crate) fn root_covers(&self, space: Id<AddressSpace>, end: u64) -> bool {
-        self.reaches(space, end) && self.spaces.get(space).is_none_or(|it| !it.growing_root)
+        self.reaches(space, end) && self.spaces.get(space).is_none_or(|address_space| !address_space.growing_root)
     }
 
     /// The contexts of a space's process.
@@ -259,8 +259,8 @@ impl KernelState {
             device.is_some_and(|that| that.adapter == it.adapter && that.process == it.process)
         };
         let all =
-            self.contexts.iter().filter(|it| mine(it.1.device) && it.1.driver_handle.is_some());
-        all.map(|it| it.0).collect()
+            self.contexts.iter().filter(|pair| mine(pair.1.device) && pair.1.driver_handle.is_some());
+        all.map(|pair| pair.0).collect()
     }
 
     /// Whether no packet of a space's contexts is with the hardware.
@@ -268,8 +268,8 @@ impl KernelState {
         // Nothing waits for a space that has ended.
         let Some(it) = self.spaces.get(space) else { return true };
         let mine = self.contexts_of(space);
-        let nodes = self.adapters.get(it.adapter).map(|it| it.nodes.as_slice());
-        let in_flight = nodes.unwrap_or_default().iter().flat_map(|it| &it.queue);
+        let nodes = self.adapters.get(it.adapter).map(|adapter| adapter.nodes.as_slice());
+        let in_flight = nodes.unwrap_or_default().iter().flat_map(|node| &node.queue);
         in_flight.filter_map(InFlightPacket::context).all(|context| !mine.contains(&context))
     }
 

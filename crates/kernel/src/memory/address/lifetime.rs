@@ -55,8 +55,8 @@ impl Kernel {
                 }
             };
             let Some(number) = found else { break };
-            let over = |it: &KernelState| {
-                it.spaces.get(number).is_none_or(|it| it.stage == SpaceStage::Live)
+            let over = |state: &KernelState| {
+                state.spaces.get(number).is_none_or(|address_space| address_space.stage == SpaceStage::Live)
             };
             let about = subject(number);
             if !self.wait_until(at, about, |_| format!("{about} to be ready, or gone"), over) {
@@ -219,7 +219,7 @@ impl Kernel {
         space: Id<AddressSpace>,
         geometry: &Geometry,
     ) -> Result<(), KernelError> {
-        let Some((adapter, size)) = state.spaces.get(space).map(|it| (it.adapter, it.root)) else {
+        let Some((adapter, size)) = state.spaces.get(space).map(|address_space| (address_space.adapter, address_space.root)) else {
             return Ok(());
         };
         let top = geometry.top();
@@ -260,14 +260,14 @@ impl Kernel {
         };
         let Some(space) = space else { return Ok(None) };
         let about = subject(space);
-        let written = |it: &KernelState| {
-            let root = it.root_of(space).and_then(|root| it.extents.get(root.0));
-            let still = it.spaces.get(space).is_none_or(|it| !it.growing_root);
-            still && root.is_none_or(|it| it.pending == 0)
+        let written = |state: &KernelState| {
+            let root = state.root_of(space).and_then(|root| state.extents.get(root.0));
+            let still = state.spaces.get(space).is_none_or(|address_space| !address_space.growing_root);
+            still && root.is_none_or(|extent| extent.pending == 0)
         };
         // Who is inside a call does not hold up the reset of what it waits for.
         let adapter = driver.adapter;
-        let ends = |it: &KernelState| written(it) || it.is_reset_pending(adapter);
+        let ends = |state: &KernelState| written(state) || state.is_reset_pending(adapter);
         let (extent, root) = loop {
             if !self.wait_until(at, about, |_| format!("the root of {about}"), ends) {
                 return Err(KernelError::Stuck);
@@ -278,7 +278,7 @@ impl Kernel {
             }
             if written(&state) {
                 let Some(root) = state.root_of(space) else { return Ok(None) };
-                state.spaces.get_mut(space).into_iter().for_each(|it| it.users += 1);
+                state.spaces.get_mut(space).into_iter().for_each(|address_space| address_space.users += 1);
                 break root;
             }
         };
@@ -300,7 +300,7 @@ impl Kernel {
         (extent, root): (Id<Extent>, Root),
     ) {
         let table = state.extents[extent].owner;
-        let in_flight = context.and_then(|it| state.contexts.get(it)).map_or(0, |it| it.in_flight);
+        let in_flight = context.and_then(|context| state.contexts.get(context)).map_or(0, |context| context.in_flight);
         let context = context.map(Id::subject);
         let (entries, idle) = (root.entries, in_flight == 0);
         self.log.emit(
@@ -318,7 +318,7 @@ impl Kernel {
     ) {
         let number = {
             let mut state = self.state.lock();
-            let found = state.space_of(process, adapter).filter(|it| state.is_unused(*it));
+            let found = state.space_of(process, adapter).filter(|address_space| state.is_unused(*address_space));
             if let Some(it) = found.and_then(|it| state.spaces.get_mut(it)) {
                 it.stage = SpaceStage::Ending;
             }
@@ -333,23 +333,23 @@ impl Kernel {
     pub(crate) fn end_spaces(&self, at: &mut Passive, adapter: Id<Adapter>) {
         let numbers: Vec<Id<AddressSpace>> = {
             let mut state = self.state.lock();
-            let mine = |it: &AddressSpace| it.adapter == adapter && it.process.is_some();
-            let all = state.spaces.iter().filter(|it| mine(it.1) && it.1.stage == SpaceStage::Live);
-            let all: Vec<Id<AddressSpace>> = all.map(|it| it.0).collect();
+            let mine = |address_space: &AddressSpace| address_space.adapter == adapter && address_space.process.is_some();
+            let all = state.spaces.iter().filter(|pair| mine(pair.1) && pair.1.stage == SpaceStage::Live);
+            let all: Vec<Id<AddressSpace>> = all.map(|pair| pair.0).collect();
             for number in &all {
                 state
                     .spaces
                     .get_mut(*number)
                     .into_iter()
-                    .for_each(|it| it.stage = SpaceStage::Ending);
+                    .for_each(|address_space| address_space.stage = SpaceStage::Ending);
             }
             all
         };
         for number in numbers {
             self.end_space(at, number);
         }
-        let none = |it: &KernelState| {
-            it.spaces.iter().all(|(_, it)| it.adapter != adapter || it.process.is_none())
+        let none = |state: &KernelState| {
+            state.spaces.iter().all(|(_, state)| state.adapter != adapter || state.process.is_none())
         };
         let about = adapter.subject();
         self.wait_until(at, about, |_| format!("the address spaces of {about}"), none);
@@ -386,16 +386,16 @@ impl Kernel {
             (adapter, paging)
         };
         if let Some(paging) = paging {
-            let over = |it: &KernelState| it.pagings.get(paging).is_none();
+            let over = |state: &KernelState| state.pagings.get(paging).is_none();
             while !self.wait_until(at, about, |_| format!("the end of {about}"), over) {
                 if !self.fail_paging(adapter) {
                     break; // It was lost before, and that did not help: nothing more can.
                 }
             }
         }
-        let driver = self.state.lock().adapters.get(adapter).map(|it| it.driver.clone());
+        let driver = self.state.lock().adapters.get(adapter).map(|adapter| adapter.driver.clone());
         let Some(driver) = driver else { return };
-        let process = self.state.lock().spaces.get(number).and_then(|it| it.process);
+        let process = self.state.lock().spaces.get(number).and_then(|address_space| address_space.process);
         let keys = ThreadingLevel::Zero.keys(adapter, driver.generation, process);
         if let Ok(permit) = self.acquire_permit(at, keys) {
             self.call_destroy_process(at, &permit, &driver, number);
@@ -441,7 +441,7 @@ impl Kernel {
             self.log.emit(about, EventKind::AddressSpaceDestroyed {});
             self.end_driver_handle(given, about, false);
         }
-        if let Some(name) = state.spaces.get(number).map(|it| it.kernel_handle) {
+        if let Some(name) = state.spaces.get(number).map(|address_space| address_space.kernel_handle) {
             let _ = state.kernel_handles.close(name); // It was live: it was this one's.
         }
         state.remove_space(number);
@@ -462,21 +462,21 @@ impl KernelState {
         else {
             return false;
         };
-        let there = |it: Id<Device>| self.devices.get(it).is_some_and(|it| !it.zombie);
+        let there = |it: Id<Device>| self.devices.get(it).is_some_and(|device| !device.zombie);
         let used = self.devices_on(process, it.adapter).any(there);
         let adapter = ObjectId::Adapter(it.adapter);
-        let handles = self.processes.get(process).map(|it| &it.handles);
-        !used && handles.is_none_or(|handles| handles.iter().all(|it| it.1 != adapter))
+        let handles = self.processes.get(process).map(|process| &process.handles);
+        !used && handles.is_none_or(|handles| handles.iter().all(|pair| pair.1 != adapter))
     }
 
     /// The size of the pages of the segment of roots.
     fn root_granule(&self, adapter: Id<Adapter>) -> u64 {
-        let memory = self.memory(adapter).map(|it| it.1);
-        let segment = memory.and_then(|it| {
-            let geometry = &it.mmu.as_ref()?.geometry;
-            it.segment_numbered(geometry.level(geometry.top()).segment)
+        let memory = self.memory(adapter).map(|pair| pair.1);
+        let segment = memory.and_then(|memory| {
+            let geometry = &memory.mmu.as_ref()?.geometry;
+            memory.segment_numbered(geometry.level(geometry.top()).segment)
         });
-        let large = segment.is_some_and(|it| it.info.flags.large_pages);
+        let large = segment.is_some_and(|segment| segment.info.flags.large_pages);
         if large { 64 << 10 } else { crate::ddi::operation::PAGE }
     }
 

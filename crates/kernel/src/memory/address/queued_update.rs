@@ -64,7 +64,7 @@ impl Kernel {
                 return Some(Err(why));
             }
             // What is written into a root that goes is lost.
-            if state.spaces.get(space).is_some_and(|it| it.growing_root) {
+            if state.spaces.get(space).is_some_and(|address_space| address_space.growing_root) {
                 return None;
             }
             let judged = state.check_update(process, device, space, &request.operations);
@@ -104,7 +104,7 @@ impl Kernel {
     pub(crate) fn apply_due_update(&self, state: &mut KernelState, number: Id<CheckedUpdate>) {
         // It may have been dropped with its device.
         let Some(it) = state.updates.get_mut(number) else { return };
-        it.due = state.spaces.get(it.space).is_some_and(|it| it.growing_root);
+        it.due = state.spaces.get(it.space).is_some_and(|address_space| address_space.growing_root);
         if it.due {
             return; // Whoever changes the root applies it then.
         }
@@ -119,7 +119,7 @@ impl Kernel {
     /// The root of a space has changed, or does not: what waited for that alone is applied.
     pub(crate) fn apply_deferred_updates(&self, state: &mut KernelState, space: Id<AddressSpace>) {
         let due = state.updates.iter().filter(|(_, it)| it.space == space && it.due);
-        let due: Vec<Id<CheckedUpdate>> = due.map(|it| it.0).collect();
+        let due: Vec<Id<CheckedUpdate>> = due.map(|pair| pair.0).collect();
         for number in due {
             self.apply_due_update(state, number);
         }
@@ -155,7 +155,7 @@ impl Kernel {
 
     /// Paging work is over: the updates that it was for are done.
     pub(crate) fn finish_updates(&self, state: &mut KernelState, paging: Id<Paging>) {
-        while let Some(place) = state.updating.iter().position(|it| it.paging == paging) {
+        while let Some(place) = state.updating.iter().position(|pending_update| pending_update.paging == paging) {
             let PendingUpdate { space, update, fence, .. } = state.updating.remove(place);
             self.finish_update(state, space, update, fence);
         }

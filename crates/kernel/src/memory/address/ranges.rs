@@ -184,7 +184,7 @@ impl AddressRanges {
 
     /// Where a view is mapped.
     pub(crate) fn of_view(&self, view: Id<View>) -> impl Iterator<Item = Span<u64>> + '_ {
-        let starts = self.views.range((view, 0)..=(view, u64::MAX)).map(|it| it.1);
+        let starts = self.views.range((view, 0)..=(view, u64::MAX)).map(|pair| pair.1);
         starts.filter_map(|start| Some(start..self.ranges.get(&start)?.end))
     }
 
@@ -214,7 +214,7 @@ impl AddressRanges {
 
     /// The taken parts of a span, cut to it.
     pub(crate) fn parts(&self, span: &Span<u64>) -> Vec<(Span<u64>, AddressRange)> {
-        let first = self.ranges.range(..=span.start).next_back().map_or(span.start, |it| *it.0);
+        let first = self.ranges.range(..=span.start).next_back().map_or(span.start, |pair| *pair.0);
         let all = self.ranges.range(first..span.end.max(first));
         let cut = |(start, range): (&u64, &AddressRange)| {
             let part = (*start).max(span.start)..range.end.min(span.end);
@@ -226,10 +226,10 @@ impl AddressRanges {
 
     /// Whether something in a span has entries.
     pub(crate) fn has_entries(&self, span: &Span<u64>) -> bool {
-        let before = self.ranges.range(..span.start).next_back().map(|it| it.1);
-        let before = before.filter(|it| it.end > span.start).into_iter();
-        let guard = self.ranges.range(span.clone()).map(|it| it.1);
-        before.chain(guard).any(|it| it.backing.has_entries())
+        let before = self.ranges.range(..span.start).next_back().map(|pair| pair.1);
+        let before = before.filter(|address_range| address_range.end > span.start).into_iter();
+        let guard = self.ranges.range(span.clone()).map(|pair| pair.1);
+        before.chain(guard).any(|address_range| address_range.backing.has_entries())
     }
 
     /// All that is taken.
@@ -259,7 +259,7 @@ impl AddressRanges {
 
     /// Whether all of a span is in reservations of the driver.
     pub(crate) fn is_driver_reserved(&self, span: &Span<u64>) -> bool {
-        self.parts(span).iter().all(|it| (1..=self.driver_ranges).contains(&it.1.reservation))
+        self.parts(span).iter().all(|pair| (1..=self.driver_ranges).contains(&pair.1.reservation))
     }
 
     /// Puts something at a span: over what is there, which stays in its reservation.
@@ -288,7 +288,7 @@ impl AddressRanges {
     pub(crate) fn free(&mut self, span: &Span<u64>) {
         self.split_at(span.start);
         self.split_at(span.end);
-        let zombie: Vec<u64> = self.ranges.range(span.clone()).map(|it| *it.0).collect();
+        let zombie: Vec<u64> = self.ranges.range(span.clone()).map(|pair| *pair.0).collect();
         for start in zombie {
             self.remove(start);
         }
@@ -354,7 +354,7 @@ impl AddressRanges {
             }
             last = range.end;
         }
-        let mapped = self.ranges.values().filter(|it| matches!(it.backing, Backing::Mapped { .. }));
+        let mapped = self.ranges.values().filter(|address_range| matches!(address_range.backing, Backing::Mapped { .. }));
         if mapped.count() != self.views.len() {
             return Err("a view is listed at a range that is not its own".to_owned());
         }
@@ -420,10 +420,10 @@ mod tests {
         let parts = it.parts(&(LOWEST_ADDRESS + 5 * PAGE..LOWEST_ADDRESS + 9 * PAGE));
         assert_eq!(parts.len(), 2);
         assert_eq!(parts[0].1.backing, mapped(3, 0x2000));
-        assert!(parts.iter().all(|it| it.1.reservation == number));
+        assert!(parts.iter().all(|pair| pair.1.reservation == number));
         it.unmap(&middle);
         assert_eq!(it.parts(&span).len(), 3);
-        assert!(it.parts(&span).iter().all(|it| it.1.backing == Backing::Reserved));
+        assert!(it.parts(&span).iter().all(|pair| pair.1.backing == Backing::Reserved));
         it.validate().unwrap();
     }
 
@@ -439,7 +439,7 @@ mod tests {
             RangeState::Free
         );
         assert_eq!(
-            it.at(LOWEST_ADDRESS + 3 * PAGE).map(|it| it.1.backing),
+            it.at(LOWEST_ADDRESS + 3 * PAGE).map(|pair| pair.1.backing),
             Some(mapped(1, 3 * PAGE))
         );
         assert_eq!(it.at(LOWEST_ADDRESS + 2 * PAGE), None);
@@ -454,8 +454,8 @@ mod tests {
         let at = |page: u64| LOWEST_ADDRESS + page * PAGE;
         it.set_backing(&(at(0)..at(4)), mapped(1, 0));
         it.set_backing(&(at(2)..at(6)), mapped(2, 0));
-        assert_eq!(it.at(at(1)).map(|it| it.0), Some(at(0)..at(2)));
-        assert_eq!(it.at(at(3)).map(|it| it.1.backing), Some(mapped(2, 0)));
+        assert_eq!(it.at(at(1)).map(|pair| pair.0), Some(at(0)..at(2)));
+        assert_eq!(it.at(at(3)).map(|pair| pair.1.backing), Some(mapped(2, 0)));
         it.validate().unwrap();
     }
 

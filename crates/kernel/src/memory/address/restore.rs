@@ -31,9 +31,9 @@ impl Kernel {
             let _ = self.write_now(at, permit, driver, step); // A refusal is judged as such.
         }
         let state = &mut *self.state.lock();
-        let spaces = state.spaces.iter().filter(|it| it.1.adapter == adapter);
-        let clients = spaces.filter(|it| it.1.process.is_some());
-        let clients: Vec<Id<AddressSpace>> = clients.map(|it| it.0).collect();
+        let spaces = state.spaces.iter().filter(|pair| pair.1.adapter == adapter);
+        let clients = spaces.filter(|pair| pair.1.process.is_some());
+        let clients: Vec<Id<AddressSpace>> = clients.map(|pair| pair.0).collect();
         let mut plan = PagingPlan::default();
         for space in clients {
             plan.page_in.extend(state.table_steps(space));
@@ -48,7 +48,7 @@ impl KernelState {
     /// All tables of a space as they are without a range: invalid, and each in the one above it.
     pub(crate) fn table_steps(&self, space: Id<AddressSpace>) -> Vec<PagingStep> {
         let it = &self.spaces[space];
-        let Some(geometry) = self.mmu(it.adapter).map(|it| it.geometry.clone()) else {
+        let Some(geometry) = self.mmu(it.adapter).map(|mmu| mmu.geometry.clone()) else {
             return Vec::new();
         };
         let mut steps = Vec::new();
@@ -73,7 +73,7 @@ impl KernelState {
     /// What the ranges of a space have in its tables.
     fn range_steps(&self, space: Id<AddressSpace>) -> Vec<PagingStep> {
         let it = &self.spaces[space];
-        let ranges = it.addresses.all().filter(|it| it.1.backing.has_entries());
-        ranges.flat_map(|it| self.entry_steps(space, &it.0, None)).collect()
+        let ranges = it.addresses.all().filter(|pair| pair.1.backing.has_entries());
+        ranges.flat_map(|pair| self.entry_steps(space, &pair.0, None)).collect()
     }
 }

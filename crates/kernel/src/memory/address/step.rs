@@ -178,7 +178,7 @@ impl KernelState {
         {
             return None; // WINDOWS: what is queued for freed addresses is ignored (documented).
         }
-        let waits = step.operation.dependent_extents().first().and_then(|it| self.extents.get(*it));
+        let waits = step.operation.dependent_extents().first().and_then(|extent| self.extents.get(*extent));
         let (_, mut root) = self.root_of(number)?;
         if matches!(step.operation, PagingOperation::Flush { .. }) {
             // Of one that was replaced nothing is remembered, either.
@@ -188,13 +188,13 @@ impl KernelState {
         Some(TableContext {
             process: space.driver_handle.as_ref()?.word(),
             address: at,
-            driver_handle: waits.map(|it| it.driver_handle),
-            of: waits.map(|it| it.owner.subject()),
+            driver_handle: waits.map(|extent| extent.driver_handle),
+            of: waits.map(|extent| extent.owner.subject()),
             space: crate::memory::address::subject(number),
             owner: space.process.map(Id::subject),
             location: range,
             root: TableRoot { segment: root.segment, offset: root.offset, entries: root.entries },
-            index_bits: levels.iter().map(|it| it.index_bits).collect(),
+            index_bits: levels.iter().map(|table_level| table_level.index_bits).collect(),
             hardware: adapter.driver.hardware.clone(),
             by_cpu: mode == UpdateMode::Cpu && matches!(step.operation, PagingOperation::Table(_)),
         })
@@ -208,9 +208,9 @@ impl KernelState {
             return false;
         };
         let span = write.address..write.address + u64::from(write.count) * PAGE;
-        let parts = self.spaces.get(write.space).map(|it| it.addresses.parts(&span));
+        let parts = self.spaces.get(write.space).map(|address_space| address_space.addresses.parts(&span));
         let mine = |backing: Backing| matches!(backing, Backing::Mapped { view, .. } if self.extent_of(view) == Some(of));
-        !parts.unwrap_or_default().iter().any(|it| mine(it.1.backing))
+        !parts.unwrap_or_default().iter().any(|pair| mine(pair.1.backing))
     }
 }
 
@@ -256,7 +256,7 @@ impl Kernel {
 
     /// Tells whoever looks at tables that nothing is known of one.
     pub(crate) fn forget_table(&self, state: &KernelState, extent: Id<Extent>) {
-        let table = state.extents.get(extent).filter(|it| it.owner.is_table());
+        let table = state.extents.get(extent).filter(|extent| extent.owner.is_table());
         if let (Some(observer), Some(it), Some(range)) =
             (self.observer.get(), table, state.location_of(extent))
         {
@@ -276,12 +276,12 @@ impl Kernel {
         let paging = paging.map_or(Kind::Paging.subject(0), Id::subject);
         match what {
             PagingOperation::Table(it) => {
-                let message = |it: &PageTableEntry| TableEntry {
-                    valid: it.valid,
-                    zero: it.zero,
-                    read_only: it.read_only,
-                    segment: it.segment,
-                    page: it.page,
+                let message = |page_table_entry: &PageTableEntry| TableEntry {
+                    valid: page_table_entry.valid,
+                    zero: page_table_entry.zero,
+                    read_only: page_table_entry.read_only,
+                    segment: page_table_entry.segment,
+                    page: page_table_entry.page,
                 };
                 let entries: Vec<TableEntry> = it.entries.iter().map(message).collect();
                 let tabled = PageTableWrite {

@@ -105,7 +105,7 @@ impl Kernel {
             }
             driver_handle
         };
-        let node = self.state.lock().memory(adapter).map_or(0, |it| it.1.paging.node);
+        let node = self.state.lock().memory(adapter).map_or(0, |pair| pair.1.paging.node);
         let request = CreateContextArgs { node, engine: 1, system: true, private: Vec::new() };
         let (context, own) = self.reserve_system_context(device, node as usize)?;
         let made =
@@ -122,8 +122,8 @@ impl Kernel {
                 if let Some(it) = state.mmu_mut(adapter) {
                     it.context = Some(context);
                 }
-                let nodes = state.adapters.get(adapter).map(|it| it.nodes.as_slice());
-                let on = nodes.and_then(|it| it.get(node as usize)).map_or(0, |it| it.number);
+                let nodes = state.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
+                let on = nodes.and_then(|nodes| nodes.get(node as usize)).map_or(0, |node| node.number);
                 let (device, node) = (device.subject(), Kind::Node.subject(on));
                 self.log.emit(subject, EventKind::ContextCreated { device, node });
                 self.set_driver_handle(given, subject);
@@ -158,7 +158,7 @@ impl Kernel {
         }
         let (rooted, context, number) = {
             let state = self.state.lock();
-            let number = state.mmu(adapter).and_then(|it| it.context);
+            let number = state.mmu(adapter).and_then(|mmu| mmu.context);
             let number = invariant(number, "the system has its context before its tables");
             let driver_handle = state.contexts[number].driver_handle.clone();
             (state.root_of(space), driver_handle, number)
@@ -187,14 +187,14 @@ impl Kernel {
         let Some(mmu) = state.mmu(adapter) else { return Ok(()) };
         let (geometry, linear) = (mmu.geometry.clone(), mmu.linear.clone());
         let top = geometry.top();
-        let size = state.spaces.get(space).map(|it| it.root);
+        let size = state.spaces.get(space).map(|address_space| address_space.root);
         let size = size.map_or((1, None), |it| (it.entries, Some(it.bytes)));
         let info = geometry.level(top);
         self.create_table(state, space, (top, 0), info, size, plan).map_err(no_room)?;
         for (segment, start) in linear.iter().enumerate() {
             let Some(start) = *start else { continue };
-            let bytes = state.memory(adapter).and_then(|it| it.1.segments.get(segment));
-            let bytes = bytes.map_or(0, |it| it.info.size);
+            let bytes = state.memory(adapter).and_then(|pair| pair.1.segments.get(segment));
+            let bytes = bytes.map_or(0, |segment| segment.info.size);
             self.create_tables(state, space, &(start..start + bytes), plan).map_err(no_room)?;
         }
         plan.page_in.extend(state.linear_steps(adapter, space));
@@ -211,7 +211,7 @@ impl Kernel {
     ) -> Result<(), KernelError> {
         let step_context = {
             let state = self.state.lock();
-            state.table_context(step).zip(state.extents.get(step.extent).map(|it| it.owner))
+            state.table_context(step).zip(state.extents.get(step.extent).map(|extent| extent.owner))
         };
         let Some((step_context, table)) = step_context else { return Ok(()) };
         self.notify_table_observer(None, &step.operation, &step_context, true);
@@ -237,7 +237,7 @@ impl Kernel {
     /// Ends what the system has on an adapter, the last of all.
     pub(crate) fn end_system(&self, at: &mut Passive, permit: &DdiPermit<'_>, driver: &Driver) {
         let adapter = driver.adapter;
-        let system = self.state.lock().mmu(adapter).map(|it| (it.system, it.device, it.context));
+        let system = self.state.lock().mmu(adapter).map(|mmu| (mmu.system, mmu.device, mmu.context));
         let Some((Some(space), device, context)) = system else { return };
         let last = self.state.lock().last_writes(space);
         for step in &last {
@@ -309,7 +309,7 @@ impl KernelState {
     /// Enters how an adapter translates.
     pub(crate) fn add_mmu(&mut self, adapter: Id<Adapter>, features: MmuFeatures) {
         let Ok(geometry) = Geometry::new(&features) else { return };
-        let memory = self.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut());
+        let memory = self.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut());
         if let Some(memory) = memory {
             let linear = memory.lay_out(&features, &geometry);
             let geometry = Arc::new(geometry);
@@ -338,10 +338,10 @@ impl KernelState {
             for row in mmu.geometry.rows(&(start..start + segment.info.size)) {
                 let Some(table) = it.tables.get(&(0, row.table)).copied() else { continue };
                 let first = (row.span.start - start) / PAGE;
-                let entry = |it: u32| PageTableEntry {
+                let entry = |number: u32| PageTableEntry {
                     valid: true,
                     segment: segment_number(place),
-                    page: first + u64::from(it),
+                    page: first + u64::from(number),
                     ..PageTableEntry::default()
                 };
                 let write = TableWrite {
@@ -371,8 +371,8 @@ impl KernelState {
     /// Makes all tables of a space invalid, for drivers that want that before they go.
     fn last_writes(&self, space: Id<AddressSpace>) -> Vec<PagingStep> {
         let it = &self.spaces[space];
-        let mmu = self.mmu(it.adapter).filter(|it| it.features.invalidates);
-        let Some(geometry) = mmu.map(|it| it.geometry.clone()) else { return Vec::new() };
+        let mmu = self.mmu(it.adapter).filter(|mmu| mmu.features.invalidates);
+        let Some(geometry) = mmu.map(|mmu| mmu.geometry.clone()) else { return Vec::new() };
         let write = |((level, table), extent): (&(u32, u64), &Id<Extent>)| {
             let root = *level == geometry.top();
             let count = if root { it.root.entries } else { geometry.entries(*level) };
@@ -386,6 +386,6 @@ impl KernelState {
     /// Whether a step is a write that the CPU does.
     pub(crate) fn is_by_cpu(&self, step: &PagingStep) -> bool {
         matches!(step.operation, PagingOperation::Table(_))
-            && self.table_context(step).is_some_and(|it| it.by_cpu)
+            && self.table_context(step).is_some_and(|table_context| table_context.by_cpu)
     }
 }

@@ -27,14 +27,14 @@ impl Kernel {
         plan: &mut PagingPlan,
     ) -> Result<(), NoSpace> {
         let it = &state.spaces[space];
-        let Some(geometry) = state.mmu(it.adapter).map(|it| it.geometry.clone()) else {
+        let Some(geometry) = state.mmu(it.adapter).map(|mmu| mmu.geometry.clone()) else {
             return Ok(());
         };
         state.room_for_tables(space, &geometry, span)?;
         let mut made = Vec::new();
         for level in (0..geometry.top()).rev() {
             for table in geometry.tables(level, span) {
-                if state.spaces.get(space).is_some_and(|it| it.tables.contains_key(&(level, table)))
+                if state.spaces.get(space).is_some_and(|address_space| address_space.tables.contains_key(&(level, table)))
                 {
                     continue;
                 }
@@ -57,7 +57,7 @@ impl Kernel {
     /// Takes back tables that were never written.
     fn remove_tables(&self, state: &mut KernelState, space: Id<AddressSpace>, made: &[(u32, u64)]) {
         for key in made {
-            let extent = state.spaces.get_mut(space).and_then(|it| it.tables.remove(key));
+            let extent = state.spaces.get_mut(space).and_then(|address_space| address_space.tables.remove(key));
             if let Some(extent) = extent {
                 self.drop_extent(state, extent);
             }
@@ -77,7 +77,7 @@ impl Kernel {
     ) -> Result<Id<Extent>, NoSpace> {
         let it = &state.spaces[space];
         let (adapter, system) = (it.adapter, it.process.is_none());
-        let Some(geometry) = state.mmu(adapter).map(|it| it.geometry.clone()) else {
+        let Some(geometry) = state.mmu(adapter).map(|mmu| mmu.geometry.clone()) else {
             return Err(NoSpace { missing: 1 });
         };
         state.last_table += 1;
@@ -140,7 +140,7 @@ impl KernelState {
             let it = &self.spaces[space];
             let all = geometry.tables(level, span);
             let all = it.tables.range((level, all.start)..(level, all.end));
-            let all: Vec<u64> = all.map(|it| it.0.1).collect();
+            let all: Vec<u64> = all.map(|pair| pair.0.1).collect();
             for table in all {
                 let it = &mut self.spaces[space];
                 // A root that is being filled has all tables that were there when that began.
@@ -181,8 +181,8 @@ impl KernelState {
         let info = geometry.level(0);
         let bytes = (tables.end - tables.start).saturating_mul(u64::from(info.bytes));
         let number = if it.process.is_none() { info.system_segment } else { info.segment };
-        let segment = self.memory(it.adapter).and_then(|it| it.1.segment_numbered(number));
-        let size = segment.map_or(0, |it| it.info.size);
+        let segment = self.memory(it.adapter).and_then(|pair| pair.1.segment_numbered(number));
+        let size = segment.map_or(0, |segment| segment.info.size);
         if bytes > size { Err(NoSpace { missing: bytes - size }) } else { Ok(()) }
     }
 

@@ -128,12 +128,12 @@ impl Kernel {
         let guard = self.enter_device(process, request.device)?;
         let space = self.state.lock().space_of(process.0, guard.adapter);
         let space = space.ok_or(KernelError::NoAddressSpace)?;
-        let ends = request.operations.iter().filter_map(AddressUpdate::target).map(|it| it.end);
+        let ends = request.operations.iter().filter_map(AddressUpdate::target).map(|range| range.end);
         let end = ends.max().unwrap_or(0);
         let mut state = loop {
             let state = self.state.lock();
             // What is not there is refused below.
-            let known = state.spaces.get(space).is_some_and(|it| end <= it.addresses.end());
+            let known = state.spaces.get(space).is_some_and(|address_space| end <= address_space.addresses.end());
             if !known || state.root_covers(space, end) {
                 break state;
             }
@@ -176,15 +176,15 @@ impl Kernel {
                 break;
             }
         }
-        let of = judged.fence.map(|it| it.object.subject());
-        let next_size = judged.fence.map_or(0, |it| it.value);
+        let of = judged.fence.map(|fence_value| fence_value.object.subject());
+        let next_size = judged.fence.map_or(0, |fence_value| fence_value.value);
         self.log.emit(
             subject(space),
             EventKind::UpdateApplied { update, ignored, of, fence_value: next_size },
         );
         let mut zombie = Vec::new();
         if full.is_none() {
-            for span in ready.iter().filter_map(|it| it.change.target()) {
+            for span in ready.iter().filter_map(|resolved_update| resolved_update.change.target()) {
                 zombie.extend(state.drop_tables(space, &span, &mut plan.page_in));
             }
         }
@@ -235,9 +235,9 @@ impl KernelState {
 
     /// A number for the next update of a space.
     pub(crate) fn number_update(&mut self, space: Id<AddressSpace>) -> u32 {
-        self.spaces.get_mut(space).map_or(0, |it| {
-            it.last_update += 1;
-            it.last_update
+        self.spaces.get_mut(space).map_or(0, |address_space| {
+            address_space.last_update += 1;
+            address_space.last_update
         })
     }
 
@@ -245,7 +245,7 @@ impl KernelState {
     fn is_backing_live(&self, backing: Backing) -> bool {
         match backing {
             Backing::Mapped { view, .. } => {
-                self.views.get(view).is_some_and(|it| it.stage == ViewStage::Live)
+                self.views.get(view).is_some_and(|view| view.stage == ViewStage::Live)
             }
             Backing::Reserved | Backing::Driver | Backing::NoAccess | Backing::Zero => true,
         }
@@ -259,11 +259,11 @@ impl KernelState {
         before: &mut Option<u32>,
     ) -> Result<(), KernelError> {
         let (start, bytes) = (span.start, span.end - span.start);
-        let made = self.spaces.get(space).map(|it| it.addresses.state_of(span));
+        let made = self.spaces.get(space).map(|address_space| address_space.addresses.state_of(span));
         if !matches!(made, Some(RangeState::Used { .. })) {
             return Err(KernelError::AddressesNotInUse { start, bytes });
         }
-        let number = self.reservation_of(space, span).filter(|it| *it != 0);
+        let number = self.reservation_of(space, span).filter(|number| *number != 0);
         let number = number.ok_or(KernelError::OtherReservation { start })?;
         let first = *before.get_or_insert(number);
         if first == number { Ok(()) } else { Err(KernelError::OtherReservation { start }) }
@@ -277,7 +277,7 @@ impl KernelState {
         }
         let parts = addresses.parts(span);
         let first = parts.first()?.1.reservation;
-        parts.iter().all(|it| it.1.reservation == first).then_some(first)
+        parts.iter().all(|pair| pair.1.reservation == first).then_some(first)
     }
 
     /// What an operation puts where, piece by piece.

@@ -42,9 +42,9 @@ impl Kernel {
         );
         let device: Option<Id<Device>> = state.find_by_kernel_handle(args.device);
         let device =
-            device.filter(|it| state.devices.get(*it).is_some_and(|it| it.adapter == adapter));
+            device.filter(|it| state.devices.get(*it).is_some_and(|device| device.adapter == adapter));
         let context: Option<Id<Context>> = state.find_by_kernel_handle(args.context);
-        let context = context.filter(|it| state.contexts.get(*it).map(|it| it.device) == device);
+        let context = context.filter(|it| state.contexts.get(*it).map(|context| context.device) == device);
         let lost = if device.is_none() {
             let given = state.describe_kernel_handle(args.device);
             Some(format!("hDevice is {given}, no name the kernel gave for a device of {adapter}"))
@@ -78,19 +78,19 @@ impl Kernel {
         } else if crooked {
             Some(format!("its alignment {:#x} is no power of two", args.alignment))
         } else if requirements.segments.is_empty()
-            || requirements.segments.iter().any(|it| aperture(it).is_none())
+            || requirements.segments.iter().any(|number| aperture(number).is_none())
         {
             Some(format!("its segments {:#x} are none, or not all there", requirements.segments.0))
         } else if let Some(it) = requirements
             .preferred
             .iter()
             .flatten()
-            .find(|it| !requirements.segments.has(it.segment))
+            .find(|segment_preference| !requirements.segments.has(segment_preference.segment))
         {
             Some(format!("segment {} is preferred, but not among its segments", it.segment))
         } else {
-            let wrong = requirements.evict.iter().find(|it| aperture(*it) != Some(true));
-            wrong.map(|it| format!("segment {it} is listed for eviction, but is no aperture"))
+            let wrong = requirements.evict.iter().find(|number| aperture(*number) != Some(true));
+            wrong.map(|number| format!("segment {number} is listed for eviction, but is no aperture"))
         };
         let error = broken.is_some();
         self.log.judge(
@@ -101,7 +101,7 @@ impl Kernel {
             broken,
         );
         let seen = requirements.flags.cpu_visible && requirements.flags.protected;
-        let elsewhere = requirements.segments.iter().any(|it| aperture(it) == Some(false));
+        let elsewhere = requirements.segments.iter().any(|number| aperture(number) == Some(false));
         let broken = (seen && elsewhere).then(|| {
             "it is to have an address of the CPU's (CpuVisible and Protected), and may be in \
              memory that is no aperture"
@@ -125,7 +125,7 @@ impl Kernel {
         name: usize,
         argument: &'static str,
     ) -> DriverResult<Id<ContextAllocation>> {
-        let found = u32::try_from(name).ok().map(|it| state.kernel_handles.lookup(Handle(it)));
+        let found = u32::try_from(name).ok().map(|number| state.kernel_handles.lookup(Handle(number)));
         let broken = match found {
             Some(Ok(ObjectId::ContextAllocation(it))) => {
                 let resource = state.context_allocations[it].adapter;
@@ -137,7 +137,7 @@ impl Kernel {
                 Some(format!("{name:#x} names {it}, which is no context allocation"))
             }
             Some(Err(HandleError::Closed(of))) => {
-                let of = of.map_or("a context allocation".to_owned(), |it| it.to_string());
+                let of = of.map_or("a context allocation".to_owned(), |subject| subject.to_string());
                 Some(format!("{of} was freed before: its name {name:#x} is stale"))
             }
             _ => Some(format!(
@@ -163,19 +163,19 @@ impl Kernel {
     pub(crate) fn judge_context_save(&self, adapter: Id<Adapter>, node: u32, address: u64) {
         let state = self.state.lock();
         let Some((extents, memory)) = state.memory(adapter) else { return };
-        let nodes = state.adapters.get(adapter).map(|it| it.nodes.as_slice());
-        let Some(on) = nodes.and_then(|it| it.get(node as usize)) else { return };
-        let whose = |it: &ContextAllocation| {
-            let mine = |context, device| it.context.map_or(it.device == device, |it| it == context);
+        let nodes = state.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
+        let Some(on) = nodes.and_then(|nodes| nodes.get(node as usize)) else { return };
+        let whose = |context_allocation: &ContextAllocation| {
+            let mine = |context, device| context_allocation.context.map_or(context_allocation.device == device, |it| it == context);
             on.may_save(mine)
                 || on
                     .queue
                     .iter()
-                    .filter_map(|it| it.of)
+                    .filter_map(|in_flight_packet| in_flight_packet.of)
                     .any(|(context, device)| mine(context, device))
         };
-        let there = |it: &ContextAllocation| {
-            let extent = extents.get(it.extent)?;
+        let there = |context_allocation: &ContextAllocation| {
+            let extent = extents.get(context_allocation.extent)?;
             let start = memory.address(extent)?;
             Some((start..start + extent.bytes).contains(&address))
         };
@@ -209,7 +209,7 @@ impl Kernel {
             [one] => Some(format!("{} that its driver made for it is", one.subject())),
             _ => Some(format!("{} context allocations of its driver's are", remaining.len())),
         };
-        let broken = what.map(|it| format!("{owner} is gone, and {it} not freed"));
+        let broken = what.map(|text| format!("{owner} is gone, and {text} not freed"));
         self.log.judge(RuleId::CB_CTXALLOC_013, Component::Driver, owner, argument, broken);
     }
 }
@@ -223,16 +223,16 @@ impl KernelState {
 
     /// What a driver named something by, for people: an address says nothing.
     pub(crate) fn describe_kernel_handle(&self, name: usize) -> String {
-        let device = |it: &Device| it.driver_handle.as_ref().map(|it| it.word()) == Some(name);
-        let context = |it: &Context| it.driver_handle.as_ref().map(|it| it.word()) == Some(name);
+        let device = |device: &Device| device.driver_handle.as_ref().map(|driver_handle| driver_handle.word()) == Some(name);
+        let context = |context: &Context| context.driver_handle.as_ref().map(|driver_handle| driver_handle.word()) == Some(name);
         let context_allocation = self
             .context_allocations
             .iter()
             .find(|(_, it)| it.driver_handle == name)
-            .map(|it| it.0.subject());
+            .map(|pair| pair.0.subject());
         let own = context_allocation
-            .or_else(|| self.devices.iter().find(|it| device(it.1)).map(|it| it.0.subject()))
-            .or_else(|| self.contexts.iter().find(|it| context(it.1)).map(|it| it.0.subject()));
+            .or_else(|| self.devices.iter().find(|pair| device(pair.1)).map(|pair| pair.0.subject()))
+            .or_else(|| self.contexts.iter().find(|pair| context(pair.1)).map(|pair| pair.0.subject()));
         match (own, u32::try_from(name)) {
             (Some(own), _) => format!("the driver's own handle of {own}"),
             (None, Ok(name)) => format!("{name:#x}"),

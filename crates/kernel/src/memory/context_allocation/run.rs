@@ -25,7 +25,7 @@ impl Kernel {
         let extent = {
             let state = &mut *self.state.lock();
             let number = self.judge_kernel_handle(state, adapter, name, argument)?;
-            let own = flight::CallGuard::current().is_some_and(|it| it.scheduler);
+            let own = flight::CallGuard::current().is_some_and(|call| call.scheduler);
             let broken = own.then(|| {
                 "it was called inside a call of the GPU scheduler's class, and waits for paging \
                  work that needs the same class: it would never end"
@@ -63,10 +63,10 @@ impl Kernel {
             extent
         };
         let about = adapter;
-        let over = |it: &KernelState| it.extents.get(extent).is_none_or(|it| it.pending == 0);
+        let over = |state: &KernelState| state.extents.get(extent).is_none_or(|extent| extent.pending == 0);
         let what = |_: &KernelState| "the update of a context allocation".to_owned();
         // Who is inside a call does not hold up the reset of what it waits for.
-        let ends = |it: &KernelState| over(it) || it.is_reset_pending(adapter);
+        let ends = |state: &KernelState| over(state) || state.is_reset_pending(adapter);
         let ended = self.wait_until(at, about.subject(), what, ends);
         let state = &mut *self.state.lock();
         let done = ended && over(state);
@@ -114,7 +114,7 @@ impl Kernel {
 impl KernelState {
     /// What a context saves into may be moved, if the context is current nowhere any more.
     pub(crate) fn release_idle_context(&mut self, adapter: Id<Adapter>, context: Id<Context>) {
-        let holds = self.contexts.get(context).is_some_and(|it| !it.held_extents.is_empty());
+        let holds = self.contexts.get(context).is_some_and(|context| !context.held_extents.is_empty());
         if holds && !self.is_current(adapter, context) {
             let held =
                 self.contexts.get_mut(context).map(|it| std::mem::take(&mut it.held_extents));
@@ -127,9 +127,9 @@ impl KernelState {
         let held = self.contexts.get_mut(context).map(|it| std::mem::take(&mut it.held_extents));
         let held = held.unwrap_or_default();
         let nodes = self.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
-        let mut saving = nodes.filter(|it| it.may_save(|other, _| other == context));
+        let mut saving = nodes.filter(|node| node.may_save(|other, _| other == context));
         match saving.next() {
-            Some(node) => node.held_extents.extend(held.into_iter().map(|it| (context, it))),
+            Some(node) => node.held_extents.extend(held.into_iter().map(|context_allocation| (context, context_allocation))),
             None => self.release_extents(held),
         }
     }
@@ -140,7 +140,7 @@ impl KernelState {
         held: impl IntoIterator<Item = Id<ContextAllocation>>,
     ) {
         for number in held {
-            if let Some(extent) = self.context_allocations.get(number).map(|it| it.extent) {
+            if let Some(extent) = self.context_allocations.get(number).map(|context_allocation| context_allocation.extent) {
                 self.hold_extent(extent, false);
             }
         }
@@ -152,8 +152,8 @@ impl KernelState {
             return true;
         }
         let held =
-            self.contexts.get(context).map(|it| it.held_extents.as_slice()).unwrap_or_default();
-        let there = |it: &Extent| it.segment().is_some() && it.pending == 0;
+            self.contexts.get(context).map(|context| context.held_extents.as_slice()).unwrap_or_default();
+        let there = |extent: &Extent| extent.segment().is_some() && extent.pending == 0;
         self.context_allocations_of(context).iter().all(|(number, extent)| {
             held.contains(number) && self.extents.get(*extent).is_some_and(there)
         })
@@ -162,7 +162,7 @@ impl KernelState {
     /// Whether a context's engine saves into something that is not held for it.
     pub(crate) fn has_more(&self, context: Id<Context>) -> bool {
         let held =
-            self.contexts.get(context).map(|it| it.held_extents.as_slice()).unwrap_or_default();
+            self.contexts.get(context).map(|context| context.held_extents.as_slice()).unwrap_or_default();
         self.context_allocations_of(context).iter().any(|(number, _)| !held.contains(number))
     }
 
@@ -174,21 +174,21 @@ impl KernelState {
         if self.context_allocations.is_empty() {
             return Vec::new();
         }
-        let Some(device) = self.contexts.get(context).map(|it| it.device) else {
+        let Some(device) = self.contexts.get(context).map(|context| context.device) else {
             return Vec::new();
         };
         let own = self
             .contexts
             .get(context)
-            .map(|it| it.context_allocations.as_slice())
+            .map(|context| context.context_allocations.as_slice())
             .unwrap_or_default();
         let shared = self
             .devices
             .get(device)
-            .map(|it| it.context_allocations.as_slice())
+            .map(|device| device.context_allocations.as_slice())
             .unwrap_or_default();
         let extent =
-            |it: &Id<ContextAllocation>| Some((*it, self.context_allocations.get(*it)?.extent));
+            |context_allocation: &Id<ContextAllocation>| Some((*context_allocation, self.context_allocations.get(*context_allocation)?.extent));
         own.iter().chain(shared).filter_map(extent).collect()
     }
 

@@ -31,7 +31,7 @@ impl Kernel {
             self.page_in_first(&mut state, context);
             if !state.is_next(context) {
                 // Somebody sends it when what it lacks is there.
-                if state.contexts.get(context).is_some_and(|it| it.queue.has_packet_first()) {
+                if state.contexts.get(context).is_some_and(|context| context.queue.has_packet_first()) {
                     self.make_runnable(&mut state, context);
                 }
                 return Ok(());
@@ -46,8 +46,8 @@ impl Kernel {
                 drop(state);
                 let about = context.subject();
                 let what = |_: &KernelState| format!("what {about} saves into");
-                let there = |it: &KernelState| {
-                    !it.is_next(context) || it.is_ready(context) || it.has_more(context)
+                let there = |state: &KernelState| {
+                    !state.is_next(context) || state.is_ready(context) || state.has_more(context)
                 };
                 if !self.wait_until(at, about, what, there) {
                     self.make_runnable(&mut self.state.lock(), context);
@@ -66,7 +66,7 @@ impl Kernel {
     /// Sends for a context whose pass can be had. Answers whether it did something.
     pub(crate) fn try_submit(&self, at: &mut Passive) -> bool {
         let mut all = self.state.lock().by_priority();
-        all.retain(|it| self.try_submit_context(at, *it));
+        all.retain(|context| self.try_submit_context(at, *context));
         !all.is_empty()
     }
 
@@ -91,7 +91,7 @@ impl Kernel {
                 }
                 return false;
             }
-            let Some(generation) = state.adapters.get(adapter).map(|it| it.driver.generation)
+            let Some(generation) = state.adapters.get(adapter).map(|adapter| adapter.driver.generation)
             else {
                 return false;
             };
@@ -110,10 +110,10 @@ impl Kernel {
 
     /// Has what the first packet of a line lists on its way.
     fn page_in_first(&self, state: &mut KernelState, context: Id<Context>) {
-        let first = state.contexts.get(context).and_then(|it| it.queue.first_render_packet());
+        let first = state.contexts.get(context).and_then(|context| context.queue.first_render_packet());
         let Some(packet) = first else { return };
-        let device = state.contexts.get(context).and_then(|it| state.devices.get(it.device));
-        if device.is_some_and(|it| it.lost.is_none()) {
+        let device = state.contexts.get(context).and_then(|context| state.devices.get(context.device));
+        if device.is_some_and(|device| device.lost.is_none()) {
             self.page_in_render_packet(state, packet);
         }
     }
@@ -229,11 +229,11 @@ impl Kernel {
         let permit; // Before the world, so that it is dropped after it.
         let (driver, driver_handle, context, payload) = {
             let state = &mut *self.state.lock();
-            let Some(context) = state.cancelled.front().map(|it| it.0) else { return false };
+            let Some(context) = state.cancelled.front().map(|pair| pair.0) else { return false };
             let device = state.contexts[context].device;
             let adapter = state.devices[device].adapter;
-            let driver = state.adapters.get(adapter).map(|it| it.driver.clone());
-            let driver_handle = state.contexts.get(context).and_then(|it| it.driver_handle.clone());
+            let driver = state.adapters.get(adapter).map(|adapter| adapter.driver.clone());
+            let driver_handle = state.contexts.get(context).and_then(|context| context.driver_handle.clone());
             let Some((driver, driver_handle)) = driver.zip(driver_handle) else {
                 if let Some((_, payload)) = state.cancelled.pop_front() {
                     self.release_payload(state, &payload);

@@ -22,11 +22,11 @@ impl Kernel {
     /// room, whoever comes back finds some when other packets are over; if there are none, its
     /// device is lost.
     pub(crate) fn page_in_render_packet(&self, state: &mut KernelState, packet: Id<RenderPacket>) {
-        let Some(it) = state.render_packets.get(packet).filter(|it| !it.holds_extents) else {
+        let Some(it) = state.render_packets.get(packet).filter(|render_packet| !render_packet.holds_extents) else {
             return;
         };
         let (adapter, context, extents) = (it.adapter, it.context, it.extents());
-        let zombie = |it: &Id<Extent>| state.extents.get(*it).is_none_or(|it| it.ending);
+        let zombie = |it: &Id<Extent>| state.extents.get(*it).is_none_or(|extent| extent.ending);
         if extents.iter().any(zombie) {
             let device = state.contexts[context].device;
             self.mark_lost(state, device, DeviceLoss::PageFault);
@@ -39,7 +39,7 @@ impl Kernel {
         for extent in &extents {
             state.hold_extent(*extent, true);
         }
-        let short = extents.iter().find_map(|it| self.plan_page_in(state, *it, &mut plan).err());
+        let short = extents.iter().find_map(|extent| self.plan_page_in(state, *extent, &mut plan).err());
         if short.is_some() {
             for it in &extents {
                 state.hold_extent(*it, false);
@@ -268,12 +268,12 @@ impl Kernel {
         }
         self.count_packet_references(state, &extents, false);
         let passed = |(node, fence, _): (usize, Fence, bool)| {
-            let on = state.adapters.get(it.adapter).and_then(|it| it.nodes.get(node));
-            on.is_none_or(|it| it.passed.covers(fence))
+            let on = state.adapters.get(it.adapter).and_then(|adapter| adapter.nodes.get(node));
+            on.is_none_or(|node| node.passed.covers(fence))
         };
         match it.submission.filter(|sent| !passed(*sent)) {
             Some((node, fence, _)) => {
-                let on = state.adapters.get_mut(it.adapter).and_then(|it| it.memory.as_mut());
+                let on = state.adapters.get_mut(it.adapter).and_then(|adapter| adapter.memory.as_mut());
                 if let Some(memory) = on {
                     memory.unfreed_buffers.push((node, fence, it.run));
                 }
@@ -297,9 +297,9 @@ impl Kernel {
         range: (u64, u64),
     ) {
         let state = self.state.lock();
-        let sent = |it: &RenderPacket| {
-            let mine = it.adapter == adapter;
-            it.submission.filter(|it| mine && it.0 == node as usize && it.1 == fence)
+        let sent = |render_packet: &RenderPacket| {
+            let mine = render_packet.adapter == adapter;
+            render_packet.submission.filter(|entry| mine && entry.0 == node as usize && entry.1 == fence)
         };
         let found = state.render_packets.iter().find_map(|(_, it)| Some((it, sent(it)?.2)));
         let Some((packet, patched)) = found else { return };
@@ -307,13 +307,13 @@ impl Kernel {
         let within = |start: u64, size: u64| {
             address >= start && address.saturating_add(bytes) <= start.saturating_add(size)
         };
-        let listed = packet.uses.iter().any(|it| {
-            state.current_location(it.extent).is_some_and(|(_, start)| within(start, it.bytes))
+        let listed = packet.uses.iter().any(|allocation_use| {
+            state.current_location(allocation_use.extent).is_some_and(|(_, start)| within(start, allocation_use.bytes))
         });
         let told =
-            |it: &&AllocationUse| it.rendered_at.is_some_and(|(_, start)| within(start, it.bytes));
+            |allocation_use: &&AllocationUse| allocation_use.rendered_at.is_some_and(|(_, start)| within(start, allocation_use.bytes));
         let stale = packet.uses.iter().find(told);
-        let of = |it: &AllocationUse| state.extents.get(it.extent).map(|it| it.owner.subject());
+        let of = |allocation_use: &AllocationUse| state.extents.get(allocation_use.extent).map(|extent| extent.owner.subject());
         let stranger = state.extents.iter().find(|(number, it)| {
             let mine = packet.uses.iter().any(|using| using.extent == *number);
             let start = state.memory(adapter).and_then(|(_, memory)| memory.address(it));
@@ -348,11 +348,11 @@ impl KernelState {
     /// Buffers of packets that were lost go when their node has passed them.
     pub(crate) fn free_deferred_buffers(&mut self, adapter: Id<Adapter>) {
         let Some(on) = self.adapters.get_mut(adapter) else { return };
-        let Some(memory) = on.memory.as_mut().filter(|it| !it.unfreed_buffers.is_empty()) else {
+        let Some(memory) = on.memory.as_mut().filter(|memory| !memory.unfreed_buffers.is_empty()) else {
             return;
         };
         let passed =
-            |node: usize, fence: Fence| on.nodes.get(node).is_none_or(|it| it.passed.covers(fence));
+            |node: usize, fence: Fence| on.nodes.get(node).is_none_or(|node| node.passed.covers(fence));
         for (node, fence, run) in std::mem::take(&mut memory.unfreed_buffers) {
             if passed(node, fence) {
                 memory.ram.free(run);
@@ -370,10 +370,10 @@ impl KernelState {
 
     /// Whether all that a packet uses is in place.
     pub(crate) fn is_packet_resident(&self, packet: Id<RenderPacket>) -> bool {
-        let Some(it) = self.render_packets.get(packet).filter(|it| it.holds_extents) else {
+        let Some(it) = self.render_packets.get(packet).filter(|render_packet| render_packet.holds_extents) else {
             return false;
         };
-        it.uses.iter().all(|it| self.current_location(it.extent).is_some())
+        it.uses.iter().all(|allocation_use| self.current_location(allocation_use.extent).is_some())
     }
 
     /// What is moved before a packet is patched, of every third one: something that its driver
@@ -381,15 +381,15 @@ impl KernelState {
     fn extent_to_relocate(&self, packet: Id<RenderPacket>) -> Option<Id<Extent>> {
         let it = self.render_packets.get(packet)?;
         let lists = self.contexts.get(it.context)?.lists.as_ref()?;
-        let free = |it: &&AllocationUse| {
-            let extent = self.extents.get(it.extent);
-            let idle = |it: &Extent| {
-                it.rank.is_some() && it.pending == 0 && it.lock.is_none() && it.offer.is_none()
+        let free = |allocation_use: &&AllocationUse| {
+            let extent = self.extents.get(allocation_use.extent);
+            let idle = |extent: &Extent| {
+                extent.rank.is_some() && extent.pending == 0 && extent.lock.is_none() && extent.offer.is_none()
             };
-            it.rendered_at.is_some() && extent.is_some_and(idle)
+            allocation_use.rendered_at.is_some() && extent.is_some_and(idle)
         };
         let third = lists.renders.is_multiple_of(3);
-        it.uses.iter().find(free).filter(|_| third).map(|it| it.extent)
+        it.uses.iter().find(free).filter(|_| third).map(|allocation_use| allocation_use.extent)
     }
 
     /// Where a packet's buffer is, how much of it is written, and the driver's bytes of it.
@@ -401,7 +401,7 @@ impl KernelState {
     /// The segment that an extent is in, by its driver's number, and its address; none while it
     /// is on its way.
     pub(super) fn current_location(&self, extent: Id<Extent>) -> Option<(u32, u64)> {
-        let it = self.extents.get(extent).filter(|it| it.pending == 0)?;
+        let it = self.extents.get(extent).filter(|extent| extent.pending == 0)?;
         let (_, memory) = self.memory(it.adapter)?;
         Some((segment_number(it.segment()?), memory.address(it)?))
     }
@@ -409,8 +409,8 @@ impl KernelState {
     /// What a packet uses, with where it is now.
     fn allocation_list(&self, packet: Id<RenderPacket>) -> Vec<AllocationListEntry> {
         let Some(it) = self.render_packets.get(packet) else { return Vec::new() };
-        let now = |it: &AllocationUse| {
-            AllocationUse { rendered_at: self.current_location(it.extent), ..it.clone() }
+        let now = |allocation_use: &AllocationUse| {
+            AllocationUse { rendered_at: self.current_location(allocation_use.extent), ..it.clone() }
                 .list_entry()
         };
         it.uses.iter().map(now).collect()

@@ -95,7 +95,7 @@ impl KsDriver {
     ) -> DriverResult<R> {
         let door = self.door()?;
         let pin = door.fill_pin(view).ok_or(DriverError::Invalid)?;
-        let table = door.inner().pins.get(&view.pin).map(|it| it.table.clone());
+        let table = door.inner().pins.get(&view.pin).map(|shown_pin| shown_pin.table.clone());
         let table = table.ok_or(DriverError::Invalid)?;
         let about = (Some(view.pin), under);
         self.run_driver(&door, entry, about, || call(&door, &table, pin))
@@ -168,11 +168,11 @@ impl KsDriver {
             let inner = door.inner();
             let it = inner.filters.get(&filter.filter);
             let at = std::mem::offset_of!(abi::ks::KSFILTER, Context);
-            it.and_then(|it| it.memory.read::<usize>(at)).unwrap_or(0)
+            it.and_then(|filter| filter.memory.read::<usize>(at)).unwrap_or(0)
         };
         let before = word(&door);
-        let table = door.inner().factories.get(filter.factory as usize).map(|it| it.table.clone());
-        let call = table.and_then(|it| call(&it)).ok_or(DriverError::NoEntryPoint)?;
+        let table = door.inner().factories.get(filter.factory as usize).map(|factory| factory.table.clone());
+        let call = table.and_then(|filter_table| call(&filter_table)).ok_or(DriverError::NoEntryPoint)?;
         let about = filter.filter.into();
         let irp = door.begin_request(about);
         let status = self.run_driver(&door, entry, NO_CHANGES, || {
@@ -206,7 +206,7 @@ impl KsDriver {
         door.refresh_pointer(pointer);
         let call = {
             let mut inner = door.inner();
-            inner.pointers.get_mut(&pointer).and_then(|it| Some((call(it)?, it.memory.pointer())))
+            inner.pointers.get_mut(&pointer).and_then(|shown_pointer| Some((call(shown_pointer)?, shown_pointer.memory.pointer())))
         };
         let Some((call, shown)) = call else { return };
         self.run_driver(&door, entry, NO_CHANGES, || {
@@ -225,6 +225,6 @@ fn judge_exit_state(services: &Services, left: &ExitState, place: &'static str) 
              leaves as it came, with none"
         )
     });
-    let call = Kind::Call.subject(CallGuard::current().map_or(0, |it| it.number));
+    let call = Kind::Call.subject(CallGuard::current().map_or(0, |call| call.number));
     services.log().judge(RuleId::KMD_LEVEL_008, Component::Driver, call, place, broken);
 }

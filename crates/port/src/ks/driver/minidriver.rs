@@ -141,7 +141,7 @@ impl Minidriver for KsDriver {
         filter: &FilterView,
         word: HandleSlot<'_, FilterId>,
     ) -> DriverResult<Option<DriverFilter>> {
-        let (before, after) = self.filter_irp(Entry::FilterCreate, filter, |it| it.create)?;
+        let (before, after) = self.filter_irp(Entry::FilterCreate, filter, |filter_table| filter_table.create)?;
         Ok((before != after && after != 0).then(|| word.set(after)))
     }
 
@@ -151,7 +151,7 @@ impl Minidriver for KsDriver {
         filter: &FilterView,
         _word: Option<DriverFilter>,
     ) -> DriverResult<()> {
-        self.filter_irp(Entry::FilterClose, filter, |it| it.close).map(|_| ())
+        self.filter_irp(Entry::FilterClose, filter, |filter_table| filter_table.close).map(|_| ())
     }
 
     fn process_filter(&self, filter: FilterId, pins: &mut [ProcessPin]) -> DriverResult<()> {
@@ -159,8 +159,8 @@ impl Minidriver for KsDriver {
         let shown = door.filter(filter).ok_or(DriverError::Invalid)?;
         let call = {
             let inner = door.inner();
-            let factory = inner.filters.get(&filter).map(|it| it.factory as usize);
-            factory.and_then(|it| inner.factories.get(it)).and_then(|it| it.table.process)
+            let factory = inner.filters.get(&filter).map(|filter| filter.factory as usize);
+            factory.and_then(|index| inner.factories.get(index)).and_then(|factory| factory.table.process)
         };
         let call = call.ok_or(DriverError::NoEntryPoint)?;
         let buffer = door.process_pins(filter, pins);
@@ -179,7 +179,7 @@ impl Minidriver for KsDriver {
         let Ok(door) = self.door() else { return };
         let Some(shown) = door.filter(filter.filter) else { return };
         let factory = filter.factory as usize;
-        let call = door.inner().factories.get(factory).and_then(|it| it.table.reset);
+        let call = door.inner().factories.get(factory).and_then(|factory| factory.table.reset);
         let Some(call) = call else { return };
         self.run_driver(&door, Entry::FilterReset, NO_CHANGES, || {
             // SAFETY: By invariant 1 it takes what its page says. Its answer is not looked at.
@@ -194,7 +194,7 @@ impl Minidriver for KsDriver {
         word: HandleSlot<'_, PinId>,
     ) -> DriverResult<Option<DriverPin>> {
         let before = self.pin_context(pin);
-        self.pin_irp(Entry::PinCreate, pin, AllowedChanges::Create, |it| it.create)?;
+        self.pin_irp(Entry::PinCreate, pin, AllowedChanges::Create, |pin_table| pin_table.create)?;
         let after = self.pin_context(pin);
         Ok((before != after && after != 0).then(|| word.set(after)))
     }
@@ -205,14 +205,14 @@ impl Minidriver for KsDriver {
         pin: &PinView,
         _word: Option<DriverPin>,
     ) -> DriverResult<()> {
-        self.pin_irp(Entry::PinClose, pin, AllowedChanges::ControlMutex, |it| it.close)
+        self.pin_irp(Entry::PinClose, pin, AllowedChanges::ControlMutex, |pin_table| pin_table.close)
     }
 
     fn process_pin(&self, pin: &PinView) -> DriverResult<()> {
         let door = self.door()?;
         // Not filled: another thread may change its state, and tell the driver so.
         let shown = door.pin(pin.pin).ok_or(DriverError::Invalid)?;
-        let call = door.inner().pins.get(&pin.pin).and_then(|it| it.table.process);
+        let call = door.inner().pins.get(&pin.pin).and_then(|shown_pin| shown_pin.table.process);
         let call = call.ok_or(DriverError::NoEntryPoint)?;
         let about = (Some(pin.pin), AllowedChanges::Nothing);
         let status = self.run_driver(&door, Entry::PinProcess, about, || {
@@ -240,7 +240,7 @@ impl Minidriver for KsDriver {
         old: Option<&Format>,
         range: &Format,
     ) -> DriverResult<()> {
-        let old = old.map(|it| DriverMemory::from_bytes(&format_bytes(it)));
+        let old = old.map(|format| DriverMemory::from_bytes(&format_bytes(format)));
         let status = self.pin_call(
             Entry::PinSetDataFormat,
             pin,
@@ -248,7 +248,7 @@ impl Minidriver for KsDriver {
             |_, table, it| {
                 let call = table.set_format?;
                 let old = old.as_ref().map_or(ptr::null_mut(), DriverMemory::pointer);
-                let range = table.ranges.iter().find(|it| it.1 == *range).map_or(0, |it| it.0);
+                let range = table.ranges.iter().find(|pair| pair.1 == *range).map_or(0, |pair| pair.0);
                 let range = ptr::with_exposed_provenance(range);
                 // SAFETY: By invariant 1 it takes what its page says; the range is its own, and there
                 // are no attributes.
@@ -282,7 +282,7 @@ impl Minidriver for KsDriver {
     }
 
     fn connect_pin(&self, _at: &mut Passive, pin: &PinView) -> DriverResult<()> {
-        self.plain_pin_call(Entry::PinConnect, pin, |it| it.connect)
+        self.plain_pin_call(Entry::PinConnect, pin, |pin_table| pin_table.connect)
     }
 
     fn disconnect_pin(&self, _at: &mut Passive, pin: &PinView) {
@@ -353,7 +353,7 @@ impl Minidriver for KsDriver {
     fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
         let Ok((door, (table, _), context)) = self.allocator(&allocator) else { return };
         let number = door.services().current_allocator();
-        number.and_then(|it| self.allocators().remove(&it));
+        number.and_then(|allocator| self.allocators().remove(&allocator));
         let Some(call) = table.delete else { return };
         self.run_driver(&door, Entry::DeleteAllocator, NO_CHANGES, || {
             // SAFETY: By invariant 1 it takes what its page says.
@@ -362,11 +362,11 @@ impl Minidriver for KsDriver {
     }
 
     fn pointer_cancelled(&self, _at: &mut Dispatch, _pin: PinId, pointer: PointerId) {
-        self.pointer_call(Entry::PointerCancelled, pointer, |it| it.cancel);
+        self.pointer_call(Entry::PointerCancelled, pointer, |shown_pointer| shown_pointer.cancel);
     }
 
     fn pointer_timed_out(&self, _at: &mut Dispatch, _pin: PinId, pointer: PointerId) {
-        self.pointer_call(Entry::PointerTimedOut, pointer, |it| it.timeout.take());
+        self.pointer_call(Entry::PointerTimedOut, pointer, |shown_pointer| shown_pointer.timeout.take());
     }
 
     fn frame_returned(&self, _at: &mut Passive, pin: PinId, frame: usize, context: usize) {
@@ -374,9 +374,9 @@ impl Minidriver for KsDriver {
         let Some(shown) = door.pin(pin) else { return };
         let (call, size) = {
             let mut inner = door.inner();
-            let call = inner.pins.get(&pin).and_then(|it| it.frame_return);
-            let place = inner.injected.iter().position(|it| (it.0, it.2) == (frame, context));
-            (call, place.map_or(0, |it| inner.injected.remove(it).1))
+            let call = inner.pins.get(&pin).and_then(|shown_pin| shown_pin.frame_return);
+            let place = inner.injected.iter().position(|entry| (entry.0, entry.2) == (frame, context));
+            (call, place.map_or(0, |index| inner.injected.remove(index).1))
         };
         let Some(call) = call else { return };
         let data = ptr::with_exposed_provenance_mut(frame);

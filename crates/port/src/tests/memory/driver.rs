@@ -58,7 +58,7 @@ impl HardwareModel for Board {
         line.raise(at);
     }
     fn ram(&self) -> Option<Arc<dyn Ram>> {
-        nt::Ram::new(1 << 20).ok().map(|it| it as Arc<dyn Ram>)
+        nt::Ram::new(1 << 20).ok().map(|ram| ram as Arc<dyn Ram>)
     }
 }
 

@@ -107,7 +107,7 @@ fn a_driver_need_not_have_memory() {
 fn answers(query: Query) -> (Vec<String>, Option<DriverError>) {
     let mut refused = None;
     let said = fly(Board { query, ..Board::default() }, &table(), |flown, _| {
-        refused = flown.adapter.as_ref().err().map(|it| it.why);
+        refused = flown.adapter.as_ref().err().map(|error| error.why);
     });
     (said, refused)
 }
@@ -203,10 +203,10 @@ fn what_nobody_meant_is_refused() {
 #[test]
 fn everything_crooked_is_said_before_the_start_is_refused() {
     let board = Board {
-        caps: |it| {
-            it.SchedulingCaps.Value = DXGK_VIDSCHCAPS::PreemptionAware;
-            it.MemoryManagementCaps.Flags.Value = DXGK_VIDMMCAPS_FLAGS::GpuMmuSupported;
-            it.SupportPerEngineTDR = 1;
+        caps: |raw| {
+            raw.SchedulingCaps.Value = DXGK_VIDSCHCAPS::PreemptionAware;
+            raw.MemoryManagementCaps.Flags.Value = DXGK_VIDMMCAPS_FLAGS::GpuMmuSupported;
+            raw.SupportPerEngineTDR = 1;
         },
         query: |out| {
             out.NbSegment += 1;
@@ -218,7 +218,7 @@ fn everything_crooked_is_said_before_the_start_is_refused() {
         let why = flown.adapter.as_ref().unwrap_err();
         assert_eq!((why.entry, why.why), ("DxgkDdiQueryAdapterInfo", DriverError::Invalid));
     });
-    let rules: Vec<&str> = said.iter().map(|it| &it[..it.find(':').unwrap()]).collect();
+    let rules: Vec<&str> = said.iter().map(|text| &text[..it.find(':').unwrap()]).collect();
     assert_eq!(rules, ["KMD-CAPS-001", "KMD-CAPS-004", "KMD-CAPS-005", "KMD-SEG-003"]);
     let lacks = "DxgkDdiResetEngine, DxgkDdiQueryEngineStatus, DxgkDdiQueryDependentEngineGroup";
     assert!(said[1].ends_with(lacks), "{}", said[1]);
@@ -235,7 +235,7 @@ fn a_driver_with_its_entries_may_claim_them() {
         DxgkDdiQueryDependentEngineGroup: Some(entry),
         ..table()
     };
-    let board = Board { caps: |it| it.SupportPerEngineTDR = 1, ..Board::default() };
+    let board = Board { caps: |raw| raw.SupportPerEngineTDR = 1, ..Board::default() };
     let said = fly(board, &table, |flown, _| assert!(flown.adapter.is_ok()));
     assert_eq!(said, [] as [&str; 0]);
 }

@@ -68,9 +68,9 @@ fn what_cannot_be_is_refused_with_a_reason() {
         assert!(why.contains(said), "{why}");
         assert_eq!(rules, rule, "{why}");
     };
-    check(with_item(|it| it.frames = 0), "zero frames", &[]);
-    check(with_item(|it| it.alignment = 5), "power of two", &[RuleId::KS_FRAMING_002]);
-    check(with_item(|it| it.framing.min = 99), "from 99 to 64", &[RuleId::KS_FRAMING_002]);
+    check(with_item(|framing_item| framing_item.frames = 0), "zero frames", &[]);
+    check(with_item(|framing_item| framing_item.alignment = 5), "power of two", &[RuleId::KS_FRAMING_002]);
+    check(with_item(|framing_item| framing_item.framing.min = 99), "from 99 to 64", &[RuleId::KS_FRAMING_002]);
     let overlap = refused(true, |pin| {
         let Some(FramingForm::Extended(framing)) = &mut pin.framing else { return };
         framing.items.push(framing.items[0]);
@@ -97,7 +97,7 @@ fn what_cannot_be_is_refused_with_a_reason() {
     check(both, "exclude each other", &[RuleId::KS_PIN_010]);
     let unprocessed = refused(false, |pin| {
         pin.flags = vec![PinFlag::DoNotInitiateProcessing];
-        pin.dispatch.retain(|it| *it != Entry::PinProcess);
+        pin.dispatch.retain(|entry| *entry != Entry::PinProcess);
     });
     check(unprocessed, "process routine", &[RuleId::KS_PIN_011]);
 }

@@ -116,7 +116,7 @@ fn a_mutex_that_a_thread_of_the_driver_keeps_ends_nothing_else() {
         check_order(&events);
         let deletes = events
             .iter()
-            .filter(|it| matches!(&it.kind, flight::EventKind::AllocatorDeleted { .. }));
+            .filter(|event| matches!(&event.kind, flight::EventKind::AllocatorDeleted { .. }));
         assert_eq!(deletes.count(), 1);
         assert_eq!(broken(&events), [RuleId::KS_MUTEX_005]);
     }

@@ -15,7 +15,7 @@ fn said(events: &[flight::Event]) -> Vec<String> {
 fn a_pin_and_a_pointer_of_another_device_are_said_to_be_that() {
     let (events, _) = fly(1, |run, at| {
         let (one, other) = (Arc::new(Source::new(true)), Arc::new(Source::new(true)));
-        let devices = [&one, &other].map(|it| run.add_shared(at, it.clone()).unwrap());
+        let devices = [&one, &other].map(|source| run.add_shared(at, source.clone()).unwrap());
         let graph = run.open(at, devices[0]).unwrap();
         graph.run(at, 1).unwrap();
         let clone = one.services().clones(graph.pin).unwrap()[0];
@@ -32,7 +32,7 @@ fn a_pin_and_a_pointer_of_another_device_are_said_to_be_that() {
     });
     assert_eq!(broken(&events), [RuleId::KS_PIN_004, RuleId::KS_PTR_004]);
     let said = said(&events);
-    assert!(said.iter().all(|it| it.contains("of another device")), "{said:#?}");
+    assert!(said.iter().all(|text| text.contains("of another device")), "{said:#?}");
 }
 
 #[test]
